@@ -1,0 +1,72 @@
+// Automatic differentiation by recording. Under a Record scope every op on a tensor that needs a
+// gradient leaves a node; backward() walks them in reverse. Gradients are made of ops themselves,
+// so create_graph gives higher orders. The scopes are thread-local, nest, and restore on exit.
+//
+// A graph may cross contexts: copyto is recorded, and each gradient returns to its tensor's
+// context. The graph is freed by backward() unless retain_graph; a second backward() then throws
+// Error.
+#pragma once
+
+#include <locus/core/tensor.h>
+
+namespace locus {
+
+struct BackwardOptions {
+  Tensor head_gradient;  // undefined: ones
+  bool retain_graph = false;
+  bool create_graph = false;  // record the backward pass itself
+};
+
+namespace autograd {
+
+bool is_recording();
+bool is_training();  // what Dropout and its like ask
+
+class Mode {
+ public:
+  Mode(const Mode&) = delete;
+  Mode& operator=(const Mode&) = delete;
+  ~Mode();
+
+ protected:
+  Mode(int recording, int training);  // 0 or 1; -1: leave as it is
+
+ private:
+  bool recording_, training_;
+};
+// Records and, unless told otherwise, trains.
+class Record : public Mode {
+ public:
+  explicit Record(bool train_mode = true) : Mode(1, train_mode) {}
+};
+class Pause : public Mode {
+ public:
+  explicit Pause(bool train_mode = false) : Mode(0, train_mode) {}
+};
+class TrainMode : public Mode {
+ public:
+  TrainMode() : Mode(-1, 1) {}
+};
+class PredictMode : public Mode {
+ public:
+  PredictMode() : Mode(-1, 0) {}
+};
+
+struct GradOptions {
+  Tensors head_gradients;     // empty: ones for each head
+  bool retain_graph = false;  // create_graph implies it
+  bool create_graph = false;
+};
+
+// Several heads at once; each leaf's gradient is written once, the sum over the heads.
+void backward(const Tensors& heads, const GradOptions& = {});
+// The gradients of the sum of `heads` with respect to `variables`, as new tensors; .grad is not
+// touched. A variable that the heads do not depend on is an Error.
+Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
+Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
+
+// True once backward() has written x's gradient since the last call with clear = true (or ever).
+bool fresh_grad(const Tensor& x, bool clear = false);
+
+}  // namespace autograd
+}  // namespace locus

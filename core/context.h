@@ -1,0 +1,74 @@
+// Contexts: where tensors live. Values, constructible and comparable on any machine; a device is
+// touched at first use, which throws DeviceError when it is not there.
+#pragma once
+
+#include <initializer_list>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+inline Context cpu(int index = 0) { return {DeviceType::cpu, index}; }
+inline Context gpu(int index = 0) { return {DeviceType::gpu, index}; }
+// Page-locked host memory: the CPU computes on it, a GPU's copy engine reads and writes it
+// directly.
+inline Context cpu_pinned(int index = 0) { return {DeviceType::cpu_pinned, index}; }
+
+std::string to_string(Context c);                       // "gpu(1)"
+std::ostream& operator<<(std::ostream& os, Context c);  // the same
+
+int num_gpus();                    // 0 without a driver; emulated GPUs count
+Context best_context();            // gpu(0) when there is one, else cpu(0)
+std::vector<Context> gpus(int n);  // gpu(0) ... gpu(n-1)
+
+struct MemoryInfo {
+  size_t free = 0, total = 0;  // bytes
+};
+MemoryInfo gpu_memory_info(Context c);
+
+struct ContextInfo {
+  std::string name;       // the hardware's name
+  bool emulated = false;  // times measured there are modelled, not real
+};
+ContextInfo context_info(Context c);
+
+// The default context for CREATION in this thread; never moves anything. cpu(0) in a new thread.
+Context current_context();
+
+// Sets it for a scope. Nests; restores on exit, exceptions included. Use within one thread.
+class ContextScope {
+ public:
+  explicit ContextScope(Context c);
+  ~ContextScope();
+  ContextScope(const ContextScope&) = delete;
+  ContextScope& operator=(const ContextScope&) = delete;
+
+ private:
+  Context previous_;
+};
+
+// One context or several: what initialize() and split_and_load() take. Never empty (throws Error).
+class Contexts {
+ public:
+  Contexts(Context c) : list_{c} {}
+  Contexts(std::initializer_list<Context> list);
+  Contexts(std::vector<Context> list);
+
+  const std::vector<Context>& list() const { return list_; }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+  size_t size() const { return list_.size(); }
+
+ private:
+  std::vector<Context> list_;
+};
+
+// cpu and cpu_pinned are both the host's memory; every other context has memory of its own.
+inline bool is_host(Context c) {
+  return c.type == DeviceType::cpu || c.type == DeviceType::cpu_pinned;
+}
+
+}  // namespace locus

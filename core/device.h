@@ -1,0 +1,113 @@
+// The seam between the framework and hardware: memory, order, launches and copies.
+//
+// Implement Device, register a factory, and every op with kernels for your device type (or for the
+// type kernels() names) runs on it; tests/plugin_test.cc is a complete small example. Devices live
+// until the process ends and are never destroyed, so nothing races with static destructors.
+// Threads: every method may be called from any thread at any time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include <locus/core/context.h>
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+struct EventView {
+  Context context;
+  void* native = nullptr;
+};
+
+// Memory in stream order: a block may be used on its stream as soon as allocate returns, and is
+// free for reuse on that stream as soon as deallocate is called.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // At least `bytes` bytes aligned to 256 (64 on the host). Throws OutOfMemory. bytes may be 0.
+  virtual void* allocate(size_t bytes, StreamView stream) = 0;
+  virtual void deallocate(void* p, size_t bytes, StreamView stream) noexcept = 0;
+  // The same, for a block that other streams still use: it is reused only after all of `pending`.
+  // Takes ownership of the events.
+  virtual void deallocate_after(void* p, size_t bytes, StreamView stream,
+                                std::span<const EventView> pending) noexcept = 0;
+};
+
+struct MemoryStats {
+  size_t in_use = 0;    // bytes of live blocks
+  size_t reserved = 0;  // bytes taken from the driver, cached blocks included
+  size_t peak = 0;      // the largest in_use so far
+  size_t limit = 0;     // 0: none
+  uint64_t allocations = 0, driver_allocations = 0;
+};
+
+// An allocator that keeps freed blocks. memory_pool(context) finds a context's.
+class MemoryPool : public Allocator {
+ public:
+  virtual MemoryStats stats() const = 0;
+  virtual void set_limit(size_t bytes) = 0;  // on reserved bytes; 0: none
+  virtual void release_cached() = 0;         // give free blocks back to the driver
+};
+
+enum class Lane : uint8_t { compute, to_device, to_host, peer };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual MemoryPool& allocator() = 0;
+  virtual MemoryInfo memory() = 0;
+  virtual ContextInfo info() = 0;
+  // The column of the op registry this device runs: emulated GPUs run the CPU's kernels.
+  virtual DeviceType kernels() const = 0;
+
+  // The context's own streams, one a lane, all independent of each other. A host device has none:
+  // it returns StreamView{context, 0, nullptr} for all.
+  virtual StreamView stream(Lane lane) = 0;
+  virtual StreamView open_stream() = 0;
+  virtual void close_stream(StreamView s) noexcept = 0;  // after its work is done
+
+  // Runs or enqueues `kernel`. `name` is the op's, for errors that surface later.
+  virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
+  // Enqueues a copy of bytes on `s`, a stream of this device; one end is on this device. A host end
+  // in pageable memory is complete (reusable, filled) when copy returns.
+  virtual void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
+                    StreamView s) = 0;
+
+  virtual EventView record(StreamView s) = 0;  // an event that fires when s gets here
+  virtual void release(EventView e) noexcept = 0;
+  virtual bool done(EventView e) = 0;
+  virtual void wait(StreamView waiter, EventView e) = 0;  // ordered on the device; the host goes on
+  virtual void wait_host(EventView e) = 0;                // the host blocks
+  virtual double elapsed_ms(EventView from, EventView to) = 0;  // both fired
+  // The host blocks until s is empty. Asynchronous errors surface here, naming the op.
+  virtual void synchronize(StreamView s) = 0;
+};
+
+// How many devices of this type the machine has, and how to open one. `open` is called once a
+// context, at first use.
+struct DeviceFactory {
+  std::string name;  // as Context prints it
+  int (*count)();
+  std::unique_ptr<Device> (*open)(Context);
+  // What to do when there is no such device: the end of DeviceError's text.
+  const char* advice = "";
+};
+// Throws Error when the type or the name is taken.
+void register_device(DeviceType type, const DeviceFactory& factory);
+// Hands out the next free type.
+DeviceType register_device(const DeviceFactory& factory);
+bool device_registered(DeviceType type);
+const char* device_type_name(DeviceType type);  // "unknown" when not registered
+
+// The device of a context. Throws DeviceError naming how many there are. Fast after the first call.
+Device& device(Context c);
+MemoryPool& memory_pool(Context c);
+// Blocks until every stream of every opened device is empty.
+void wait_all();
+
+// A process-wide number for a new stream; devices call it, starting at 1. `device` issues on it.
+uint32_t register_stream(StreamView s);
+
+}  // namespace locus

@@ -1,0 +1,193 @@
+// Element types: names, sizes, the C++ types that store them, and NumPy's promotion rules.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <type_traits>
+
+#include <locus/core/kernel.h>
+#include <locus/core/scalar.h>
+
+namespace locus {
+
+// IEEE half and bfloat16 as stored. Convert, compute in float, convert back (round to nearest even,
+// NaN stays NaN, overflow becomes infinity).
+struct Half {
+  uint16_t bits = 0;
+  Half() = default;
+  LOCUS_HD explicit Half(float v);
+  LOCUS_HD explicit operator float() const;
+};
+struct BFloat16 {
+  uint16_t bits = 0;
+  BFloat16() = default;
+  LOCUS_HD explicit BFloat16(float v);
+  LOCUS_HD explicit operator float() const;
+};
+
+LOCUS_HD uint32_t float_bits(float v) {
+#ifdef __CUDA_ARCH__
+  return __float_as_uint(v);
+#else
+  return std::bit_cast<uint32_t>(v);
+#endif
+}
+LOCUS_HD float bits_float(uint32_t v) {
+#ifdef __CUDA_ARCH__
+  return __uint_as_float(v);
+#else
+  return std::bit_cast<float>(v);
+#endif
+}
+
+LOCUS_HD Half::Half(float v) {
+  const uint32_t u = float_bits(v), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
+  if (a > 0x7f800000u) {
+    bits = static_cast<uint16_t>(sign | 0x7e00u);
+  } else if (a >= 0x477ff000u) {  // rounds past 65504
+    bits = static_cast<uint16_t>(sign | 0x7c00u);
+  } else if (a < 0x38800000u) {  // subnormal: let the adder of 0.5 round
+    const float shifted = bits_float(a) + 0.5f;
+    bits = static_cast<uint16_t>(sign | (float_bits(shifted) - 0x3f000000u));
+  } else {
+    const uint32_t odd = (a >> 13) & 1u;
+    bits = static_cast<uint16_t>(sign | ((a - 0x38000000u + 0xfffu + odd) >> 13));
+  }
+}
+LOCUS_HD Half::operator float() const {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, e = (bits >> 10) & 31u,
+                 m = bits & 0x3ffu;
+  if (e == 31) return bits_float(sign | 0x7f800000u | (m << 13));
+  if (e != 0) return bits_float(sign | ((e + 112) << 23) | (m << 13));
+  const float tiny = static_cast<float>(m) * 5.9604644775390625e-8f;  // m * 2^-24, exact
+  return bits_float(sign | float_bits(tiny));
+}
+LOCUS_HD BFloat16::BFloat16(float v) {
+  const uint32_t u = float_bits(v);
+  bits = (u & 0x7fffffffu) > 0x7f800000u
+             ? static_cast<uint16_t>((u >> 16) | 0x40u)
+             : static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+LOCUS_HD BFloat16::operator float() const { return bits_float(static_cast<uint32_t>(bits) << 16); }
+
+// The C++ type stored for each DType, and back. Integers map by size and sign.
+template <DType D>
+struct CppType;
+template <>
+struct CppType<f32> {
+  using type = float;
+};
+template <>
+struct CppType<f64> {
+  using type = double;
+};
+template <>
+struct CppType<f16> {
+  using type = Half;
+};
+template <>
+struct CppType<bf16> {
+  using type = BFloat16;
+};
+template <>
+struct CppType<i32> {
+  using type = int32_t;
+};
+template <>
+struct CppType<i64> {
+  using type = int64_t;
+};
+template <>
+struct CppType<u8> {
+  using type = uint8_t;
+};
+template <>
+struct CppType<i8> {
+  using type = int8_t;
+};
+template <>
+struct CppType<bool_> {
+  using type = bool;
+};
+template <DType D>
+using CppTypeOf = typename CppType<D>::type;
+
+// What a C++ program may store in a tensor: bool, float, double and the integers with a DType.
+template <class T>
+concept Element = std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double> ||
+                  std::same_as<T, Half> || std::same_as<T, BFloat16> ||
+                  (std::signed_integral<T> && sizeof(T) != 2) ||
+                  (std::integral<T> && sizeof(T) == 1);
+
+template <Element T>
+constexpr DType dtype_of() {
+  if constexpr (std::same_as<T, bool>)
+    return bool_;
+  else if constexpr (std::same_as<T, float>)
+    return f32;
+  else if constexpr (std::same_as<T, double>)
+    return f64;
+  else if constexpr (std::same_as<T, Half>)
+    return f16;
+  else if constexpr (std::same_as<T, BFloat16>)
+    return bf16;
+  else if constexpr (sizeof(T) == 4)
+    return i32;
+  else if constexpr (sizeof(T) == 8)
+    return i64;
+  else if constexpr (std::is_signed_v<T>)
+    return i8;
+  else
+    return u8;
+}
+
+LOCUS_HD constexpr int size_of(DType d) {
+  constexpr int kSizes[] = {4, 8, 2, 2, 4, 8, 1, 1, 1};
+  return kSizes[static_cast<int>(d)];
+}
+constexpr bool is_floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
+constexpr bool is_integer(DType d) { return d == i32 || d == i64 || d == u8 || d == i8; }
+
+// "f32", "bool_" is spelled "bool".
+const char* name(DType d);
+std::ostream& operator<<(std::ostream& os, DType d);
+
+// The dtype two operands meet in: NumPy's table; f16 with bf16 gives f32, and bf16 with an integer
+// behaves as f16 does (i8, u8: bf16; i32, i64: f64).
+DType promote(DType a, DType b);
+// A tensor with a weak number: the tensor's dtype unless the number is of a higher kind
+// (an integer tensor with a floating number gives f64, a bool tensor with an integer gives i64).
+DType promote(DType a, const Scalar& b);
+// The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
+constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
+
+// Calls f with a std::type_identity of the storage type.
+template <class F>
+decltype(auto) dispatch(DType d, F&& f) {
+  switch (d) {
+    case f32:
+      return f(std::type_identity<float>());
+    case f64:
+      return f(std::type_identity<double>());
+    case f16:
+      return f(std::type_identity<Half>());
+    case bf16:
+      return f(std::type_identity<BFloat16>());
+    case i32:
+      return f(std::type_identity<int32_t>());
+    case i64:
+      return f(std::type_identity<int64_t>());
+    case u8:
+      return f(std::type_identity<uint8_t>());
+    case i8:
+      return f(std::type_identity<int8_t>());
+    case bool_:
+      break;
+  }
+  return f(std::type_identity<bool>());
+}
+
+}  // namespace locus

@@ -1,0 +1,52 @@
+// Every failure of Locus is an exception of one of these types. The text names the operation, the
+// operands with context, shape and dtype, what was expected, and what to do about it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace locus {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Operands on different contexts. Thrown before anything is allocated or launched.
+class ContextMismatch : public Error {
+  using Error::Error;
+};
+class ShapeError : public Error {
+  using Error::Error;
+};
+class DTypeError : public Error {
+  using Error::Error;
+};
+// An index or a class label outside the range it indexes.
+class IndexError : public Error {
+  using Error::Error;
+};
+// A device that is not there, or that failed.
+class DeviceError : public Error {
+  using Error::Error;
+};
+// The program can go on: nothing was changed, and whatever is freed can be used again.
+class OutOfMemory : public Error {
+  using Error::Error;
+};
+// A file that is not what it should be. The text names the file.
+class FormatError : public Error {
+  using Error::Error;
+};
+
+[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+                               const std::string& message);
+
+}  // namespace locus
+
+// An invariant the caller must keep. The message is evaluated only on failure.
+#define LOCUS_CHECK(condition, message)                               \
+  do {                                                                \
+    if (!(condition)) [[unlikely]]                                    \
+      ::locus::check_failed(__FILE__, __LINE__, #condition, message); \
+  } while (false)

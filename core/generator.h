@@ -1,0 +1,23 @@
+// The source of random numbers: Philox 4x32-10, counter based (Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3", 2011). A draw is a pure function of (seed, offset, element), so the
+// same seed gives the same numbers on every context.
+//
+// One process-wide generator; draws advance it in program order. Without random::seed() it starts
+// from the operating system's entropy.
+#pragma once
+
+#include <cstdint>
+
+namespace locus {
+
+struct PhiloxKey {
+  uint64_t seed = 0;
+  uint64_t offset = 0;  // in blocks of four 32-bit numbers
+};
+
+namespace random {
+void seed(uint64_t value);
+// Reserves enough of the sequence for n elements and returns where it starts. Thread-safe.
+PhiloxKey reserve(uint64_t n);
+}  // namespace random
+}  // namespace locus

@@ -1,0 +1,119 @@
+// What a kernel sees: plain data only. Everything device code needs to name is here; nvcc, g++ at
+// any instruction set and user plug-ins read this header, so it stays free of the standard
+// containers.
+//
+// Ownership: none of these types owns anything. Units: sizes and strides count elements, not bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// A function compiled for the host and, under nvcc, for the device. On the host it is always
+// inlined: translation units built for different instruction sets must never share one out-of-line
+// copy.
+#ifdef __CUDACC__
+#define LOCUS_HD __host__ __device__ __forceinline__
+#else
+#define LOCUS_HD inline __attribute__((always_inline))
+#endif
+
+namespace locus {
+
+inline constexpr int kMaxRank = 8;
+inline constexpr int kNumDTypes = 9;
+inline constexpr int kMaxDeviceTypes = 16;
+
+// f16 and bf16 are storage types: kernels compute on them in f32. bool_ holds one byte, 0 or 1.
+enum class DType : uint8_t { f32, f64, f16, bf16, i32, i64, u8, i8, bool_ };
+using enum DType;
+
+// MXNet's and DLPack's codes. register_device() in device.h hands out more.
+enum class DeviceType : uint8_t { cpu = 1, gpu = 2, cpu_pinned = 3 };
+
+// A place: a device type and an index. A value; constructing one touches no device.
+struct Context {
+  DeviceType type = DeviceType::cpu;
+  int32_t index = 0;
+
+  // Accepts "gpu(1)", "gpu:1", "gpu", and the same for every registered device type's name.
+  // Throws Error naming what it accepts. Defined in context.cc.
+  static Context parse(std::string_view text);
+
+  friend bool operator==(const Context&, const Context&) = default;
+};
+
+// A queue of work on one context. id 0 is the host itself: work is done when the call returns.
+// native is the device's own handle (a cudaStream_t on cuda). Stream and StreamScope (stream.h)
+// own.
+struct StreamView {
+  Context context;
+  uint32_t id = 0;
+  void* native = nullptr;
+};
+
+struct Meta {
+  DType dtype = DType::f32;
+  int8_t rank = 0;
+  int64_t shape[kMaxRank] = {};
+
+  LOCUS_HD int64_t size() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= shape[i];
+    return n;
+  }
+};
+
+// Strided memory: element (i0, i1, ...) lies at data + sum(i_k * stride[k]) elements.
+struct View {
+  void* data = nullptr;
+  Meta meta;
+  int64_t stride[kMaxRank] = {};
+
+  template <class T>
+  LOCUS_HD T* as() const {
+    return static_cast<T*>(data);
+  }
+  // Row-major without gaps. Axes of length 1 do not matter.
+  LOCUS_HD bool contiguous() const {
+    int64_t expected = 1;
+    for (int i = meta.rank - 1; i >= 0; --i) {
+      if (meta.shape[i] != 1 && stride[i] != expected) return false;
+      expected *= meta.shape[i];
+    }
+    return true;
+  }
+};
+
+// One launch. `in`, `out` and `attrs` are valid until the kernel function returns.
+struct Call {
+  const View* in;
+  const View* out;
+  int n_in;
+  int n_out;
+  const void* attrs;
+  int attrs_size;
+  StreamView stream;
+
+  template <class A>
+  LOCUS_HD const A& attributes() const {
+    return *static_cast<const A*>(attrs);
+  }
+};
+
+// Enqueues work on call.stream and returns; it must not synchronise. On a host context it computes.
+using Kernel = void (*)(const Call& call);
+
+// A family's kernels for one kind of device: plain data, so that a file compiled for another
+// instruction set or by nvcc runs no start-up code. set_kernels() in op.h registers it.
+struct KernelEntry {
+  const char* op;
+  DType dtype;
+  Kernel kernel;
+};
+struct KernelTable {
+  const KernelEntry* entries;
+  int size;
+};
+
+}  // namespace locus

@@ -1,0 +1,59 @@
+// Shape: the lengths of a tensor's axes, at most kMaxRank of them, stored inline.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <span>
+#include <string>
+
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+// One axis length, from any integer type but bool. Keeps {2, n} free of narrowing warnings.
+struct Dim {
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) constexpr Dim(I n) : value(static_cast<int64_t>(n)) {}
+  int64_t value;
+};
+
+// A value. reshape() accepts -1 once ("infer"); every other use requires lengths >= 0.
+// There is no conversion from an integer: {3} is a shape of one axis, 3 is not.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<Dim> dims);
+  explicit Shape(std::span<const int64_t> dims);
+  explicit Shape(const Meta& m) : Shape(std::span(m.shape, static_cast<size_t>(m.rank))) {}
+
+  int rank() const { return rank_; }
+  // Axis i; negative i counts from the end. Throws ShapeError when out of range.
+  int64_t operator[](int i) const;
+  int64_t size() const;
+  const int64_t* begin() const { return dims_; }
+  const int64_t* end() const { return dims_ + rank_; }
+  operator std::span<const int64_t>() const { return {dims_, static_cast<size_t>(rank_)}; }
+
+  friend bool operator==(const Shape& a, const Shape& b);
+
+ private:
+  int rank_ = 0;
+  int64_t dims_[kMaxRank] = {};
+};
+
+// NumPy's spelling: "(2,3)", "(3,)", "()".
+std::string to_string(const Shape& s);
+std::ostream& operator<<(std::ostream& os, const Shape& s);
+
+// NumPy's broadcasting of two shapes. Throws ShapeError ("operands could not be broadcast ...").
+Shape broadcast_shapes(const Shape& a, const Shape& b);
+// Resolves a negative axis; throws ShapeError naming `op` when it is outside [-rank, rank).
+int normalize_axis(int axis, int rank, std::string_view op);
+// A Meta of this dtype and shape.
+Meta make_meta(DType dtype, std::span<const int64_t> shape);
+// Row-major strides for the shape of m.
+void row_major(const Meta& m, int64_t* stride);
+
+}  // namespace locus

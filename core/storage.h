@@ -1,0 +1,90 @@
+// What a Tensor handle points at: memory with its order (Storage), and a strided view of it with
+// its place in the autograd graph (TensorImpl). Internal to core and to ops that make views.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+struct GraphState;  // autograd.cc
+
+// A block of one context's memory and what is still in flight on it.
+//
+// The home stream is the one it was allocated on. Work there is ordered by the stream itself and
+// costs nothing here. Another stream that reads or writes leaves an event; later work elsewhere
+// waits for it on the device, and the pool waits for it before the block is reused. Threads: the
+// order is guarded by a mutex, taken only once a foreign stream is involved.
+class Storage {
+ public:
+  Storage(Context context, size_t bytes, StreamView home);
+  // Borrowed memory: `release` is called instead of freeing.
+  Storage(Context context, void* data, size_t bytes, void (*release)(void*), void* owner);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Context context() const { return context_; }
+  StreamView home() const { return home_; }
+
+  // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
+  void before_read(StreamView s) {
+    if (s.id != home_.id || foreign_.load(std::memory_order_acquire)) order_read(s);
+  }
+  void before_write(StreamView s) {
+    version_.fetch_add(1, std::memory_order_relaxed);
+    if (s.id != home_.id || foreign_.load(std::memory_order_acquire)) order_write(s);
+  }
+  // Call after enqueuing on s.
+  void after_read(StreamView s) {
+    if (s.id != home_.id) mark(s, false);
+  }
+  void after_write(StreamView s) {
+    if (s.id != home_.id) mark(s, true);
+  }
+  // The host blocks until the pending writes (and, for_write, reads) are done.
+  void wait_host(bool for_write = false);
+
+  // Counts writes in place; autograd refuses to use a saved tensor whose storage changed.
+  uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Use {
+    uint32_t stream;
+    bool write;
+    EventView event;
+  };
+  void order_read(StreamView s);
+  void order_write(StreamView s);
+  void order(StreamView s, bool write);
+  void mark(StreamView s, bool write);
+  void drop_finished();
+
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  Context context_;
+  StreamView home_;
+  std::atomic<bool> foreign_{false};
+  std::atomic<uint64_t> version_{0};
+  std::mutex mutex_;
+  std::vector<Use> uses_;  // foreign uses, guarded by mutex_
+  void (*release_)(void*) = nullptr;
+  void* owner_ = nullptr;
+};
+
+struct TensorImpl {
+  View view;  // view.data points at the first element
+  Context context;
+  bool contiguous = true;
+  std::shared_ptr<Storage> storage;
+  std::shared_ptr<GraphState> graph;  // null until recorded or attach_grad
+};
+
+}  // namespace locus

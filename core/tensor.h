@@ -1,0 +1,200 @@
+// Tensor: a handle to a strided view of memory on one context.
+//
+// Copying a Tensor copies the handle; data moves only by copyto and as_in_context. Ops run where
+// their inputs live and refuse mixed contexts. GPU work is asynchronous: reading on the host (item,
+// to_vector, printing) waits for what it needs. Distinct Tensors may be used from distinct threads;
+// one storage may be read from several threads at once.
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/context.h>
+#include <locus/core/dtype.h>
+#include <locus/core/error.h>
+#include <locus/core/scalar.h>
+#include <locus/core/shape.h>
+
+namespace locus {
+
+// Where and as what to create. Unset: current_context(), and f32 or the elements' own dtype.
+struct TensorOptions {
+  TensorOptions() = default;
+  TensorOptions(Context c) : context(c) {}
+  TensorOptions(DType d) : dtype(d) {}
+  TensorOptions(Context c, DType d) : context(c), dtype(d) {}
+
+  std::optional<Context> context;
+  std::optional<DType> dtype;
+};
+
+struct CopyOptions {
+  bool blocking = true;  // false: return at once; the host end must be page-locked (cpu_pinned)
+};
+
+// What backward does with a leaf's gradient. Scoped: a bare `write` would clash with POSIX.
+enum class GradReq : uint8_t { write, add, null };
+
+struct NewAxis {};
+struct Ellipsis {};
+inline constexpr NewAxis newaxis;
+inline constexpr Ellipsis ellipsis;
+
+// start:stop:step of one axis; negative positions count from the end, out-of-range ones are
+// clipped.
+class Slice {
+ public:
+  Slice() = default;
+  Slice(std::optional<int64_t> start, std::optional<int64_t> stop, int64_t step = 1)
+      : start_(start), stop_(stop), step_(step) {}
+  std::optional<int64_t> start() const { return start_; }
+  std::optional<int64_t> stop() const { return stop_; }
+  int64_t step() const { return step_; }
+
+ private:
+  std::optional<int64_t> start_, stop_;
+  int64_t step_ = 1;
+};
+
+// One entry of x(...): a position, a slice, newaxis or ellipsis.
+class Index {
+ public:
+  enum class Kind : uint8_t { position, slice, newaxis, ellipsis };
+  template <std::integral I>
+  requires(!std::same_as<I, bool>) Index(I i)
+      : kind_(Kind::position), position_(static_cast<int64_t>(i)) {}
+  Index(Slice s) : kind_(Kind::slice), slice_(s) {}
+  Index(NewAxis) : kind_(Kind::newaxis) {}
+  Index(Ellipsis) : kind_(Kind::ellipsis) {}
+
+  Kind kind() const { return kind_; }
+  int64_t position() const { return position_; }
+  const Slice& slice() const { return slice_; }
+
+ private:
+  Kind kind_;
+  int64_t position_ = 0;
+  Slice slice_;
+};
+
+class Selection;       // ops/index.h: what x[mask] and x[ids] give
+struct ReduceOptions;  // ops/reduce.h
+struct TensorImpl;     // storage.h
+struct BackwardOptions;
+
+class Tensor {
+ public:
+  Tensor() = default;  // no tensor: defined() is false, and any use throws Error
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  Tensor(const Selection& s);  // gathers
+  explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  // A name is rebound, as in Python; a temporary, such as a(0, Slice()), is written through.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  Tensor& operator=(const Tensor& values) &&;
+  Tensor& operator=(Scalar value) &&;
+
+  bool defined() const { return impl_ != nullptr; }
+  Context context() const;
+  DType dtype() const;
+  Shape shape() const;
+  int ndim() const;
+  int64_t size() const;
+  std::vector<int64_t> strides() const;  // in elements
+  bool contiguous() const;               // row-major without gaps
+
+  // The same handle state: y.as_in_context(y.context()).is(y).
+  bool is(const Tensor& other) const { return impl_ == other.impl_; }
+  bool shares_memory_with(const Tensor& other) const;
+
+  // Moving data: always new memory, also on the same context; ordered after pending writes.
+  Tensor copyto(Context to, CopyOptions = {}, Caller = Caller::here()) const;
+  // Into existing memory: shapes must match, the dtype is cast. Returns `into`.
+  const Tensor& copyto(const Tensor& into, CopyOptions = {}, Caller = Caller::here()) const;
+  // This tensor itself when it is there already, else copyto.
+  Tensor as_in_context(Context to, Caller = Caller::here()) const;
+
+  // Reading on the host: wait, copy, convert.
+  template <Element T>
+  T item(Caller from = Caller::here()) const {
+    T value;
+    read_item(dtype_of<T>(), &value, from);
+    return value;
+  }
+  template <Element T>
+  std::vector<T> to_vector(Caller from = Caller::here()) const;
+  // Fills size() elements of `dtype` at `out`, row-major.
+  void to_host(void* out, DType dtype, Caller = Caller::here()) const;
+  void wait_to_read(Caller = Caller::here()) const;
+
+  // Autograd (autograd.h).
+  void attach_grad(GradReq req = GradReq::write) const;
+  Tensor grad() const;    // Error when no gradient is attached
+  bool has_grad() const;  // attach_grad was called, and not with null
+  Tensor detach() const;  // shares memory, outside the graph
+  void zero_grad() const;
+  void backward() const;
+  void backward(const BackwardOptions&) const;
+
+  // Ops that read better as members, defined in ops/{index,view,copy,reduce}.cc. A closed list.
+  Tensor operator[](Index) const;
+  Selection operator[](At<Tensor> ids) const;
+  template <class... I>
+  requires(std::convertible_to<const I&, Index>&&...) Tensor operator()(const I&... i) const {
+    return view({Index(i)...});
+  }
+  template <class... I>
+  requires((std::convertible_to<const I&, Index> || std::same_as<I, Tensor>)&&...) &&
+      (std::same_as<I, Tensor> || ...) Selection operator()(const I&... i) const;
+  Tensor reshape(const Shape&) const;
+  Tensor T() const;
+  Tensor astype(DType) const;
+  Tensor take(const Tensor& ids) const;
+  Tensor sum() const;
+  Tensor sum(const ReduceOptions&) const;
+  Tensor mean() const;
+  Tensor mean(const ReduceOptions&) const;
+
+  // For ops and core. Throws Error when !defined().
+  TensorImpl& impl() const;
+  const std::shared_ptr<TensorImpl>& handle() const { return impl_; }
+
+ private:
+  Tensor view(std::initializer_list<Index>) const;
+  void read_item(DType dtype, void* out, Caller) const;
+
+  std::shared_ptr<TensorImpl> impl_;
+};
+
+using Tensors = std::vector<Tensor>;
+
+// Knows the line of `std::cout << x`. NumPy's text, then "<Tensor 2x3 @gpu(0)>".
+std::ostream& operator<<(std::ostream& os, At<Tensor> x);
+
+// New memory, not initialised: row-major, on c's current stream. Ops use it for results.
+Tensor allocate(Context c, const Meta& m);
+// The same memory seen through another view; the storage is shared, the graph is not.
+Tensor alias(const Tensor& of, const View& view);
+// "gpu(0) (2,3) f32": how errors name an operand.
+std::string describe(const Tensor& x);
+
+template <Element T>
+std::vector<T> Tensor::to_vector(Caller from) const {
+  if constexpr (std::same_as<T, bool>) {
+    std::vector<uint8_t> bytes(static_cast<size_t>(size()));
+    to_host(bytes.data(), bool_, from);
+    return std::vector<bool>(bytes.begin(), bytes.end());
+  } else {
+    std::vector<T> values(static_cast<size_t>(size()));
+    to_host(values.data(), dtype_of<T>(), from);
+    return values;
+  }
+}
+
+}  // namespace locus

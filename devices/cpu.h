@@ -1,0 +1,48 @@
+// The host: aligned memory, and the one thread pool of the process.
+//
+// All cpu(i) contexts share the pool; the calling thread takes part. Work is done when a call
+// returns. A caller that finds the pool busy (another thread's work, or a nested call) computes
+// alone. LOCUS_NUM_THREADS sets the number of threads, LOCUS_PIN=0 leaves them unpinned,
+// LOCUS_ISA=base|v3|v4 caps the instruction set.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+void register_cpu();  // cpu and cpu_pinned (ordinary memory until a GPU back end offers
+                      // page-locked)
+
+int num_threads();  // of the pool, the caller included; at least 1
+void set_num_threads(int n);
+
+// Calls body(data, begin, end) on disjoint ranges that cover [0, n), each a multiple of `grain`
+// long but the last; returns when all are done. One range on the caller when n <= grain. The first
+// exception of a range is rethrown. Static cuts: the same n, grain and thread count cut alike.
+void run_parallel(int64_t n, int64_t grain, void (*body)(void* data, int64_t begin, int64_t end),
+                  void* data);
+
+template <class F>
+LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
+  if (n <= 0) return;
+  if (n <= grain) return body(int64_t{0}, n);
+  using Body = std::remove_reference_t<F>;
+  run_parallel(
+      n, grain,
+      [](void* data, int64_t begin, int64_t end) { (*static_cast<Body*>(data))(begin, end); },
+      const_cast<std::remove_const_t<Body>*>(&body));
+}
+
+// The widest instruction set of this machine that Locus has kernels for: x86-64, -v3 (AVX2, FMA),
+// -v4 (AVX-512).
+enum class Isa : uint8_t { base, v3, v4 };
+Isa cpu_isa();
+const char* name(Isa isa);
+
+// A family's CPU kernels are compiled once per instruction set; this picks the table to register.
+const KernelTable& best_isa(const KernelTable& base, const KernelTable& v3, const KernelTable& v4);
+
+}  // namespace locus

@@ -1,0 +1,11 @@
+# One program per examples/*.cc; a program of several files is a folder with a main.cc.
+file(GLOB programs CONFIGURE_DEPENDS examples/*.cc)
+find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+foreach(source ${programs})
+  get_filename_component(program ${source} NAME_WE)
+  file(GLOB parts CONFIGURE_DEPENDS examples/${program}/*.cc)
+  add_executable(${program} ${source} ${parts})
+  target_include_directories(${program} PRIVATE examples)
+  target_link_libraries(${program} PRIVATE locus::locus locus_flags CLI11::CLI11 fmt::fmt)
+endforeach()

@@ -1,0 +1,79 @@
+# locus::locus. A new op family is picked up by its file names:
+#   ops/<stem>.cc        inference, gradient, registration
+#   ops/<stem>_cpu.cc    CPU kernels, compiled once per instruction set
+#   ops/<stem>.cu        CUDA kernels
+file(GLOB sources CONFIGURE_DEPENDS core/*.cc devices/*.cc ops/*.cc nn/*.cc)
+file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*_cpu.cc)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*.cu)
+list(REMOVE_ITEM sources ${cpu_kernels})
+if(NOT LOCUS_WITH_CUDA)
+  list(FILTER sources EXCLUDE REGEX "devices/(cuda|collective)[a-z_]*\\.cc$")
+  set(cuda_kernels)
+endif()
+
+add_library(locus ${sources} ${cuda_kernels})
+add_library(locus::locus ALIAS locus)
+
+# <locus/core/tensor.h> inside and outside: links to the source folders.
+set(links ${PROJECT_BINARY_DIR}/include/locus)
+file(MAKE_DIRECTORY ${links})
+foreach(room core devices ops nn)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${links}/${room} SYMBOLIC)
+endforeach()
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nn/locus.h ${links}/locus.h SYMBOLIC)
+
+target_include_directories(locus PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                        $<INSTALL_INTERFACE:include>)
+target_compile_features(locus PUBLIC cxx_std_20)
+target_link_libraries(locus PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:locus_flags> ZLIB::ZLIB)
+set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)
+if(NOT BUILD_SHARED_LIBS)
+  set_target_properties(locus PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
+                                         VISIBILITY_INLINES_HIDDEN ON)
+endif()
+
+# One copy of the CPU kernels per instruction set. Eigen's namespace is renamed in each: otherwise the
+# linker merges its templates, and all copies run at one width or crash on an older processor.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(isas base v3 v4)
+else()
+  set(isas base)
+  target_compile_definitions(locus PRIVATE LOCUS_ONE_ISA)
+endif()
+foreach(isa ${isas})
+  add_library(locus_kernels_${isa} OBJECT ${cpu_kernels})
+  target_compile_definitions(locus_kernels_${isa} PRIVATE LOCUS_ISA=${isa} Eigen=Eigen_${isa}
+                                                          EIGEN_DONT_PARALLELIZE EIGEN_NO_DEBUG)
+  target_link_libraries(locus_kernels_${isa} PRIVATE locus_flags)
+  target_include_directories(locus_kernels_${isa} PRIVATE ${PROJECT_BINARY_DIR}/include)
+  target_include_directories(locus_kernels_${isa} SYSTEM PRIVATE
+    $<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>)
+  if(NOT isa STREQUAL "base")
+    # -mprefer-vector-width=512: g++ otherwise keeps to 256 bits on v4.
+    target_compile_options(locus_kernels_${isa} PRIVATE -march=x86-64-${isa}
+      $<$<STREQUAL:${isa},v4>:-mprefer-vector-width=512>)
+  endif()
+  set_target_properties(locus_kernels_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden
+                                                        VISIBILITY_INLINES_HIDDEN ON)
+  target_sources(locus PRIVATE $<TARGET_OBJECTS:locus_kernels_${isa}>)
+endforeach()
+
+if(LOCUS_WITH_CUDA)
+  target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
+  target_link_libraries(locus PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
+endif()
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+install(TARGETS locus EXPORT locus-targets)
+foreach(room core devices ops nn)
+  install(DIRECTORY ${room} DESTINATION include/locus FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(FILES nn/locus.h DESTINATION include/locus)
+install(EXPORT locus-targets NAMESPACE locus:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/locus)
+configure_package_config_file(scripts/cmake/locus-config.cmake.in locus-config.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/locus)
+write_basic_package_version_file(locus-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/locus-config.cmake
+  ${PROJECT_BINARY_DIR}/locus-config-version.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/locus)

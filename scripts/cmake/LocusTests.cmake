@@ -1,0 +1,23 @@
+# One GoogleTest program of all tests/*_test.cc; benchmarks are one Google Benchmark program.
+if(LOCUS_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc)
+  add_executable(locus_tests ${tests})
+  target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
+                                            GTest::gtest_main ZLIB::ZLIB)
+  gtest_discover_tests(locus_tests DISCOVERY_TIMEOUT 60)
+endif()
+if(LOCUS_BENCH)
+  find_package(benchmark REQUIRED)
+  file(GLOB benches CONFIGURE_DEPENDS tests/bench/*.cc)
+  set(cuda_benches)
+  if(LOCUS_WITH_CUDA)
+    file(GLOB cuda_benches CONFIGURE_DEPENDS tests/bench/*.cu)
+  endif()
+  add_executable(locus_bench ${benches} ${cuda_benches})
+  target_link_libraries(locus_bench PRIVATE locus::locus locus_flags benchmark::benchmark
+                                            benchmark::benchmark_main)
+endif()
