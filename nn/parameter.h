@@ -63,6 +63,8 @@ class Parameter {
   void zero_grad() const;
   // Writes `values` into every replica; casts, and copies across contexts.
   void set_data(const Tensor& values, Caller = Caller::here()) const;
+  // Replicas of `values` on exactly these contexts, with fresh gradients.
+  void place(const Tensor& values, const Contexts& contexts, Caller = Caller::here()) const;
   // Moves: replicas on exactly these contexts, with the mean of the old ones and fresh gradients.
   void reset_ctx(const Contexts& contexts, Caller = Caller::here()) const;
   // The mean of the replicas, as new memory on cpu(0): what save_parameters() writes.
@@ -84,6 +86,7 @@ class Parameter {
   State& state() const;
   const Tensor* find(std::optional<Context> c) const;
   [[noreturn]] void refuse(std::optional<Context> c) const;
+  void complete(const Shape& full) const;
   void create(const Tensor& values, Caller) const;
   void rename(const std::string& path) const;  // the longest path names it
 
