@@ -8,16 +8,15 @@
 // only when memory is short, and then waits on the device for the first. Blocks of small sizes pass
 // through free lists in front; the pair allocate + deallocate costs about 20 ns there.
 //
-// When memory is short: blocks whose events are done, then cached segments back to the driver, then
-// blocks of other streams, then the host waits for deferred blocks; then OutOfMemory, after which
-// the pool is as it was. Threads: any; the driver is never called with the lock held.
+// When memory is short: blocks whose events are done, then blocks of other streams, then cached
+// segments back to the driver, then the host waits for deferred blocks; then OutOfMemory, after
+// which the program can go on. Threads: any; the driver is never called with the lock held.
 // LOCUS_POOL=off makes every block a driver allocation, for memory checkers.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
-#include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -77,34 +76,38 @@ class CachingPool final : public MemoryPool {
   struct Arena;
   struct Segment;
   struct Chunk;
-  struct BySize {
-    bool operator()(const Chunk* a, const Chunk* b) const;
-  };
   struct Deferred;
   class Lock;
+  enum Kind { small, medium, large };
 
+  static Kind kind_of(size_t size);
   size_t rounded(size_t bytes) const;
   int bin_of(size_t size) const;
   Arena& arena(StreamView stream);
   void* hand_out(void* p, size_t bytes, size_t size);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
-  void* take(Arena& from, Arena& to, size_t size);
-  void* take_retired(Arena& to, size_t size);
-  void* steal(Arena& to, size_t size);
-  bool grow(Arena& to, size_t size);
+  void* allocate_uncached(size_t bytes);
+  void release_uncached(void* p, size_t bytes);
+  void poison(const void* p, size_t bytes) const;
+  void unpoison(const void* p, size_t bytes) const;
+  Chunk* find(Arena& own, size_t size, Kind from, Kind to);
+  Chunk* use(Chunk* chunk, Arena& to, size_t size);
+  Chunk* steal(Lock& lock, Arena& to, size_t size);
+  Chunk* grow(Lock& lock, Arena& to, size_t size);
+  Chunk* grow_by(Lock& lock, Arena& to, size_t size, size_t segment_size);
   void give(Arena& to, void* p);
   void insert(Chunk* chunk);
   void flush(Arena& from);
-  bool poll(size_t patience);
-  bool wait_deferred();
-  void release_free_segments();
-  void* allocate_uncached(size_t bytes, size_t size);
+  void finish(Lock& lock, const Deferred& block);
+  void poll(Lock& lock, int patience);
+  bool wait_deferred(Lock& lock);
+  void release_free_segments(Lock& lock);
   [[noreturn]] void out_of_memory(size_t bytes) const;
   size_t largest_free_locked() const;
 
-  std::unique_ptr<MemorySource> source_;
-  PoolOptions options_;
-  int rounding_bits_;
+  const std::unique_ptr<MemorySource> source_;
+  const PoolOptions options_;
+  const int rounding_bits_;
   mutable std::atomic<bool> locked_{false};
 
   // Guarded by locked_.
@@ -113,6 +116,7 @@ class CachingPool final : public MemoryPool {
   std::unordered_map<void*, Chunk*> chunks_;    // by address
   std::vector<std::unique_ptr<Segment>> segments_;
   std::vector<Deferred> deferred_;
+  int waiting_ = 0;  // threads that wait for deferred blocks they took out of deferred_
   unsigned ticks_ = 0;
 };
 
