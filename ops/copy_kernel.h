@@ -155,18 +155,12 @@ LOCUS_HD int widen(Walk& w, int bytes, const void* in, const void* out) {
 
 // Copies `in` to `out`, views of one shape, casting where the dtypes differ; and sets every byte of
 // `out` to zero. For the kernels of other families.
-namespace base {
+#ifdef LOCUS_ISA
+namespace LOCUS_ISA {
 void copy_view(const View& in, const View& out);
 void zero_view(const View& out);
-}  // namespace base
-namespace v3 {
-void copy_view(const View& in, const View& out);
-void zero_view(const View& out);
-}  // namespace v3
-namespace v4 {
-void copy_view(const View& in, const View& out);
-void zero_view(const View& out);
-}  // namespace v4
+}  // namespace LOCUS_ISA
+#endif
 namespace cuda {
 void copy_view(const View& in, const View& out, StreamView stream);
 void zero_view(const View& out, StreamView stream);
