@@ -45,7 +45,8 @@ class Trainer {
     std::vector<size_t> slots;
   };
   void refresh();
-  void update_fresh(double rescale);
+  void fill(optim::Group& group, const std::vector<size_t>& slots) const;
+  void update_fresh(const Batch& batch, double rescale);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 
   std::vector<Parameter> parameters_;
@@ -53,6 +54,7 @@ class Trainer {
   std::vector<Slot> slots_;
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
+  bool replicated_ = false;
 };
 
 }  // namespace locus::nn
