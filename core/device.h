@@ -81,7 +81,8 @@ class Device {
   virtual void wait(StreamView waiter, EventView e) = 0;  // ordered on the device; the host goes on
   virtual void wait_host(EventView e) = 0;                // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // both fired
-  // The host blocks until s is empty. Asynchronous errors surface here, naming the op.
+  // The host blocks until s is empty; with s.id == 0, until every stream of the device is.
+  // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;
 };
 
@@ -107,7 +108,7 @@ MemoryPool& memory_pool(Context c);
 // Blocks until every stream of every opened device is empty.
 void wait_all();
 
-// A process-wide number for a new stream; devices call it, starting at 1. `device` issues on it.
-uint32_t register_stream(StreamView s);
+// A number for a new stream, unique in the process; from 1 on.
+uint32_t new_stream_id();
 
 }  // namespace locus

@@ -64,6 +64,7 @@ class Storage {
   void order_read(StreamView s);
   void order_write(StreamView s);
   void order(StreamView s, bool write);
+  void wait_for_home(StreamView s);
   void mark(StreamView s, bool write);
   void drop_finished();
 
@@ -75,6 +76,9 @@ class Storage {
   std::atomic<uint64_t> version_{0};
   std::mutex mutex_;
   std::vector<Use> uses_;  // foreign uses, guarded by mutex_
+  EventView home_event_;   // the home stream's work up to home_event_version_
+  uint64_t home_event_version_ = 0;
+  std::vector<uint32_t> waited_;  // streams that wait for home_event_
   void (*release_)(void*) = nullptr;
   void* owner_ = nullptr;
 };

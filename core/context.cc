@@ -1,0 +1,71 @@
+#include <locus/core/context.h>
+
+#include <charconv>
+#include <ostream>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+
+namespace locus {
+namespace {
+
+thread_local Context default_context;
+
+}  // namespace
+
+Context Context::parse(std::string_view text) {
+  for (int code = 1; code < kMaxDeviceTypes; ++code) {
+    const auto type = static_cast<DeviceType>(code);
+    const std::string_view type_name = device_type_name(type);
+    if (!text.starts_with(type_name)) continue;
+    std::string_view rest = text.substr(type_name.size());
+    if (rest.empty()) return {type, 0};
+    if (rest.front() == ':') {
+      rest.remove_prefix(1);
+    } else if (rest.front() == '(' && rest.back() == ')') {
+      rest = rest.substr(1, rest.size() - 2);
+    } else {
+      continue;  // "cpu" is also a prefix of "cpu_pinned"
+    }
+    int32_t index = -1;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
+    if (error == std::errc() && end == rest.data() + rest.size() && index >= 0)
+      return {type, index};
+  }
+  throw Error("Context::parse: \"" + std::string(text) +
+              "\" names no context; expected e.g. cpu, cpu(0), gpu, gpu(1), gpu:1 or cpu_pinned");
+}
+
+std::string to_string(Context c) {
+  return std::string(device_type_name(c.type)) + "(" + std::to_string(c.index) + ")";
+}
+
+std::ostream& operator<<(std::ostream& os, Context c) { return os << to_string(c); }
+
+Context best_context() { return num_gpus() > 0 ? gpu(0) : cpu(0); }
+
+std::vector<Context> gpus(int n) {
+  std::vector<Context> list;
+  for (int i = 0; i < n; ++i) list.push_back(gpu(i));
+  return list;
+}
+
+MemoryInfo gpu_memory_info(Context c) {
+  if (c.type != DeviceType::gpu)
+    throw DeviceError("gpu_memory_info: " + to_string(c) + " is not a gpu; expected gpu(i)");
+  return device(c).memory();
+}
+
+ContextInfo context_info(Context c) { return device(c).info(); }
+
+Context current_context() { return default_context; }
+
+ContextScope::ContextScope(Context c) : previous_(default_context) { default_context = c; }
+ContextScope::~ContextScope() { default_context = previous_; }
+
+Contexts::Contexts(std::initializer_list<Context> list) : Contexts(std::vector<Context>(list)) {}
+Contexts::Contexts(std::vector<Context> list) : list_(std::move(list)) {
+  if (list_.empty()) throw Error("Contexts: expected at least one context");
+}
+
+}  // namespace locus

@@ -1,0 +1,129 @@
+#include <locus/core/device.h>
+
+#include <atomic>
+#include <mutex>
+
+#include <locus/core/error.h>
+
+namespace locus {
+namespace {
+
+constexpr int kMaxIndex = 64;
+
+struct Registry {
+  std::mutex mutex;
+  DeviceFactory factories[kMaxDeviceTypes];
+  std::atomic<bool> registered[kMaxDeviceTypes] = {};
+  std::atomic<Device*> devices[kMaxDeviceTypes][kMaxIndex] = {};
+};
+
+// Never destroyed: tensors in other statics may outlive it otherwise.
+Registry& registry() {
+  static Registry& r = *new Registry;
+  return r;
+}
+
+[[noreturn]] void no_such_device(Context c) {
+  Registry& r = registry();
+  const int type = static_cast<int>(c.type);
+  std::string text = to_string(c) + ": ";
+  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type]) {
+    text += "this machine has no " + std::string(device_type_name(c.type)) + " that Locus can use";
+    if (c.type == DeviceType::gpu)
+      text += "; use cpu(0), or set LOCUS_EMULATED_GPUS=" + std::to_string(c.index + 1) +
+              " for emulated ones";
+    throw DeviceError(text);
+  }
+  const DeviceFactory& f = r.factories[type];
+  const int n = f.count();
+  text += "this machine has " + std::to_string(n) + " " + f.name + (n == 1 ? "" : "s");
+  if (n > 0) text += ", " + f.name + "(0)";
+  if (n > 1) text += " to " + f.name + "(" + std::to_string(n - 1) + ")";
+  if (*f.advice) text += std::string("; ") + f.advice;
+  throw DeviceError(text);
+}
+
+Device& open(Context c) {
+  Registry& r = registry();
+  const int type = static_cast<int>(c.type);
+  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type] || c.index < 0 ||
+      c.index >= kMaxIndex || c.index >= r.factories[type].count())
+    no_such_device(c);
+  std::lock_guard lock(r.mutex);
+  std::atomic<Device*>& slot = r.devices[type][c.index];
+  if (!slot) slot = r.factories[type].open(c).release();
+  return *slot;
+}
+
+}  // namespace
+
+void register_device(DeviceType type, const DeviceFactory& factory) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  for (int i = 1; i < kMaxDeviceTypes; ++i)
+    if (r.registered[i] && (i == static_cast<int>(type) || r.factories[i].name == factory.name))
+      throw Error("register_device: \"" + factory.name + "\" or its code " +
+                  std::to_string(static_cast<int>(type)) + " is taken by \"" + r.factories[i].name +
+                  "\"; choose another name");
+  r.factories[static_cast<int>(type)] = factory;
+  r.registered[static_cast<int>(type)] = true;
+}
+
+DeviceType register_device(const DeviceFactory& factory) {
+  Registry& r = registry();
+  for (int i = 4; i < kMaxDeviceTypes; ++i) {
+    if (r.registered[i]) continue;
+    register_device(static_cast<DeviceType>(i), factory);
+    return static_cast<DeviceType>(i);
+  }
+  throw Error("register_device: no code is left for \"" + factory.name + "\"; Locus has room for " +
+              std::to_string(kMaxDeviceTypes - 1) + " device types");
+}
+
+bool device_registered(DeviceType type) { return registry().registered[static_cast<int>(type)]; }
+
+const char* device_type_name(DeviceType type) {
+  switch (type) {
+    case DeviceType::cpu:
+      return "cpu";
+    case DeviceType::gpu:
+      return "gpu";
+    case DeviceType::cpu_pinned:
+      return "cpu_pinned";
+  }
+  const int code = static_cast<int>(type);
+  return code < kMaxDeviceTypes && registry().registered[code]
+             ? registry().factories[code].name.c_str()
+             : "unknown";
+}
+
+Device& device(Context c) {
+  static Registry& r = registry();
+  const auto type = static_cast<unsigned>(c.type), index = static_cast<unsigned>(c.index);
+  if (type < kMaxDeviceTypes && index < kMaxIndex) [[likely]]
+    if (Device* d = r.devices[type][index].load(std::memory_order_acquire)) [[likely]]
+      return *d;
+  return open(c);
+}
+
+MemoryPool& memory_pool(Context c) { return device(c).allocator(); }
+
+int num_gpus() {
+  Registry& r = registry();
+  const int type = static_cast<int>(DeviceType::gpu);
+  return r.registered[type] ? r.factories[type].count() : 0;
+}
+
+void wait_all() {
+  Registry& r = registry();
+  for (auto& type : r.devices)
+    for (auto& slot : type)
+      if (Device* d = slot.load()) d->synchronize({});
+}
+
+uint32_t new_stream_id() {
+  static std::atomic<uint32_t> next{1};
+  return next++;
+}
+
+}  // namespace locus

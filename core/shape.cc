@@ -1,0 +1,96 @@
+#include <locus/core/shape.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include <locus/core/error.h>
+
+namespace locus {
+namespace {
+
+void check_rank(size_t rank) {
+  if (rank > static_cast<size_t>(kMaxRank))
+    throw ShapeError("Shape: expected at most " + std::to_string(kMaxRank) + " axes, got " +
+                     std::to_string(rank));
+}
+
+}  // namespace
+
+Shape::Shape(std::initializer_list<Dim> dims) : rank_(static_cast<int>(dims.size())) {
+  check_rank(dims.size());
+  std::transform(dims.begin(), dims.end(), dims_, [](Dim d) { return d.value; });
+}
+
+Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size())) {
+  check_rank(dims.size());
+  std::copy(dims.begin(), dims.end(), dims_);
+}
+
+int64_t Shape::operator[](int i) const { return dims_[normalize_axis(i, rank_, "shape")]; }
+
+int64_t Shape::size() const {
+  int64_t n = 1;
+  for (int64_t d : *this) n *= d;
+  return n;
+}
+
+bool operator==(const Shape& a, const Shape& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+std::string to_string(const Shape& s) {
+  std::string text = "(";
+  for (int i = 0; i < s.rank(); ++i) {
+    if (i > 0) text += ",";
+    text += std::to_string(s.begin()[i]);
+  }
+  return text + (s.rank() == 1 ? ",)" : ")");
+}
+
+std::ostream& operator<<(std::ostream& os, const Shape& s) { return os << to_string(s); }
+
+Shape broadcast_shapes(const Shape& a, const Shape& b) {
+  const int rank = std::max(a.rank(), b.rank());
+  int64_t dims[kMaxRank];
+  for (int i = 0; i < rank; ++i) {
+    const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
+    const int64_t da = ia < 0 ? 1 : a.begin()[ia], db = ib < 0 ? 1 : b.begin()[ib];
+    if (da != db && da != 1 && db != 1)
+      throw ShapeError("operands could not be broadcast together with shapes " + to_string(a) +
+                       " " + to_string(b) +
+                       "; expected equal lengths, or 1, from the last axis on");
+    dims[i] = da == 1 ? db : da;
+  }
+  return Shape(std::span(dims, static_cast<size_t>(rank)));
+}
+
+int normalize_axis(int axis, int rank, std::string_view op) {
+  if (axis < -rank || axis >= rank)
+    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) +
+                     " is out of bounds for a tensor of " + std::to_string(rank) + " axes");
+  return axis < 0 ? axis + rank : axis;
+}
+
+Meta make_meta(DType dtype, std::span<const int64_t> shape) {
+  check_rank(shape.size());
+  Meta m;
+  m.dtype = dtype;
+  m.rank = static_cast<int8_t>(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0)
+      throw ShapeError("Shape: negative length " + std::to_string(shape[i]) + " in " +
+                       to_string(Shape(shape)) + "; expected lengths >= 0");
+    m.shape[i] = shape[i];
+  }
+  return m;
+}
+
+void row_major(const Meta& m, int64_t* stride) {
+  int64_t step = 1;
+  for (int i = m.rank - 1; i >= 0; --i) {
+    stride[i] = step;
+    step *= m.shape[i];
+  }
+}
+
+}  // namespace locus
