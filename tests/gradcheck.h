@@ -60,7 +60,7 @@ inline Tensors gradients(const Function& f, const Tensors& x, bool create_graph 
     int k = -1;
     for (const Tensor& out : f(inputs)) {
       ++k;
-      if (!is_floating(out.dtype()) || !needs_grad(out.impl())) continue;
+      if (!out.defined() || !is_floating(out.dtype()) || !needs_grad(out.impl())) continue;
       options.head_gradients.push_back(
           from_values(weights(out.size(), k), out.shape(), out.context(), out.dtype()));
       heads.push_back(out);
