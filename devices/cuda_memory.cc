@@ -31,15 +31,12 @@ class DeviceMemory final : public MemorySource {
   int index_;
 };
 
-class PinnedMemory final : public MemorySource {
- public:
-  void* allocate(size_t bytes) override {
-    void* p = nullptr;
-    const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
-    return or_null(error, p);
-  }
-  void release(void* p, size_t) noexcept override { static_cast<void>(cudaFreeHost(p)); }
-};
+void* allocate_pinned(size_t bytes) {
+  void* p = nullptr;
+  const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
+  return or_null(error, p);
+}
+void free_pinned(void* p) { static_cast<void>(cudaFreeHost(p)); }
 
 }  // namespace
 
@@ -49,10 +46,7 @@ std::unique_ptr<MemoryPool> make_pool(Context context) {
   return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index), options);
 }
 
-void offer_pinned_memory() {
-  set_pinned_source(
-      []() -> std::unique_ptr<MemorySource> { return std::make_unique<PinnedMemory>(); });
-}
+void offer_pinned_memory() { set_pinned_source(&allocate_pinned, &free_pinned); }
 
 void* CudaDevice::allocate_raw(size_t bytes) {
   const Guard guard(index());
