@@ -17,7 +17,7 @@ endif()
 set(LOCUS_WITH_CUDA OFF)
 if(NOT LOCUS_CUDA STREQUAL "OFF")
   # CMake 3.25 picks arch 75 in silence, and "native" fails without a GPU: decide before the language.
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                     OUTPUT_VARIABLE found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REGEX MATCH "^[0-9]+\\.[0-9]+" found "${found}")
@@ -53,6 +53,7 @@ find_package(ZLIB REQUIRED)
 add_library(locus_flags INTERFACE)
 target_compile_options(locus_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Werror;-fno-math-errno;-fno-trapping-math>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 invents overlaps in std::string
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--Werror=all-warnings;--expt-relaxed-constexpr;--extended-lambda>)
 if(LOCUS_NATIVE)
   target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
