@@ -1,4 +1,5 @@
-// The programs of the documentation, run on as one function on every pair of contexts a machine has.
+// The programs of the documentation, run on as one function on every pair of contexts a machine
+// has.
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
