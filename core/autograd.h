@@ -56,6 +56,7 @@ struct GradOptions {
   Tensors head_gradients;     // empty: ones for each head
   bool retain_graph = false;  // create_graph implies it
   bool create_graph = false;
+  bool allow_unused = false;  // grad(): an undefined Tensor for a variable the heads do not use
 };
 
 // Several heads at once; each leaf's gradient is written once, the sum over the heads.

@@ -24,10 +24,14 @@ Storage::~Storage() {
       device(u.event.context).wait_host(u.event);
       device(u.event.context).release(u.event);
     }
-    return release_(owner_);
+    release_(owner_);
+    return;
   }
   Allocator& allocator = device(context_).allocator();
-  if (uses_.empty()) return allocator.deallocate(data_, bytes_, home_);
+  if (uses_.empty()) {
+    allocator.deallocate(data_, bytes_, home_);
+    return;
+  }
   std::vector<EventView> pending;
   for (const Use& u : uses_) pending.push_back(u.event);
   allocator.deallocate_after(data_, bytes_, home_, pending);

@@ -63,13 +63,13 @@ class Slice {
 // One entry of x(...): a position, a slice, newaxis or ellipsis.
 class Index {
  public:
-  enum class Kind : uint8_t { position, slice, newaxis, ellipsis };
+  enum class Kind : uint8_t { position, slice, new_axis, rest };
   template <std::integral I>
   requires(!std::same_as<I, bool>) Index(I i)
       : kind_(Kind::position), position_(static_cast<int64_t>(i)) {}
   Index(Slice s) : kind_(Kind::slice), slice_(s) {}
-  Index(NewAxis) : kind_(Kind::newaxis) {}
-  Index(Ellipsis) : kind_(Kind::ellipsis) {}
+  Index(NewAxis) : kind_(Kind::new_axis) {}
+  Index(Ellipsis) : kind_(Kind::rest) {}
 
   Kind kind() const { return kind_; }
   int64_t position() const { return position_; }

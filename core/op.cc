@@ -1,0 +1,85 @@
+#include <locus/core/op.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include <locus/core/error.h>
+
+namespace locus {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Op>, std::less<>> ops;
+};
+Registry& registry() {  // never destroyed: ops are used by other statics
+  static Registry& r = *new Registry;
+  return r;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Op& define_op(std::string_view name) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  auto [entry, inserted] = r.ops.try_emplace(std::string(name));
+  if (!inserted)
+    throw Error(
+        "define_op: \"" + std::string(name) +
+        "\" is defined already; choose another name, or set_kernel() to add a kernel to it");
+  entry->second = std::make_unique<Op>();
+  entry->second->name = name;
+  return *entry->second;
+}
+
+Op* find_op(std::string_view name) {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  const auto found = r.ops.find(name);
+  return found == r.ops.end() ? nullptr : found->second.get();
+}
+
+Op& get_op(std::string_view name) {
+  if (Op* op = find_op(name)) return *op;
+  std::string near;
+  for (const Op* op : all_ops())
+    if (edit_distance(op->name, name) <= 2) near += (near.empty() ? "" : ", ") + op->name;
+  throw Error("get_op: there is no op \"" + std::string(name) + "\"" +
+              (near.empty() ? "; all_ops() lists them" : "; near it: " + near));
+}
+
+std::vector<const Op*> all_ops() {
+  Registry& r = registry();
+  std::lock_guard lock(r.mutex);
+  std::vector<const Op*> list;
+  for (const auto& [name, op] : r.ops) list.push_back(op.get());
+  return list;
+}
+
+void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel) {
+  get_op(op).kernels[static_cast<int>(type)][static_cast<int>(dtype)] = kernel;
+}
+
+void set_kernels(DeviceType type, const KernelTable& table) {
+  for (int i = 0; i < table.size; ++i)
+    set_kernel(table.entries[i].op, type, table.entries[i].dtype, table.entries[i].kernel);
+}
+
+}  // namespace locus

@@ -1,0 +1,271 @@
+#include <locus/core/tensor.h>
+
+#include <cstring>
+#include <ostream>
+
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/core/graph.h>
+#include <locus/core/op.h>
+#include <locus/core/print.h>
+#include <locus/core/storage.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  Tensor dx = dout[0].as_in_context(saved.in_context(0));
+  return {dx.dtype() == saved.in_dtype(0) ? dx : dx.astype(saved.in_dtype(0))};
+}
+
+// copyto crosses contexts, which no kernel does; it is in the registry for its gradient.
+const Op& copyto_op() {
+  static const Op& op = OpDef<>("copyto", {"source"})
+                            .gradient<&copyto_gradient>(Keep::none)
+                            .no_samples("moves between contexts; copyto_test covers it");
+  return op;
+}
+
+bool same_memory(Context a, Context b) { return a == b || (is_host(a) && is_host(b)); }
+
+Tensor cast_or_copy(const Tensor& x, DType dtype) {
+  static const Op& copy = get_op("copy");
+  const Meta m = make_meta(dtype, x.shape());
+  Tensor out = allocate(x.context(), m);
+  const autograd::Pause pause(autograd::is_training());
+  invoke_into(copy, {x}, {out}, CopyAttrs{dtype});
+  return out;
+}
+
+// Ops refuse cpu(0) beside cpu(1), though both are the host's memory; a copy between them is seen
+// from the target's side.
+Tensor on_context(const Tensor& x, Context c) {
+  if (x.context() == c) return x;
+  Tensor seen = alias(x, x.impl().view);
+  seen.impl().context = c;
+  return seen;
+}
+
+// Both row-major, same dtype and size, on different memories.
+void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
+  if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
+  const size_t bytes = static_cast<size_t>(from.view.meta.size()) *
+                       static_cast<size_t>(size_of(from.view.meta.dtype));
+  const bool up = is_host(from.context), down = is_host(to.context);
+  const Context owner = down ? from.context : to.context;
+  Device& d = device(owner);
+  // A blocking read goes behind the work that makes the data: no event, and its errors surface
+  // here.
+  StreamView s;
+  if (down) {
+    s = blocking ? current_stream(owner, d) : d.stream(Lane::to_host);
+  } else {
+    s = to.storage->home();
+  }
+  from.storage->before_read(s);
+  to.storage->before_write(s);
+  d.copy(to.view.data, to.context, from.view.data, from.context, bytes, s);
+  from.storage->after_read(s);
+  to.storage->after_write(s);
+  if (blocking && down) d.synchronize(s);
+  if (blocking && up && from.context.type == DeviceType::cpu_pinned) d.synchronize(s);
+}
+
+void check_blocking(const Tensor& from, Context to, const CopyOptions& options) {
+  if (options.blocking) return;
+  const bool pageable_source = from.context().type == DeviceType::cpu && !is_host(to);
+  const bool pageable_target = to.type == DeviceType::cpu && !is_host(from.context());
+  if (pageable_source || pageable_target)
+    throw Error(
+        "copyto: " + describe(from) + " to " + to_string(to) +
+        " with blocking = false needs page-locked host memory; use a cpu_pinned() tensor on "
+        "the host's side, or leave blocking = true");
+}
+
+}  // namespace
+
+TensorImpl& Tensor::impl() const {
+  if (!impl_) [[unlikely]]
+    throw Error("Tensor: empty (default-constructed or moved from); assign a tensor to it first");
+  return *impl_;
+}
+
+Context Tensor::context() const { return impl().context; }
+DType Tensor::dtype() const { return impl().view.meta.dtype; }
+Shape Tensor::shape() const { return Shape(impl().view.meta); }
+int Tensor::ndim() const { return impl().view.meta.rank; }
+int64_t Tensor::size() const { return impl().view.meta.size(); }
+bool Tensor::contiguous() const { return impl().contiguous; }
+std::vector<int64_t> Tensor::strides() const {
+  const View& v = impl().view;
+  return {v.stride, v.stride + v.meta.rank};
+}
+bool Tensor::shares_memory_with(const Tensor& other) const {
+  return impl().storage == other.impl().storage;
+}
+
+Tensor allocate(Context c, const Meta& m) {
+  Device& d = device(c);
+  auto impl = std::make_shared<TensorImpl>();
+  impl->storage = std::make_shared<Storage>(
+      c, static_cast<size_t>(m.size()) * static_cast<size_t>(size_of(m.dtype)),
+      current_stream(c, d));
+  impl->view.data = impl->storage->data();
+  impl->view.meta = m;
+  row_major(m, impl->view.stride);
+  impl->context = c;
+  return Tensor(std::move(impl));
+}
+
+Tensor alias(const Tensor& of, const View& view) {
+  auto impl = std::make_shared<TensorImpl>();
+  impl->view = view;
+  impl->context = of.impl().context;
+  impl->contiguous = view.contiguous();
+  impl->storage = of.impl().storage;
+  return Tensor(std::move(impl));
+}
+
+std::string describe(const Tensor& x) {
+  if (!x.defined()) return "(empty)";
+  return to_string(x.context()) + " " + to_string(x.shape()) + " " + name(x.dtype());
+}
+
+Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
+  const TensorImpl& source = impl();
+  check_blocking(*this, to, options);
+  Tensor out;
+  if (same_memory(source.context, to)) {
+    const autograd::Pause pause(autograd::is_training());
+    out = allocate(to, source.view.meta);
+    copyto(out, options, from);
+  } else {
+    const Tensor packed = source.contiguous ? *this : cast_or_copy(*this, dtype());
+    // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
+    // stream; the compute stream waits for the lane at first use.
+    const Lane lane = is_host(source.context) ? Lane::to_device : Lane::peer;
+    auto target = std::make_shared<TensorImpl>();
+    target->storage = std::make_shared<Storage>(
+        to, static_cast<size_t>(size()) * static_cast<size_t>(size_of(dtype())),
+        device(to).stream(lane));
+    target->view = packed.impl().view;
+    target->view.data = target->storage->data();
+    target->context = to;
+    row_major(target->view.meta, target->view.stride);
+    transfer(packed.impl(), *target, options.blocking);
+    out = Tensor(std::move(target));
+  }
+  if (autograd::is_recording()) {
+    out.impl_->graph = nullptr;
+    const Ref in(*this);
+    record(copyto_op(), {&in, 1}, nullptr, 0, {&out, 1});
+  }
+  return out;
+}
+
+const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller) const {
+  const TensorImpl &source = impl(), &target = into.impl();
+  if (shape() != into.shape())
+    throw ShapeError("copyto: source " + describe(*this) + ", target " + describe(into) +
+                     "; expected equal shapes");
+  check_blocking(*this, target.context, options);
+  const Ref in(*this);
+  check_in_place(copyto_op(), {&in, 1}, into);
+  if (source.view.data == target.view.data && source.storage == target.storage &&
+      strides() == into.strides())
+    return into;
+  const autograd::Pause pause(autograd::is_training());
+  if (same_memory(source.context, target.context)) {
+    static const Op& copy = get_op("copy");
+    invoke_into(copy, {on_context(*this, target.context)}, {into}, CopyAttrs{into.dtype()});
+    return into;
+  }
+  // Cast on the side that has fewer bytes to send afterwards.
+  const bool cast_first = size_of(into.dtype()) <= size_of(dtype());
+  const DType sent = cast_first ? into.dtype() : dtype();
+  const Tensor packed = source.contiguous && dtype() == sent ? *this : cast_or_copy(*this, sent);
+  if (target.contiguous && into.dtype() == sent) {
+    transfer(packed.impl(), target, options.blocking);
+  } else {
+    packed.copyto(target.context, options).copyto(into);
+  }
+  return into;
+}
+
+Tensor Tensor::as_in_context(Context to, Caller from) const {
+  return context() == to ? *this : copyto(to, {}, from);
+}
+
+Tensor& Tensor::operator=(const Tensor& values) && {
+  if (impl_ == values.impl_) return *this;
+  const bool pinned =
+      context().type == DeviceType::cpu_pinned || values.context().type == DeviceType::cpu_pinned;
+  if (context() != values.context() && !(pinned && same_memory(context(), values.context())))
+    throw ContextMismatch("assignment: operands live on different contexts: target " +
+                          describe(*this) + ", values " + describe(values) +
+                          "; move one first: values.as_in_context(" + to_string(context()) + ")");
+  if (shape() == values.shape()) {
+    values.copyto(*this);
+    return *this;
+  }
+  // Broadcast: the values seen at the target's shape.
+  View v = values.impl().view;
+  const Meta& to = impl().view.meta;
+  Shape common;
+  try {
+    common = broadcast_shapes(values.shape(), shape());
+  } catch (const ShapeError&) {
+    common = values.shape();
+  }
+  if (common != shape())
+    throw ShapeError("assignment: values " + describe(values) + " do not broadcast to target " +
+                     describe(*this));
+  const int shift = to.rank - v.meta.rank;
+  View expanded{v.data, to, {}};
+  expanded.meta.dtype = v.meta.dtype;
+  for (int i = shift; i < to.rank; ++i)
+    expanded.stride[i] = v.meta.shape[i - shift] == to.shape[i] ? v.stride[i - shift] : 0;
+  const Ref in(values);
+  check_in_place(copyto_op(), {&in, 1}, *this);
+  alias(values, expanded).copyto(*this);
+  return *this;
+}
+
+Tensor& Tensor::operator=(Scalar value) && {
+  static const Op& fill = get_op("fill");
+  invoke_into(fill, {}, {*this}, FillAttrs{value, impl().view.meta});
+  return *this;
+}
+
+void Tensor::wait_to_read(Caller) const { impl().storage->wait_host(); }
+
+void Tensor::to_host(void* out, DType dtype, Caller from) const {
+  const Tensor detached = detach();
+  Tensor host = detached;
+  if (!is_host(context())) host = detached.copyto(cpu(), {}, from);
+  if (host.dtype() != dtype || !host.contiguous()) host = cast_or_copy(host, dtype);
+  host.impl().storage->wait_host();
+  if (size() > 0)
+    std::memcpy(out, host.impl().view.data,
+                static_cast<size_t>(size()) * static_cast<size_t>(size_of(dtype)));
+}
+
+void Tensor::read_item(DType dtype, void* out, Caller from) const {
+  if (size() != 1)
+    throw ShapeError("item: " + describe(*this) + " has " + std::to_string(size()) +
+                     " elements; expected one (use to_vector, or index it first)");
+  to_host(out, dtype, from);
+}
+
+std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
+  const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
+  const Tensor packed = host.contiguous() ? host : cast_or_copy(host, host.dtype());
+  packed.impl().storage->wait_host();
+  os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
+  const Shape shape = x.value.shape();
+  for (int i = 0; i < shape.rank(); ++i) os << (i > 0 ? "x" : "") << shape.begin()[i];
+  return os << " @" << x.value.context() << ">";
+}
+
+}  // namespace locus

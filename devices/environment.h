@@ -1,0 +1,22 @@
+// The LOCUS_* variables of the environment. A value that makes no sense throws Error naming the
+// variable, the value and what it may be: never ignored, never guessed. Threads: any, as long as
+// nobody calls setenv.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+
+namespace locus {
+
+// nullopt when the variable is unset or empty.
+std::optional<int64_t> environment_number(const char* variable, int64_t lowest, int64_t highest);
+// Bytes: "512M", "2G", "65536"; suffixes K, M, G mean powers of 1024.
+std::optional<size_t> environment_bytes(const char* variable);
+// The position of the value in `choices`.
+std::optional<size_t> environment_choice(const char* variable,
+                                         std::initializer_list<std::string_view> choices);
+
+}  // namespace locus

@@ -1,0 +1,85 @@
+// The pool's inside, shared by pool.cc (blocks) and pool_shortage.cc (what happens without one).
+#pragma once
+
+#include <set>
+#include <thread>
+
+#include <locus/devices/pool.h>
+
+namespace locus {
+
+// A spin lock: held for tens of nanoseconds, never across a call that may block.
+class CachingPool::Lock {
+ public:
+  explicit Lock(std::atomic<bool>& flag) : flag_(flag) { lock(); }
+  ~Lock() {
+    if (held_) unlock();
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  void lock() {
+    int spins = 0;
+    while (flag_.exchange(true, std::memory_order_acquire)) {
+      // The holder may have lost its CPU.
+      while (flag_.load(std::memory_order_relaxed)) {
+        if (++spins > 100) std::this_thread::yield();
+      }
+    }
+    held_ = true;
+  }
+  void unlock() {
+    held_ = false;
+    flag_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool>& flag_;
+  bool held_ = false;
+};
+
+struct CachingPool::Segment {
+  char* data;
+  size_t size;
+  Kind kind;
+  Chunk* first;
+};
+
+// A block, or a free stretch of a segment. Chunks of a segment are linked by address.
+struct CachingPool::Chunk {
+  char* data;
+  size_t size;
+  Segment* segment;
+  Arena* arena;  // whose stream may reuse it
+  Chunk* previous = nullptr;
+  Chunk* next = nullptr;
+  bool free = false;
+};
+
+struct CachingPool::Arena {
+  // Freed blocks of one size that were not merged back yet; the pool counts them as in use.
+  struct Bin {
+    std::unique_ptr<void*[]> blocks;
+    int count = 0, capacity = 0;
+  };
+  struct Smaller {
+    bool operator()(const Chunk* a, const Chunk* b) const {
+      return a->size != b->size ? a->size < b->size : a->data < b->data;
+    }
+  };
+  static constexpr int kBins = 128;
+
+  StreamView stream;
+  bool retired = false;
+  Bin bins[kBins];
+  std::set<Chunk*, Smaller> free[3];  // by Kind of their segment
+};
+
+struct CachingPool::Deferred {
+  void* block;
+  size_t bytes;
+  StreamView stream;
+  std::vector<EventView> pending;
+};
+
+}  // namespace locus

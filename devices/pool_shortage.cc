@@ -1,0 +1,267 @@
+// The pool without a free block at hand: growing, waiting, taking from other streams, giving up.
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include <locus/core/error.h>
+#include <locus/devices/pool_blocks.h>
+
+namespace locus {
+namespace {
+
+constexpr size_t kSegment[] = {size_t{2} << 20, size_t{32} << 20, 0};  // by Kind; 0: exact
+
+std::string bytes_text(size_t bytes) {
+  char text[64];
+  if (bytes < 1024) {
+    std::snprintf(text, sizeof text, "%zu B", bytes);
+  } else {
+    const double scale = bytes < (1u << 20)   ? 1024.0
+                         : bytes < (1u << 30) ? 1048576.0
+                                              : 1073741824.0;
+    const char* unit = bytes < (1u << 20) ? "KiB" : bytes < (1u << 30) ? "MiB" : "GiB";
+    std::snprintf(text, sizeof text, "%.4g %s", static_cast<double>(bytes) / scale, unit);
+  }
+  return text;
+}
+
+}  // namespace
+
+void* CachingPool::allocate_slow(size_t bytes, size_t size, StreamView stream) {
+  Lock lock(locked_);
+  Arena& own = arena(stream);
+  const Kind kind = kind_of(size);
+  Chunk* chunk = find(own, size, kind, kind);
+  if (chunk == nullptr) {
+    poll(lock, INT_MAX);
+    flush(own);
+    chunk = find(own, size, kind, kind);
+  }
+  if (chunk == nullptr) chunk = grow(lock, own, size);
+  while (chunk == nullptr) {
+    if ((chunk = find(own, size, small, large)) != nullptr) break;
+    if ((chunk = steal(lock, own, size)) != nullptr) break;
+    release_free_segments(lock);
+    if ((chunk = grow(lock, own, size)) != nullptr) break;
+    if (!wait_deferred(lock)) out_of_memory(bytes);
+  }
+  return hand_out(chunk->data, bytes, size);
+}
+
+void* CachingPool::allocate_uncached(size_t bytes) {
+  const size_t size = std::max<size_t>(bytes, 1);
+  Lock lock(locked_);
+  poll(lock, INT_MAX);
+  for (;;) {
+    if (stats_.limit == 0 || stats_.reserved + size <= stats_.limit) {
+      stats_.reserved += size;
+      lock.unlock();
+      void* p = source_->allocate(size);
+      lock.lock();
+      if (p != nullptr) {
+        ++stats_.driver_allocations;
+        return hand_out(p, bytes, size);
+      }
+      stats_.reserved -= size;
+    }
+    if (!wait_deferred(lock)) out_of_memory(bytes);
+  }
+}
+
+void CachingPool::release_uncached(void* p, size_t bytes) {
+  const size_t size = std::max<size_t>(bytes, 1);
+  source_->release(p, size);
+  Lock lock(locked_);
+  stats_.in_use -= size;
+  stats_.reserved -= size;
+}
+
+// A whole segment where it fits; when memory is short, just the block.
+CachingPool::Chunk* CachingPool::grow(Lock& lock, Arena& to, size_t size) {
+  const size_t segment = std::max(kSegment[kind_of(size)], size);
+  if (Chunk* chunk = grow_by(lock, to, size, segment)) return chunk;
+  return segment > size ? grow_by(lock, to, size, size) : nullptr;
+}
+
+CachingPool::Chunk* CachingPool::grow_by(Lock& lock, Arena& to, size_t size, size_t segment_size) {
+  if (stats_.limit != 0 && stats_.reserved + segment_size > stats_.limit) return nullptr;
+  stats_.reserved += segment_size;  // before unlocking: threads must not pass the limit together
+  lock.unlock();
+  auto* data = static_cast<char*>(source_->allocate(segment_size));
+  lock.lock();
+  if (data == nullptr) {
+    stats_.reserved -= segment_size;
+    return nullptr;
+  }
+  ++stats_.driver_allocations;
+  segments_.push_back(
+      std::make_unique<Segment>(Segment{data, segment_size, kind_of(size), nullptr}));
+  Segment* segment = segments_.back().get();
+  auto* chunk = new Chunk{data, segment_size, segment, &to};
+  segment->first = chunk;
+  chunks_.emplace(data, chunk);
+  poison(data, segment_size);
+  insert(chunk);
+  return use(chunk, to, size);
+}
+
+// Takes a free block of another stream, whose queued work may still use it: ours waits for that.
+CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
+  for (size_t i = 0; i < arenas_.size(); ++i) {
+    Arena* other = arenas_[i].get();
+    if (other == nullptr || other == &to || other->retired) continue;
+    flush(*other);
+    const StreamView from = other->stream;
+    Chunk* chunk = nullptr;
+    for (int kind = small; kind <= large && chunk == nullptr; ++kind) {
+      Chunk wanted{nullptr, size, nullptr, nullptr};
+      const auto at = other->free[kind].lower_bound(&wanted);
+      if (at != other->free[kind].end()) chunk = use(*at, to, size);
+    }
+    if (chunk == nullptr) continue;
+    lock.unlock();
+    try {
+      Device& d = device(options_.context);
+      const EventView event = d.record(from);
+      d.wait(to.stream, event);
+      d.release(event);
+    } catch (...) {
+      lock.lock();
+      give(*other, chunk->data);
+      throw;
+    }
+    lock.lock();
+    return chunk;
+  }
+  return nullptr;
+}
+
+void CachingPool::release_free_segments(Lock& lock) {
+  for (const auto& a : arenas_) {
+    if (a != nullptr) flush(*a);
+  }
+  std::vector<std::unique_ptr<Segment>> unused;
+  const auto is_unused = [](const auto& segment) {
+    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next) {
+      if (!chunk->free) return false;
+    }
+    return true;
+  };
+  const auto first = std::stable_partition(segments_.begin(), segments_.end(),
+                                           [&](const auto& s) { return !is_unused(s); });
+  std::move(first, segments_.end(), std::back_inserter(unused));
+  segments_.erase(first, segments_.end());
+  for (const auto& segment : unused) {
+    for (Chunk* chunk = segment->first; chunk != nullptr;) {
+      chunk->arena->free[segment->kind].erase(chunk);
+      chunks_.erase(chunk->data);
+      delete std::exchange(chunk, chunk->next);
+    }
+  }
+  ++waiting_;
+  lock.unlock();
+  size_t released = 0;
+  for (const auto& segment : unused) {
+    unpoison(segment->data, segment->size);
+    source_->release(segment->data, segment->size);
+    released += segment->size;
+  }
+  lock.lock();
+  stats_.reserved -= released;
+  --waiting_;
+}
+
+namespace {
+
+// An event of a device that failed never fires; its error surfaces at synchronize().
+bool is_done(EventView event) {
+  try {
+    return device(event.context).done(event);
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace
+
+// Looks at deferred blocks, oldest first, until `patience` of them are not done.
+void CachingPool::poll(Lock& lock, int patience) {
+  std::vector<Deferred> finished;
+  size_t kept = 0, i = 0;
+  for (; i < deferred_.size() && patience > 0; ++i) {
+    std::vector<EventView>& pending = deferred_[i].pending;
+    while (!pending.empty() && is_done(pending.back())) {
+      device(pending.back().context).release(pending.back());
+      pending.pop_back();
+    }
+    if (pending.empty()) {
+      finished.push_back(std::move(deferred_[i]));
+      continue;
+    }
+    --patience;
+    if (kept != i) deferred_[kept] = std::move(deferred_[i]);
+    ++kept;
+  }
+  const auto at = [&](size_t n) { return deferred_.begin() + static_cast<std::ptrdiff_t>(n); };
+  deferred_.erase(at(kept), at(i));
+  for (const Deferred& block : finished) finish(lock, block);
+}
+
+// The host waits for deferred blocks. False when there are none to wait for.
+bool CachingPool::wait_deferred(Lock& lock) {
+  if (deferred_.empty()) {
+    if (waiting_ == 0) return false;
+    while (waiting_ > 0) {
+      lock.unlock();
+      std::this_thread::yield();
+      lock.lock();
+    }
+    return true;
+  }
+  std::vector<Deferred> blocks;
+  blocks.swap(deferred_);
+  ++waiting_;
+  lock.unlock();
+  for (const Deferred& block : blocks) {
+    for (const EventView& event : block.pending) {
+      try {
+        device(event.context).wait_host(event);
+      } catch (const Error&) {
+        // As in is_done.
+      }
+      device(event.context).release(event);
+    }
+  }
+  lock.lock();
+  for (const Deferred& block : blocks) finish(lock, block);
+  --waiting_;
+  return true;
+}
+
+void CachingPool::finish(Lock& lock, const Deferred& block) {
+  if (options_.caching) {
+    const size_t size = rounded(block.bytes);
+    stats_.in_use -= size;
+    poison(block.block, size);
+    give(arena(block.stream), block.block);
+    return;
+  }
+  lock.unlock();
+  release_uncached(block.block, block.bytes);
+  lock.lock();
+}
+
+void CachingPool::out_of_memory(size_t bytes) const {
+  const std::string where = to_string(options_.context);
+  throw OutOfMemory(
+      "out of memory on " + where + ": " + bytes_text(bytes) + " requested; in use " +
+      bytes_text(stats_.in_use) + ", reserved " + bytes_text(stats_.reserved) + ", limit " +
+      (stats_.limit == 0 ? std::string("none") : bytes_text(stats_.limit)) +
+      ", largest free block " + bytes_text(largest_free_locked()) +
+      ". Free tensors, use smaller batches, or raise memory_pool(" + where + ")'s limit");
+}
+
+}  // namespace locus

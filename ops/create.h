@@ -1,0 +1,127 @@
+// Creation: tensors from a shape, a range or host data.
+//
+// Options: unset, the context is current_context() and the dtype f32 (MXNet's default, also for
+// full and arange). array() reads literals as f32, i64 or bool_, and keeps the element type of a
+// std::vector or span. Negative lengths throw ShapeError, a missing device DeviceError.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+Tensor empty(const Shape& shape, TensorOptions options = {});  // not initialised
+Tensor zeros(const Shape& shape, TensorOptions options = {});
+Tensor ones(const Shape& shape, TensorOptions options = {});
+Tensor full(const Shape& shape, Scalar value, TensorOptions options = {});
+// The context, shape and dtype of x, unless the options say otherwise.
+Tensor zeros_like(const Tensor& x, TensorOptions options = {});
+Tensor ones_like(const Tensor& x, TensorOptions options = {});
+
+// start, start + step, ... below stop (above it for a negative step): ceil((stop - start) / step)
+// elements, each start + i * step in f64. A zero step throws Error.
+Tensor arange(double stop, TensorOptions options = {});
+Tensor arange(double start, double stop, TensorOptions options = {});
+Tensor arange(double start, double stop, double step, TensorOptions options = {});
+
+// num values from start to stop, both included (num == 1: start alone); without `endpoint` the
+// step is (stop - start) / num and stop is left out.
+Tensor linspace(double start, double stop, int64_t num, TensorOptions options = {});
+Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions options = {});
+
+// (rows, columns), ones where column - row == k. columns == 0: as many as rows, as in MXNet.
+Tensor eye(int64_t rows, int64_t columns = 0, int64_t k = 0, TensorOptions options = {});
+
+// Deterministic, irregular test data: floats are distinct (as far as the dtype can tell them
+// apart), inside (low, high) and away from 0; integers cover the same range; another `variant`
+// gives other values. u8 starts at 0 where low is negative; bool_ is a mix of both.
+Tensor sample_values(Context c, DType d, const Shape& shape, double low = -2, double high = 2,
+                     int variant = 0);
+
+namespace detail {
+// A tensor of `options` (dtype: `fallback` when unset) from row-major host elements of dtype `d`.
+Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
+                 DType fallback, Caller from);
+[[noreturn]] void ragged(int level, size_t expected, size_t found);
+void check_count(size_t elements, const Shape& shape);
+
+template <Element T>
+constexpr DType literal_dtype() {
+  return std::is_same_v<T, bool> ? bool_ : std::is_integral_v<T> ? i64 : f32;
+}
+}  // namespace detail
+
+// Host data. Nested lists of unequal lengths and a shape that does not hold the data throw
+// ShapeError. Pageable memory is free for reuse when the call returns.
+template <Element T>
+Tensor array(std::initializer_list<T> values, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  return detail::from_host(values.begin(), dtype_of<T>(), {values.size()}, options,
+                           detail::literal_dtype<T>(), from);
+}
+template <Element T>
+Tensor array(std::initializer_list<std::initializer_list<T>> values, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  const size_t columns = values.size() == 0 ? 0 : values.begin()->size();
+  const Shape shape{values.size(), columns};
+  std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> flat;
+  flat.reserve(static_cast<size_t>(shape.size()));
+  for (const auto& row : values) {
+    if (row.size() != columns) detail::ragged(1, columns, row.size());
+    flat.insert(flat.end(), row.begin(), row.end());
+  }
+  return detail::from_host(flat.data(), dtype_of<T>(), shape, options, detail::literal_dtype<T>(),
+                           from);
+}
+template <Element T>
+Tensor array(std::initializer_list<std::initializer_list<std::initializer_list<T>>> values,
+             TensorOptions options = {}, Caller from = Caller::here()) {
+  const size_t rows = values.size() == 0 ? 0 : values.begin()->size();
+  const size_t columns = rows == 0 ? 0 : values.begin()->begin()->size();
+  const Shape shape{values.size(), rows, columns};
+  std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> flat;
+  flat.reserve(static_cast<size_t>(shape.size()));
+  for (const auto& matrix : values) {
+    if (matrix.size() != rows) detail::ragged(1, rows, matrix.size());
+    for (const auto& row : matrix) {
+      if (row.size() != columns) detail::ragged(2, columns, row.size());
+      flat.insert(flat.end(), row.begin(), row.end());
+    }
+  }
+  return detail::from_host(flat.data(), dtype_of<T>(), shape, options, detail::literal_dtype<T>(),
+                           from);
+}
+template <Element T>
+Tensor array(std::span<const T> values, const Shape& shape, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  detail::check_count(values.size(), shape);
+  return detail::from_host(values.data(), dtype_of<T>(), shape, options, dtype_of<T>(), from);
+}
+template <Element T>
+Tensor array(std::span<T> values, const Shape& shape, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  return array(std::span<const T>(values), shape, options, from);
+}
+template <Element T>
+Tensor array(const std::vector<T>& values, const Shape& shape, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<uint8_t> bytes(values.begin(), values.end());
+    detail::check_count(bytes.size(), shape);
+    return detail::from_host(bytes.data(), bool_, shape, options, bool_, from);
+  } else {
+    return array(std::span<const T>(values), shape, options, from);
+  }
+}
+template <Element T>
+Tensor array(const std::vector<T>& values, TensorOptions options = {},
+             Caller from = Caller::here()) {
+  return array(values, Shape{values.size()}, options, from);
+}
+
+}  // namespace locus

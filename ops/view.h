@@ -1,0 +1,46 @@
+// Views: the same memory seen with another shape or other strides. Nothing moves and nothing is
+// launched; writing to a view writes to its base. Under Record a view is an op like any other, and
+// its gradient goes back to the base.
+//
+// Axes may be negative. Errors: ShapeError for shapes and axes, IndexError for positions.
+// Tensor's own members (core/tensor.h): x[i], x(i, Slice(...), newaxis, ellipsis), x.reshape(),
+// x.T().
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+// MXNet's codes: -1, once, infers a length; 0 copies the length of the input's axis at that place
+// (in an empty tensor without -1 it is the length 0 itself). A view where the strides allow one,
+// else a copy.
+Tensor reshape(const Tensor& x, const Shape& shape);
+// (n0, n1 * n2 * ...): MXNet keeps the first axis. A 0-d tensor becomes (1, 1).
+Tensor flatten(const Tensor& x);
+
+// Axis i of the result is axis axes[i] of x; empty: all axes reversed.
+Tensor transpose(const Tensor& x, std::span<const int> axes);
+Tensor transpose(const Tensor& x, std::initializer_list<int> axes = {});
+Tensor swapaxes(const Tensor& x, int a, int b);
+
+Tensor expand_dims(const Tensor& x, int axis);  // a new axis of length 1 at `axis` of the result
+Tensor squeeze(const Tensor& x);                // without every axis of length 1
+Tensor squeeze(const Tensor& x, int axis);      // ShapeError when its length is not 1
+
+// Stride 0 along the repeated axes, as in NumPy: do not write to the result.
+Tensor broadcast_to(const Tensor& x, const Shape& shape);
+
+Tensor flip(const Tensor& x, int axis);
+// begin:end along one axis, as in MXNet's slice_axis. Clipped like Slice.
+Tensor slice_axis(const Tensor& x, int axis, const Slice& slice);
+
+namespace detail {
+// reshape() without codes; the sizes are equal.
+Tensor reshape_exact(const Tensor& x, const Shape& shape);
+}  // namespace detail
+
+}  // namespace locus

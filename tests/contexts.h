@@ -1,0 +1,49 @@
+// What tests run on: every context this machine has, and exact ways to look at tensors.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include <locus/core/context.h>
+#include <locus/core/device.h>
+#include <locus/core/tensor.h>
+
+namespace locus::test {
+
+// cpu(0) and every gpu(i) there is, emulated ones included.
+inline std::vector<Context> contexts() {
+  std::vector<Context> list{cpu(0)};
+  for (Context c : gpus(num_gpus())) list.push_back(c);
+  return list;
+}
+
+// Contexts that refuse each other: those above and cpu(1), so that there are always two.
+inline std::vector<Context> distinct_contexts() {
+  std::vector<Context> list = contexts();
+  list.insert(list.begin() + 1, cpu(1));
+  return list;
+}
+
+inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
+inline bool real_gpus(int n = 1) { return num_gpus() >= n && !context_info(gpu(0)).emulated; }
+
+inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
+
+// The message of the exception of type E that f throws; a failure when it throws none.
+template <class E, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  } catch (const std::exception& e) {
+    ADD_FAILURE() << "another exception: " << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "no exception";
+  return "";
+}
+
+}  // namespace locus::test
