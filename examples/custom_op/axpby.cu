@@ -1,7 +1,5 @@
 #include "axpby.h"
 
-#include <locus/devices/cuda.h>
-
 namespace {
 
 __global__ void axpby_kernel(float a, const float* x, float b, const float* y, float* z,
