@@ -1,0 +1,106 @@
+#include <locus/nn/layers.h>
+
+#include <cstdio>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/random.h>
+#include <locus/ops/view.h>
+
+namespace locus::nn {
+
+void Sequential::push(std::shared_ptr<Block> block) {
+  push_child(std::to_string(size()), std::move(block));
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, child] : children()) y = (*child)(y);
+  return y;
+}
+
+Block& Sequential::operator[](int i) const {
+  if (i < -size() || i >= size())
+    throw IndexError("Sequential: layer " + std::to_string(i) + "; there are " +
+                     std::to_string(size()));
+  return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
+}
+
+Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
+    : units_(units),
+      activation_(activation),
+      flatten_(options.flatten),
+      fused_relu_(activation.name == relu.name) {
+  if (units <= 0 || options.in_units < 0)
+    throw ShapeError("Dense: units " + std::to_string(units) + ", in_units " +
+                     std::to_string(options.in_units) + "; expected units > 0, in_units >= 0");
+  weight_ = add_parameter("weight", {units, options.in_units},
+                          {.init = options.weight_initializer, .dtype = options.dtype});
+  if (options.use_bias)
+    bias_ =
+        add_parameter("bias", {units},
+                      {.init = options.bias_initializer ? options.bias_initializer : init::Zero(),
+                       .dtype = options.dtype});
+}
+
+Tensor Dense::forward(const Tensor& x) {
+  const int rank = x.ndim();
+  if (rank == 2) [[likely]]
+    return apply(x);
+  if (rank == 0 || (rank == 1 && flatten_))
+    throw ShapeError("Dense: input " + describe(x) + "; expected (batch, features)");
+  if (flatten_) return apply(locus::flatten(x));
+  // The last axis alone: the others are one batch.
+  const Shape shape = x.shape();
+  std::vector<int64_t> dims(shape.begin(), shape.end());
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < rank; ++i) rows *= dims[static_cast<size_t>(i)];
+  dims.back() = units_;
+  return apply(x.reshape({rows, shape[-1]})).reshape(Shape(std::span<const int64_t>(dims)));
+}
+
+Tensor Dense::apply(const Tensor& x) {
+  if (!weight_.initialized() && weight_.deferred()) [[unlikely]]
+    weight_.infer_shape({units_, x.shape()[1]});
+  const Context where = x.context();
+  const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
+  if (fused_relu_) return dense(x, weight_.data(where), bias, DenseActivation::relu);
+  return activation_(dense(x, weight_.data(where), bias));
+}
+
+std::string Dense::repr() const {
+  const int64_t in = weight_.shape()[1];
+  return "Dense(" + (in == 0 ? "None" : std::to_string(in)) + " -> " + std::to_string(units_) +
+         ", " + std::string(activation_.name) + ")";
+}
+
+std::string Activate::repr() const { return "Activation(" + std::string(activation_.name) + ")"; }
+
+Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
+
+Dropout::Dropout(double rate) : rate_(rate) {
+  if (!(rate >= 0 && rate < 1))
+    throw Error("Dropout: rate " + std::to_string(rate) + "; expected 0 <= rate < 1");
+}
+
+Tensor Dropout::forward(const Tensor& x) {
+  if (rate_ == 0 || !autograd::is_training()) return x;
+  Tensor mask;
+  {
+    const autograd::Pause pause;
+    const Tensor draw = random::uniform(0, 1, x.shape(), {x.context(), f32});
+    mask = cast(draw >= rate_, x.dtype()) / (1 - rate_);
+  }
+  return x * mask;
+}
+
+std::string Dropout::repr() const {
+  char text[48];
+  std::snprintf(text, sizeof text, "Dropout(p = %g, axes=())", rate_);
+  return text;
+}
+
+}  // namespace locus::nn
