@@ -60,6 +60,11 @@ foreach(isa ${isas})
   target_sources(locus PRIVATE $<TARGET_OBJECTS:locus_kernels_${isa}>)
 endforeach()
 
+# Numbers that are the same on every context: no fused multiply-add, on any instruction set or GPU.
+set_source_files_properties(ops/create_cpu.cc ops/random_cpu.cc PROPERTIES
+                            COMPILE_OPTIONS -ffp-contract=off)
+set_source_files_properties(ops/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
   target_link_libraries(locus PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
