@@ -89,7 +89,7 @@ DataLoader::Iterator DataLoader::begin() {
 Batch DataLoader::Iterator::operator*() const {
   const int64_t end = std::min(position_ + loader_->options_.batch_size, stop_);
   const Tensor ids = order_(Slice(position_, end));
-  return {take(loader_->data_, ids), take(loader_->label_, ids)};
+  return {loader_->data_.take(ids), loader_->label_.take(ids)};
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
