@@ -38,4 +38,9 @@ Tensor flip(const Tensor& x, int axis);
 // begin:end along one axis, as in MXNet's slice_axis. Clipped like Slice.
 Tensor slice_axis(const Tensor& x, int axis, const Slice& slice);
 
+namespace detail {
+// reshape() without codes; the sizes are equal.
+Tensor reshape_exact(const Tensor& x, const Shape& shape);
+}  // namespace detail
+
 }  // namespace locus

@@ -1,0 +1,319 @@
+// Scalar mathematics, written once for the host and for device code.
+//
+// On a GPU these are CUDA's functions. On the host f32 exp, log, tanh, sigmoid and erf are
+// branch-free polynomials that compilers turn into vector code at any width (Cephes' expf, logf,
+// tanhf: within 2 ulp; erf is Eigen's rational function); the rest and all of f64 is libm.
+// Everything keeps IEEE's special cases: NaN in, NaN out; exp(-inf) = 0; log(0) = -inf; nothing
+// overflows into NaN. Integers wrap.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <locus/core/dtype.h>
+
+namespace locus::m {
+
+// A constant in x's own type: `0.5 * x` would compute f32 in f64.
+template <class V>
+LOCUS_HD V c(const V&, double value) {
+  return static_cast<V>(value);
+}
+template <class V>
+LOCUS_HD V select(bool condition, V a, V b) {
+  return condition ? a : b;
+}
+
+LOCUS_HD float infinity(float) { return bits_float(0x7f800000u); }
+LOCUS_HD float nan(float) { return bits_float(0x7fc00000u); }
+LOCUS_HD double infinity(double) { return __builtin_huge_val(); }
+LOCUS_HD double nan(double) { return infinity(1.0) - infinity(1.0); }
+
+template <class V>
+LOCUS_HD bool isnan(V x) {
+  return x != x;
+}
+// NaN if either is.
+template <class V>
+LOCUS_HD V max(V a, V b) {
+  return a > b || a != a ? a : b;
+}
+template <class V>
+LOCUS_HD V min(V a, V b) {
+  return a < b || a != a ? a : b;
+}
+template <class V>
+LOCUS_HD V abs(V x) {
+  if constexpr (std::is_same_v<V, float>)
+    return bits_float(float_bits(x) & 0x7fffffffu);
+  else if constexpr (std::is_same_v<V, double>)
+    return __builtin_fabs(x);
+  else if constexpr (std::is_signed_v<V>)
+    return static_cast<V>(x < 0 ? std::make_unsigned_t<V>(0) - std::make_unsigned_t<V>(x)
+                                : std::make_unsigned_t<V>(x));
+  else
+    return x;
+}
+LOCUS_HD float copysign(float magnitude, float sign) {
+  return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
+}
+LOCUS_HD double copysign(double magnitude, double sign) {
+  return __builtin_copysign(magnitude, sign);
+}
+
+// a * b + c, in one rounding where the machine has it.
+LOCUS_HD float fma(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return ::fmaf(a, b, c);
+#elif defined(__FMA__)
+  return __builtin_fmaf(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
+// name(float), name(double): CUDA's on the device, libm's on the host. Spelled out rather than
+// std::name, whose inline overloads would be shared between instruction sets.
+template <class V>
+LOCUS_HD V sqrt(V x) {
+  if constexpr (std::is_same_v<V, float>)
+    return __builtin_sqrtf(x);
+  else
+    return __builtin_sqrt(x);
+}
+#ifdef __CUDA_ARCH__
+#define LOCUS_M(name)                                   \
+  LOCUS_HD float name(float x) { return ::name##f(x); } \
+  LOCUS_HD double name(double x) { return ::name(x); }
+#else
+#define LOCUS_M(name)                                             \
+  LOCUS_HD float name(float x) { return __builtin_##name##f(x); } \
+  LOCUS_HD double name(double x) { return __builtin_##name(x); }
+#endif
+LOCUS_M(floor)
+LOCUS_M(ceil)
+LOCUS_M(trunc)
+LOCUS_M(rint)
+LOCUS_M(round)
+LOCUS_M(cbrt)
+LOCUS_M(sin)
+LOCUS_M(cos)
+LOCUS_M(tan)
+LOCUS_M(asin)
+LOCUS_M(acos)
+LOCUS_M(atan)
+LOCUS_M(sinh)
+LOCUS_M(cosh)
+LOCUS_M(asinh)
+LOCUS_M(acosh)
+LOCUS_M(atanh)
+LOCUS_M(log2)
+LOCUS_M(log10)
+LOCUS_M(log1p)
+LOCUS_M(expm1)
+#undef LOCUS_M
+#ifdef __CUDA_ARCH__
+LOCUS_HD float pow(float x, float y) { return ::powf(x, y); }
+LOCUS_HD double pow(double x, double y) { return ::pow(x, y); }
+LOCUS_HD float fmod(float x, float y) { return ::fmodf(x, y); }
+LOCUS_HD double fmod(double x, double y) { return ::fmod(x, y); }
+#else
+LOCUS_HD float pow(float x, float y) { return __builtin_powf(x, y); }
+LOCUS_HD double pow(double x, double y) { return __builtin_pow(x, y); }
+LOCUS_HD float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+LOCUS_HD double fmod(double x, double y) { return __builtin_fmod(x, y); }
+#endif
+
+LOCUS_HD float exp(float x) {
+#ifdef __CUDA_ARCH__
+  return ::expf(x);
+#else
+  // x = n ln2 + r. Comparisons are written so that NaN stays.
+  float v = x > 89.0f ? 89.0f : x;
+  v = v < -104.0f ? -104.0f : v;
+  const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  const float t = fma(v, 1.44269504f, shifter);
+  const int32_t n = static_cast<int32_t>(float_bits(t) - float_bits(shifter));
+  const float k = t - shifter;
+  float r = fma(k, -0.693359375f, v);
+  r = fma(k, 2.12194440e-4f, r);
+  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p * r, r, r) + 1.0f;
+  // Two steps, so that results near the ends of the range scale without overflow of the exponent.
+  const int32_t half = n >> 1, rest = n - half;
+  return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
+         bits_float(static_cast<uint32_t>(rest + 127) << 23);
+#endif
+}
+LOCUS_HD double exp(double x) {
+#ifdef __CUDA_ARCH__
+  return ::exp(x);
+#else
+  return __builtin_exp(x);
+#endif
+}
+
+LOCUS_HD float log(float x) {
+#ifdef __CUDA_ARCH__
+  return ::logf(x);
+#else
+  const bool tiny = x < 1.17549435e-38f;
+  const uint32_t bits = float_bits(tiny ? x * 8388608.0f : x);
+  float e = static_cast<float>(static_cast<int32_t>((bits >> 23) & 255u) - 126);
+  e = tiny ? e - 23.0f : e;
+  float f = bits_float((bits & 0x7fffffu) | 0x3f000000u);  // in [0.5, 1)
+  const bool low = f < 0.707106781f;
+  e = low ? e - 1.0f : e;
+  f = (low ? f + f : f) - 1.0f;
+  const float z = f * f;
+  float p = fma(7.0376836292e-2f, f, -1.1514610310e-1f);
+  p = fma(p, f, 1.1676998740e-1f);
+  p = fma(p, f, -1.2420140846e-1f);
+  p = fma(p, f, 1.4249322787e-1f);
+  p = fma(p, f, -1.6668057665e-1f);
+  p = fma(p, f, 2.0000714765e-1f);
+  p = fma(p, f, -2.4999993993e-1f);
+  p = fma(p, f, 3.3333331174e-1f);
+  p = p * f * z;
+  p = fma(e, -2.12194440e-4f, p);
+  p = fma(z, -0.5f, p);
+  float r = fma(e, 0.693359375f, f + p);
+  r = x == infinity(x) ? x : r;
+  r = x == 0.0f ? -infinity(x) : r;
+  return x < 0.0f || x != x ? nan(x) : r;
+#endif
+}
+LOCUS_HD double log(double x) {
+#ifdef __CUDA_ARCH__
+  return ::log(x);
+#else
+  return __builtin_log(x);
+#endif
+}
+
+LOCUS_HD float tanh(float x) {
+#ifdef __CUDA_ARCH__
+  return ::tanhf(x);
+#else
+  const float a = abs(x), z = x * x;
+  const float large = 1.0f - 2.0f / (exp(a + a) + 1.0f);
+  float p = fma(-5.70498872745e-3f, z, 2.06390887954e-2f);
+  p = fma(p, z, -5.37397155531e-2f);
+  p = fma(p, z, 1.33314422036e-1f);
+  p = fma(p, z, -3.33332819422e-1f);
+  return copysign(a < 0.625f ? fma(p * z, x, x) : large, x);
+#endif
+}
+LOCUS_HD double tanh(double x) {
+#ifdef __CUDA_ARCH__
+  return ::tanh(x);
+#else
+  return __builtin_tanh(x);
+#endif
+}
+
+LOCUS_HD float erf(float x) {
+#ifdef __CUDA_ARCH__
+  return ::erff(x);
+#else
+  float v = x > 4.0f ? 4.0f : x;
+  v = v < -4.0f ? -4.0f : v;
+  const float z = v * v;
+  float p = fma(-2.72614225801306e-10f, z, 2.77068142495902e-08f);
+  p = fma(p, z, -2.10102402082508e-06f);
+  p = fma(p, z, -5.69250639462346e-05f);
+  p = fma(p, z, -7.34990630326855e-04f);
+  p = fma(p, z, -2.95459980854025e-03f);
+  p = fma(p, z, -1.60960333262415e-02f);
+  float q = fma(-1.45660718464996e-05f, z, -2.13374055278905e-04f);
+  q = fma(q, z, -1.68282697438203e-03f);
+  q = fma(q, z, -7.37332916720468e-03f);
+  q = fma(q, z, -1.42647390514189e-02f);
+  return v * p / q;
+#endif
+}
+LOCUS_HD double erf(double x) {
+#ifdef __CUDA_ARCH__
+  return ::erf(x);
+#else
+  return __builtin_erf(x);
+#endif
+}
+
+// 1 / (1 + exp(-x)), exact to rounding on both sides of 0: never 1 - (something near 1).
+template <class V>
+LOCUS_HD V sigmoid(V x) {
+  const V e = exp(-abs(x));
+  const V p = c(x, 1) / (c(x, 1) + e);
+  return x < c(x, 0) ? e * p : p;
+}
+
+// Integers: two's complement, as NumPy. Wrap<V> is the unsigned type to compute in.
+template <class V>
+using Wrap = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
+template <class V>
+LOCUS_HD V add(V x, V y) {
+  if constexpr (std::is_floating_point_v<V>)
+    return x + y;
+  else if constexpr (std::is_same_v<V, bool>)
+    return x || y;
+  else
+    return static_cast<V>(static_cast<Wrap<V>>(x) + static_cast<Wrap<V>>(y));
+}
+template <class V>
+LOCUS_HD V subtract(V x, V y) {
+  if constexpr (std::is_floating_point_v<V>)
+    return x - y;
+  else
+    return static_cast<V>(static_cast<Wrap<V>>(x) - static_cast<Wrap<V>>(y));
+}
+template <class V>
+LOCUS_HD V multiply(V x, V y) {
+  if constexpr (std::is_floating_point_v<V>)
+    return x * y;
+  else if constexpr (std::is_same_v<V, bool>)
+    return x && y;
+  else
+    return static_cast<V>(static_cast<Wrap<V>>(x) * static_cast<Wrap<V>>(y));
+}
+// The remainder with the divisor's sign. By zero: NaN, and 0 for integers.
+template <class V>
+LOCUS_HD V mod(V x, V y) {
+  if constexpr (std::is_floating_point_v<V>) {
+    const V r = fmod(x, y);
+    if (r == 0) return copysign(r, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+  } else {
+    if (y == 0) return 0;
+    if constexpr (std::is_signed_v<V>) {
+      if (y == -1) return 0;  // the lowest integer % -1 traps
+      const V r = static_cast<V>(x % y);
+      return r != 0 && (r < 0) != (y < 0) ? static_cast<V>(r + y) : r;
+    } else {
+      return static_cast<V>(x % y);
+    }
+  }
+}
+// Integers to a negative power: 1 / x^-y cut to an integer (0 for x = 0).
+template <class V>
+LOCUS_HD V power(V x, V y) {
+  if constexpr (std::is_floating_point_v<V>) {
+    return pow(x, y);
+  } else {
+    if constexpr (std::is_signed_v<V>) {
+      if (y < 0) return static_cast<V>(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
+    }
+    Wrap<V> base = static_cast<Wrap<V>>(x), result = 1;
+    for (V e = y; e != 0; e = static_cast<V>(e >> 1)) {
+      if (e & 1) result *= base;
+      base *= base;
+    }
+    return static_cast<V>(result);
+  }
+}
+
+}  // namespace locus::m

@@ -1,0 +1,42 @@
+// Attributes of slices, and where a slice lies in its base, for the host and for nvcc.
+#pragma once
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+// Axis i of the result starts at begin[i], takes length[i] elements, step[i] apart (negative:
+// backwards). Bit i of `drop`: the axis, of length 1, is left out of the result.
+struct SliceAttrs {
+  int64_t begin[kMaxRank];
+  int64_t length[kMaxRank];
+  int32_t step[kMaxRank];
+  uint32_t drop;
+};
+// The inverse: an input with the slice's shape, put into zeros of the base's dtype and shape.
+struct SliceGradAttrs {
+  Meta base;
+  int64_t begin[kMaxRank];
+  int32_t step[kMaxRank];
+  uint32_t drop;
+};
+static_assert(sizeof(SliceAttrs) <= 192 && sizeof(SliceGradAttrs) <= 192);
+
+// The part of `base` that a slice of shape `m` covers.
+LOCUS_HD View slice_of(const View& base, const Meta& m, const int64_t* begin, const int32_t* step,
+                       uint32_t drop) {
+  View v;
+  int64_t offset = 0;
+  int n = 0;
+  for (int i = 0; i < base.meta.rank; ++i) {
+    offset += begin[i] * base.stride[i];
+    if (drop >> i & 1) continue;
+    v.stride[n++] = step[i] * base.stride[i];
+  }
+  v.meta = m;
+  v.data = static_cast<char*>(base.data) + offset * size_of(m.dtype);
+  return v;
+}
+
+}  // namespace locus
