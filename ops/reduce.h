@@ -5,17 +5,15 @@
 //   mean(x, {.axis = {0, 2}, .keepdims = true})
 //
 // Dtypes follow NumPy: sum and prod of integers and booleans are i64 (and wrap); mean and norm of
-// them are f64; max and min keep the dtype; any and all are bool; argmax and argmin are i64. f16 and
-// bf16 accumulate in f32.
-// No elements: sum 0, prod 1, mean NaN, norm 0, any false, all true; max, min, argmax and argmin
-// throw ShapeError. NaN: max and min return it, argmax and argmin return its position; of equal
-// elements argmax and argmin return the first.
-// Order: fixed by the shape, so results repeat bit by bit. On the CPU f32 sums add blocks of at most
-// 4096 elements in 64 lanes and the blocks in f64: the same bits for every instruction set and
-// number of threads.
-// Gradients: max and min send the gradient to every element equal to the result, as MXNet does. That
-// of prod is exact where elements are 0; its own gradient only where none is.
-// Errors: an axis out of range or given twice throws ShapeError.
+// them are f64; max and min keep the dtype; any and all are bool; argmax and argmin are i64. f16
+// and bf16 accumulate in f32. No elements: sum 0, prod 1, mean NaN, norm 0, any false, all true;
+// max, min, argmax and argmin throw ShapeError. NaN: max and min return it, argmax and argmin
+// return its position; of equal elements argmax and argmin return the first. Order: fixed by the
+// shape, so results repeat bit by bit. On the CPU f32 sums add blocks of at most 4096 elements in
+// 64 lanes and the blocks in f64: the same bits for every instruction set and number of threads.
+// Gradients: max and min send the gradient to every element equal to the result, as MXNet does.
+// That of prod is exact where elements are 0; its own gradient only where none is. Errors: an axis
+// out of range or given twice throws ShapeError.
 #pragma once
 
 #include <initializer_list>

@@ -7,8 +7,7 @@ template <class R, class T>
 struct Reducer {
   using A = typename R::template Acc<T>;
   using Out = typename R::template Out<T>;
-  using Total =
-      std::conditional_t<R::kTotalInDouble && std::is_same_v<A, float>, double, A>;
+  using Total = std::conditional_t<R::kTotalInDouble && std::is_same_v<A, float>, double, A>;
 
   const T* in;
   Out* out;
@@ -61,7 +60,8 @@ struct Reducer {
 
   // Columns [0, width) over the rows of block b, each column from top to bottom.
   static constexpr int64_t kRows = 256, kWidth = 512;
-  __attribute__((noinline)) void column_block(const T* base, int64_t width, int64_t b, A* __restrict acc) const {
+  __attribute__((noinline)) void column_block(const T* base, int64_t width, int64_t b,
+                                              A* __restrict acc) const {
     const int64_t first = b * kRows;
     const int64_t last = p.count - first < kRows ? p.count : first + kRows;
     alignas(64) A row[kWidth];

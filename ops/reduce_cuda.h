@@ -15,12 +15,12 @@ namespace {
 using namespace reduction;
 
 constexpr int kThreads = 256;
-constexpr int kTiles = 512;     // counters a stream: as many output tiles may be shared by blocks
-constexpr int kStreams = 256;   // streams with counters of their own
+constexpr int kTiles = 512;    // counters a stream: as many output tiles may be shared by blocks
+constexpr int kStreams = 256;  // streams with counters of their own
 constexpr int kUnroll = 8;
 
-// How many blocks of a tile have finished. 0 between launches: the last block puts it back. Launches
-// of one stream follow each other, so a stream's counters are never in use twice.
+// How many blocks of a tile have finished. 0 between launches: the last block puts it back.
+// Launches of one stream follow each other, so a stream's counters are never in use twice.
 __device__ unsigned g_finished[kStreams][kTiles];
 
 struct Geometry {
@@ -150,8 +150,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int u = 0; u < kUnroll; ++u)
           acc = R::combine(acc, R::template element<A>(v[u], k + u * step));
       }
-      for (; k < end; k += step)
-        acc = R::combine(acc, R::template element<A>(base[k * stride], k));
+      for (; k < end; k += step) acc = R::combine(acc, R::template element<A>(base[k * stride], k));
     } else {
 #pragma unroll 4
       for (; k < end; k += step)
@@ -198,8 +197,8 @@ void launch_reduce(const Call& call, uint32_t axes, bool ordered, bool mean) {
 
   Geometry g{};
   g.divisor = mean ? static_cast<double>(p.count) : -1;
-  g.rows = p.outputs == 1 || magnitude(p.reduce[0].in) <= magnitude(p.keep[0].in) ||
-           p.keep[0].size == 1;
+  g.rows =
+      p.outputs == 1 || magnitude(p.reduce[0].in) <= magnitude(p.keep[0].in) || p.keep[0].size == 1;
   int outputs;
   if (g.rows) {
     g.lanes = power_of_two_above((p.count + 3) / 4, kThreads);
@@ -232,8 +231,8 @@ void launch_reduce(const Call& call, uint32_t axes, bool ordered, bool mean) {
   }
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(g.splits));
   const dim3 block = g.rows ? dim3(g.lanes, outputs) : dim3(outputs, g.lanes);
-  reduce_kernel<R, T><<<grid, block, 0, stream(call)>>>(call.in[0].as<T>(), call.out[0].as<Out>(),
-                                                        p, g);
+  reduce_kernel<R, T>
+      <<<grid, block, 0, stream(call)>>>(call.in[0].as<T>(), call.out[0].as<Out>(), p, g);
 }
 
 }  // namespace

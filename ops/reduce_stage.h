@@ -14,8 +14,8 @@ namespace {
 
 using namespace reduction;
 
-constexpr int64_t kBlock = 4096;        // elements that meet in the accumulator's own type
-constexpr int64_t kMaxParts = 4096;     // partial results of blocks held at once
+constexpr int64_t kBlock = 4096;            // elements that meet in the accumulator's own type
+constexpr int64_t kMaxParts = 4096;         // partial results of blocks held at once
 constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 
 template <class T, class A>
@@ -24,10 +24,22 @@ inline void widen(const T* x, int64_t n, A* out) {
 #ifdef __F16C__
   if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>)
     for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(
-          out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+      _mm256_storeu_ps(out + i,
+                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
 #endif
   for (; i < n; ++i) out[i] = convert<A>(x[i]);
+}
+
+template <class A, class T>
+inline void narrow(const A* x, int64_t n, T* out) {
+  int64_t i = 0;
+#ifdef __F16C__
+  if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>)
+    for (; i + 8 <= n; i += 8)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                       _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < n; ++i) out[i] = convert<T>(x[i]);
 }
 
 // Where output o begins: in the input, and in the result.

@@ -129,7 +129,8 @@ Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // dlogits = (softmax(logits) - one_hot(labels)) * dloss.
 Tensors loss_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op &op = get_op("softmax_cross_entropy_grad"), &softmax_grad = get_op("softmax_grad");
+  static const Op &op = get_op("softmax_cross_entropy_grad"),
+                  &softmax_grad = get_op("softmax_grad");
   const Tensor &logits = saved.in(0), &labels = saved.in(1), &dloss = saved.in(2), &g = dout[0];
   const int axis = logits.ndim() - 1;
   Tensors result(3);
@@ -155,8 +156,7 @@ Samples samples(Context c, DType d) {
 
 Samples grad_samples(Context c, DType d) {
   Samples all = samples(c, d);
-  for (Sample& s : all)
-    s.inputs.push_back(sample_values(c, d, s.inputs[0].shape(), -2, 2, 1));
+  for (Sample& s : all) s.inputs.push_back(sample_values(c, d, s.inputs[0].shape(), -2, 2, 1));
   return all;
 }
 

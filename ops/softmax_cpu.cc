@@ -1,6 +1,7 @@
 #include <Eigen/Core>
 #include <cstdlib>
 
+#include <locus/ops/math.h>
 #include <locus/ops/reduce_stage.h>
 #include <locus/ops/softmax_kernel.h>
 
@@ -11,18 +12,6 @@ template <class A>
 using Row = Eigen::Map<Eigen::Array<A, Eigen::Dynamic, 1>>;
 template <class A>
 using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
-
-template <class A, class T>
-inline void narrow(const A* x, int64_t n, T* out) {
-  int64_t i = 0;
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>)
-    for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < n; ++i) out[i] = convert<T>(x[i]);
-}
 
 // Scratch memory of one range of rows.
 template <class A>
@@ -46,6 +35,16 @@ class Scratch {
   A* data_;
 };
 
+// out = exp((x - top) * scale); out may be x. m::exp turns into vector code for f32 only.
+template <class A>
+void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
+  if constexpr (std::is_same_v<A, float>) {
+    for (int64_t i = 0; i < n; ++i) out[i] = m::exp((x[i] - top) * scale);
+  } else {
+    Row<A>(out, n) = ((ConstRow<A>(x, n) - top) * scale).exp();
+  }
+}
+
 // sum(exp((x - top) * scale))
 template <class A>
 A exp_sum(const A* x, int64_t n, A top, A scale) {
@@ -53,21 +52,20 @@ A exp_sum(const A* x, int64_t n, A top, A scale) {
   alignas(64) A e[kPiece];
   A total = 0;
   for (int64_t i = 0; i < n; i += kPiece) {
-    const int64_t m = n - i < kPiece ? n - i : kPiece;
-    Row<A>(e, m) = ((ConstRow<A>(x + i, m) - top) * scale).exp();
-    total += reduce_block<Sum>(e, m);
+    const int64_t length = n - i < kPiece ? n - i : kPiece;
+    exp_row(x + i, length, top, scale, e);
+    total += reduce_block<Sum>(e, length);
   }
   return total;
 }
 
-// One row each; the result may be written over an operand.
+// One row each; the result may be written over the first operand.
 struct Softmax {
   template <class A>
   static void row(const A* x, const A*, A* y, int64_t n, A scale) {
-    const A top = reduce_block<Max>(x, n);
-    Row<A> out(y, n);
-    out = ((ConstRow<A>(x, n) - top) * scale).exp();
-    out *= A(1) / reduce_block<Sum>(y, n);
+    exp_row(x, n, reduce_block<Max>(x, n), scale, y);
+    const A factor = A(1) / reduce_block<Sum>(y, n);
+    for (int64_t i = 0; i < n; ++i) y[i] *= factor;
   }
 };
 struct LogSoftmax {
@@ -88,7 +86,8 @@ struct LogSoftmaxGrad {
   template <class A>
   static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
     const A total = reduce_block<Sum>(dy, n);
-    Row<A>(dx, n) = (ConstRow<A>(dy, n) - ConstRow<A>(y, n).exp() * total) * scale;
+    exp_row(y, n, A(0), A(1), dx);
+    for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - dx[i] * total) * scale;
   }
 };
 
@@ -158,9 +157,7 @@ struct Loss {
   int64_t classes, rows;
 
   explicit Loss(const Call& c)
-      : call(c),
-        classes(c.in[0].meta.shape[c.in[0].meta.rank - 1]),
-        rows(c.in[1].meta.size()) {}
+      : call(c), classes(c.in[0].meta.shape[c.in[0].meta.rank - 1]), rows(c.in[1].meta.size()) {}
 
   int64_t label(int64_t r) const {
     const int64_t id = label_at(call.in[1], r);
@@ -202,9 +199,8 @@ struct Loss {
         A* y = buffer.data();
         if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
         Softmax::row(x, x, y, classes, A(1));
-        Row<A> row(y, classes);
-        row[id] -= A(1);
-        row *= scale;
+        y[id] -= A(1);
+        for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
         if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
       }
     });
