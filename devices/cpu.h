@@ -15,6 +15,10 @@ namespace locus {
 
 void register_cpu();  // cpu and cpu_pinned (ordinary memory until a GPU back end offers
                       // page-locked)
+// Where cpu_pinned gets its memory, for a GPU back end's registration to call: before any tensor
+// exists. `allocate` returns nullptr when there is none, aligned to 64 bytes at least. Both must
+// work on any thread.
+void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void* p));
 
 int num_threads();  // of the pool, the caller included; at least 1
 void set_num_threads(int n);

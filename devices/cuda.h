@@ -23,32 +23,43 @@ inline cudaStream_t stream(const Call& call) {
   return static_cast<cudaStream_t>(call.stream.native);
 }
 
-// Scratch memory of a stream, for the kernels of one launch: contents are lost at the next launch
-// there. Grows in stream order.
+// What follows is for kernel functions, while launch() runs them: launches on one stream exclude
+// each other, so that two threads never share a scratch buffer. The look-up by stream is a few
+// nanoseconds. None of this memory shows in memory_pool().stats().
+
+// Scratch memory of the stream, aligned to 256 bytes: contents are lost at the next launch there,
+// or the next call with more bytes. Keeps the largest size asked for; growing waits for the stream.
 void* workspace(StreamView s, size_t bytes);
 
-// Handles bound to the stream, with a workspace of their own. The math mode is f32 (no TF32) unless
-// set_tf32(true).
+// Handles bound to the stream, made at first use, with 32 MiB of device memory of their own (what
+// cuBLAS recommends on Hopper), which makes results repeatable. Call blas() at every use: it sets
+// the math mode.
 cublasHandle_t blas(StreamView s);
 cublasLtHandle_t blas_lt(StreamView s);
-// Device memory for cublasLtMatmul on this stream.
+// The handles' memory, for cublasLtMatmul on this stream.
 struct Workspace {
   void* data;
   size_t bytes;
 };
 Workspace blas_workspace(StreamView s);
+
+// Whether f32 matrix products may round their operands to TF32 (10 bits of mantissa) for the tensor
+// cores: several times faster, relative errors near 1e-3. Off at the start; process-wide; takes
+// effect at the next launch. Kernels that use cublasLtMatmul pick CUBLAS_COMPUTE_32F_FAST_TF32 by
+// it.
 bool tf32();
 void set_tf32(bool on);
 
 int multiprocessors(StreamView s);
 
-// Where a kernel reports bad values it cannot throw for: an index or a label out of range. The
-// first report wins; the next synchronize() on the context throws IndexError with the op's name. In
-// device code: cuda::report(fault, value, limit).
+// Where a kernel reports bad values it cannot throw for: an index or a label out of range. Each op
+// has a word of its own, in page-locked memory; the first report wins. The next synchronize() or
+// copy to pageable memory on the context throws IndexError with the op's name. In device code:
+// cuda::report(fault, value, limit).
 struct Fault {
-  int raised;  // 0 or 1
-  int op;      // which launch, filled by the host side
+  int raised;  // 1: value and limit are valid; 2: being written
   long long value, limit;
+  unsigned long long when;  // the device's clock, ns
 };
 Fault* fault(const Call& call);
 
@@ -57,6 +68,7 @@ __device__ inline void report(Fault* fault, long long value, long long limit) {
   if (atomicCAS_system(&fault->raised, 0, 2) == 0) {
     fault->value = value;
     fault->limit = limit;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(fault->when));
     __threadfence_system();
     atomicExch_system(&fault->raised, 1);
   }

@@ -1,4 +1,4 @@
-# One program per examples/*.cc; a program of several files is a folder with a main.cc.
+# One program per examples/*.cc; its other files are in the folder of its name.
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc)
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)

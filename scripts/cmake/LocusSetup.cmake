@@ -53,6 +53,7 @@ find_package(ZLIB REQUIRED)
 add_library(locus_flags INTERFACE)
 target_compile_options(locus_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Werror;-fno-math-errno;-fno-trapping-math>
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>  # g++ 12 invents overlaps in std::string
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--Werror=all-warnings;--expt-relaxed-constexpr;--extended-lambda>)
 if(LOCUS_NATIVE)
   target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)

@@ -1,0 +1,310 @@
+#include <locus/core/io.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iomanip>
+#include <sstream>
+
+#include <locus/core/error.h>
+#include <locus/core/storage.h>
+
+namespace locus {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr uint64_t kMagic = 0x112;
+constexpr uint32_t kV1 = 0xF993FAC8, kV2 = 0xF993FAC9, kV3 = 0xF993FACA;
+// MXNet's dtype flags, in DType's order.
+constexpr int32_t kFlags[kNumDTypes] = {0, 1, 2, 12, 4, 6, 3, 5, 7};
+
+std::string reason(int code) { return std::generic_category().message(code); }
+
+// A file written beside its path, renamed over it when complete.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path) : path_(path) {
+    static std::atomic<unsigned> count{0};
+    temp_ = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+    fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd_ < 0) fail("cannot create", temp_);
+  }
+  ~AtomicFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!done_) ::unlink(temp_.c_str());
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, size_t bytes) {
+    const char* p = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = ::write(fd_, p, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail("cannot write", temp_);
+      p += n;
+      bytes -= static_cast<size_t>(n);
+    }
+  }
+  void commit() {
+    if (::fsync(fd_) != 0) fail("cannot flush", temp_);
+    const int fd = std::exchange(fd_, -1);
+    if (::close(fd) != 0) fail("cannot close", temp_);
+    if (std::rename(temp_.c_str(), path_.c_str()) != 0) fail("cannot rename to", path_);
+    done_ = true;
+    // The new name reaches the disk with its folder. Not every file system can do that; the file
+    // is complete either way.
+    const size_t slash = path_.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+    const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir >= 0) {
+      ::fsync(dir);
+      ::close(dir);
+    }
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what, const std::string& where) const {
+    throw Error("save: " + std::string(what) + " " + where + ": " + reason(errno));
+  }
+  std::string path_, temp_;
+  int fd_ = -1;
+  bool done_ = false;
+};
+
+// Small fields, collected so that a header is one write.
+class Header {
+ public:
+  template <class T>
+  Header& put(T v) {
+    bytes_.append(reinterpret_cast<const char*>(&v), sizeof v);
+    return *this;
+  }
+  Header& put_text(const std::string& s) {
+    put(uint64_t{s.size()});
+    bytes_ += s;
+    return *this;
+  }
+  void write(AtomicFile& file) {
+    file.write(bytes_.data(), bytes_.size());
+    bytes_.clear();
+  }
+
+ private:
+  std::string bytes_;
+};
+
+// A file read front to back; every length it states is checked against what is left of it.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
+      const std::string why = reason(errno);
+      if (fd_ >= 0) ::close(fd_);
+      throw Error("load: cannot open " + path + ": " + why);
+    }
+    if (!S_ISREG(info.st_mode)) {
+      ::close(fd_);
+      throw Error("load: " + path + " is not a regular file");
+    }
+    size_ = static_cast<uint64_t>(info.st_size);
+  }
+  ~Reader() { ::close(fd_); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  uint64_t offset() const { return offset_; }
+  uint64_t left() const { return size_ - offset_; }
+
+  void read(void* out, uint64_t bytes, const char* what) {
+    if (bytes > left())
+      fail(offset_, std::string(what) + " takes " + std::to_string(bytes) + " bytes, but " +
+                        std::to_string(left()) + " are left: the file is truncated or damaged");
+    char* p = static_cast<char*>(out);
+    while (bytes > 0) {
+      const ssize_t n = ::read(fd_, p, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw Error("load: cannot read " + path_ + ": " + reason(errno));
+      if (n == 0) fail(offset_, std::string("the file became shorter inside ") + what);
+      p += n;
+      offset_ += static_cast<uint64_t>(n);
+      bytes -= static_cast<uint64_t>(n);
+    }
+  }
+  template <class T>
+  T get(const char* what) {
+    T v;
+    read(&v, sizeof v, what);
+    return v;
+  }
+  [[noreturn]] void fail(uint64_t at, const std::string& what) const {
+    throw FormatError("load: " + path_ + ", offset " + std::to_string(at) + ": " + what);
+  }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  uint64_t size_ = 0, offset_ = 0;
+};
+
+std::string hex(uint64_t v) {
+  std::ostringstream text;
+  text << "0x" << std::hex << v;
+  return text.str();
+}
+
+DType read_dtype(Reader& file) {
+  const uint64_t at = file.offset();
+  const int32_t flag = file.get<int32_t>("a dtype");
+  for (int i = 0; i < kNumDTypes; ++i)
+    if (kFlags[i] == flag) return static_cast<DType>(i);
+  file.fail(at, "dtype " + std::to_string(flag) + (flag == 8 ? " (int16)" : "") +
+                    "; expected 0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, "
+                    "6 int64, 7 bool or 12 bfloat16");
+}
+
+// The rest of an array after its shape. Lengths are checked against the file before any allocation.
+Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_at, Context to) {
+  file.get<int32_t>("a context");
+  file.get<int32_t>("a context");
+  const DType dtype = read_dtype(file);
+  uint64_t count = 1;
+  bool overflow = false;
+  for (int64_t d : dims) {
+    if (d < 0) file.fail(shape_at, "an axis of length " + std::to_string(d) + "; expected >= 0");
+    overflow |= __builtin_mul_overflow(count, static_cast<uint64_t>(d), &count);
+  }
+  for (int64_t d : dims)
+    if (d == 0) count = 0, overflow = false;
+  const uint64_t size = static_cast<uint64_t>(size_of(dtype));
+  const Shape shape{std::span<const int64_t>(dims)};
+  if (overflow || count > file.left() / size)
+    file.fail(file.offset(), "an array of shape " + to_string(shape) + " and dtype " + name(dtype) +
+                                 " does not fit in the " + std::to_string(file.left()) +
+                                 " bytes left: the file is truncated or damaged");
+  Tensor host = allocate(is_host(to) ? to : Context{}, make_meta(dtype, dims));
+  void* data = host.impl().view.data;
+  file.read(data, count * size, "an array's data");
+  if (dtype == bool_)
+    for (uint8_t *p = static_cast<uint8_t*>(data), *end = p + count; p != end; ++p) *p = *p != 0;
+  return host.as_in_context(to);
+}
+
+int read_rank(Reader& file, int64_t rank, uint64_t at) {
+  if (rank < 0 || rank > kMaxRank)
+    file.fail(at, std::to_string(rank) + " axes; expected 0 to " + std::to_string(kMaxRank));
+  return static_cast<int>(rank);
+}
+
+// An undefined tensor for MXNet's "none".
+Tensor read_array(Reader& file, Context to) {
+  const uint64_t at = file.offset();
+  const uint32_t tag = file.get<uint32_t>("an array's tag");
+  std::vector<int64_t> dims;
+  if (tag != kV1 && tag != kV2 && tag != kV3) {  // V0: the tag is the rank
+    if (tag > 32)
+      file.fail(at, "array tag " + hex(tag) +
+                        "; expected 0xf993fac8 (V1), 0xf993fac9 (V2), 0xf993faca (V3) or a rank");
+    if (tag == 0) return {};
+    for (int i = read_rank(file, tag, at); i > 0; --i)
+      dims.push_back(file.get<uint32_t>("an axis length"));
+    return read_data(file, dims, at, to);
+  }
+  if (tag != kV1) {
+    const uint64_t stype_at = file.offset();
+    const int32_t stype = file.get<int32_t>("a storage type");
+    if (stype == 1 || stype == 2)
+      file.fail(stype_at,
+                std::string(stype == 1 ? "a row_sparse" : "a csr") +
+                    " array; only dense ones can be read: store it with tostype('default')");
+    if (stype != 0)
+      file.fail(stype_at, "storage type " + std::to_string(stype) + "; expected 0 (dense)");
+  }
+  const uint64_t rank_at = file.offset();
+  const int32_t rank = file.get<int32_t>("a rank");
+  if (tag == kV3 ? rank == -1 : rank == 0) return {};
+  bool unknown = false;
+  for (int i = read_rank(file, rank, rank_at); i > 0; --i) {
+    dims.push_back(file.get<int64_t>("an axis length"));
+    unknown |= dims.back() == -1;
+  }
+  if (tag == kV3 && unknown) return {};
+  return read_data(file, dims, rank_at, to);
+}
+
+}  // namespace
+
+void save(const std::string& path, const NamedTensors& tensors, Caller from) {
+  size_t named = 0;
+  for (const auto& [key, tensor] : tensors) {
+    if (!tensor.defined()) throw Error("save: " + path + ": '" + key + "' is an undefined tensor");
+    named += !key.empty();
+  }
+  if (named != 0 && named != tensors.size())
+    throw Error("save: " + path + ": " + std::to_string(named) + " of " +
+                std::to_string(tensors.size()) + " tensors have names; expected all or none");
+  AtomicFile file(path);
+  Header header;
+  header.put(kMagic).put(uint64_t{0}).put(uint64_t{tensors.size()});
+  std::vector<unsigned char> data;
+  for (const auto& [key, tensor] : tensors) {
+    const Shape shape = tensor.shape();
+    // V2 has no scalar (its rank 0 means "none"); V3 does.
+    header.put(shape.rank() == 0 ? kV3 : kV2).put(int32_t{0}).put(int32_t{shape.rank()});
+    for (int64_t d : shape) header.put(d);
+    header.put(static_cast<int32_t>(DeviceType::cpu)).put(int32_t{0});
+    header.put(kFlags[static_cast<int>(tensor.dtype())]);
+    header.write(file);
+    data.resize(static_cast<size_t>(tensor.size()) * static_cast<size_t>(size_of(tensor.dtype())));
+    tensor.to_host(data.data(), tensor.dtype(), from);
+    file.write(data.data(), data.size());
+  }
+  header.put(uint64_t{named});
+  if (named != 0)
+    for (const auto& [key, tensor] : tensors) header.put_text(key);
+  header.write(file);
+  file.commit();
+}
+
+NamedTensors load(const std::string& path, Context to) {
+  Reader file(path);
+  const uint64_t magic = file.get<uint64_t>("the file's magic number");
+  if (magic != kMagic)
+    file.fail(0,
+              "magic number " + hex(magic) + "; expected 0x112 (MXNet's .params)" +
+                  ((magic & 0xffff) == 0x4b50 ? ". This is a zip archive, perhaps an .npz" : ""));
+  file.get<uint64_t>("the reserved field");
+  const uint64_t count_at = file.offset(), count = file.get<uint64_t>("the number of arrays");
+  if (count > file.left() / sizeof(uint32_t))
+    file.fail(count_at, std::to_string(count) + " arrays, but " + std::to_string(file.left()) +
+                            " bytes are left: the file is truncated or damaged");
+  NamedTensors out;
+  for (uint64_t i = 0; i < count; ++i) out.emplace_back(std::string(), read_array(file, to));
+  const uint64_t names_at = file.offset(), names = file.get<uint64_t>("the number of names");
+  if (names != 0 && names != count)
+    file.fail(names_at, std::to_string(names) + " names for " + std::to_string(count) +
+                            " arrays; expected as many, or none");
+  for (uint64_t i = 0; i < names; ++i) {
+    const uint64_t at = file.offset(), length = file.get<uint64_t>("a name's length");
+    if (length > file.left())
+      file.fail(at, "a name of " + std::to_string(length) + " bytes, but " +
+                        std::to_string(file.left()) +
+                        " are left: the file is truncated or damaged");
+    out[i].first.resize(length);
+    file.read(out[i].first.data(), length, "a name");
+  }
+  if (file.left() != 0)
+    file.fail(file.offset(), std::to_string(file.left()) + " bytes after the end of the last name");
+  return out;
+}
+
+}  // namespace locus

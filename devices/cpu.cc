@@ -1,0 +1,185 @@
+// cpu(i) and cpu_pinned(i): the host as a device. What instruction set it has.
+#include <locus/devices/cpu.h>
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/devices/environment.h>
+#include <locus/devices/host_memory.h>
+
+namespace locus {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kCopyGrain = size_t{256} << 10;  // bytes a thread copies in about 10 us
+
+Isa detect() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  unsigned a, b, c, d;
+  const bool leaf1 = __get_cpuid(1, &a, &b, &c, &d) != 0;
+  const bool f16c_movbe = leaf1 && (c >> 29 & 1) != 0 && (c >> 22 & 1) != 0;
+  const bool lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c >> 5 & 1) != 0;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
+      !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !f16c_movbe || !lzcnt) {
+    return Isa::base;
+  }
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+      !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512vl")) {
+    return Isa::v3;
+  }
+  return Isa::v4;
+#else
+  return Isa::base;
+#endif
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+struct PinnedSource {
+  void* (*allocate)(size_t) = nullptr;
+  void (*free)(void*) = nullptr;
+};
+PinnedSource pinned_source;  // set while the program starts, before the first device opens
+
+class PinnedMemory final : public MemorySource {
+ public:
+  explicit PinnedMemory(PinnedSource source) : source_(source) {}
+  void* allocate(size_t bytes) override { return source_.allocate(bytes); }
+  void release(void* p, size_t) noexcept override { source_.free(p); }
+
+ private:
+  PinnedSource source_;
+};
+
+std::unique_ptr<MemorySource> source_of(Context c) {
+  if (c.type == DeviceType::cpu_pinned && pinned_source.allocate != nullptr) {
+    return std::make_unique<PinnedMemory>(pinned_source);
+  }
+  return std::make_unique<HostMemory>(64);
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(Context c)
+      : context_(c),
+        // A GPU's queue may still read pinned memory that its owner gave up: no poison there.
+        pool_(source_of(c), {.context = c, .rounding = 64, .poison = c.type == DeviceType::cpu}) {}
+
+  MemoryPool& allocator() override { return pool_; }
+  MemoryInfo memory() override { return host_memory(); }
+  ContextInfo info() override { return {cpu_name(), false}; }
+  DeviceType kernels() const override { return DeviceType::cpu; }
+
+  StreamView stream(Lane) override { return {context_, 0, nullptr}; }
+  StreamView open_stream() override { return {context_, 0, nullptr}; }
+  void close_stream(StreamView) noexcept override {}
+
+  void launch(Kernel kernel, const Call& call, const char*) override { kernel(call); }
+
+  void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
+            StreamView) override {
+    LOCUS_CHECK(is_host(to) && is_host(from), to_string(context_) +
+                                                  " copies host memory only, not " +
+                                                  to_string(from) + " to " + to_string(to));
+    if (bytes == 0) return;
+    parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(kCopyGrain),
+                 [&](int64_t begin, int64_t end) {
+                   std::memcpy(static_cast<char*>(dst) + begin,
+                               static_cast<const char*>(src) + begin,
+                               static_cast<size_t>(end - begin));
+                 });
+  }
+
+  // The host's work is done when a call returns, so its events have fired before they exist.
+  EventView record(StreamView) override { return {context_, nullptr}; }
+  void release(EventView) noexcept override {}
+  bool done(EventView) override { return true; }
+  void wait(StreamView, EventView e) override { wait_host(e); }
+  void wait_host(EventView e) override {
+    if (!is_host(e.context)) device(e.context).wait_host(e);
+  }
+  double elapsed_ms(EventView, EventView) override {
+    throw Error(to_string(context_) + " records no times; use a clock around the calls");
+  }
+  void synchronize(StreamView) override {}
+
+ private:
+  Context context_;
+  CachingPool pool_;
+};
+
+constexpr int kContexts = 64;
+
+std::unique_ptr<Device> open_cpu(Context c) { return std::make_unique<CpuDevice>(c); }
+
+}  // namespace
+
+void* host_allocate(size_t bytes, size_t alignment) {
+  void* p = nullptr;
+  const bool huge = bytes >= kHugePage;
+  if (posix_memalign(&p, huge ? kHugePage : alignment, bytes) != 0) return nullptr;
+  if (huge) madvise(p, bytes, MADV_HUGEPAGE);  // advice: without huge pages nothing changes
+  return p;
+}
+
+void host_free(void* p) { std::free(p); }
+
+MemoryInfo host_memory() {
+  std::ifstream file("/proc/meminfo");
+  MemoryInfo info;
+  std::string field, unit;
+  for (size_t kib = 0; file >> field >> kib && std::getline(file, unit);) {
+    if (field == "MemTotal:") info.total = kib << 10;
+    if (field == "MemAvailable:") info.free = kib << 10;
+  }
+  return info;
+}
+
+void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void*)) {
+  pinned_source = {allocate, free};
+}
+
+void register_cpu() {
+  const auto count = [] { return kContexts; };
+  register_device(DeviceType::cpu, {"cpu", count, open_cpu, "cpu(0) always exists"});
+  register_device(DeviceType::cpu_pinned,
+                  {"cpu_pinned", count, open_cpu, "cpu_pinned(0) always exists"});
+}
+
+Isa cpu_isa() {
+  static const Isa isa = [] {
+    const Isa cap =
+        static_cast<Isa>(environment_choice("LOCUS_ISA", {"base", "v3", "v4"}).value_or(2));
+    return std::min(cap, detect());
+  }();
+  return isa;
+}
+
+const char* name(Isa isa) {
+  return isa == Isa::v4 ? "x86-64-v4" : isa == Isa::v3 ? "x86-64-v3" : "x86-64";
+}
+
+const KernelTable& best_isa(const KernelTable& base, const KernelTable& v3, const KernelTable& v4) {
+  return cpu_isa() == Isa::v4 ? v4 : cpu_isa() == Isa::v3 ? v3 : base;
+}
+
+}  // namespace locus

@@ -1,0 +1,152 @@
+// Internal to devices/cuda*.cc: one GPU, its streams, and the table that finds a stream by its id.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/devices/cuda.h>
+#include <locus/devices/cuda_check.h>
+
+namespace locus::cuda {
+
+class CudaDevice;
+
+int num_devices();  // 0 without a driver; asked once
+
+// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
+// the device is current already.
+class Guard {
+ public:
+  explicit Guard(int device) {
+    if (num_devices() > 1) enter(device);
+  }
+  ~Guard() {
+    if (previous_ >= 0) static_cast<void>(cudaSetDevice(previous_));
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  void enter(int device);
+  int previous_ = -1;
+};
+
+// A stream and what belongs to it. Never destroyed: a closed stream waits for the next
+// open_stream(), so that tensors allocated on it can still be freed in its order.
+//
+// launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together
+// (they share the scratch memory) and guards every field below it.
+struct CudaStream {
+  CudaDevice* device = nullptr;
+  StreamView view;
+  std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
+
+  std::mutex mutex;
+  cublasHandle_t blas = nullptr;
+  cublasLtHandle_t blas_lt = nullptr;
+  bool blas_tf32 = false;
+  Workspace blas_workspace{nullptr, 0};
+  Workspace workspace{nullptr, 0};
+
+  cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
+};
+
+// Throws Error when the stream is not one of this back end's.
+CudaStream& find_stream(StreamView s);
+
+// The words kernels report bad values in: page-locked memory the device writes, one word an op, so
+// that the word that is raised names it. Threads: any.
+class Faults {
+ public:
+  void open();
+  Fault* word(const char* op);
+  // Throws IndexError for the earliest report, and forgets all.
+  void check(Context context);
+
+ private:
+  static constexpr int kWords = 128;
+  std::mutex mutex_;
+  std::atomic<int> size_{0};
+  const char* ops_[kWords] = {};
+  Fault* words_ = nullptr;
+};
+
+// Page-locked slots through which pageable memory, and peers without a direct path, are copied.
+// `mutex` is held for a whole copy.
+struct Staging {
+  static constexpr int kSlots = 8;
+  static constexpr size_t kSlotBytes = size_t{512} << 10;
+
+  std::mutex mutex;
+  char* memory = nullptr;
+  cudaEvent_t free[kSlots] = {};  // fires when the slot's last copy is done
+  int next = 0;
+};
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(Context context);
+
+  MemoryPool& allocator() override { return *pool_; }
+  MemoryInfo memory() override;
+  ContextInfo info() override;
+  DeviceType kernels() const override { return DeviceType::gpu; }
+
+  StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view; }
+  StreamView open_stream() override;
+  void close_stream(StreamView s) noexcept override;
+
+  void launch(Kernel kernel, const Call& call, const char* name) override;
+  void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
+            StreamView s) override;
+
+  EventView record(StreamView s) override;
+  void release(EventView e) noexcept override;
+  bool done(EventView e) override;
+  void wait(StreamView waiter, EventView e) override;
+  void wait_host(EventView e) override;
+  double elapsed_ms(EventView from, EventView to) override;
+  void synchronize(StreamView s) override;
+
+  int index() const { return context_.index; }
+  int multiprocessors() const { return multiprocessors_; }
+  Faults& faults() { return faults_; }
+
+  // Device memory for handles and scratch. Not counted by the pool; takes its cached blocks back
+  // to the driver when there is no other memory.
+  void* allocate_raw(size_t bytes);
+
+ private:
+  CudaStream* new_stream();
+  void wait_for(CudaStream& s);
+  char* slot(int& which);  // the next staging slot, empty; staging_.mutex is held
+  void upload(void* dst, const void* src, size_t bytes, cudaStream_t s);
+  void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
+  void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
+                   CudaStream& s);
+  static bool direct(CudaDevice& source, CudaDevice& target);
+  static bool try_direct(CudaDevice& source, CudaDevice& target);
+
+  Context context_;
+  std::string name_;
+  int multiprocessors_ = 0;
+  std::unique_ptr<MemoryPool> pool_;
+  CudaStream* lanes_[4] = {};
+  Faults faults_;
+  Staging staging_;
+
+  std::mutex streams_mutex_;
+  std::vector<CudaStream*> streams_, closed_;
+  std::mutex events_mutex_;
+  std::vector<cudaEvent_t> events_;  // not in use
+};
+
+// Memory of one GPU for its pool.
+std::unique_ptr<MemoryPool> make_pool(Context context);
+// Lets cpu_pinned take page-locked memory.
+void offer_pinned_memory();
+
+}  // namespace locus::cuda

@@ -1,0 +1,61 @@
+// Device memory and page-locked host memory, as sources of caching pools.
+#include <locus/core/error.h>
+#include <locus/devices/cpu.h>
+#include <locus/devices/cuda_device.h>
+#include <locus/devices/pool.h>
+
+namespace locus::cuda {
+namespace {
+
+// nullptr on cudaErrorMemoryAllocation, which leaves the device usable.
+void* or_null(cudaError_t error, void* p) {
+  if (error == cudaSuccess) return p;
+  if (error != cudaErrorMemoryAllocation) LOCUS_CUDA(error);
+  static_cast<void>(cudaGetLastError());
+  return nullptr;
+}
+
+class DeviceMemory final : public MemorySource {
+ public:
+  explicit DeviceMemory(int index) : index_(index) {}
+  void* allocate(size_t bytes) override {
+    const Guard guard(index_);
+    void* p = nullptr;
+    const cudaError_t error = cudaMalloc(&p, bytes);
+    return or_null(error, p);
+  }
+  // cudaFree waits for the work that is queued on the device. At exit the driver may be gone first.
+  void release(void* p, size_t) noexcept override { static_cast<void>(cudaFree(p)); }
+
+ private:
+  int index_;
+};
+
+void* allocate_pinned(size_t bytes) {
+  void* p = nullptr;
+  const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
+  return or_null(error, p);
+}
+void free_pinned(void* p) { static_cast<void>(cudaFreeHost(p)); }
+
+}  // namespace
+
+std::unique_ptr<MemoryPool> make_pool(Context context) {
+  PoolOptions options;
+  options.context = context;
+  return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index), options);
+}
+
+void offer_pinned_memory() { set_pinned_source(&allocate_pinned, &free_pinned); }
+
+void* CudaDevice::allocate_raw(size_t bytes) {
+  const Guard guard(index());
+  void* p = nullptr;
+  if (cudaMalloc(&p, bytes) == cudaSuccess) return p;
+  static_cast<void>(cudaGetLastError());
+  pool_->release_cached();
+  LOCUS_CUDA(cudaMalloc(&p, bytes));
+  return p;
+}
+
+}  // namespace locus::cuda

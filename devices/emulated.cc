@@ -1,0 +1,161 @@
+#include <locus/devices/emulated.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/devices/emulated_queue.h>
+#include <locus/devices/environment.h>
+#include <locus/devices/host_memory.h>
+
+namespace locus {
+namespace {
+
+using emulated::EventRef;
+using emulated::Failures;
+using emulated::Queue;
+
+constexpr size_t kAlignment = 512;
+constexpr size_t kDefaultMemory = size_t{4} << 30;
+constexpr int kMaxDevices = 64;
+constexpr int kLanes = 4;
+
+int device_count = 0;  // set while the program starts
+
+EventRef& event_of(EventView e) { return *static_cast<EventRef*>(e.native); }
+
+class EmulatedDevice final : public Device {
+ public:
+  explicit EmulatedDevice(Context c)
+      : context_(c),
+        total_(environment_bytes("LOCUS_EMULATED_MEMORY")
+                   .value_or(std::min(kDefaultMemory, host_memory().total))),
+        pool_(std::make_unique<Memory>(*this), {.context = c, .rounding = kAlignment}) {
+    for (Queue*& lane : lanes_) lane = add_queue();
+  }
+
+  MemoryPool& allocator() override { return pool_; }
+  MemoryInfo memory() override { return {total_ - used_.load(), total_}; }
+  ContextInfo info() override { return {"emulated GPU (CPU kernels)", true}; }
+  DeviceType kernels() const override { return DeviceType::cpu; }
+
+  StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view(); }
+  StreamView open_stream() override { return add_queue()->view(); }
+  void close_stream(StreamView s) noexcept override {
+    queue(s).close();
+    pool_.retire(s);
+  }
+
+  void launch(Kernel kernel, const Call& call, const char* name) override {
+    queue(call.stream).launch(kernel, call, name);
+  }
+
+  void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
+            StreamView s) override {
+    if (bytes == 0) return;
+    Queue& q = queue(s);
+    const bool read_now = from.type == DeviceType::cpu;
+    const bool staged = read_now && bytes <= Queue::kStaged;
+    q.copy(dst, src, bytes, staged);
+    if ((read_now && !staged) || to.type == DeviceType::cpu) q.drain();
+  }
+
+  EventView record(StreamView s) override {
+    auto event = std::make_unique<EventRef>(std::make_shared<emulated::Event>());
+    queue(s).record(*event);
+    return {context_, event.release()};
+  }
+  void release(EventView e) noexcept override { delete &event_of(e); }
+  bool done(EventView e) override { return event_of(e)->done(); }
+  void wait(StreamView waiter, EventView e) override {
+    if (e.native == nullptr) return;  // a host's: fired before it existed
+    if (e.context.type != context_.type) return device(e.context).wait_host(e);
+    if (waiter.id == 0) return wait_host(e);
+    if (!event_of(e)->done()) queue(waiter).wait(event_of(e));
+  }
+  void wait_host(EventView e) override { event_of(e)->wait(); }
+  double elapsed_ms(EventView from, EventView to) override {
+    const auto time = event_of(to)->time() - event_of(from)->time();
+    return std::chrono::duration<double, std::milli>(time).count();
+  }
+  void synchronize(StreamView s) override {
+    if (s.id == 0) {
+      drain_all();
+    } else {
+      queue(s).drain();
+    }
+    failures_.rethrow_first();
+  }
+
+ private:
+  // Counts against total_, and waits for the queues before it gives memory back.
+  class Memory final : public MemorySource {
+   public:
+    explicit Memory(EmulatedDevice& d) : device_(d) {}
+    void* allocate(size_t bytes) override {
+      if (device_.used_.fetch_add(bytes) + bytes <= device_.total_) {
+        if (void* p = host_allocate(bytes, kAlignment)) return p;
+      }
+      device_.used_ -= bytes;
+      return nullptr;
+    }
+    void release(void* p, size_t bytes) noexcept override {
+      device_.drain_all();
+      host_free(p);
+      device_.used_ -= bytes;
+    }
+
+   private:
+    EmulatedDevice& device_;
+  };
+
+  Queue* add_queue() {
+    std::lock_guard lock(mutex_);
+    queues_.push_back(std::make_unique<Queue>(context_, failures_));
+    return queues_.back().get();
+  }
+  void drain_all() {
+    std::vector<Queue*> all;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& q : queues_) all.push_back(q.get());
+    }
+    for (Queue* q : all) q->drain();
+  }
+  Queue& queue(StreamView s) {
+    LOCUS_CHECK(s.context == context_ && s.native != nullptr,
+                to_string(context_) + " was given a stream of " + to_string(s.context));
+    return *static_cast<Queue*>(s.native);
+  }
+
+  const Context context_;
+  const size_t total_;
+  std::atomic<size_t> used_{0};  // of total_
+  Failures failures_;
+  std::mutex mutex_;
+  // Closed ones too: tensors may name them for as long as they live.
+  std::vector<std::unique_ptr<Queue>> queues_;
+  Queue* lanes_[kLanes];
+  CachingPool pool_;
+};
+
+}  // namespace
+
+bool register_emulated() {
+  device_count =
+      static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
+  if (device_count == 0) return false;
+  register_device(DeviceType::gpu, {"gpu", [] { return device_count; },
+                                    [](Context c) -> std::unique_ptr<Device> {
+                                      return std::make_unique<EmulatedDevice>(c);
+                                    },
+                                    "LOCUS_EMULATED_GPUS sets how many are emulated"});
+  return true;
+}
+
+}  // namespace locus

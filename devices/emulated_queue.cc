@@ -1,0 +1,181 @@
+#include <locus/devices/emulated_queue.h>
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <locus/core/error.h>
+
+namespace locus::emulated {
+namespace {
+
+// The exception being handled, of the same type, with a text that says where it comes from.
+template <class E, class... Others>
+std::exception_ptr annotated(const std::string& op, const std::string& where) {
+  try {
+    throw;
+  } catch (const E& e) {
+    std::string text = e.what();
+    if (!text.starts_with(op)) text = op + ": " + text;
+    return std::make_exception_ptr(E(text + where));
+  } catch (...) {
+    if constexpr (sizeof...(Others) > 0) return annotated<Others...>(op, where);
+    return std::current_exception();
+  }
+}
+
+}  // namespace
+
+void Failures::add(std::exception_ptr error) {
+  std::lock_guard lock(mutex_);
+  errors_.push_back(std::move(error));
+}
+
+void Failures::rethrow_first() {
+  std::exception_ptr first;
+  {
+    std::lock_guard lock(mutex_);
+    if (errors_.empty()) return;
+    first = std::move(errors_.front());
+    errors_.erase(errors_.begin());
+  }
+  std::rethrow_exception(first);
+}
+
+Queue::Queue(Context context, Failures& failures)
+    : context_(context), id_(new_stream_id()), failures_(failures) {}
+
+template <class Fill>
+void Queue::push(Fill&& fill) {
+  std::unique_lock lock(mutex_);
+  if (!closed_ && ring_ == nullptr) {
+    ring_ = std::make_unique<Entry[]>(kCapacity);
+    // Detached, and never ended by static destructors: the process may exit while it works.
+    std::thread([this] { serve(); }).detach();
+  }
+  space_.wait(lock, [&] { return pushed_ - finished_ < kCapacity; });
+  if (closed_) throw DeviceError("a closed stream of " + to_string(context_) + " was used");
+  fill(ring_[pushed_ % kCapacity]);
+  ++pushed_;
+  if (asleep_) work_.notify_one();
+}
+
+void Queue::launch(Kernel kernel, const Call& call, const char* name) {
+  push([&](Entry& entry) {
+    entry.what = What::launch;
+    entry.kernel = kernel;
+    entry.name = name;
+    entry.views.assign(call.in, call.in + call.n_in);
+    entry.views.insert(entry.views.end(), call.out, call.out + call.n_out);
+    entry.n_in = call.n_in;
+    entry.attrs = Attrs(call.attrs, call.attrs_size);
+  });
+}
+
+void Queue::copy(void* dst, const void* src, size_t bytes, bool staged) {
+  push([&](Entry& entry) {
+    entry.what = What::copy;
+    entry.dst = dst;
+    entry.src = src;
+    entry.bytes = bytes;
+    if (!staged) return;
+    const char* begin = static_cast<const char*>(src);
+    entry.staging.assign(begin, begin + bytes);
+    entry.src = entry.staging.data();
+  });
+}
+
+void Queue::record(EventRef event) {
+  if (closed()) return event->fire();
+  push([&](Entry& entry) {
+    entry.what = What::record;
+    entry.event = std::move(event);
+  });
+}
+
+void Queue::wait(EventRef event) {
+  push([&](Entry& entry) {
+    entry.what = What::wait;
+    entry.event = std::move(event);
+  });
+}
+
+bool Queue::closed() {
+  std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+void Queue::drain() {
+  std::unique_lock lock(mutex_);
+  const uint64_t target = pushed_;
+  ++drainers_;
+  progress_.wait(lock, [&] { return finished_ >= target; });
+  --drainers_;
+}
+
+void Queue::close() {
+  std::unique_lock lock(mutex_);
+  if (std::exchange(closed_, true) || ring_ == nullptr) return;
+  space_.wait(lock, [&] { return pushed_ - finished_ < kCapacity; });
+  ring_[pushed_ % kCapacity].what = What::stop;
+  const uint64_t target = ++pushed_;
+  if (asleep_) work_.notify_one();
+  ++drainers_;
+  progress_.wait(lock, [&] { return finished_ >= target; });
+  --drainers_;
+  ring_.reset();
+}
+
+void Queue::serve() {
+  pthread_setname_np(pthread_self(), "locus-queue");
+  std::unique_lock lock(mutex_);
+  for (bool stopped = false; !stopped;) {
+    asleep_ = true;
+    work_.wait(lock, [&] { return finished_ < pushed_; });
+    asleep_ = false;
+    Entry& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
+    stopped = entry.what == What::stop;
+    lock.unlock();
+    run(entry);
+    lock.lock();
+    if (pushed_ - finished_ == kCapacity) space_.notify_all();
+    ++finished_;
+    if (drainers_ > 0) progress_.notify_all();
+  }
+}
+
+void Queue::run(Entry& entry) {
+  try {
+    switch (entry.what) {
+      case What::launch: {
+        const View* in = entry.views.data();
+        const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
+        entry.kernel(Call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes,
+                          entry.attrs.size, view()});
+        break;
+      }
+      case What::copy:
+        std::memcpy(entry.dst, entry.src, entry.bytes);
+        break;
+      case What::record:
+        std::exchange(entry.event, nullptr)->fire();
+        break;
+      case What::wait:
+        std::exchange(entry.event, nullptr)->wait();
+        break;
+      case What::stop:
+        break;
+    }
+  } catch (...) {
+    failures_.add(annotated<ContextMismatch, ShapeError, DTypeError, IndexError, OutOfMemory,
+                            DeviceError, FormatError, Error>(
+        entry.name, " (raised asynchronously on " + to_string(context_) + ")"));
+  }
+}
+
+}  // namespace locus::emulated

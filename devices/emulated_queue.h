@@ -1,0 +1,106 @@
+// The in-order queue behind a stream of an emulated GPU, and its events.
+//
+// Operations are copied into a ring of kCapacity entries and run one after the other on a thread of
+// the queue's own, started by the first. A producer blocks while the ring is full. No lock is held
+// while an operation runs. Threads: any.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/op.h>
+
+namespace locus::emulated {
+
+// Fires once. Held by its creator and by queue entries.
+class Event {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  bool done() const { return fired_.load(std::memory_order_acquire); }
+  void wait() const { fired_.wait(false, std::memory_order_acquire); }
+  Clock::time_point time() const { return time_; }  // valid once done
+  void fire() {
+    time_ = Clock::now();
+    fired_.store(true, std::memory_order_release);
+    fired_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> fired_{false};
+  Clock::time_point time_;
+};
+using EventRef = std::shared_ptr<Event>;
+
+// Failures of asynchronous work on one device, oldest first, until a synchronize() rethrows them.
+class Failures {
+ public:
+  void add(std::exception_ptr error);
+  void rethrow_first();  // returns when there is none
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::exception_ptr> errors_;
+};
+
+class Queue {
+ public:
+  static constexpr size_t kCapacity = 4096;
+  static constexpr size_t kStaged = size_t{64} << 10;  // bytes a copy may keep in its entry
+
+  // `failures` outlives the queue.
+  Queue(Context context, Failures& failures);
+  StreamView view() const { return {context_, id_, const_cast<Queue*>(this)}; }
+
+  void launch(Kernel kernel, const Call& call, const char* name);
+  // With `staged`, src is read before copy returns; only for up to kStaged bytes.
+  void copy(void* dst, const void* src, size_t bytes, bool staged);
+  void record(EventRef event);
+  void wait(EventRef event);
+
+  void drain();  // blocks until everything enqueued so far has run
+  // Drains and ends the thread. Later events fire at once; other operations throw DeviceError.
+  void close();
+
+ private:
+  enum class What : uint8_t { launch, copy, record, wait, stop };
+  // One operation. Entries are reused, and with them their buffers.
+  struct Entry {
+    What what = What::stop;
+    Kernel kernel = nullptr;
+    const char* name = nullptr;
+    std::vector<View> views;  // inputs, then outputs
+    int n_in = 0;
+    Attrs attrs;
+    void* dst = nullptr;
+    const void* src = nullptr;
+    size_t bytes = 0;
+    std::vector<char> staging;
+    EventRef event;
+  };
+
+  template <class Fill>
+  void push(Fill&& fill);
+  bool closed();
+  void serve();
+  void run(Entry& entry);
+
+  const Context context_;
+  const uint32_t id_;
+  Failures& failures_;
+
+  std::mutex mutex_;
+  std::condition_variable work_, space_, progress_;
+  std::unique_ptr<Entry[]> ring_;  // null until the first operation, and when closed
+  uint64_t pushed_ = 0, finished_ = 0;
+  int drainers_ = 0;
+  bool asleep_ = false, closed_ = false;
+};
+
+}  // namespace locus::emulated

@@ -1,0 +1,58 @@
+#include "train_mlp/history.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "train_mlp/chart.h"
+
+namespace train_mlp {
+namespace {
+
+void write_file(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".part";
+  {
+    std::ofstream file(temporary, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) {
+      throw std::runtime_error(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
+    }
+  }
+  std::filesystem::rename(temporary, path);
+}
+
+}  // namespace
+
+std::string table(const History& history) {
+  std::string text =
+      "epoch  train loss  test loss  test accuracy  samples/s  seconds\n"
+      "-----  ----------  ---------  -------------  ---------  -------\n";
+  for (const Epoch& e : history.epochs) {
+    text +=
+        fmt::format("{:5}  {:10.4f}  {:9.4f}  {:11.2f} %  {:9.0f}  {:7.2f}\n", e.number,
+                    e.train_loss, e.test_loss, 100 * e.accuracy, e.samples_per_second, e.seconds);
+  }
+  return text;
+}
+
+void write_csv(const History& history, const std::string& path) {
+  std::string text =
+      "epoch,steps,train_loss,test_loss,test_accuracy,learning_rate,seconds,samples_per_second\n";
+  for (const Epoch& e : history.epochs) {
+    text += fmt::format("{},{},{:.9g},{:.9g},{:.6g},{:.6g},{:.4f},{:.1f}\n", e.number, e.steps,
+                        e.train_loss, e.test_loss, e.accuracy, e.learning_rate, e.seconds,
+                        e.samples_per_second);
+  }
+  write_file(path, text);
+}
+
+void write_svg(const History& history, const std::string& path) {
+  write_file(path, chart(history));
+}
+
+}  // namespace train_mlp

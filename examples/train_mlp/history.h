@@ -1,0 +1,42 @@
+// What a training run leaves behind: numbers, a table, a CSV file and a picture.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace train_mlp {
+
+struct Epoch {
+  int number = 0;       // from 1
+  long long steps = 0;  // since the start of the run
+  double train_loss = 0, test_loss = 0;
+  double accuracy = 0;                         // on the test images, 0 to 1
+  double learning_rate = 0;                    // of the last step
+  double seconds = 0, samples_per_second = 0;  // of training, without the test
+};
+
+struct LossPoint {
+  double epoch;  // 1.5: half of the second epoch is done
+  double loss;   // mean over the steps since the point before
+};
+
+// A test image with what the network makes of it.
+struct Prediction {
+  std::vector<float> image;  // 28 x 28 in [0, 1]
+  int label = 0, guess = 0;
+  double confidence = 0;
+};
+
+struct History {
+  std::string network, data, context;
+  std::vector<Epoch> epochs;
+  std::vector<LossPoint> losses;
+  std::vector<Prediction> predictions;
+};
+
+std::string table(const History& history);
+// Each writes a temporary file and renames it. Throws std::runtime_error naming the file.
+void write_csv(const History& history, const std::string& path);
+void write_svg(const History& history, const std::string& path);
+
+}  // namespace train_mlp

@@ -1,0 +1,102 @@
+#include "train_mlp/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/core.h>
+#include <locus/ops/join.h>
+
+namespace train_mlp {
+namespace {
+
+constexpr int kBarWidth = 28;
+constexpr const char* kWipe = "\r\x1b[K";
+
+std::string bar(double done) {
+  static const char* const kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(std::clamp(done, 0.0, 1.0) * kBarWidth * 8);
+  std::string s;
+  for (int i = 0; i < eighths / 8; ++i) s += "█";
+  s += kEighths[eighths % 8];
+  const int used = eighths / 8 + (eighths % 8 != 0);
+  return s + std::string(static_cast<size_t>(kBarWidth - used), ' ');
+}
+
+}  // namespace
+
+Progress::Progress(int epochs, int64_t samples_per_epoch)
+    : terminal_(isatty(STDOUT_FILENO) != 0), epochs_(epochs), samples_(samples_per_epoch) {}
+
+void Progress::start(int epoch) {
+  epoch_ = epoch;
+  quarter_ = 0;
+  started_ = redraw_ = Clock::now();
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - started_).count();
+}
+
+void Progress::show(int64_t samples, double loss) {
+  const double done = static_cast<double>(samples) / static_cast<double>(samples_);
+  const double rate = static_cast<double>(samples) / std::max(seconds(), 1e-9);
+  if (terminal_) {
+    if (Clock::now() < redraw_) return;
+    redraw_ = Clock::now() + std::chrono::milliseconds(80);
+    drawn_ = true;
+    fmt::print("{}epoch {}/{} |{}| {:3.0f} %  {:7.0f} samples/s  loss {:.4f}", kWipe, epoch_,
+               epochs_, bar(done), 100 * done, rate, loss);
+    std::fflush(stdout);
+  } else if (const int quarter = static_cast<int>(done * 4); quarter > quarter_ && quarter < 4) {
+    quarter_ = quarter;
+    fmt::print("epoch {}/{}  {:3.0f} %  {:7.0f} samples/s  loss {:.4f}\n", epoch_, epochs_,
+               100 * done, rate, loss);
+    std::fflush(stdout);
+  }
+}
+
+void Progress::clear() {
+  if (drawn_) fmt::print("{}", kWipe);
+  drawn_ = false;
+  std::fflush(stdout);
+}
+
+void Progress::finish(const std::string& line) {
+  clear();
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+void LossLog::add(const locus::Tensor& loss) {
+  waiting_.push_back(loss.detach());
+  ++steps_;
+}
+
+double LossLog::read() {
+  if (waiting_.empty()) return 0;
+  const std::vector<float> all = locus::concat(waiting_, 0).to_vector<float>();
+  size_t at = 0;
+  double sum = 0;
+  const int64_t first = steps_ - static_cast<int64_t>(waiting_.size()) + 1;
+  for (size_t k = 0; k < waiting_.size(); ++k) {
+    const auto batch = static_cast<size_t>(waiting_[k].size());
+    double step_sum = 0;
+    for (size_t i = 0; i < batch; ++i) step_sum += static_cast<double>(all[at++]);
+    if (!std::isfinite(step_sum)) throw Diverged{first + static_cast<int64_t>(k), step_sum};
+    sum += step_sum;
+  }
+  waiting_.clear();
+  sum_ += sum;
+  samples_ += static_cast<int64_t>(at);
+  return sum / static_cast<double>(at);
+}
+
+void LossLog::reset() {
+  sum_ = 0;
+  samples_ = 0;
+}
+
+}  // namespace train_mlp

@@ -1,0 +1,62 @@
+// Progress of an epoch: a bar on a terminal, a few plain lines elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <locus/core/tensor.h>
+
+namespace train_mlp {
+
+class Progress {
+ public:
+  Progress(int epochs, int64_t samples_per_epoch);
+
+  void start(int epoch);
+  void show(int64_t samples, double loss);  // so far in this epoch; redraws when it is time
+  // The epoch's closing line takes the bar's place.
+  void finish(const std::string& line);
+  void clear();  // wipes the bar
+
+  double seconds() const;  // since start()
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool terminal_;
+  int epochs_, epoch_ = 0;
+  int64_t samples_;
+  int quarter_ = 0;
+  bool drawn_ = false;
+  Clock::time_point started_, redraw_;
+};
+
+struct Diverged {
+  int64_t step = 0;  // from 1, since the start of the run
+  double loss = 0;
+};
+
+// The losses of the last steps, left on their device until someone looks: reading every step would
+// make the host wait for each.
+class LossLog {
+ public:
+  static constexpr int64_t kInterval = 50;  // steps
+
+  void add(const locus::Tensor& loss);  // (batch,)
+  bool due() const { return static_cast<int64_t>(waiting_.size()) >= kInterval; }
+  // The mean loss of the steps since the last read. Waits. Throws Diverged with the first step
+  // whose loss is not finite.
+  double read();
+  bool empty() const { return waiting_.empty(); }
+  int64_t steps() const { return steps_; }
+  // Since reset().
+  double mean() const { return samples_ == 0 ? 0 : sum_ / static_cast<double>(samples_); }
+  void reset();
+
+ private:
+  locus::Tensors waiting_;
+  int64_t steps_ = 0, samples_ = 0;
+  double sum_ = 0;
+};
+
+}  // namespace train_mlp

@@ -1,0 +1,100 @@
+// Block: a piece of a network, made of parameters and other blocks.
+//
+// A block is a handle: its state is in its Parameters and children, which copies share, so layers
+// travel by value. To write one: derive, create parameters with add_parameter() and children with
+// add_child() in the constructor, implement forward().
+//   struct Net : nn::Block {
+//     nn::Dense hidden{256, nn::relu}, output{10};
+//     Net() { add_child("hidden", hidden); add_child("output", output); }
+//     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
+//   };
+// forward() runs where its input lives and uses the replicas there.
+#pragma once
+
+#include <concepts>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <locus/core/tensor.h>
+#include <locus/nn/init.h>
+#include <locus/nn/parameter.h>
+
+namespace locus::nn {
+
+struct LoadOptions {
+  bool allow_missing = false;  // a parameter that the file lacks keeps its values
+  bool ignore_extra = false;   // skip what the file has and the block has not
+  bool cast_dtype = false;     // convert instead of refusing another dtype
+};
+
+class Block {
+ public:
+  Block() = default;
+  Block(const Block&) = default;
+  Block(Block&&) = default;
+  Block& operator=(const Block&) = default;
+  Block& operator=(Block&&) = default;
+  virtual ~Block() = default;
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x);
+
+  // All parameters with structural names: its own first, then the children's ("0.weight").
+  Parameters parameters() const;
+  // One of them. Throws Error listing the names there are.
+  Parameter parameter(std::string_view name) const;
+
+  // See Parameter::initialize. The default initializer is init::Uniform(0.07).
+  void initialize(const Contexts& contexts = current_context(), const InitializeOptions& = {},
+                  Caller = Caller::here());
+  void initialize(const init::Initializer& global, const Contexts& contexts = current_context(),
+                  const InitializeOptions& = {}, Caller = Caller::here());
+  void zero_grad();
+  void reset_ctx(const Contexts& contexts, Caller = Caller::here());
+
+  // MXNet's .params format (core/io.h), under structural names.
+  void save_parameters(const std::string& path, Caller = Caller::here()) const;
+  // Into the replicas where they are; a parameter without values gets them on current_context().
+  void load_parameters(const std::string& path, Caller = Caller::here());
+  // Onto exactly these contexts. The file is checked whole before any parameter is touched: missing
+  // and extra names are FormatErrors, other shapes ShapeErrors, other dtypes DTypeErrors.
+  void load_parameters(const std::string& path, const Contexts& contexts, const LoadOptions& = {},
+                       Caller = Caller::here());
+
+  // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
+  // their gradients, on all contexts), from one forward pass of zeros of this shape.
+  std::string summary(const Shape& input);
+
+  // Gluon's text: "Dense(784 -> 256, relu)"; containers list their children.
+  virtual std::string repr() const;
+  // The class's name without its namespaces.
+  std::string type_name() const;
+
+  const std::vector<std::pair<std::string, std::shared_ptr<Block>>>& children() const {
+    return children_;
+  }
+
+ protected:
+  Parameter add_parameter(const std::string& name, const Shape& shape,
+                          const ParameterOptions& options = {});
+  template <std::derived_from<Block> B>
+  void add_child(const std::string& name, const B& block) {
+    push_child(name, std::make_shared<B>(block));
+  }
+  void push_child(const std::string& name, std::shared_ptr<Block> block);
+
+ private:
+  void collect(const std::string& prefix, Parameters& out) const;
+  void load(const std::string& path, const Contexts* contexts, const LoadOptions&, Caller);
+
+  Parameters own_;
+  std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;
+};
+
+std::ostream& operator<<(std::ostream& os, const Block& block);
+
+}  // namespace locus::nn

@@ -1,0 +1,107 @@
+// Data sets and batches.
+//
+// IDX files (MNIST's) are read plain or gzipped. Whatever is wrong with one (truncated, foreign, a
+// bad checksum, counts that do not match, a label that is no digit) is a FormatError naming file,
+// value and what was expected; nothing is skipped or padded.
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <locus/core/tensor.h>
+
+namespace locus::data {
+
+// Samples along axis 0 of two tensors.
+class Dataset {
+ public:
+  // Throws ShapeError when the lengths differ or a tensor has no axis.
+  Dataset(Tensor data, Tensor label);
+  int64_t size() const { return data_.shape()[0]; }
+  const Tensor& data() const { return data_; }
+  const Tensor& label() const { return label_; }
+
+ private:
+  Tensor data_, label_;
+};
+using ArrayDataset = Dataset;  // Gluon's name
+
+// One IDX file (plain or gzipped) on cpu(0): u8, i8, i32, f32 or f64, in its own shape.
+Tensor read_idx(const std::string& path);
+
+enum class Split : uint8_t { train, test };
+using enum Split;
+// MNIST from a directory with its four files under their original names, with or without ".gz":
+// images (N, 784) f32 in [0, 1], labels (N,) i32 in 0...9, both on cpu(0).
+Dataset mnist(const std::string& directory, Split split);
+
+enum class LastBatch : uint8_t { keep, discard, rollover };
+struct LoaderOptions {
+  int64_t batch_size = 1;
+  bool shuffle = false;
+  // What becomes of samples that do not fill a batch: a smaller batch, nothing, or the start of the
+  // next epoch.
+  LastBatch last_batch = LastBatch::keep;
+  std::optional<Context> context = {};  // unset: where the data set is
+  uint64_t seed = 0;                    // of the shuffling: the same order on every context
+};
+
+struct Batch {  // exactly two members: auto [image, label]
+  Tensor data, label;
+};
+
+// Batches of new tensors on one context. The whole set is brought there once, when the loader is
+// made, and rows are gathered there: an epoch moves only its order, not its samples.
+// Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the set does not
+// fit.
+class DataLoader {
+ public:
+  explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {});
+
+  class Iterator {
+   public:
+    Batch operator*() const;
+    Iterator& operator++();
+    friend bool operator==(const Iterator& i, std::default_sentinel_t) {
+      return i.position_ >= i.stop_;
+    }
+
+   private:
+    friend class DataLoader;
+    const DataLoader* loader_ = nullptr;
+    Tensor order_;  // of the whole epoch, on the loader's context
+    int64_t position_ = 0, stop_ = 0;
+  };
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+  int64_t size() const;  // batches in the next epoch
+  Context context() const { return data_.context(); }
+  const LoaderOptions& options() const { return options_; }
+
+ private:
+  int64_t samples() const { return static_cast<int64_t>(carried_.size()) + data_.shape()[0]; }
+  int64_t deliverable(int64_t available) const;
+
+  Tensor data_, label_;
+  LoaderOptions options_;
+  uint64_t epoch_ = 0;
+  std::vector<int32_t> carried_;  // rollover: what the last epoch left
+};
+
+}  // namespace locus::data
+
+namespace locus {
+
+struct SplitOptions {
+  int batch_axis = 0;
+  bool even_split = true;  // false: the first slices may be one longer
+};
+// A batch cut into one slice a context. Throws ShapeError when it cannot be cut (evenly).
+Tensors split_and_load(const Tensor& batch, const Contexts& contexts, const SplitOptions& = {},
+                       Caller = Caller::here());
+
+}  // namespace locus

@@ -1,0 +1,62 @@
+// Initializers: how a parameter's first values are drawn. A value type: everything is in the base,
+// so a copy (a Parameter whose shape is not known yet keeps one) never slices.
+//
+// Values are always drawn on cpu(0) from the process's generator (random::seed), then copied, so a
+// network starts with the same numbers on every context.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <locus/core/tensor.h>
+
+namespace locus::init {
+
+// fill(shape, dtype) returns a new tensor on cpu(0).
+class Initializer {
+ public:
+  using Fill = std::function<Tensor(const Shape&, DType)>;
+  Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
+
+  const std::string& name() const { return name_; }
+  Tensor operator()(const Shape& shape, DType dtype) const { return fill_(shape, dtype); }
+
+ private:
+  std::string name_;
+  Fill fill_;
+};
+
+// Uniform in [-scale, scale). Gluon's default.
+struct Uniform : Initializer {
+  explicit Uniform(double scale = 0.07);
+};
+// Gaussian with mean 0 and standard deviation sigma.
+struct Normal : Initializer {
+  explicit Normal(double sigma = 0.01);
+};
+
+enum class RandomType : uint8_t { uniform, gaussian };
+enum class FactorType : uint8_t { avg, in, out };
+struct XavierOptions {
+  RandomType rnd_type = RandomType::uniform;
+  FactorType factor_type = FactorType::avg;
+  double magnitude = 3;
+};
+// Scale sqrt(magnitude / factor), where factor is the fan-in, the fan-out or their mean (Glorot and
+// Bengio, 2010). For a weight (out, in, ...) the fans are in and out times the remaining lengths.
+// Throws ShapeError for fewer than two axes.
+struct Xavier : Initializer {
+  explicit Xavier(const XavierOptions& options = {});
+};
+
+struct Constant : Initializer {
+  explicit Constant(double value);
+};
+struct Zero : Initializer {
+  Zero();
+};
+struct One : Initializer {
+  One();
+};
+
+}  // namespace locus::init

@@ -1,0 +1,96 @@
+#include <locus/nn/layers.h>
+
+#include <cstdio>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/random.h>
+#include <locus/ops/view.h>
+
+namespace locus::nn {
+
+void Sequential::push(std::shared_ptr<Block> block) {
+  push_child(std::to_string(size()), std::move(block));
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, child] : children()) y = (*child)(y);
+  return y;
+}
+
+Block& Sequential::operator[](int i) const {
+  if (i < -size() || i >= size())
+    throw IndexError("Sequential: layer " + std::to_string(i) + "; there are " +
+                     std::to_string(size()));
+  return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
+}
+
+Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
+    : units_(units),
+      activation_(activation),
+      flatten_(options.flatten),
+      fused_relu_(activation.name == relu.name) {
+  if (units <= 0 || options.in_units < 0)
+    throw ShapeError("Dense: units " + std::to_string(units) + ", in_units " +
+                     std::to_string(options.in_units) + "; expected units > 0, in_units >= 0");
+  weight_ = add_parameter("weight", {units, options.in_units},
+                          {.init = options.weight_initializer, .dtype = options.dtype});
+  if (options.use_bias)
+    bias_ =
+        add_parameter("bias", {units},
+                      {.init = options.bias_initializer ? options.bias_initializer : init::Zero(),
+                       .dtype = options.dtype});
+}
+
+Tensor Dense::forward(const Tensor& x) {
+  if (!weight_.initialized() && weight_.deferred()) [[unlikely]] {
+    const Shape shape = x.shape();
+    if (shape.rank() < (flatten_ ? 2 : 1))
+      throw ShapeError("Dense: input " + describe(x) + "; expected (batch, features)");
+    int64_t width = 1;
+    for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
+    weight_.infer_shape({units_, width});
+  }
+  const Context where = x.context();
+  const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
+  if (fused_relu_) return dense(x, weight_.data(where), bias, locus::Activation::relu, flatten_);
+  return activation_(dense(x, weight_.data(where), bias, locus::Activation::none, flatten_));
+}
+
+std::string Dense::repr() const {
+  const int64_t in = weight_.shape()[1];
+  return "Dense(" + (in == 0 ? "None" : std::to_string(in)) + " -> " + std::to_string(units_) +
+         ", " + std::string(activation_.name) + ")";
+}
+
+std::string Activate::repr() const { return "Activation(" + std::string(activation_.name) + ")"; }
+
+Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
+
+Dropout::Dropout(double rate) : rate_(rate) {
+  if (!(rate >= 0 && rate < 1))
+    throw Error("Dropout: rate " + std::to_string(rate) + "; expected 0 <= rate < 1");
+}
+
+Tensor Dropout::forward(const Tensor& x) {
+  if (rate_ == 0 || !autograd::is_training()) return x;
+  Tensor mask;
+  {
+    const autograd::Pause pause;
+    const Tensor draw = random::uniform(0, 1, x.shape(), {x.context(), f32});
+    mask = cast(draw >= rate_, x.dtype()) / (1 - rate_);
+  }
+  return x * mask;
+}
+
+std::string Dropout::repr() const {
+  char text[48];
+  std::snprintf(text, sizeof text, "Dropout(p = %g, axes=())", rate_);
+  return text;
+}
+
+}  // namespace locus::nn

@@ -1,0 +1,37 @@
+// All of Locus: #include <locus/locus.h>
+#pragma once
+
+#include <locus/core/autograd.h>
+#include <locus/core/context.h>
+#include <locus/core/device.h>
+#include <locus/core/dtype.h>
+#include <locus/core/error.h>
+#include <locus/core/generator.h>
+#include <locus/core/io.h>
+#include <locus/core/op.h>
+#include <locus/core/shape.h>
+#include <locus/core/stream.h>
+#include <locus/core/tensor.h>
+#include <locus/nn/block.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/metric.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/dense.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/join.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/optim.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/softmax.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>

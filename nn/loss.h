@@ -1,0 +1,68 @@
+// Losses: pred and label in, shape (batch,) out: the mean over the other axes (Gluon's rule).
+// `weight` scales the result; sample_weight, when given, multiplies the elements and broadcasts.
+// Where pred and label are compared element by element, label takes pred's shape.
+#pragma once
+
+#include <locus/core/tensor.h>
+
+namespace locus::nn {
+
+struct SoftmaxCrossEntropyOptions {
+  int axis = -1;             // the classes' axis of pred
+  bool sparse_label = true;  // labels are class numbers; false: probabilities, pred's shape
+  bool from_logits = false;  // Gluon's name: pred is log_softmax's result already
+  double weight = 1;
+};
+
+// -log softmax(pred)[label]. The default case is one fused op.
+class SoftmaxCrossEntropyLoss {
+ public:
+  SoftmaxCrossEntropyLoss() = default;
+  explicit SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options) : options_(options) {}
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+
+ private:
+  SoftmaxCrossEntropyOptions options_;
+};
+
+// weight / 2 * (pred - label)^2
+class L2Loss {
+ public:
+  explicit L2Loss(double weight = 1) : weight_(weight) {}
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+
+ private:
+  double weight_;
+};
+
+// weight * |pred - label|
+class L1Loss {
+ public:
+  explicit L1Loss(double weight = 1) : weight_(weight) {}
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+
+ private:
+  double weight_;
+};
+
+struct SigmoidBCEOptions {
+  bool from_sigmoid = false;  // pred is a probability already (then 1e-12 guards the logarithms)
+  double weight = 1;
+};
+
+// relu(x) - x*z + log(1 + exp(-|x|)) for pred x and label z.
+class SigmoidBinaryCrossEntropyLoss {
+ public:
+  SigmoidBinaryCrossEntropyLoss() = default;
+  explicit SigmoidBinaryCrossEntropyLoss(const SigmoidBCEOptions& options) : options_(options) {}
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+
+ private:
+  SigmoidBCEOptions options_;
+};
+
+}  // namespace locus::nn

@@ -1,0 +1,62 @@
+// Optimizers: how gradients change weights. nn::Trainer calls them; they hold the numbers (learning
+// rate, momentum), the Trainer holds the tensors.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <locus/core/tensor.h>
+
+namespace locus::optim {
+
+// Weights of one context and dtype that share the multipliers, updated together: one launch.
+struct Group {
+  Tensors weights, gradients;
+  std::vector<Tensors> state;  // [kind][weight], e.g. state[0][i] is weight i's momentum
+  double lr_mult = 1, wd_mult = 1;
+};
+
+class Optimizer {
+ public:
+  explicit Optimizer(double learning_rate) : learning_rate_(learning_rate) {}
+  virtual ~Optimizer() = default;
+
+  double learning_rate() const { return learning_rate_; }
+  void set_learning_rate(double v) { learning_rate_ = v; }
+
+  // The state tensors of one weight, on its context.
+  virtual Tensors create_state(const Tensor& weight) const = 0;
+  // Updates weights and state in place. Gradients are multiplied by `rescale` first.
+  virtual void update(Group& group, double rescale) = 0;
+
+ private:
+  double learning_rate_;
+};
+
+struct SGDOptions {
+  double learning_rate = 0.01, momentum = 0, wd = 0;
+  std::optional<double> clip_gradient = {};  // limits each rescaled element to [-c, c]
+};
+
+// g = clip(rescale * gradient) + wd * w;  m = momentum * m - lr * g;  w += m  (MXNet 1.x's order of
+// the learning rate; weight decay applies to biases too).
+class SGD : public Optimizer {
+ public:
+  explicit SGD(const SGDOptions& options = {});
+  const SGDOptions& options() const { return options_; }
+
+  Tensors create_state(const Tensor& weight) const override;
+  void update(Group& group, double rescale) override;
+
+ private:
+  SGDOptions options_;
+};
+
+// Learning rates by step, counted from 0, for trainer.set_learning_rate(schedule(step)).
+using Schedule = std::function<double(int64_t step)>;
+Schedule constant(double base);
+// From base down to 0 along half a cosine; 0 from total_steps on.
+Schedule cosine(double base, int64_t total_steps);
+
+}  // namespace locus::optim

@@ -1,0 +1,263 @@
+#include <locus/nn/parameter.h>
+
+#include <iostream>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+
+namespace locus::nn {
+namespace {
+
+std::string list(const std::vector<Context>& contexts) {
+  std::string text = "[";
+  for (const Context& c : contexts) text += (text.size() > 1 ? ", " : "") + to_string(c);
+  return text + "]";
+}
+
+bool known(const Shape& s) {
+  for (int64_t d : s)
+    if (d == 0) return false;
+  return true;
+}
+
+bool ends_with(std::string_view name, std::string_view end) { return name.ends_with(end); }
+
+}  // namespace
+
+struct Parameter::State {
+  std::string name;
+  Shape shape;
+  ParameterOptions options;
+  std::optional<init::Initializer> pending;  // until the shape is known
+  std::vector<Context> contexts;
+  Tensors replicas;  // one a context
+  uint64_t generation = 0;
+};
+
+Parameter::Parameter(std::string name, const Shape& shape, const ParameterOptions& options)
+    : state_(std::make_shared<State>()) {
+  for (int64_t d : shape)
+    if (d < 0)
+      throw ShapeError("Parameter '" + name + "': shape " + to_string(shape) +
+                       "; expected lengths >= 0, 0 for one that is not known yet");
+  state_->name = std::move(name);
+  state_->shape = shape;
+  state_->options = options;
+}
+
+Parameter::State& Parameter::state() const {
+  if (!state_) [[unlikely]]
+    throw Error("Parameter: a default-constructed handle; there is no parameter behind it");
+  return *state_;
+}
+
+const std::string& Parameter::name() const { return state().name; }
+Shape Parameter::shape() const { return state().shape; }
+DType Parameter::dtype() const { return state().options.dtype; }
+bool Parameter::initialized() const { return !state().replicas.empty(); }
+bool Parameter::deferred() const { return state().pending.has_value(); }
+std::vector<Context> Parameter::list_ctx() const {
+  if (state().contexts.empty()) refuse({});
+  return state().contexts;
+}
+GradReq Parameter::grad_req() const { return state().options.grad_req; }
+double Parameter::lr_mult() const { return state().options.lr_mult; }
+double Parameter::wd_mult() const { return state().options.wd_mult; }
+uint64_t Parameter::generation() const { return state_->generation; }
+
+void Parameter::rename(const std::string& path) const {
+  if (path.size() > state().name.size()) state().name = path;
+}
+
+void Parameter::set_lr_mult(double v) const {
+  state().options.lr_mult = v;
+  ++state().generation;
+}
+void Parameter::set_wd_mult(double v) const {
+  state().options.wd_mult = v;
+  ++state().generation;
+}
+void Parameter::set_grad_req(GradReq req) const {
+  State& s = state();
+  if (s.options.grad_req == req) return;
+  s.options.grad_req = req;
+  for (const Tensor& t : s.replicas) t.attach_grad(req);
+  ++s.generation;
+}
+
+void Parameter::initialize(const init::Initializer& global, const Contexts& contexts,
+                           const InitializeOptions& options, Caller from) const {
+  State& s = state();
+  if (initialized() && !options.force_reinit) {
+    std::clog << "Parameter '" << s.name
+              << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
+    return;
+  }
+  for (const Context& c : contexts) device(c);  // not only at the first forward pass
+  if (s.options.init)
+    s.pending = s.options.init;
+  else if (ends_with(s.name, "weight"))
+    s.pending = global;
+  else if (ends_with(s.name, "bias") || ends_with(s.name, "beta") ||
+           ends_with(s.name, "running_mean"))
+    s.pending = init::Zero();
+  else if (ends_with(s.name, "gamma") || ends_with(s.name, "running_var"))
+    s.pending = init::One();
+  else
+    throw Error("Unknown initialization pattern for " + s.name +
+                ". Default initialization is now limited to \"weight\", \"bias\", \"gamma\" and "
+                "\"beta\". Give the parameter an initializer of its own.");
+  s.contexts = contexts.list();
+  s.replicas.clear();
+  ++s.generation;
+  if (known(s.shape)) create((*s.pending)(s.shape, dtype()), from);
+}
+
+void Parameter::infer_shape(const Shape& full) const {
+  complete(full);
+  State& s = state();
+  if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), Caller());
+}
+
+void Parameter::complete(const Shape& full) const {
+  State& s = state();
+  bool same = full.rank() == s.shape.rank() && known(full);
+  for (int i = 0; same && i < full.rank(); ++i) same = s.shape[i] == 0 || s.shape[i] == full[i];
+  if (!same)
+    throw ShapeError("Parameter '" + s.name + "': shape " + to_string(full) + "; expected " +
+                     to_string(s.shape) + " (0: not known yet)");
+  s.shape = full;
+}
+
+// Replicas of `values` on the parameter's contexts.
+void Parameter::create(const Tensor& values, Caller from) const {
+  State& s = state();
+  const autograd::Pause pause;
+  const Tensor cast_values = values.dtype() == dtype() ? values : cast(values, dtype());
+  Tensors replicas;
+  for (const Context& c : s.contexts) {
+    replicas.push_back(cast_values.copyto(c, {}, from));
+    if (grad_req() != GradReq::null) replicas.back().attach_grad(grad_req());
+  }
+  s.replicas = std::move(replicas);
+  s.pending.reset();
+  ++s.generation;
+}
+
+const Tensor* Parameter::find(std::optional<Context> c) const {
+  const State& s = state();
+  if (s.replicas.size() == 1 && (!c || s.contexts[0] == *c)) return &s.replicas[0];
+  if (s.replicas.empty()) return nullptr;
+  const Context wanted = c ? *c : current_context();
+  for (size_t i = 0; i < s.replicas.size(); ++i)
+    if (s.contexts[i] == wanted) return &s.replicas[i];
+  return nullptr;
+}
+
+void Parameter::refuse(std::optional<Context> c) const {
+  const State& s = state();
+  const std::string who = "Parameter '" + s.name + "' ";
+  if (!s.replicas.empty())
+    throw ContextMismatch(who + "was not initialized on context " +
+                          to_string(c ? *c : current_context()) + ". It was only initialized on " +
+                          list(s.contexts) +
+                          ". Move the input there with as_in_context, or the network with "
+                          "reset_ctx.");
+  if (s.pending)
+    throw Error(who +
+                "has not been initialized yet because initialization was deferred. Actual "
+                "initialization happens during the first forward pass. Please pass one batch of "
+                "data through the network before accessing Parameters. You can also avoid deferred "
+                "initialization by specifying in_units, num_features, etc., for network layers.");
+  throw Error(who +
+              "has not been initialized. Note that you should initialize parameters before using "
+              "them: call initialize() on the network, and make its Trainer from the same "
+              "network's parameters().");
+}
+
+Tensor Parameter::data(std::optional<Context> c) const {
+  if (const Tensor* t = find(c)) [[likely]]
+    return *t;
+  refuse(c);
+}
+
+Tensor Parameter::grad(std::optional<Context> c) const {
+  const Tensor* t = find(c);
+  if (t && grad_req() == GradReq::null)
+    throw Error("Cannot get gradient array for Parameter '" + name() + "' because grad_req='null'");
+  if (!t) refuse(c);
+  return t->grad();
+}
+
+Tensors Parameter::list_data() const {
+  if (!initialized()) refuse({});
+  return state().replicas;
+}
+
+Tensors Parameter::list_grad() const {
+  if (!initialized()) refuse({});
+  Tensors grads;
+  for (const Context& c : state().contexts) grads.push_back(grad(c));
+  return grads;
+}
+
+void Parameter::zero_grad() const {
+  if (grad_req() == GradReq::null) return;
+  for (const Tensor& t : state().replicas) t.zero_grad();
+}
+
+void Parameter::set_data(const Tensor& values, Caller from) const {
+  State& s = state();
+  if (!initialized()) {
+    if (!deferred()) refuse({});
+    complete(values.shape());
+    return create(values, from);
+  }
+  if (values.shape() != s.shape)
+    throw ShapeError("Parameter '" + s.name + "': set_data with " + describe(values) +
+                     "; expected shape " + to_string(s.shape));
+  const autograd::Pause pause;
+  for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
+}
+
+void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const {
+  for (const Context& c : contexts) device(c);
+  complete(values.shape());
+  state().contexts = contexts.list();
+  create(values, from);
+}
+
+Tensor Parameter::mean_on_cpu(Caller from) const {
+  if (!initialized()) refuse({});
+  const State& s = state();
+  const autograd::Pause pause;
+  if (s.replicas.size() == 1) return s.replicas[0].copyto(cpu(), {}, from);
+  // In f64, where the mean of equal values is that value.
+  Tensor sum = cast(s.replicas[0].copyto(cpu(), {}, from), f64);
+  for (size_t i = 1; i < s.replicas.size(); ++i)
+    sum = sum + cast(s.replicas[i].copyto(cpu(), {}, from), f64);
+  return cast(sum / static_cast<double>(s.replicas.size()), dtype());
+}
+
+void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
+  State& s = state();
+  if (initialized()) {
+    const Tensor values = mean_on_cpu(from);
+    s.contexts = contexts.list();
+    create(values, from);
+  } else if (deferred()) {
+    s.contexts = contexts.list();
+  } else {
+    refuse({});
+  }
+}
+
+std::ostream& operator<<(std::ostream& os, const Parameter& p) {
+  return os << "Parameter " << p.name() << " (shape=" << p.shape() << ", dtype=" << p.dtype()
+            << ")";
+}
+
+}  // namespace locus::nn

@@ -1,0 +1,102 @@
+// Parameter: a named tensor that training changes, with one replica (and gradient) per context.
+//
+// A handle: copies are the same parameter. The shape may hold 0 for lengths not known yet (Dense
+// learns its input width from the first input); initialize() then only notes what to do, and the
+// values are drawn when the shape is complete: once, on cpu(0), and copied to each context.
+// Threads: create and initialize from one thread; data() may then be called from several.
+// Errors are Error with Gluon's texts; a replica asked for on a context that has none is a
+// ContextMismatch.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <locus/core/autograd.h>
+#include <locus/core/tensor.h>
+#include <locus/nn/init.h>
+
+namespace locus::nn {
+
+struct ParameterOptions {
+  GradReq grad_req = GradReq::write;
+  double lr_mult = 1, wd_mult = 1;        // factors on the optimizer's learning rate and decay
+  std::optional<init::Initializer> init;  // unset: by name, see initialize()
+  DType dtype = f32;
+};
+
+struct InitializeOptions {
+  bool force_reinit = false;  // false: a parameter that has values keeps them, with a warning
+};
+
+class Parameter {
+ public:
+  Parameter() = default;  // no parameter: valid() is false, any use throws Error
+  Parameter(std::string name, const Shape& shape, const ParameterOptions& options = {});
+
+  bool valid() const { return state_ != nullptr; }
+  bool is(const Parameter& other) const { return state_ == other.state_; }
+  const std::string& name() const;  // "0.weight" once its network was asked for parameters
+  Shape shape() const;              // 0: not known yet
+  DType dtype() const;
+  bool initialized() const;  // it has values
+  bool deferred() const;     // initialize() was called, but the shape is not complete
+
+  // The parameter's own initializer, else by the end of its name: weight takes `global`; bias, beta
+  // and running_mean are 0; gamma and running_var are 1; any other name is an Error.
+  void initialize(const init::Initializer& global = init::Uniform(),
+                  const Contexts& contexts = current_context(), const InitializeOptions& = {},
+                  Caller = Caller::here()) const;
+  // Completes unknown lengths, and creates the values when initialize() was waiting for that.
+  // Throws ShapeError when a known length differs.
+  void infer_shape(const Shape& full) const;
+
+  // The replica on c. Unset: the only one, or that of current_context().
+  Tensor data(std::optional<Context> c = {}) const;
+  Tensor grad(std::optional<Context> c = {}) const;
+  Tensors list_data() const;
+  Tensors list_grad() const;
+  std::vector<Context> list_ctx() const;  // also of a deferred parameter
+
+  void zero_grad() const;
+  // Writes `values` into every replica; casts, and copies across contexts.
+  void set_data(const Tensor& values, Caller = Caller::here()) const;
+  // Replicas of `values` on exactly these contexts, with fresh gradients.
+  void place(const Tensor& values, const Contexts& contexts, Caller = Caller::here()) const;
+  // Moves: replicas on exactly these contexts, with the mean of the old ones and fresh gradients.
+  void reset_ctx(const Contexts& contexts, Caller = Caller::here()) const;
+  // The mean of the replicas, as new memory on cpu(0): what save_parameters() writes.
+  Tensor mean_on_cpu(Caller = Caller::here()) const;
+
+  GradReq grad_req() const;
+  void set_grad_req(GradReq req) const;
+  double lr_mult() const;
+  void set_lr_mult(double v) const;
+  double wd_mult() const;
+  void set_wd_mult(double v) const;
+
+  // Grows whenever the replicas, grad_req or a multiplier are replaced: for caches of handles.
+  uint64_t generation() const;
+
+ private:
+  friend class Block;
+  struct State;
+  State& state() const;
+  const Tensor* find(std::optional<Context> c) const;
+  [[noreturn]] void refuse(std::optional<Context> c) const;
+  void complete(const Shape& full) const;
+  void create(const Tensor& values, Caller) const;
+  void rename(const std::string& path) const;  // the longest path names it
+
+  std::shared_ptr<State> state_;
+};
+
+// In network order, with names relative to the block that was asked.
+using Parameters = std::vector<std::pair<std::string, Parameter>>;
+
+// "Parameter 0.weight (shape=(256,784), dtype=f32)".
+std::ostream& operator<<(std::ostream& os, const Parameter& p);
+
+}  // namespace locus::nn

@@ -1,0 +1,132 @@
+// Block::summary, and the call operator it watches.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include <locus/nn/block.h>
+#include <locus/ops/create.h>
+
+namespace locus::nn {
+namespace {
+
+using Shapes = std::map<const Block*, Shape>;
+thread_local Shapes* watcher = nullptr;
+
+struct Row {
+  std::array<std::string, 5> cells;
+};
+
+std::string grouped(int64_t n) {
+  std::string text = std::to_string(n);
+  for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3)
+    text.insert(static_cast<size_t>(i), ",");
+  return text;
+}
+
+std::string human(int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double v = static_cast<double>(bytes);
+  int unit = 0;
+  for (; v >= 1024 && unit < 4; ++unit) v /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+  return text;
+}
+
+std::string contexts_of(const std::vector<Context>& list) {
+  std::string text;
+  for (const Context& c : list) text += (text.empty() ? "" : " ") + to_string(c);
+  return text.empty() ? "-" : text;
+}
+
+void add_context(std::vector<Context>& list, Context c) {
+  if (std::find(list.begin(), list.end(), c) == list.end()) list.push_back(c);
+}
+
+}  // namespace
+
+Tensor Block::operator()(const Tensor& x) {
+  Tensor y = forward(x);
+  if (watcher) [[unlikely]]
+    (*watcher)[this] = y.shape();
+  return y;
+}
+
+std::string Block::summary(const Shape& input) {
+  const Parameters all = parameters();
+  Context where = current_context();
+  DType dtype = f32;
+  if (!all.empty()) {
+    where = all.front().second.list_ctx().front();
+    dtype = all.front().second.dtype();
+  }
+  Shapes shapes;
+  {
+    const autograd::Pause pause;
+    Shapes* const outer = std::exchange(watcher, &shapes);
+    try {
+      (*this)(zeros(input, {where, dtype}));
+    } catch (...) {
+      watcher = outer;
+      throw;
+    }
+    watcher = outer;
+  }
+
+  std::vector<Parameter> counted;
+  std::vector<Row> rows{{{"Layer", "Output", "Parameters", "Context", "Memory"}}};
+  int64_t total = 0, total_bytes = 0;
+  std::vector<Context> everywhere;
+  // A parameter is counted in the first row that has it.
+  const auto add = [&](const std::string& label, const Block& block, const Parameters& own) {
+    int64_t count = 0, bytes = 0;
+    std::vector<Context> contexts;
+    for (const auto& [name, p] : own) {
+      if (std::any_of(counted.begin(), counted.end(),
+                      [&q = p](const Parameter& seen) { return seen.is(q); }))
+        continue;
+      counted.push_back(p);
+      const int64_t size = p.shape().size();
+      const int64_t copies =
+          (p.grad_req() == GradReq::null ? 1 : 2) * static_cast<int64_t>(p.list_ctx().size());
+      count += size;
+      bytes += size * size_of(p.dtype()) * copies;
+      for (const Context& c : p.list_ctx()) add_context(contexts, c);
+    }
+    for (const Context& c : contexts) add_context(everywhere, c);
+    total += count;
+    total_bytes += bytes;
+    const auto shape = shapes.find(&block);
+    rows.push_back({{label, shape == shapes.end() ? "not called" : to_string(shape->second),
+                     grouped(count), contexts_of(contexts), human(bytes)}});
+  };
+  const auto walk = [&](const auto& self, const std::string& path, const Block& block) -> void {
+    if (block.children_.empty() || !block.own_.empty())
+      add((path.empty() ? "" : path + " ") + block.type_name(), block, block.own_);
+    for (const auto& [name, child] : block.children_)
+      self(self, path.empty() ? name : path + "." + name, *child);
+  };
+  walk(walk, "", *this);
+  rows.push_back({{"Total", "", grouped(total), contexts_of(everywhere), human(total_bytes)}});
+
+  std::array<size_t, 5> width{};
+  for (const Row& row : rows)
+    for (size_t i = 0; i < 5; ++i) width[i] = std::max(width[i], row.cells[i].size());
+  const std::string rule(width[0] + width[1] + width[2] + width[3] + width[4] + 8, '-');
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    if (r == 1 || r + 1 == rows.size()) text += rule + "\n";
+    std::string line;
+    for (size_t i = 0; i < 5; ++i) {
+      const std::string& cell = rows[r].cells[i];
+      const std::string pad(width[i] - cell.size(), ' ');
+      line += (i == 0 ? "" : "  ") + (i == 2 || i == 4 ? pad + cell : cell + pad);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text + "Input " + to_string(input) + "; memory: parameters and their gradients\n";
+}
+
+}  // namespace locus::nn

@@ -1,0 +1,26 @@
+// The fully connected layer as one op: MXNet's FullyConnected, with its activation.
+#pragma once
+
+#include <locus/core/tensor.h>
+#include <locus/ops/matmul.h>
+
+namespace locus {
+
+enum class Activation : uint8_t { none, relu };
+
+// data · weightᵀ + bias, then the activation, in one launch.
+//
+// weight is (out, in) and bias, when defined, (out,). With `flatten` (MXNet's default) all axes of
+// data but the first are one: (N, ...) -> (N, out). Without it the last axis is replaced:
+// (..., in) -> (..., out). dtypes f32, f64, f16, bf16 (the last two add up in f32); operands of
+// different dtypes meet as NumPy promotes them. relu(NaN) is NaN, its gradient there 0.
+//
+// Differentiable to any order. The plain backward pass is one op with one or few launches: the
+// mask of relu and the sum of the bias gradient are part of the products. With create_graph it is
+// composed of matmul, sum and multiply instead.
+//
+// Errors: ShapeError when data's and weight's `in` or weight's and bias's `out` differ.
+Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias = {},
+             Activation activation = Activation::none, bool flatten = true);
+
+}  // namespace locus

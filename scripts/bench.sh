@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds the benchmarks and runs them.
+#   ./scripts/bench.sh [Google Benchmark options, e.g. --benchmark_filter=add]
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+setup bench
+configure build-bench -DLOCUS_TESTS=OFF -DLOCUS_EXAMPLES=OFF -DLOCUS_BENCH=ON
+build build-bench locus_bench
+exec ./build-bench/locus_bench "$@"

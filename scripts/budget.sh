@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The limits this project keeps, and whether it does:
+#   ./scripts/budget.sh [BUILD_FOLDER]      the folder (default: build) for what only objects tell
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+folder=${1:-build}
+MAX_LINES=400 MAX_KERNELS=200 MAX_SECONDS=20
+broken=0
+breach() { printf 'over budget: %s\n' "$*"; broken=$((broken + 1)); }
+sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
+
+# Files a person can read in one sitting.
+while read -r file; do
+  [ -f "$file" ] || continue
+  lines=$(wc -l < "$file")
+  [ "$lines" -le $MAX_LINES ] || breach "$file has $lines lines; the limit is $MAX_LINES"
+done < <(sources '*.h' '*.cc' '*.cu' '*.sh' '*.cmake' CMakeLists.txt)
+
+# Rooms include only rightwards: nn, ops, devices, core.
+check_includes() {
+  local room=$1 forbidden=$2 hits
+  hits=$(sources "$room/" | xargs -r grep -nE "#include <locus/($forbidden)/" 2> /dev/null || true)
+  [ -z "$hits" ] || breach "$room includes a room to its left:"$'\n'"$hits"
+}
+check_includes core 'devices|ops|nn'
+check_includes devices 'ops|nn'
+check_includes ops 'nn'
+hits=$(sources 'ops/*.cu' | xargs -r grep -ln '#include <Eigen' || true)
+[ -z "$hits" ] || breach "CUDA files include Eigen: $hits"
+hits=$(sources 'core/*.h' 'ops/*.h' 'nn/*.h' | xargs grep -nE '#include <(Eigen|cuda|cublas)' || true)
+[ -z "$hits" ] || breach "public headers bring Eigen or CUDA:"$'\n'"$hits"
+
+# Three macros in headers, no more.
+hits=$(sources 'core/*.h' 'devices/*.h' 'ops/*.h' 'nn/*.h' |
+  xargs grep -nE '^ *# *define' | grep -vE 'define (LOCUS_CHECK|LOCUS_CUDA|LOCUS_HD)\b' || true)
+[ -z "$hits" ] || breach "macros beyond LOCUS_CHECK, LOCUS_CUDA and LOCUS_HD:"$'\n'"$hits"
+
+# What the README tells people to run is there, and so are the options it names.
+while read -r script; do
+  [ -x "$script" ] || breach "README.md names $script, which cannot be run"
+done < <(grep -oE '\./scripts/[a-z_]+\.sh' README.md | sort -u)
+while read -r option; do
+  grep -rqs "$option" CMakeLists.txt scripts/cmake devices ||
+    breach "README.md names $option, which nothing reads"
+done < <(grep -oE '\bLOCUS_[A-Z_]+\b' README.md | sort -u)
+while read -r file; do
+  [ -e "$file" ] || breach "README.md links to $file, which is not there"
+done < <(grep -oE '\]\([^)#:]+\)' README.md | sed 's/^](//; s/)$//' | sort -u)
+
+# No core object needs a symbol of ops, devices or nn.
+objects=$folder/CMakeFiles/locus.dir
+if [ -d "$objects/core" ]; then
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  nm -u "$objects"/core/*.o | awk 'NF == 2 {print $2}' | sort -u > "$work/needed"
+  nm --defined-only "$objects"/core/*.o | awk 'NF == 3 {print $3}' | sort -u > "$work/core"
+  find "$objects" -name '*.o' -not -path '*/core/*' -print0 | xargs -0 nm --defined-only |
+    awk 'NF == 3 && $2 ~ /^[TDBR]$/ {print $3}' | sort -u > "$work/others"
+  hits=$(comm -23 "$work/needed" "$work/core" | comm -12 - "$work/others" | c++filt)
+  [ -z "$hits" ] || breach "core needs symbols of other rooms:"$'\n'"$hits"
+else
+  say "no objects in $folder: symbols not checked"
+fi
+
+# Kernels and seconds of each CUDA file.
+cuobjdump=$(command -v cuobjdump || ls "${CUDA_PATH:-/usr/local/cuda}"/bin/cuobjdump 2> /dev/null || true)
+if [ -n "$cuobjdump" ] && compgen -G "$objects/ops/*.cu.o" > /dev/null; then
+  for object in "$objects"/ops/*.cu.o; do
+    name=ops/$(basename "$object" .o)
+    kernels=$("$cuobjdump" -res-usage "$object" 2> /dev/null | grep -c '^ *Function ' || true)
+    seconds=$(awk -v o="CMakeFiles/locus.dir/$name.o" '$4 == o {s = ($2 - $1) / 1000} END {printf "%.1f", s}' \
+      "$folder/.ninja_log")
+    printf '%-28s %4d kernels %6s s\n' "$name" "$kernels" "$seconds"
+    [ "$kernels" -le $MAX_KERNELS ] || breach "$name has $kernels kernels; the limit is $MAX_KERNELS"
+    awk -v s="$seconds" -v m=$MAX_SECONDS 'BEGIN {exit !(s > m)}' &&
+      breach "$name took $seconds s to compile; the limit is $MAX_SECONDS"
+  done
+else
+  say "no CUDA objects in $folder: kernels not counted"
+fi
+
+if [ $broken != 0 ]; then fail "$broken limits broken"; fi
+say "within budget"

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Finds what building Locus needs, installs by apt what is missing (naming it first), and finds the
+# compiler and CUDA. Run it, or let the other scripts source it:
+#   ./scripts/setup.sh [test] [train] [bench] [format]      what else it is for
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+say() { printf '== %s\n' "$*"; }
+fail() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# Every line: a command or header, and the package that brings it.
+needs() {
+  echo "cmake cmake"
+  echo "ninja ninja-build"
+  echo "/usr/include/eigen3/Eigen/Core libeigen3-dev"
+  echo "/usr/include/zlib.h zlib1g-dev"
+  local purpose
+  for purpose in "$@"; do
+    case $purpose in
+      test) echo "/usr/include/gtest/gtest.h libgtest-dev"
+            echo "/usr/include/gmock/gmock.h libgmock-dev"
+            echo "/usr/include/CLI/CLI.hpp libcli11-dev"
+            echo "/usr/include/fmt/core.h libfmt-dev" ;;
+      train) echo "/usr/include/CLI/CLI.hpp libcli11-dev"
+             echo "/usr/include/fmt/core.h libfmt-dev"
+             echo "curl curl"
+             echo "/etc/ssl/certs/ca-certificates.crt ca-certificates" ;;
+      bench) echo "/usr/include/benchmark/benchmark.h libbenchmark-dev" ;;
+      format) echo "clang-format clang-format" ;;
+      *) fail "unknown purpose '$purpose': expected test, train, bench or format" ;;
+    esac
+  done
+}
+
+compiler_is_new_enough() {
+  local major
+  major=$("$1" -dumpversion 2>/dev/null | cut -d. -f1) || return 1
+  if "$1" --version 2>/dev/null | grep -qi clang; then [ "$major" -ge 14 ]; else [ "$major" -ge 12 ]; fi
+}
+
+# Sets CXX to a compiler of C++20: $CXX when it is given, else the newest g++ there is.
+find_compiler() {
+  local candidate
+  for candidate in ${CXX:-} g++ g++-14 g++-13 g++-12 clang++; do
+    if command -v "$candidate" > /dev/null && compiler_is_new_enough "$candidate"; then
+      export CXX=$candidate
+      return 0
+    fi
+  done
+  return 1
+}
+
+install_packages() {
+  say "missing: $*; installing with apt"
+  local sudo=""
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo > /dev/null || fail "please install these packages as root: $*"
+    sudo=sudo
+  fi
+  command -v apt-get > /dev/null || fail "there is no apt-get here: please install $*"
+  local install=($sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
+                 --no-install-recommends "$@")
+  if ! "${install[@]}" > /dev/null 2>&1; then
+    $sudo apt-get update -qq || fail "apt-get update failed, and these packages are missing: $*"
+    "${install[@]}" > /dev/null || fail "apt-get could not install: $*"
+  fi
+}
+
+setup() {
+  local missing=() what package
+  while read -r what package; do
+    if [[ $what == /* ]]; then [ -e "$what" ] && continue; else command -v "$what" > /dev/null && continue; fi
+    [[ " ${missing[*]-} " == *" $package "* ]] || missing+=("$package")
+  done < <(needs "$@")
+  if ! find_compiler; then
+    # Ubuntu 22.04's own g++ is 11.
+    if apt-cache show g++-12 > /dev/null 2>&1; then missing+=(g++-12); else missing+=(g++); fi
+  fi
+  [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
+  find_compiler || fail "no C++20 compiler: g++ 12 or clang++ 14 is needed, or set CXX"
+
+  NVCC=$(command -v nvcc || ls "${CUDA_PATH:-/usr/local/cuda}"/bin/nvcc 2> /dev/null || true)
+  # A compiler of templates takes 1.5 GB: no more of them than fit.
+  local gigabytes
+  gigabytes=$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)
+  JOBS=$(nproc)
+  [ "$gigabytes" -ge "$JOBS" ] || JOBS=$((gigabytes > 1 ? gigabytes : 1))
+  export JOBS NVCC
+  say "compiler: $CXX $("$CXX" -dumpversion), $JOBS jobs"
+  if [ -n "$NVCC" ]; then say "CUDA: $("$NVCC" --version | sed -n 's/.*release \([0-9.]*\).*/\1/p') ($NVCC)"
+  else say "CUDA: no nvcc found, building without"; fi
+  local gpus
+  if gpus=$(nvidia-smi --query-gpu=name --format=csv,noheader 2> /dev/null); then
+    say "GPUs: $(sort <<< "$gpus" | uniq -c | sed 's/^ *\([0-9]*\) /\1 x /' | paste -sd, -)"
+  else
+    say "GPUs: none"
+  fi
+}
+
+# configure FOLDER [cmake options]; a build folder of another compiler is started anew.
+configure() {
+  local folder=$1
+  shift
+  local cache=$folder/CMakeCache.txt
+  if [ -f "$cache" ] && ! grep -q "^CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"; then rm -rf "$folder"; fi
+  cmake -S . -B "$folder" -G Ninja "$@" > "/tmp/locus-configure.$$" 2>&1 || {
+    cat "/tmp/locus-configure.$$" >&2
+    rm -f "/tmp/locus-configure.$$"
+    fail "cmake could not configure $folder"
+  }
+  grep "Locus:" "/tmp/locus-configure.$$" || true
+  rm -f "/tmp/locus-configure.$$"
+}
+
+# build FOLDER TARGET...
+build() {
+  local folder=$1 target targets=()
+  shift
+  for target in "$@"; do targets+=(--target "$target"); done
+  say "building $* in $folder"
+  cmake --build "$folder" -j "$JOBS" "${targets[@]}"
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then setup "$@"; fi

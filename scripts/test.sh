@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Builds everything and runs the tests: on this machine's devices, then with four emulated GPUs.
+#   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
+# With --sanitize the build is without CUDA, in a folder of its own.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+cuda=AUTO sanitize="" filter="*" folder=""
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-cuda) cuda=OFF ;;
+    --sanitize) sanitize=${2:?--sanitize takes a list, such as address,undefined}; shift ;;
+    --filter) filter=${2:?--filter takes a GoogleTest filter}; shift ;;
+    --build) folder=${2:?--build takes a folder}; shift ;;
+    *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F or --build DIR" ;;
+  esac
+  shift
+done
+if [ -n "$sanitize" ]; then
+  cuda=OFF
+  folder=${folder:-build-${sanitize//,/-}}
+elif [ $cuda = OFF ]; then
+  folder=${folder:-build-cpu}
+fi
+folder=${folder:-build}
+
+setup test
+[ -n "$NVCC" ] || cuda=OFF
+configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_CUDA=$cuda \
+  -DLOCUS_SANITIZE="$sanitize"
+build "$folder" all
+
+# Tests of real data use MNIST when it is there.
+for mnist in "${LOCUS_MNIST:-}" data/mnist ../shared/data/mnist; do
+  if [ -n "$mnist" ] && [ -e "$mnist/train-images-idx3-ubyte.gz" ]; then
+    LOCUS_MNIST=$(realpath "$mnist")
+    export LOCUS_MNIST
+    say "MNIST: $LOCUS_MNIST"
+    break
+  fi
+done
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1:halt_on_error=1}
+
+passed=0 failed=0 skipped=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+# run_tests NAME SHARDS: the tests, cut into processes that run side by side.
+run_tests() {
+  local name=$1 shards=$2 i pids=() ok
+  say "tests: $name"
+  for ((i = 0; i < shards; ++i)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/locus_tests" --gtest_brief=0 \
+      --gtest_filter="$filter" > "$logs/$i" 2>&1 &
+    pids+=($!)
+  done
+  for ((i = 0; i < shards; ++i)); do
+    ok=yes
+    wait "${pids[$i]}" || ok=no
+    local log=$logs/$i bad
+    bad=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log" || true)
+    passed=$((passed + $(grep -c '^\[       OK \]' "$log" || true)))
+    skipped=$((skipped + $(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$log" || true)))
+    if [ $ok = no ] && [ "$bad" = 0 ]; then
+      bad=1  # it died: the last test that started did it
+      echo "died in $(grep '^\[ RUN' "$log" | tail -1)"
+      tail -60 "$log"
+    elif [ $ok = no ]; then
+      grep -vE '^\[( RUN     |       OK|---)' "$log" | head -400
+    fi
+    failed=$((failed + bad))
+  done
+}
+
+# A real GPU's memory is not shared out between processes.
+shards=$JOBS
+if [ $cuda != OFF ] && nvidia-smi -L > /dev/null 2>&1; then
+  run_tests "real GPUs" 1
+else
+  run_tests "this machine" "$shards"
+fi
+LOCUS_EMULATED_GPUS=4 run_tests "four emulated GPUs" "$shards"
+
+say "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]

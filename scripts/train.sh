@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# Builds train_mlp and trains a small network on handwritten digits: on gpu(0) when there is one,
+# else on cpu(0).
+#   ./scripts/train.sh [--data DIR] [--context "gpu(0)"] [--epochs 5] ...      (--help lists all)
+# Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself.
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+CHECKSUMS="7ff28fd295f802eefc6d40e461175dfe4b969b1842b2abc8c6dc8c20711cf79f train-images-idx3-ubyte
+81a978ae83d39ffdba0db3ce2fcaf80a8921e9629e874428996a2b03242d4b2a train-labels-idx1-ubyte
+197e111ae341b0770be9011ac5e622d0e6cd1c640b32eb0de5dc1dd26cc6e182 t10k-images-idx3-ubyte
+b91679a0acfe4ba0e50a2437a903084cba1f5f92592b016a25a7dfd00455798b t10k-labels-idx1-ubyte"
+MIRRORS="https://ossci-datasets.s3.amazonaws.com/mnist https://storage.googleapis.com/cvdf-datasets/mnist"
+
+has_mnist() {
+  local sum name
+  while read -r sum name; do
+    [ -f "data/mnist/$name.gz" ] || [ -f "data/mnist/$name" ] || return 1
+  done <<< "$CHECKSUMS"
+}
+
+matches() { [ "$(sha256sum < "$2" | cut -d' ' -f1)" = "$1" ]; }
+
+# fetch SHA256 NAME: a file has its name only when it is whole and right; an interrupted download
+# is continued the next time.
+fetch() {
+  local file=data/mnist/$2.gz mirror
+  [ -f "$file" ] && return 0
+  for mirror in $MIRRORS; do
+    if curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 15 -C - \
+        -o "$file.part" "$mirror/$2.gz" 2> /dev/null || [ -f "$file.part" ]; then
+      if matches "$1" "$file.part"; then
+        mv "$file.part" "$file"
+        return 0
+      fi
+    fi
+  done
+  # Complete but wrong must not be continued; a short one is kept for the next time.
+  if [ -f "$file.part" ] && gzip -t "$file.part" 2> /dev/null; then rm -f "$file.part"; fi
+  return 1
+}
+
+download() {
+  say "downloading MNIST (11 MB) to data/mnist"
+  mkdir -p data/mnist
+  local sum name
+  while read -r sum name; do
+    fetch "$sum" "$name" || { say "could not download $name.gz"; return 1; }
+  done <<< "$CHECKSUMS"
+}
+
+own_data=no own_out=no own_save=no help=no
+for argument in "$@"; do
+  case $argument in
+    --data | --data=*) own_data=yes ;;
+    --out | --out=*) own_out=yes ;;
+    --save | --save=*) own_save=yes ;;
+    --help | -h) help=yes ;;
+  esac
+done
+
+setup train
+configure build -DLOCUS_TESTS=OFF -DLOCUS_EXAMPLES=ON
+build build train_mlp
+[ $help = no ] || exec ./build/train_mlp --help
+
+options=()
+if [ $own_data = yes ]; then
+  say "digits: those of --data"
+elif has_mnist; then
+  say "digits: MNIST, found in data/mnist"
+  options+=(--data data/mnist)
+elif download; then
+  say "digits: MNIST, downloaded to data/mnist"
+  options+=(--data data/mnist)
+else
+  say "digits: drawn by the program itself, as MNIST is not here and could not be downloaded"
+fi
+[ $own_out = yes ] || options+=(--out out)
+if [ $own_save = no ]; then
+  mkdir -p out
+  options+=(--save out/mlp.params)
+fi
+exec ./build/train_mlp "${options[@]}" "$@"

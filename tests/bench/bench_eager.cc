@@ -1,0 +1,151 @@
+// The framework's cost of one eager op: add of 10 floats, beside its kernel function called with a
+// prepared Call, and on a GPU beside a bare launch, in the same run.
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/core/stream.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+
+#include "tests/bench/bench.h"
+
+namespace locus::bench {
+namespace {
+
+constexpr int kFloats = 10;
+constexpr int kBatch = 1000;  // calls between two synchronisations, which are not timed
+
+struct Operands {
+  explicit Operands(Context c) : a(full({kFloats}, 1, c)), b(full({kFloats}, 2, c)), out(a + b) {}
+  Tensor a, b, out;
+};
+
+// The call invoke() makes for a + b, made once.
+struct Prepared {
+  explicit Prepared(const Operands& x)
+      : in{x.a.impl().view, x.b.impl().view}, out(x.out.impl().view) {
+    const Context c = x.a.context();
+    kernel = get_op("add").kernel(device(c).kernels(), f32);
+    call = {in, &out, 2, 1, &attrs, sizeof attrs, current_stream(c)};
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+  View in[2], out;
+  BinaryAttrs attrs;
+  Kernel kernel;
+  Call call;
+};
+
+void eager_cpu(benchmark::State& state) {
+  const Operands x(cpu(0));
+  for (auto _ : state) {
+    const Tensor y = x.a + x.b;
+    benchmark::DoNotOptimize(y.impl().view.data);
+  }
+}
+
+void eager_cpu_recorded(benchmark::State& state) {
+  const Operands x(cpu(0));
+  x.a.attach_grad();
+  for (auto _ : state) {
+    const autograd::Record record;
+    const Tensor y = x.a + x.b;
+    benchmark::DoNotOptimize(y.impl().view.data);
+  }
+}
+
+void kernel_cpu(benchmark::State& state) {
+  const Operands x(cpu(0));
+  const Prepared p(x);
+  for (auto _ : state) {
+    p.kernel(p.call);
+    benchmark::ClobberMemory();
+  }
+}
+
+// Microseconds a call over a batch, the queue empty at the start.
+template <class F>
+double batch(Device& d, StreamView s, const F& call) {
+  d.synchronize(s);
+  const double start = seconds();
+  for (int i = 0; i < kBatch; ++i) call();
+  return (seconds() - start) * 1e6 / kBatch;
+}
+
+// Batches of the eager op and of what it is compared with take turns, so that clocks and queues are
+// alike. The time is the eager op's; ratio is that of the medians.
+template <class F>
+void compare(benchmark::State& state, const Operands& x, const F& other) {
+  Device& d = device(x.a.context());
+  const StreamView s = current_stream(x.a.context());
+  const auto eager = [&] { const Tensor y = x.a + x.b; };
+  std::vector<double> ours, theirs;
+  for (int i = 0; i < 3; ++i) batch(d, s, eager), batch(d, s, other);
+  for (auto _ : state) {
+    theirs.push_back(batch(d, s, other));
+    ours.push_back(batch(d, s, eager));
+    state.SetIterationTime(ours.back() * 1e-6 * kBatch);
+  }
+  d.synchronize(s);
+  state.counters["eager_us"] = median(ours);
+  state.counters["other_us"] = median(theirs);
+  state.counters["ratio"] = median(ours) / median(theirs);
+  state.counters["overhead_us"] = median(ours) - median(theirs);
+}
+
+void eager_over_kernel(benchmark::State& state, Context c) {
+  const Operands x(c);
+  const Prepared p(x);
+  compare(state, x, [&] { p.kernel(p.call); });
+}
+
+#ifdef LOCUS_WITH_CUDA
+void eager_over_launch(benchmark::State& state) {
+  const Operands x(gpu(0));
+  const StreamView s = current_stream(gpu(0));
+  const auto* a = static_cast<const float*>(x.a.impl().view.data);
+  const auto* b = static_cast<const float*>(x.b.impl().view.data);
+  auto* out = static_cast<float*>(x.out.impl().view.data);
+  compare(state, x, [=] { bare_add(a, b, out, kFloats, s.native); });
+}
+
+void device_launch_over_kernel(benchmark::State& state) {
+  const Operands x(gpu(0));
+  const Prepared p(x);
+  Device& d = device(gpu(0));
+  const StreamView s = current_stream(gpu(0));
+  std::vector<double> with, without;
+  for (auto _ : state) {
+    without.push_back(batch(d, s, [&] { p.kernel(p.call); }));
+    with.push_back(batch(d, s, [&] { d.launch(p.kernel, p.call, "add"); }));
+    state.SetIterationTime(with.back() * 1e-6 * kBatch);
+  }
+  d.synchronize(s);
+  state.counters["launch_us"] = median(with);
+  state.counters["kernel_us"] = median(without);
+  state.counters["overhead_us"] = median(with) - median(without);
+}
+#endif
+
+}  // namespace
+
+void add_eager() {
+  add("eager/add10/cpu(0)", eager_cpu);
+  add("eager/add10_recorded/cpu(0)", eager_cpu_recorded);
+  add("eager/add10_kernel/cpu(0)", kernel_cpu);
+  for (const Context c : contexts())
+    benchmark::RegisterBenchmark(("eager/add10_over_kernel/" + to_string(c)).c_str(),
+                                 [c](benchmark::State& state) { eager_over_kernel(state, c); })
+        ->UseManualTime();
+#ifdef LOCUS_WITH_CUDA
+  if (!real_gpu()) return;
+  benchmark::RegisterBenchmark("eager/add10_over_launch/gpu(0)", eager_over_launch)
+      ->UseManualTime();
+  benchmark::RegisterBenchmark("eager/device_launch_over_kernel/gpu(0)", device_launch_over_kernel)
+      ->UseManualTime();
+#endif
+}
+
+}  // namespace locus::bench

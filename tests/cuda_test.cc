@@ -1,0 +1,319 @@
+// The CUDA device: streams, events, errors and memory on real GPUs.
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <vector>
+
+#include "tests/cuda_support.h"
+
+namespace locus {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+TEST(Cuda, WithoutADeviceGpuContextsAreRefusedAndNothingElseFails) {
+  if (num_gpus() > 0) GTEST_SKIP() << "needs a machine without a GPU; this run has " << num_gpus();
+  EXPECT_EQ(best_context(), cpu(0));
+  EXPECT_THROW(device(gpu(0)), DeviceError);
+  EXPECT_THROW(gpu_memory_info(gpu(0)), DeviceError);
+  EXPECT_EQ(ones({2}, cpu_pinned()).to_vector<float>(), (std::vector<float>{1, 1}));
+}
+
+#ifdef LOCUS_WITH_CUDA
+
+using test::kStall;
+using test::stall;
+
+int current_device() {
+  int d = -1;
+  LOCUS_CUDA(cudaGetDevice(&d));
+  return d;
+}
+
+TEST(Cuda, NamesTheHardwareAndItsMemory) {
+  LOCUS_NEEDS_GPUS(1);
+  EXPECT_FALSE(context_info(gpu(0)).name.empty());
+  const MemoryInfo memory = gpu_memory_info(gpu(0));
+  EXPECT_GT(memory.free, 0u);
+  EXPECT_GT(memory.total, memory.free);
+  EXPECT_THROW(device(gpu(num_gpus())), DeviceError);
+}
+
+TEST(Cuda, CallsLeaveTheCurrentDeviceAlone) {
+  LOCUS_NEEDS_GPUS(2);
+  for (const int mine : {0, 1}) {
+    LOCUS_CUDA(cudaSetDevice(mine));
+    const Context other = gpu(1 - mine);
+    Stream s(other);
+    EXPECT_EQ(current_device(), mine);
+    const Tensor a = ones({1000}, other);
+    EXPECT_EQ(current_device(), mine);
+    const Tensor b = a + a;
+    EXPECT_EQ(current_device(), mine);
+    EXPECT_THAT(b.to_vector<float>(), Each(2.0f));
+    EXPECT_EQ(current_device(), mine);
+    EXPECT_THAT(b.copyto(gpu(mine)).to_vector<float>(), Each(2.0f));
+    EXPECT_EQ(current_device(), mine);
+    const Event e = s.record();
+    e.wait();
+    memory_pool(other).release_cached();
+    EXPECT_GT(gpu_memory_info(other).total, 0u);
+    EXPECT_EQ(current_device(), mine);
+    EXPECT_THROW(memory_pool(other).allocate(size_t{1} << 60, s.view()), OutOfMemory);
+    EXPECT_EQ(current_device(), mine);
+  }
+  LOCUS_CUDA(cudaSetDevice(0));
+}
+
+TEST(Cuda, EveryLaneIsAStreamOfItsOwn) {
+  LOCUS_NEEDS_GPUS(1);
+  Device& d = device(gpu(0));
+  std::vector<StreamView> lanes;
+  for (const Lane lane : {Lane::compute, Lane::to_device, Lane::to_host, Lane::peer})
+    lanes.push_back(d.stream(lane));
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    EXPECT_NE(lanes[i].id, 0u);
+    EXPECT_NE(lanes[i].native, nullptr);
+    unsigned flags = 0;
+    LOCUS_CUDA(cudaStreamGetFlags(static_cast<cudaStream_t>(lanes[i].native), &flags));
+    EXPECT_EQ(flags, unsigned{cudaStreamNonBlocking});
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_NE(lanes[i].id, lanes[j].id);
+      EXPECT_NE(lanes[i].native, lanes[j].native);
+    }
+  }
+}
+
+TEST(Cuda, OpsReturnBeforeTheirStreamGetsToThem) {
+  LOCUS_NEEDS_GPUS(1);
+  const Tensor a = full({1000}, 3, gpu(0));
+  EXPECT_THAT((a + a).to_vector<float>(), Each(6.0f));  // loads the kernel, which may wait
+  Stream s(gpu(0));
+  const StreamScope on(s);
+  stall(s.view());
+  const Tensor b = a + a;
+  const Event after = s.record();
+  EXPECT_FALSE(after.query());
+  EXPECT_THAT(b.to_vector<float>(), Each(6.0f));
+  EXPECT_TRUE(after.query());
+}
+
+TEST(Cuda, AStreamWaitsForTheWriteOfAnother) {
+  LOCUS_NEEDS_GPUS(1);
+  Tensor x = zeros({1 << 16}, gpu(0));
+  const Tensor warm = x + 1.0f;
+  Stream slow(gpu(0)), later(gpu(0));
+  {
+    const StreamScope on(slow);
+    stall(slow.view());
+    x += 1.0f;
+  }
+  Tensor y;
+  {
+    const StreamScope on(later);
+    y = x + 1.0f;
+  }
+  EXPECT_FALSE(slow.record().query()) << "the host waited";
+  EXPECT_THAT(y.to_vector<float>(), Each(2.0f));
+}
+
+TEST(Cuda, AWriteWaitsForTheReadOfAnotherStream) {
+  LOCUS_NEEDS_GPUS(1);
+  Tensor x = ones({1 << 16}, gpu(0));
+  const Tensor warm = x * 2.0f;
+  Stream slow(gpu(0));
+  Tensor y;
+  {
+    const StreamScope on(slow);
+    stall(slow.view());
+    y = x * 2.0f;
+  }
+  x += 5.0f;
+  EXPECT_THAT(y.to_vector<float>(), Each(2.0f));
+  EXPECT_THAT(x.to_vector<float>(), Each(6.0f));
+}
+
+TEST(Cuda, MemoryFreedWhileAnotherStreamReadsItIsNotReusedEarly) {
+  LOCUS_NEEDS_GPUS(1);
+  Stream slow(gpu(0));
+  Tensor y;
+  {
+    const Tensor x = ones({1 << 16}, gpu(0));
+    const StreamScope on(slow);
+    stall(slow.view());
+    y = x * 2.0f;
+  }
+  for (int i = 0; i < 8; ++i) full({1 << 16}, -7, gpu(0));
+  EXPECT_THAT(y.to_vector<float>(), Each(2.0f));
+}
+
+TEST(Cuda, EventsMeasureTheTimeBetweenThem) {
+  LOCUS_NEEDS_GPUS(1);
+  Stream s(gpu(0));
+  const Event before = s.record();
+  stall(s.view());
+  const Event after = s.record();
+  EXPECT_GE(before.elapsed_ms(after), 0.9 * kStall.count());
+}
+
+TEST(Cuda, AStreamOfTheHostsChoiceWaitsForAnEvent) {
+  LOCUS_NEEDS_GPUS(1);
+  Stream slow(gpu(0)), later(gpu(0));
+  stall(slow.view());
+  later.wait(slow.record());
+  const Event end = later.record();
+  EXPECT_FALSE(end.query());
+  end.wait();
+  EXPECT_TRUE(end.query());
+}
+
+// What a kernel that finds a bad index does, without a kernel: the word is raised in stream order.
+void raise_fault(const Call& call) {
+  LOCUS_CUDA(cudaLaunchHostFunc(
+      cuda::stream(call),
+      [](void* p) {
+        auto* fault = static_cast<cuda::Fault*>(p);
+        fault->value = 12;
+        fault->limit = 10;
+        fault->raised = 1;
+      },
+      cuda::fault(call)));
+}
+
+void launch_faulty(StreamView s) {
+  Call call{};
+  call.stream = s;
+  device(gpu(0)).launch(&raise_fault, call, "pick_faulty");
+}
+
+TEST(Cuda, AFaultSurfacesOnceAtSynchronizeAndNamesTheOp) {
+  LOCUS_NEEDS_GPUS(1);
+  Device& d = device(gpu(0));
+  const StreamView s = d.stream(Lane::compute);
+  launch_faulty(s);
+  try {
+    d.synchronize(s);
+    FAIL() << "no error";
+  } catch (const IndexError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("pick_faulty: index 12 is out of range for axis of length 10 "
+                                    "(gpu(0), found asynchronously)"));
+  }
+  EXPECT_NO_THROW(d.synchronize(s));
+  launch_faulty(s);
+  EXPECT_THROW(d.synchronize({}), IndexError);
+  EXPECT_NO_THROW(d.synchronize({}));
+}
+
+TEST(Cuda, AFaultSurfacesWhenResultsAreRead) {
+  LOCUS_NEEDS_GPUS(1);
+  const Tensor x = ones({4}, gpu(0));
+  launch_faulty(device(gpu(0)).stream(Lane::compute));
+  EXPECT_THROW(x.to_vector<float>(), IndexError);
+  EXPECT_THAT(x.to_vector<float>(), Each(1.0f));
+}
+
+TEST(Cuda, AFailedLaunchNamesItsOpAndLeavesTheDeviceUsable) {
+  LOCUS_NEEDS_GPUS(1);
+  Device& d = device(gpu(0));
+  Call call{};
+  call.stream = d.stream(Lane::compute);
+  const Kernel bad = [](const Call& c) {
+    static_cast<void>(
+        cudaMemcpyAsync(nullptr, nullptr, 16, static_cast<cudaMemcpyKind>(99), cuda::stream(c)));
+  };
+  try {
+    d.launch(bad, call, "broken_op");
+    FAIL() << "no error";
+  } catch (const DeviceError& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr("broken_op"), HasSubstr("gpu(0)")));
+  }
+  EXPECT_THAT((ones({3}, gpu(0)) + 1.0f).to_vector<float>(), Each(2.0f));
+}
+
+TEST(Cuda, OutOfMemoryLeavesTheDeviceUsable) {
+  LOCUS_NEEDS_GPUS(1);
+  const auto too_many = static_cast<int64_t>(gpu_memory_info(gpu(0)).total / sizeof(float) * 2);
+  const size_t before = memory_pool(gpu(0)).stats().in_use;
+  EXPECT_THROW(empty({too_many}, gpu(0)), OutOfMemory);
+  EXPECT_EQ(memory_pool(gpu(0)).stats().in_use, before);
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  EXPECT_THAT((ones({1000}, gpu(0)) + 1.0f).to_vector<float>(), Each(2.0f));
+}
+
+TEST(Cuda, CachedMemoryIsGivenBackWhenItIsNeeded) {
+  LOCUS_NEEDS_GPUS(1);
+  memory_pool(gpu(0)).release_cached();
+  const auto half = static_cast<int64_t>(gpu_memory_info(gpu(0)).free / 2);
+  empty({half}, TensorOptions(gpu(0), u8));
+  const Tensor more = empty({half + half / 2}, TensorOptions(gpu(0), u8));
+  EXPECT_TRUE(more.defined());
+}
+
+TEST(Cuda, BlocksAreAlignedTo256Bytes) {
+  LOCUS_NEEDS_GPUS(1);
+  MemoryPool& pool = memory_pool(gpu(0));
+  const StreamView s = device(gpu(0)).stream(Lane::compute);
+  for (const size_t bytes : {1, 4, 257, 100000, 3 << 20}) {
+    void* p = pool.allocate(bytes, s);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 256, 0u);
+    pool.deallocate(p, bytes, s);
+  }
+}
+
+TEST(Cuda, AStreamKeepsItsScratchMemoryAndHandles) {
+  LOCUS_NEEDS_GPUS(1);
+  Device& d = device(gpu(0));
+  static void* scratch[3];
+  static cublasHandle_t handles[2];
+  Call call{};
+  call.stream = d.stream(Lane::compute);
+  const Kernel probe = [](const Call& c) {
+    scratch[0] = cuda::workspace(c.stream, 1000);
+    scratch[1] = cuda::workspace(c.stream, 2000);
+    scratch[2] = cuda::workspace(c.stream, size_t{64} << 20);
+    LOCUS_CUDA(cudaMemsetAsync(scratch[2], 0, size_t{64} << 20, cuda::stream(c)));
+    handles[0] = cuda::blas(c.stream);
+    cudaStream_t bound;
+    LOCUS_CUDA(cublasGetStream(handles[0], &bound));
+    EXPECT_EQ(bound, cuda::stream(c));
+    cublasMath_t mode;
+    LOCUS_CUDA(cublasGetMathMode(handles[0], &mode));
+    EXPECT_EQ(mode, CUBLAS_DEFAULT_MATH);
+    cuda::set_tf32(true);
+    handles[1] = cuda::blas(c.stream);
+    LOCUS_CUDA(cublasGetMathMode(handles[1], &mode));
+    EXPECT_EQ(mode, CUBLAS_TF32_TENSOR_OP_MATH);
+    cuda::set_tf32(false);
+    EXPECT_EQ(cuda::blas_workspace(c.stream).bytes, size_t{32} << 20);
+    EXPECT_NE(cuda::blas_lt(c.stream), nullptr);
+    EXPECT_GT(cuda::multiprocessors(c.stream), 0);
+  };
+  d.launch(probe, call, "probe");
+  EXPECT_EQ(scratch[0], scratch[1]);
+  EXPECT_NE(scratch[2], nullptr);
+  EXPECT_EQ(handles[0], handles[1]);
+  EXPECT_NO_THROW(d.synchronize(call.stream));
+}
+
+TEST(Cuda, ThreadsShareADevice) {
+  LOCUS_NEEDS_GPUS(1);
+  constexpr int kThreads = 8;
+  std::vector<std::vector<float>> results(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([t, &results] {
+      Tensor x = full({257}, t, gpu(0));
+      for (int i = 0; i < 200; ++i) x = x + 1.0f;
+      results[static_cast<size_t>(t)] = x.to_vector<float>();
+    });
+  for (std::thread& t : threads) t.join();
+  for (int t = 0; t < kThreads; ++t)
+    EXPECT_THAT(results[static_cast<size_t>(t)], Each(static_cast<float>(t + 200)));
+}
+
+#endif  // LOCUS_WITH_CUDA
+
+}  // namespace
+}  // namespace locus

@@ -1,0 +1,191 @@
+// A device and an op from outside, made with public calls only. Also the guide to adding either.
+#include <atomic>
+#include <cstring>
+
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/core/op.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+// --- A device: "lab(i)", memory of its own, two of them, in-order and synchronous
+// -----------------
+
+std::atomic<int> launches{0}, copies{0};
+
+class LabMemory : public MemoryPool {
+ public:
+  void* allocate(size_t bytes, StreamView) override {
+    ++stats_.allocations;
+    stats_.in_use += bytes;
+    return std::aligned_alloc(256, (bytes + 511) / 256 * 256);
+  }
+  void deallocate(void* p, size_t bytes, StreamView) noexcept override {
+    stats_.in_use -= bytes;
+    std::free(p);
+  }
+  void deallocate_after(void* p, size_t bytes, StreamView s,
+                        std::span<const EventView> pending) noexcept override {
+    for (EventView e : pending) {
+      device(e.context).wait_host(e);
+      device(e.context).release(e);
+    }
+    deallocate(p, bytes, s);
+  }
+  MemoryStats stats() const override { return stats_; }
+  void set_limit(size_t) override {}
+  void release_cached() override {}
+
+ private:
+  MemoryStats stats_;
+};
+
+class Lab : public Device {
+ public:
+  explicit Lab(Context c) : context_(c) {}
+  MemoryPool& allocator() override { return memory_; }
+  MemoryInfo memory() override { return {1 << 20, 1 << 20}; }
+  ContextInfo info() override { return {"laboratory device", false}; }
+  DeviceType kernels() const override { return context_.type; }  // a column of its own
+  StreamView stream(Lane) override { return {context_, 0, nullptr}; }
+  StreamView open_stream() override { return stream(Lane::compute); }
+  void close_stream(StreamView) noexcept override {}
+  void launch(Kernel kernel, const Call& call, const char*) override {
+    ++launches;
+    kernel(call);
+  }
+  void copy(void* dst, Context, const void* src, Context, size_t bytes, StreamView) override {
+    ++copies;
+    std::memcpy(dst, src, bytes);
+  }
+  EventView record(StreamView) override { return {context_, this}; }
+  void release(EventView) noexcept override {}
+  bool done(EventView) override { return true; }
+  void wait(StreamView, EventView) override {}
+  void wait_host(EventView) override {}
+  double elapsed_ms(EventView, EventView) override { return 0; }
+  void synchronize(StreamView) override {}
+
+ private:
+  Context context_;
+  LabMemory memory_;
+};
+
+const DeviceType kLab = register_device(
+    DeviceFactory{"lab", [] { return 2; },
+                  [](Context c) -> std::unique_ptr<Device> { return std::make_unique<Lab>(c); }});
+
+Context lab(int i) { return {kLab, i}; }
+
+// --- An op: y = a * x + y0
+// ---------------------------------------------------------------------------
+
+struct AxpbyAttrs {
+  double a = 1, b = 1;
+};
+
+DType axpby_infer(std::span<const Meta> in, const AxpbyAttrs&, std::span<Meta> out) {
+  if (Shape(in[0]) != Shape(in[1])) throw ShapeError("expected x and y of one shape");
+  out[0] = in[0];
+  return in[0].dtype;
+}
+
+const Op& axpby_op();
+
+Tensors axpby_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const AxpbyAttrs& k = saved.attrs<AxpbyAttrs>();
+  return {invoke(axpby_op(), {dout[0], dout[0]}, AxpbyAttrs{k.a, 0}),
+          invoke(axpby_op(), {dout[0], dout[0]}, AxpbyAttrs{0, k.b})};
+}
+
+Samples axpby_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {3, 2}), sample_values(c, d, {3, 2}, -1, 1, 1)},
+                 AxpbyAttrs{2, -0.5})};
+}
+
+template <class T>
+void axpby_kernel(const Call& call) {
+  const auto& [a, b] = call.attributes<AxpbyAttrs>();
+  const T *x = call.in[0].as<T>(), *y = call.in[1].as<T>();
+  T* out = call.out[0].as<T>();
+  for (int64_t i = 0; i < call.out[0].meta.size(); ++i) out[i] = T(a) * x[i] + T(b) * y[i];
+}
+
+const Op& axpby_op() {
+  static const Op& op = OpDef<AxpbyAttrs>("axpby", {"x", "y"})
+                            .infer<&axpby_infer>()
+                            .gradient<&axpby_gradient>(Keep::none)
+                            .samples<&axpby_samples>()
+                            .kernel(DeviceType::cpu, f32, &axpby_kernel<float>)
+                            .kernel(DeviceType::cpu, f64, &axpby_kernel<double>)
+                            .kernel(kLab, f32, &axpby_kernel<float>)
+                            .kernel(kLab, f64, &axpby_kernel<double>);
+  return op;
+}
+
+TEST(Plugin, AnOpFromOutsideRunsAndDifferentiates) {
+  const Tensor x = array({1.f, 2.f}), y = array({10.f, 20.f});
+  x.attach_grad();
+  Tensor z;
+  {
+    const autograd::Record record;
+    z = invoke(axpby_op(), {x, y}, AxpbyAttrs{3, 1});
+  }
+  EXPECT_EQ(z.to_vector<float>(), (std::vector<float>{13, 26}));
+  z.backward();
+  EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{3, 3}));
+}
+
+TEST(Plugin, ADeviceFromOutsideIsAContext) {
+  EXPECT_EQ(to_string(lab(1)), "lab(1)");
+  EXPECT_EQ(Context::parse("lab(1)"), lab(1));
+  EXPECT_EQ(context_info(lab(0)).name, "laboratory device");
+  const std::string text = message_of<DeviceError>([] { device(lab(2)); });
+  EXPECT_NE(text.find("2 labs"), std::string::npos) << text;
+}
+
+TEST(Plugin, TensorsMoveToTheDeviceAndOpsRunThere) {
+  const int before = launches, moved = copies;
+  const Tensor x = array({1.f, 2.f}).copyto(lab(0)), y = array({5.f, 6.f}).copyto(lab(0));
+  const Tensor z = invoke(axpby_op(), {x, y}, AxpbyAttrs{1, 1});
+  EXPECT_EQ(z.context(), lab(0));
+  EXPECT_EQ(launches, before + 1);
+  EXPECT_EQ(copies, moved + 2);
+  EXPECT_EQ(z.to_vector<float>(), (std::vector<float>{6, 8}));
+}
+
+TEST(Plugin, TheDeviceRefusesOthersTensors) {
+  const Tensor x = array({1.f, 2.f}).copyto(lab(0));
+  for (Context c : {cpu(0), lab(1)}) {
+    const Tensor y = array({1.f, 2.f}).copyto(c);
+    EXPECT_THROW(invoke(axpby_op(), {x, y}, AxpbyAttrs{}), ContextMismatch);
+  }
+}
+
+TEST(Plugin, AnOpWithoutAKernelThereSaysSo) {
+  const Tensor x = array({1.f, 2.f}).copyto(lab(0));
+  const std::string text = message_of<DTypeError>([&] { x + x; });
+  EXPECT_NE(text.find("add"), std::string::npos) << text;
+  EXPECT_NE(text.find("lab(0)"), std::string::npos) << text;
+}
+
+TEST(Plugin, AKernelForAnOldOpMakesItRun) {
+  set_kernel("subtract", kLab, f32, [](const Call& call) {
+    const float *a = call.in[0].as<float>(), *b = call.in[1].as<float>();
+    for (int64_t i = 0; i < call.out[0].meta.size(); ++i) call.out[0].as<float>()[i] = a[i] - b[i];
+  });
+  const Tensor x = array({1.f, 2.f}).copyto(lab(0)), y = array({5.f, 6.f}).copyto(lab(0));
+  EXPECT_EQ((y - x).to_vector<float>(), (std::vector<float>{4, 4}));
+}
+
+TEST(Plugin, ATakenNameIsRefused) {
+  EXPECT_THROW(register_device(DeviceFactory{"cpu", [] { return 1; }, nullptr}), Error);
+}
+
+}  // namespace
+}  // namespace locus::test

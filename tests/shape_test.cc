@@ -1,0 +1,39 @@
+#include <locus/core/shape.h>
+
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+TEST(Shapes, PrintAsNumPyDoes) {
+  EXPECT_EQ(to_string(Shape{}), "()");
+  EXPECT_EQ(to_string(Shape{3}), "(3,)");
+  EXPECT_EQ(to_string(Shape{2, 3}), "(2,3)");
+}
+
+TEST(Shapes, CountNegativeAxesFromTheEnd) {
+  const Shape s{2, 3, 4};
+  EXPECT_EQ(s[-1], 4);
+  EXPECT_EQ(s[0], 2);
+  EXPECT_EQ(s.size(), 24);
+  EXPECT_THROW(s[3], ShapeError);
+  EXPECT_THROW(s[-4], ShapeError);
+}
+
+TEST(Shapes, Broadcast) {
+  EXPECT_EQ(broadcast_shapes({2, 1, 4}, {3, 1}), (Shape{2, 3, 4}));
+  EXPECT_EQ(broadcast_shapes({}, {3}), (Shape{3}));
+  EXPECT_EQ(broadcast_shapes({0, 3}, {1, 3}), (Shape{0, 3}));
+  EXPECT_EQ(broadcast_shapes({1}, {0}), (Shape{0}));
+  EXPECT_THROW(broadcast_shapes({2, 3}, {4}), ShapeError);
+  EXPECT_THROW(broadcast_shapes({0}, {2}), ShapeError);
+}
+
+TEST(Shapes, HaveAtMostEightAxes) { EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError); }
+
+TEST(Shapes, RefuseNegativeLengthsWhereTheyMeanNothing) {
+  EXPECT_THROW(make_meta(f32, Shape{2, -1}), ShapeError);
+}
+
+}  // namespace
+}  // namespace locus::test
