@@ -1,9 +1,9 @@
 // Trains a multilayer perceptron on handwritten digits, on the context you choose.
 //   train_mlp --context "gpu(0)" --hidden 256,128 --epochs 5 --out out --save mlp.params
 // The training loop is at the end; what it shows and writes is in train_mlp/.
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -24,20 +24,10 @@ struct Data {
   std::string name;
 };
 
-// All four files, plain or gzipped: an unfinished download does not count.
-bool has_mnist(const std::filesystem::path& folder) {
-  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
-                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
-    const auto zipped = folder / (std::string(name) + ".gz");
-    if (!std::filesystem::exists(folder / name) && !std::filesystem::exists(zipped)) return false;
-  }
-  return true;
-}
-
 Data load_data(const Options& options) {
   constexpr const char* kDefault = "data/mnist";
   std::string folder = options.data;
-  if (folder.empty() && has_mnist(kDefault)) folder = kDefault;
+  if (folder.empty() && std::filesystem::is_directory(kDefault)) folder = kDefault;
   if (!folder.empty()) {
     return {data::mnist(folder, data::train), data::mnist(folder, data::test),
             "MNIST from " + folder};

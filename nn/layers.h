@@ -58,8 +58,6 @@ class Dense : public Block {
   std::string repr() const override;
 
  private:
-  Tensor apply(const Tensor& x);
-
   int64_t units_;
   Activation activation_;
   bool flatten_;
