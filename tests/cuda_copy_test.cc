@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <locus/core/storage.h>
+
 #include "tests/cuda_support.h"
 
 namespace locus {
