@@ -279,7 +279,6 @@ template <class X>
 Tensor power_dx(const Tensor& d, const X& x, const Tensor& y) {
   return d * where(y == 0, 0, y * power(x, y - 1));
 }
-Tensor power_dx(const Tensor&, double, double) { return {}; }
 // x^y log x is 0 at x = 0, where the formula would say 0 * -inf.
 Tensor power_dy(const Tensor& d, const Tensor& out, const Tensor& x) {
   return d * out * log(where(x == 0, 1, x));

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   locus::bench::add_eager();
   locus::bench::add_matmul();
   locus::bench::add_runtime();
+  locus::bench::add_reduce();
   locus::bench::add_train_step();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
