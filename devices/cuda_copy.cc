@@ -15,6 +15,7 @@ namespace {
 // waits for the end. Smaller ones return as soon as the bytes are in page-locked slots.
 constexpr size_t kStagedUpload = Staging::kSlots * Staging::kSlotBytes / 2;
 constexpr size_t kProbeBytes = size_t{256} << 10;
+constexpr int kMaxDevices = 64;
 
 // Memory for the check of a direct path.
 struct Probe {
@@ -98,9 +99,7 @@ void CudaDevice::upload(void* dst, const void* src, size_t bytes, cudaStream_t s
 
 void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes,
                            CudaStream& s) {
-  const bool to_other = from.index == index();
-  auto& other = static_cast<CudaDevice&>(device(to_other ? to : from));
-  if (direct(other, to_other)) {
+  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to)))) {
     LOCUS_CUDA(cudaMemcpyPeerAsync(dst, to.index, src, from.index, bytes, s.native()));
   } else {
     copy_staged(dst, to, src, from, bytes, s);
@@ -148,16 +147,18 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
   order(up, s);
 }
 
-bool CudaDevice::direct(CudaDevice& other, bool to_other) {
-  std::atomic<Path>& path = peers_[other.index()][to_other];
+bool CudaDevice::direct(CudaDevice& source, CudaDevice& target) {
+  enum class Path : uint8_t { unknown, direct, staged };
+  static std::atomic<Path> paths[kMaxDevices][kMaxDevices];
+  static std::mutex mutex;
+  std::atomic<Path>& path = paths[source.index()][target.index()];
   if (path.load(std::memory_order_acquire) == Path::unknown) {
-    std::lock_guard lock(peers_mutex_);
+    std::lock_guard lock(mutex);
     if (path.load(std::memory_order_acquire) == Path::unknown) {
-      const bool works = try_direct(other, to_other);
+      const bool works = try_direct(source, target);
       if (!works)
-        std::fprintf(stderr,
-                     "locus: no direct copies from gpu(%d) to gpu(%d); they go through the host\n",
-                     to_other ? index() : other.index(), to_other ? other.index() : index());
+        std::fprintf(stderr, "locus: gpu(%d) cannot copy to gpu(%d) directly; through the host\n",
+                     source.index(), target.index());
       path.store(works ? Path::direct : Path::staged, std::memory_order_release);
     }
   }
@@ -165,31 +166,33 @@ bool CudaDevice::direct(CudaDevice& other, bool to_other) {
 }
 
 // Some machines offer peer access and then deliver other bytes (an IOMMU in the way), so one copy
-// is compared before the path is used.
-bool CudaDevice::try_direct(CudaDevice& other, bool to_other) {
-  const bool here = enable_access(index(), other.index());
-  const bool there = enable_access(other.index(), index());
-  if (!here || !there) return false;
-  CudaDevice& source = to_other ? *this : other;
-  CudaDevice& target = to_other ? other : *this;
+// is compared before the path is used. Both ends need access: either may issue copies.
+bool CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
+  const bool out = enable_access(source.index(), target.index());
+  const bool in = enable_access(target.index(), source.index());
+  if (!out || !in) return false;
   const Probe from(source.index()), to(target.index());
   std::vector<unsigned char> pattern(kProbeBytes), seen(kProbeBytes);
   for (size_t i = 0; i < kProbeBytes; ++i)
     pattern[i] = static_cast<unsigned char>(i * 131 + i / 251 + 1);
-  const auto move = [](CudaDevice& d, void* p, const void* q, cudaMemcpyKind kind) {
+  const auto lane = [](CudaDevice& d) { return d.lanes_[static_cast<int>(Lane::peer)]->native(); };
+  const auto move = [&](CudaDevice& d, void* p, const void* q, cudaMemcpyKind kind) {
     const Guard guard(d.index());
-    const cudaStream_t lane = d.lanes_[static_cast<int>(Lane::peer)]->native();
-    LOCUS_CUDA(cudaMemcpyAsync(p, q, kProbeBytes, kind, lane));
-    LOCUS_CUDA(cudaStreamSynchronize(lane));
+    LOCUS_CUDA(cudaMemcpyAsync(p, q, kProbeBytes, kind, lane(d)));
+    LOCUS_CUDA(cudaStreamSynchronize(lane(d)));
   };
   move(source, from.data, pattern.data(), cudaMemcpyHostToDevice);
-  move(target, to.data, seen.data(), cudaMemcpyHostToDevice);
-  const cudaStream_t lane = lanes_[static_cast<int>(Lane::peer)]->native();
-  LOCUS_CUDA(
-      cudaMemcpyPeerAsync(to.data, target.index(), from.data, source.index(), kProbeBytes, lane));
-  LOCUS_CUDA(cudaStreamSynchronize(lane));
-  move(target, seen.data(), to.data, cudaMemcpyDeviceToHost);
-  return seen == pattern;
+  for (CudaDevice* issuer : {&source, &target}) {
+    std::fill(seen.begin(), seen.end(), static_cast<unsigned char>(0));
+    move(target, to.data, seen.data(), cudaMemcpyHostToDevice);
+    const Guard guard(issuer->index());
+    LOCUS_CUDA(cudaMemcpyPeerAsync(to.data, target.index(), from.data, source.index(), kProbeBytes,
+                                   lane(*issuer)));
+    LOCUS_CUDA(cudaStreamSynchronize(lane(*issuer)));
+    move(target, seen.data(), to.data, cudaMemcpyDeviceToHost);
+    if (seen != pattern) return false;
+  }
+  return true;
 }
 
 }  // namespace locus::cuda

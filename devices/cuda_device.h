@@ -50,6 +50,7 @@ struct CudaStream {
   bool blas_tf32 = false;
   Workspace blas_workspace{nullptr, 0};
   Workspace workspace{nullptr, 0};
+  unsigned* counters = nullptr;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
 };
@@ -127,8 +128,8 @@ class CudaDevice final : public Device {
   void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
   void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
                    CudaStream& s);
-  bool direct(CudaDevice& other, bool to_other);
-  bool try_direct(CudaDevice& other, bool to_other);
+  static bool direct(CudaDevice& source, CudaDevice& target);
+  static bool try_direct(CudaDevice& source, CudaDevice& target);
 
   Context context_;
   std::string name_;
@@ -142,10 +143,6 @@ class CudaDevice final : public Device {
   std::vector<CudaStream*> streams_, closed_;
   std::mutex events_mutex_;
   std::vector<cudaEvent_t> events_;  // not in use
-
-  enum class Path : uint8_t { unknown, direct, staged };
-  std::mutex peers_mutex_;
-  std::atomic<Path> peers_[64][2] = {};  // by the other's index, and from or to it
 };
 
 // Memory of one GPU for its pool.

@@ -4,8 +4,6 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
-#include <locus/ops/compare.h>
-#include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include <locus/ops/view.h>
@@ -47,28 +45,18 @@ Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& op
 }
 
 Tensor Dense::forward(const Tensor& x) {
-  const int rank = x.ndim();
-  if (rank == 2) [[likely]]
-    return apply(x);
-  if (rank == 0 || (rank == 1 && flatten_))
-    throw ShapeError("Dense: input " + describe(x) + "; expected (batch, features)");
-  if (flatten_) return apply(locus::flatten(x));
-  // The last axis alone: the others are one batch.
-  const Shape shape = x.shape();
-  std::vector<int64_t> dims(shape.begin(), shape.end());
-  int64_t rows = 1;
-  for (int i = 0; i + 1 < rank; ++i) rows *= dims[static_cast<size_t>(i)];
-  dims.back() = units_;
-  return apply(x.reshape({rows, shape[-1]})).reshape(Shape(std::span<const int64_t>(dims)));
-}
-
-Tensor Dense::apply(const Tensor& x) {
-  if (!weight_.initialized() && weight_.deferred()) [[unlikely]]
-    weight_.infer_shape({units_, x.shape()[1]});
+  if (!weight_.initialized() && weight_.deferred()) [[unlikely]] {
+    const Shape shape = x.shape();
+    if (shape.rank() < (flatten_ ? 2 : 1))
+      throw ShapeError("Dense: input " + describe(x) + "; expected (batch, features)");
+    int64_t width = 1;
+    for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
+    weight_.infer_shape({units_, width});
+  }
   const Context where = x.context();
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
-  if (fused_relu_) return dense(x, weight_.data(where), bias, DenseActivation::relu);
-  return activation_(dense(x, weight_.data(where), bias));
+  if (fused_relu_) return dense(x, weight_.data(where), bias, locus::Activation::relu, flatten_);
+  return activation_(dense(x, weight_.data(where), bias, locus::Activation::none, flatten_));
 }
 
 std::string Dense::repr() const {
@@ -91,8 +79,7 @@ Tensor Dropout::forward(const Tensor& x) {
   Tensor mask;
   {
     const autograd::Pause pause;
-    const Tensor draw = random::uniform(0, 1, x.shape(), {x.context(), f32});
-    mask = cast(draw >= rate_, x.dtype()) / (1 - rate_);
+    mask = random::bernoulli(1 - rate_, x.shape(), {x.context(), x.dtype()}) / (1 - rate_);
   }
   return x * mask;
 }

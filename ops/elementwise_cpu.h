@@ -20,6 +20,9 @@
 #define LOCUS_SIMD _Pragma("GCC ivdep")
 #endif
 
+// One copy for all formulas, which would otherwise each inline theirs.
+#define LOCUS_SHARED __attribute__((noinline))
+
 namespace locus::LOCUS_ISA {
 namespace elementwise_engine {
 
@@ -80,8 +83,8 @@ struct Source {
   C value{};
 
   // Elements [begin, begin + n) in the compute type: in place, or in `block`.
-  LOCUS_HD const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
-                          C* block) const {
+  LOCUS_SHARED const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
+                              C* block) const {
     if (number) {
       for (int64_t i = 0; i < n; ++i) block[i] = value;
       return block;
@@ -111,12 +114,30 @@ struct Source {
   }
 };
 
+// Block `values` to elements [begin, begin + n) of the output, operand k.
+template <class T>
+LOCUS_SHARED void store(T* out, bool in_order, const formula::Plan& plan, int k, int64_t begin,
+                        int64_t n, const Compute<T>* values) {
+  if (in_order) {
+    for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(values[i]);
+    return;
+  }
+  walk(plan, k, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
+    for (int64_t i = 0; i < length; ++i) out[offset + i * stride] = static_cast<T>(values[at + i]);
+  });
+}
+
+template <int N>
+LOCUS_SHARED formula::Plan plan_of(const View* const* views) {
+  return formula::make_plan(views, N, N - 1);
+}
+
 template <class F, class Out, class... In>
 struct Run {
   static constexpr int kIn = sizeof...(In);
   using R = Compute<Out>;
 
-  static void loop(R* out, int64_t n, const Compute<In>*... in) {
+  LOCUS_SHARED static void loop(R* out, int64_t n, const Compute<In>*... in) {
     LOCUS_SIMD
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
   }
@@ -138,7 +159,7 @@ struct Run {
     }
     views[kIn] = &call.out[0];
     formula::Plan plan;
-    if (!flat) plan = formula::make_plan(views, kIn + 1, kIn);
+    if (!flat) plan = plan_of<kIn + 1>(views);
     const bool out_in_order = flat || formula::dense(plan, kIn);
 
     struct Sources : Operand<I, In>... {};
@@ -146,9 +167,9 @@ struct Run {
     (set<In>(static_cast<Operand<I, In>&>(sources).source, views[I], numbers.scalar[I],
              flat || (views[I] && formula::dense(plan, I))),
      ...);
-    direct = direct && out_in_order && (true && ... && std::is_same_v<In, Compute<In>>)&&(
-                                           true && ... &&
-                                           static_cast<Operand<I, In>&>(sources).source.in_order);
+    direct = direct && out_in_order &&
+             (true && ... && std::is_same_v<In, Compute<In>>)&&(
+                 true && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
 
     const int64_t n = call.out[0].meta.size();
     Out* const out = call.out[0].as<Out>();
@@ -170,16 +191,7 @@ struct Run {
         loop(result, length,
              static_cast<Operand<I, In>&>(sources).source.fetch(
                  plan, I, at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
-        if (in_place) continue;
-        if (out_in_order) {
-          for (int64_t i = 0; i < length; ++i) out[at + i] = static_cast<Out>(results[i]);
-        } else {
-          walk(plan, kIn, at, length,
-               [&](int64_t offset, int64_t from, int64_t count, int64_t stride) {
-                 for (int64_t i = 0; i < count; ++i)
-                   out[offset + i * stride] = static_cast<Out>(results[from + i]);
-               });
-        }
+        if (!in_place) store(out, out_in_order, plan, kIn, at, length, results);
       }
     });
   }

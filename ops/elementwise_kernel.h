@@ -31,6 +31,14 @@ inline constexpr unsigned kFloats = 1, kInts = 2, kBool = 4;
 
 template <class... F>
 struct List {};
+template <class A, class B>
+struct JoinLists;
+template <class... F, class... G>
+struct JoinLists<List<F...>, List<G...>> {
+  using type = List<F..., G...>;
+};
+template <class A, class B>
+using Join = typename JoinLists<A, B>::type;
 
 template <int Arity, unsigned Kinds, int Cost = 1, bool Predicate = false>
 struct Form {

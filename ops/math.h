@@ -82,11 +82,11 @@ LOCUS_HD V sqrt(V x) {
     return __builtin_sqrt(x);
 }
 #ifdef __CUDA_ARCH__
-#define LOCUS_M(name)                                    \
+#define LOCUS_M(name)                                   \
   LOCUS_HD float name(float x) { return ::name##f(x); } \
   LOCUS_HD double name(double x) { return ::name(x); }
 #else
-#define LOCUS_M(name)                                            \
+#define LOCUS_M(name)                                             \
   LOCUS_HD float name(float x) { return __builtin_##name##f(x); } \
   LOCUS_HD double name(double x) { return __builtin_##name(x); }
 #endif
@@ -252,7 +252,9 @@ LOCUS_HD V sigmoid(V x) {
   return x < c(x, 0) ? e * p : p;
 }
 
-// Integers: two's complement, as NumPy.
+// Integers: two's complement, as NumPy. Wrap<V> is the unsigned type to compute in.
+template <class V>
+using Wrap = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
 template <class V>
 LOCUS_HD V add(V x, V y) {
   if constexpr (std::is_floating_point_v<V>)
@@ -260,14 +262,14 @@ LOCUS_HD V add(V x, V y) {
   else if constexpr (std::is_same_v<V, bool>)
     return x || y;
   else
-    return static_cast<V>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+    return static_cast<V>(static_cast<Wrap<V>>(x) + static_cast<Wrap<V>>(y));
 }
 template <class V>
 LOCUS_HD V subtract(V x, V y) {
   if constexpr (std::is_floating_point_v<V>)
     return x - y;
   else
-    return static_cast<V>(static_cast<uint64_t>(x) - static_cast<uint64_t>(y));
+    return static_cast<V>(static_cast<Wrap<V>>(x) - static_cast<Wrap<V>>(y));
 }
 template <class V>
 LOCUS_HD V multiply(V x, V y) {
@@ -276,7 +278,7 @@ LOCUS_HD V multiply(V x, V y) {
   else if constexpr (std::is_same_v<V, bool>)
     return x && y;
   else
-    return static_cast<V>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+    return static_cast<V>(static_cast<Wrap<V>>(x) * static_cast<Wrap<V>>(y));
 }
 // The remainder with the divisor's sign. By zero: NaN, and 0 for integers.
 template <class V>
@@ -305,7 +307,7 @@ LOCUS_HD V power(V x, V y) {
     if constexpr (std::is_signed_v<V>) {
       if (y < 0) return static_cast<V>(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
     }
-    uint64_t base = static_cast<uint64_t>(x), result = 1;
+    Wrap<V> base = static_cast<Wrap<V>>(x), result = 1;
     for (V e = y; e != 0; e = static_cast<V>(e >> 1)) {
       if (e & 1) result *= base;
       base *= base;

@@ -1,0 +1,11 @@
+// CUDA kernels of the unary ops.
+#include <locus/ops/elementwise_gpu.h>
+#include <locus/ops/unary_kernel.h>
+
+namespace locus::cuda {
+namespace {
+constexpr ElementwiseTable<formula::Join<formula::UnaryOps, formula::UnaryGradOps>> kTable;
+}
+extern const KernelTable unary;
+const KernelTable unary{kTable.entries, kTable.kSize};
+}  // namespace locus::cuda
