@@ -31,6 +31,11 @@ inline cudaStream_t stream(const Call& call) {
 // or the next call with more bytes. Keeps the largest size asked for; growing waits for the stream.
 void* workspace(StreamView s, size_t bytes);
 
+// n <= kMaxCounters zeros of the stream: where the blocks of a kernel count themselves, so that the
+// last one to arrive can finish the work of all. Every kernel leaves them zero.
+inline constexpr int kMaxCounters = 8192;
+unsigned* counters(StreamView s, int n);
+
 // Handles bound to the stream, made at first use, with 32 MiB of device memory of their own (what
 // cuBLAS recommends on Hopper), which makes results repeatable. Call blas() at every use: it sets
 // the math mode.

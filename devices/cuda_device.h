@@ -50,6 +50,7 @@ struct CudaStream {
   bool blas_tf32 = false;
   Workspace blas_workspace{nullptr, 0};
   Workspace workspace{nullptr, 0};
+  unsigned* counters = nullptr;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
 };

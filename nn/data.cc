@@ -89,7 +89,7 @@ DataLoader::Iterator DataLoader::begin() {
 Batch DataLoader::Iterator::operator*() const {
   const int64_t end = std::min(position_ + loader_->options_.batch_size, stop_);
   const Tensor ids = order_(Slice(position_, end));
-  return {take(loader_->data_, ids), take(loader_->label_, ids)};
+  return {loader_->data_.take(ids), loader_->label_.take(ids)};
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
@@ -101,8 +101,8 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
 
 namespace locus {
 
-Tensors split_and_load(const Tensor& batch, const Contexts& contexts, const SplitOptions& options,
-                       Caller from) {
+Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
+                       const SplitAndLoadOptions& options, Caller from) {
   const int axis = normalize_axis(options.batch_axis, batch.ndim(), "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
   const std::string what = "split_and_load: data with shape " + to_string(batch.shape());

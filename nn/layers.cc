@@ -4,8 +4,6 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
-#include <locus/ops/compare.h>
-#include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include <locus/ops/view.h>
@@ -81,8 +79,7 @@ Tensor Dropout::forward(const Tensor& x) {
   Tensor mask;
   {
     const autograd::Pause pause;
-    const Tensor draw = random::uniform(0, 1, x.shape(), {x.context(), f32});
-    mask = cast(draw >= rate_, x.dtype()) / (1 - rate_);
+    mask = random::bernoulli(1 - rate_, x.shape(), {x.context(), x.dtype()}) / (1 - rate_);
   }
   return x * mask;
 }

@@ -1,7 +1,14 @@
-// Indexing by tensors: x[mask], x[ids], x(ids, Slice()).
+// Indexing by tensors: take, pick, one_hot, and x[mask], x[ids], x(ids, Slice()).
+//
+// Index tensors are integers (MXNet's floating ones are cut to i64); -1 is the last entry. An index
+// outside its axis is an IndexError: at once on the CPU, on a GPU at the next wait of the host.
+// Masks are bool_; their number of ones is needed for the result's shape, so x[mask] and nonzero
+// wait for it, except x[mask] = number.
 #pragma once
 
+#include <initializer_list>
 #include <iosfwd>
+#include <span>
 
 #include <locus/core/tensor.h>
 #include <locus/ops/register.h>
@@ -10,13 +17,44 @@ namespace locus {
 
 class Operand;  // elementwise.h: a Tensor, a Selection or a number
 
+// What becomes of an index outside [-n, n): an IndexError; the nearest entry; the index modulo n.
+enum class IndexMode : uint8_t { raise, clip, wrap };
+
+struct TakeOptions {
+  int axis = 0;
+  IndexMode mode = IndexMode::raise;
+};
+struct PickOptions {
+  int axis = -1;
+  bool keepdims = false;
+  IndexMode mode = IndexMode::raise;
+};
+struct OneHotOptions {
+  double on_value = 1, off_value = 0;
+  DType dtype = f32;
+};
+
+// The entries of x along an axis: the result has ids' shape in the place of that axis. The gradient
+// adds up repeated ids in order, the same bits on every run.
+Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options = {});
+// One element along an axis for each position of the others: ids has x's shape without that axis
+// (or with length 1 there). pick(log_softmax(y), label) is the usual call.
+Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options = {});
+// ids' shape + (depth,); an id outside [0, depth) gives a row of off_value, as in MXNet.
+Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = {});
+// The positions of the elements that are not 0, in row-major order: one i64 tensor an axis.
+Tensors nonzero(const Tensor& x);
+
 // The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
-// conversion to Tensor, by printing), scattered when assigned. Lives in one expression.
+// conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
+// against each other; their axes appear in the place of the first when they are neighbours, else in
+// front (NumPy). Where an assignment names an element twice, which value stays is not defined, and
+// += adds once. Lives in one expression.
 class Selection {
  public:
   Selection(const Selection&) = default;
-  Selection& operator=(
-      const Selection& values);  // x[m] = y[m]; the compiler's own would do nothing
+  // x[m] = y[m]; the compiler's own would do nothing.
+  Selection& operator=(const Selection& values);
   void operator=(const Operand& values) &&;
   void operator+=(const Operand& values) &&;
   void operator-=(const Operand& values) &&;
@@ -27,13 +65,42 @@ class Selection {
 
  private:
   friend class Tensor;
+  friend struct SelectionAccess;
   Selection() = default;
 
   Tensor base_;
-  Tensors ids_;  // one an indexed axis; undefined stands for a whole axis
+  Tensors ids_;  // one an indexed axis, a mask for as many as it has; undefined: a whole axis
   Caller from_;
 };
 
 std::ostream& operator<<(std::ostream& os, const Selection& s);
+
+namespace detail {
+
+// One entry of x(...): a tensor, or what basic indexing takes.
+struct SelectItem {
+  SelectItem(const Tensor& t) : ids(t), basic(Slice()) {}
+  SelectItem(Index i) : basic(i) {}
+  Tensor ids;
+  Index basic;
+};
+Selection select(const Tensor& x, std::span<const SelectItem> items, Caller from);
+
+template <class I>
+SelectItem select_item(const I& i) {
+  if constexpr (std::is_same_v<I, Tensor>)
+    return SelectItem(i);
+  else
+    return SelectItem(Index(i));
+}
+
+}  // namespace detail
+
+template <class... I>
+requires((std::convertible_to<const I&, Index> || std::same_as<I, Tensor>)&&...) &&
+    (std::same_as<I, Tensor> || ...) Selection Tensor::operator()(const I&... i) const {
+  const detail::SelectItem items[] = {detail::select_item(i)...};
+  return detail::select(*this, items, Caller{});
+}
 
 }  // namespace locus

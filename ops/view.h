@@ -41,6 +41,8 @@ Tensor slice_axis(const Tensor& x, int axis, const Slice& slice);
 namespace detail {
 // reshape() without codes; the sizes are equal.
 Tensor reshape_exact(const Tensor& x, const Shape& shape);
+// x(items...).
+Tensor basic_index(const Tensor& x, std::span<const Index> items);
 }  // namespace detail
 
 }  // namespace locus

@@ -71,7 +71,9 @@ TEST(ApiContexts, TouchADeviceOnlyAtFirstUse) {
   EXPECT_EQ(far, gpu(63));
   const std::string text = test::message_of<DeviceError>([&] { ones({2}, far); });
   EXPECT_NE(text.find("gpu(63)"), std::string::npos) << text;
-  if (num_gpus() == 0) EXPECT_NE(text.find("LOCUS_EMULATED_GPUS"), std::string::npos) << text;
+  if (num_gpus() == 0) {
+    EXPECT_NE(text.find("LOCUS_EMULATED_GPUS"), std::string::npos) << text;
+  }
 }
 
 TEST_P(Api, Tensors) {
@@ -232,7 +234,9 @@ TEST_P(Api, Transfers) {
   later.wait(t1);
   t1.wait();
   EXPECT_TRUE(t1.query());
-  if (c0.type == DeviceType::gpu) EXPECT_GE(t0.elapsed_ms(t1), 0);
+  if (c0.type == DeviceType::gpu) {
+    EXPECT_GE(t0.elapsed_ms(t1), 0);
+  }
   MemoryPool& pool = memory_pool(c0);
   EXPECT_GT(pool.stats().reserved, 0u);
   pool.release_cached();

@@ -15,6 +15,7 @@ namespace locus::bench {
 
 void add_eager();       // bench_eager.cc
 void add_runtime();     // bench_runtime.cc
+void add_reduce();      // bench_reduce.cc
 void add_train_step();  // bench_train_step.cc
 
 // cpu(0), and gpu(0) when there is one, emulated or not: the names say which.

@@ -54,8 +54,12 @@ Tensor slice_axis(const Tensor& x, int axis, const Slice& slice) {
 Tensor Tensor::operator[](Index i) const { return view({i}); }
 
 Tensor Tensor::view(std::initializer_list<Index> items) const {
+  return detail::basic_index(*this, {items.begin(), items.size()});
+}
+
+Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   static const Op& op = get_op("slice");
-  const Meta& m = impl().view.meta;
+  const Meta& m = x.impl().view.meta;
   int consumed = 0, ellipses = 0, added = 0;
   for (const Index& i : items) {
     consumed += i.kind() == Index::Kind::position || i.kind() == Index::Kind::slice;
@@ -101,7 +105,7 @@ Tensor Tensor::view(std::initializer_list<Index> items) const {
   while (axis < m.rank) whole();
   if (added > 0 && m.rank - __builtin_popcount(a.drop) + added > kMaxRank)
     throw IndexError("a result of more than 8 axes; expected fewer newaxis");
-  const Tensor sliced = invoke(op, {*this}, a);
+  const Tensor sliced = invoke(op, {x}, a);
   if (added == 0) return sliced;
   return detail::reshape_exact(sliced,
                                Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));

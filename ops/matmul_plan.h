@@ -1,0 +1,95 @@
+// How a GPU computes a product: with the tiles of matmul_tile.h, which start at once and fill the
+// machine with small products, or with cuBLAS. Numbers only, so that it can be tested anywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace locus::cuda {
+
+// Products up to this many multiply-adds are computed by our own kernels in f32. TO TUNE: the
+// crossover of bench_matmul's two columns. cuBLAS costs 5.6-9.4 us to issue and gives small
+// products few blocks; from about here on its inner loop is worth both.
+inline constexpr double kOwnLimit = 96e6;
+
+inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch) {
+  // A wide tile would be mostly empty; cuBLAS has kernels for thin products.
+  const bool thin = m < 4 || n < 4;
+  const double work = static_cast<double>(m) * static_cast<double>(n) *
+                      static_cast<double>(k > 0 ? k : 1) * static_cast<double>(batch);
+  return work <= (thin ? kOwnLimit / 16 : kOwnLimit) && batch <= 65535 && m < (1 << 30) &&
+         n < (1 << 30) && k < (1 << 30);
+}
+
+// tile x tile outputs a block of 256 threads; k is cut in `splits` parts of `k_split`, a multiple
+// of the depth 2048 / tile of a step.
+struct TilePlan {
+  int tile = 32;
+  int splits = 1;
+  int k_split = 0;
+  int tiles_m = 1, tiles_n = 1;
+
+  int tiles() const { return tiles_m * tiles_n; }
+  int blocks() const { return tiles() * splits; }
+  int counters() const { return splits > 1 ? tiles() : 0; }
+  // Floats of scratch memory: partial sums of the outputs and of the rows of a.
+  int64_t scratch() const {
+    return splits > 1 ? int64_t{blocks()} * (int64_t{tile} * tile + tile) : 0;
+  }
+};
+
+inline TilePlan cut(int64_t m, int64_t n, int64_t k, int tile, int64_t splits) {
+  const int depth = 2048 / tile;
+  const int64_t steps = k > 0 ? (k + depth - 1) / depth : 1;
+  if (splits > steps) splits = steps;
+  const int64_t each = (steps + splits - 1) / splits;
+  TilePlan p;
+  p.tile = tile;
+  p.k_split = static_cast<int>(each * depth);
+  p.splits = static_cast<int>((steps + each - 1) / each);
+  p.tiles_m = static_cast<int>((m + tile - 1) / tile);
+  p.tiles_n = static_cast<int>((n + tile - 1) / tile);
+  return p;
+}
+
+// Modelled clock cycles: a step costs its latency when a multiprocessor has one block, its
+// arithmetic when it has many; splits end with a pass over the partial sums.
+inline int64_t cost(const TilePlan& p, int64_t batch, int multiprocessors) {
+  const int64_t latency = p.tile == 64 ? 1400 : 800;
+  const int64_t arithmetic = p.tile == 64 ? 1300 : p.tile == 32 ? 650 : 400;
+  const int64_t steps = p.k_split / (2048 / p.tile);
+  const int64_t blocks = batch * p.blocks();
+  const int64_t waves = (blocks + multiprocessors - 1) / multiprocessors;
+  const int64_t work = waves * arithmetic > latency ? waves * arithmetic : latency;
+  const int64_t ending = p.splits > 1 ? 1600 + 60 * p.splits : 0;
+  return 700 + steps * work + ending;
+}
+
+inline TilePlan plan_tiles(int64_t m, int64_t n, int64_t k, int64_t batch, int multiprocessors) {
+  TilePlan best;
+  int64_t lowest = INT64_MAX;
+  for (int tile = 64; tile >= 16; tile /= 2) {
+    const int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * batch;
+    int64_t splits = 1;
+    for (int fill = 0; fill < 3; ++fill) {
+      if (fill > 0) splits = fill * int64_t{multiprocessors} / tiles;
+      // A batch is parallel enough, and shares no counters.
+      if (fill > 0 && (splits <= 1 || batch > 1)) continue;
+      const TilePlan p = cut(m, n, k, tile, splits);
+      const int64_t c = cost(p, batch, multiprocessors);
+      if (c < lowest) {
+        lowest = c;
+        best = p;
+      }
+    }
+  }
+  return best;
+}
+
+// The same product with another tile, cut to fill the multiprocessors once.
+inline TilePlan recut(int64_t m, int64_t n, int64_t k, int tile, int multiprocessors) {
+  const TilePlan whole = cut(m, n, k, tile, 1);
+  const int64_t splits = multiprocessors / whole.tiles();
+  return splits > 1 ? cut(m, n, k, tile, splits) : whole;
+}
+
+}  // namespace locus::cuda

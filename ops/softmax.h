@@ -1,0 +1,28 @@
+// Softmax, and the losses built on it: one pass over memory each way.
+//
+// All are stable: the row's maximum is subtracted first. A row holding NaN or +inf is NaN. Floating
+// dtypes; integers and booleans are cast to f64. f16 and bf16 compute in f32.
+#pragma once
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+struct SoftmaxOptions {
+  int axis = -1;           // negative axes count from the end
+  double temperature = 1;  // softmax(x / temperature); not 0
+};
+
+// exp(x) / sum(exp(x)) along the axis.
+Tensor softmax(const Tensor& x, const SoftmaxOptions& = {});
+// log(softmax(x)), without the rounding of the two steps.
+Tensor log_softmax(const Tensor& x, const SoftmaxOptions& = {});
+
+// -log_softmax(logits)[label] for each row: logits (..., classes), labels (...), result (...).
+// labels: whole numbers of any dtype (f32 in MXNet's style too), in [0, classes); no gradient. A
+// label out of range is an IndexError naming the label; on a GPU the next wait throws it, and the
+// row's loss is NaN. The mean over the batch is the caller's.
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
+
+}  // namespace locus

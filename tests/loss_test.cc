@@ -1,0 +1,93 @@
+#include "tests/contexts.h"
+
+#include <cmath>
+
+#include <locus/locus.h>
+
+namespace locus {
+namespace {
+
+using testing::ElementsAre;
+using Values = std::vector<double>;
+
+void expect_near(const Tensor& x, const Values& expected, double tolerance = 1e-6) {
+  const Values v = test::values(x);
+  ASSERT_EQ(v.size(), expected.size());
+  for (size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(v[i], expected[i], tolerance) << i;
+}
+double log_sum(const Values& z) {
+  double sum = 0;
+  for (double v : z) sum += std::exp(v);
+  return std::log(sum);
+}
+
+TEST(SoftmaxCrossEntropyLoss, IsPerSample) {
+  const double row0 = log_sum({1, 2, 3}), row1 = log_sum({0, -1, 1});
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor pred = array({{1.f, 2.f, 3.f}, {0.f, -1.f, 1.f}}, c);
+    nn::SoftmaxCrossEntropyLoss loss;
+    const Tensor y = loss(pred, array({2, 0}, c));
+    EXPECT_EQ(y.shape(), (Shape{2}));
+    expect_near(y, {row0 - 3, row1 - 0});
+    expect_near(loss(pred, array({2, 0}, c), array({0.5f, 2.f}, c)), {(row0 - 3) / 2, row1 * 2});
+    expect_near(nn::SoftmaxCrossEntropyLoss({.weight = 3})(pred, array({2, 0}, c)),
+                {(row0 - 3) * 3, row1 * 3}, 1e-5);
+    const Tensor log_p = log_softmax(pred, {.axis = -1});
+    expect_near(nn::SoftmaxCrossEntropyLoss({.from_logits = true})(log_p, array({2, 0}, c)),
+                {row0 - 3, row1});
+    const Tensor soft = array({{0.5f, 0.5f, 0.f}, {0.f, 0.f, 1.f}}, c);
+    expect_near(nn::SoftmaxCrossEntropyLoss({.sparse_label = false})(pred, soft),
+                {row0 - 1.5, row1 - 1});
+  }
+}
+
+TEST(SoftmaxCrossEntropyLoss, AnyAxisAndTheMeanOfTheRest) {
+  // (batch 1, classes 2, positions 2)
+  const Tensor pred = array({{{1.f, 2.f}, {3.f, 5.f}}});
+  const Tensor label = array({{0, 1}});
+  const double expected = ((log_sum({1, 3}) - 1) + (log_sum({2, 5}) - 5)) / 2;
+  expect_near(nn::SoftmaxCrossEntropyLoss({.axis = 1})(pred, label), {expected});
+  expect_near(nn::SoftmaxCrossEntropyLoss()(swapaxes(pred, 1, 2), label), {expected});
+  EXPECT_THROW(nn::SoftmaxCrossEntropyLoss()(pred, array({0, 1, 1})), ShapeError);
+}
+
+TEST(SoftmaxCrossEntropyLoss, GradientIsProbabilityMinusTarget) {
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor pred = array({{1.f, 2.f, 3.f}}, c);
+    pred.attach_grad();
+    Tensor y;
+    {
+      autograd::Record record;
+      y = nn::SoftmaxCrossEntropyLoss()(pred, array({1}, c));
+    }
+    y.backward();
+    const double z = log_sum({1, 2, 3});
+    expect_near(pred.grad(), {std::exp(1 - z), std::exp(2 - z) - 1, std::exp(3 - z)});
+  }
+}
+
+TEST(Losses, ElementwiseOnesAverageOverTheOtherAxes) {
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor pred = array({{1.f, 2.f}, {3.f, 5.f}}, c),
+                 label = array({{0.f, 4.f}, {3.f, 1.f}}, c);
+    expect_near(nn::L2Loss()(pred, label), {(0.5 + 2) / 2, (0.0 + 8) / 2});
+    expect_near(nn::L2Loss(2)(pred, label), {2.5, 8});
+    expect_near(nn::L1Loss()(pred, label), {1.5, 2});
+    expect_near(nn::L1Loss()(pred, label.reshape({4})), {1.5, 2});
+    EXPECT_THROW(nn::L1Loss()(pred, array({1.f}, c)), ShapeError);
+    const Tensor z = array({{0.f, 1.f}, {1.f, 0.f}}, c);
+    const auto bce = [](double x, double t) {
+      return std::max(x, 0.0) - x * t + std::log1p(std::exp(-std::abs(x)));
+    };
+    const Values expected{(bce(1, 0) + bce(2, 1)) / 2, (bce(3, 1) + bce(5, 0)) / 2};
+    expect_near(nn::SigmoidBinaryCrossEntropyLoss()(pred, z), expected, 1e-5);
+    expect_near(nn::SigmoidBinaryCrossEntropyLoss({.from_sigmoid = true})(sigmoid(pred), z),
+                expected, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace locus

@@ -1,0 +1,200 @@
+#include <locus/ops/softmax.h>
+
+#include <cmath>
+#include <limits>
+
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
+#include "tests/contexts.h"
+#include "tests/gradcheck.h"
+
+namespace locus::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<double> irregular(int64_t n) {
+  std::vector<double> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(static_cast<double>(i * i % 10007)) * 3;
+  return v;
+}
+
+// log_softmax(x / t) of (outer, n, inner) values by hand.
+std::vector<double> naive_log_softmax(const std::vector<double>& x, int64_t outer, int64_t n,
+                                      int64_t inner, double t) {
+  std::vector<double> y(x.size());
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t j = 0; j < inner; ++j) {
+      const auto at = [&](int64_t c) { return static_cast<size_t>((o * n + c) * inner + j); };
+      double top = -INFINITY, total = 0;
+      for (int64_t c = 0; c < n; ++c) top = std::max(top, x[at(c)] / t);
+      for (int64_t c = 0; c < n; ++c) total += std::exp(x[at(c)] / t - top);
+      for (int64_t c = 0; c < n; ++c) y[at(c)] = x[at(c)] / t - top - std::log(total);
+    }
+  return y;
+}
+
+double tolerance(DType d) { return d == f64 ? 1e-12 : d == f32 ? 2e-6 : d == f16 ? 4e-3 : 3e-2; }
+
+TEST(Softmax, GivesNumPysValues) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = from_values({1, 2, 3, 1, 2, 3}, {2, 3}, c, f64);
+    expect_near(values(softmax(x)),
+                {0.09003057317038046, 0.24472847105479767, 0.6652409557748219, 0.09003057317038046,
+                 0.24472847105479767, 0.6652409557748219},
+                1e-15, "softmax");
+    expect_near(values(log_softmax(x, {.axis = 0})), std::vector<double>(6, -std::log(2.0)), 1e-15,
+                "log_softmax along axis 0");
+    expect_near(values(softmax(x, {.axis = 1, .temperature = 0.5})),
+                {0.015876239976466765, 0.11731042782619835, 0.8668133321973349,
+                 0.015876239976466765, 0.11731042782619835, 0.8668133321973349},
+                1e-15, "softmax at temperature 0.5");
+    EXPECT_EQ(softmax(x.astype(i32)).dtype(), f64);
+  }
+}
+
+TEST(Softmax, AgreesWithNaiveLoopsAtAnySize) {
+  struct Case {
+    Shape shape;
+    int axis;
+    int64_t outer, n, inner;
+  };
+  const Case cases[] = {
+      {{64, 10}, 1, 64, 10, 1},        {{3, 1}, 1, 3, 1, 1},         {{33, 1000}, -1, 33, 1000, 1},
+      {{2, 9001}, 1, 2, 9001, 1},      {{1, 70001}, 1, 1, 70001, 1}, {{200, 37}, 0, 1, 200, 37},
+      {{4, 11, 5}, 1, 4, 11, 5},       {{300, 7, 2}, 0, 1, 300, 14}, {{5000, 3}, 1, 5000, 3, 1},
+      {{2, 3000, 17}, 1, 2, 3000, 17}, {{129}, 0, 1, 129, 1},
+  };
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64, f16, bf16}) {
+      for (const Case& k : cases) {
+        for (double t : {1.0, 2.5}) {
+          SCOPED_TRACE(to_string(c) + " " + name(d) + " " + to_string(k.shape));
+          const Tensor x = from_values(irregular(k.shape.size()), k.shape, c, d);
+          std::vector<double> wanted = naive_log_softmax(values(x), k.outer, k.n, k.inner, t);
+          expect_near(values(log_softmax(x, {.axis = k.axis, .temperature = t})), wanted,
+                      tolerance(d), "log_softmax");
+          for (double& v : wanted) v = std::exp(v);
+          expect_near(values(softmax(x, {.axis = k.axis, .temperature = t})), wanted, tolerance(d),
+                      "softmax");
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(Softmax, IsStableAndKeepsNaNInItsRow) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x =
+        from_values({1e4, 1e4, -1e4, NAN, 0, 0, inf, 0, 0, -inf, 0, 0}, {4, 3}, c, f32);
+    const std::vector<double> y = values(softmax(x)), l = values(log_softmax(x));
+    expect_near({y.begin(), y.begin() + 3}, {0.5, 0.5, 0}, 1e-7, "large");
+    EXPECT_NEAR(l[2], -20000 - std::log(2.0), 2e-3);
+    for (size_t i = 3; i < 9; ++i) {
+      EXPECT_TRUE(std::isnan(y[i])) << i;
+      EXPECT_TRUE(std::isnan(l[i])) << i;
+    }
+    expect_near({y.begin() + 9, y.end()}, {0, 0.5, 0.5}, 1e-7, "-inf");
+    EXPECT_EQ(l[9], -inf);
+  }
+}
+
+TEST(Softmax, RefusesBadOptions) {
+  const Tensor x = zeros({2, 3});
+  EXPECT_THAT(message_of<ShapeError>([&] { softmax(x, {.axis = 2}); }), HasSubstr("softmax"));
+  EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 0}), Error);
+  EXPECT_THROW(softmax(zeros({})), ShapeError);
+  EXPECT_EQ(softmax(zeros({0, 3})).shape(), (Shape{0, 3}));
+  EXPECT_EQ(softmax(zeros({3, 0})).shape(), (Shape{3, 0}));
+}
+
+TEST(SoftmaxCrossEntropy, TakesLabelsOfAnyDType) {
+  for (Context c : contexts()) {
+    const Tensor x = from_values(irregular(12), {4, 3}, c, f32);
+    const std::vector<double> l = naive_log_softmax(values(x), 4, 3, 1, 1);
+    const std::vector<double> wanted = {-l[2], -l[3], -l[7], -l[9]};
+    for (DType d : {i64, i32, u8, i8, f32, f64, f16, bf16}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      const Tensor labels = from_values({2, 0, 1, 0}, {4}, c, d);
+      const Tensor loss = softmax_cross_entropy(x, labels);
+      EXPECT_EQ(loss.shape(), (Shape{4}));
+      expect_near(values(loss), wanted, 1e-6, "loss");
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, AgreesWithLogSoftmaxThereAndBack) {
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64, f16, bf16}) {
+      for (const Shape& shape : {Shape{64, 10}, Shape{17, 1000}, Shape{3, 20000}, Shape{2, 3, 5}}) {
+        SCOPED_TRACE(to_string(c) + " " + name(d) + " " + to_string(shape));
+        const int64_t classes = shape[-1], rows = shape.size() / classes;
+        std::vector<double> ids(static_cast<size_t>(rows)), head(ids.size());
+        for (size_t r = 0; r < ids.size(); ++r) {
+          ids[r] = static_cast<double>(r * 7919 % static_cast<size_t>(classes));
+          head[r] = 0.5 + static_cast<double>(r % 5);
+        }
+        const Shape outer(std::span(shape.begin(), static_cast<size_t>(shape.rank() - 1)));
+        const Tensor x = from_values(irregular(shape.size()), shape, c, d);
+        const Tensor labels = from_values(ids, outer, c, i32);
+        x.attach_grad();
+        Tensor loss;
+        {
+          autograd::Record record;
+          loss = softmax_cross_entropy(x, labels);
+        }
+        loss.backward({.head_gradient = from_values(head, outer, c, d)});
+        std::vector<double> wanted(ids.size()),
+            slope = naive_log_softmax(values(x), rows, classes, 1, 1);
+        for (size_t r = 0; r < ids.size(); ++r) {
+          const size_t row = r * static_cast<size_t>(classes);
+          wanted[r] = -slope[row + static_cast<size_t>(ids[r])];
+          for (size_t k = 0; k < static_cast<size_t>(classes); ++k)
+            slope[row + k] =
+                (std::exp(slope[row + k]) - (k == static_cast<size_t>(ids[r]))) * head[r];
+        }
+        expect_near(values(loss), wanted, tolerance(d), "loss");
+        expect_near(values(x.grad()), slope, tolerance(d), "gradient");
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
+  for (Context c : contexts()) {
+    for (double bad : {3.0, -1.0}) {
+      SCOPED_TRACE(to_string(c));
+      const Tensor x = zeros({4, 3}, c), labels = from_values({0, 1, bad, 2}, {4}, c, i64);
+      const std::string text = message_of<IndexError>([&] {
+        softmax_cross_entropy(x, labels);
+        wait_all();
+      });
+      EXPECT_THAT(text, HasSubstr("softmax_cross_entropy"));
+      EXPECT_THAT(text, HasSubstr(std::to_string(static_cast<int>(bad))));
+      EXPECT_THAT(text, HasSubstr("3"));
+      EXPECT_EQ(softmax_cross_entropy(x, zeros({4}, {c, i64})).size(), 4);
+      wait_all();
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, RefusesOtherShapes) {
+  const Tensor x = zeros({4, 3});
+  EXPECT_THAT(message_of<ShapeError>([&] { softmax_cross_entropy(x, zeros({3})); }),
+              HasSubstr("labels"));
+  EXPECT_THROW(softmax_cross_entropy(x, zeros({4, 3})), ShapeError);
+  EXPECT_EQ(softmax_cross_entropy(zeros({0, 3}), zeros({0})).shape(), (Shape{0}));
+}
+
+}  // namespace
+}  // namespace locus::test

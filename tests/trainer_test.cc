@@ -1,0 +1,184 @@
+#include "tests/contexts.h"
+
+#include <locus/locus.h>
+
+namespace locus {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+// d/dx sum(x + 1) = 1 on every replica.
+void backward(const nn::Parameter& p) {
+  for (const Tensor& x : p.list_data()) {
+    Tensor y;
+    {
+      autograd::Record record;
+      y = x + 1;
+    }
+    y.backward();
+  }
+}
+
+TEST(Trainer, SumsOverTheReplicas) {  // MXNet: test_gluon_trainer.py::test_trainer
+  std::vector<std::vector<Context>> pairs{{cpu(0), cpu(1)}};
+  if (num_gpus() >= 2) pairs.push_back(gpus(2));
+  for (const auto& pair : pairs) {
+    SCOPED_TRACE(to_string(pair[0]));
+    nn::Parameter x("x", {10}, {.init = init::Zero()});
+    x.initialize(init::Zero(), Contexts(pair));
+    nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1, .momentum = 0.5}));
+    backward(x);
+    trainer.step(1);
+    for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(10, -2));
+    x.set_lr_mult(0.5);
+    backward(x);
+    trainer.step(1);
+    for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(10, -4));
+  }
+}
+
+TEST(Trainer, AllreduceAndUpdateAreTheTwoHalves) {
+  nn::Parameter x("x", {3}, {.init = init::Zero()});
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 0.5}));
+  backward(x);
+  trainer.allreduce_grads();
+  for (const Tensor& g : x.list_grad()) EXPECT_EQ(test::values(g), Values(3, 2));
+  trainer.update(1);
+  for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(3, -1));
+}
+
+TEST(Trainer, DividesByTheBatchAndTakesANewLearningRate) {
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    nn::Parameter x("weight", {2});
+    x.initialize(init::Zero(), c);
+    nn::Trainer trainer({{"weight", x}}, optim::SGD({.learning_rate = 1}));
+    backward(x);
+    trainer.step(4);
+    EXPECT_EQ(test::values(x.data()), (Values{-0.25, -0.25}));
+    trainer.set_learning_rate(2);
+    EXPECT_EQ(trainer.learning_rate(), 2);
+    backward(x);
+    trainer.step(4);
+    EXPECT_EQ(test::values(x.data()), (Values{-0.75, -0.75}));
+    EXPECT_THROW(trainer.step(0), Error);
+  }
+}
+
+TEST(Trainer, AStaleGradientIsAnErrorThatChangesNothing) {
+  nn::Parameter a("a", {1}, {.init = init::Zero()}), b("b", {1}, {.init = init::Zero()});
+  a.initialize();
+  b.initialize();
+  nn::Trainer trainer({{"a", a}, {"b", b}}, optim::SGD({.learning_rate = 1}));
+  backward(a);
+  const std::string text = test::message_of<Error>([&] { trainer.step(1); });
+  EXPECT_THAT(text, HasSubstr("Gradient of Parameter `b` on context cpu(0) has not been updated by "
+                              "backward since last `step`"));
+  EXPECT_THAT(text, HasSubstr("ignore_stale_grad=true"));
+  EXPECT_EQ(test::values(a.data()), Values{0});
+  trainer.step(1, true);
+  EXPECT_EQ(test::values(a.data()), Values{-1});
+  EXPECT_EQ(test::values(b.data()), Values{0});
+  EXPECT_THROW(trainer.step(1), Error);  // a's gradient was used
+}
+
+TEST(Trainer, LeavesParametersWithoutGradientAlone) {
+  nn::Parameter a("a", {1}, {.init = init::Zero()});
+  nn::Parameter frozen("b", {1}, {.grad_req = GradReq::null, .init = init::Zero()});
+  a.initialize();
+  frozen.initialize();
+  nn::Trainer trainer({{"a", a}, {"b", frozen}, {"again", a}}, optim::SGD({.learning_rate = 1}));
+  backward(a);
+  trainer.step(1);
+  EXPECT_EQ(test::values(a.data()), Values{-1});  // once, though listed twice
+  EXPECT_EQ(test::values(frozen.data()), Values{0});
+}
+
+TEST(Trainer, WeightDecayAndItsMultiplier) {
+  nn::Parameter a("weight", {1}, {.wd_mult = 0.5, .init = init::Constant(4)});
+  a.initialize();
+  nn::Trainer trainer({{"weight", a}}, optim::SGD({.learning_rate = 1, .wd = 0.25}));
+  backward(a);
+  trainer.step(1);
+  EXPECT_EQ(test::values(a.data()), Values{4 - (1 + 0.125 * 4)});
+}
+
+TEST(Trainer, MomentumMovesWithTheParameters) {
+  nn::Parameter a("weight", {1});
+  a.initialize(init::Zero(), cpu(0));
+  nn::Trainer trainer({{"weight", a}}, optim::SGD({.learning_rate = 1, .momentum = 0.5}));
+  backward(a);
+  trainer.step(1);
+  for (Context c : test::distinct_contexts()) a.reset_ctx(c);
+  backward(a);
+  trainer.step(1);
+  EXPECT_EQ(test::values(a.data()), Values{-1 - 1.5});
+}
+
+TEST(Trainer, ParametersMayLiveOnDifferentContexts) {
+  for (Context c : test::distinct_contexts()) {
+    nn::Sequential net;
+    nn::Dense first(2), second(1);
+    net.add(first, nn::To(c), second);
+    first.initialize(init::One(), cpu());
+    second.initialize(init::One(), c);
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
+    Tensor y;
+    {
+      autograd::Record record;
+      y = net(ones({1, 3}));
+    }
+    y.backward();
+    trainer.step(1);
+    EXPECT_EQ(test::values(first.parameter("weight").data()), Values(6, 0));
+    EXPECT_EQ(test::values(second.parameter("weight").data()), (Values{-2, -2}));
+  }
+}
+
+TEST(Trainer, NotInitializedParametersAreNamed) {
+  nn::Dense layer(2);
+  nn::Trainer trainer(layer.parameters(), optim::SGD());
+  EXPECT_THAT(test::message_of<Error>([&] { trainer.step(1); }),
+              HasSubstr("'weight' has not been initialized"));
+}
+
+// Two contexts with half the batch each take the same steps as one with all of it.
+TEST(Trainer, DataParallelTrainingEqualsOneContext) {
+  const auto train = [](const Contexts& contexts) {
+    random::seed(11);
+    nn::Sequential net;
+    net.add(nn::Dense(8, nn::relu), nn::Dense(3));
+    net.initialize(init::Xavier(), contexts);
+    nn::SoftmaxCrossEntropyLoss loss_fn;
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0.2, .momentum = 0.9}));
+    const Tensor x = sample_values(cpu(), f32, {12, 5});
+    const Tensor label = array({0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2});
+    double total = 0;
+    for (int step = 0; step < 30; ++step) {
+      const Tensors xs = split_and_load(x, contexts), labels = split_and_load(label, contexts);
+      Tensors losses;
+      {
+        autograd::Record record;
+        for (size_t i = 0; i < xs.size(); ++i) losses.push_back(loss_fn(net(xs[i]), labels[i]));
+      }
+      total = 0;
+      for (const Tensor& l : losses) {
+        l.backward();
+        total += l.sum().item<double>();
+      }
+      trainer.step(12);
+    }
+    return total;
+  };
+  const double one = train(cpu());
+  EXPECT_NEAR(train({cpu(0), cpu(1)}), one, 1e-3);
+  if (num_gpus() >= 2) {
+    EXPECT_NEAR(train(gpus(2)), one, 1e-3);
+  }
+  for (Context c : test::contexts()) EXPECT_NEAR(train(c), one, 1e-3);
+}
+
+}  // namespace
+}  // namespace locus
