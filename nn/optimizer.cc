@@ -23,7 +23,7 @@ Tensors SGD::create_state(const Tensor& weight) const {
 void SGD::update(Group& group, double rescale) {
   static const Tensors none;
   sgd_update(group.weights, group.gradients, group.state.empty() ? none : group.state[0],
-             {.learning_rate = learning_rate() * group.lr_mult,
+             {.lr = learning_rate() * group.lr_mult,
               .momentum = options_.momentum,
               .wd = options_.wd * group.wd_mult,
               .rescale_grad = rescale,
