@@ -101,8 +101,8 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
 
 namespace locus {
 
-Tensors split_and_load(const Tensor& batch, const Contexts& contexts, const SplitOptions& options,
-                       Caller from) {
+Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
+                       const SplitAndLoadOptions& options, Caller from) {
   const int axis = normalize_axis(options.batch_axis, batch.ndim(), "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
   const std::string what = "split_and_load: data with shape " + to_string(batch.shape());

@@ -96,12 +96,12 @@ class DataLoader {
 
 namespace locus {
 
-struct SplitOptions {
+struct SplitAndLoadOptions {
   int batch_axis = 0;
   bool even_split = true;  // false: the first slices may be one longer
 };
 // A batch cut into one slice a context. Throws ShapeError when it cannot be cut (evenly).
-Tensors split_and_load(const Tensor& batch, const Contexts& contexts, const SplitOptions& = {},
-                       Caller = Caller::here());
+Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
+                       const SplitAndLoadOptions& = {}, Caller = Caller::here());
 
 }  // namespace locus

@@ -45,8 +45,8 @@ struct DenseOptions {
   bool use_bias = true;
   bool flatten = true;   // (N, a, b) is taken as (N, a*b); false: works on the last axis
   int64_t in_units = 0;  // 0: taken from the first input
-  std::optional<init::Initializer> weight_initializer;  // unset: the one given to initialize()
-  std::optional<init::Initializer> bias_initializer;    // unset: zeros
+  std::optional<init::Initializer> weight_initializer = {};  // unset: the one given to initialize()
+  std::optional<init::Initializer> bias_initializer = {};    // unset: zeros
   DType dtype = f32;
 };
 

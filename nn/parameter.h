@@ -22,8 +22,8 @@ namespace locus::nn {
 
 struct ParameterOptions {
   GradReq grad_req = GradReq::write;
-  double lr_mult = 1, wd_mult = 1;        // factors on the optimizer's learning rate and decay
-  std::optional<init::Initializer> init;  // unset: by name, see initialize()
+  double lr_mult = 1, wd_mult = 1;             // factors on the optimizer's learning rate and decay
+  std::optional<init::Initializer> init = {};  // unset: by name, see initialize()
   DType dtype = f32;
 };
 
