@@ -1,5 +1,6 @@
 // Prints the ops and the contexts of this build as Markdown, from the registry.
 #include <iostream>
+#include <map>
 #include <string>
 
 #include <locus/locus.h>
@@ -19,16 +20,19 @@ std::string dtypes(const Op& op, DeviceType type) {
   return names.empty() ? "-" : names;
 }
 
+// One row for all ops of the same kernels.
 void list_ops() {
-  std::cout << "| op | operands | gradient | cpu | gpu |\n|---|---|---|---|---|\n";
+  std::map<std::string, std::string> rows;
   for (const Op* op : all_ops()) {
-    std::string operands;
-    for (const std::string& a : op->arguments) operands += (operands.empty() ? "" : ", ") + a;
-    const bool view = op->make_view != nullptr;
-    std::cout << "| " << op->name << " | " << operands << " | "
-              << (op->gradient != nullptr ? "yes" : "no") << " | "
-              << (view ? "a view" : dtypes(*op, DeviceType::cpu)) << " | "
-              << (view ? "a view" : dtypes(*op, DeviceType::gpu)) << " |\n";
+    const std::string kernels = op->make_view != nullptr ? "the same memory | the same memory"
+                                                         : dtypes(*op, DeviceType::cpu) + " | " +
+                                                               dtypes(*op, DeviceType::gpu);
+    std::string& names = rows[kernels + " | " + (op->gradient != nullptr ? "yes" : "no")];
+    names += (names.empty() ? "" : ", ") + op->name;
+  }
+  std::cout << "| ops | cpu | gpu | gradient |\n|---|---|---|---|\n";
+  for (const auto& [kernels, names] : rows) {
+    std::cout << "| " << names << " | " << kernels << " |\n";
   }
 }
 
