@@ -147,9 +147,13 @@ TEST(Create, SampleValuesAreDistinctAndInsideTheirRange) {
     for (double x : v) {
       EXPECT_GE(x, d == u8 ? 0 : -2);
       EXPECT_LE(x, 2);
-      if (is_floating(d)) EXPECT_GT(std::abs(x), .05);
+      if (is_floating(d)) {
+        EXPECT_GT(std::abs(x), .05);
+      }
     }
-    if (is_floating(d)) EXPECT_EQ(std::set<double>(v.begin(), v.end()).size(), v.size());
+    if (is_floating(d)) {
+      EXPECT_EQ(std::set<double>(v.begin(), v.end()).size(), v.size());
+    }
     EXPECT_NE(v, values(sample_values(cpu(), d, {5, 20}, -2, 2, 1)));
   }
 }
