@@ -174,7 +174,9 @@ TEST(Trainer, DataParallelTrainingEqualsOneContext) {
   };
   const double one = train(cpu());
   EXPECT_NEAR(train({cpu(0), cpu(1)}), one, 1e-3);
-  if (num_gpus() >= 2) EXPECT_NEAR(train(gpus(2)), one, 1e-3);
+  if (num_gpus() >= 2) {
+    EXPECT_NEAR(train(gpus(2)), one, 1e-3);
+  }
   for (Context c : test::contexts()) EXPECT_NEAR(train(c), one, 1e-3);
 }
 
