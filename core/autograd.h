@@ -12,7 +12,7 @@
 namespace locus {
 
 struct BackwardOptions {
-  Tensor head_gradient;  // undefined: ones
+  Tensor head_gradient = {};  // undefined: ones
   bool retain_graph = false;
   bool create_graph = false;  // record the backward pass itself
 };
@@ -53,7 +53,7 @@ class PredictMode : public Mode {
 };
 
 struct GradOptions {
-  Tensors head_gradients;     // empty: ones for each head
+  Tensors head_gradients = {};     // empty: ones for each head
   bool retain_graph = false;  // create_graph implies it
   bool create_graph = false;
   bool allow_unused = false;  // grad(): an undefined Tensor for a variable the heads do not use

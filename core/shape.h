@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <ranges>
 #include <span>
 #include <string>
 
@@ -42,6 +43,14 @@ class Shape {
   int rank_ = 0;
   int64_t dims_[kMaxRank] = {};
 };
+
+}  // namespace locus
+
+// As a range a Shape has rank() elements; its size() is the product, which std::span must not take.
+template <>
+inline constexpr bool std::ranges::disable_sized_range<locus::Shape> = true;
+
+namespace locus {
 
 // NumPy's spelling: "(2,3)", "(3,)", "()".
 std::string to_string(const Shape& s);

@@ -15,8 +15,10 @@ namespace locus {
 namespace {
 
 Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& copy = get_op("copy");
   Tensor dx = dout[0].as_in_context(saved.in_context(0));
-  return {dx.dtype() == saved.in_dtype(0) ? dx : dx.astype(saved.in_dtype(0))};
+  const DType dtype = saved.in_dtype(0);
+  return {dx.dtype() == dtype ? dx : invoke(copy, {dx}, CopyAttrs{dtype})};
 }
 
 // copyto crosses contexts, which no kernel does; it is in the registry for its gradient.

@@ -1,6 +1,8 @@
 // Arrival counters of a stream. Kernel functions ask for them while launch() holds its mutex.
 #include <string>
 
+#include <locus/core/error.h>
+
 #include <locus/devices/cuda_device.h>
 
 namespace locus::cuda {

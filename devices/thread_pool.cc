@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <locus/core/error.h>
@@ -94,6 +95,7 @@ struct alignas(64) Worker {
   std::atomic<uint32_t> state{idle};
   int part = 0;  // the range it computes
   int cpu = -1;  // it is pinned to, or -1
+  std::atomic<pid_t> thread{0};
   std::exception_ptr error;
 };
 
@@ -134,7 +136,10 @@ class ThreadPool {
     job_ = job;
     for (int w = 1; w < parts; ++w) {
       std::atomic<uint32_t>& state = workers_[w]->state;
-      if (state.exchange(offered, std::memory_order_acq_rel) == parked) wake(*workers_[w]);
+      if (state.exchange(offered, std::memory_order_acq_rel) == parked) {
+        make_way(*workers_[w]);
+        wake(*workers_[w]);
+      }
     }
     std::exception_ptr error;
     const auto run_here = [&](int part) {
@@ -150,6 +155,7 @@ class ThreadPool {
       uint32_t expected = offered;
       if (worker.state.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) {
         run_here(w);
+        make_way(worker);
         continue;
       }
       spin_until([&] { return worker.state.load(std::memory_order_acquire) != taken; },
@@ -163,13 +169,32 @@ class ThreadPool {
     if (error != nullptr) std::rethrow_exception(error);
   }
 
+  // A worker pinned to the CPU its caller runs on would only take turns with it: it moves to the
+  // CPU that no worker has. (Moving the caller is the program's business.)
+  void make_way(Worker& worker) {
+    const int here = sched_getcpu();
+    if (worker.cpu < 0 || worker.cpu != here) return;
+    worker.cpu = std::exchange(spare_cpu_, here);
+    pin(worker.thread.load(std::memory_order_relaxed), worker.cpu);
+  }
+
+  static void pin(pid_t thread, int cpu) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    sched_setaffinity(thread, sizeof set, &set);
+  }
+
   void wake(Worker& worker) {
     syscall(SYS_futex, &worker.state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 
   void start_workers(int count) {
     if (count < static_cast<int>(workers_.size())) return;
-    if (workers_.empty()) workers_.push_back(nullptr);  // the caller's place
+    if (workers_.empty()) {
+      workers_.push_back(nullptr);  // the caller's place
+      if (!cpus_.empty()) spare_cpu_ = cpus_[0];
+    }
     // Workers take no signals: those belong to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -178,9 +203,14 @@ class ThreadPool {
       while (static_cast<int>(workers_.size()) <= count) {
         auto worker = std::make_unique<Worker>();
         const size_t index = workers_.size();
+        workers_.reserve(index + 1);  // once its thread runs, nothing may throw
         worker->part = static_cast<int>(index);
-        if (pin_ && index < cpus_.size()) worker->cpu = cpus_[index];
         std::thread([this, w = worker.get()] { serve(*w); }).detach();
+        while (worker->thread.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
+        if (pin_ && index < cpus_.size()) {
+          worker->cpu = cpus_[index];
+          pin(worker->thread, worker->cpu);
+        }
         workers_.push_back(std::move(worker));
       }
     } catch (...) {
@@ -192,12 +222,7 @@ class ThreadPool {
 
   void serve(Worker& worker) {
     pthread_setname_np(pthread_self(), "locus");
-    if (worker.cpu >= 0) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(worker.cpu, &set);
-      sched_setaffinity(0, sizeof set, &set);
-    }
+    worker.thread.store(static_cast<pid_t>(syscall(SYS_gettid)), std::memory_order_relaxed);
     for (;;) {
       const auto is_offered = [&] {
         return worker.state.load(std::memory_order_relaxed) == offered;
@@ -231,6 +256,7 @@ class ThreadPool {
   // Guarded by busy_; a worker reads them only while its state is `taken`.
   Job job_{};
   std::vector<std::unique_ptr<Worker>> workers_;
+  int spare_cpu_ = 0;  // pinned workers have all of cpus_ but this
 };
 
 // Never destroyed: its threads run until the process ends.

@@ -14,7 +14,7 @@ std::string dtypes(const Op& op, DeviceType type) {
     const auto dtype = static_cast<DType>(d);
     if (op.kernel(type, dtype) == nullptr) continue;
     if (!names.empty()) names += ' ';
-    names += to_string(dtype);
+    names += name(dtype);
   }
   return names.empty() ? "-" : names;
 }

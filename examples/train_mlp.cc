@@ -85,7 +85,7 @@ Score evaluate(nn::Sequential& net, data::DataLoader& loader) {
     accuracy.update(label, scores);
     losses.push_back(loss_fn(scores, label));
   }
-  return {concat(losses, 0).mean().item<float>(), accuracy.get().second};
+  return {concat(losses, {.axis = 0}).mean().item<float>(), accuracy.get().second};
 }
 
 // A dozen test digits for the picture: first what the network gets wrong and is surest of.

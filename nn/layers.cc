@@ -54,9 +54,10 @@ Tensor Dense::forward(const Tensor& x) {
     weight_.infer_shape({units_, width});
   }
   const Context where = x.context();
+  const Tensor weight = weight_.data(where);  // first: errors name it before the bias
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
-  if (fused_relu_) return dense(x, weight_.data(where), bias, locus::Activation::relu, flatten_);
-  return activation_(dense(x, weight_.data(where), bias, locus::Activation::none, flatten_));
+  if (fused_relu_) return dense(x, weight, bias, locus::Activation::relu, flatten_);
+  return activation_(dense(x, weight, bias, locus::Activation::none, flatten_));
 }
 
 std::string Dense::repr() const {

@@ -78,7 +78,7 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
   static const Op& copy = get_op("copy");
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
-  Tensor t = allocate(dtype == d ? host : cpu(), checked_meta("array", d, shape));
+  Tensor t = allocate(host, checked_meta("array", d, shape));
   const size_t bytes = static_cast<size_t>(shape.size()) * static_cast<size_t>(size_of(d));
   if (bytes > 0) std::memcpy(t.impl().view.data, data, bytes);
   if (dtype != d) {

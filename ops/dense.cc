@@ -8,7 +8,6 @@
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/reduce.h>
 
 namespace locus {
 
@@ -86,6 +85,14 @@ Tensors dense_backward(const Tensor& dy, const Tensor& x, const Tensor& w, const
   return invoke_all(op, in, attrs);
 }
 
+Tensor sum_rows(const Tensor& dz) {
+  static const Op& op = get_op("sum_to");
+  const int64_t units[] = {dz.shape()[1]};
+  SumToAttrs attrs;
+  attrs.target = make_meta(dz.dtype(), units);
+  return invoke(op, {dz}, attrs);
+}
+
 template <bool Relu>
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor &x = saved.in(0), &w = saved.in(1);
@@ -95,7 +102,7 @@ Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
     const Tensor dz = Relu ? dout[0] * (saved.out() > 0).astype(dout[0].dtype()) : dout[0];
     if (saved.needs(0)) gradients[0] = matmul(dz, w, MatmulAttrs{});
     if (saved.needs(1)) gradients[1] = matmul(dz, x, MatmulAttrs{true, false});
-    if (bias) gradients[2] = sum(dz, {.axis = 0});
+    if (bias) gradients[2] = sum_rows(dz);
     return gradients;
   }
   DenseBackwardAttrs attrs;

@@ -132,30 +132,36 @@ LOCUS_SHARED formula::Plan plan_of(const View* const* views) {
   return formula::make_plan(views, N, N - 1);
 }
 
-template <class F, class Out, class... In>
+// The one function a formula is compiled into; f16 and bf16 share that of f32.
+template <class F, class R, class... C>
+LOCUS_SHARED void loop(R* out, int64_t n, const C*... in) {
+  LOCUS_SIMD
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
+}
+
+// Everything around the loop: one copy for all formulas of these storage types.
+template <class Out, class... In>
 struct Run {
   static constexpr int kIn = sizeof...(In);
+  static constexpr bool kDirect =
+      (std::is_same_v<Out, Compute<Out>> && ... && std::is_same_v<In, Compute<In>>);
   using R = Compute<Out>;
+  using Loop = void (*)(R* out, int64_t n, const Compute<In>*... in);
 
-  LOCUS_SHARED static void loop(R* out, int64_t n, const Compute<In>*... in) {
-    LOCUS_SIMD
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
+  LOCUS_SHARED static void start(const Call& call, Loop loop, int64_t grain) {
+    go(call, loop, grain, std::make_integer_sequence<int, kIn>());
   }
-
-  static void kernel(const Call& call) { start(call, std::make_integer_sequence<int, kIn>()); }
 
  private:
   template <int... I>
-  static void start(const Call& call, std::integer_sequence<int, I...>) {
+  LOCUS_HD static void go(const Call& call, Loop loop, int64_t grain,
+                          std::integer_sequence<int, I...>) {
     const View* views[kIn + 1];
     const formula::Scalars numbers = formula::scalars<kIn>(call);
-    bool flat = call.out[0].contiguous(), direct = std::is_same_v<Out, R>;
+    bool flat = call.out[0].contiguous();
     for (int i = 0, next = 0; i < kIn; ++i) {
       views[i] = numbers.scalar[i] ? nullptr : &call.in[next++];
-      if (views[i])
-        flat = flat && views[i]->contiguous();
-      else
-        direct = false;
+      flat = flat && (views[i] == nullptr || views[i]->contiguous());
     }
     views[kIn] = &call.out[0];
     formula::Plan plan;
@@ -167,14 +173,12 @@ struct Run {
     (set<In>(static_cast<Operand<I, In>&>(sources).source, views[I], numbers.scalar[I],
              flat || (views[I] && formula::dense(plan, I))),
      ...);
-    direct = direct && out_in_order &&
-             (true && ... && std::is_same_v<In, Compute<In>>)&&(
-                 true && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
+    const bool direct =
+        kDirect && (out_in_order && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
 
-    const int64_t n = call.out[0].meta.size();
     Out* const out = call.out[0].as<Out>();
-    parallel_for(n, kGrain / F::kCost, [&](int64_t begin, int64_t end) {
-      if constexpr (std::is_same_v<Out, R> && (true && ... && std::is_same_v<In, Compute<In>>)) {
+    parallel_for(call.out[0].meta.size(), grain, [&](int64_t begin, int64_t end) {
+      if constexpr (kDirect) {
         if (direct) {
           loop(out + begin, end - begin,
                static_cast<Operand<I, In>&>(sources).source.data + begin...);
@@ -184,9 +188,9 @@ struct Run {
       struct Blocks : Block<I, Compute<In>>... {};
       Blocks blocks;
       alignas(64) R results[kBlock];
+      const bool in_place = std::is_same_v<Out, R> && out_in_order;
       for (int64_t at = begin; at < end; at += kBlock) {
         const int64_t length = end - at < kBlock ? end - at : kBlock;
-        const bool in_place = std::is_same_v<Out, R> && out_in_order;
         R* const result = in_place ? reinterpret_cast<R*>(out + at) : results;
         loop(result, length,
              static_cast<Operand<I, In>&>(sources).source.fetch(
@@ -218,17 +222,22 @@ struct Run {
   }
 };
 
+template <class F, class Out, class... In>
+void kernel_of(const Call& call) {
+  Run<Out, In...>::start(call, &loop<F, Compute<Out>, Compute<In>...>, kGrain / F::kCost);
+}
+
 struct Engine {
   template <class F, DType D>
   static constexpr Kernel kernel() {
     using T = CppTypeOf<D>;
     using Out = std::conditional_t<F::kPredicate, bool, T>;
     if constexpr (F::kArity == 1)
-      return &Run<F, Out, T>::kernel;
+      return &kernel_of<F, Out, T>;
     else if constexpr (F::kArity == 2)
-      return &Run<F, Out, T, T>::kernel;
+      return &kernel_of<F, Out, T, T>;
     else  // where: a mask before the data
-      return &Run<F, Out, bool, T, T>::kernel;
+      return &kernel_of<F, Out, bool, T, T>;
   }
 };
 

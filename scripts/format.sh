@@ -13,6 +13,6 @@ if [ -z "$format" ]; then
   install_packages clang-format
   format=clang-format
 fi
-mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.cu')
+mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc' '*.cu' | grep -v '^\.')
 "$format" "${mode[@]}" "${files[@]}"
 say "${#files[@]} files: formatted"

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <vector>
 
+#include <locus/core/storage.h>
+
 #include "tests/cuda_support.h"
 
 namespace locus {

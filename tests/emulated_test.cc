@@ -16,6 +16,7 @@
 #include <locus/core/error.h>
 #include <locus/core/stream.h>
 #include <locus/devices/cpu.h>
+#include <locus/devices/pool.h>
 #include <locus/ops/register.h>
 #include <tests/contexts.h>
 
@@ -242,6 +243,7 @@ TEST_F(Emulated, PinnedMemoryCopiesAsynchronouslyAndIsHeldUntilTheCopyIsDone) {
 }
 
 TEST_F(Emulated, ABlockFreedWhileItsKernelIsQueuedIsReusedInOrder) {
+  if (!pool_caching()) GTEST_SKIP() << "unset LOCUS_POOL";
   MemoryPool& pool = memory_pool(gpu(0));
   constexpr size_t kBytes = 4000;
   View out;
@@ -280,6 +282,7 @@ TEST_F(Emulated, MemoryRunsOutAndComesBack) {
 }
 
 TEST_F(Emulated, ReleasingCachedMemoryWaitsForQueuedKernels) {
+  if (!pool_caching()) GTEST_SKIP() << "unset LOCUS_POOL";
   MemoryPool& pool = memory_pool(gpu(0));
   View out;
   out.meta.rank = 1;

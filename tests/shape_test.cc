@@ -29,6 +29,11 @@ TEST(Shapes, Broadcast) {
   EXPECT_THROW(broadcast_shapes({0}, {2}), ShapeError);
 }
 
+TEST(Shapes, AreRangesOfTheirAxes) {
+  EXPECT_EQ((std::span<const int64_t>(Shape{2, 3}).size()), 2u);
+  EXPECT_EQ(make_meta(f32, Shape{2, 3}).rank, 2);
+}
+
 TEST(Shapes, HaveAtMostEightAxes) { EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError); }
 
 TEST(Shapes, RefuseNegativeLengthsWhereTheyMeanNothing) {

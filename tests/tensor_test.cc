@@ -106,7 +106,9 @@ TEST(Tensor, HostContextsMixWithPinned) {
   q += h;
   EXPECT_EQ(q.context(), cpu_pinned());
   for (Context c : contexts())
-    if (c.type != DeviceType::cpu) EXPECT_THROW(p + ones({2}, c), ContextMismatch);
+    if (c.type != DeviceType::cpu) {
+      EXPECT_THROW(p + ones({2}, c), ContextMismatch);
+    }
 }
 
 TEST(Tensor, AssigningToATemporaryWritesThrough) {

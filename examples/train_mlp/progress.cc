@@ -77,7 +77,7 @@ void LossLog::add(const locus::Tensor& loss) {
 
 double LossLog::read() {
   if (waiting_.empty()) return 0;
-  const std::vector<float> all = locus::concat(waiting_, 0).to_vector<float>();
+  const std::vector<float> all = locus::concat(waiting_, {.axis = 0}).to_vector<float>();
   size_t at = 0;
   double sum = 0;
   const int64_t first = steps_ - static_cast<int64_t>(waiting_.size()) + 1;

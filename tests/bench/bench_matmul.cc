@@ -1,0 +1,101 @@
+// Products of the MLP 784-256-128-10 at several batch sizes, eager through dot() and dense(), and
+// one large product. The time is that of a product among many in a row; GFLOP/s counts 2*m*n*k. The
+// size from which a GPU uses cuBLAS is kOwnLimit in ops/matmul_plan.h.
+#include <locus/core/op.h>
+#include <locus/ops/create.h>
+#include <locus/ops/dense.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/view.h>
+
+#include "tests/bench/bench.h"
+
+namespace locus::bench {
+namespace {
+
+constexpr int kBatch = 50;  // calls between two synchronisations
+
+// Times `call`, which issues one product of 2*m*n*k operations on c.
+template <class F>
+void products(benchmark::State& state, Context c, double m, double n, double k, F&& call) {
+  int64_t done = 0;
+  call().wait_to_read();
+  for (auto _ : state) {
+    const double start = seconds();
+    Tensor y;
+    for (int i = 0; i < kBatch; ++i) y = call();
+    y.wait_to_read();
+    state.SetIterationTime((seconds() - start) / kBatch);
+    ++done;
+  }
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(2e-9 * m * n * k * static_cast<double>(done), benchmark::Counter::kIsRate);
+  state.SetLabel(to_string(c));
+}
+
+void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
+  benchmark::RegisterBenchmark(name.c_str(), std::move(body))
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
+}
+
+std::string shape_name(int64_t m, int64_t n, int64_t k) {
+  return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+}
+
+void add_layer(Context c, int64_t rows, int64_t inputs, int64_t units) {
+  const std::string where = to_string(c) + "/";
+  const auto size = [&](int64_t m, int64_t n) { return sample_values(c, f32, {m, n}, -1, 1); };
+  const double work[] = {double(rows), double(units), double(inputs)};
+
+  add_timed("matmul/" + where + "dense_relu " + shape_name(rows, units, inputs),
+            [=](benchmark::State& s) {
+              const Tensor x = size(rows, inputs), w = size(units, inputs),
+                           b = sample_values(c, f32, {units}, -1, 1);
+              products(s, c, work[0], work[1], work[2],
+                       [&] { return dense(x, w, b, Activation::relu); });
+            });
+  add_timed("matmul/" + where + "dense_backward " + shape_name(rows, units, inputs),
+            [=](benchmark::State& s) {
+              const Tensor dy = size(rows, units), x = size(rows, inputs), w = size(units, inputs);
+              const Op& op = get_op("dense_backward");
+              const DenseBackwardAttrs attrs{true, true, true, true};
+              products(s, c, 2 * work[0], work[1], work[2], [&] {
+                const Ref in[] = {dy, x, w, dy};
+                return invoke_all(op, in, attrs)[1];
+              });
+            });
+  add_timed("matmul/" + where + "dx " + shape_name(rows, inputs, units), [=](benchmark::State& s) {
+    const Tensor dy = size(rows, units), w = size(units, inputs);
+    products(s, c, work[0], work[1], work[2], [&] { return dot(dy, w); });
+  });
+  add_timed("matmul/" + where + "dw " + shape_name(units, inputs, rows), [=](benchmark::State& s) {
+    const Tensor dy = size(rows, units).T(), x = size(rows, inputs);
+    products(s, c, work[0], work[1], work[2], [&] { return dot(dy, x); });
+  });
+}
+
+void add_square(Context c, DType d, int64_t n) {
+  add_timed("matmul/" + to_string(c) + "/dot " + name(d) + " " + shape_name(n, n, n),
+            [=](benchmark::State& s) {
+              const Tensor a = sample_values(c, f32, {n, n}, -1, 1).astype(d);
+              const double m = static_cast<double>(n);
+              products(s, c, m, m, m, [&] { return dot(a, a); });
+            });
+}
+
+}  // namespace
+
+void add_matmul() {
+  for (Context c : contexts()) {
+    for (int64_t rows : {64, 256, 4096}) {
+      add_layer(c, rows, 784, 256);
+      add_layer(c, rows, 256, 128);
+      add_layer(c, rows, 128, 10);
+    }
+    for (int64_t n : {64, 100, 256, 512, 1024}) add_square(c, f32, n);
+    if (c.type != DeviceType::gpu || !real_gpu()) continue;
+    for (DType d : {f32, f64, bf16}) add_square(c, d, 4096);
+  }
+}
+
+}  // namespace locus::bench
