@@ -237,7 +237,7 @@ TEST(Cuda, OutOfMemoryLeavesTheDeviceUsable) {
   const auto too_many = static_cast<int64_t>(gpu_memory_info(gpu(0)).total / sizeof(float) * 2);
   const size_t before = memory_pool(gpu(0)).stats().in_use;
   EXPECT_THROW(empty({too_many}, gpu(0)), OutOfMemory);
-  EXPECT_EQ(memory_pool(gpu(0)).stats().in_use, before);
+  EXPECT_LE(memory_pool(gpu(0)).stats().in_use, before);  // less: what waited for an event
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   EXPECT_THAT((ones({1000}, gpu(0)) + 1.0f).to_vector<float>(), Each(2.0f));
 }

@@ -34,7 +34,8 @@ endif()
 
 # One copy of the CPU kernels per instruction set. Eigen's namespace is renamed in each: otherwise the
 # linker merges its templates, and all copies run at one width or crash on an older processor.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+# Sanitizers check the source, not the width: one copy does.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LOCUS_SANITIZE)
   set(isas base v3 v4)
 else()
   set(isas base)
