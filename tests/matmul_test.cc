@@ -93,10 +93,9 @@ TEST_F(MatmulTest, SixteenBitAndIntegerTypes) {
 
 TEST_F(MatmulTest, IntegersWrap) {
   on_all([](Context c) {
-    const Tensor a = array({{int8_t{100}, int8_t{100}}}, c),
-                 b = array({{int8_t{2}}, {int8_t{1}}}, c);
+    const Tensor a = array({{100, 100}}, {c, i8}), b = array({{2}, {1}}, {c, i8});
     EXPECT_THAT(values(dot(a, b)), testing::ElementsAre(44));
-    const Tensor x = array({{2147483647}}, c), y = array({{2}}, c);
+    const Tensor x = array({{2147483647}}, {c, i32}), y = array({{2}}, {c, i32});
     EXPECT_THAT(values(dot(x, y)), testing::ElementsAre(-2));
   });
 }
