@@ -25,7 +25,7 @@ struct GraphState {
 };
 
 struct Node {
-  Node(const Op& o, const Attrs& attrs, int n_in) : op(o), saved(o, attrs, n_in) {}
+  Node(const Op& o, const Attrs& attrs, int n_in) : op(o), saved(attrs, n_in) {}
   ~Node();
 
   const Op& op;

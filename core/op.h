@@ -100,7 +100,7 @@ struct Op {
 // What an op's gradient may look at.
 class Saved {
  public:
-  Saved(const Op& op, const Attrs& attrs, int n_in) : op_(op), attrs_(attrs), n_in_(n_in) {}
+  Saved(const Attrs& attrs, int n_in) : attrs_(attrs), n_in_(n_in) {}
   template <class A>
   const A& attrs() const {
     return attrs_.as<A>();
@@ -122,7 +122,6 @@ class Saved {
   std::vector<bool> needs_grad;
 
  private:
-  const Op& op_;
   Attrs attrs_;
   int n_in_;
 };

@@ -1,9 +1,9 @@
 // Trains a multilayer perceptron on handwritten digits, on the context you choose.
 //   train_mlp --context "gpu(0)" --hidden 256,128 --epochs 5 --out out --save mlp.params
 // The training loop is at the end; what it shows and writes is in train_mlp/.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -24,10 +24,20 @@ struct Data {
   std::string name;
 };
 
+// All four files, plain or gzipped: an unfinished download does not count.
+bool has_mnist(const std::filesystem::path& folder) {
+  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+    const auto zipped = folder / (std::string(name) + ".gz");
+    if (!std::filesystem::exists(folder / name) && !std::filesystem::exists(zipped)) return false;
+  }
+  return true;
+}
+
 Data load_data(const Options& options) {
   constexpr const char* kDefault = "data/mnist";
   std::string folder = options.data;
-  if (folder.empty() && std::filesystem::is_directory(kDefault)) folder = kDefault;
+  if (folder.empty() && has_mnist(kDefault)) folder = kDefault;
   if (!folder.empty()) {
     return {data::mnist(folder, data::train), data::mnist(folder, data::test),
             "MNIST from " + folder};
@@ -157,6 +167,7 @@ int run(const Options& options) {
   History history{network_name(options), data.name, describe_context(context), {}, {}, {}};
   Progress progress(options.epochs, n);
   LossLog losses;
+  LossCurve curve(steps, options.epochs);
   int64_t step = 0;
   int saved_epoch = 0;
   try {
@@ -165,9 +176,8 @@ int run(const Options& options) {
       losses.reset();
       int64_t samples = 0;
       const auto report = [&] {
-        const double loss = losses.read();
-        history.losses.push_back({epoch - 1 + static_cast<double>(samples) / n, loss});
-        progress.show(samples, loss);
+        curve.add(losses.read());
+        progress.show(samples, losses.mean());
       };
 
       for (auto [image, label] : loader) {
@@ -201,6 +211,7 @@ int run(const Options& options) {
     }
   } catch (const Diverged& d) {
     progress.clear();
+    history.losses = curve.points();
     write_results(history, options);
     const int64_t epoch = (d.step - 1) / steps + 1;
     std::cerr << fmt::format(
@@ -219,6 +230,7 @@ int run(const Options& options) {
 
   fmt::print("\n{}\n", table(history));
   if (!options.save.empty()) fmt::print("saved the parameters in {}\n", options.save);
+  history.losses = curve.points();
   if (!options.out.empty()) history.predictions = pick_digits(net, data.test, context);
   write_results(history, options);
   return 0;

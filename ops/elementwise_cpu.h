@@ -13,16 +13,7 @@
 #include <locus/ops/elementwise_kernel.h>
 #include <locus/ops/elementwise_plan.h>
 
-// The loops below read and write the same index only, so an output may be an input.
-#ifdef __clang__
-#define LOCUS_SIMD _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define LOCUS_SIMD _Pragma("GCC ivdep")
-#endif
-
-// One copy for all formulas, which would otherwise each inline theirs.
-#define LOCUS_SHARED __attribute__((noinline))
-
+// [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
 namespace locus::LOCUS_ISA {
 namespace elementwise_engine {
 
@@ -83,8 +74,8 @@ struct Source {
   C value{};
 
   // Elements [begin, begin + n) in the compute type: in place, or in `block`.
-  LOCUS_SHARED const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
-                              C* block) const {
+  [[gnu::noinline]] const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
+                                   C* block) const {
     if (number) {
       for (int64_t i = 0; i < n; ++i) block[i] = value;
       return block;
@@ -116,8 +107,8 @@ struct Source {
 
 // Block `values` to elements [begin, begin + n) of the output, operand k.
 template <class T>
-LOCUS_SHARED void store(T* out, bool in_order, const formula::Plan& plan, int k, int64_t begin,
-                        int64_t n, const Compute<T>* values) {
+[[gnu::noinline]] void store(T* out, bool in_order, const formula::Plan& plan, int k, int64_t begin,
+                             int64_t n, const Compute<T>* values) {
   if (in_order) {
     for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(values[i]);
     return;
@@ -128,14 +119,19 @@ LOCUS_SHARED void store(T* out, bool in_order, const formula::Plan& plan, int k,
 }
 
 template <int N>
-LOCUS_SHARED formula::Plan plan_of(const View* const* views) {
+[[gnu::noinline]] formula::Plan plan_of(const View* const* views) {
   return formula::make_plan(views, N, N - 1);
 }
 
 // The one function a formula is compiled into; f16 and bf16 share that of f32.
 template <class F, class R, class... C>
-LOCUS_SHARED void loop(R* out, int64_t n, const C*... in) {
-  LOCUS_SIMD
+[[gnu::noinline]] void loop(R* out, int64_t n, const C*... in) {
+  // The same index is read and written only, so an output may be an input.
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
 }
 
@@ -148,7 +144,7 @@ struct Run {
   using R = Compute<Out>;
   using Loop = void (*)(R* out, int64_t n, const Compute<In>*... in);
 
-  LOCUS_SHARED static void start(const Call& call, Loop loop, int64_t grain) {
+  [[gnu::noinline]] static void start(const Call& call, Loop loop, int64_t grain) {
     go(call, loop, grain, std::make_integer_sequence<int, kIn>());
   }
 

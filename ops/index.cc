@@ -163,6 +163,8 @@ DType pick_grad_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Me
     std::copy_backward(in[0].shape + a.axis, in[0].shape + in[0].rank, m.shape + m.rank + 1);
     ++m.rank;
   }
+  if (a.keepdims && m.shape[a.axis] != 1)
+    throw ShapeError("expected length 1 at axis " + std::to_string(a.axis));
   m.shape[a.axis] = a.length;
   check_picks(in[1], in[0], a.length);
   out[0] = m;

@@ -2,7 +2,7 @@
 //
 // On a GPU these are CUDA's functions. On the host f32 exp, log, tanh, sigmoid and erf are
 // branch-free polynomials that compilers turn into vector code at any width (Cephes' expf, logf,
-// tanhf: within 2 ulp; erf is Eigen's rational function); the rest and all of f64 is libm.
+// tanhf: within 2 ulp; erf is Eigen's rational function: 8); the rest and all of f64 is libm.
 // Everything keeps IEEE's special cases: NaN in, NaN out; exp(-inf) = 0; log(0) = -inf; nothing
 // overflows into NaN. Integers wrap.
 #pragma once
@@ -109,8 +109,6 @@ LOCUS_M(acosh)
 LOCUS_M(atanh)
 LOCUS_M(log2)
 LOCUS_M(log10)
-LOCUS_M(log1p)
-LOCUS_M(expm1)
 #undef LOCUS_M
 #ifdef __CUDA_ARCH__
 LOCUS_HD float pow(float x, float y) { return ::powf(x, y); }
@@ -192,6 +190,54 @@ LOCUS_HD double log(double x) {
   return ::log(x);
 #else
   return __builtin_log(x);
+#endif
+}
+
+// log of the rounded sum, and what rounding left out of it.
+LOCUS_HD float log1p(float x) {
+#ifdef __CUDA_ARCH__
+  return ::log1pf(x);
+#else
+  const float u = 1.0f + x, r = log(u) + (x - (u - 1.0f)) / u;
+  return u == 0.0f || u == infinity(x) ? log(u) : r;
+#endif
+}
+LOCUS_HD double log1p(double x) {
+#ifdef __CUDA_ARCH__
+  return ::log1p(x);
+#else
+  return __builtin_log1p(x);
+#endif
+}
+
+// 2^n (exp(r) - 1) + (2^n - 1) with x = n ln2 + r, where that cannot overflow.
+LOCUS_HD float expm1(float x) {
+#ifdef __CUDA_ARCH__
+  return ::expm1f(x);
+#else
+  const float shifter = 12582912.0f;
+  const float v = x > 16.0f ? 16.0f : x < -18.0f ? -18.0f : x;
+  const float t = fma(v, 1.44269504f, shifter);
+  const uint32_t n = float_bits(t) - float_bits(shifter);
+  const float k = t - shifter;
+  float r = fma(k, -0.693359375f, v);
+  r = fma(k, 2.12194440e-4f, r);
+  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  p = fma(p * r, r, r);
+  const float scale = bits_float((n + 127u) << 23);
+  const float small = fma(p, scale, scale - 1.0f);
+  return x > 16.0f ? exp(x) : x == 0.0f ? x : small;
+#endif
+}
+LOCUS_HD double expm1(double x) {
+#ifdef __CUDA_ARCH__
+  return ::expm1(x);
+#else
+  return __builtin_expm1(x);
 #endif
 }
 

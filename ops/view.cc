@@ -67,6 +67,9 @@ bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {
 }
 
 View reshape_view(const View& in, const ShapeAttrs& a) {
+  if (in.meta.size() != a.target.size())
+    throw ShapeError("reshape: expected data of " + std::to_string(a.target.size()) +
+                     " elements, got shape " + to_string(Shape(in.meta)));
   View v{in.data, a.target, {}};
   v.meta.dtype = in.meta.dtype;
   if (!reshaped_strides(in, v.meta, v.stride))
@@ -83,18 +86,36 @@ View transpose_view(const View& in, const TransposeAttrs& a) {
   }
   return v;
 }
+[[noreturn]] void cannot_broadcast(const Shape& from, const Shape& to) {
+  throw ShapeError("broadcast_to: shape " + to_string(from) + " cannot be broadcast to shape " +
+                   to_string(to) + "; expected axes, from the last, of equal length or 1");
+}
 View broadcast_view(const View& in, const ShapeAttrs& a) {
   View v{in.data, a.target, {}};
   v.meta.dtype = in.meta.dtype;
   const int shift = a.target.rank - in.meta.rank;
-  for (int i = shift; i < a.target.rank; ++i)
-    v.stride[i] = in.meta.shape[i - shift] == a.target.shape[i] ? in.stride[i - shift] : 0;
+  if (shift < 0) cannot_broadcast(Shape(in.meta), Shape(a.target));
+  for (int i = shift; i < a.target.rank; ++i) {
+    const int64_t n = in.meta.shape[i - shift];
+    if (n != a.target.shape[i] && n != 1) cannot_broadcast(Shape(in.meta), Shape(a.target));
+    v.stride[i] = n == a.target.shape[i] ? in.stride[i - shift] : 0;
+  }
   return v;
+}
+// Whether `length` elements from `begin`, `step` apart, lie in [0, n).
+bool inside(int64_t begin, int64_t length, int64_t step, int64_t n) {
+  const int64_t end = begin + (length - 1) * step;
+  return length == 0 || (begin >= 0 && begin < n && end >= 0 && end < n);
 }
 View slice_view(const View& in, const SliceAttrs& a) {
   Meta m{in.meta.dtype, 0, {}};
-  for (int i = 0; i < in.meta.rank; ++i)
+  for (int i = 0; i < in.meta.rank; ++i) {
+    if (!inside(a.begin[i], a.length[i], a.step[i], in.meta.shape[i]))
+      throw IndexError("slice: " + std::to_string(a.length[i]) + " elements from " +
+                       std::to_string(a.begin[i]) + " are out of bounds for axis " +
+                       std::to_string(i) + " with size " + std::to_string(in.meta.shape[i]));
     if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
+  }
   return slice_of(in, m, a.begin, a.step, a.drop);
 }
 
@@ -122,6 +143,15 @@ Tensors slice_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 
 DType slice_grad_infer(std::span<const Meta> in, const SliceGradAttrs& a, std::span<Meta> out) {
+  int n = 0;
+  bool fits = true;
+  for (int i = 0; fits && i < a.base.rank; ++i) {
+    const bool drop = a.drop >> i & 1;
+    fits = drop || n < in[0].rank;
+    if (fits) fits = inside(a.begin[i], drop ? 1 : in[0].shape[n++], a.step[i], a.base.shape[i]);
+  }
+  if (!fits || n != in[0].rank)
+    throw ShapeError("expected the shape of a slice of " + to_string(Shape(a.base)));
   out[0] = a.base;
   out[0].dtype = in[0].dtype;
   return in[0].dtype;
@@ -278,13 +308,6 @@ Tensor squeeze(const Tensor& x, int axis) {
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
   static const Op& op = get_op("broadcast_to");
-  const Shape s = x.shape();
-  const int shift = shape.rank() - s.rank();
-  bool fits = shift >= 0;
-  for (int i = 0; fits && i < s.rank(); ++i) fits = s[i] == 1 || s[i] == shape[i + shift];
-  if (!fits)
-    throw ShapeError("broadcast_to: " + describe(x) + ": cannot be broadcast to shape " +
-                     to_string(shape) + "; expected axes, from the last, of equal length or 1");
   return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
 }
 

@@ -49,23 +49,21 @@ run_tests() {
   local name=$1 shards=$2 i pids=() ok
   say "tests: $name"
   for ((i = 0; i < shards; ++i)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/locus_tests" --gtest_brief=0 \
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/locus_tests" \
       --gtest_filter="$filter" > "$logs/$i" 2>&1 &
     pids+=($!)
   done
   for ((i = 0; i < shards; ++i)); do
     ok=yes
-    wait "${pids[$i]}" || ok=no
+    wait "${pids[$i]}" 2> /dev/null || ok=no
     local log=$logs/$i bad
     bad=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log" || true)
     passed=$((passed + $(grep -c '^\[       OK \]' "$log" || true)))
     skipped=$((skipped + $(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$log" || true)))
-    if [ $ok = no ] && [ "$bad" = 0 ]; then
-      bad=1  # it died: the last test that started did it
-      echo "died in $(grep '^\[ RUN' "$log" | tail -1)"
-      tail -60 "$log"
-    elif [ $ok = no ]; then
-      grep -vE '^\[( RUN     |       OK|---)' "$log" | head -400
+    if [ $ok = no ]; then grep -vE '^\[( RUN     |       OK|---)' "$log" | head -400; fi
+    if [ $ok = no ] && ! grep -qE '^\[=+\] .* ran\.' "$log"; then
+      bad=$((bad + 1))  # it died: the last test that started did it
+      echo "died in $(grep '^\[ RUN' "$log" | tail -1 | sed 's/.*\] //')"
     fi
     failed=$((failed + bad))
   done

@@ -23,19 +23,30 @@ matches() { [ "$(sha256sum < "$2" | cut -d' ' -f1)" = "$1" ]; }
 # fetch SHA256 NAME: a file has its name only when it is whole and right; an interrupted download
 # is continued the next time.
 fetch() {
-  local file=data/mnist/$2.gz mirror
+  local file=data/mnist/$2.gz mirror status
   [ -f "$file" ] && return 0
   for mirror in $MIRRORS; do
-    if curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 15 -C - \
-        -o "$file.part" "$mirror/$2.gz" 2> /dev/null || [ -f "$file.part" ]; then
+    local get=(curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 15
+               -o "$file.part" "$mirror/$2.gz")
+    status=0
+    "${get[@]}" -C - 2> /dev/null || status=$?
+    # 33, 416's 22: the server cannot continue what is there.
+    if [ -f "$file.part" ] && { [ $status = 33 ] || [ $status = 22 ]; }; then
       if matches "$1" "$file.part"; then
-        mv "$file.part" "$file"
-        return 0
+        status=0
+      else
+        status=0
+        "${get[@]}" 2> /dev/null || status=$?
       fi
     fi
+    [ $status = 0 ] || continue
+    if matches "$1" "$file.part"; then
+      mv "$file.part" "$file"
+      return 0
+    fi
+    say "$mirror/$2.gz is not the expected file: its SHA-256 is another"
+    rm -f "$file.part"
   done
-  # Complete but wrong must not be continued; a short one is kept for the next time.
-  if [ -f "$file.part" ] && gzip -t "$file.part" 2> /dev/null; then rm -f "$file.part"; fi
   return 1
 }
 

@@ -138,7 +138,8 @@ std::string accuracy_panel(const History& h, double epochs) {
   s += panel.epoch_ticks() + panel.curve(points, kTest, 2.4, true);
   if (!points.empty()) {
     const auto [e, v] = points.back();
-    s += label(panel.x(e), panel.y(v) + 24, fmt::format("{:.2f} %", v), kTest, 15, "end", "700");
+    const double y = panel.y(v) > kPanelTop + 30 ? panel.y(v) - 14 : panel.y(v) + 26;
+    s += label(panel.x(e), y, fmt::format("{:.2f} %", v), kTest, 15, "end", "700");
   }
   return s;
 }
@@ -171,7 +172,7 @@ std::string digit(const std::vector<float>& image, double x, double y, double si
 }
 
 std::string digit_strip(const History& h, double top) {
-  constexpr double kSize = 58, kGap = 20.2;
+  constexpr double kSize = 58, kGap = 21.8;
   std::string s =
       label(64, top, "Test digits, and what the network says", kInk, 15, "start", "600");
   double x = 64;

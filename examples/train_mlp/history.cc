@@ -28,6 +28,16 @@ void write_file(const std::string& path, const std::string& text) {
 
 }  // namespace
 
+void LossCurve::add(const std::vector<double>& losses) {
+  for (const double loss : losses) {
+    sum_ += loss;
+    if (++step_ % stride_ != 0) continue;
+    points_.push_back({static_cast<double>(step_) / static_cast<double>(steps_per_epoch_),
+                       sum_ / static_cast<double>(stride_)});
+    sum_ = 0;
+  }
+}
+
 std::string table(const History& history) {
   std::string text =
       "epoch  train loss  test loss  test accuracy  samples/s  seconds\n"

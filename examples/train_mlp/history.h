@@ -20,6 +20,20 @@ struct LossPoint {
   double loss;   // mean over the steps since the point before
 };
 
+// The training loss as a curve of about 150 points, however long the run is.
+class LossCurve {
+ public:
+  LossCurve(long long steps_per_epoch, int epochs)
+      : steps_per_epoch_(steps_per_epoch), stride_(1 + steps_per_epoch * epochs / 150) {}
+  void add(const std::vector<double>& losses);  // one a step, in order
+  const std::vector<LossPoint>& points() const { return points_; }
+
+ private:
+  long long steps_per_epoch_, stride_, step_ = 0;
+  double sum_ = 0;
+  std::vector<LossPoint> points_;
+};
+
 // A test image with what the network makes of it.
 struct Prediction {
   std::vector<float> image;  // 28 x 28 in [0, 1]

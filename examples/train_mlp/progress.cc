@@ -75,23 +75,23 @@ void LossLog::add(const locus::Tensor& loss) {
   ++steps_;
 }
 
-double LossLog::read() {
-  if (waiting_.empty()) return 0;
+std::vector<double> LossLog::read() {
+  std::vector<double> means;
+  if (waiting_.empty()) return means;
   const std::vector<float> all = locus::concat(waiting_, {.axis = 0}).to_vector<float>();
-  size_t at = 0;
-  double sum = 0;
   const int64_t first = steps_ - static_cast<int64_t>(waiting_.size()) + 1;
-  for (size_t k = 0; k < waiting_.size(); ++k) {
-    const auto batch = static_cast<size_t>(waiting_[k].size());
-    double step_sum = 0;
-    for (size_t i = 0; i < batch; ++i) step_sum += static_cast<double>(all[at++]);
-    if (!std::isfinite(step_sum)) throw Diverged{first + static_cast<int64_t>(k), step_sum};
-    sum += step_sum;
+  size_t at = 0;
+  for (const locus::Tensor& loss : waiting_) {
+    const auto batch = static_cast<size_t>(loss.size());
+    double sum = 0;
+    for (size_t i = 0; i < batch; ++i) sum += static_cast<double>(all[at++]);
+    if (!std::isfinite(sum)) throw Diverged{first + static_cast<int64_t>(means.size()), sum};
+    means.push_back(sum / static_cast<double>(batch));
+    sum_ += sum;
   }
   waiting_.clear();
-  sum_ += sum;
   samples_ += static_cast<int64_t>(at);
-  return sum / static_cast<double>(at);
+  return means;
 }
 
 void LossLog::reset() {

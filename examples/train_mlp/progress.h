@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <locus/core/tensor.h>
 
@@ -44,9 +45,9 @@ class LossLog {
 
   void add(const locus::Tensor& loss);  // (batch,)
   bool due() const { return static_cast<int64_t>(waiting_.size()) >= kInterval; }
-  // The mean loss of the steps since the last read. Waits. Throws Diverged with the first step
-  // whose loss is not finite.
-  double read();
+  // The mean loss of each step since the last read, in order. Waits. Throws Diverged with the first
+  // step whose loss is not finite.
+  std::vector<double> read();
   bool empty() const { return waiting_.empty(); }
   int64_t steps() const { return steps_; }
   // Since reset().

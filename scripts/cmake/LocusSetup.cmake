@@ -17,7 +17,7 @@ endif()
 set(LOCUS_WITH_CUDA OFF)
 if(NOT LOCUS_CUDA STREQUAL "OFF")
   # CMake 3.25 picks arch 75 in silence, and "native" fails without a GPU: decide before the language.
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
                     OUTPUT_VARIABLE found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
     string(REGEX MATCH "^[0-9]+\\.[0-9]+" found "${found}")
