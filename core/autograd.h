@@ -53,8 +53,8 @@ class PredictMode : public Mode {
 };
 
 struct GradOptions {
-  Tensors head_gradients = {};     // empty: ones for each head
-  bool retain_graph = false;  // create_graph implies it
+  Tensors head_gradients = {};  // empty: ones for each head
+  bool retain_graph = false;    // create_graph implies it
   bool create_graph = false;
   bool allow_unused = false;  // grad(): an undefined Tensor for a variable the heads do not use
 };
