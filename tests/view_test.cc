@@ -59,7 +59,7 @@ TEST(View, ReshapeErrorsSayTheSizes) {
               HasSubstr("Cannot reshape array of size 30 into shape (-1,7)"));
   EXPECT_THROW(x.reshape({-1, -1}), ShapeError);
   EXPECT_THROW(x.reshape({30, 0}), ShapeError);
-  EXPECT_THROW(zeros({0, 3}).reshape({-1, 0}), ShapeError);
+  EXPECT_EQ(zeros({0, 3}).reshape({-1, 0}).shape(), (Shape{0, 3}));  // 0 keeps the axis
 }
 
 TEST(View, TransposesShareMemory) {
