@@ -62,20 +62,21 @@ int multiprocessors(StreamView s);
 // copy to pageable memory on the context throws IndexError with the op's name. In device code:
 // cuda::report(fault, value, limit).
 struct Fault {
-  int raised;  // 1: value and limit are valid; 2: being written
+  int raised;  // 1: value and limit are valid
   long long value, limit;
   unsigned long long when;  // the device's clock, ns
+  int* taken;               // in the device's memory: 1 once a thread reports here
 };
 Fault* fault(const Call& call);
 
 #ifdef __CUDACC__
 __device__ inline void report(Fault* fault, long long value, long long limit) {
-  if (atomicCAS_system(&fault->raised, 0, 2) == 0) {
+  if (atomicExch(fault->taken, 1) == 0) {  // not on `raised`: the bus to the host has no atomics
     fault->value = value;
     fault->limit = limit;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(fault->when));
     __threadfence_system();
-    atomicExch_system(&fault->raised, 1);
+    *static_cast<volatile int*>(&fault->raised) = 1;
   }
 }
 #endif

@@ -59,7 +59,7 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
   } else if (to.type == DeviceType::cpu) {
     LOCUS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, native));
     wait_for(s);
-    faults_.check(context_);
+    faults_.check(context_, lanes_[0]->native());
   } else {
     throw DeviceError("copy: " + to_string(from) + " to " + to_string(to) +
                       " has no direct path; copy to cpu(0) first");

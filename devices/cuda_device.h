@@ -64,8 +64,8 @@ class Faults {
  public:
   void open();
   Fault* word(const char* op);
-  // Throws IndexError for the earliest report, and forgets all.
-  void check(Context context);
+  // Throws IndexError for the earliest report, and forgets all (`s`: a stream to do so on).
+  void check(Context context, cudaStream_t s);
 
  private:
   static constexpr int kWords = 128;
@@ -73,6 +73,7 @@ class Faults {
   std::atomic<int> size_{0};
   const char* ops_[kWords] = {};
   Fault* words_ = nullptr;
+  int* taken_ = nullptr;  // kWords, in device memory
 };
 
 // Page-locked slots through which pageable memory, and peers without a direct path, are copied.

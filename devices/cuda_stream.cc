@@ -87,13 +87,18 @@ void CudaDevice::synchronize(StreamView s) {
     }
     for (CudaStream* stream : all) wait_for(*stream);
   }
-  faults_.check(context_);
+  faults_.check(context_, lanes_[0]->native());
 }
 
 void Faults::open() {
   LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
                            cudaHostAllocMapped | cudaHostAllocPortable));
-  std::fill_n(words_, kWords, Fault{});
+  LOCUS_CUDA(cudaMalloc(reinterpret_cast<void**>(&taken_), kWords * sizeof(int)));
+  LOCUS_CUDA(cudaMemset(taken_, 0, kWords * sizeof(int)));  // at start-up, before any stream
+  for (int i = 0; i < kWords; ++i) {
+    words_[i] = Fault{};
+    words_[i].taken = taken_ + i;
+  }
 }
 
 Fault* Faults::word(const char* op) {
@@ -117,7 +122,7 @@ Fault* Faults::word(const char* op) {
   return words_ + i;
 }
 
-void Faults::check(Context context) {
+void Faults::check(Context context, cudaStream_t s) {
   const int n = size_.load(std::memory_order_acquire);
   int first = -1;
   for (int i = 0; i < n; ++i) {
@@ -133,6 +138,8 @@ void Faults::check(Context context) {
     std::atomic_ref raised(words_[i].raised);
     if (raised.load(std::memory_order_acquire) == 1) raised.store(0, std::memory_order_release);
   }
+  const Guard guard(context.index);
+  LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   throw IndexError(std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
                    std::to_string(fault.value) + " is out of range for axis of length " +
                    std::to_string(fault.limit) + " (" + to_string(context) +
