@@ -1,5 +1,6 @@
 // Emulated GPUs: order, asynchrony, errors and memory of their queues.
 #include <locus/devices/emulated.h>
+#include <locus/devices/environment.h>
 
 #include <gtest/gtest.h>
 
@@ -355,17 +356,13 @@ TEST_F(Emulated, AStreamOfAnotherDeviceIsRefused) {
   EXPECT_THROW(gpu0().synchronize(compute(1)), Error);
 }
 
-TEST(EmulatedRegistration, RefusesNonsenseInItsVariable) {
-  const char* value = std::getenv("LOCUS_EMULATED_GPUS");
-  const std::string before = value == nullptr ? "" : value;
-  setenv("LOCUS_EMULATED_GPUS", "many", 1);
-  const std::string text = test::message_of<Error>([] { register_emulated(); });
-  EXPECT_NE(text.find("LOCUS_EMULATED_GPUS=many"), std::string::npos) << text;
-  if (value == nullptr) {
-    unsetenv("LOCUS_EMULATED_GPUS");
-  } else {
-    setenv("LOCUS_EMULATED_GPUS", before.c_str(), 1);
-  }
+TEST(Environment, NonsenseNamesTheVariableAndItsValue) {
+  setenv("LOCUS_TEST_NUMBER", "many", 1);
+  const std::string text =
+      test::message_of<Error>([] { environment_number("LOCUS_TEST_NUMBER", 0, 64); });
+  EXPECT_NE(text.find("LOCUS_TEST_NUMBER=many"), std::string::npos) << text;
+  unsetenv("LOCUS_TEST_NUMBER");
+  EXPECT_FALSE(environment_number("LOCUS_TEST_NUMBER", 0, 64).has_value());
 }
 
 TEST(EmulatedRegistration, WithoutGpusTheErrorSaysHowToEmulateThem) {
