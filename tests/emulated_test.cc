@@ -1,6 +1,5 @@
 // Emulated GPUs: order, asynchrony, errors and memory of their queues.
 #include <locus/devices/emulated.h>
-#include <locus/devices/environment.h>
 
 #include <gtest/gtest.h>
 
@@ -354,15 +353,6 @@ TEST_F(Emulated, EventsMeasureTime) {
 TEST_F(Emulated, AStreamOfAnotherDeviceIsRefused) {
   if (num_gpus() < 2) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
   EXPECT_THROW(gpu0().synchronize(compute(1)), Error);
-}
-
-TEST(Environment, NonsenseNamesTheVariableAndItsValue) {
-  setenv("LOCUS_TEST_NUMBER", "many", 1);
-  const std::string text =
-      test::message_of<Error>([] { environment_number("LOCUS_TEST_NUMBER", 0, 64); });
-  EXPECT_NE(text.find("LOCUS_TEST_NUMBER=many"), std::string::npos) << text;
-  unsetenv("LOCUS_TEST_NUMBER");
-  EXPECT_FALSE(environment_number("LOCUS_TEST_NUMBER", 0, 64).has_value());
 }
 
 TEST(EmulatedRegistration, WithoutGpusTheErrorSaysHowToEmulateThem) {
