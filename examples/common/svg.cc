@@ -103,7 +103,7 @@ std::string key(double x, double y, const std::string& name, const Plot::CurveSt
 
 std::string bars(double left, double top, double width, double names,
                  const std::vector<Bar>& list) {
-  constexpr double kLabel = 150, kThick = 20;
+  constexpr double kLabel = 170, kThick = 20;
   double longest = 0;
   for (const Bar& b : list) longest = std::max(longest, b.value);
   const double start = left + names, room = width - names - kLabel;

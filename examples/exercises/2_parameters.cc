@@ -164,7 +164,7 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
         to_string(c));
   return fmt::format(
       "Written where they are, {:.0f} MiB of parameters take {} to fill and {} to copy; from the "
-      "CPU it is {}, {:.0f} times the copy. Reading all of them back takes {}, one of them still "
+      "CPU it is {}, {:.1f} times the copy. Reading all of them back takes {}, one of them still "
       "{}: the price of a wait. So training keeps parameters on {} and reads them to save, "
       "not in the loop.",
       mebibytes, time_text(fill), time_text(near), time_text(far), far / near, time_text(all),

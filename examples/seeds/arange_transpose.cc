@@ -1,6 +1,7 @@
 // arange(n).reshape(1000, -1).T * 2 on every context given: the time of each part, and the
 // bandwidth. Reshape and transpose are views: they cost the same for any n. So does the layout of
 // the result, which keeps the transposed order and is written as the memory lies.
+#include <set>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -38,10 +39,12 @@ void run(const Program& program, int64_t size) {
   Table csv({"context", "n", "part", "seconds", "gb_per_second", "modelled"});
   std::vector<svg::Bar> bars;
   std::string first_use, views_text;
+  std::set<int64_t> sizes;
   for (const Context c : contexts) {
     const bool real_gpu = !is_host(c) && !emulated(c);
     const int64_t wanted = size > 0 ? size : real_gpu ? 100'000'000 : 10'000'000;
     const int64_t n = wanted / kRows * kRows;
+    sizes.insert(n);
     const double bytes = 4 * static_cast<double>(n);
     Tensor line, view, result;
     const auto add = [&](const std::string& part, double moved, const std::function<void()>& f) {
@@ -75,7 +78,8 @@ void run(const Program& program, int64_t size) {
     first_use += fmt::format(" {} {};", to_string(c), time_text(whole.first));
     views_text += fmt::format(" {} on {},", time_text(views.median), to_string(c));
   }
-  fmt::print("{}\n", table.aligned());
+  first_use.back() = '.';
+  fmt::print("First use, not in the table:{}\n\n{}\n", first_use, table.aligned());
   views_text.back() = '.';
   constexpr double kTop = 96;
   program.finish(
@@ -88,7 +92,8 @@ void run(const Program& program, int64_t size) {
                 "the same memory anew and take" +
                 views_text +
                 " The product keeps the order of the memory it reads, so a transposed one is "
-                "as fast as a straight one. Sizes differ by context: compare GB/s.",
+                "as fast as a straight one." +
+                (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : ""),
             .top = kTop,
             .height = svg::kBarRow * static_cast<double>(bars.size())});
 }
