@@ -3,16 +3,13 @@
 // timed: what stays on the GPU, and what crosses to the host?
 #include <cstdio>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 #include <locus/locus.h>
 
 #include "common/program.h"
-
-template <>
-struct fmt::formatter<locus::Tensor> : fmt::ostream_formatter {};
 
 using namespace locus;
 using namespace examples;
@@ -25,14 +22,21 @@ struct Check {
   std::string action, result;
 };
 
+std::string to_text(const Tensor& x) {
+  std::ostringstream s;
+  s << x;
+  return s.str();
+}
+
 class Walk {
  public:
   // Prints the action with what the weight is afterwards, and throws when it is not `expected`.
   void show(const std::string& action, const Tensor& weight, const Values& expected) {
     if (weight.to_vector<float>() != expected)
-      throw std::runtime_error(fmt::format("{}: the weight is {}; expected {}", action, weight,
-                                           array(expected, weight.shape())));
-    fmt::print("{}\n{}\n\n", action, weight);
+      throw std::runtime_error(fmt::format("{}: the weight is {}; expected {}", action,
+                                           to_text(weight),
+                                           to_text(array(expected, weight.shape()))));
+    fmt::print("{}\n{}\n\n", action, to_text(weight));
     checks_.push_back({action, "as expected"});
   }
   // Runs what must be refused, and prints the error.

@@ -120,8 +120,8 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
   const auto n = static_cast<double>(ways[0].log.size());
   const Way &printed = ways[0], &read = ways[1], &log = ways[3], &batch = ways[4];
   std::string s = fmt::format(
-      "With each norm read a product takes {}, with the log kept on {} {}: the log is {:.2f} times "
-      "faster. ",
+      "With each norm read a product takes {}, with the log kept on {} {}: {:.2f} times as "
+      "fast. ",
       time_text(read.seconds / n), to_string(c), time_text(log.seconds / n),
       read.seconds / log.seconds);
   s += is_host(c) ? "On the CPU nothing waits and nothing moves, so a read costs next to nothing; "
