@@ -123,8 +123,7 @@ class Tracer {
     body();
     wait_all();
     parts_.push_back({kind, name, where, where, 0, now_ms() - start});
-    for (Memory& m : memory_)
-      m.bytes = std::max(m.bytes, memory_pool(m.context).stats().in_use);
+    for (Memory& m : memory_) m.bytes = std::max(m.bytes, memory_pool(m.context).stats().in_use);
   }
   Tensor move(const Tensor& x, Context to) {
     if (x.context() == to) return x;
@@ -132,8 +131,7 @@ class Tracer {
     run(Kind::move, fmt::format("{} > {}", to_string(x.context()), to_string(to)), to,
         [&] { there = x.copyto(to); });
     parts_.back().from = x.context();
-    parts_.back().bytes =
-        static_cast<size_t>(x.size()) * static_cast<size_t>(size_of(x.dtype()));
+    parts_.back().bytes = static_cast<size_t>(x.size()) * static_cast<size_t>(size_of(x.dtype()));
     return there;
   }
 
@@ -192,8 +190,8 @@ int Result::moves() const {
   return n;
 }
 
-Result measure(const Model& model, const Placement& placement,
-               const std::vector<Context>& contexts, int steps) {
+Result measure(const Model& model, const Placement& placement, const std::vector<Context>& contexts,
+               int steps) {
   wait_all();
   std::vector<size_t> before;
   for (const Context& c : contexts) before.push_back(memory_pool(c).stats().in_use);

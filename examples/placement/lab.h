@@ -21,10 +21,11 @@ struct Model {
 
 using Placement = std::vector<locus::Context>;  // one context a layer
 
-// Placements in order of how often the data moves between layers, the fewest first, at most `limit`.
+// Placements in order of how often the data moves between layers, the fewest first, at most
+// `limit`.
 std::vector<Placement> placements(const std::vector<locus::Context>& contexts, int layers,
                                   size_t limit);
-int changes(const Placement& p);  // how often the context changes from layer to layer
+int changes(const Placement& p);       // how often the context changes from layer to layer
 std::string text(const Placement& p);  // "gpu(0) x2 > cpu(0) x2"
 
 enum class Kind : uint8_t { forward, backward, update, move };
