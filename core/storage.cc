@@ -105,6 +105,15 @@ void Storage::order(StreamView s, bool write) {
 void Storage::order_read(StreamView s) { order(s, false); }
 void Storage::order_write(StreamView s) { order(s, true); }
 
+void Storage::mark_filled() {
+  if (home_.id == 0) return;
+  std::lock_guard lock(mutex_);
+  if (home_event_.native) device(home_.context).release(home_event_);
+  home_event_ = device(home_.context).record(home_);
+  home_event_version_ = version();
+  waited_.clear();
+}
+
 void Storage::mark(StreamView s, bool write) {
   if (s.id == 0) return;  // the host's work is done already
   // Recorded under the lock: of two threads that use one stream, the later event must stay.

@@ -56,6 +56,9 @@ class Storage {
       mark(s, true);
     }
   }
+  // Call after filling new memory on its home stream: readers elsewhere wait for the work up to
+  // now, and not for what follows it there, such as the next upload.
+  void mark_filled();
   // The host blocks until the pending writes (and, for_write, reads) are done.
   void wait_host(bool for_write = false);
 

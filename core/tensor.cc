@@ -177,6 +177,7 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
     target->context = to;
     row_major(target->view.meta, target->view.stride);
     transfer(packed.impl(), *target, options.blocking);
+    if (!options.blocking) target->storage->mark_filled();
     out = Tensor(std::move(target));
   }
   if (autograd::is_recording()) {

@@ -15,6 +15,7 @@ namespace locus::bench {
 
 void add_eager();       // bench_eager.cc
 void add_matmul();      // bench_matmul.cc
+void add_prefetch();    // bench_prefetch.cc
 void add_runtime();     // bench_runtime.cc
 void add_reduce();      // bench_reduce.cc
 void add_train_step();  // bench_train_step.cc
