@@ -42,7 +42,6 @@ class Upload {
         pinned2_(random::uniform(-1, 1, {n}).copyto(cpu_pinned())),
         stream1_(c),
         stream2_(c) {
-    // Memory made on a stream is filled on that stream.
     const StreamScope on(stream1_);
     on_first_ = empty({n}, c);
     on_first_too_ = empty({n}, c);
@@ -52,7 +51,7 @@ class Upload {
 
   double upload_seconds() {
     return measure([&] {
-             pinned1_.copyto(on_first_, {.blocking = false});
+             upload_on(stream1_, pinned1_, on_first_);
              stream1_.synchronize();
            })
         .median;
@@ -67,16 +66,16 @@ class Upload {
 
   // The second upload goes behind the first array's computation.
   void as_printed(int passes) {
-    pinned1_.copyto(on_first_, {.blocking = false});
+    upload_on(stream1_, pinned1_, on_first_);
     y1_ = compute_on(stream1_, on_first_, passes);
-    pinned2_.copyto(on_first_too_, {.blocking = false});
+    upload_on(stream1_, pinned2_, on_first_too_);
     y2_ = compute_on(stream1_, on_first_too_, passes);
     finish();
   }
   void mended(int passes) {
-    pinned1_.copyto(on_first_, {.blocking = false});
+    upload_on(stream1_, pinned1_, on_first_);
     y1_ = compute_on(stream1_, on_first_, passes);
-    pinned2_.copyto(on_second_, {.blocking = false});
+    upload_on(stream2_, pinned2_, on_second_);
     y2_ = compute_on(stream1_, on_second_, passes);  // waits for the upload by itself
     finish();
   }
@@ -95,6 +94,11 @@ class Upload {
   }
 
  private:
+  // Returns at once.
+  void upload_on(const Stream& s, const Tensor& from, const Tensor& to) {
+    const StreamScope on(s);
+    from.copyto(to, {.blocking = false});
+  }
   Tensor compute_on(const Stream& s, const Tensor& x, int passes) {
     const StreamScope on(s);
     return compute(x, passes);
