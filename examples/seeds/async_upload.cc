@@ -152,7 +152,7 @@ void run(const Program& program, int64_t size) {
     bars.push_back({w.name, w.seconds, time_text(w.seconds), first ? svg::kAmber : svg::kBlue});
   }
   fmt::print("{}\n", table.aligned());
-  const std::string s = fmt::format(
+  std::string s = fmt::format(
       "An upload of {:.0f} MB takes {} ({:.1f} GB/s) and the computation on it {}; there are two "
       "of "
       "each. With both uploads on one stream all four follow each other: {}. Mended, the second "
@@ -161,6 +161,10 @@ void run(const Program& program, int64_t size) {
       bytes / 1e6, time_text(upload), bytes / upload / 1e9, time_text(computing),
       time_text(ways[0].seconds), time_text(shorter), time_text(ways[1].seconds),
       time_text(ways[2].seconds));
+  if (emulated(c))
+    s +=
+        " Copies and computation of an emulated GPU share this machine's cores, so this run cannot "
+        "show what a real one gains.";
   constexpr double kTop = 96;
   program.finish(csv, {.title = "Uploading one array while computing on another",
                        .subtitle = program.conditions({c}),
