@@ -100,7 +100,7 @@ void run(const Options& o) {
         all.size(), changes(all.back()), o.limit, possible - static_cast<double>(all.size()));
   std::cout << "\n\n" << std::flush;
 
-  std::vector<Result> results;
+  std::vector<Trial> results;
   for (const Placement& p : all) {
     results.push_back(measure(o.model, p, contexts, o.steps));
     // Where a layer lives changes how fast it is, not what it computes.
@@ -110,7 +110,7 @@ void run(const Options& o) {
                               expected, text(all[0]), loss, text(p)));
   }
   std::stable_sort(results.begin(), results.end(),
-                   [](const Result& a, const Result& b) { return a.step_ms < b.step_ms; });
+                   [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
   std::cout << table(results) << '\n' << explanation(results);
   if (o.out.empty()) return;
   const std::filesystem::path out = o.out;
