@@ -190,11 +190,30 @@ int Trial::moves() const {
   return n;
 }
 
+Trial combine(const std::vector<Trial>& trials) {
+  Trial out = trials[0];
+  const auto over_trials = [&](auto&& value) {
+    std::vector<double> v;
+    for (const Trial& t : trials) v.push_back(value(t));
+    return median(v);
+  };
+  out.step_ms = over_trials([](const Trial& t) { return t.step_ms; });
+  for (size_t k = 0; k < out.parts.size(); ++k)
+    out.parts[k].ms = over_trials([&](const Trial& t) { return t.parts[k].ms; });
+  for (size_t k = 0; k < out.memory.size(); ++k)
+    for (const Trial& t : trials)
+      out.memory[k].bytes = std::max(out.memory[k].bytes, t.memory[k].bytes);
+  return out;
+}
+
 Trial measure(const Model& model, const Placement& placement, const std::vector<Context>& contexts,
               int steps) {
   wait_all();
   std::vector<size_t> before;
-  for (const Context& c : contexts) before.push_back(memory_pool(c).stats().in_use);
+  for (const Context& c : contexts) {
+    memory_pool(c).release_cached();  // also what the last network's streams still held
+    before.push_back(memory_pool(c).stats().in_use);
+  }
   Net net(model, placement);
   Trial r;
   r.placement = placement;

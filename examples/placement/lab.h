@@ -59,4 +59,8 @@ struct Trial {
 Trial measure(const Model& model, const Placement& placement,
               const std::vector<locus::Context>& contexts, int steps);
 
+// The medians of several trials of one placement: rounds over all placements, so that whatever else
+// the machine does for a while slows no single one.
+Trial combine(const std::vector<Trial>& trials);
+
 }  // namespace placement

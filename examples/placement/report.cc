@@ -32,8 +32,11 @@ std::string compare(const Trial& best, const Trial& other) {
       "against the best; its compute takes {:.3f} ms, {:+.3f} ms.\n",
       text(other.placement), other.step_ms, slower, other.moves(), kib(other.moved_bytes()),
       other.move_ms(), moves, other.compute_ms(), compute);
-  if (moves <= 0 && compute <= 0)
-    return s + "  Neither explains it: the two are equal within the noise of this run.\n";
+  if (moves + compute < slower / 2)
+    return s +
+           "  Part by part the two are closer than step by step: something else used the machine, "
+           "or "
+           "the order of the work matters. More --steps tell.\n";
   return s + (moves > compute ? "  The moves make the difference.\n"
                               : "  The compute makes the difference.\n");
 }
