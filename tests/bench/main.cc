@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   locus::bench::add_runtime();
   locus::bench::add_reduce();
   locus::bench::add_train_step();
+  locus::bench::add_transfer();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   for (const locus::Context c : locus::bench::contexts()) {
