@@ -108,10 +108,9 @@ void Storage::order_write(StreamView s) { order(s, true); }
 void Storage::mark_filled() {
   if (home_.id == 0) return;
   std::lock_guard lock(mutex_);
-  if (home_event_.native) device(home_.context).release(home_event_);
-  home_event_ = device(home_.context).record(home_);
-  home_event_version_ = version();
-  waited_.clear();
+  forget(home_fence_);
+  home_fence_.event = device(home_.context).record(home_);
+  home_fence_at_ = home_writes_.load(std::memory_order_acquire);
 }
 
 void Storage::mark(StreamView s, bool write) {
