@@ -23,11 +23,13 @@ using namespace placement;
 
 namespace {
 
+constexpr int kRounds = 3;  // over all placements
+
 struct Options {
   std::vector<std::string> contexts;
   Model model;
   size_t limit = 64;
-  int steps = 20;
+  int steps = 15;
   std::string out;
 };
 
@@ -51,7 +53,7 @@ Options parse(int argc, char** argv) {
   app.add_option("--limit", o.limit, "placements to measure at most")
       ->check(CLI::Range(size_t{1}, size_t{100000}))
       ->capture_default_str();
-  app.add_option("--steps", o.steps, "timed steps of each")
+  app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   app.add_option("--out", o.out, "folder for placements.csv, best.csv, worst.csv, placement.svg");
@@ -100,17 +102,21 @@ void run(const Options& o) {
         all.size(), changes(all.back()), o.limit, possible - static_cast<double>(all.size()));
   std::cout << "\n\n" << std::flush;
 
-  std::vector<Result> results;
-  for (const Placement& p : all) {
-    results.push_back(measure(o.model, p, contexts, o.steps));
-    // Where a layer lives changes how fast it is, not what it computes.
-    const double expected = results[0].loss, loss = results.back().loss;
-    if (!(std::abs(loss - expected) <= 1e-3 * std::abs(expected)))
-      throw Error(fmt::format("the first loss is {} under {} and {} under {}; expected the same",
-                              expected, text(all[0]), loss, text(p)));
+  std::vector<std::vector<Trial>> trials(all.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      trials[i].push_back(measure(o.model, all[i], contexts, o.steps));
+      // Where a layer lives changes how fast it is, not what it computes.
+      const double expected = trials[0][0].loss, loss = trials[i].back().loss;
+      if (!(std::abs(loss - expected) <= 1e-3 * std::abs(expected)))
+        throw Error(fmt::format("the first loss is {} under {} and {} under {}; expected the same",
+                                expected, text(all[0]), loss, text(all[i])));
+    }
   }
+  std::vector<Trial> results;
+  for (const std::vector<Trial>& t : trials) results.push_back(combine(t));
   std::stable_sort(results.begin(), results.end(),
-                   [](const Result& a, const Result& b) { return a.step_ms < b.step_ms; });
+                   [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
   std::cout << table(results) << '\n' << explanation(results);
   if (o.out.empty()) return;
   const std::filesystem::path out = o.out;

@@ -59,7 +59,8 @@ class Stack {
       throw ContextMismatch(what + "is not on the host; decode must return tensors on cpu(0)");
     if (!all_.defined())
       all_ = allocate(where_, make_meta(row.dtype(), with_length(rows_, row.shape())));
-    const Shape expected(std::vector<int64_t>(all_.shape().begin() + 1, all_.shape().end()));
+    const Shape stacked = all_.shape();
+    const Shape expected(std::vector<int64_t>(stacked.begin() + 1, stacked.end()));
     if (row.shape() != expected)
       throw ShapeError(what + "differs from the first of its batch, " + to_string(expected) +
                        "; all must have one shape");

@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include <locus/devices/emulated_link.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
 #include <tests/contexts.h>
 
 namespace locus {
@@ -212,7 +214,7 @@ TEST(Prefetcher, SlowLinksChangeNoValue) {
     EXPECT_EQ(labels, first);
     EXPECT_EQ(labels[0], static_cast<double>(3 * i));
     i += 500;
-    sum = sum + image.sum({.axes = {0}});
+    sum = sum + image.sum({.axis = 0});
   }
   EXPECT_EQ(test::values(sum)[0], 3.0 * 4000 * 3999 / 2);
 }

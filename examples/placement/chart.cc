@@ -72,9 +72,9 @@ std::string legend(double x, double y, const char* color, const std::string& s) 
   return box(x, y - 10, 12, 12, color, s) + label(x + 18, y, s, kMuted, 12);
 }
 
-std::string bar(const Result& r, const Scale& scale, size_t rank, double y) {
+std::string bar(const Trial& r, const Scale& scale, size_t rank, double y) {
   std::string s = label(52, y + 15, fmt::format("{}", rank), kMuted, 12, "end");
-  const double cell = std::min(22.0, 214 / static_cast<double>(r.placement.size()));
+  const double cell = std::min(54.0, 220 / static_cast<double>(r.placement.size()));
   for (size_t i = 0; i < r.placement.size(); ++i)
     s += box(64 + cell * static_cast<double>(i), y + 2, cell - 2, kBar - 8,
              color_of(r.memory, r.placement[i]),
@@ -94,9 +94,9 @@ std::string bar(const Result& r, const Scale& scale, size_t rank, double y) {
 }
 
 // A row a context and one for moves; parts follow each other from left to right.
-std::string timeline(const Result& r, const Scale& scale, double top, const std::string& title) {
+std::string timeline(const Trial& r, const Scale& scale, double top, const std::string& title) {
   std::string s = label(64, top, title, kInk, 14, "start", "600");
-  s += label(64 + 84, top, text(r.placement), kMuted, 13);
+  s += label(64 + 96, top, text(r.placement), kMuted, 13);
   const auto rows = static_cast<double>(r.memory.size() + 1);
   const double first = top + 14;
   s += scale.grid(first, first + rows * kBar);
@@ -127,13 +127,13 @@ std::string timeline(const Result& r, const Scale& scale, double top, const std:
 
 }  // namespace
 
-std::string chart(const std::vector<Result>& results, const Model& model) {
+std::string chart(const std::vector<Trial>& results, const Model& model) {
   std::vector<size_t> shown;  // positions: all, or the first and the last
   for (size_t i = 0; i < results.size(); ++i)
     if (results.size() <= kBars || i < kBars / 2 || i >= results.size() - kBars / 2)
       shown.push_back(i);
   double longest = 0, longest_step = 0;
-  for (const Result& r : results) {
+  for (const Trial& r : results) {
     longest = std::max(longest, r.compute_ms() + r.move_ms());
     longest_step = std::max({longest_step, r.step_ms, longest});
   }
@@ -174,13 +174,14 @@ std::string chart(const std::vector<Result>& results, const Model& model) {
   double y = bottom + 38;
   if (shown.size() < results.size()) {
     s +=
-        label(64, y - 10,
+        label(64, y,
               fmt::format("{} placements between {} and {} are in placements.csv",
                           results.size() - shown.size(), kBars / 2, results.size() - kBars / 2 + 1),
               kMuted, 12);
-    y += 14;
+    y += 26;
   }
-  const Scale time(longest);
+  const auto parts_ms = [](const Trial& r) { return r.compute_ms() + r.move_ms(); };
+  const Scale time(std::max(parts_ms(results.front()), parts_ms(results.back())));
   const double height = 14 + kBar * static_cast<double>(results[0].memory.size() + 1) + 50;
   y += 14;
   s += timeline(results.front(), time, y, "The best:");

@@ -169,34 +169,53 @@ std::vector<Placement> placements(const std::vector<Context>& contexts, int laye
   return out;
 }
 
-double Result::move_ms() const {
+double Trial::move_ms() const {
   double sum = 0;
   for (const Part& p : parts) sum += p.kind == Kind::move ? p.ms : 0;
   return sum;
 }
-double Result::compute_ms() const {
+double Trial::compute_ms() const {
   double sum = 0;
   for (const Part& p : parts) sum += p.kind == Kind::move ? 0 : p.ms;
   return sum;
 }
-size_t Result::moved_bytes() const {
+size_t Trial::moved_bytes() const {
   size_t sum = 0;
   for (const Part& p : parts) sum += p.bytes;
   return sum;
 }
-int Result::moves() const {
+int Trial::moves() const {
   int n = 0;
   for (const Part& p : parts) n += p.kind == Kind::move ? 1 : 0;
   return n;
 }
 
-Result measure(const Model& model, const Placement& placement, const std::vector<Context>& contexts,
-               int steps) {
+Trial combine(const std::vector<Trial>& trials) {
+  Trial out = trials[0];
+  const auto over_trials = [&](auto&& value) {
+    std::vector<double> v;
+    for (const Trial& t : trials) v.push_back(value(t));
+    return median(v);
+  };
+  out.step_ms = over_trials([](const Trial& t) { return t.step_ms; });
+  for (size_t k = 0; k < out.parts.size(); ++k)
+    out.parts[k].ms = over_trials([&](const Trial& t) { return t.parts[k].ms; });
+  for (size_t k = 0; k < out.memory.size(); ++k)
+    for (const Trial& t : trials)
+      out.memory[k].bytes = std::max(out.memory[k].bytes, t.memory[k].bytes);
+  return out;
+}
+
+Trial measure(const Model& model, const Placement& placement, const std::vector<Context>& contexts,
+              int steps) {
   wait_all();
   std::vector<size_t> before;
-  for (const Context& c : contexts) before.push_back(memory_pool(c).stats().in_use);
+  for (const Context& c : contexts) {
+    memory_pool(c).release_cached();  // also what the last network's streams still held
+    before.push_back(memory_pool(c).stats().in_use);
+  }
   Net net(model, placement);
-  Result r;
+  Trial r;
   r.placement = placement;
   r.loss = static_cast<double>(net.step().mean().item<float>());
   std::vector<double> times;

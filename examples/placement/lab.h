@@ -42,7 +42,7 @@ struct Memory {
   size_t bytes = 0;  // the most in use after any part of a step
 };
 
-struct Result {
+struct Trial {
   Placement placement;
   double step_ms = 0;       // the whole step, nothing waits in between; the median
   std::vector<Part> parts;  // a step in which each part waits for the one before; medians
@@ -56,7 +56,11 @@ struct Result {
 };
 
 // Trains `steps` steps after a warm-up. The batch starts on cpu(0).
-Result measure(const Model& model, const Placement& placement,
-               const std::vector<locus::Context>& contexts, int steps);
+Trial measure(const Model& model, const Placement& placement,
+              const std::vector<locus::Context>& contexts, int steps);
+
+// The medians of several trials of one placement: rounds over all placements, so that whatever else
+// the machine does for a while slows no single one.
+Trial combine(const std::vector<Trial>& trials);
 
 }  // namespace placement

@@ -12,13 +12,13 @@ namespace placement {
 std::string describe(locus::Context c);
 
 // Results come sorted by step time, the fastest first.
-std::string table(const std::vector<Result>& results);
-std::string explanation(const std::vector<Result>& results);
-std::string csv(const std::vector<Result>& results);
-std::string timeline_csv(const Result& result);
+std::string table(const std::vector<Trial>& results);
+std::string explanation(const std::vector<Trial>& results);
+std::string csv(const std::vector<Trial>& results);
+std::string timeline_csv(const Trial& result);
 
 // Chart: bars of all results (of many: the first and the last), and the parts of the best and the
 // worst in time. SVG.
-std::string chart(const std::vector<Result>& results, const Model& model);
+std::string chart(const std::vector<Trial>& results, const Model& model);
 
 }  // namespace placement
