@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <locus/core/trace.h>
+
 namespace locus {
 
 Storage::Storage(Context context, size_t bytes, StreamView home)
@@ -62,6 +64,7 @@ void Storage::wait_for_home(StreamView s) {
 
 void Storage::order(StreamView s, bool write) {
   std::lock_guard lock(mutex_);
+  const trace::Wait wait(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   // A write must also wait for reads on the home stream, which no version counts.
   if (write && home_event_.native && home_.id != s.id) {
     device(home_.context).release(home_event_);
@@ -106,10 +109,20 @@ void Storage::drop_finished() {
   if (uses_.empty()) foreign_.store(false, std::memory_order_release);
 }
 
+std::optional<Context> Storage::busy_on() const {
+  for (const Use& u : uses_)
+    if (!device(u.event.context).done(u.event)) return u.event.context;
+  return std::nullopt;
+}
+
 void Storage::wait_host(bool for_write) {
-  if (home_.id != 0) device(home_.context).synchronize(home_);
+  if (home_.id != 0) {
+    const trace::Wait wait(home_.context);
+    device(home_.context).synchronize(home_);
+  }
   if (!foreign_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
+  const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
     if (for_write || u.write) device(u.event.context).wait_host(u.event);
   drop_finished();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <locus/core/device.h>
@@ -67,6 +68,7 @@ class Storage {
   void wait_for_home(StreamView s);
   void mark(StreamView s, bool write);
   void drop_finished();
+  std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
 
   void* data_ = nullptr;
   size_t bytes_ = 0;

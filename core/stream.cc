@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
@@ -21,17 +22,21 @@ Event::~Event() {
 }
 
 bool Event::query() const { return !view_.native || device(view_.context).done(view_); }
-void Event::wait() const {
-  if (view_.native) device(view_.context).wait_host(view_);
+void Event::wait(Caller from) const {
+  if (!view_.native) return;
+  const trace::Scope scope(TransferKind::event, from);
+  const trace::Wait wait(view_.context);
+  device(view_.context).wait_host(view_);
 }
 
-double Event::elapsed_ms(const Event& later) const {
+double Event::elapsed_ms(const Event& later, Caller from) const {
   if (!(context() == later.context()))
     throw Error("Event::elapsed_ms: events of different contexts, " + to_string(context()) +
                 " and " + to_string(later.context()) + "; expected two events of one context");
   if (!view_.native) throw Error("Event::elapsed_ms: a host context records no times");
-  wait();
-  later.wait();
+  const trace::Scope scope(TransferKind::event, from);
+  wait(from);
+  later.wait(from);
   return device(context()).elapsed_ms(view_, later.view_);
 }
 
@@ -54,7 +59,12 @@ Event Stream::record() { return Event(device(context()).record(view_)); }
 void Stream::wait(const Event& e) {
   if (e.view_.native) device(context()).wait(view_, e.view_);
 }
-void Stream::synchronize() { device(context()).synchronize(view_); }
+void Stream::synchronize(Caller from) {
+  if (view_.id == 0) return;
+  const trace::Scope scope(TransferKind::stream, from);
+  const trace::Wait wait(context());
+  device(context()).synchronize(view_);
+}
 
 StreamScope::StreamScope(const Stream& s) : view_(s.view()), outer_(innermost) { innermost = this; }
 StreamScope::~StreamScope() { innermost = outer_; }

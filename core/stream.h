@@ -4,6 +4,7 @@
 // Threads: a Stream may be shared; a StreamScope belongs to one thread.
 #pragma once
 
+#include <locus/core/caller.h>
 #include <locus/core/context.h>
 #include <locus/core/device.h>
 
@@ -17,10 +18,10 @@ class Event {
   ~Event();
 
   Context context() const { return view_.context; }
-  bool query() const;  // true once the work before it is done
-  void wait() const;   // the host blocks
+  bool query() const;                        // true once the work before it is done
+  void wait(Caller = Caller::here()) const;  // the host blocks
   // Milliseconds from this event to `later`; waits for both. Throws Error across contexts.
-  double elapsed_ms(const Event& later) const;
+  double elapsed_ms(const Event& later, Caller = Caller::here()) const;
 
  private:
   friend class Stream;
@@ -39,8 +40,8 @@ class Stream {
   Context context() const { return view_.context; }
   StreamView view() const { return view_; }
   Event record();
-  void wait(const Event& e);  // later work here waits for e; the host goes on
-  void synchronize();         // the host blocks
+  void wait(const Event& e);                  // later work here waits for e; the host goes on
+  void synchronize(Caller = Caller::here());  // the host blocks
 
  private:
   void close() noexcept;

@@ -7,7 +7,8 @@ if(LOCUS_TESTS)
   add_executable(locus_tests ${tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
-                                            GTest::gtest_main ZLIB::ZLIB)
+                                            GTest::gtest_main ZLIB::ZLIB
+                                            nlohmann_json::nlohmann_json)
   if(LOCUS_WITH_CUDA)
     target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
