@@ -1,5 +1,7 @@
 // The programs of the documentation, run on as one function on every pair of contexts a machine
 // has.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -245,8 +247,7 @@ TEST_P(Api, Transfers) {
   const std::string table = log.table();
   EXPECT_THAT(table, testing::HasSubstr(to_string(c0) + "  " + to_string(c1)));
   EXPECT_THAT(table, testing::HasSubstr(line));
-  const std::string trace =
-      (std::filesystem::path(testing::TempDir()) / "locus_api_trace.json").string();
+  const std::string trace = testing::TempDir() + "locus_api_" + std::to_string(getpid()) + ".json";
   profiler::start(trace);
   train();
   profiler::stop();

@@ -1,6 +1,8 @@
 // The profiler's trace, read back: rows, bars, arrows and counters.
 #include <locus/core/profiler.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -20,8 +22,8 @@ using testing::HasSubstr;
 
 class Profiler : public testing::Test {
  protected:
-  std::string path_ =
-      (std::filesystem::path(testing::TempDir()) / "locus_profiler_trace.json").string();
+  // Tests may run beside each other, each in a process of its own.
+  std::string path_ = testing::TempDir() + "locus_trace_" + std::to_string(getpid()) + ".json";
   void TearDown() override { std::filesystem::remove(path_); }
 
   // The trace of f's work.
