@@ -54,14 +54,6 @@ int num_devices() {
   return n;
 }
 
-void Guard::enter(int device) {
-  int current = 0;
-  LOCUS_CUDA(cudaGetDevice(&current));
-  if (current == device) return;
-  LOCUS_CUDA(cudaSetDevice(device));
-  previous_ = current;
-}
-
 CudaStream& find_stream(StreamView s) {
   if (s.id >= kChunk * kChunks) unknown_stream(s);
   const StreamTable::Chunk* chunk =

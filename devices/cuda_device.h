@@ -24,14 +24,15 @@ class Guard {
     if (num_devices() > 1) enter(device);
   }
   ~Guard() {
-    if (previous_ >= 0) static_cast<void>(cudaSetDevice(previous_));
+    if (entered_) leave();
   }
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
  private:
   void enter(int device);
-  int previous_ = -1;
+  static void leave();
+  bool entered_ = false;
 };
 
 // A stream and what belongs to it. Never destroyed: a closed stream waits for the next

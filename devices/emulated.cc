@@ -147,8 +147,15 @@ class EmulatedDevice final : public Device {
 }  // namespace
 
 bool register_emulated() {
-  device_count =
-      static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
+  try {
+    device_count =
+        static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
+  } catch (const Error& e) {
+    // This runs before main, where nobody could catch it: the first question about gpus throws.
+    static const std::string text = e.what();
+    register_device(DeviceType::gpu, {"gpu", []() -> int { throw Error(text); }, nullptr, ""});
+    return true;
+  }
   if (device_count == 0) return false;
   register_device(DeviceType::gpu, {"gpu", [] { return device_count; },
                                     [](Context c) -> std::unique_ptr<Device> {

@@ -5,7 +5,7 @@
 namespace locus {
 
 // Registers gpu when LOCUS_EMULATED_GPUS is a number >= 1 (it then wins over real GPUs), and
-// returns whether it did. Throws Error when the variable is not a number.
+// returns whether it did. When the variable is not a number, the first use of a gpu throws Error.
 bool register_emulated();
 
 }  // namespace locus

@@ -6,8 +6,8 @@
 
 namespace locus::cuda {
 
-// Products up to this many multiply-adds are computed by our own kernels in f32. TO TUNE: the
-// crossover of bench_matmul's two columns. cuBLAS costs 5.6-9.4 us to issue and gives small
+// Products up to this many multiply-adds are computed by our own kernels in f32. The
+// crossover is to be read off bench_matmul. cuBLAS costs 5.6-9.4 us to issue and gives small
 // products few blocks; from about here on its inner loop is worth both.
 inline constexpr double kOwnLimit = 96e6;
 

@@ -16,7 +16,7 @@ extern const KernelTable unary, trigonometry;
 }
 #endif
 namespace cuda {
-extern const KernelTable unary, trigonometry;
+extern const KernelTable unary, activation, trigonometry;
 }
 
 namespace {
@@ -100,6 +100,7 @@ void register_unary() {
 #endif
 #ifdef LOCUS_WITH_CUDA
   set_kernels(DeviceType::gpu, cuda::unary);
+  set_kernels(DeviceType::gpu, cuda::activation);
   set_kernels(DeviceType::gpu, cuda::trigonometry);
 #endif
 }

@@ -369,9 +369,12 @@ struct Tanh : Unary<kFloats, 8, Keep::outputs> {
   using Fused = TanhGrad;
 };
 
-using UnaryOps = List<Negative, Abs, Sign, Square, Floor, Ceil, Trunc, Round, Rint, Sqrt, Rsqrt,
-                      Cbrt, Reciprocal, Exp, Expm1, Log, Log2, Log10, Log1p, Relu, Sigmoid, Tanh,
-                      Softsign, Softplus, Gelu, Silu, Erf>;
+// nvcc takes the lists apart: the first in unary.cu, the others in activation.cu.
+using ArithmeticOps = List<Negative, Abs, Sign, Square, Floor, Ceil, Trunc, Round, Rint, Sqrt,
+                           Rsqrt, Cbrt, Reciprocal>;
+using ExponentialOps = List<Exp, Expm1, Log, Log2, Log10, Log1p>;
+using ActivationOps = List<Relu, Sigmoid, Tanh, Softsign, Softplus, Gelu, Silu, Erf>;
+using UnaryOps = Join<Join<ArithmeticOps, ExponentialOps>, ActivationOps>;
 using UnaryGradOps = List<ReluGrad, SigmoidGrad, TanhGrad>;
 
 }  // namespace locus::formula

@@ -40,7 +40,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LOCUS_SANITIZE)
   set(isas base v3 v4)
 else()
   set(isas base)
-  target_compile_definitions(locus PRIVATE LOCUS_ONE_ISA)
+  target_compile_definitions(locus_flags INTERFACE LOCUS_ONE_ISA)  # tests ask, too
 endif()
 foreach(isa ${isas})
   add_library(locus_kernels_${isa} OBJECT ${cpu_kernels})

@@ -44,7 +44,7 @@ std::string shape_name(int64_t m, int64_t n, int64_t k) {
 
 void add_layer(Context c, int64_t rows, int64_t inputs, int64_t units) {
   const std::string where = to_string(c) + "/";
-  const auto size = [&](int64_t m, int64_t n) { return sample_values(c, f32, {m, n}, -1, 1); };
+  const auto size = [c](int64_t m, int64_t n) { return sample_values(c, f32, {m, n}, -1, 1); };
   const double work[] = {double(rows), double(units), double(inputs)};
 
   add_timed("matmul/" + where + "dense_relu " + shape_name(rows, units, inputs),
