@@ -31,7 +31,8 @@ MemoryInfo gpu_memory_info(Context c);
 
 struct ContextInfo {
   std::string name;       // the hardware's name
-  bool emulated = false;  // times measured there are modelled, not real
+  bool emulated = false;  // times measured there are not a GPU's
+  bool modelled = false;  // emulated, and copies take the time that LOCUS_EMULATED_LINK says
 };
 ContextInfo context_info(Context c);
 

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include <locus/core/error.h>
 #include <locus/core/trace.h>
 
 namespace locus {
+namespace {
+
+constexpr size_t kManyUses = 8;  // beyond it, finished ones are looked for
+
+}  // namespace
 
 Storage::Storage(Context context, size_t bytes, StreamView home)
     : bytes_(bytes), context_(context), home_(home) {
@@ -20,99 +26,147 @@ Storage::Storage(Context context, void* data, size_t bytes, void (*release)(void
       owner_(owner) {}
 
 Storage::~Storage() {
-  if (home_event_.native) device(home_.context).release(home_event_);
-  if (release_) {
-    for (const Use& u : uses_) {
-      device(u.event.context).wait_host(u.event);
-      device(u.event.context).release(u.event);
+  forget(home_fence_);
+  const std::vector<EventView> pending = pending_uses();
+  if (!release_) {
+    Allocator& allocator = device(context_).allocator();
+    if (pending.empty()) {
+      allocator.deallocate(data_, bytes_, home_);
+    } else {
+      allocator.deallocate_after(data_, bytes_, home_, pending);
     }
-    release_(owner_);
     return;
   }
-  Allocator& allocator = device(context_).allocator();
-  if (uses_.empty()) {
-    allocator.deallocate(data_, bytes_, home_);
-    return;
+  // The lender may do anything with its memory, so nothing may be queued on it, home's work
+  // included. Errors of that work stay with the device: its next synchronize reports them.
+  const auto finish = [](EventView e) {
+    try {
+      device(e.context).wait_host(e);
+    } catch (const Error&) {
+    }
+    device(e.context).release(e);
+  };
+  for (const EventView& e : pending) finish(e);
+  if (home_.id != 0) {
+    try {
+      finish(device(home_.context).record(home_));
+    } catch (const Error&) {
+    }
   }
-  std::vector<EventView> pending;
-  for (const Use& u : uses_) pending.push_back(u.event);
-  allocator.deallocate_after(data_, bytes_, home_, pending);
+  release_(owner_);
 }
 
-// The home stream's work so far, waited for at most once a stream and version: a tensor that
-// another stream reads many times costs one event.
-void Storage::wait_for_home(StreamView s) {
-  if (home_.id == 0 || home_.id == s.id) return;
-  const uint64_t now = version();
-  if (home_event_.native && home_event_version_ != now) {
-    device(home_.context).release(home_event_);
-    home_event_ = {};
-  }
-  if (!home_event_.native) {
-    home_event_ = device(home_.context).record(home_);
-    home_event_version_ = now;
-    waited_.clear();
-  }
-  if (std::find(waited_.begin(), waited_.end(), s.id) != waited_.end()) return;
+bool Storage::waits(const Fence& f, uint32_t stream) {
+  return std::find(f.waiters.begin(), f.waiters.end(), stream) != f.waiters.end();
+}
+
+void Storage::wait(Fence& f, StreamView s) {
+  if (waits(f, s.id)) return;
   if (s.id == 0) {
-    device(home_.context).wait_host(home_event_);
+    device(f.event.context).wait_host(f.event);
   } else {
-    device(s.context).wait(s, home_event_);
+    device(s.context).wait(s, f.event);
   }
-  waited_.push_back(s.id);
+  f.waiters.push_back(s.id);
+}
+
+void Storage::forget(Fence& f) {
+  if (f.event.native) device(f.event.context).release(f.event);
+  f.event = {};
+  f.waiters.clear();
 }
 
 void Storage::order(StreamView s, bool write) {
   std::lock_guard lock(mutex_);
-  const trace::Wait wait(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
-  // A write must also wait for reads on the home stream, which no version counts.
-  if (write && home_event_.native && home_.id != s.id) {
-    device(home_.context).release(home_event_);
-    home_event_ = {};
-  }
-  wait_for_home(s);
-  for (const Use& u : uses_) {
-    if (u.stream == s.id || !(write || u.write)) continue;
-    if (s.id == 0) {
-      device(u.event.context).wait_host(u.event);
-    } else {
-      device(s.context).wait(s, u.event);
+  const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
+  const bool at_home = s.id == home_.id;
+  if (!at_home && home_.id != 0) {
+    const uint64_t now = home_writes_.load(std::memory_order_acquire);
+    // Reads at home are not counted, and a write must wait for them: it needs a new event. A read
+    // shares the last one, so that a tensor read many times elsewhere costs one event.
+    if (write || home_fence_at_ != now) forget(home_fence_);
+    if (!home_fence_.event.native) {
+      home_fence_.event = device(home_.context).record(home_);
+      home_fence_at_ = now;
     }
+    wait(home_fence_, s);
   }
-  drop_finished();
+  for (Use& u : uses_)
+    if (u.stream != s.id && (write || u.write)) wait(u.fence, s);
+  if (at_home && write) {
+    // Whatever comes later is ordered behind the home stream, which is behind them all.
+    for (Use& u : uses_) forget(u.fence);
+    uses_.clear();
+    forget(home_fence_);
+    foreign_.store(false, std::memory_order_release);
+  } else if (uses_.size() > kManyUses) {
+    drop_finished();
+  }
 }
 
 void Storage::order_read(StreamView s) { order(s, false); }
 void Storage::order_write(StreamView s) { order(s, true); }
 
+void Storage::mark_filled() {
+  if (home_.id == 0) return;
+  std::lock_guard lock(mutex_);
+  if (home_event_.native) device(home_.context).release(home_event_);
+  home_event_ = device(home_.context).record(home_);
+  home_event_version_ = version();
+  waited_.clear();
+}
+
 void Storage::mark(StreamView s, bool write) {
   if (s.id == 0) return;  // the host's work is done already
-  const EventView event = device(s.context).record(s);
+  // Recorded under the lock: of two threads that use one stream, the later event must stay.
   std::lock_guard lock(mutex_);
+  const EventView event = device(s.context).record(s);
   foreign_.store(true, std::memory_order_release);
+  if (write) {
+    // This event stands for all that the write waited for.
+    std::erase_if(uses_, [&](Use& u) {
+      const bool covered = waits(u.fence, s.id) || (u.stream == s.id && !u.write);
+      if (covered) forget(u.fence);
+      return covered;
+    });
+  }
   for (Use& u : uses_) {
     if (u.stream != s.id || u.write != write) continue;
-    device(u.event.context).release(u.event);
-    u.event = event;
+    forget(u.fence);
+    u.fence.event = event;
     return;
   }
-  uses_.push_back({s.id, write, event});
+  uses_.push_back({s.id, write, {event, {}}});
 }
 
 void Storage::drop_finished() {
-  std::erase_if(uses_, [](const Use& u) {
-    Device& d = device(u.event.context);
-    if (!d.done(u.event)) return false;
-    d.release(u.event);
+  std::erase_if(uses_, [](Use& u) {
+    if (!device(u.fence.event.context).done(u.fence.event)) return false;
+    forget(u.fence);
     return true;
   });
   if (uses_.empty()) foreign_.store(false, std::memory_order_release);
 }
 
 std::optional<Context> Storage::busy_on() const {
-  for (const Use& u : uses_)
-    if (!device(u.event.context).done(u.event)) return u.event.context;
+  for (const Use& u : uses_) {
+    const EventView& e = u.fence.event;
+    if (!device(e.context).done(e)) return e.context;
+  }
   return std::nullopt;
+}
+
+// The events that whoever reuses the memory must wait for: not those the home stream waits for.
+std::vector<EventView> Storage::pending_uses() {
+  std::vector<EventView> pending;
+  for (Use& u : uses_) {
+    if (waits(u.fence, home_.id)) {
+      forget(u.fence);
+    } else {
+      pending.push_back(u.fence.event);
+    }
+  }
+  return pending;
 }
 
 void Storage::wait_host(bool for_write) {
@@ -124,7 +178,7 @@ void Storage::wait_host(bool for_write) {
   std::lock_guard lock(mutex_);
   const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
-    if (for_write || u.write) device(u.event.context).wait_host(u.event);
+    if (for_write || u.write) device(u.fence.event.context).wait_host(u.fence.event);
   drop_finished();
 }
 

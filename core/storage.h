@@ -19,8 +19,11 @@ struct GraphState;  // autograd.cc
 //
 // The home stream is the one it was allocated on. Work there is ordered by the stream itself and
 // costs nothing here. Another stream that reads or writes leaves an event; later work elsewhere
-// waits for it on the device, and the pool waits for it before the block is reused. Threads: the
-// order is guarded by a mutex, taken only once a foreign stream is involved.
+// waits for it on the device, once a stream, and the pool waits for it before the block is reused.
+//
+// Threads: the order is guarded by a mutex, taken only once a foreign stream is involved. Any
+// number of threads may read at once. A write beside another thread's read or write is ordered by
+// the program, as for any object; afterwards the order holds for everybody again.
 class Storage {
  public:
   Storage(Context context, size_t bytes, StreamView home);
@@ -48,8 +51,15 @@ class Storage {
     if (s.id != home_.id) mark(s, false);
   }
   void after_write(StreamView s) {
-    if (s.id != home_.id) mark(s, true);
+    if (s.id == home_.id) {
+      home_writes_.fetch_add(1, std::memory_order_release);
+    } else {
+      mark(s, true);
+    }
   }
+  // Call after filling new memory on its home stream: readers elsewhere wait for the work up to
+  // now, and not for what follows it there, such as the next upload.
+  void mark_filled();
   // The host blocks until the pending writes (and, for_write, reads) are done.
   void wait_host(bool for_write = false);
 
@@ -57,18 +67,26 @@ class Storage {
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
 
  private:
+  // A point in a stream's work, and the streams that wait for it already.
+  struct Fence {
+    EventView event;
+    std::vector<uint32_t> waiters;
+  };
   struct Use {
     uint32_t stream;
     bool write;
-    EventView event;
+    Fence fence;
   };
+  static bool waits(const Fence& f, uint32_t stream);
+  static void wait(Fence& f, StreamView s);
+  static void forget(Fence& f);
   void order_read(StreamView s);
   void order_write(StreamView s);
   void order(StreamView s, bool write);
-  void wait_for_home(StreamView s);
   void mark(StreamView s, bool write);
   void drop_finished();
   std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
+  std::vector<EventView> pending_uses();
 
   void* data_ = nullptr;
   size_t bytes_ = 0;
@@ -78,9 +96,11 @@ class Storage {
   std::atomic<uint64_t> version_{0};
   std::mutex mutex_;
   std::vector<Use> uses_;  // foreign uses, guarded by mutex_
-  EventView home_event_;   // the home stream's work up to home_event_version_
-  uint64_t home_event_version_ = 0;
-  std::vector<uint32_t> waited_;  // streams that wait for home_event_
+  // The home stream's work up to write number home_fence_at_, guarded by mutex_. Counted after the
+  // write is enqueued: an event recorded while another thread enqueues one is not taken for later.
+  Fence home_fence_;
+  uint64_t home_fence_at_ = 0;
+  std::atomic<uint64_t> home_writes_{0};
   void (*release_)(void*) = nullptr;
   void* owner_ = nullptr;
 };

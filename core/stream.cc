@@ -1,5 +1,6 @@
 #include <locus/core/stream.h>
 
+#include <string>
 #include <utility>
 
 #include <locus/core/error.h>
@@ -12,38 +13,51 @@ thread_local StreamScope* innermost = nullptr;
 
 }  // namespace
 
-Event::Event(Event&& other) noexcept : view_(std::exchange(other.view_, {})) {}
+Event::Event(Event&& other) noexcept
+    : view_(other.view_), owns_(std::exchange(other.owns_, false)) {}
 Event& Event::operator=(Event&& other) noexcept {
   std::swap(view_, other.view_);
+  std::swap(owns_, other.owns_);
   return *this;
 }
 Event::~Event() {
-  if (view_.native) device(view_.context).release(view_);
+  if (owns_ && view_.native) device(view_.context).release(view_);
 }
 
-bool Event::query() const { return !view_.native || device(view_.context).done(view_); }
-void Event::wait(Caller from) const {
-  if (!view_.native) return;
-  const trace::Scope scope(TransferKind::event, from);
-  const trace::Wait wait(view_.context);
+const EventView& Event::opened(const char* call) const {
+  if (!owns_)
+    throw Error(std::string("Event::") + call + ": the event of " + to_string(view_.context) +
+                " was moved from; use the event it was moved to, or record another");
+  return view_;
+}
+
+bool Event::query() const { return !opened("query").native || device(view_.context).done(view_); }
+void Event::wait(Caller caller) const {
+  if (!opened("wait").native) return;
+  const trace::Scope scope(TransferKind::event, caller);
+  const trace::Wait traced(view_.context);
   device(view_.context).wait_host(view_);
 }
 
-double Event::elapsed_ms(const Event& later, Caller from) const {
-  if (!(context() == later.context()))
-    throw Error("Event::elapsed_ms: events of different contexts, " + to_string(context()) +
-                " and " + to_string(later.context()) + "; expected two events of one context");
-  if (!view_.native) throw Error("Event::elapsed_ms: a host context records no times");
-  const trace::Scope scope(TransferKind::event, from);
-  wait(from);
-  later.wait(from);
-  return device(context()).elapsed_ms(view_, later.view_);
+double Event::elapsed_ms(const Event& later, Caller caller) const {
+  const EventView &from = opened("elapsed_ms"), &to = later.opened("elapsed_ms");
+  if (!(from.context == to.context))
+    throw Error("Event::elapsed_ms: events of different contexts, " + to_string(from.context) +
+                " and " + to_string(to.context) + "; expected two events of one context");
+  if (!from.native)
+    throw Error("Event::elapsed_ms: " + to_string(from.context) +
+                " records no times; use a clock around the calls");
+  const trace::Scope scope(TransferKind::event, caller);
+  wait(caller);
+  later.wait(caller);
+  return device(from.context).elapsed_ms(from, to);
 }
 
 Stream::Stream(Context c) : view_(device(c).open_stream()), owns_(true) {}
 Stream::Stream(Stream&& other) noexcept
     : view_(other.view_), owns_(std::exchange(other.owns_, false)) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
+  if (this == &other) return *this;
   close();
   view_ = other.view_;
   owns_ = std::exchange(other.owns_, false);
@@ -55,15 +69,25 @@ void Stream::close() noexcept {
   if (std::exchange(owns_, false)) device(view_.context).close_stream(view_);
 }
 
-Event Stream::record() { return Event(device(context()).record(view_)); }
-void Stream::wait(const Event& e) {
-  if (e.view_.native) device(context()).wait(view_, e.view_);
+const StreamView& Stream::opened(const char* call) const {
+  if (!owns_)
+    throw Error(std::string("Stream::") + call + ": the stream of " + to_string(view_.context) +
+                " was moved from; use the Stream it was moved to, or open another: Stream(" +
+                to_string(view_.context) + ")");
+  return view_;
 }
-void Stream::synchronize(Caller from) {
-  if (view_.id == 0) return;
-  const trace::Scope scope(TransferKind::stream, from);
-  const trace::Wait wait(context());
-  device(context()).synchronize(view_);
+
+Event Stream::record() { return Event(device(opened("record").context).record(view_)); }
+void Stream::wait(const Event& e, Caller caller) {
+  const EventView& event = e.opened("wait");
+  if (!opened("wait").native) return e.wait(caller);
+  if (event.native) device(view_.context).wait(view_, event);
+}
+void Stream::synchronize(Caller caller) {
+  if (opened("synchronize").id == 0) return;
+  const trace::Scope scope(TransferKind::stream, caller);
+  const trace::Wait traced(view_.context);
+  device(view_.context).synchronize(view_);
 }
 
 StreamScope::StreamScope(const Stream& s) : view_(s.view()), outer_(innermost) { innermost = this; }

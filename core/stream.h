@@ -10,14 +10,14 @@
 
 namespace locus {
 
-// A point in a stream's work. Movable; keeps its context.
+// A point in a stream's work. Movable; keeps its context. One that was moved from throws Error.
 class Event {
  public:
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
   ~Event();
 
-  Context context() const { return view_.context; }
+  Context context() const { return opened("context").context; }
   bool query() const;                        // true once the work before it is done
   void wait(Caller = Caller::here()) const;  // the host blocks
   // Milliseconds from this event to `later`; waits for both. Throws Error across contexts.
@@ -25,11 +25,14 @@ class Event {
 
  private:
   friend class Stream;
-  explicit Event(EventView view) : view_(view) {}
+  explicit Event(EventView view) : view_(view), owns_(true) {}
+  const EventView& opened(const char* call) const;
   EventView view_;
+  bool owns_ = false;
 };
 
-// A queue of its own on a context. Destroying it waits for its work.
+// A queue of its own on a context. Destroying it waits for its work; tensors allocated on it live
+// on. One that was moved from throws Error.
 class Stream {
  public:
   explicit Stream(Context c);
@@ -37,19 +40,23 @@ class Stream {
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
 
-  Context context() const { return view_.context; }
-  StreamView view() const { return view_; }
+  Context context() const { return opened("context").context; }
+  StreamView view() const { return opened("view"); }
   Event record();
-  void wait(const Event& e);                  // later work here waits for e; the host goes on
+  // Later work here waits for e, an event of any context. The host goes on, unless one of the two
+  // is the host's.
+  void wait(const Event& e, Caller = Caller::here());
   void synchronize(Caller = Caller::here());  // the host blocks
 
  private:
   void close() noexcept;
+  const StreamView& opened(const char* call) const;
   StreamView view_;
   bool owns_ = false;
 };
 
-// Makes `s` the current stream of its context in this thread.
+// Makes `s` the current stream of its context in this thread: for ops and for copies. Other
+// contexts keep theirs. `s` must outlive the scope.
 class StreamScope {
  public:
   explicit StreamScope(const Stream& s);

@@ -54,6 +54,22 @@ Tensor on_context(const Tensor& x, Context c) {
   return seen;
 }
 
+// Where a copy runs: the stream a StreamScope names; else `lane`, so that it goes beside compute.
+StreamView copy_stream(Context c, Device& d, Lane lane) {
+  const StreamView current = current_stream(c, d);
+  return current.id == d.stream(Lane::compute).id ? d.stream(lane) : current;
+}
+
+// The stream that fills memory which exists: where it lives when that is a lane, for a copy that
+// takes turns with compute; else behind compute. A StreamScope goes first here too.
+StreamView fill_stream(Context c, Device& d, StreamView home) {
+  const StreamView current = current_stream(c, d);
+  if (current.id != d.stream(Lane::compute).id) return current;
+  for (const Lane lane : {Lane::to_device, Lane::peer})
+    if (home.id == d.stream(lane).id) return home;
+  return current;
+}
+
 // Both row-major, same dtype and size, on different memories.
 void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
@@ -66,18 +82,23 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // here.
   StreamView s;
   if (down) {
-    s = blocking ? current_stream(owner, d) : d.stream(Lane::to_host);
+    s = blocking ? current_stream(owner, d) : copy_stream(owner, d, Lane::to_host);
   } else {
-    s = to.storage->home();
+    s = fill_stream(owner, d, to.storage->home());
   }
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   from.storage->before_read(s);
   to.storage->before_write(s);
   trace::copy(d, to.view.data, to.context, from.view.data, from.context, bytes, s);
-  from.storage->after_read(s);
+  const bool pinned =
+      from.context.type == DeviceType::cpu_pinned || to.context.type == DeviceType::cpu_pinned;
+  if (blocking && (down || (up && pinned))) {
+    d.synchronize(s);
+    return;  // all of it is done: nothing is left to wait for
+  }
+  // Pageable memory is the program's again when copy() returns.
+  if (from.context.type != DeviceType::cpu) from.storage->after_read(s);
   to.storage->after_write(s);
-  if (blocking && down) d.synchronize(s);
-  if (blocking && up && from.context.type == DeviceType::cpu_pinned) d.synchronize(s);
 }
 
 void check_blocking(const Tensor& from, Context to, const CopyOptions& options) {
@@ -157,12 +178,13 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
     auto target = std::make_shared<TensorImpl>();
     target->storage = std::make_shared<Storage>(
         to, static_cast<size_t>(size()) * static_cast<size_t>(size_of(dtype())),
-        device(to).stream(lane));
+        copy_stream(to, device(to), lane));
     target->view = packed.impl().view;
     target->view.data = target->storage->data();
     target->context = to;
     row_major(target->view.meta, target->view.stride);
     transfer(packed.impl(), *target, options.blocking);
+    if (!options.blocking) target->storage->mark_filled();
     out = Tensor(std::move(target));
   }
   if (autograd::is_recording()) {

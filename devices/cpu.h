@@ -22,6 +22,8 @@ void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void* p));
 
 int num_threads();  // of the pool, the caller included; at least 1
 void set_num_threads(int n);
+// From now on the calling thread computes its ranges itself, as if the pool were busy.
+void compute_alone();
 
 // Calls body(data, begin, end) on disjoint ranges that cover [0, n), each a multiple of `grain`
 // long but the last; returns when all are done. One range on the caller when n <= grain. The first

@@ -94,6 +94,7 @@ StreamView CudaDevice::open_stream() {
     if (!closed_.empty()) {
       CudaStream* s = closed_.back();
       closed_.pop_back();
+      s->open = true;
       return s->view;
     }
   }
@@ -106,12 +107,24 @@ void CudaDevice::close_stream(StreamView s) noexcept {
   // An error stays with the device: the next call that may throw reports it.
   static_cast<void>(cudaStreamSynchronize(stream.native()));
   std::lock_guard lock(streams_mutex_);
+  stream.open = false;
   closed_.push_back(&stream);
+}
+
+CudaStream& CudaDevice::own_stream(StreamView s) {
+  CudaStream& stream = find_stream(s);
+  if (stream.device != this) [[unlikely]]
+    throw DeviceError(to_string(context_) + " was given a stream of " +
+                      to_string(stream.view.context) + "; use one of its own");
+  if (!stream.open.load(std::memory_order_relaxed)) [[unlikely]]
+    throw DeviceError("a closed stream of " + to_string(context_) +
+                      " was used; open another: Stream(" + to_string(context_) + ")");
+  return stream;
 }
 
 void CudaDevice::launch(Kernel kernel, const Call& call, const char* name) {
   const Guard guard(index());
-  CudaStream& s = find_stream(call.stream);
+  CudaStream& s = own_stream(call.stream);
   std::lock_guard lock(s.mutex);
   s.op.store(name, std::memory_order_relaxed);
   kernel(call);

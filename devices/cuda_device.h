@@ -9,6 +9,7 @@
 #include <locus/core/device.h>
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_ring.h>
 
 namespace locus::cuda {
 
@@ -44,6 +45,7 @@ struct CudaStream {
   CudaDevice* device = nullptr;
   StreamView view;
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
+  std::atomic<bool> open{true};
 
   std::mutex mutex;
   cublasHandle_t blas = nullptr;
@@ -75,18 +77,6 @@ class Faults {
   const char* ops_[kWords] = {};
   Fault* words_ = nullptr;
   int* taken_ = nullptr;  // kWords, in device memory
-};
-
-// Page-locked slots through which pageable memory, and peers without a direct path, are copied.
-// `mutex` is held for a whole copy.
-struct Staging {
-  static constexpr int kSlots = 8;
-  static constexpr size_t kSlotBytes = size_t{512} << 10;
-
-  std::mutex mutex;
-  char* memory = nullptr;
-  cudaEvent_t free[kSlots] = {};  // fires when the slot's last copy is done
-  int next = 0;
 };
 
 class CudaDevice final : public Device {
@@ -124,14 +114,14 @@ class CudaDevice final : public Device {
 
  private:
   CudaStream* new_stream();
+  CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
   void wait_for(CudaStream& s);
-  char* slot(int& which);  // the next staging slot, empty; staging_.mutex is held
-  void upload(void* dst, const void* src, size_t bytes, cudaStream_t s);
+  void download(void* dst, const void* src, size_t bytes, CudaStream& s);
   void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
   void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
                    CudaStream& s);
   static bool direct(CudaDevice& source, CudaDevice& target);
-  static bool try_direct(CudaDevice& source, CudaDevice& target);
+  static const char* try_direct(CudaDevice& source, CudaDevice& target);
 
   Context context_;
   std::string name_;
@@ -139,13 +129,17 @@ class CudaDevice final : public Device {
   std::unique_ptr<MemoryPool> pool_;
   CudaStream* lanes_[4] = {};
   Faults faults_;
-  Staging staging_;
+  Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
+  SmallBuffers small_;
 
   std::mutex streams_mutex_;
   std::vector<CudaStream*> streams_, closed_;
   std::mutex events_mutex_;
   std::vector<cudaEvent_t> events_;  // not in use
 };
+
+// The next copy between two devices checks their link again.
+void forget_links();
 
 // Memory of one GPU for its pool.
 std::unique_ptr<MemoryPool> make_pool(Context context);

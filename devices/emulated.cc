@@ -1,6 +1,7 @@
 #include <locus/devices/emulated.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/devices/emulated_link.h>
 #include <locus/devices/emulated_queue.h>
 #include <locus/devices/environment.h>
 #include <locus/devices/host_memory.h>
@@ -41,7 +43,9 @@ class EmulatedDevice final : public Device {
 
   MemoryPool& allocator() override { return pool_; }
   MemoryInfo memory() override { return {total_ - used_.load(), total_}; }
-  ContextInfo info() override { return {"emulated GPU (CPU kernels)", true}; }
+  ContextInfo info() override {
+    return {"emulated GPU (CPU kernels)", true, emulated::link_model().has_value()};
+  }
   DeviceType kernels() const override { return DeviceType::cpu; }
 
   StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view(); }
@@ -61,7 +65,7 @@ class EmulatedDevice final : public Device {
     Queue& q = queue(s);
     const bool read_now = from.type == DeviceType::cpu;
     const bool staged = read_now && bytes <= Queue::kStaged;
-    q.copy(dst, src, bytes, staged);
+    q.copy(dst, to, src, from, bytes, staged);
     if ((read_now && !staged) || to.type == DeviceType::cpu) q.drain();
   }
 
@@ -150,6 +154,9 @@ bool register_emulated() {
   try {
     device_count =
         static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
+    const char* link = std::getenv("LOCUS_EMULATED_LINK");
+    if (device_count > 0 && link != nullptr && *link != 0)
+      emulated::set_link_model(emulated::LinkModel::parse(link));
   } catch (const Error& e) {
     // This runs before main, where nobody could catch it: the first question about gpus throws.
     static const std::string text = e.what();

@@ -1,11 +1,18 @@
 // gpu(i) on a machine without one: LOCUS_EMULATED_GPUS=N. Each has memory and in-order queues of
 // its own, runs the CPU's kernels on them asynchronously, and refuses what a real GPU would refuse.
+//
+// Copies take the time they take, and kernels share the CPU's thread pool: several emulated GPUs
+// that compute at once are no faster than one. LOCUS_EMULATED_LINK changes both, to study
+// placement: copies take the time of a modelled link (emulated_link.h), and every queue computes on
+// one thread of its own. A GPU is then as fast as one core, whatever the others do, and N of them
+// compute N times as much as long as the machine has N cores free; only the links are modelled, the
+// compute is measured. context_info(c).modelled says that it is so.
 #pragma once
 
 namespace locus {
 
 // Registers gpu when LOCUS_EMULATED_GPUS is a number >= 1 (it then wins over real GPUs), and
-// returns whether it did. When the variable is not a number, the first use of a gpu throws Error.
+// returns whether it did. When a variable makes no sense, the first use of a gpu throws Error.
 bool register_emulated();
 
 }  // namespace locus

@@ -3,13 +3,14 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/devices/cpu.h>
+#include <locus/devices/emulated_link.h>
 
 namespace locus::emulated {
 namespace {
@@ -77,11 +78,13 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
   });
 }
 
-void Queue::copy(void* dst, const void* src, size_t bytes, bool staged) {
+void Queue::copy(void* dst, Context to, const void* src, Context from, size_t bytes, bool staged) {
   push([&](Entry& entry) {
     entry.what = What::copy;
     entry.dst = dst;
     entry.src = src;
+    entry.to = to;
+    entry.from = from;
     entry.bytes = bytes;
     if (!staged) return;
     const char* begin = static_cast<const char*>(src);
@@ -133,6 +136,7 @@ void Queue::close() {
 
 void Queue::serve() {
   pthread_setname_np(pthread_self(), "locus-queue");
+  if (link_model()) compute_alone();
   std::unique_lock lock(mutex_);
   for (bool stopped = false; !stopped;) {
     asleep_ = true;
@@ -160,7 +164,7 @@ void Queue::run(Entry& entry) {
         break;
       }
       case What::copy:
-        std::memcpy(entry.dst, entry.src, entry.bytes);
+        copy_over_link(entry.dst, entry.to, entry.src, entry.from, entry.bytes);
         break;
       case What::record:
         std::exchange(entry.event, nullptr)->fire();

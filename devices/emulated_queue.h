@@ -60,7 +60,7 @@ class Queue {
 
   void launch(Kernel kernel, const Call& call, const char* name);
   // With `staged`, src is read before copy returns; only for up to kStaged bytes.
-  void copy(void* dst, const void* src, size_t bytes, bool staged);
+  void copy(void* dst, Context to, const void* src, Context from, size_t bytes, bool staged);
   void record(EventRef event);
   void wait(EventRef event);
 
@@ -80,6 +80,7 @@ class Queue {
     Attrs attrs;
     void* dst = nullptr;
     const void* src = nullptr;
+    Context to, from;
     size_t bytes = 0;
     std::vector<char> staging;
     EventRef event;

@@ -78,6 +78,8 @@ int cpu_quota() {
   return std::max(1, static_cast<int>(quota / period + 0.5));
 }
 
+thread_local bool alone = false;
+
 using Body = void (*)(void* data, int64_t begin, int64_t end);
 struct Job {
   Body body;
@@ -118,7 +120,7 @@ class ThreadPool {
     const int64_t parts = (grains - 1) / each + 1;
     if (parts == 1) return body(data, 0, n);
     const Job job{body, data, n, each * grain};
-    if (busy_.exchange(true, std::memory_order_acquire)) {
+    if (alone || busy_.exchange(true, std::memory_order_acquire)) {
       for (int64_t part = 0; part < parts; ++part) job.run(part);
       return;
     }
@@ -274,6 +276,8 @@ void set_num_threads(int n) {
                                               "): expected 1 to " + std::to_string(kMaxThreads));
   pool().set_threads(n);
 }
+
+void compute_alone() { alone = true; }
 
 void run_parallel(int64_t n, int64_t grain, Body body, void* data) {
   if (n > 0) pool().run(n, std::max<int64_t>(grain, 1), body, data);

@@ -1,7 +1,6 @@
 #include <locus/nn/data.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include <locus/core/error.h>
 #include <locus/ops/create.h>
@@ -9,79 +8,28 @@
 #include <locus/ops/view.h>
 
 namespace locus::data {
-namespace {
-
-// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere, unlike std::shuffle.
-class Mixer {
- public:
-  explicit Mixer(uint64_t state) : state_(state) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  // In [0, n): the high half of a 32 x 32-bit product, without the biased low part (Lemire, 2019).
-  uint32_t below(uint32_t n) {
-    for (;;) {
-      const uint64_t product = (next() >> 32) * n;
-      if (static_cast<uint32_t>(product) >= (0u - n) % n)
-        return static_cast<uint32_t>(product >> 32);
-    }
-  }
-
- private:
-  uint64_t state_;
-};
-
-std::vector<int32_t> order_of(int64_t n, bool shuffle, uint64_t seed, uint64_t epoch) {
-  std::vector<int32_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  if (!shuffle) return order;
-  Mixer mixer(Mixer(seed).next() + epoch);
-  for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[mixer.below(static_cast<uint32_t>(i))]);
-  return order;
-}
-
-}  // namespace
-
 Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std::move(label)) {
   if (data_.ndim() == 0 || label_.ndim() == 0 || data_.shape()[0] != label_.shape()[0])
     throw ShapeError("Dataset: data " + describe(data_) + " and label " + describe(label_) +
                      "; expected the same length of axis 0");
 }
 
-DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options) : options_(options) {
-  if (options.batch_size <= 0)
-    throw Error("DataLoader: batch_size " + std::to_string(options.batch_size) + "; expected > 0");
-  if (dataset.size() > INT32_MAX)
-    throw Error("DataLoader: " + std::to_string(dataset.size()) + " samples; expected < 2^31");
+DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options)
+    : options_(options),
+      order_("DataLoader", dataset.size(), options.batch_size, options.shuffle, options.last_batch,
+             options.seed) {
   const Context where = options.context ? *options.context : dataset.data().context();
   data_ = dataset.data().as_in_context(where);
   label_ = dataset.label().as_in_context(where);
 }
 
-int64_t DataLoader::deliverable(int64_t available) const {
-  return options_.last_batch == LastBatch::keep ? available
-                                                : available - available % options_.batch_size;
-}
-
-int64_t DataLoader::size() const {
-  return (deliverable(samples()) + options_.batch_size - 1) / options_.batch_size;
-}
+int64_t DataLoader::size() const { return order_.batches(); }
 
 DataLoader::Iterator DataLoader::begin() {
-  std::vector<int32_t> order = std::move(carried_);
-  carried_.clear();
-  const std::vector<int32_t> fresh =
-      order_of(data_.shape()[0], options_.shuffle, options_.seed, epoch_++);
-  order.insert(order.end(), fresh.begin(), fresh.end());
+  const std::vector<int32_t> order = order_.next();
   Iterator first;
   first.loader_ = this;
-  first.stop_ = deliverable(static_cast<int64_t>(order.size()));
-  if (options_.last_batch == LastBatch::rollover)
-    carried_.assign(order.begin() + first.stop_, order.end());
+  first.stop_ = static_cast<int64_t>(order.size());
   first.order_ = array(order, {context(), i32});
   return first;
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <locus/core/tensor.h>
+#include <locus/nn/order.h>
 
 namespace locus::data {
 
@@ -38,7 +39,6 @@ using enum Split;
 // images (N, 784) f32 in [0, 1], labels (N,) i32 in 0...9, both on cpu(0).
 Dataset mnist(const std::string& directory, Split split);
 
-enum class LastBatch : uint8_t { keep, discard, rollover };
 struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
@@ -83,13 +83,9 @@ class DataLoader {
   const LoaderOptions& options() const { return options_; }
 
  private:
-  int64_t samples() const { return static_cast<int64_t>(carried_.size()) + data_.shape()[0]; }
-  int64_t deliverable(int64_t available) const;
-
   Tensor data_, label_;
   LoaderOptions options_;
-  uint64_t epoch_ = 0;
-  std::vector<int32_t> carried_;  // rollover: what the last epoch left
+  Order order_;
 };
 
 }  // namespace locus::data

@@ -22,6 +22,7 @@
 #include <locus/nn/metric.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
+#include <locus/nn/prefetch.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>

@@ -68,6 +68,16 @@ else
   say "no objects in $folder: symbols not checked"
 fi
 
+over() { awk -v s="$1" -v m=$MAX_SECONDS 'BEGIN {exit !(s > m)}'; }
+
+# Ninja's log has the time on the clock, which counts what else the machine did: a file that looks
+# slow there is compiled once more, alone, and its processor time taken.
+cpu_seconds() {
+  local command TIMEFORMAT=%U
+  command=$(ninja -C "$folder" -t commands "$1" | tail -1)
+  (cd "$folder" && export CCACHE_DISABLE=1 && { time sh -c "$command" > /dev/null 2>&1; } 2>&1)
+}
+
 # Kernels and seconds of each CUDA file. The host code registers kernels by name: those strings are
 # counted.
 if compgen -G "$objects/ops/*.cu.o" > /dev/null; then
@@ -79,8 +89,9 @@ if compgen -G "$objects/ops/*.cu.o" > /dev/null; then
       "$folder/.ninja_log")
     printf '%-28s %4d kernels %6s s\n' "$name" "$kernels" "$seconds"
     [ "$kernels" -le $MAX_KERNELS ] || breach "$name has $kernels kernels; the limit is $MAX_KERNELS"
-    awk -v s="$seconds" -v m=$MAX_SECONDS 'BEGIN {exit !(s > m)}' &&
-      breach "$name took $seconds s to compile; the limit is $MAX_SECONDS"
+    over "$seconds" || continue
+    seconds=$(cpu_seconds "CMakeFiles/locus.dir/$name.o")
+    ! over "$seconds" || breach "$name takes $seconds s to compile; the limit is $MAX_SECONDS"
   done
 else
   say "no CUDA objects in $folder: kernels not counted"

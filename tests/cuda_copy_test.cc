@@ -1,12 +1,17 @@
 // Copies between the host, pinned memory and real GPUs.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <locus/core/storage.h>
 
 #include "tests/cuda_support.h"
+#ifdef LOCUS_WITH_CUDA
+#include <locus/devices/cuda_device.h>
+#endif
 
 namespace locus {
 namespace {
@@ -22,8 +27,9 @@ std::vector<float> ramp(size_t n) {
   return v;
 }
 
-// Below, at and above the sizes where the path changes (slots of 512 KiB, 2 MiB staged).
-const size_t kSizes[] = {1, 1000, 131072, 131073, 524288, 524289, 3000000};
+// Below, at and above the sizes where the path changes (64 KiB alone, chunks of 256 KiB to 2 MiB,
+// more chunks than slots).
+const size_t kSizes[] = {1, 1000, 16384, 16385, 65536, 131073, 524289, 3000000, 8000001};
 
 TEST(CudaCopy, PageableMemoryMakesTheRoundTrip) {
   LOCUS_NEEDS_GPUS(1);
@@ -150,6 +156,94 @@ TEST(CudaCopy, EitherEndOfAPeerCopyMayOwnTheStream) {
     d.synchronize(s);
     EXPECT_EQ(b.to_vector<float>(), values) << "stream of gpu(" << owner << ")";
   }
+}
+
+// Links between GPUs as they are at the start, before and after a test.
+class CudaLink : public testing::Test {
+ protected:
+  void SetUp() override {
+    LOCUS_NEEDS_GPUS(2);
+    cuda::forget_links();
+  }
+  void TearDown() override {
+    unsetenv("LOCUS_P2P");
+    cuda::pretend().links_lie = false;
+    cuda::forget_links();
+  }
+  // What the first copies from gpu(0) to gpu(1) say; they must arrive in any case.
+  std::string first_copies() {
+    testing::internal::CaptureStderr();
+    for (const size_t n : kSizes) {
+      const std::vector<float> values = ramp(n);
+      const Tensor a = array(values, gpu(0));
+      EXPECT_EQ(a.copyto(gpu(1)).to_vector<float>(), values) << n;
+    }
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(CudaLink, ThatLiesIsFoundOutAndNothingIsLost) {
+  cuda::pretend().links_lie = true;
+  const std::string said = first_copies();
+  EXPECT_NE(said.find("gpu(0) to gpu(1) go through the host: a direct copy delivered other bytes"),
+            std::string::npos)
+      << said;
+  EXPECT_EQ(said.find("locus:"), said.rfind("locus:")) << "said more than once: " << said;
+}
+
+TEST_F(CudaLink, MayBeTurnedOff) {
+  setenv("LOCUS_P2P", "off", 1);
+  EXPECT_NE(first_copies().find("LOCUS_P2P=off"), std::string::npos);
+  cuda::forget_links();
+  setenv("LOCUS_P2P", "perhaps", 1);
+  EXPECT_THROW(ones({4}, gpu(0)).copyto(gpu(1)), Error);
+}
+
+TEST(CudaCopy, WithoutPageLockedMemoryTheRingThrowsAndIsThereLater) {
+  LOCUS_NEEDS_GPUS(1);
+  std::vector<float> values = ramp(1000000), back(values.size());
+  const size_t bytes = values.size() * sizeof(float);
+  const Tensor d = zeros({1000000}, gpu(0));
+  cuda::Ring ring(gpu(0));
+  Stream s(gpu(0));
+  const auto native = static_cast<cudaStream_t>(s.view().native);
+  void* p = d.impl().view.data;
+  device(gpu(0)).synchronize({});
+  cuda::pretend().no_pinned_memory = true;
+  std::string text;
+  try {
+    ring.upload(p, values.data(), bytes, native);
+  } catch (const OutOfMemory& e) {
+    text = e.what();
+  }
+  EXPECT_THROW(ring.download(back.data(), p, bytes, native), OutOfMemory);
+  cuda::pretend().no_pinned_memory = false;
+  EXPECT_NE(text.find("ring through which gpu(0) copies pageable memory"), std::string::npos)
+      << text;
+  EXPECT_THAT(d.to_vector<float>(), Each(0.0f));
+  ring.upload(p, values.data(), bytes, native);
+  s.synchronize();
+  EXPECT_EQ(d.to_vector<float>(), values);
+  ring.download(back.data(), p, bytes, native);
+  EXPECT_EQ(back, values);
+}
+
+TEST(CudaCopy, AnUploadDoesNotWaitForComputeOnOtherTensors) {
+  LOCUS_NEEDS_GPUS(1);
+  const Tensor x = ones({1000}, gpu(0));
+  const Tensor warm = x + 1.0f;
+  const std::vector<float> values = ramp(2000000);
+  const Tensor h = array(values);
+  static_cast<void>(h.copyto(gpu(0)));  // takes the memory, which may wait, and gives it back
+  device(gpu(0)).synchronize({});
+  stall(current_stream(gpu(0)));
+  const Tensor busy = x + 1.0f;
+  const EventView compute = device(gpu(0)).record(current_stream(gpu(0)));
+  const Tensor next = h.copyto(gpu(0));
+  device(gpu(0)).synchronize(device(gpu(0)).stream(Lane::to_device));
+  EXPECT_FALSE(device(gpu(0)).done(compute)) << "the upload waited for compute";
+  device(gpu(0)).release(compute);
+  EXPECT_EQ(next.to_vector<float>(), values);
 }
 
 #else

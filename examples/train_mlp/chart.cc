@@ -5,94 +5,34 @@
 
 #include <fmt/format.h>
 
+#include "common/svg.h"
+
 namespace train_mlp {
 namespace {
 
-constexpr const char* kInk = "#1f2937";
-constexpr const char* kMuted = "#6b7280";
-constexpr const char* kGrid = "#e5e7eb";
-constexpr const char* kTrain = "#93b4e8";
-constexpr const char* kTest = "#1d4ed8";
-constexpr const char* kRight = "#047857";
-constexpr const char* kWrong = "#dc2626";
+using namespace examples::svg;
 
 constexpr double kWidth = 960, kPanelTop = 92, kPanelHeight = 250, kPanelWidth = 372;
 
-std::string escaped(const std::string& s) {
-  std::string out;
-  for (const char c : s) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else
-      out += c;
-  }
-  return out;
+// Epochs to the right, a value upwards.
+Plot panel(double left, double epochs, const Axis& y) {
+  return Plot({left, kPanelTop, kPanelWidth, kPanelHeight}, {0, epochs}, y);
 }
 
-std::string label(double x, double y, const std::string& s, const char* color, int size,
-                  const char* anchor = "start", const char* weight = "400") {
-  return fmt::format(
-      "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"{}\" text-anchor=\"{}\" "
-      "font-weight=\"{}\">{}</text>\n",
-      x, y, color, size, anchor, weight, escaped(s));
+std::string epoch_ticks(const Plot& plot, double epochs) {
+  const double step = std::max(1.0, std::ceil(epochs / 10));
+  std::string s;
+  for (double e = 0; e <= epochs; e += step) s += plot.tick_at(e, fmt::format("{:.0f}", e));
+  return s + plot.title_below("epochs");
 }
 
-// One pair of axes: epochs to the right, a value upwards, logarithmic when asked.
-class Panel {
- public:
-  Panel(double left, double epochs, double low, double high, bool logarithmic)
-      : left_(left), epochs_(epochs), low_(low), high_(high), logarithmic_(logarithmic) {}
-
-  double x(double epoch) const { return left_ + kPanelWidth * epoch / epochs_; }
-  double y(double v) const {
-    const double t =
-        logarithmic_ ? std::log(v / low_) / std::log(high_ / low_) : (v - low_) / (high_ - low_);
-    return kPanelTop + kPanelHeight * (1 - std::clamp(t, 0.0, 1.0));
-  }
-
-  std::string line_at(double v, const std::string& text) const {
-    return fmt::format(
-               "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n",
-               left_, left_ + kPanelWidth, y(v), y(v), kGrid) +
-           label(left_ - 8, y(v) + 4, text, kMuted, 12, "end");
-  }
-  std::string epoch_ticks() const {
-    const double step = std::max(1.0, std::ceil(epochs_ / 10));
-    std::string s;
-    for (double e = 0; e <= epochs_; e += step) {
-      s += label(x(e), kPanelTop + kPanelHeight + 20, fmt::format("{:.0f}", e), kMuted, 12,
-                 "middle");
-    }
-    return s + label(left_ + kPanelWidth / 2, kPanelTop + kPanelHeight + 40, "epochs", kMuted, 12,
-                     "middle");
-  }
-
-  std::string curve(const std::vector<std::pair<double, double>>& points, const char* color,
-                    double width, bool dots) const {
-    if (points.empty()) return "";
-    std::string s = "<polyline fill=\"none\" stroke-linejoin=\"round\" points=\"";
-    for (const auto& [e, v] : points) s += fmt::format("{:.1f},{:.1f} ", x(e), y(v));
-    s += fmt::format("\" stroke=\"{}\" stroke-width=\"{}\"/>\n", color, width);
-    if (!dots) return s;
-    for (const auto& [e, v] : points) {
-      s += fmt::format(
-          "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\" stroke=\"#fff\" "
-          "stroke-width=\"1.5\"/>\n",
-          x(e), y(v), color);
-    }
-    return s;
-  }
-
- private:
-  double left_, epochs_, low_, high_;
-  bool logarithmic_;
-};
+std::string heading(double x, double y, const std::string& s) {
+  return text(x, y, s, {.size = 15, .weight = 600});
+}
 
 std::string loss_panel(const History& h, double epochs) {
   double low = 1e9, high = 1e-9;
-  std::vector<std::pair<double, double>> train, test;
+  Points train, test;
   const auto add = [&](auto& points, double epoch, double loss) {
     if (!(loss > 0) || !std::isfinite(loss)) return;
     points.emplace_back(epoch, loss);
@@ -104,25 +44,29 @@ std::string loss_panel(const History& h, double epochs) {
   if (low > high) low = 0.1, high = 1;
   low = std::max(low / 1.3, high * 1e-5);
   high *= 1.15;
-  const Panel panel(64, epochs, low, high, true);
-  std::string s = label(64, kPanelTop - 16, "Loss", kInk, 15, "start", "600");
-  s += label(64 + kPanelWidth - 54, kPanelTop - 16, "training", "#5f8fdc", 12, "end", "600");
-  s += label(64 + kPanelWidth, kPanelTop - 16, "test", kTest, 12, "end", "600");
+  const Plot plot = panel(64, epochs, {low, high, true});
+  const TextStyle named{.color = kBlue, .size = 12, .anchor = "end", .weight = 600};
+  TextStyle pale = named;
+  pale.color = "#5f8fdc";
+  std::string s = heading(64, kPanelTop - 16, "Loss");
+  s += text(64 + kPanelWidth - 54, kPanelTop - 16, "training", pale);
+  s += text(64 + kPanelWidth, kPanelTop - 16, "test", named);
   const bool few = high / low > 300;  // a decade a line is enough
   for (double decade = 1e-6; decade < 1e6; decade *= 10) {
     for (const double m : {1.0, 2.0, 5.0}) {
       const double v = decade * m;
-      if (v >= low && v <= high && !(few && m != 1)) s += panel.line_at(v, fmt::format("{:g}", v));
+      if (v >= low && v <= high && !(few && m != 1)) s += plot.line_at(v, fmt::format("{:g}", v));
     }
   }
-  return s + panel.epoch_ticks() + panel.curve(train, kTrain, 1.6, false) +
-         panel.curve(test, kTest, 2.4, true);
+  return s + epoch_ticks(plot, epochs) +
+         plot.curve(train, {.color = kPaleBlue, .width = 1.6, .dots = false}) +
+         plot.curve(test, {});
 }
 
 std::string accuracy_panel(const History& h, double epochs) {
   constexpr double kLeft = 548;
   double lowest = 1, best = 0;
-  std::vector<std::pair<double, double>> points;
+  Points points;
   for (const Epoch& e : h.epochs) {
     points.emplace_back(e.number, 100 * e.accuracy);
     lowest = std::min(lowest, e.accuracy);
@@ -132,14 +76,15 @@ std::string accuracy_panel(const History& h, double epochs) {
   const double span = std::max(2.0, 100 - 100 * lowest);
   const double step = span > 40 ? 20 : span > 20 ? 10 : span > 8 ? 5 : span > 4 ? 2 : 1;
   const double low = std::max(0.0, std::floor((100 - span - step / 4) / step) * step);
-  const Panel panel(kLeft, epochs, low, 100, false);
-  std::string s = label(kLeft, kPanelTop - 16, "Test accuracy", kInk, 15, "start", "600");
-  for (double v = low; v <= 100; v += step) s += panel.line_at(v, fmt::format("{:g} %", v));
-  s += panel.epoch_ticks() + panel.curve(points, kTest, 2.4, true);
+  const Plot plot = panel(kLeft, epochs, {low, 100});
+  std::string s = heading(kLeft, kPanelTop - 16, "Test accuracy");
+  for (double v = low; v <= 100; v += step) s += plot.line_at(v, fmt::format("{:g} %", v));
+  s += epoch_ticks(plot, epochs) + plot.curve(points, {});
   if (!points.empty()) {
     const auto [e, v] = points.back();
-    const double y = panel.y(v) > kPanelTop + 30 ? panel.y(v) - 14 : panel.y(v) + 26;
-    s += label(panel.x(e), y, fmt::format("{:.2f} %", v), kTest, 15, "end", "700");
+    const double y = plot.y(v) > kPanelTop + 30 ? plot.y(v) - 14 : plot.y(v) + 26;
+    s += text(plot.x(e), y, fmt::format("{:.2f} %", v),
+              {.color = kBlue, .size = 15, .anchor = "end", .weight = 700});
   }
   return s;
 }
@@ -173,17 +118,16 @@ std::string digit(const std::vector<float>& image, double x, double y, double si
 
 std::string digit_strip(const History& h, double top) {
   constexpr double kSize = 58, kGap = 21.8;
-  std::string s =
-      label(64, top, "Test digits, and what the network says", kInk, 15, "start", "600");
+  std::string s = heading(64, top, "Test digits, and what the network says");
   double x = 64;
   for (const Prediction& p : h.predictions) {
     const bool right = p.label == p.guess;
     s += digit(p.image, x, top + 14, kSize);
-    s += label(x + kSize / 2, top + 14 + kSize + 18,
-               right ? fmt::format("{}", p.guess) : fmt::format("{}, not {}", p.guess, p.label),
-               right ? kRight : kWrong, 13, "middle", "700");
-    s += label(x + kSize / 2, top + 14 + kSize + 34, fmt::format("{:.0f} %", 100 * p.confidence),
-               kMuted, 11, "middle");
+    s += text(x + kSize / 2, top + 14 + kSize + 18,
+              right ? fmt::format("{}", p.guess) : fmt::format("{}, not {}", p.guess, p.label),
+              {.color = right ? kGreen : kRed, .size = 13, .anchor = "middle", .weight = 700});
+    s += text(x + kSize / 2, top + 14 + kSize + 34, fmt::format("{:.0f} %", 100 * p.confidence),
+              {.color = kMuted, .size = 11, .anchor = "middle"});
     x += kSize + kGap;
   }
   return s;
@@ -194,16 +138,12 @@ std::string digit_strip(const History& h, double top) {
 std::string chart(const History& h) {
   const double height = h.predictions.empty() ? 410 : 540;
   const double epochs = std::max<double>(1, static_cast<double>(h.epochs.size()));
-  std::string s = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-      "height=\"{1}\" font-family=\"Inter, 'Segoe UI', Helvetica, Arial, sans-serif\">\n"
-      "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n",
-      kWidth, height);
-  s += label(64, 38, fmt::format("{} on {}", h.network, h.context), kInk, 19, "start", "700");
-  s += label(kWidth - 40, 38, h.data, kMuted, 13, "end");
+  std::string s =
+      text(64, 38, fmt::format("{} on {}", h.network, h.context), {.size = 19, .weight = 700});
+  s += text(kWidth - 40, 38, h.data, {.color = kMuted, .anchor = "end"});
   s += loss_panel(h, epochs) + accuracy_panel(h, epochs);
   if (!h.predictions.empty()) s += digit_strip(h, 420);
-  return s + "</svg>\n";
+  return page(kWidth, height, s);
 }
 
 }  // namespace train_mlp

@@ -1,33 +1,11 @@
 #include "train_mlp/history.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
-
 #include <fmt/format.h>
 
+#include "common/measure.h"
 #include "train_mlp/chart.h"
 
 namespace train_mlp {
-namespace {
-
-void write_file(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".part";
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) {
-      throw std::runtime_error(fmt::format("{}: cannot write: {}", path, std::strerror(errno)));
-    }
-  }
-  std::filesystem::rename(temporary, path);
-}
-
-}  // namespace
-
 void LossCurve::add(const std::vector<double>& losses) {
   for (const double loss : losses) {
     sum_ += loss;
@@ -58,11 +36,11 @@ void write_csv(const History& history, const std::string& path) {
                         e.train_loss, e.test_loss, e.accuracy, e.learning_rate, e.seconds,
                         e.samples_per_second);
   }
-  write_file(path, text);
+  examples::write_file(path, text);
 }
 
 void write_svg(const History& history, const std::string& path) {
-  write_file(path, chart(history));
+  examples::write_file(path, chart(history));
 }
 
 }  // namespace train_mlp

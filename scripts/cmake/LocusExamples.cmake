@@ -1,11 +1,21 @@
-# One program per examples/*.cc; its other files are in the folder of its name.
-file(GLOB programs CONFIGURE_DEPENDS examples/*.cc)
+# One program per .cc file of examples/, examples/exercises/ and examples/seeds/; its other files are
+# in the folder of its name. What programs share is examples/common.
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
+file(GLOB common CONFIGURE_DEPENDS examples/common/*.cc)
+add_library(locus_examples STATIC ${common})
+target_include_directories(locus_examples PUBLIC examples)
+target_link_libraries(locus_examples PUBLIC locus::locus locus_flags CLI11::CLI11 fmt::fmt)
+if(LOCUS_WITH_CUDA)
+  target_compile_definitions(locus_examples PRIVATE LOCUS_WITH_CUDA)
+  target_link_libraries(locus_examples PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
+endif()
+
+file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)
 foreach(source ${programs})
   get_filename_component(program ${source} NAME_WE)
-  file(GLOB parts CONFIGURE_DEPENDS examples/${program}/*.cc)
+  get_filename_component(folder ${source} DIRECTORY)
+  file(GLOB parts CONFIGURE_DEPENDS ${folder}/${program}/*.cc)
   add_executable(${program} ${source} ${parts})
-  target_include_directories(${program} PRIVATE examples)
-  target_link_libraries(${program} PRIVATE locus::locus locus_flags CLI11::CLI11 fmt::fmt)
+  target_link_libraries(${program} PRIVATE locus_examples)
 endforeach()

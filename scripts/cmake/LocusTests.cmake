@@ -4,11 +4,15 @@ if(LOCUS_TESTS)
   find_package(GTest REQUIRED)
   include(GoogleTest)
   file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc)
+  if(NOT TARGET locus_examples)
+    list(FILTER tests EXCLUDE REGEX "tests/examples_[a-z_]*\\.cc$")
+  endif()
   add_executable(locus_tests ${tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
-                                            nlohmann_json::nlohmann_json)
+                                            nlohmann_json::nlohmann_json
+                                            $<TARGET_NAME_IF_EXISTS:locus_examples>)
   if(LOCUS_WITH_CUDA)
     target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)

@@ -10,9 +10,11 @@ int main(int argc, char** argv) {
   locus::register_builtins();
   locus::bench::add_eager();
   locus::bench::add_matmul();
+  locus::bench::add_prefetch();
   locus::bench::add_runtime();
   locus::bench::add_reduce();
   locus::bench::add_train_step();
+  locus::bench::add_transfer();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   for (const locus::Context c : locus::bench::contexts()) {

@@ -1,0 +1,150 @@
+// Copies between devices: directly where a check of the link says so, else through the host.
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include <locus/core/error.h>
+#include <locus/devices/cuda_device.h>
+#include <locus/devices/environment.h>
+
+namespace locus::cuda {
+namespace {
+
+constexpr size_t kProbeBytes = size_t{256} << 10;
+constexpr int kMaxDevices = 64;
+
+// Memory for the check of a direct path.
+struct Probe {
+  explicit Probe(int device) {
+    const Guard guard(device);
+    LOCUS_CUDA(cudaMalloc(&data, kProbeBytes));
+  }
+  ~Probe() { static_cast<void>(cudaFree(data)); }
+  Probe(const Probe&) = delete;
+  Probe& operator=(const Probe&) = delete;
+  void* data = nullptr;
+};
+
+bool enable_access(int from, int to) {
+  const Guard guard(from);
+  int can = 0;
+  LOCUS_CUDA(cudaDeviceCanAccessPeer(&can, from, to));
+  if (!can) return false;
+  const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+  static_cast<void>(cudaGetLastError());
+  return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+}
+
+enum class Path : uint8_t { unknown, direct, staged };
+struct Links {
+  std::mutex mutex;
+  std::atomic<Path> paths[kMaxDevices][kMaxDevices] = {};
+};
+Links links;
+
+}  // namespace
+
+void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes,
+                           CudaStream& s) {
+  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to)))) {
+    LOCUS_CUDA(cudaMemcpyPeerAsync(dst, to.index, src, from.index, bytes, s.native()));
+  } else {
+    copy_staged(dst, to, src, from, bytes, s);
+  }
+}
+
+// Down on a stream of the source, up on a stream of the destination, one of the two being s.
+void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
+                             CudaStream& s) {
+  auto& source = static_cast<CudaDevice&>(device(from));
+  auto& target = static_cast<CudaDevice&>(device(to));
+  CudaStream& down = &source == this ? s : *source.lanes_[static_cast<int>(Lane::peer)];
+  CudaStream& up = &target == this ? s : *target.lanes_[static_cast<int>(Lane::peer)];
+  // `after` waits for the work of `before` so far.
+  const auto order = [](CudaStream& before, CudaStream& after) {
+    if (&before == &after) return;
+    const EventView e = before.device->record(before.view);
+    const cudaError_t error =
+        cudaStreamWaitEvent(after.native(), static_cast<cudaEvent_t>(e.native), 0);
+    before.device->release(e);
+    LOCUS_CUDA(error);
+  };
+  order(s, down);
+  order(s, up);
+  {
+    // The slots are the target's: their events are recorded on its stream.
+    std::lock_guard lock(target.up_.mutex);
+    for (size_t at = 0; at < bytes; at += Ring::kSlotBytes) {
+      const size_t n = std::min(bytes - at, Ring::kSlotBytes);
+      Ring::Slot& slot = target.up_.take();
+      {
+        const Guard guard(source.index());
+        LOCUS_CUDA(cudaMemcpyAsync(slot.memory, static_cast<const char*>(src) + at, n,
+                                   cudaMemcpyDeviceToHost, down.native()));
+      }
+      order(down, up);
+      const Guard guard(target.index());
+      LOCUS_CUDA(cudaMemcpyAsync(static_cast<char*>(dst) + at, slot.memory, n,
+                                 cudaMemcpyHostToDevice, up.native()));
+      LOCUS_CUDA(cudaEventRecord(slot.free, up.native()));
+    }
+  }
+  order(down, s);
+  order(up, s);
+}
+
+bool CudaDevice::direct(CudaDevice& source, CudaDevice& target) {
+  std::atomic<Path>& path = links.paths[source.index()][target.index()];
+  if (path.load(std::memory_order_acquire) == Path::unknown) {
+    std::lock_guard lock(links.mutex);
+    if (path.load(std::memory_order_acquire) == Path::unknown) {
+      const char* why_not = try_direct(source, target);
+      if (why_not)
+        std::fprintf(stderr, "locus: copies from gpu(%d) to gpu(%d) go through the host: %s\n",
+                     source.index(), target.index(), why_not);
+      path.store(why_not ? Path::staged : Path::direct, std::memory_order_release);
+    }
+  }
+  return path.load(std::memory_order_acquire) == Path::direct;
+}
+
+// Some machines offer peer access and then deliver other bytes (an IOMMU in the way), so one copy
+// is compared before the path is used. Both ends need access: either may issue copies. Returns why
+// the path cannot be used; nullptr when it can.
+const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
+  if (environment_choice("LOCUS_P2P", {"on", "off"}).value_or(0) == 1) return "LOCUS_P2P=off";
+  const bool out = enable_access(source.index(), target.index());
+  const bool in = enable_access(target.index(), source.index());
+  if (!out || !in) return "the driver offers no access between them";
+  const Probe from(source.index()), to(target.index());
+  std::vector<unsigned char> pattern(kProbeBytes), seen(kProbeBytes);
+  for (size_t i = 0; i < kProbeBytes; ++i)
+    pattern[i] = static_cast<unsigned char>(i * 131 + i / 251 + 1);
+  const auto lane = [](CudaDevice& d) { return d.lanes_[static_cast<int>(Lane::peer)]->native(); };
+  const auto move = [&](CudaDevice& d, void* p, const void* q, cudaMemcpyKind kind) {
+    const Guard guard(d.index());
+    LOCUS_CUDA(cudaMemcpyAsync(p, q, kProbeBytes, kind, lane(d)));
+    LOCUS_CUDA(cudaStreamSynchronize(lane(d)));
+  };
+  move(source, from.data, pattern.data(), cudaMemcpyHostToDevice);
+  for (CudaDevice* issuer : {&source, &target}) {
+    std::fill(seen.begin(), seen.end(), static_cast<unsigned char>(0));
+    move(target, to.data, seen.data(), cudaMemcpyHostToDevice);
+    const Guard guard(issuer->index());
+    LOCUS_CUDA(cudaMemcpyPeerAsync(to.data, target.index(), from.data, source.index(), kProbeBytes,
+                                   lane(*issuer)));
+    LOCUS_CUDA(cudaStreamSynchronize(lane(*issuer)));
+    move(target, seen.data(), to.data, cudaMemcpyDeviceToHost);
+    if (pretend().links_lie) seen.back() ^= 1;
+    if (seen != pattern) return "a direct copy delivered other bytes (is an IOMMU in the way?)";
+  }
+  return nullptr;
+}
+
+void forget_links() {
+  std::lock_guard lock(links.mutex);
+  for (auto& row : links.paths)
+    for (std::atomic<Path>& path : row) path.store(Path::unknown, std::memory_order_release);
+}
+
+}  // namespace locus::cuda

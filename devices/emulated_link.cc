@@ -1,0 +1,119 @@
+#include <locus/devices/emulated_link.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include <locus/core/context.h>
+#include <locus/core/error.h>
+
+namespace locus::emulated {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kMaxDevices = 64;
+// The kernel wakes a sleeper up to this much late; the rest is spent looking at the clock.
+constexpr auto kLate = std::chrono::microseconds(120);
+constexpr double kMemory = 8;  // GB/s: when to begin moving the bytes, so that they end in time
+
+struct Ports {
+  Clock::time_point from_host, to_host, from_peer, to_peer;  // busy until then
+};
+std::mutex mutex;
+Ports ports[kMaxDevices];  // guarded by mutex
+std::optional<LinkModel> model;
+
+[[noreturn]] void refuse(std::string_view text, const std::string& what) {
+  throw Error("LOCUS_EMULATED_LINK=" + std::string(text) + ": " + what);
+}
+
+double number(std::string_view text, std::string_view key, std::string_view value, bool zero) {
+  double v = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), v);
+  const bool number = error == std::errc{} && end == value.data() + value.size();
+  if (!number || !std::isfinite(v) || v < 0 || (v == 0 && !zero) || v > 1e9)
+    refuse(text, std::string(key) + "=" + std::string(value) + "; expected " +
+                     (zero ? "microseconds, from 0 to 1e9" : "GB/s, above 0 and up to 1e9"));
+  return v;
+}
+
+void sleep_until(Clock::time_point t) {
+  if (t - Clock::now() > kLate) std::this_thread::sleep_until(t - kLate);
+  while (Clock::now() < t) {
+  }
+}
+
+// When the copy's ports have carried it.
+Clock::time_point reserve(Context from, Context to, size_t bytes) {
+  Clock::time_point dummy;
+  Clock::time_point *out = &dummy, *in = &dummy;
+  if (is_host(from)) {
+    in = &ports[to.index].from_host;
+  } else if (is_host(to)) {
+    out = &ports[from.index].to_host;
+  } else {
+    out = &ports[from.index].to_peer;
+    in = &ports[to.index].from_peer;
+  }
+  std::lock_guard lock(mutex);
+  const Clock::time_point end =
+      std::max({Clock::now(), *out, *in}) + model->duration(from, to, bytes);
+  *out = *in = end;
+  return end;
+}
+
+}  // namespace
+
+LinkModel LinkModel::parse(std::string_view text) {
+  LinkModel m;
+  std::string seen = ",";
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string_view entry = text.substr(at, comma - at);
+    at = comma + 1;
+    const size_t equals = entry.find('=');
+    const std::string_view key = entry.substr(0, equals);
+    double* const field = key == "h2d"          ? &m.h2d
+                          : key == "d2h"        ? &m.d2h
+                          : key == "peer"       ? &m.peer
+                          : key == "latency_us" ? &m.latency_us
+                                                : nullptr;
+    if (field == nullptr || equals == std::string_view::npos)
+      refuse(text, "\"" + std::string(entry) +
+                       "\"; expected key=number, with the keys h2d, d2h, peer (GB/s) and "
+                       "latency_us, separated by commas");
+    if (seen.find("," + std::string(key) + ",") != std::string::npos)
+      refuse(text, std::string(key) + " is there twice; expected it once");
+    seen += std::string(key) + ",";
+    *field = number(text, key, entry.substr(equals + 1), field == &m.latency_us);
+  }
+  return m;
+}
+
+std::chrono::nanoseconds LinkModel::duration(Context from, Context to, size_t bytes) const {
+  if (from == to) return std::chrono::nanoseconds(0);
+  const double rate = is_host(from) ? h2d : is_host(to) ? d2h : peer;  // bytes a nanosecond
+  return std::chrono::nanoseconds(
+      std::llround(latency_us * 1e3 + static_cast<double>(bytes) / rate));
+}
+
+void set_link_model(const std::optional<LinkModel>& m) { model = m; }
+const std::optional<LinkModel>& link_model() { return model; }
+
+void copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes) {
+  if (!model || from == to) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  const Clock::time_point end = reserve(from, to, bytes);
+  const auto moving = std::chrono::nanoseconds(std::llround(static_cast<double>(bytes) / kMemory));
+  sleep_until(end - moving);
+  std::memcpy(dst, src, bytes);
+  sleep_until(end);
+}
+
+}  // namespace locus::emulated

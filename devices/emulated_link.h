@@ -1,0 +1,43 @@
+// How long copies to, from and between emulated GPUs take: LOCUS_EMULATED_LINK.
+//
+//   LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
+// h2d, d2h and peer are GB/s (10^9 bytes) of one direction, latency_us is added to every copy; a
+// key left out has the value above. Each GPU has four ports: to and from the host, to and from the
+// other GPUs. A copy holds its ports for latency + bytes / bandwidth, first come, first served, so
+// two uploads to one GPU share its link and an upload and a download do not. A copy within one GPU
+// crosses no link.
+//
+// The bytes really move, at the end of that time: a program that reuses memory too early sees it.
+// So a copy is never faster than this machine's memory (about 10 GB/s a core), whatever the model
+// says.
+//
+// Threads: any.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include <locus/core/kernel.h>
+
+namespace locus::emulated {
+
+struct LinkModel {
+  double h2d = 55, d2h = 55, peer = 395;  // GB/s
+  double latency_us = 8;
+
+  // Throws Error naming the variable, the key and what it accepts.
+  static LinkModel parse(std::string_view text);
+  std::chrono::nanoseconds duration(Context from, Context to, size_t bytes) const;
+};
+
+// The model of the process; nullopt: copies take the time they take. Set it while nothing is under
+// way.
+void set_link_model(const std::optional<LinkModel>& model);
+const std::optional<LinkModel>& link_model();
+
+// Copies src to dst and returns when the model says that they have arrived; at once without one.
+void copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes);
+
+}  // namespace locus::emulated

@@ -1,0 +1,44 @@
+// What the exercises and seeds have in common: their options, and the files they leave.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <locus/core/context.h>
+#include <CLI/CLI.hpp>
+
+#include "common/measure.h"
+#include "common/svg.h"
+
+namespace examples {
+
+class Program {
+ public:
+  // `name`: of the program and of the files it writes. Adds --contexts and --out.
+  Program(const std::string& name, const std::string& purpose);
+
+  CLI::App& options() { return app_; }
+  // Parses, runs `body`, and returns the exit status; errors are printed with the program's name.
+  int run(int argc, char** argv, const std::function<void(Program&)>& body);
+
+  // Those of --contexts, else cpu(0) and gpu(0) as far as there are such.
+  std::vector<locus::Context> contexts() const;
+  bool given() const { return !contexts_.empty(); }  // with --contexts
+  // The first GPU among them, else the first.
+  locus::Context best() const;
+
+  // Prints the machine: contexts and precision.
+  void print_machine(const std::vector<locus::Context>& list) const;
+  // The same in a line, for below a title.
+  std::string conditions(const std::vector<locus::Context>& list) const;
+  // Prints the explanation, and with --out writes NAME.csv and NAME.svg.
+  void finish(const Table& table, const svg::Figure& figure) const;
+
+ private:
+  CLI::App app_;
+  std::string name_, out_;
+  std::vector<std::string> contexts_;
+};
+
+}  // namespace examples

@@ -1,0 +1,189 @@
+#include "common/svg.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "common/measure.h"
+
+namespace examples::svg {
+namespace {
+
+std::string escaped(const std::string& s) {
+  std::string out;
+  for (const char c : s) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string line(double x1, double y1, double x2, double y2, const char* color) {
+  return fmt::format(
+      "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, x2, y1,
+      y2, color);
+}
+
+std::string rectangle(double x, double y, double width, double height, const char* color) {
+  return fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" rx=\"2\" "
+      "fill=\"{}\"/>\n",
+      x, y, width, height, color);
+}
+
+// 1, 2 or 5 times a power of ten: about `parts` of them fill `whole`.
+double round_step(double whole, int parts) {
+  const double raw = whole / parts, power = std::pow(10, std::floor(std::log10(raw)));
+  for (const double m : {1.0, 2.0, 5.0}) {
+    if (raw <= m * power) return m * power;
+  }
+  return 10 * power;
+}
+
+}  // namespace
+
+std::string text(double x, double y, const std::string& s, const TextStyle& style) {
+  return fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"{}\" text-anchor=\"{}\" "
+      "font-weight=\"{}\">{}</text>\n",
+      x, y, style.color, style.size, style.anchor, style.weight, escaped(s));
+}
+
+double Axis::position(double v) const {
+  const double t =
+      logarithmic ? std::log(v / low) / std::log(high / low) : (v - low) / (high - low);
+  return std::clamp(t, 0.0, 1.0);
+}
+
+std::string Plot::line_at(double v, const std::string& label) const {
+  return line(box_.left, y(v), box_.left + box_.width, y(v), kGrid) +
+         text(box_.left - 8, y(v) + 4, label, {.color = kMuted, .size = 12, .anchor = "end"});
+}
+
+std::string Plot::tick_at(double v, const std::string& label) const {
+  return text(x(v), box_.top + box_.height + 20, label,
+              {.color = kMuted, .size = 12, .anchor = "middle"});
+}
+
+std::string Plot::title_below(const std::string& s) const {
+  return text(box_.left + box_.width / 2, box_.top + box_.height + 40, s,
+              {.color = kMuted, .size = 12, .anchor = "middle"});
+}
+
+std::string Plot::curve(const Points& points, const CurveStyle& style) const {
+  if (points.empty()) return "";
+  std::string s = "<polyline fill=\"none\" stroke-linejoin=\"round\" points=\"";
+  for (const auto& [px, py] : points) s += fmt::format("{:.1f},{:.1f} ", x(px), y(py));
+  s += fmt::format("\" stroke=\"{}\" stroke-width=\"{}\"{}/>\n", style.color, style.width,
+                   style.dashed ? " stroke-dasharray=\"6 4\"" : "");
+  if (!style.dots) return s;
+  for (const auto& [px, py] : points) {
+    s += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\" stroke=\"#fff\" "
+        "stroke-width=\"1.5\"/>\n",
+        x(px), y(py), style.color);
+  }
+  return s;
+}
+
+std::string key(double x, double y, const std::string& name, const Plot::CurveStyle& style) {
+  constexpr double kLength = 28;
+  return fmt::format(
+             "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"{3}\" "
+             "stroke-width=\"{4}\"{5}/>\n",
+             x, x + kLength, y - 4, style.color, style.width,
+             style.dashed ? " stroke-dasharray=\"6 4\"" : "") +
+         text(x + kLength + 8, y, name);
+}
+
+std::string bars(double left, double top, double width, double names,
+                 const std::vector<Bar>& list) {
+  constexpr double kLabel = 170, kThick = 20;
+  double longest = 0;
+  for (const Bar& b : list) longest = std::max(longest, b.value);
+  const double start = left + names, room = width - names - kLabel;
+  std::string s;
+  double y = top;
+  for (const Bar& b : list) {
+    const double length = longest > 0 ? std::max(1.0, room * b.value / longest) : 1;
+    s += text(start - 12, y + 15, b.name, {.anchor = "end"});
+    s += rectangle(start, y, length, kThick, b.color);
+    s += text(start + length + 8, y + 15, b.label, {.color = kMuted});
+    y += kBarRow;
+  }
+  return s + line(start, top - 6, start, y - kBarRow + kThick + 6, kMuted);
+}
+
+std::string timeline(double left, double top, double width, double names,
+                     const std::vector<std::string>& rows, const std::vector<Span>& spans,
+                     double seconds) {
+  constexpr double kThick = 22;
+  const double start = left + names, room = width - names;
+  const double bottom = top + kBarRow * static_cast<double>(rows.size());
+  const auto at = [&](double t) { return start + room * std::clamp(t / seconds, 0.0, 1.0); };
+  std::string s;
+  const double step = round_step(seconds, 6);
+  for (double t = 0; t <= seconds * 1.0001; t += step) {
+    s += line(at(t), top - 6, at(t), bottom, kGrid);
+    s += text(at(t), bottom + 18, t == 0 ? "0" : tick_text(t),
+              {.color = kMuted, .size = 12, .anchor = "middle"});
+  }
+  for (size_t r = 0; r < rows.size(); ++r) {
+    s += text(start - 12, top + kBarRow * static_cast<double>(r) + 16, rows[r], {.anchor = "end"});
+  }
+  for (const Span& p : spans) {
+    const double y = top + kBarRow * p.row, length = std::max(1.0, at(p.end) - at(p.begin));
+    s += rectangle(at(p.begin), y, length, kThick, p.color);
+    if (length > 7.0 * static_cast<double>(p.label.size())) {
+      s += text(at(p.begin) + length / 2, y + 15, p.label,
+                {.color = "#ffffff", .size = 12, .anchor = "middle"});
+    }
+  }
+  return s;
+}
+
+std::pair<std::string, double> paragraph(double left, double top, const std::string& s,
+                                         size_t columns) {
+  constexpr double kLine = 20;
+  std::string out, line;
+  double y = top;
+  const auto finish = [&] {
+    out += text(left, y, line, {.color = kInk, .size = 13});
+    y += kLine;
+    line.clear();
+  };
+  size_t at = 0;
+  while (at < s.size()) {
+    const size_t end = std::min(s.find_first_of(" \n", at), s.size());
+    const std::string word = s.substr(at, end - at);
+    if (!line.empty() && line.size() + 1 + word.size() > columns) finish();
+    line += (line.empty() ? "" : " ") + word;
+    if (end < s.size() && s[end] == '\n') finish();
+    at = end + 1;
+  }
+  if (!line.empty()) finish();
+  return {out, y - top};
+}
+
+std::string page(double width, double height, const std::string& body) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" font-family=\"Inter, 'Segoe UI', Helvetica, Arial, sans-serif\">\n"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{2}</svg>\n",
+      width, height, body);
+}
+
+std::string figure(const Figure& f) {
+  constexpr double kLeft = 40;
+  const auto [explanation, height] = paragraph(kLeft, f.top + f.height + 24, f.explanation);
+  return page(f.width, f.top + f.height + height + 34,
+              text(kLeft, 38, f.title, {.size = 19, .weight = 700}) +
+                  text(kLeft, 60, f.subtitle, {.color = kMuted}) + f.body + explanation);
+}
+
+}  // namespace examples::svg

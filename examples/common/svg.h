@@ -1,0 +1,103 @@
+// Pieces of SVG pictures: text, plots with axes, bars, timelines, and the page around them. Every
+// function returns a fragment; page() makes a document of them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace examples::svg {
+
+inline constexpr const char* kInk = "#1f2937";
+inline constexpr const char* kMuted = "#6b7280";
+inline constexpr const char* kGrid = "#e5e7eb";
+inline constexpr const char* kBlue = "#1d4ed8";
+inline constexpr const char* kPaleBlue = "#93b4e8";
+inline constexpr const char* kGreen = "#047857";
+inline constexpr const char* kRed = "#dc2626";
+inline constexpr const char* kAmber = "#b45309";
+
+struct TextStyle {
+  const char* color = kInk;
+  int size = 13;
+  const char* anchor = "start";  // start, middle, end
+  int weight = 400;
+};
+std::string text(double x, double y, const std::string& s, const TextStyle& style = {});
+
+// One direction of a plot.
+struct Axis {
+  double low = 0, high = 1;
+  bool logarithmic = false;
+
+  double position(double v) const;  // 0 at low, 1 at high, cut off beyond
+};
+
+using Points = std::vector<std::pair<double, double>>;
+
+// A pair of axes in a box of the page.
+class Plot {
+ public:
+  struct Box {
+    double left = 0, top = 0, width = 0, height = 0;
+  };
+  Plot(const Box& box, const Axis& x, const Axis& y) : box_(box), x_(x), y_(y) {}
+
+  double x(double v) const { return box_.left + box_.width * x_.position(v); }
+  double y(double v) const { return box_.top + box_.height * (1 - y_.position(v)); }
+
+  std::string line_at(double v, const std::string& label) const;  // a grid line, named at its left
+  std::string tick_at(double v, const std::string& label) const;  // below the box
+  std::string title_below(const std::string& s) const;
+  struct CurveStyle {
+    const char* color = kBlue;
+    double width = 2.4;
+    bool dots = true;
+    bool dashed = false;
+  };
+  std::string curve(const Points& points, const CurveStyle& style) const;
+
+ private:
+  Box box_;
+  Axis x_, y_;
+};
+
+// A curve's name beside a short piece of it.
+std::string key(double x, double y, const std::string& name, const Plot::CurveStyle& style);
+
+// Horizontal bars from zero, one a row, each with its name at the left and its value behind it.
+struct Bar {
+  std::string name;
+  double value = 0;
+  std::string label;
+  const char* color = kBlue;
+};
+inline constexpr double kBarRow = 34;
+// `names`: the room for the names, of `width`.
+std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list);
+
+// What happened when: a row each, in seconds from the left edge.
+struct Span {
+  int row = 0;
+  double begin = 0, end = 0;
+  std::string label;
+  const char* color = kBlue;
+};
+std::string timeline(double left, double top, double width, double names,
+                     const std::vector<std::string>& rows, const std::vector<Span>& spans,
+                     double seconds);
+
+// Lines of explanation, wrapped at about `columns` characters, and the height they take.
+std::pair<std::string, double> paragraph(double left, double top, const std::string& s,
+                                         size_t columns = 120);
+
+std::string page(double width, double height, const std::string& body);
+
+// A page of one part: title, subtitle, the part of this height, and the explanation below it.
+struct Figure {
+  std::string title, subtitle, body, explanation;
+  double width = 960, top = 84, height = 300;
+};
+std::string figure(const Figure& f);
+
+}  // namespace examples::svg

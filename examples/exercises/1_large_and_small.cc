@@ -1,0 +1,250 @@
+// Exercise 1: from which size on does a GPU multiply matrices faster than the CPU, and what do the
+// copies there and back change?
+//   1_large_and_small --contexts "cpu(0),gpu(0)" --out out
+// Products of n x n matrices on every context given; the first is what the others are compared
+// with.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+
+#include "common/program.h"
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+struct Options {
+  int64_t largest = 8192;
+  double seconds = 5;
+  bool tf32 = false;
+};
+
+// Of one context, by size; a size that would have taken too long ends the vectors.
+struct Sweep {
+  Context context;
+  double first_use = 0;  // the first product there: start of the device, loading of kernels
+  std::vector<double> sizes, compute, with_copies, errors;
+  double unwaited = 0;  // the calls alone, at the largest size
+};
+
+double flops(double n) { return 2 * n * n * n; }
+
+// Some rows of the product in f64 on the CPU, against the same rows of `c`.
+double error_of_rows(const Tensor& a, const Tensor& b, const Tensor& c) {
+  const int64_t n = a.shape()[0];
+  const Slice rows(0, n, std::max<int64_t>(1, n / 8));
+  return relative_error(c.as_in_context(cpu())(rows, Slice()),
+                        dot(a(rows, Slice()).astype(f64), b.astype(f64)));
+}
+
+Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& options) {
+  Sweep s{context, 0, {}, {}, {}, {}, 0};
+  const double limit = tf32() ? 5e-3 : 2e-5;
+  for (const int64_t n : sizes) {
+    const double size = static_cast<double>(n);
+    const double expected =
+        s.sizes.empty() ? 0 : s.compute.back() * std::pow(size / s.sizes.back(), 3);
+    if (6 * expected > options.seconds) {
+      fmt::print("{} stops before n = {}: a product would take {}; --seconds allows more\n",
+                 to_string(context), n, time_text(expected));
+      break;
+    }
+    random::seed(static_cast<uint64_t>(n));
+    const Tensor a = random::uniform(-1, 1, {n, n}), b = random::uniform(-1, 1, {n, n});
+    const Tensor x = a.as_in_context(context), y = b.as_in_context(context);
+    Tensor c;
+    const Timing compute = measure([&] {
+      c = dot(x, y);
+      c.wait_to_read();  // else only the call is timed
+    });
+    if (s.sizes.empty()) s.first_use = compute.first;
+    s.errors.push_back(error_of_rows(a, b, c));
+    check_error(fmt::format("n = {} on {}", n, to_string(context)), s.errors.back(), limit);
+    s.sizes.push_back(size);
+    s.compute.push_back(compute.median);
+    if (is_host(context)) continue;
+    const auto with_copies = [&] { dot(a.copyto(context), b.copyto(context)).copyto(cpu()); };
+    s.with_copies.push_back(measure(with_copies).median);
+    s.unwaited = measure([&] { c = dot(x, y); }, {.seconds = 0}).median;
+    c.wait_to_read();
+  }
+  return s;
+}
+
+struct Curve {
+  std::string name;
+  const std::vector<double>& times;
+  svg::Plot::CurveStyle style;
+};
+
+std::vector<Curve> curves(const std::vector<Sweep>& sweeps) {
+  static const char* const kColors[] = {svg::kMuted, svg::kBlue, svg::kGreen, svg::kAmber};
+  std::vector<Curve> list;
+  for (size_t i = 0; i < sweeps.size(); ++i) {
+    const std::string name = to_string(sweeps[i].context);
+    list.push_back({name, sweeps[i].compute, {.color = kColors[i % 4]}});
+    if (is_host(sweeps[i].context)) continue;
+    list.push_back(
+        {name + " with copies", sweeps[i].with_copies, {.color = kColors[i % 4], .dashed = true}});
+  }
+  return list;
+}
+
+std::string plot(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& sizes, double top,
+                 double height) {
+  constexpr double kLeft = 96, kPlotWidth = 660, kKey = kLeft + kPlotWidth + 24;
+  const std::vector<Curve> list = curves(sweeps);
+  double low = 1e9, high = 0;
+  size_t measured = 0;
+  for (const Curve& c : list) {
+    low = std::min(low, *std::min_element(c.times.begin(), c.times.end()) / 1.5);
+    measured = std::max(measured, c.times.size());
+    high = std::max(high, *std::max_element(c.times.begin(), c.times.end()) * 1.5);
+  }
+  const svg::Axis across{static_cast<double>(sizes.front()) / 1.15,
+                         static_cast<double>(sizes[measured - 1]) * 1.15, true};
+  const svg::Plot p({kLeft, top, kPlotWidth, height}, across, {low, high, true});
+  std::string s;
+  for (double t = 1e-9; t < high; t *= 10) {
+    if (t >= low) s += p.line_at(t, tick_text(t));
+  }
+  for (size_t i = 0; i < measured; ++i)
+    s += p.tick_at(static_cast<double>(sizes[i]), fmt::format("{}", sizes[i]));
+  s += p.title_below("n");
+  double key = top + 10;
+  for (const Curve& c : list) {
+    svg::Points points;
+    for (size_t i = 0; i < c.times.size(); ++i)
+      points.emplace_back(static_cast<double>(sizes[i]), c.times[i]);
+    s += p.curve(points, c.style) + svg::key(kKey, key, c.name, c.style);
+    key += 24;
+  }
+  return s;
+}
+
+// Where `times` of `g` are shorter than those of `c`.
+std::string wins(const std::string& g, const std::string& c, const std::vector<double>& sizes,
+                 const std::vector<double>& base, const std::vector<double>& times) {
+  const auto n = crossover(sizes, base, times);
+  if (!n) return fmt::format("{} is not faster than {} at the sizes measured on both. ", g, c);
+  if (*n <= sizes[0]) return fmt::format("{} is faster than {} at every size. ", g, c);
+  return fmt::format("{} is faster than {} from about n = {:.0f} on. ", g, c, *n);
+}
+
+std::string explain_gpu(const Sweep& base, const Sweep& gpu) {
+  const size_t both = std::min(base.sizes.size(), gpu.sizes.size()), last = both - 1;
+  const std::vector<double> sizes(base.sizes.begin(),
+                                  base.sizes.begin() + static_cast<std::ptrdiff_t>(both));
+  const std::string g = to_string(gpu.context), c = to_string(base.context);
+  const double ratio = base.compute[last] / gpu.compute[last];
+  const double n = gpu.sizes.back();
+  return wins(g, c, sizes, base.compute, gpu.compute) +
+         wins(g + " with its copies", c, sizes, base.compute, gpu.with_copies) +
+         fmt::format("At n = {:.0f} it takes {} instead of {}: {:.1f} times {}. ", sizes[last],
+                     time_text(gpu.compute[last]), time_text(base.compute[last]),
+                     ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower") +
+         fmt::format(
+             "A product of {0:.0f} x {0:.0f} takes {1} there although its arithmetic is next to "
+             "nothing: the price of a launch and a wait.\n",
+             gpu.sizes[0], time_text(gpu.compute[0])) +
+         fmt::format(
+             "The classic wrong number: timed without a wait, n = {:.0f} \"takes\" {}, as if {} "
+             "did "
+             "{:.1f} TFLOP/s. With the wait it takes {}, which is {:.2f} TFLOP/s.\n",
+             n, time_text(gpu.unwaited), g, flops(n) / gpu.unwaited / 1e12,
+             time_text(gpu.compute.back()), flops(n) / gpu.compute.back() / 1e12);
+}
+
+std::string explain(const std::vector<Sweep>& sweeps) {
+  std::string s;
+  for (size_t i = 1; i < sweeps.size(); ++i) {
+    if (emulated(sweeps[i].context))
+      s += fmt::format("{} is modelled: ", to_string(sweeps[i].context));
+    if (!is_host(sweeps[i].context)) s += explain_gpu(sweeps[0], sweeps[i]);
+  }
+  if (s.empty()) {
+    s = "No GPU is compared with another context here, so this run cannot show where one wins. "
+        "LOCUS_EMULATED_GPUS=1 shows how the comparison is made, with modelled times.\n";
+  }
+  s += "First use, not in the table:";
+  for (const Sweep& w : sweeps)
+    s += fmt::format(" {} {};", to_string(w.context), time_text(w.first_use));
+  s.back() = '.';
+  return s;
+}
+
+// For people, or (`exact`) for programs.
+Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& sizes, bool exact) {
+  const std::string first = to_string(sweeps[0].context), unit = exact ? " s" : "";
+  std::vector<std::string> header{"n"};
+  size_t rows = 0;
+  for (const Sweep& s : sweeps) {
+    const std::string c = to_string(s.context), of = exact ? c + " " : "";
+    header.insert(header.end(), {c + unit, of + "GFLOP/s", of + "error"});
+    if (!is_host(s.context))
+      header.insert(header.end(), {of + "with copies" + unit, first + "/" + c});
+    rows = std::max(rows, s.sizes.size());
+  }
+  Table table(header);
+  for (size_t i = 0; i < rows; ++i) {
+    std::vector<std::string> row{fmt::format("{}", sizes[i])};
+    const auto time = [&](double t) { return exact ? fmt::format("{:.6g}", t) : time_text(t); };
+    for (const Sweep& s : sweeps) {
+      const bool known = i < s.sizes.size(), compared = known && i < sweeps[0].sizes.size();
+      const auto add = [&](bool is, const std::string& cell) {
+        row.push_back(is ? cell : exact ? "" : "-");
+      };
+      const double t = known ? s.compute[i] : 1;
+      add(known, time(t));
+      add(known, fmt::format(fmt::runtime(exact ? "{:.6g}" : "{:.1f}"),
+                             flops(static_cast<double>(sizes[i])) / t / 1e9));
+      add(known, fmt::format("{:.0e}", known ? s.errors[i] : 0));
+      if (is_host(s.context)) continue;
+      add(known, time(known ? s.with_copies[i] : 0));
+      add(compared, fmt::format(fmt::runtime(exact ? "{:.4g}" : "{:.2f}"),
+                                compared ? sweeps[0].compute[i] / t : 0));
+    }
+    table.add(row);
+  }
+  return table;
+}
+
+void run(const Program& program, const Options& options) {
+  if (options.tf32) turn_on_tf32();
+  const std::vector<Context> contexts = program.contexts();
+  program.print_machine(contexts);
+  std::vector<int64_t> sizes;
+  for (int64_t n = 16; n <= options.largest; n *= 2) sizes.push_back(n);
+  std::vector<Sweep> sweeps;
+  for (const Context c : contexts) sweeps.push_back(sweep(c, sizes, options));
+  fmt::print("\n{}\n", make_table(sweeps, sizes, false).aligned());
+
+  constexpr double kTop = 92, kHeight = 300;
+  program.finish(make_table(sweeps, sizes, true),
+                 {.title = "Products of n x n matrices: time by size",
+                  .subtitle = program.conditions(contexts),
+                  .body = plot(sweeps, sizes, kTop, kHeight),
+                  .explanation = explain(sweeps),
+                  .top = kTop,
+                  .height = kHeight + 50});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Program program("1_large_and_small", "Products of large and small matrices on CPU and GPU.");
+  program.options()
+      .add_option("--largest", options.largest, "the largest n, of 16, 32, 64, ...")
+      ->check(CLI::Range(int64_t{16}, int64_t{1} << 15))
+      ->capture_default_str();
+  program.options()
+      .add_option("--seconds", options.seconds, "the longest a context may compute for one size")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  program.options().add_flag("--tf32", options.tf32, "let GPUs round f32 operands to TF32");
+  return program.run(argc, argv, [&](const Program& p) { run(p, options); });
+}

@@ -1,0 +1,205 @@
+// Exercise 3: what does it cost to look at every result? 1000 products M_i = A_i·B_i of 100 x 100
+// matrices and the Frobenius norm of each, logged in four ways:
+//   read and print   the norm is fetched and printed as soon as it is computed: 1000 waits
+//   read             the same without the printing
+//   log on the GPU   norms are written into a vector where they are computed; one transfer
+//   one batch        one product of two stacks of matrices, one reduction, one transfer
+// The exercise's trace of M·Mᵀ is the square of this norm, and needs no second product.
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+#include <locus/ops/reduce_kernel.h>
+
+#include "common/program.h"
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+struct Options {
+  int64_t count = 1000, n = 100;
+};
+
+struct Matrices {
+  Tensor all_a, all_b;  // (count, n, n)
+  Tensors a, b;         // the matrices in them
+};
+
+Matrices make_matrices(Context c, const Options& options) {
+  random::seed(3);
+  const Shape shape{options.count, options.n, options.n};
+  Matrices m{random::uniform(-1, 1, shape).as_in_context(c),
+             random::uniform(-1, 1, shape).as_in_context(c),
+             {},
+             {}};
+  for (int64_t i = 0; i < options.count; ++i) {
+    m.a.push_back(m.all_a[i]);
+    m.b.push_back(m.all_b[i]);
+  }
+  return m;
+}
+
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+// Where lines are printed to: a file, so that the speed of a terminal is not part of it.
+File open_log() {
+  File file(std::tmpfile(), &std::fclose);
+  if (!file) throw std::runtime_error("cannot open a temporary file for the log");
+  return file;
+}
+void print_line(std::FILE* file, size_t i, float norm) {
+  fmt::print(file, "{} {}\n", i, norm);
+  std::fflush(file);
+}
+
+using Log = std::vector<float>;
+
+Log read_each(const Matrices& m, std::FILE* file) {
+  Log log;
+  for (size_t i = 0; i < m.a.size(); ++i) {
+    log.push_back(norm(dot(m.a[i], m.b[i])).item<float>());
+    if (file) print_line(file, i, log.back());
+  }
+  return log;
+}
+
+Log log_on_device(const Matrices& m, std::FILE* file) {
+  // norm, told where to put its result: one launch, no copy. Both axes are reduced.
+  static const Op& norm_op = get_op("norm");
+  const ReduceAttrs both_axes{.axes = 0b11};
+  const Tensor log = empty({m.a.size()}, m.all_a.context());
+  for (size_t i = 0; i < m.a.size(); ++i)
+    invoke_into(norm_op, {dot(m.a[i], m.b[i])}, {log[i]}, both_axes);
+  const Log values = log.to_vector<float>();
+  for (size_t i = 0; file && i < values.size(); ++i) print_line(file, i, values[i]);
+  return values;
+}
+
+Log one_batch(const Matrices& m) {
+  return norm(matmul(m.all_a, m.all_b), {.axis = {1, 2}}).to_vector<float>();
+}
+
+struct Way {
+  std::string name;
+  double seconds = 0;
+  int64_t waits = 0;  // and as many copies to the host
+  Log log = {};
+  const char* color = svg::kBlue;
+};
+
+std::vector<Way> measure_ways(const Matrices& m, const std::string& where) {
+  const auto count = static_cast<int64_t>(m.a.size());
+  const File file = open_log();
+  std::vector<Way> ways;
+  const auto add = [&](const std::string& name, int64_t waits, const char* color, auto way) {
+    Way w{.name = name, .waits = waits, .color = color};
+    w.seconds = measure([&] { w.log = way(); }).median;
+    ways.push_back(std::move(w));
+  };
+  add("read and print each", count, svg::kAmber, [&] { return read_each(m, file.get()); });
+  add("read each", count, svg::kAmber, [&] { return read_each(m, nullptr); });
+  add("log on " + where + ", then print", 1, svg::kBlue,
+      [&] { return log_on_device(m, file.get()); });
+  add("log on " + where, 1, svg::kBlue, [&] { return log_on_device(m, nullptr); });
+  add("one batch", 1, svg::kGreen, [&] { return one_batch(m); });
+  return ways;
+}
+
+double largest_difference(const Log& a, const Log& b) {
+  double d = 0;
+  for (size_t i = 0; i < a.size(); ++i) d = std::max(d, std::abs(double{a[i]} - double{b[i]}));
+  return d;
+}
+
+std::string explain(const std::vector<Way>& ways, Context c, double error) {
+  const auto n = static_cast<double>(ways[0].log.size());
+  const Way &printed = ways[0], &read = ways[1], &log = ways[3], &batch = ways[4];
+  std::string s = fmt::format(
+      "With each norm read a product takes {}, with the log kept on {} {}: {:.2f} times as "
+      "fast. ",
+      time_text(read.seconds / n), to_string(c), time_text(log.seconds / n),
+      read.seconds / log.seconds);
+  s += is_host(c) ? "On the CPU nothing waits and nothing moves, so a read costs next to nothing; "
+                    "this run cannot show what it costs on a GPU. "
+                  : fmt::format(
+                        "With each read the host waits for the GPU, and then the GPU for "
+                        "the host: {0:.0f} waits and {0:.0f} copies of 4 bytes, instead of "
+                        "one copy of {1:.0f} bytes. ",
+                        n, 4 * n);
+  const double printing = printed.seconds - read.seconds;
+  s += printing > 0
+           ? fmt::format("Printing each line as it comes adds {}. ", time_text(printing / n))
+           : "What printing adds is lost in the noise of this run. ";
+  s += fmt::format("As one batch, all of it takes {}. ", time_text(batch.seconds));
+  return s + fmt::format(
+                 "The norms read and those logged are the same to the last bit; against f64 on the "
+                 "CPU the largest relative error is {:.0e}. The log holds the Frobenius norm of M; "
+                 "the trace of M·Mᵀ is its square: {:.4f} and {:.2f} for the first product.",
+                 error, log.log[0], std::pow(double{log.log[0]}, 2));
+}
+
+void run(const Program& program, const Options& options) {
+  const Context c = program.best();
+  program.print_machine({c});
+  const Matrices m = make_matrices(c, options);
+  const double start = now();
+  read_each(m, nullptr);
+  fmt::print("First use, not in the table: {}\n\n", time_text(now() - start));
+  const std::vector<Way> ways = measure_ways(m, to_string(c));
+
+  // Logged and read are the same computation; the batch may add up in another order.
+  const double difference = largest_difference(ways[1].log, ways[3].log);
+  if (difference != 0)
+    throw std::runtime_error(fmt::format(
+        "the logged norms differ from those read, by up to {}; expected 0", difference));
+  const auto exactly = [](const Tensor& x) { return x.as_in_context(cpu()).astype(f64); };
+  const Tensor exact = norm(matmul(exactly(m.all_a), exactly(m.all_b)), {.axis = {1, 2}});
+  double error = 0;
+  for (const Way& w : ways) error = std::max(error, relative_error(array(w.log), exact));
+  check_error("the norms", error, 1e-5);
+
+  const auto n = static_cast<double>(options.count);
+  Table table({"way", "time", "a product", "waits of the host", "copies to it", "speed-up"});
+  Table csv({"way", "seconds", "waits", "copies", "speed_up", "modelled"});
+  std::vector<svg::Bar> bars;
+  for (const Way& w : ways) {
+    const double ratio = ways[1].seconds / w.seconds;
+    const std::string waits = fmt::format("{}", is_host(c) ? 0 : w.waits);
+    table.add({w.name, time_text(w.seconds), time_text(w.seconds / n), waits, waits,
+               fmt::format("{:.2f}", ratio)});
+    csv.add({w.name, fmt::format("{:.6g}", w.seconds), waits, waits, fmt::format("{:.4g}", ratio),
+             emulated(c) ? "yes" : "no"});
+    bars.push_back({w.name, w.seconds, time_text(w.seconds), w.color});
+  }
+  fmt::print("{}\n", table.aligned());
+
+  constexpr double kTop = 96;
+  program.finish(csv, {.title = fmt::format("{} products of {} x {} and their norms on {}",
+                                            options.count, options.n, options.n, to_string(c)),
+                       .subtitle = program.conditions({c}),
+                       .body = svg::bars(40, kTop, 880, 200, bars),
+                       .explanation = explain(ways, c, error),
+                       .top = kTop,
+                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  Program program("3_logging", "Norms of many small products: read each, or log them on the GPU.");
+  program.options()
+      .add_option("--count", options.count, "products")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  program.options()
+      .add_option("--n", options.n, "rows and columns of the matrices")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  return program.run(argc, argv, [&](const Program& p) { run(p, options); });
+}

@@ -1,0 +1,133 @@
+// The placement laboratory: which layer of a network should live where?
+//   placement --contexts "gpu(0),gpu(1)" --hidden 512,512,512 --out out
+// Trains the network under every assignment of its layers to the contexts, and prints what each
+// costs: a step's time, what moves and how long that takes, and the memory on each context. Without
+// GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8".
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+#include <CLI/CLI.hpp>
+
+#include "placement/lab.h"
+#include "placement/report.h"
+
+using namespace locus;
+using namespace placement;
+
+namespace {
+
+struct Options {
+  std::vector<std::string> contexts;
+  Model model;
+  size_t limit = 64;
+  int steps = 20;
+  std::string out;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  CLI::App app("Measures every placement of a network's layers on the contexts given.");
+  app.add_option("--contexts", o.contexts,
+                 "e.g. \"gpu(0),gpu(1)\" or \"cpu(0),gpu(0)\" (default: cpu(0) and two GPUs, as "
+                 "far as there are any)")
+      ->delimiter(',');
+  app.add_option("--hidden", o.model.hidden, "widths of the hidden layers")
+      ->delimiter(',')
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->capture_default_str();
+  app.add_option("--inputs", o.model.inputs)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--batch-size", o.model.batch)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--limit", o.limit, "placements to measure at most")
+      ->check(CLI::Range(size_t{1}, size_t{100000}))
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "timed steps of each")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--out", o.out, "folder for placements.csv, best.csv, worst.csv, placement.svg");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::exit(app.exit(e));
+  }
+  return o;
+}
+
+// Checked: a context that is not there, or is named twice, fails here.
+std::vector<Context> contexts_of(const Options& o) {
+  std::vector<Context> list;
+  if (o.contexts.empty()) {
+    list = gpus(std::min(2, num_gpus()));
+    list.insert(list.begin(), cpu(0));
+  }
+  for (const std::string& name : o.contexts) {
+    const Context c = Context::parse(name);
+    if (std::find(list.begin(), list.end(), c) != list.end())
+      throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
+    list.push_back(c);
+  }
+  for (const Context& c : list) std::cout << describe(c) << '\n';
+  return list;
+}
+
+void write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path);
+  if (!(file << text << std::flush)) throw Error("cannot write " + path.string());
+  std::cout << "wrote " << path.string() << '\n';
+}
+
+void run(const Options& o) {
+  const std::vector<Context> contexts = contexts_of(o);
+  const std::vector<Placement> all = placements(contexts, o.model.layers(), o.limit);
+  const double possible =
+      std::pow(static_cast<double>(contexts.size()), static_cast<double>(o.model.layers()));
+  std::cout << fmt::format("{} layers on {} contexts: {:.0f} placements", o.model.layers(),
+                           contexts.size(), possible);
+  if (static_cast<double>(all.size()) < possible)
+    std::cout << fmt::format(
+        ", {} of them measured: those whose context changes least often, up to {} times from layer "
+        "to layer. Left out by --limit {}: {:.0f}",
+        all.size(), changes(all.back()), o.limit, possible - static_cast<double>(all.size()));
+  std::cout << "\n\n" << std::flush;
+
+  std::vector<Result> results;
+  for (const Placement& p : all) {
+    results.push_back(measure(o.model, p, contexts, o.steps));
+    // Where a layer lives changes how fast it is, not what it computes.
+    const double expected = results[0].loss, loss = results.back().loss;
+    if (!(std::abs(loss - expected) <= 1e-3 * std::abs(expected)))
+      throw Error(fmt::format("the first loss is {} under {} and {} under {}; expected the same",
+                              expected, text(all[0]), loss, text(p)));
+  }
+  std::stable_sort(results.begin(), results.end(),
+                   [](const Result& a, const Result& b) { return a.step_ms < b.step_ms; });
+  std::cout << table(results) << '\n' << explanation(results);
+  if (o.out.empty()) return;
+  const std::filesystem::path out = o.out;
+  std::filesystem::create_directories(out);
+  write(out / "placements.csv", csv(results));
+  write(out / "best.csv", timeline_csv(results.front()));
+  write(out / "worst.csv", timeline_csv(results.back()));
+  write(out / "placement.svg", chart(results, o.model));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+  } catch (const std::exception& e) {
+    std::cerr << "placement: " << e.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,62 @@
+// One network, placed in every way: which layer on which context, and what a training step costs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <locus/locus.h>
+
+namespace placement {
+
+struct Model {
+  int64_t batch = 256, inputs = 784, classes = 10;
+  std::vector<int64_t> hidden = {512, 512, 512};
+  int layers() const { return static_cast<int>(hidden.size()) + 1; }
+  int64_t units(int layer) const {
+    return layer + 1 == layers() ? classes : hidden[static_cast<size_t>(layer)];
+  }
+  int64_t width(int layer) const { return layer == 0 ? inputs : units(layer - 1); }
+};
+
+using Placement = std::vector<locus::Context>;  // one context a layer
+
+// Placements in order of how often the data moves between layers, the fewest first, at most
+// `limit`.
+std::vector<Placement> placements(const std::vector<locus::Context>& contexts, int layers,
+                                  size_t limit);
+int changes(const Placement& p);       // how often the context changes from layer to layer
+std::string text(const Placement& p);  // "gpu(0) x2 > cpu(0) x2"
+
+enum class Kind : uint8_t { forward, backward, update, move };
+struct Part {
+  Kind kind;
+  std::string name;            // "forward 0", "cpu(0) > gpu(0)"
+  locus::Context from, where;  // a move's ends; where others run
+  size_t bytes = 0;            // of a move
+  double ms = 0;
+};
+
+struct Memory {
+  locus::Context context;
+  size_t bytes = 0;  // the most in use after any part of a step
+};
+
+struct Result {
+  Placement placement;
+  double step_ms = 0;       // the whole step, nothing waits in between; the median
+  std::vector<Part> parts;  // a step in which each part waits for the one before; medians
+  std::vector<Memory> memory;
+  double loss = 0;  // of the first step: the same for all placements
+
+  double move_ms() const;
+  double compute_ms() const;
+  size_t moved_bytes() const;
+  int moves() const;
+};
+
+// Trains `steps` steps after a warm-up. The batch starts on cpu(0).
+Result measure(const Model& model, const Placement& placement,
+               const std::vector<locus::Context>& contexts, int steps);
+
+}  // namespace placement

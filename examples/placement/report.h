@@ -1,0 +1,24 @@
+// What the laboratory shows and writes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "placement/lab.h"
+
+namespace placement {
+
+// "gpu(0): NVIDIA H200", "gpu(1): emulated, its links modelled".
+std::string describe(locus::Context c);
+
+// Results come sorted by step time, the fastest first.
+std::string table(const std::vector<Result>& results);
+std::string explanation(const std::vector<Result>& results);
+std::string csv(const std::vector<Result>& results);
+std::string timeline_csv(const Result& result);
+
+// Chart: bars of all results (of many: the first and the last), and the parts of the best and the
+// worst in time. SVG.
+std::string chart(const std::vector<Result>& results, const Model& model);
+
+}  // namespace placement

@@ -1,0 +1,98 @@
+// Adding two vectors on a GPU and copying the sum back: what the addition costs, and what the
+// journey costs. Each part ends with a wait, so that its time is its own.
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+
+#include "common/program.h"
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+struct Part {
+  std::string name;
+  double bytes, seconds;
+  const char* color;
+};
+
+void run(const Program& program, int64_t size) {
+  const Context c = program.best();
+  program.print_machine({c});
+  const bool real_gpu = !is_host(c) && !emulated(c);
+  const int64_t n = size > 0 ? size : real_gpu ? 10'000'000 : 1'000'000;
+  const double bytes = 4 * static_cast<double>(n);
+  const Tensor x = arange(static_cast<double>(n)), y = ones({n});
+
+  Tensor on_x, on_y, sum, back;
+  const Timing up = measure([&] {
+    on_x = x.copyto(c);
+    on_y = y.copyto(c);
+    on_y.wait_to_read();
+  });
+  const Timing add = measure([&] {
+    sum = on_x + on_y;
+    sum.wait_to_read();
+  });
+  const Timing call = measure([&] { sum = on_x + on_y; });
+  const Timing down = measure([&] { back = sum.copyto(cpu()); });
+  const Timing host = measure([&] { x + y; });
+  if (!all(back == x + y).item<bool>())
+    throw std::runtime_error("the sum that came back differs from the CPU's");
+
+  const std::string where = to_string(c);
+  const std::vector<Part> parts{
+      {"copy both to " + where, 2 * bytes, up.median, svg::kAmber},
+      {"add on " + where, 3 * bytes, add.median, svg::kBlue},
+      {"copy the sum back", bytes, down.median, svg::kAmber},
+      {"add on cpu(0) instead", 3 * bytes, host.median, svg::kMuted},
+  };
+  Table table({"part", "bytes", "time", "GB/s"});
+  Table csv({"part", "bytes", "seconds", "gb_per_second", "modelled"});
+  std::vector<svg::Bar> bars;
+  for (const Part& p : parts) {
+    const double rate = p.bytes / p.seconds / 1e9;
+    table.add({p.name, count_text(p.bytes), time_text(p.seconds), fmt::format("{:.1f}", rate)});
+    csv.add({p.name, fmt::format("{:.0f}", p.bytes), fmt::format("{:.6g}", p.seconds),
+             fmt::format("{:.4g}", rate), emulated(c) ? "yes" : "no"});
+    bars.push_back(
+        {p.name, p.seconds, fmt::format("{}, {:.1f} GB/s", time_text(p.seconds), rate), p.color});
+  }
+  fmt::print("{}\n", table.aligned());
+  std::string s = fmt::format("The addition itself takes {}. ", time_text(add.median));
+  if (!is_host(c))
+    s += fmt::format("Its call returns after {}: timed without a wait, that is all one sees. ",
+                     time_text(call.median));
+  const double journey = up.median + add.median + down.median;
+  s += is_host(c)
+           ? "All of it is on the CPU here, so this run cannot show what a journey to a GPU "
+             "costs."
+           : fmt::format(
+                 "With the journey there and back it is {}, {:.1f} times what cpu(0) needs "
+                 "where the vectors are: one addition is not worth a journey, but what stays "
+                 "on {} pays it once.",
+                 time_text(journey), journey / host.median, where);
+  s += fmt::format(" First use, not in the table: {}. All {} sums are right.", time_text(up.first),
+                   count_text(static_cast<double>(n)));
+  constexpr double kTop = 96;
+  program.finish(csv, {.title = fmt::format("Adding two vectors of {} numbers on {}",
+                                            count_text(static_cast<double>(n)), where),
+                       .subtitle = program.conditions({c}),
+                       .body = svg::bars(40, kTop, 880, 180, bars),
+                       .explanation = s,
+                       .top = kTop,
+                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int64_t n = 0;
+  Program program("vector_add", "Adds two vectors on a GPU and copies the sum back.");
+  program.options()
+      .add_option("--n", n, "numbers in a vector (default: 10 million on a GPU, else 1 million)")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 33));
+  return program.run(argc, argv, [&](const Program& p) { run(p, n); });
+}

@@ -1,0 +1,77 @@
+// Prefetcher: batches that are made and uploaded while the one before is used.
+//
+//   data::Prefetcher loader(set, {.batch_size = 64, .shuffle = true, .context = gpu(0)});
+//   for (auto [image, label] : loader) { ... }
+//
+// Worker threads decode samples and collate them in page-locked memory; the upload runs on the
+// context's to_device lane, beside the compute stream. The batches are those of a DataLoader with
+// the same options, in its order, for any number of workers. Use it when the set does not fit the
+// context or samples are decoded on the fly; a DataLoader keeps the whole set there.
+#pragma once
+
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include <locus/nn/data.h>
+#include <locus/nn/order.h>
+
+namespace locus::data {
+
+// One sample on the host; label may be a number (shape ()) or anything else.
+struct Sample {
+  Tensor data, label;
+};
+// Sample number i of a set. Called from several threads at once.
+using Decode = std::function<Sample(int64_t i)>;
+
+struct PrefetchOptions {
+  int64_t batch_size = 1;
+  bool shuffle = false;
+  LastBatch last_batch = LastBatch::keep;
+  std::optional<Context> context = {};  // unset: current_context() when it is made
+  uint64_t seed = 0;
+  int workers = 2;  // 1 to 256 threads
+  int depth = 2;    // batches ahead of the context's work, at most; 1 to 1024
+};
+
+class Prefetcher {
+  class Epoch;
+
+ public:
+  explicit Prefetcher(const Dataset& dataset, const PrefetchOptions& options = {});
+  // Samples 0 ... samples - 1. All samples of a batch must agree in shape and dtype.
+  Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {});
+
+  // Owns the current batch, and with its copies the epoch: when the last is gone, the workers end.
+  // ++ waits until the next batch is on its way (not until it is there: ops wait for it on the
+  // device), and rethrows what its decoding threw; the epoch is over then.
+  class Iterator {
+   public:
+    const Batch& operator*() const { return batch_; }
+    Iterator& operator++();
+    friend bool operator==(const Iterator& i, std::default_sentinel_t) {
+      return i.epoch_ == nullptr;
+    }
+
+   private:
+    friend class Prefetcher;
+    std::shared_ptr<Epoch> epoch_;
+    Batch batch_;
+  };
+  // Starts an epoch.
+  Iterator begin();
+  std::default_sentinel_t end() const { return {}; }
+
+  int64_t size() const { return order_.batches(); }  // in the next epoch
+  Context context() const { return *options_.context; }
+  const PrefetchOptions& options() const { return options_; }
+
+ private:
+  Decode decode_;
+  PrefetchOptions options_;
+  Order order_;
+};
+
+}  // namespace locus::data

@@ -1,0 +1,168 @@
+// The link model of emulated GPUs: what LOCUS_EMULATED_LINK accepts, and that copies take its time.
+#include <locus/devices/emulated_link.h>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/core/stream.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <tests/contexts.h>
+
+namespace locus {
+namespace {
+
+using emulated::LinkModel;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+TEST(LinkModel, IsReadFromItsVariable) {
+  const LinkModel m = LinkModel::parse("latency_us=0.5,peer=100,h2d=5e-3,d2h=2");
+  EXPECT_EQ(m.h2d, 0.005);
+  EXPECT_EQ(m.d2h, 2);
+  EXPECT_EQ(m.peer, 100);
+  EXPECT_EQ(m.latency_us, 0.5);
+  EXPECT_EQ(LinkModel::parse("peer=1").h2d, 55);
+  EXPECT_EQ(LinkModel::parse("latency_us=0").latency_us, 0);
+}
+
+TEST(LinkModel, RefusesNonsenseNamingVariableKeyAndWhatItAccepts) {
+  const auto text = [](const char* value) {
+    return test::message_of<Error>([=] { LinkModel::parse(value); });
+  };
+  for (const char* value : {"", "h2d", "h2d=1,", "h2g=1", "h2d=1;d2h=2", "h2d =1"}) {
+    EXPECT_THAT(text(value), HasSubstr("LOCUS_EMULATED_LINK=" + std::string(value))) << value;
+    EXPECT_THAT(text(value), HasSubstr("expected")) << value;
+  }
+  EXPECT_THAT(text("h2g=1"), HasSubstr("\"h2g=1\"; expected key=number, with the keys h2d, d2h"));
+  EXPECT_THAT(text("d2h=-3"), HasSubstr("d2h=-3; expected GB/s, above 0"));
+  for (const char* value : {"peer=0", "peer=", "peer=fast", "peer=1GB", "peer=nan", "peer=inf"})
+    EXPECT_THAT(text(value), HasSubstr("expected GB/s, above 0")) << value;
+  EXPECT_THAT(text("latency_us=-1"), HasSubstr("latency_us=-1; expected microseconds, from 0"));
+  EXPECT_THAT(text("h2d=1,d2h=2,h2d=3"), HasSubstr("h2d is there twice"));
+}
+
+TEST(LinkModel, ADurationIsLatencyPlusBytesOverBandwidth) {
+  const LinkModel m = LinkModel::parse("h2d=10,d2h=5,peer=100,latency_us=8");
+  EXPECT_EQ(m.duration(cpu(0), gpu(0), 1000000), 108000ns);
+  EXPECT_EQ(m.duration(cpu_pinned(0), gpu(0), 1000000), 108000ns);
+  EXPECT_EQ(m.duration(gpu(0), cpu(0), 1000000), 208000ns);
+  EXPECT_EQ(m.duration(gpu(0), gpu(1), 1000000), 18000ns);
+  EXPECT_EQ(m.duration(gpu(1), gpu(1), 1000000), 0ns);
+}
+
+class EmulatedLink : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!test::emulated_gpus()) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+    wait_all();
+    before_ = emulated::link_model();
+  }
+  void TearDown() override {
+    wait_all();
+    emulated::set_link_model(before_);
+  }
+  void model(const char* text) { emulated::set_link_model(LinkModel::parse(text)); }
+
+ private:
+  std::optional<LinkModel> before_;
+};
+
+// A megabyte at 0.02 GB/s: 50 ms and a little.
+constexpr int64_t kMegabyte = 250000;  // floats
+constexpr const char* kSlow = "h2d=0.02,d2h=0.02,peer=0.02,latency_us=100";
+
+TEST_F(EmulatedLink, ContextsSayThatTheyAreModelled) {
+  emulated::set_link_model({});
+  EXPECT_FALSE(context_info(gpu(0)).modelled);
+  model(kSlow);
+  EXPECT_TRUE(context_info(gpu(0)).modelled);
+  EXPECT_FALSE(context_info(cpu(0)).modelled);
+}
+
+TEST_F(EmulatedLink, ACopyIsAsynchronousAndTakesTheModelsTime) {
+  model(kSlow);
+  const Tensor pinned = full({kMegabyte}, 3, {cpu_pinned(0), f32});
+  Device& d = device(gpu(0));
+  const StreamView lane = d.stream(Lane::to_device);
+  const EventView start = d.record(lane);
+  const Tensor up = pinned.copyto(gpu(0), {.blocking = false});
+  const EventView end = d.record(lane);
+  EXPECT_FALSE(d.done(end)) << "a copy of 50 ms was done at once";
+  d.synchronize(lane);
+  EXPECT_TRUE(d.done(end));
+  EXPECT_GE(d.elapsed_ms(start, end), 50.1 - 0.01);
+  EXPECT_EQ(test::values(up), std::vector<double>(kMegabyte, 3));
+  d.release(start);
+  d.release(end);
+}
+
+TEST_F(EmulatedLink, ABlockingCopyReturnsWhenItIsDone) {
+  model(kSlow);
+  const Tensor x = full({kMegabyte}, 2, cpu(0));
+  for (const Context host : {cpu(0), cpu_pinned(0)}) {
+    const auto start = std::chrono::steady_clock::now();
+    const Tensor up = x.copyto(host).copyto(gpu(0));
+    const auto middle = std::chrono::steady_clock::now();
+    const Tensor down = up.copyto(host);
+    EXPECT_GE(middle - start, 50ms) << host;
+    EXPECT_GE(std::chrono::steady_clock::now() - middle, 50ms) << host;
+    EXPECT_EQ(test::values(down), std::vector<double>(kMegabyte, 2));
+  }
+}
+
+TEST_F(EmulatedLink, TwoUploadsShareALink) {
+  model(kSlow);
+  Device& d = device(gpu(0));
+  const Tensor a = full({kMegabyte}, 1, {cpu_pinned(0), f32});
+  const EventView start = d.record(d.stream(Lane::to_device));
+  const Tensor up1 = a.copyto(gpu(0), {.blocking = false});
+  const EventView first = d.record(d.stream(Lane::to_device));
+  Tensor into = full({kMegabyte}, 0, {gpu(0), f32});  // its home is the compute stream
+  a.copyto(into, {.blocking = false});
+  const EventView second = d.record(d.stream(Lane::compute));
+  d.wait_host(second);
+  d.wait_host(first);
+  EXPECT_GE(std::max(d.elapsed_ms(start, first), d.elapsed_ms(start, second)), 100.2 - 0.01);
+  for (const EventView& e : {start, first, second}) d.release(e);
+}
+
+TEST_F(EmulatedLink, SlowLinksChangeNoValue) {
+  if (num_gpus() < 2) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  model("h2d=0.5,d2h=0.5,peer=0.5,latency_us=300");
+  Tensor x = full({1000}, 1, gpu(0)), y = full({1000}, 0, gpu(1));
+  for (int i = 0; i < 20; ++i) {
+    x.copyto(y);
+    x = y.copyto(gpu(0)) + y.copyto(gpu(0));
+    if (i % 4 == 3) x = x.copyto(cpu_pinned(0), {.blocking = false}).copyto(gpu(0)) / 16;
+  }
+  EXPECT_EQ(test::values(x), std::vector<double>(1000, 1));
+  EXPECT_EQ(test::values(y), std::vector<double>(1000, 8));
+}
+
+TEST(ThreadPool, AThreadMayComputeAlone) {
+  const int before = num_threads();
+  set_num_threads(4);
+  std::thread([] {
+    compute_alone();
+    const auto self = std::this_thread::get_id();
+    int64_t sum = 0;
+    parallel_for(10000, 100, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(std::this_thread::get_id(), self);
+      sum += end - begin;
+    });
+    EXPECT_EQ(sum, 10000);
+  }).join();
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace locus

@@ -1,0 +1,100 @@
+// What the exercises and seeds measure with and say it with.
+#include "common/measure.h"
+
+#include <cmath>
+#include <limits>
+
+#include <locus/ops/create.h>
+
+#include "common/svg.h"
+#include "tests/contexts.h"
+
+namespace examples {
+namespace {
+
+using locus::test::message_of;
+using testing::HasSubstr;
+
+TEST(Measure, MedianOfOddAndEvenCounts) {
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_THROW(median({}), std::invalid_argument);
+}
+
+TEST(Measure, WarmsUpOnceAndRunsAsOftenAsAsked) {
+  int calls = 0;
+  const Timing t = measure([&] { ++calls; }, {.at_least = 5, .seconds = 0});
+  EXPECT_EQ(t.runs, 5);
+  EXPECT_EQ(calls, 6);
+  calls = 0;
+  EXPECT_EQ(measure([&] { ++calls; }, {.at_least = 1, .seconds = 1e9, .at_most = 30}).runs, 30);
+  EXPECT_EQ(calls, 31);
+}
+
+TEST(Measure, CrossoverIsWhereTheSecondStaysFaster) {
+  const std::vector<double> sizes{16, 32, 64};
+  EXPECT_EQ(crossover(sizes, {1, 2, 3}, {2, 3, 4}), std::nullopt);
+  EXPECT_EQ(crossover(sizes, {2, 3, 4}, {1, 2, 3}), 16);
+  // Equal halfway in both logarithms: b/a goes from 2 to 1/2 between 32 and 64.
+  EXPECT_NEAR(crossover(sizes, {1, 1, 4}, {2, 2, 2}).value(), 32 * std::sqrt(2.0), 1e-9);
+  // Faster for a while is not faster for good.
+  EXPECT_EQ(crossover(sizes, {2, 2, 2}, {1, 3, 3}), std::nullopt);
+  EXPECT_NEAR(crossover(sizes, {2, 1, 4}, {1, 2, 2}).value(), 32 * std::sqrt(2.0), 1e-9);
+}
+
+TEST(Measure, TimesHaveThreeDigitsAndAUnit) {
+  EXPECT_EQ(time_text(1.5), "1.50 s");
+  EXPECT_EQ(time_text(0.0321), "32.1 ms");
+  EXPECT_EQ(time_text(456e-6), "456 µs");
+  EXPECT_EQ(time_text(7.25e-9), "7.25 ns");
+  EXPECT_EQ(time_text(0.99999), "1.00 s");
+  EXPECT_EQ(tick_text(0.01), "10 ms");
+  EXPECT_EQ(count_text(0), "0");
+  EXPECT_EQ(count_text(999), "999");
+  EXPECT_EQ(count_text(1048576), "1,048,576");
+}
+
+TEST(Measure, ErrorsAreRelativeToTheLargestReference) {
+  using locus::array;
+  EXPECT_EQ(relative_error(array({1.f, 4.f}), array({2.f, 4.f})), 0.25);
+  EXPECT_EQ(relative_error(array({0.f}), array({0.f})), 0);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(relative_error(array({nan, 1.f}), array({1.f, 1.f}))));
+  EXPECT_NO_THROW(check_error("x", 1e-7, 1e-6));
+  EXPECT_THAT(message_of<std::runtime_error>([] { check_error("the sum", 1e-3, 1e-6); }),
+              HasSubstr("the sum: the largest relative error against f64 on the CPU is 1.0e-03"));
+  EXPECT_THROW(check_error("x", std::nan(""), 1e-6), std::runtime_error);
+}
+
+TEST(Measure, TablesAlignNumbersRightAndQuoteCommas) {
+  Table t({"way", "time"});
+  t.add({"read, then print", "3.21 µs"});
+  t.add({"log", "12.3 ms"});
+  EXPECT_EQ(t.aligned(),
+            "way                  time\n"
+            "----------------  -------\n"
+            "read, then print  3.21 µs\n"
+            "log               12.3 ms\n");
+  EXPECT_EQ(t.csv(), "way,time\n\"read, then print\",3.21 µs\nlog,12.3 ms\n");
+  EXPECT_THROW(t.add({"one"}), std::invalid_argument);
+}
+
+TEST(Svg, AxesAreLinearOrLogarithmicAndCutOff) {
+  const svg::Axis linear{10, 20}, logarithmic{1, 100, true};
+  EXPECT_EQ(linear.position(15), 0.5);
+  EXPECT_EQ(linear.position(25), 1);
+  EXPECT_DOUBLE_EQ(logarithmic.position(10), 0.5);
+  EXPECT_EQ(logarithmic.position(0.1), 0);
+}
+
+TEST(Svg, ParagraphsWrapAndEscape) {
+  const auto [text, height] = svg::paragraph(0, 0, "one two\nx < y & z", 5);
+  EXPECT_EQ(height, 80);  // one, two, x < y, & z
+  EXPECT_THAT(text, HasSubstr(">one<"));
+  EXPECT_THAT(text, HasSubstr("x &lt; y"));
+  EXPECT_THAT(text, HasSubstr("&amp; z"));
+}
+
+}  // namespace
+}  // namespace examples
