@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include <locus/core/error.h>
+#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
@@ -114,11 +115,18 @@ int num_gpus() {
   return r.registered[type] ? r.factories[type].count() : 0;
 }
 
-void wait_all() {
+void wait_all(Caller from) {
+  const trace::Scope scope(TransferKind::wait_all, from);
   Registry& r = registry();
-  for (auto& type : r.devices)
-    for (auto& slot : type)
-      if (Device* d = slot.load()) d->synchronize({});
+  for (int type = 1; type < kMaxDeviceTypes; ++type) {
+    for (int i = 0; i < kMaxIndex; ++i) {
+      Device* d = r.devices[type][i].load();
+      const Context c{static_cast<DeviceType>(type), i};
+      if (!d || is_host(c)) continue;
+      const trace::Wait wait(c);
+      d->synchronize({});
+    }
+  }
 }
 
 uint32_t new_stream_id() {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include <locus/core/caller.h>
 #include <locus/core/context.h>
 #include <locus/core/kernel.h>
 
@@ -106,7 +107,7 @@ const char* device_type_name(DeviceType type);  // "unknown" when not registered
 Device& device(Context c);
 MemoryPool& memory_pool(Context c);
 // Blocks until every stream of every opened device is empty.
-void wait_all();
+void wait_all(Caller from = Caller::here());
 
 // A number for a new stream, unique in the process; from 1 on.
 uint32_t new_stream_id();

@@ -9,6 +9,7 @@
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/core/trace.h>
 
 namespace locus::detail {
 namespace {
@@ -211,7 +212,7 @@ void run(const Op& op, Device& d, Context c, DType column, Inputs& in, View* out
   const Call call{
       in.views.data(), out, static_cast<int>(in.refs.size()), static_cast<int>(n_out), attrs, size,
       stream};
-  d.launch(kernel, call, op.name.c_str());
+  trace::launch(d, kernel, call, op.name.c_str());
   if (kSync) [[unlikely]]
     d.synchronize(stream);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
+#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
@@ -85,6 +86,7 @@ void Storage::forget(Fence& f) {
 
 void Storage::order(StreamView s, bool write) {
   std::lock_guard lock(mutex_);
+  const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   const bool at_home = s.id == home_.id;
   if (!at_home && home_.id != 0) {
     const uint64_t now = home_writes_.load(std::memory_order_acquire);
@@ -170,6 +172,14 @@ void Storage::drop_finished() {
   if (uses_.empty()) foreign_.store(false, std::memory_order_release);
 }
 
+std::optional<Context> Storage::busy_on() const {
+  for (const Use& u : uses_) {
+    const EventView& e = u.fence.event;
+    if (!device(e.context).done(e)) return e.context;
+  }
+  return std::nullopt;
+}
+
 // The events that whoever reuses the memory must wait for: not those the home stream waits for.
 std::vector<EventView> Storage::pending_uses() {
   std::vector<EventView> pending;
@@ -184,10 +194,13 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host(bool for_write) {
-  const StreamView at = home();
-  if (at.id != 0) device(at.context).synchronize(at);
+  if (const StreamView at = home(); at.id != 0) {
+    const trace::Wait wait(at.context);
+    device(at.context).synchronize(at);
+  }
   if (!foreign_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
+  const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
     if (for_write || u.write) device(u.fence.event.context).wait_host(u.fence.event);
   drop_finished();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <locus/core/device.h>
@@ -90,6 +91,7 @@ class Storage {
   void mark(StreamView s, bool write);
   void drop_finished();
   void move_home(StreamView s);
+  std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
   std::vector<EventView> pending_uses();
 
   void* data_ = nullptr;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
@@ -31,11 +32,14 @@ const EventView& Event::opened(const char* call) const {
 }
 
 bool Event::query() const { return !opened("query").native || device(view_.context).done(view_); }
-void Event::wait() const {
-  if (opened("wait").native) device(view_.context).wait_host(view_);
+void Event::wait(Caller caller) const {
+  if (!opened("wait").native) return;
+  const trace::Scope scope(TransferKind::event, caller);
+  const trace::Wait traced(view_.context);
+  device(view_.context).wait_host(view_);
 }
 
-double Event::elapsed_ms(const Event& later) const {
+double Event::elapsed_ms(const Event& later, Caller caller) const {
   const EventView &from = opened("elapsed_ms"), &to = later.opened("elapsed_ms");
   if (!(from.context == to.context))
     throw Error("Event::elapsed_ms: events of different contexts, " + to_string(from.context) +
@@ -43,8 +47,9 @@ double Event::elapsed_ms(const Event& later) const {
   if (!from.native)
     throw Error("Event::elapsed_ms: " + to_string(from.context) +
                 " records no times; use a clock around the calls");
-  wait();
-  later.wait();
+  const trace::Scope scope(TransferKind::event, caller);
+  wait(caller);
+  later.wait(caller);
   return device(from.context).elapsed_ms(from, to);
 }
 
@@ -73,12 +78,17 @@ const StreamView& Stream::opened(const char* call) const {
 }
 
 Event Stream::record() { return Event(device(opened("record").context).record(view_)); }
-void Stream::wait(const Event& e) {
+void Stream::wait(const Event& e, Caller caller) {
   const EventView& event = e.opened("wait");
-  if (!opened("wait").native) return e.wait();
+  if (!opened("wait").native) return e.wait(caller);
   if (event.native) device(view_.context).wait(view_, event);
 }
-void Stream::synchronize() { device(opened("synchronize").context).synchronize(view_); }
+void Stream::synchronize(Caller caller) {
+  if (opened("synchronize").id == 0) return;
+  const trace::Scope scope(TransferKind::stream, caller);
+  const trace::Wait traced(view_.context);
+  device(view_.context).synchronize(view_);
+}
 
 StreamScope::StreamScope(const Stream& s) : view_(s.view()), outer_(innermost) { innermost = this; }
 StreamScope::~StreamScope() { innermost = outer_; }

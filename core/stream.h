@@ -4,6 +4,7 @@
 // Threads: a Stream may be shared; a StreamScope belongs to one thread.
 #pragma once
 
+#include <locus/core/caller.h>
 #include <locus/core/context.h>
 #include <locus/core/device.h>
 
@@ -17,10 +18,10 @@ class Event {
   ~Event();
 
   Context context() const { return opened("context").context; }
-  bool query() const;  // true once the work before it is done
-  void wait() const;   // the host blocks
+  bool query() const;                        // true once the work before it is done
+  void wait(Caller = Caller::here()) const;  // the host blocks
   // Milliseconds from this event to `later`; waits for both. Throws Error across contexts.
-  double elapsed_ms(const Event& later) const;
+  double elapsed_ms(const Event& later, Caller = Caller::here()) const;
 
  private:
   friend class Stream;
@@ -44,8 +45,8 @@ class Stream {
   Event record();
   // Later work here waits for e, an event of any context. The host goes on, unless one of the two
   // is the host's.
-  void wait(const Event& e);
-  void synchronize();  // the host blocks
+  void wait(const Event& e, Caller = Caller::here());
+  void synchronize(Caller = Caller::here());  // the host blocks
 
  private:
   void close() noexcept;

@@ -10,20 +10,25 @@
 #include <locus/core/print.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
 
+struct CopytoAttrs {
+  Caller from;  // the gradient's way back is put down to the same line
+};
+
 Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const Op& copy = get_op("copy");
-  Tensor dx = dout[0].as_in_context(saved.in_context(0));
+  Tensor dx = dout[0].as_in_context(saved.in_context(0), saved.attrs<CopytoAttrs>().from);
   const DType dtype = saved.in_dtype(0);
   return {dx.dtype() == dtype ? dx : invoke(copy, {dx}, CopyAttrs{dtype})};
 }
 
 // copyto crosses contexts, which no kernel does; it is in the registry for its gradient.
 const Op& copyto_op() {
-  static const Op& op = OpDef<>("copyto", {"source"})
+  static const Op& op = OpDef<CopytoAttrs>("copyto", {"source"})
                             .gradient<&copyto_gradient>(Keep::none)
                             .no_samples("moves between contexts; copyto_test covers it");
   return op;
@@ -81,9 +86,10 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   } else {
     s = fill_stream(owner, d, to.storage->home());
   }
+  const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   from.storage->before_read(s);
   to.storage->before_write(s);
-  d.copy(to.view.data, to.context, from.view.data, from.context, bytes, s);
+  trace::copy(d, to.view.data, to.context, from.view.data, from.context, bytes, s);
   const bool pinned =
       from.context.type == DeviceType::cpu_pinned || to.context.type == DeviceType::cpu_pinned;
   if (blocking && (down || (up && pinned))) {
@@ -156,6 +162,7 @@ std::string describe(const Tensor& x) {
 }
 
 Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
+  const trace::Scope scope(TransferKind::copyto, from);
   const TensorImpl& source = impl();
   check_blocking(*this, to, options);
   Tensor out;
@@ -183,12 +190,14 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
   if (autograd::is_recording()) {
     out.impl_->graph = nullptr;
     const Ref in(*this);
-    record(copyto_op(), {&in, 1}, nullptr, 0, {&out, 1});
+    const CopytoAttrs attrs{from};
+    record(copyto_op(), {&in, 1}, &attrs, sizeof attrs, {&out, 1});
   }
   return out;
 }
 
-const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller) const {
+const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const {
+  const trace::Scope scope(TransferKind::copyto, from);
   const TensorImpl &source = impl(), &target = into.impl();
   if (shape() != into.shape())
     throw ShapeError("copyto: source " + describe(*this) + ", target " + describe(into) +
@@ -202,7 +211,10 @@ const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller) co
   const autograd::Pause pause(autograd::is_training());
   if (same_memory(source.context, target.context)) {
     static const Op& copy = get_op("copy");
+    const size_t bytes = static_cast<size_t>(size()) * static_cast<size_t>(size_of(into.dtype()));
+    trace::HostCopy traced(source.context, target.context, bytes);
     invoke_into(copy, {on_context(*this, target.context)}, {into}, CopyAttrs{into.dtype()});
+    traced.done();
     return into;
   }
   // Cast on the side that has fewer bytes to send afterwards.
@@ -262,9 +274,13 @@ Tensor& Tensor::operator=(Scalar value) && {
   return *this;
 }
 
-void Tensor::wait_to_read(Caller) const { impl().storage->wait_host(); }
+void Tensor::wait_to_read(Caller from) const {
+  const trace::Scope scope(TransferKind::wait_to_read, from);
+  impl().storage->wait_host();
+}
 
 void Tensor::to_host(void* out, DType dtype, Caller from) const {
+  const trace::Scope scope(TransferKind::to_vector, from);
   const Tensor detached = detach();
   Tensor host = detached;
   if (!is_host(context())) host = detached.copyto(cpu(), {}, from);
@@ -276,6 +292,7 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const {
 }
 
 void Tensor::read_item(DType dtype, void* out, Caller from) const {
+  const trace::Scope scope(TransferKind::item, from);
   if (size() != 1)
     throw ShapeError("item: " + describe(*this) + " has " + std::to_string(size()) +
                      " elements; expected one (use to_vector, or index it first)");
@@ -283,6 +300,7 @@ void Tensor::read_item(DType dtype, void* out, Caller from) const {
 }
 
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
+  const trace::Scope scope(TransferKind::print, x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
   const Tensor packed = host.contiguous() ? host : cast_or_copy(host, host.dtype());
   packed.impl().storage->wait_host();

@@ -9,9 +9,11 @@
 #include <locus/core/generator.h>
 #include <locus/core/io.h>
 #include <locus/core/op.h>
+#include <locus/core/profiler.h>
 #include <locus/core/shape.h>
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>
+#include <locus/core/transfer_log.h>
 #include <locus/nn/block.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>

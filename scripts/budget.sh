@@ -46,7 +46,7 @@ while read -r script; do
   [ -x "$script" ] || breach "README.md names $script, which cannot be run"
 done < <(grep -oE '\./scripts/[a-z_]+\.sh' README.md | sort -u)
 while read -r option; do
-  grep -rqs "$option" CMakeLists.txt scripts/cmake devices ||
+  grep -rqs "$option" CMakeLists.txt scripts/cmake core devices ||
     breach "README.md names $option, which nothing reads"
 done < <(grep -oE '\bLOCUS_[A-Z_]+\b' README.md | sort -u)
 while read -r file; do

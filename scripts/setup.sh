@@ -14,6 +14,7 @@ needs() {
   echo "ninja ninja-build"
   echo "/usr/include/eigen3/Eigen/Core libeigen3-dev"
   echo "/usr/include/zlib.h zlib1g-dev"
+  echo "/usr/include/nlohmann/json.hpp nlohmann-json3-dev"
   local purpose
   for purpose in "$@"; do
     case $purpose in

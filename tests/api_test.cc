@@ -1,5 +1,7 @@
 // The programs of the documentation, run on as one function on every pair of contexts a machine
 // has.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -238,6 +240,19 @@ TEST_P(Api, Transfers) {
   if (c0.type == DeviceType::gpu) {
     EXPECT_GE(t0.elapsed_ms(t1), 0);
   }
+  const std::string line = "tests/api_test.cc:" + std::to_string(__LINE__ + 1);
+  const auto train = [&] { (ones({8, 8}, c0).as_in_context(c1) * 2).sum().item<float>(); };
+  TransferLog log;
+  train();
+  const std::string table = log.table();
+  EXPECT_THAT(table, testing::HasSubstr(to_string(c0) + "  " + to_string(c1)));
+  EXPECT_THAT(table, testing::HasSubstr(line));
+  const std::string trace = testing::TempDir() + "locus_api_" + std::to_string(getpid()) + ".json";
+  profiler::start(trace);
+  train();
+  profiler::stop();
+  EXPECT_GT(std::filesystem::file_size(trace), 0u);
+  std::filesystem::remove(trace);
   MemoryPool& pool = memory_pool(c0);
   EXPECT_GT(pool.stats().reserved, 0u);
   pool.release_cached();

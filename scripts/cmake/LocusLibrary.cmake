@@ -25,7 +25,8 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nn/locus.h ${links}/locus.h SYMBOLIC)
 target_include_directories(locus PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                         $<INSTALL_INTERFACE:include>)
 target_compile_features(locus PUBLIC cxx_std_20)
-target_link_libraries(locus PUBLIC Threads::Threads PRIVATE $<BUILD_INTERFACE:locus_flags> ZLIB::ZLIB)
+target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB
+  $<BUILD_INTERFACE:locus_flags> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)
 if(NOT BUILD_SHARED_LIBS)
   set_target_properties(locus PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden

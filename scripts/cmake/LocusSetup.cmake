@@ -52,6 +52,7 @@ endif()
 find_package(Threads REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(ZLIB REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
 
 # Flags of our own code, not of its users'.
 add_library(locus_flags INTERFACE)

@@ -1,0 +1,237 @@
+#include <locus/core/profiler.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+
+#include <locus/core/error.h>
+#include <locus/core/profiler_record.h>
+
+namespace locus::profiler {
+namespace {
+
+// Bars of a stream kept with their events; beyond, those that have fired are read and released.
+constexpr size_t kSweep = 1024;
+
+uint32_t thread_number() {
+  static std::atomic<uint32_t> next{1};
+  thread_local const uint32_t number = next++;
+  return number;
+}
+thread_local bool paused = false;
+
+// An event of a context whose time on the host's clock is known: the context's own clock starts
+// here.
+struct Anchor {
+  EventView event;
+  double time = 0;
+};
+
+class Session {
+ public:
+  explicit Session(const std::string& path) : path_(path), file_(path + ".part") {
+    if (!file_)
+      throw Error("profiler::start: cannot write " + path_ + ".part; expected a path in a folder " +
+                  "that exists and can be written");
+    recording_.start = trace::now();
+  }
+  ~Session() {
+    for (const auto& [row, anchor] : anchors_)
+      if (anchor.event.native) device(row.context).release(anchor.event);
+    if (file_.is_open()) discard();
+  }
+  const std::string& path() const { return path_; }
+
+  // Before anything is recorded on a stream of c.
+  void anchor(Context c) {
+    std::lock_guard lock(mutex_);
+    if (is_host(c) || anchors_.count({c})) return;
+    Device& d = device(c);
+    // On an idle stream, twice: the first time opens it.
+    const StreamView s = d.open_stream();
+    Anchor a;
+    for (int i = 0; i < 2; ++i) {
+      if (a.event.native) d.release(a.event);
+      const double before = trace::now();
+      a.event = d.record(s);
+      d.wait_host(a.event);
+      a.time = (before + trace::now()) / 2;
+    }
+    d.close_stream(s);
+    anchors_[{c}] = a;
+  }
+
+  void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
+    std::lock_guard lock(mutex_);
+    // What began before this recording has no anchor, and is no part of it.
+    if (closed_ || (bar.events && !anchors_.count({id.context}))) return;
+    Row& row = recording_.rows[id];
+    row.bars.push_back(std::move(bar));
+    for (Context c : memory_of) sample(c);
+    if (row.bars.size() - row.resolved < kSweep) return;
+    try {
+      resolve(id.context, row, false);
+    } catch (const DeviceError&) {
+      // The device has failed: stop() and every wait on it say so.
+    }
+  }
+
+  void finish() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (auto& [id, row] : recording_.rows) resolve(id.context, row, true);
+    write_trace(file_, recording_);
+    file_.close();
+    const std::string part = path_ + ".part";
+    if (!file_ || std::rename(part.c_str(), path_.c_str()) != 0) {
+      discard();
+      throw Error("profiler::stop: cannot write " + path_ + "; is the disk full?");
+    }
+  }
+
+ private:
+  void discard() {
+    file_.close();
+    std::remove((path_ + ".part").c_str());
+  }
+
+  // mutex_ is held for what follows.
+  void sample(Context c) {
+    const MemoryStats stats = memory_pool(c).stats();
+    MemorySample& last = memory_[{c}];
+    if (last.in_use == stats.in_use && last.reserved == stats.reserved) return;
+    last = {c, trace::now(), stats.in_use, stats.reserved};
+    recording_.memory.push_back(last);
+  }
+
+  // From event to event along the stream: the time since the anchor, in float milliseconds, would
+  // be too coarse for a long trace.
+  void resolve(Context c, Row& row, bool wait) {
+    for (; row.resolved < row.bars.size(); ++row.resolved) {
+      Bar& bar = row.bars[row.resolved];
+      if (!bar.events) continue;
+      if (wait) {
+        bar.events->wait();
+      } else if (!bar.events->done()) {
+        return;
+      }
+      if (row.last) {
+        bar.start = row.last_end + bar.events->seconds_since(row.last->end());
+      } else {
+        const Anchor& a = anchors_.at({c});
+        bar.start = a.time + bar.events->seconds_since(a.event);
+      }
+      bar.end = bar.start + bar.events->seconds();
+      row.last_end = bar.end;
+      row.last = std::move(bar.events);
+    }
+  }
+
+  const std::string path_;
+  std::mutex mutex_;
+  std::ofstream file_;
+  bool closed_ = false;
+  Recording recording_;
+  std::map<RowId, Anchor> anchors_;
+  std::map<RowId, MemorySample> memory_;
+};
+
+struct Current {
+  std::mutex mutex;
+  std::shared_ptr<Session> session;
+};
+Current& current() {
+  static Current& c = *new Current;
+  return c;
+}
+std::shared_ptr<Session> session() {
+  std::lock_guard lock(current().mutex);
+  return current().session;
+}
+
+RowId row_of(StreamView s) { return {s.context, s.id != 0 ? s.id : thread_number()}; }
+
+}  // namespace
+
+StreamLock::StreamLock(StreamView s, bool on) {
+  static std::array<std::mutex, 64> mutexes;
+  if (!on || s.id == 0) return;
+  if (const auto now = session()) now->anchor(s.context);
+  lock_ = std::unique_lock(mutexes[s.id % mutexes.size()]);
+}
+
+void pause_thread(bool on) { paused = on; }
+
+void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
+  const auto now = session();
+  if (!now || paused) return d.launch(kernel, call, name);
+  const StreamLock lock(call.stream, true);
+  Bar bar;
+  bar.name = name;
+  for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
+  for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
+  if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
+  bar.start = trace::now();
+  d.launch(kernel, call, name);
+  bar.end = trace::now();
+  if (bar.events) {
+    bar.events->finish();
+    if (!bar.events->timed()) bar.events = nullptr;
+  }
+  now->add(row_of(call.stream), std::move(bar), {call.stream.context});
+}
+
+void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double end) {
+  const auto now = session();
+  if (!now) return;
+  Bar bar;
+  bar.what = Bar::What::copy;
+  bar.name = "copy";
+  bar.from = copy.from;
+  bar.to = copy.to;
+  bar.bytes = copy.bytes;
+  bar.caller = copy.caller;
+  bar.mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number();
+  bar.start = start;
+  bar.end = end;
+  bar.events = copy.events;
+  now->add(row_of(s), std::move(bar), {copy.from, copy.to});
+}
+
+void add_wait(Context waited_for, double start, double end, Caller from) {
+  const auto now = session();
+  if (!now || paused) return;
+  Bar bar;
+  bar.what = Bar::What::wait;
+  bar.name = "wait";
+  bar.from = waited_for;
+  bar.caller = from;
+  bar.start = start;
+  bar.end = end;
+  now->add({cpu(0), thread_number()}, std::move(bar), {});
+}
+
+void start(const std::string& path) {
+  trace::listening();
+  std::lock_guard lock(current().mutex);
+  if (current().session)
+    throw Error("profiler::start: already recording " + current().session->path() +
+                "; call profiler::stop() first");
+  current().session = std::make_shared<Session>(path);
+  trace::listeners.fetch_or(trace::kProfile, std::memory_order_relaxed);
+}
+
+void stop() {
+  std::shared_ptr<Session> ended;
+  {
+    std::lock_guard lock(current().mutex);
+    if (!current().session)
+      throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
+    ended.swap(current().session);
+    trace::listeners.fetch_and(~trace::kProfile, std::memory_order_relaxed);
+  }
+  ended->finish();
+}
+
+}  // namespace locus::profiler

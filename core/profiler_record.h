@@ -1,0 +1,80 @@
+// What the profiler keeps while it records, and how core/trace.cc hands it in. Internal to core.
+#pragma once
+
+#include <iosfwd>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/trace.h>
+
+namespace locus::profiler {
+
+// Keeps what is enqueued on a stream, and the two events around it, together.
+class StreamLock {
+ public:
+  StreamLock(StreamView s, bool on);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+void launch(Device& d, Kernel kernel, const Call& call, const char* name);
+// Under the stream's StreamLock. start and end: seconds on the host's clock.
+void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double end);
+void add_wait(Context waited_for, double start, double end, Caller from);
+// Ops of this thread are part of something that is recorded as a whole.
+void pause_thread(bool on);
+
+// One bar of the timeline.
+struct Bar {
+  enum class What : uint8_t { op, copy, wait };
+  What what = What::op;
+  const char* name = "";
+  std::vector<Meta> in, out;               // of an op
+  Context from, to;                        // of a copy; `from` of a wait
+  size_t bytes = 0;                        // of a copy
+  Caller caller;                           // of a copy or a wait
+  uint32_t mirror = 0;                     // of a copy: its row in the other context
+  double start = 0, end = 0;               // seconds on the host's clock
+  std::shared_ptr<trace::Bracket> events;  // until start and end are known from them
+};
+
+// A stream of a device (its id), or a thread of the host (its number).
+struct RowId {
+  Context context;
+  uint32_t id = 0;
+  friend bool operator<(const RowId& a, const RowId& b) {
+    return std::tuple(a.context.type, a.context.index, a.id) <
+           std::tuple(b.context.type, b.context.index, b.id);
+  }
+};
+// Copies are also shown in their other context, in a row for each stream or thread that runs them.
+inline constexpr uint32_t kMirrorOfStream = 1u << 30, kMirrorOfThread = 1u << 29;
+
+struct Row {
+  std::vector<Bar> bars;
+  size_t resolved = 0;  // bars whose times are known
+  std::shared_ptr<trace::Bracket> last;
+  double last_end = 0;
+};
+
+struct MemorySample {
+  Context context;
+  double time = 0;
+  size_t in_use = 0, reserved = 0;
+};
+
+struct Recording {
+  double start = 0;
+  std::map<RowId, Row> rows;
+  std::vector<MemorySample> memory;
+};
+
+void write_trace(std::ostream& os, const Recording& recording);
+
+}  // namespace locus::profiler

@@ -1,0 +1,166 @@
+// Where copies, launches and waits of the host report to whoever listens: TransferLog,
+// LOCUS_TRANSFERS and the profiler. Internal to core. While nobody listens, each place costs one
+// relaxed load.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include <locus/core/caller.h>
+#include <locus/core/device.h>
+#include <locus/core/transfer_log.h>
+
+namespace locus::trace {
+
+inline constexpr unsigned kLog = 1, kProfile = 2;
+inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS has not been looked at yet
+inline std::atomic<unsigned> listeners{kUnread};
+
+inline bool off() { return listeners.load(std::memory_order_relaxed) == 0; }
+// Who listens. Reads LOCUS_TRANSFERS the first time; throws Error when it holds something else than
+// summary or full.
+unsigned listening();
+
+double now();  // seconds on the host's clock
+
+// What the user called, for as long as it runs: what is copied or waited for inside is put down to
+// the user's line. The outermost of a thread counts.
+class Scope {
+ public:
+  Scope(TransferKind kind, Caller from) {
+    if (!off()) [[unlikely]]
+      open(kind, from);
+  }
+  ~Scope() {
+    if (open_) [[unlikely]]
+      close();
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+  Caller caller() const { return from_; }
+  void add_wait(Context waited_for, double seconds);
+  void add_bytes(size_t bytes) { bytes_ += bytes; }
+
+ private:
+  void open(TransferKind kind, Caller from);
+  void close();
+  void report();
+
+  bool open_ = false, waited_ = false;
+  TransferKind kind_ = TransferKind::op;
+  Caller from_;
+  Context context_;
+  double seconds_ = 0;
+  size_t bytes_ = 0;
+};
+
+// A stretch in which the host is blocked by work of context c, if there is one.
+class Wait {
+ public:
+  explicit Wait(std::optional<Context> c) {
+    if (c && !off()) [[unlikely]]
+      open(*c);
+  }
+  ~Wait() {
+    if (open_) [[unlikely]]
+      close();
+  }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+ private:
+  void open(Context c);
+  void close();
+
+  bool open_ = false;
+  Context context_;
+  double start_ = 0;
+};
+
+// A copy between two contexts of the host's memory, by an op on the calling thread.
+class HostCopy {
+ public:
+  HostCopy(Context from, Context to, size_t bytes) {
+    if (!off() && !(from == to)) [[unlikely]]
+      open(from, to, bytes);
+  }
+  ~HostCopy() {
+    if (open_) [[unlikely]]
+      close();
+  }
+  HostCopy(const HostCopy&) = delete;
+  HostCopy& operator=(const HostCopy&) = delete;
+  void done() {
+    if (open_) [[unlikely]]
+      report();
+  }
+
+ private:
+  void open(Context from, Context to, size_t bytes);
+  void close();
+  void report();
+
+  bool open_ = false;
+  Context from_, to_;
+  size_t bytes_ = 0;
+  double start_ = 0;
+};
+
+void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
+void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
+                 StreamView s);
+
+// Device::launch and Device::copy, reported.
+inline void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
+  if (off()) [[likely]]
+    return d.launch(kernel, call, name);
+  traced_launch(d, kernel, call, name);
+}
+inline void copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
+                 StreamView s) {
+  if (off()) [[likely]]
+    return d.copy(dst, to, src, from, bytes, s);
+  traced_copy(d, dst, to, src, from, bytes, s);
+}
+
+// The two events around a piece of a stream's work. Devices without events give none.
+class Bracket {
+ public:
+  Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record(s)) {}
+  ~Bracket();
+  Bracket(const Bracket&) = delete;
+  Bracket& operator=(const Bracket&) = delete;
+
+  void finish() { end_ = device_.record(stream_); }
+  bool timed() const { return begin_.native != nullptr && end_.native != nullptr; }
+  bool done() const { return device_.done(end_); }
+  void wait() const { device_.wait_host(end_); }
+  double seconds() const { return device_.elapsed_ms(begin_, end_) / 1e3; }  // once done
+  // From `earlier`, on this device, to the begin.
+  double seconds_since(EventView earlier) const {
+    return device_.elapsed_ms(earlier, begin_) / 1e3;
+  }
+  EventView end() const { return end_; }
+
+ private:
+  Device& device_;
+  StreamView stream_;
+  EventView begin_, end_;
+};
+
+struct CopyRecord {
+  Context from, to;
+  size_t bytes = 0;
+  Caller caller;
+  double host_seconds = 0;          // what the call took
+  std::shared_ptr<Bracket> events;  // null: host_seconds is the copy's time
+};
+
+// The listeners' ends. transfer_log.cc:
+unsigned read_environment();  // the listeners that LOCUS_TRANSFERS asks for
+void log_copy(const CopyRecord& copy);
+void log_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from);
+
+}  // namespace locus::trace

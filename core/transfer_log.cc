@@ -1,0 +1,218 @@
+#include <locus/core/transfer_log.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <tuple>
+
+#include <locus/core/error.h>
+#include <locus/core/trace.h>
+
+namespace locus {
+namespace {
+
+using Key =
+    std::tuple<TransferKind, DeviceType, int32_t, DeviceType, int32_t, std::string_view, unsigned>;
+
+Key key_of(TransferKind kind, Context from, Context to, Caller c) {
+  return {kind, from.type, from.index, to.type, to.index, c.file ? c.file : "", c.line};
+}
+
+}  // namespace
+
+struct TransferLog::Records {
+  void add(TransferKind kind, Context from, Context to, Caller caller, uint64_t bytes,
+           double seconds) {
+    TransferEntry& e = sums[key_of(kind, from, to, caller)];
+    e.kind = kind;
+    e.from = from;
+    e.to = to;
+    e.caller = caller;
+    e.count += 1;
+    e.bytes += bytes;
+    e.seconds += seconds;
+  }
+  std::map<Key, TransferEntry> sums;
+};
+
+namespace {
+
+using RecordsRef = std::shared_ptr<TransferLog::Records>;
+
+// The events of copies under way are kept until they have fired; beyond this many, a new copy
+// sweeps out those that have.
+constexpr size_t kSweep = 256;
+
+struct Pending {
+  trace::CopyRecord copy;
+  std::vector<RecordsRef> logs;
+};
+
+// Every log of the process, and the copies whose times are not known yet.
+class Ledger {
+ public:
+  void open(const RecordsRef& log) {
+    std::lock_guard lock(mutex_);
+    logs_.push_back(log);
+    trace::listeners.fetch_or(trace::kLog, std::memory_order_relaxed);
+  }
+  void close(const RecordsRef& log) {
+    std::lock_guard lock(mutex_);
+    std::erase(logs_, log);
+    if (logs_.empty()) trace::listeners.fetch_and(~trace::kLog, std::memory_order_relaxed);
+  }
+
+  void add_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from) {
+    std::lock_guard lock(mutex_);
+    for (const RecordsRef& log : logs_) log->add(kind, waited_for, cpu(0), from, bytes, seconds);
+  }
+
+  void add_copy(const trace::CopyRecord& copy) {
+    std::lock_guard lock(mutex_);
+    if (!copy.events) return settle({copy, logs_}, copy.host_seconds);
+    pending_.push_back({copy, logs_});
+    if (pending_.size() < kSweep) return;
+    try {
+      while (!pending_.empty() && pending_.front().copy.events->done()) {
+        settle(pending_.front(), pending_.front().copy.events->seconds());
+        pending_.pop_front();
+      }
+    } catch (const DeviceError&) {
+      // The device has failed: entries() and every wait on it say so.
+    }
+  }
+
+  // Waits for the copies under way. Rethrows the first failure of a device; such a copy counts with
+  // the time its call took.
+  std::vector<TransferEntry> entries(const RecordsRef& log) {
+    std::lock_guard resolving(resolving_);
+    std::deque<Pending> under_way;
+    {
+      std::lock_guard lock(mutex_);
+      under_way.swap(pending_);
+    }
+    std::exception_ptr failure;
+    for (const Pending& p : under_way) {
+      double seconds = p.copy.host_seconds;
+      try {
+        p.copy.events->wait();
+        seconds = p.copy.events->seconds();
+      } catch (const DeviceError&) {
+        if (!failure) failure = std::current_exception();
+      }
+      std::lock_guard lock(mutex_);
+      settle(p, seconds);
+    }
+    if (failure) std::rethrow_exception(failure);
+    std::vector<TransferEntry> list;
+    std::lock_guard lock(mutex_);
+    for (const auto& [key, entry] : log->sums) list.push_back(entry);
+    return list;
+  }
+
+  void clear(const RecordsRef& log) {
+    std::lock_guard resolving(resolving_);
+    std::lock_guard lock(mutex_);
+    log->sums.clear();
+    for (Pending& p : pending_) std::erase(p.logs, log);
+  }
+
+ private:
+  // mutex_ is held.
+  static void settle(const Pending& p, double seconds) {
+    for (const RecordsRef& log : p.logs)
+      log->add(TransferKind::copy, p.copy.from, p.copy.to, p.copy.caller, p.copy.bytes, seconds);
+  }
+
+  std::mutex resolving_;  // taken before mutex_
+  std::mutex mutex_;
+  std::vector<RecordsRef> logs_;
+  std::deque<Pending> pending_;
+};
+
+// Never destroyed: the log of LOCUS_TRANSFERS is printed while the process ends.
+Ledger& ledger() {
+  static Ledger& l = *new Ledger;
+  return l;
+}
+
+bool emulated(Context c) { return !is_host(c) && context_info(c).emulated; }
+
+std::vector<TransferEntry> sorted_entries(const RecordsRef& log) {
+  std::vector<TransferEntry> list = ledger().entries(log);
+  for (TransferEntry& e : list) e.emulated = emulated(e.from) || emulated(e.to);
+  std::stable_sort(list.begin(), list.end(), [](const TransferEntry& a, const TransferEntry& b) {
+    return a.seconds > b.seconds;
+  });
+  return list;
+}
+
+// LOCUS_TRANSFERS.
+std::atomic<bool> print_each{false};
+
+void print_at_exit() {
+  static const RecordsRef& log = *new RecordsRef(std::make_shared<TransferLog::Records>());
+  ledger().open(log);
+  std::atexit([] {
+    try {
+      std::fputs(format_transfers(sorted_entries(log)).c_str(), stderr);
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "LOCUS_TRANSFERS: %s\n", e.what());
+    }
+  });
+}
+
+std::string line_of(Caller c) {
+  return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
+}
+
+}  // namespace
+
+namespace trace {
+
+unsigned read_environment() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (listeners.load(std::memory_order_relaxed) & kUnread) {
+    const char* value = std::getenv("LOCUS_TRANSFERS");
+    const std::string_view mode = value ? value : "";
+    if (mode != "" && mode != "summary" && mode != "full")
+      throw Error("LOCUS_TRANSFERS=" + std::string(mode) + ": expected summary or full");
+    print_each = mode == "full";
+    if (mode != "") print_at_exit();
+    listeners.fetch_and(~kUnread, std::memory_order_relaxed);
+  }
+  return listeners.load(std::memory_order_relaxed);
+}
+
+void log_copy(const CopyRecord& c) {
+  if (print_each.load(std::memory_order_relaxed))
+    std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f us, %s\n",
+                 to_string(c.from).c_str(), to_string(c.to).c_str(), c.bytes,
+                 c.events ? "issued" : "done", c.host_seconds * 1e6, line_of(c.caller).c_str());
+  ledger().add_copy(c);
+}
+
+void log_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from) {
+  if (print_each.load(std::memory_order_relaxed))
+    std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(kind), seconds * 1e6,
+                 to_string(waited_for).c_str(), line_of(from).c_str());
+  ledger().add_wait(kind, waited_for, bytes, seconds, from);
+}
+
+}  // namespace trace
+
+TransferLog::TransferLog() : records_(std::make_shared<Records>()) {
+  trace::listening();
+  ledger().open(records_);
+}
+TransferLog::~TransferLog() { ledger().close(records_); }
+std::vector<TransferEntry> TransferLog::entries() const { return sorted_entries(records_); }
+std::string TransferLog::table() const { return format_transfers(entries()); }
+void TransferLog::clear() { ledger().clear(records_); }
+
+}  // namespace locus

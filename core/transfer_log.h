@@ -1,0 +1,73 @@
+// A ledger of what crosses contexts and of where the host waits, with the user's lines.
+//
+//   TransferLog log;
+//   train();
+//   std::cout << log.table();
+//
+// LOCUS_TRANSFERS=summary prints the table of any program at its end, on stderr; full also prints
+// each record as it happens. Off, it costs one relaxed load at each place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/context.h>
+
+namespace locus {
+
+// A copy between contexts, or what the host waited in. A blocking copy is both: its own time, and
+// the time the host was blocked, which includes the work before it.
+enum class TransferKind : uint8_t {
+  copy,
+  item,
+  to_vector,  // and to_host
+  print,
+  copyto,  // and as_in_context: blocking copies
+  wait_to_read,
+  wait_all,
+  event,   // Event::wait, elapsed_ms
+  stream,  // Stream::synchronize
+  op,      // an op on the host, for memory that a device still used
+};
+const char* name(TransferKind kind);
+
+// All records of one kind, pair of contexts and line.
+struct TransferEntry {
+  TransferKind kind = TransferKind::copy;
+  Context from, to;    // of a wait: the context waited for, and the host
+  uint64_t count = 0;  // copies, or waits
+  uint64_t bytes = 0;  // copied; of a wait: copied meanwhile
+  // Of copies: by the device's events, so without what they waited for. Of waits: of the host.
+  double seconds = 0;
+  Caller caller;          // file is null where the line is not known
+  bool emulated = false;  // a context of it is emulated: the time is modelled
+};
+
+// Records everything in the process, on all threads, from its construction on. Several may be
+// alive; each has what happened in its life. Threads: any.
+class TransferLog {
+ public:
+  TransferLog();
+  ~TransferLog();
+  TransferLog(const TransferLog&) = delete;
+  TransferLog& operator=(const TransferLog&) = delete;
+
+  // The dearest first. Waits for copies still under way.
+  std::vector<TransferEntry> entries() const;
+  // The entries as text, and a line of advice for the first.
+  std::string table() const;
+  void clear();
+
+  struct Records;  // internal
+
+ private:
+  std::shared_ptr<Records> records_;
+};
+
+// table()'s text.
+std::string format_transfers(const std::vector<TransferEntry>& entries);
+
+}  // namespace locus

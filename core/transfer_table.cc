@@ -1,0 +1,166 @@
+// The text of a transfer log: the table and its advice.
+#include <algorithm>
+#include <cstdio>
+#include <string_view>
+
+#include <locus/core/transfer_log.h>
+
+namespace locus {
+namespace {
+
+constexpr uint64_t kMany = 8;                    // of one line: a loop
+constexpr uint64_t kSmall = uint64_t{64} << 10;  // bytes below which a copy is mostly latency
+constexpr uint64_t kLarge = uint64_t{1} << 20;   // bytes from which page-locked memory pays
+
+// Three digits and a unit: "1.50 ms".
+std::string scaled(double value, std::initializer_list<std::pair<double, const char*>> units) {
+  const std::pair<double, const char*>* unit = units.begin();
+  while (unit + 1 != units.end() && value < unit->first) ++unit;
+  const double x = value / unit->first;
+  char text[48];
+  std::snprintf(text, sizeof text, "%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
+  return text;
+}
+
+std::string time_text(double s) { return scaled(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}); }
+std::string bytes_text(uint64_t n) {
+  if (n < 1000) return std::to_string(n) + " B";
+  return scaled(static_cast<double>(n), {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}});
+}
+
+// The file with its folder, and the line.
+std::string line_text(Caller c) {
+  if (!c.file) return "(line not known)";
+  std::string_view file = c.file;
+  const size_t slash = file.rfind('/');
+  if (slash != std::string_view::npos && slash > 0) {
+    const size_t folder = file.rfind('/', slash - 1);
+    if (folder != std::string_view::npos) file.remove_prefix(folder + 1);
+  }
+  return std::string(file) + ":" + std::to_string(c.line);
+}
+
+std::string rate_text(const TransferEntry& e) {
+  if (e.kind != TransferKind::copy || e.seconds <= 0) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", static_cast<double>(e.bytes) / e.seconds / 1e9);
+  return text;
+}
+
+std::string advice_for_copy(const TransferEntry& e) {
+  const std::string place = to_string(is_host(e.to) ? e.from : e.to);
+  const uint64_t each = e.bytes / e.count;
+  const std::string many = std::to_string(e.count) + " copies of " + bytes_text(each) + " each";
+  if (e.count >= kMany && each < kSmall)
+    return many + ": mostly latency; gather them and copy once";
+  if (is_host(e.from) && is_host(e.to))
+    return "both are the host's memory; create the tensor where it is used";
+  if (e.from.type == DeviceType::cpu && each >= kLarge)
+    return "the source is pageable memory; from a cpu_pinned() tensor the copy runs at the link's "
+           "speed, and with {.blocking = false} the host goes on";
+  if (e.to.type == DeviceType::cpu && each >= kLarge)
+    return "the target is pageable memory; into a cpu_pinned() tensor the copy runs at the link's "
+           "speed, and with {.blocking = false} the host goes on";
+  if (e.count >= kMany)
+    return many + ": keep the data on " + place + " if it is the same each time";
+  if (!is_host(e.from) && !is_host(e.to))
+    return "place what makes and what uses this tensor on one context, or let other work run "
+           "meanwhile";
+  return "copied " + std::to_string(e.count) + (e.count == 1 ? " time" : " times") +
+         "; keep the data on " + place + " if it is used again there";
+}
+
+std::string advice_for(const TransferEntry& e) {
+  const std::string from = to_string(e.from), n = std::to_string(e.count);
+  switch (e.kind) {
+    case TransferKind::copy:
+      return advice_for_copy(e);
+    case TransferKind::item:
+      if (e.count >= kMany)
+        return n +
+               " scalars read one at a time; keep it on the device, read once: collect them on " +
+               from + " and call to_vector after the loop";
+      return "the host waits here for everything before it on " + from +
+             "; read the value later, when it is needed";
+    case TransferKind::to_vector:
+      if (e.count >= kMany)
+        return n + " reads; keep the values on " + from + " and read them once, after the loop";
+      return "the host waits here for everything before it on " + from +
+             "; read later, or copy to cpu_pinned() with {.blocking = false}";
+    case TransferKind::print:
+      return "printing waits for " + from + "; print less often, or after the timed part";
+    case TransferKind::copyto:
+      return "the host is blocked until the copy is done; with a cpu_pinned() tensor on the host's "
+             "side and {.blocking = false} it goes on";
+    case TransferKind::wait_to_read:
+    case TransferKind::wait_all:
+      return "reading waits by itself; an explicit wait is needed only around a clock";
+    case TransferKind::event:
+    case TransferKind::stream:
+      return "Stream::wait orders two streams and leaves the host free";
+    case TransferKind::op:
+      return "an op on the host used memory that " + from +
+             " was still copying; let other work come between";
+  }
+  return "";
+}
+
+}  // namespace
+
+const char* name(TransferKind kind) {
+  switch (kind) {
+    case TransferKind::copy:
+      return "copy";
+    case TransferKind::item:
+      return "item";
+    case TransferKind::to_vector:
+      return "to_vector";
+    case TransferKind::print:
+      return "print";
+    case TransferKind::copyto:
+      return "copyto";
+    case TransferKind::wait_to_read:
+      return "wait_to_read";
+    case TransferKind::wait_all:
+      return "wait_all";
+    case TransferKind::event:
+      return "event wait";
+    case TransferKind::stream:
+      return "synchronize";
+    case TransferKind::op:
+      return "an op";
+  }
+  return "unknown";
+}
+
+std::string format_transfers(const std::vector<TransferEntry>& entries) {
+  if (entries.empty()) return "No copies between contexts, and no waits of the host.\n";
+  std::vector<std::vector<std::string>> rows{
+      {"what", "from", "to", "count", "bytes", "time", "GB/s", "line"}};
+  bool emulated = false;
+  for (const TransferEntry& e : entries) {
+    const std::string what =
+        e.kind == TransferKind::copy ? "copy" : std::string("wait: ") + name(e.kind);
+    emulated = emulated || e.emulated;
+    rows.push_back({what, to_string(e.from), to_string(e.to), std::to_string(e.count),
+                    bytes_text(e.bytes), time_text(e.seconds) + (e.emulated ? "*" : ""),
+                    rate_text(e), line_text(e.caller)});
+  }
+  std::vector<size_t> width(rows[0].size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(width[i] - row[i].size(), ' ');
+      const bool number = i >= 3 && i <= 6, last = i + 1 == row.size();
+      text += (i > 0 ? "  " : "") + (number ? pad + row[i] : last ? row[i] : row[i] + pad);
+    }
+    text += '\n';
+  }
+  if (emulated) text += "* modelled: a context of it is emulated\n";
+  const TransferEntry& worst = entries.front();
+  return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
+}
+
+}  // namespace locus

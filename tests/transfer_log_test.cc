@@ -1,0 +1,294 @@
+// The ledger: what is recorded, on whose line, and what the table says of it.
+#include <locus/core/transfer_log.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <thread>
+
+#include <locus/locus.h>
+#include "tests/contexts.h"
+
+namespace {
+
+using namespace locus;
+using testing::HasSubstr;
+using testing::Not;
+
+// The entries of a kind, in the log's order.
+std::vector<TransferEntry> of(const TransferLog& log, TransferKind kind) {
+  std::vector<TransferEntry> list = log.entries();
+  std::erase_if(list, [&](const TransferEntry& e) { return e.kind != kind; });
+  return list;
+}
+
+void expect_line(const TransferEntry& e, unsigned line) {
+  ASSERT_NE(e.caller.file, nullptr);
+  EXPECT_THAT(e.caller.file, HasSubstr("transfer_log_test.cc"));
+  EXPECT_EQ(e.caller.line, line);
+}
+
+// A context that has memory of its own, or another one of the host.
+Context elsewhere() { return num_gpus() > 0 ? gpu(0) : cpu(1); }
+
+TEST(TransferLog, IsEmptyAtFirst) {
+  const TransferLog log;
+  const Tensor x = ones({4, 4});
+  x.sum().item<float>();  // the host's own memory: nothing to copy, nothing to wait for
+  EXPECT_TRUE(log.entries().empty());
+  EXPECT_EQ(log.table(), "No copies between contexts, and no waits of the host.\n");
+}
+
+TEST(TransferLog, CountsCopiesByLine) {
+  const Context there = elsewhere();
+  const Tensor x = ones({4, 8}), y = ones({3}, {cpu(), f64});
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  for (int i = 0; i < 5; ++i) x.copyto(there);
+  y.as_in_context(there);
+  y.as_in_context(cpu());  // there already
+  x.copyto(cpu());         // not between contexts
+  auto copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 2u);
+  std::sort(copies.begin(), copies.end(),
+            [](const auto& a, const auto& b) { return a.caller.line < b.caller.line; });
+  EXPECT_EQ(copies[0].from, cpu());
+  EXPECT_EQ(copies[0].to, there);
+  EXPECT_EQ(copies[0].count, 5u);
+  EXPECT_EQ(copies[0].bytes, 5u * 4 * 8 * 4);
+  EXPECT_GE(copies[0].seconds, 0);
+  EXPECT_EQ(copies[0].emulated, test::emulated_gpus());
+  expect_line(copies[0], line);
+  EXPECT_EQ(copies[1].count, 1u);
+  EXPECT_EQ(copies[1].bytes, 3u * 8);
+  expect_line(copies[1], line + 1);
+}
+
+TEST(TransferLog, GradientsGoBackOnTheSameLine) {
+  const Context there = elsewhere();
+  const Tensor x = ones({6});
+  x.attach_grad();
+  Tensor y;
+  const TransferLog log;
+  const unsigned line = __LINE__ + 3;
+  {
+    const autograd::Record record;
+    y = (x.copyto(there) * 2).sum();
+  }
+  y.backward();
+  const auto copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 2u);
+  for (const TransferEntry& e : copies) {
+    EXPECT_EQ(e.bytes, 24u);
+    expect_line(e, line);
+  }
+  EXPECT_EQ(copies[0].from, copies[1].to);
+}
+
+TEST(TransferLog, CountsBytesAsSent) {
+  const Context there = elsewhere();
+  const Tensor x = ones({10, 10}), into = zeros({10, 10}, {there, f16});
+  const TransferLog log;
+  x.copyto(into);
+  const auto copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].bytes, 200u);
+}
+
+TEST(TransferLog, NamesWhatTheHostWaitsIn) {
+  if (num_gpus() == 0) GTEST_SKIP() << "the host's own work is done when a call returns";
+  const Tensor x = ones({100}, gpu(0)), pinned = ones({100}, cpu_pinned());
+  wait_all();
+  const TransferLog log;
+  std::ostringstream os;
+  const unsigned line = __LINE__ + 1;
+  for (int i = 0; i < 3; ++i) x.sum().item<float>();
+  x.to_vector<float>();
+  os << x;
+  x.wait_to_read();
+  wait_all();
+  x.copyto(cpu());
+  pinned.copyto(gpu(0), {.blocking = false});
+  Stream side(gpu(0));
+  Event event = side.record();
+  event.wait();
+  side.synchronize();
+  const std::pair<TransferKind, unsigned> expected[] = {
+      {TransferKind::item, 0},         {TransferKind::to_vector, 1}, {TransferKind::print, 2},
+      {TransferKind::wait_to_read, 3}, {TransferKind::wait_all, 4},  {TransferKind::copyto, 5},
+      {TransferKind::event, 9},        {TransferKind::stream, 10}};
+  for (const auto& [kind, offset] : expected) {
+    auto waits = of(log, kind);
+    std::erase_if(waits, [](const TransferEntry& e) { return e.from != gpu(0); });
+    ASSERT_EQ(waits.size(), 1u) << name(kind);
+    EXPECT_EQ(waits[0].count, kind == TransferKind::item ? 3u : 1u) << name(kind);
+    EXPECT_EQ(waits[0].to, cpu());
+    EXPECT_EQ(waits[0].bytes, kind == TransferKind::item ? 12u
+                              : kind == TransferKind::to_vector || kind == TransferKind::print ||
+                                      kind == TransferKind::copyto
+                                  ? 400u
+                                  : 0u)
+        << name(kind);
+    expect_line(waits[0], line + offset);
+  }
+}
+
+TEST(TransferLog, BlockingAndPinned) {
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  const Tensor pageable = ones({1000}), pinned = ones({1000}, cpu_pinned());
+  const TransferLog log;
+  pinned.copyto(gpu(0), {.blocking = false});
+  EXPECT_TRUE(of(log, TransferKind::copyto).empty());
+  pinned.copyto(gpu(0));
+  pageable.copyto(gpu(0));
+  EXPECT_EQ(of(log, TransferKind::copyto).size(), 2u);
+  EXPECT_EQ(of(log, TransferKind::copy).size(), 3u);
+}
+
+TEST(TransferLog, BetweenGpus) {
+  if (num_gpus() < 2) GTEST_SKIP() << "needs two gpus";
+  const Tensor x = ones({256}, gpu(0));
+  const TransferLog log;
+  const Tensor y = x.copyto(gpu(1));
+  const auto list = log.entries();
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0].from, gpu(0));
+  EXPECT_EQ(list[0].to, gpu(1));
+  EXPECT_EQ(list[0].bytes, 1024u);
+}
+
+TEST(TransferLog, Nests) {
+  const Context there = elsewhere();
+  const Tensor x = ones({8});
+  const auto count = [](const TransferLog& log) {
+    uint64_t n = 0;
+    for (const TransferEntry& e : of(log, TransferKind::copy)) n += e.count;
+    return n;
+  };
+  TransferLog outer;
+  x.copyto(there);
+  {
+    TransferLog inner;
+    x.copyto(there);
+    EXPECT_EQ(count(inner), 1u);
+    inner.clear();
+    EXPECT_EQ(count(inner), 0u);
+    x.copyto(there);
+    x.copyto(there);
+    EXPECT_EQ(count(inner), 2u);
+  }
+  x.copyto(there);
+  EXPECT_EQ(count(outer), 5u);
+}
+
+TEST(TransferLog, SeesAllThreads) {
+  const Context there = elsewhere();
+  const TransferLog log;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      const Tensor x = ones({16});
+      for (int i = 0; i < 100; ++i) {
+        const Tensor y = x.copyto(there);
+        if (i % 10 == 0) log.entries();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  const auto copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].count, 400u);
+  EXPECT_EQ(copies[0].bytes, 400u * 64);
+}
+
+TEST(TransferLog, NothingIsLostInALongRun) {
+  const Context there = elsewhere();
+  const Tensor x = ones({2}, cpu_pinned());
+  const TransferLog log;
+  for (int i = 0; i < 3000; ++i) x.copyto(there, {.blocking = false});
+  const auto copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].count, 3000u);
+}
+
+TEST(TransferLog, TheDearestComesFirst) {
+  const Context there = elsewhere();
+  const TransferLog log;
+  ones({1 << 20}).copyto(there);
+  ones({4}).copyto(there);
+  ones({1 << 10}).copyto(there).to_vector<float>();
+  const auto list = log.entries();
+  ASSERT_GE(list.size(), 2u);
+  EXPECT_TRUE(std::is_sorted(list.begin(), list.end(),
+                             [](const auto& a, const auto& b) { return a.seconds > b.seconds; }));
+}
+
+// The advice of a table that holds one entry.
+std::string advice(TransferKind kind, Context from, Context to, uint64_t count, uint64_t bytes) {
+  const std::string text = format_transfers(
+      {{kind, from, to, count, bytes, 0.25, {"/home/me/train/main.cc", 41}, false}});
+  return text.substr(text.find("Dearest"));
+}
+
+TEST(TransferTable, Advises) {
+  using enum TransferKind;
+  EXPECT_EQ(
+      advice(item, gpu(0), cpu(), 1000, 4000),
+      "Dearest, train/main.cc:41: 1000 scalars read one at a time; keep it on the device, read "
+      "once: collect them on gpu(0) and call to_vector after the loop.\n");
+  EXPECT_THAT(advice(item, gpu(0), cpu(), 1, 4), HasSubstr("read the value later"));
+  EXPECT_THAT(advice(copy, cpu(), gpu(0), 100, 400), HasSubstr("gather them and copy once"));
+  EXPECT_THAT(advice(copy, cpu(), gpu(0), 1, 1 << 28), HasSubstr("from a cpu_pinned() tensor"));
+  EXPECT_THAT(advice(copy, gpu(0), cpu(), 1, 1 << 28), HasSubstr("into a cpu_pinned() tensor"));
+  EXPECT_THAT(advice(copy, cpu_pinned(), gpu(0), 1, 1 << 28), Not(HasSubstr("pageable")));
+  EXPECT_THAT(advice(copy, cpu_pinned(), gpu(0), 100, 1 << 28),
+              HasSubstr("keep the data on gpu(0)"));
+  EXPECT_THAT(advice(copy, gpu(0), gpu(1), 1, 1 << 28), HasSubstr("on one context"));
+  EXPECT_THAT(advice(copy, cpu(0), cpu(1), 1, 1 << 28), HasSubstr("create the tensor where"));
+  EXPECT_THAT(advice(copyto, gpu(0), cpu(), 1, 1 << 28), HasSubstr("{.blocking = false}"));
+  EXPECT_THAT(advice(to_vector, gpu(0), cpu(), 20, 1 << 20), HasSubstr("read them once"));
+  EXPECT_THAT(advice(print, gpu(0), cpu(), 1, 4), HasSubstr("print less often"));
+  EXPECT_THAT(advice(wait_all, gpu(0), cpu(), 1, 0), HasSubstr("reading waits by itself"));
+  EXPECT_THAT(advice(stream, gpu(0), cpu(), 1, 0), HasSubstr("Stream::wait"));
+  EXPECT_THAT(advice(op, gpu(0), cpu(), 1, 0), HasSubstr("still copying"));
+}
+
+TEST(TransferTable, Layout) {
+  using enum TransferKind;
+  const Caller here{"/home/me/train/main.cc", 41};
+  EXPECT_EQ(
+      format_transfers({{copy, cpu(), gpu(1), 2, 1500000, 0.001, here, false},
+                        {item, gpu(1), cpu(), 1, 4, 2.5e-5, {}, true}}),
+      "what        from    to      count    bytes      time  GB/s  line\n"
+      "copy        cpu(0)  gpu(1)      2  1.50 MB   1.00 ms  1.50  train/main.cc:41\n"
+      "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 us*     -  (line not known)\n"
+      "* modelled: a context of it is emulated\n"
+      "Dearest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
+      "there.\n");
+}
+
+// LOCUS_TRANSFERS is read once a process, so each mode is seen in a process of its own.
+TEST(TransferEnvironmentDeathTest, PrintsAtTheEndOfAnyProgram) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto program = [] {
+    ones({2}).copyto(elsewhere());
+    std::exit(0);
+  };
+  setenv("LOCUS_TRANSFERS", "summary", 1);
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "what .*copy .*cpu.0. .*8 B.*Dearest");
+  setenv("LOCUS_TRANSFERS", "full", 1);
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "locus: copy cpu.0. to .*8 bytes.*Dearest");
+  setenv("LOCUS_TRANSFERS", "loud", 1);
+  EXPECT_EXIT(
+      {
+        try {
+          ones({2});
+        } catch (const Error& e) {
+          std::fputs(e.what(), stderr);
+          std::exit(3);
+        }
+      },
+      testing::ExitedWithCode(3), "LOCUS_TRANSFERS=loud: expected summary or full");
+  unsetenv("LOCUS_TRANSFERS");
+}
+
+}  // namespace
