@@ -13,7 +13,7 @@ constexpr size_t kManyUses = 8;  // beyond it, finished ones are looked for
 }  // namespace
 
 Storage::Storage(Context context, size_t bytes, StreamView home)
-    : bytes_(bytes), context_(context), home_(home) {
+    : bytes_(bytes), context_(context), arena_(home), home_(home), home_id_(home.id) {
   data_ = device(context).allocator().allocate(bytes, home);
 }
 
@@ -21,19 +21,27 @@ Storage::Storage(Context context, void* data, size_t bytes, void (*release)(void
     : data_(data),
       bytes_(bytes),
       context_(context),
-      home_(device(context).stream(Lane::compute)),
+      arena_(device(context).stream(Lane::compute)),
+      home_(arena_),
+      home_id_(arena_.id),
       release_(release),
       owner_(owner) {}
 
 Storage::~Storage() {
   forget(home_fence_);
-  const std::vector<EventView> pending = pending_uses();
+  std::vector<EventView> pending = pending_uses();
   if (!release_) {
+    if (home_.id != arena_.id) {
+      try {
+        pending.push_back(device(home_.context).record(home_));
+      } catch (const Error&) {  // the stream is closed, and its work done
+      }
+    }
     Allocator& allocator = device(context_).allocator();
     if (pending.empty()) {
-      allocator.deallocate(data_, bytes_, home_);
+      allocator.deallocate(data_, bytes_, arena_);
     } else {
-      allocator.deallocate_after(data_, bytes_, home_, pending);
+      allocator.deallocate_after(data_, bytes_, arena_, pending);
     }
     return;
   }
@@ -102,18 +110,34 @@ void Storage::order(StreamView s, bool write) {
   } else if (uses_.size() > kManyUses) {
     drop_finished();
   }
+  if (to_compute_ && uses_.empty() && s.context == context_ && !at_home &&
+      s.id == device(context_).stream(Lane::compute).id)
+    move_home(s);
+}
+
+// s waits for all of the old home's work by now.
+void Storage::move_home(StreamView s) {
+  to_compute_ = false;
+  forget(home_fence_);
+  home_ = s;
+  home_id_.store(s.id, std::memory_order_release);
+}
+
+StreamView Storage::home() {
+  std::lock_guard lock(mutex_);
+  return home_;
 }
 
 void Storage::order_read(StreamView s) { order(s, false); }
 void Storage::order_write(StreamView s) { order(s, true); }
 
-void Storage::mark_filled() {
-  if (home_.id == 0) return;
+void Storage::hand_over() {
+  if (arena_.id == 0) return;
   std::lock_guard lock(mutex_);
-  if (home_event_.native) device(home_.context).release(home_event_);
-  home_event_ = device(home_.context).record(home_);
-  home_event_version_ = version();
-  waited_.clear();
+  forget(home_fence_);
+  home_fence_.event = device(home_.context).record(home_);
+  home_fence_at_ = home_writes_.load(std::memory_order_acquire);
+  to_compute_ = true;
 }
 
 void Storage::mark(StreamView s, bool write) {
@@ -170,9 +194,10 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host(bool for_write) {
-  if (home_.id != 0) {
-    const trace::Wait wait(home_.context);
-    device(home_.context).synchronize(home_);
+  const StreamView at = home();
+  if (at.id != 0) {
+    const trace::Wait wait(at.context);
+    device(at.context).synchronize(at);
   }
   if (!foreign_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);

@@ -36,30 +36,35 @@ class Storage {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Context context() const { return context_; }
-  StreamView home() const { return home_; }
+  StreamView home();
 
   // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
   void before_read(StreamView s) {
-    if (s.id != home_.id || foreign_.load(std::memory_order_acquire)) order_read(s);
+    if (s.id != home_id_.load(std::memory_order_acquire) ||
+        foreign_.load(std::memory_order_acquire))
+      order_read(s);
   }
   void before_write(StreamView s) {
     version_.fetch_add(1, std::memory_order_relaxed);
-    if (s.id != home_.id || foreign_.load(std::memory_order_acquire)) order_write(s);
+    if (s.id != home_id_.load(std::memory_order_acquire) ||
+        foreign_.load(std::memory_order_acquire))
+      order_write(s);
   }
   // Call after enqueuing on s.
   void after_read(StreamView s) {
-    if (s.id != home_.id) mark(s, false);
+    if (s.id != home_id_.load(std::memory_order_acquire)) mark(s, false);
   }
   void after_write(StreamView s) {
-    if (s.id == home_.id) {
+    if (s.id == home_id_.load(std::memory_order_acquire)) {
       home_writes_.fetch_add(1, std::memory_order_release);
     } else {
       mark(s, true);
     }
   }
-  // Call after filling new memory on its home stream: readers elsewhere wait for the work up to
-  // now, and not for what follows it there, such as the next upload.
-  void mark_filled();
+  // Call after a copy lane filled new memory: readers elsewhere wait for the lane's work up to now,
+  // and not for what follows it there, such as the next upload. The first op on the compute stream
+  // makes that the home, so that what is uploaded once and used often costs no event a use.
+  void hand_over();
   // The host blocks until the pending writes (and, for_write, reads) are done.
   void wait_host(bool for_write = false);
 
@@ -86,12 +91,16 @@ class Storage {
   void mark(StreamView s, bool write);
   void drop_finished();
   std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
+  void move_home(StreamView s);
   std::vector<EventView> pending_uses();
 
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Context context_;
-  StreamView home_;
+  const StreamView arena_;  // whose memory it is, and where it returns to
+  StreamView home_;         // guarded by mutex_; its id also here, for the fast path:
+  std::atomic<uint32_t> home_id_;
+  bool to_compute_ = false;  // hand_over() was called; guarded by mutex_
   std::atomic<bool> foreign_{false};
   std::atomic<uint64_t> version_{0};
   std::mutex mutex_;

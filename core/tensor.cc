@@ -184,7 +184,7 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
     target->context = to;
     row_major(target->view.meta, target->view.stride);
     transfer(packed.impl(), *target, options.blocking);
-    if (!options.blocking) target->storage->mark_filled();
+    target->storage->hand_over();
     out = Tensor(std::move(target));
   }
   if (autograd::is_recording()) {

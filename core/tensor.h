@@ -113,7 +113,9 @@ class Tensor {
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_memory_with(const Tensor& other) const;
 
-  // Moving data: always new memory, also on the same context; ordered after pending writes.
+  // Moving data: always new memory, also on the same context. On whatever streams and contexts:
+  // after the writes that are pending, before those that come later. Beside compute, on a stream of
+  // its own, unless a StreamScope names one.
   Tensor copyto(Context to, CopyOptions = {}, Caller = Caller::here()) const;
   // Into existing memory: shapes must match, the dtype is cast. Returns `into`.
   const Tensor& copyto(const Tensor& into, CopyOptions = {}, Caller = Caller::here()) const;

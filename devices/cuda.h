@@ -3,6 +3,10 @@
 // A context has four non-blocking streams (compute, to_device, to_host, peer) and never uses the
 // legacy default stream. Its memory comes from a caching pool (pool.h). The CUDA current device of
 // the calling thread is the same after every public call as before.
+//
+// Copies: page-locked memory (cpu_pinned) goes asynchronously; pageable memory through a ring of
+// page-locked slots, moved by several threads; between devices directly, once a copy over that link
+// has been compared, else through the host, which is said once. LOCUS_P2P=off keeps off the links.
 #pragma once
 
 #include <cublasLt.h>

@@ -49,6 +49,7 @@ TEST(Measure, TimesHaveThreeDigitsAndAUnit) {
   EXPECT_EQ(time_text(456e-6), "456 µs");
   EXPECT_EQ(time_text(7.25e-9), "7.25 ns");
   EXPECT_EQ(time_text(0.99999), "1.00 s");
+  EXPECT_EQ(time_text(0), "0 s");
   EXPECT_EQ(tick_text(0.01), "10 ms");
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(999), "999");

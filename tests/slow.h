@@ -6,8 +6,7 @@
 #include <locus/core/context.h>
 #include <locus/core/device.h>
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda.h>
-#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_device.h>
 #endif
 
 namespace locus::test {
@@ -28,6 +27,7 @@ inline void delay(StreamView s) {
     return;
   }
 #ifdef LOCUS_WITH_CUDA
+  const cuda::Guard guard(s.context.index);
   LOCUS_CUDA(cudaLaunchHostFunc(
       static_cast<cudaStream_t>(s.native), [](void*) { spin(); }, nullptr));
 #endif

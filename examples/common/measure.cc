@@ -79,6 +79,7 @@ std::pair<double, const char*> in_unit(double seconds) {
 }  // namespace
 
 std::string time_text(double seconds) {
+  if (seconds <= 0) return "0 s";
   const auto [number, unit] = in_unit(seconds);
   return fmt::format("{:.{}f} {}", number, number < 9.995 ? 2 : number < 99.95 ? 1 : 0, unit);
 }

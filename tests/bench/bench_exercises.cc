@@ -1,0 +1,171 @@
+// The exercises whose speed depends on the framework, beside the same work with cuBLAS alone in the
+// same run: 1000 small products whose norms stay on the GPU, and two large ones on two GPUs.
+#include <locus/core/device.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/ops/create.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/reduce_kernel.h>
+
+#include "tests/bench/bench.h"
+
+#ifdef LOCUS_WITH_CUDA
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <locus/devices/cuda_check.h>
+#endif
+
+namespace locus::bench {
+namespace {
+
+#ifdef LOCUS_WITH_CUDA
+
+float* pointer(const Tensor& x) { return static_cast<float*>(x.impl().view.data); }
+
+// cuBLAS on a stream of its own.
+class RawBlas {
+ public:
+  explicit RawBlas(int index) : index_(index) {
+    LOCUS_CUDA(cudaSetDevice(index_));
+    LOCUS_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    LOCUS_CUDA(cublasCreate(&handle_));
+    LOCUS_CUDA(cublasSetStream(handle_, stream_));
+    LOCUS_CUDA(cublasSetPointerMode(handle_, CUBLAS_POINTER_MODE_DEVICE));
+    LOCUS_CUDA(cudaSetDevice(0));
+    one_ = ones({}, gpu(index));
+    zero_ = zeros({}, gpu(index));
+  }
+  ~RawBlas() {
+    static_cast<void>(cublasDestroy(handle_));
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  RawBlas(const RawBlas&) = delete;
+  RawBlas& operator=(const RawBlas&) = delete;
+
+  void multiply(const Tensor& a, const Tensor& b, const Tensor& c) {
+    const int n = static_cast<int>(a.shape()[0]);
+    LOCUS_CUDA(cudaSetDevice(index_));
+    LOCUS_CUDA(cublasSgemm(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, pointer(one_), pointer(b), n,
+                           pointer(a), n, pointer(zero_), pointer(c), n));
+  }
+  void norm(const Tensor& x, float* out) {
+    LOCUS_CUDA(cublasSnrm2(handle_, static_cast<int>(x.size()), pointer(x), 1, out));
+  }
+  void read(void* host, const void* from, size_t bytes) {
+    LOCUS_CUDA(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    wait();
+  }
+  void wait() {
+    LOCUS_CUDA(cudaStreamSynchronize(stream_));
+    LOCUS_CUDA(cudaSetDevice(0));
+  }
+
+ private:
+  int index_;
+  cudaStream_t stream_ = nullptr;
+  cublasHandle_t handle_ = nullptr;
+  Tensor one_, zero_;
+};
+
+template <class F>
+double timed(const F& f) {
+  const double start = seconds();
+  f();
+  return seconds() - start;
+}
+
+// ours() and raw() end with a wait; they take turns.
+template <class Ours, class Raw>
+void side_by_side(benchmark::State& state, const Ours& ours, const Raw& raw) {
+  std::vector<double> us, them;
+  for (int i = 0; i < 3; ++i) ours(), raw();
+  for (auto _ : state) {
+    them.push_back(timed(raw));
+    us.push_back(timed(ours));
+    state.SetIterationTime(us.back());
+  }
+  state.counters["ms"] = median(us) * 1e3;
+  state.counters["raw_ms"] = median(them) * 1e3;
+  state.counters["ratio"] = median(us) / median(them);
+}
+
+void logging(benchmark::State& state) {
+  constexpr int64_t kCount = 1000, kN = 100;
+  const Tensor a = sample_values(gpu(0), f32, {kCount, kN, kN}, -1, 1, 0);
+  const Tensor b = sample_values(gpu(0), f32, {kCount, kN, kN}, -1, 1, 1);
+  Tensors as, bs;
+  for (int64_t i = 0; i < kCount; ++i) as.push_back(a[i]), bs.push_back(b[i]);
+  const Tensor product = empty({kN, kN}, gpu(0)), raw_log = empty({kCount}, gpu(0));
+  const Op& norm_op = get_op("norm");
+  RawBlas blas(0);
+  wait_all();
+  std::vector<float> host(kCount);
+  side_by_side(
+      state,
+      [&] {
+        const Tensor log = empty({kCount}, gpu(0));
+        for (size_t i = 0; i < kCount; ++i)
+          invoke_into(norm_op, {dot(as[i], bs[i])}, {log[i]}, ReduceAttrs{.axes = 0b11});
+        log.to_host(host.data(), f32);
+      },
+      [&] {
+        for (size_t i = 0; i < kCount; ++i) {
+          blas.multiply(as[i], bs[i], product);
+          blas.norm(product, pointer(raw_log) + i);
+        }
+        blas.read(host.data(), pointer(raw_log), kCount * sizeof(float));
+      });
+}
+
+// The counter `speed_up`: both on gpu(0) against one on each.
+void two_gpus(benchmark::State& state) {
+  constexpr int64_t kN = 4096;
+  Tensors a, b, c;
+  for (int i = 0; i < 2; ++i) {
+    a.push_back(sample_values(gpu(i), f32, {kN, kN}, -1, 1, 0));
+    b.push_back(sample_values(gpu(i), f32, {kN, kN}, -1, 1, 1));
+    c.push_back(empty({kN, kN}, gpu(i)));
+  }
+  RawBlas blas0(0), blas1(1);
+  wait_all();
+  std::vector<double> one;
+  const auto both_on_one = [&] {
+    const Tensor x = dot(a[0], b[0]), y = dot(a[0], b[0]);
+    y.wait_to_read();
+  };
+  both_on_one();
+  for (int i = 0; i < 20; ++i) one.push_back(timed(both_on_one));
+  side_by_side(
+      state,
+      [&] {
+        const Tensor x = dot(a[0], b[0]), y = dot(a[1], b[1]);
+        x.wait_to_read();
+        y.wait_to_read();
+      },
+      [&] {
+        blas0.multiply(a[0], b[0], c[0]);
+        blas1.multiply(a[1], b[1], c[1]);
+        blas0.wait();
+        blas1.wait();
+      });
+  state.counters["speed_up"] = median(one) * 1e3 / state.counters["ms"];
+}
+
+#endif
+
+}  // namespace
+
+void add_exercises() {
+#ifdef LOCUS_WITH_CUDA
+  if (!real_gpu()) return;
+  const auto add_timed = [](const char* name, void (*body)(benchmark::State&)) {
+    benchmark::RegisterBenchmark(name, body)->UseManualTime()->Unit(benchmark::kMillisecond);
+  };
+  add_timed("exercises/log_on_gpu", &logging);
+  if (num_gpus() >= 2) add_timed("exercises/two_gpus", &two_gpus);
+#endif
+}
+
+}  // namespace locus::bench
