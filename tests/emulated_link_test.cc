@@ -148,7 +148,7 @@ TEST_F(EmulatedLink, SlowLinksChangeNoValue) {
   EXPECT_EQ(test::values(y), std::vector<double>(1000, 8));
 }
 
-TEST(ThreadPool, AThreadMayComputeAlone) {
+TEST(ComputeAlone, IsSaidByAThread) {
   const int before = num_threads();
   set_num_threads(4);
   std::thread([] {
