@@ -194,12 +194,7 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host(bool for_write) {
-<<<<<<< HEAD
   if (const StreamView at = home(); at.id != 0) {
-=======
-  const StreamView at = home();
-  if (at.id != 0) {
->>>>>>> refs/heads/ledger
     const trace::Wait wait(at.context);
     device(at.context).synchronize(at);
   }

@@ -90,13 +90,8 @@ class Storage {
   void order(StreamView s, bool write);
   void mark(StreamView s, bool write);
   void drop_finished();
-<<<<<<< HEAD
   void move_home(StreamView s);
   std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
-=======
-  std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
-  void move_home(StreamView s);
->>>>>>> refs/heads/ledger
   std::vector<EventView> pending_uses();
 
   void* data_ = nullptr;
