@@ -6,9 +6,9 @@
 
 namespace locus::cuda {
 
-// Products up to this many multiply-adds are computed by our own kernels in f32. The
-// crossover is to be read off bench_matmul. cuBLAS costs 5.6-9.4 us to issue and gives small
-// products few blocks; from about here on its inner loop is worth both.
+// Products up to this many multiply-adds are computed by our own kernels in f32. An estimate, not a
+// measured crossover: cuBLAS costs 5.6-9.4 us to issue and gives small products few blocks; from
+// about here on its inner loop is worth both. bench_matmul times both sides of it.
 inline constexpr double kOwnLimit = 96e6;
 
 inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch) {
