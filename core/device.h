@@ -19,6 +19,7 @@ namespace locus {
 struct EventView {
   Context context;
   void* native = nullptr;
+  bool timed = false;
 };
 
 // Memory in stream order: a block may be used on its stream as soon as allocate returns, and is
@@ -76,12 +77,15 @@ class Device {
   virtual void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
                     StreamView s) = 0;
 
-  virtual EventView record(StreamView s) = 0;  // an event that fires when s gets here
+  // An event that fires when s gets here; on a closed stream it has fired.
+  virtual EventView record(StreamView s) = 0;
+  // The same with the time, for elapsed_ms. Where a time costs nothing, record() gives it too.
+  virtual EventView record_time(StreamView s) { return record(s); }
   virtual void release(EventView e) noexcept = 0;
   virtual bool done(EventView e) = 0;
   virtual void wait(StreamView waiter, EventView e) = 0;  // ordered on the device; the host goes on
   virtual void wait_host(EventView e) = 0;                // the host blocks
-  virtual double elapsed_ms(EventView from, EventView to) = 0;  // both fired
+  virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
   // The host blocks until s is empty; with s.id == 0, until every stream of the device is.
   // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;

@@ -212,6 +212,7 @@ void run(const Op& op, Device& d, Context c, DType column, Inputs& in, View* out
   const Call call{
       in.views.data(), out, static_cast<int>(in.refs.size()), static_cast<int>(n_out), attrs, size,
       stream};
+  if (stream.id != 0) Timeline::of(stream).before_launch();
   trace::launch(d, kernel, call, op.name.c_str());
   if (kSync) [[unlikely]]
     d.synchronize(stream);
@@ -274,6 +275,7 @@ void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, 
     inputs.before(stream);
     run(op, d, c, column, inputs, views.data(), out.size(), attrs, size, stream);
     inputs.after(stream);
+    for (const Tensor& t : out) t.handle()->storage->after_write(stream);
   }
   if (autograd::is_recording()) record(op, in, attrs, size, out);
 }

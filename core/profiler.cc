@@ -54,7 +54,7 @@ class Session {
     for (int i = 0; i < 2; ++i) {
       if (a.event.native) d.release(a.event);
       const double before = trace::now();
-      a.event = d.record(s);
+      a.event = d.record_time(s);
       d.wait_host(a.event);
       a.time = (before + trace::now()) / 2;
     }

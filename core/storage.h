@@ -10,6 +10,7 @@
 
 #include <locus/core/device.h>
 #include <locus/core/kernel.h>
+#include <locus/core/timeline.h>
 
 namespace locus {
 
@@ -18,8 +19,9 @@ struct GraphState;  // autograd.cc
 // A block of one context's memory and what is still in flight on it.
 //
 // The home stream is the one it was allocated on. Work there is ordered by the stream itself and
-// costs nothing here. Another stream that reads or writes leaves an event; later work elsewhere
-// waits for it on the device, once a stream, and the pool waits for it before the block is reused.
+// costs a number here. Another stream that reads or writes leaves the number of its work; later
+// work elsewhere waits for it on the device (timeline.h), and so does the pool before it reuses the
+// block.
 //
 // Threads: the order is guarded by a mutex, taken only once a foreign stream is involved. Any
 // number of threads may read at once. A write beside another thread's read or write is ordered by
@@ -42,28 +44,29 @@ class Storage {
   void before_read(StreamView s) {
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
-      order_read(s);
+      order(s, false);
   }
   void before_write(StreamView s) {
     version_.fetch_add(1, std::memory_order_relaxed);
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
-      order_write(s);
+      order(s, true);
   }
   // Call after enqueuing on s.
   void after_read(StreamView s) {
     if (s.id != home_id_.load(std::memory_order_acquire)) mark(s, false);
   }
   void after_write(StreamView s) {
-    if (s.id == home_id_.load(std::memory_order_acquire)) {
-      home_writes_.fetch_add(1, std::memory_order_release);
-    } else {
+    if (s.id != home_id_.load(std::memory_order_acquire)) {
       mark(s, true);
+    } else if (s.id != 0) {
+      home_write_.store(home_.load(std::memory_order_acquire)->advance(),
+                        std::memory_order_release);
     }
   }
-  // Call after a copy lane filled new memory: readers elsewhere wait for the lane's work up to now,
-  // and not for what follows it there, such as the next upload. The first op on the compute stream
-  // makes that the home, so that what is uploaded once and used often costs no event a use.
+  // Call after a copy lane filled new memory. The first op on the compute stream waits for the
+  // lane's work up to now, and makes that stream the home: what is uploaded once and used often is
+  // ordered by the compute stream itself.
   void hand_over();
   // The host blocks until the pending writes (and, for_write, reads) are done.
   void wait_host(bool for_write = false);
@@ -72,25 +75,15 @@ class Storage {
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
 
  private:
-  // A point in a stream's work, and the streams that wait for it already.
-  struct Fence {
-    EventView event;
-    std::vector<uint32_t> waiters;
-  };
   struct Use {
-    uint32_t stream;
+    Timeline* line;
+    uint64_t at;
     bool write;
-    Fence fence;
   };
-  static bool waits(const Fence& f, uint32_t stream);
-  static void wait(Fence& f, StreamView s);
-  static void forget(Fence& f);
-  void order_read(StreamView s);
-  void order_write(StreamView s);
   void order(StreamView s, bool write);
   void mark(StreamView s, bool write);
   void drop_finished();
-  void move_home(StreamView s);
+  void move_home(Timeline& to);
   std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
   std::vector<EventView> pending_uses();
 
@@ -98,18 +91,15 @@ class Storage {
   size_t bytes_ = 0;
   Context context_;
   const StreamView arena_;  // whose memory it is, and where it returns to
-  StreamView home_;         // guarded by mutex_; its id also here, for the fast path:
+  // Guarded by mutex_ when it moves. Null, and 0, on the host.
+  std::atomic<Timeline*> home_;
   std::atomic<uint32_t> home_id_;
-  bool to_compute_ = false;  // hand_over() was called; guarded by mutex_
-  std::atomic<bool> foreign_{false};
+  std::atomic<uint64_t> home_write_{0};  // the last write's number at home
+  bool to_compute_ = false;              // hand_over() was called; guarded by mutex_
+  std::atomic<bool> foreign_{false};     // uses_ is not empty
   std::atomic<uint64_t> version_{0};
   std::mutex mutex_;
-  std::vector<Use> uses_;  // foreign uses, guarded by mutex_
-  // The home stream's work up to write number home_fence_at_, guarded by mutex_. Counted after the
-  // write is enqueued: an event recorded while another thread enqueues one is not taken for later.
-  Fence home_fence_;
-  uint64_t home_fence_at_ = 0;
-  std::atomic<uint64_t> home_writes_{0};
+  std::vector<Use> uses_;  // foreign ones, at most two a stream, guarded by mutex_
   void (*release_)(void*) = nullptr;
   void* owner_ = nullptr;
 };

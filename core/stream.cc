@@ -77,7 +77,7 @@ const StreamView& Stream::opened(const char* call) const {
   return view_;
 }
 
-Event Stream::record() { return Event(device(opened("record").context).record(view_)); }
+Event Stream::record() { return Event(device(opened("record").context).record_time(view_)); }
 void Stream::wait(const Event& e, Caller caller) {
   const EventView& event = e.opened("wait");
   if (!opened("wait").native) return e.wait(caller);

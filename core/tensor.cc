@@ -89,6 +89,8 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   from.storage->before_read(s);
   to.storage->before_write(s);
+  Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
+  if (line) line->before_copy(bytes);
   trace::copy(d, to.view.data, to.context, from.view.data, from.context, bytes, s);
   const bool pinned =
       from.context.type == DeviceType::cpu_pinned || to.context.type == DeviceType::cpu_pinned;
@@ -99,6 +101,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // Pageable memory is the program's again when copy() returns.
   if (from.context.type != DeviceType::cpu) from.storage->after_read(s);
   to.storage->after_write(s);
+  if (line && s.id != d.stream(Lane::compute).id) line->expect_waiters();
 }
 
 void check_blocking(const Tensor& from, Context to, const CopyOptions& options) {

@@ -128,12 +128,12 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
 // The two events around a piece of a stream's work. Devices without events give none.
 class Bracket {
  public:
-  Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record(s)) {}
+  Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record_time(s)) {}
   ~Bracket();
   Bracket(const Bracket&) = delete;
   Bracket& operator=(const Bracket&) = delete;
 
-  void finish() { end_ = device_.record(stream_); }
+  void finish() { end_ = device_.record_time(stream_); }
   bool timed() const { return begin_.native != nullptr && end_.native != nullptr; }
   bool done() const { return device_.done(end_); }
   void wait() const { device_.wait_host(end_); }

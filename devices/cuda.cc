@@ -1,32 +1,18 @@
 #include <locus/devices/cuda.h>
 
-#include <array>
 #include <string>
 
 #include <locus/core/error.h>
+#include <locus/core/id_table.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus {
 namespace cuda {
 namespace {
 
-// Streams by id: chunks that never move, so that look-ups need no lock.
-constexpr uint32_t kChunkBits = 10, kChunk = 1u << kChunkBits, kChunks = 1u << 12;
-struct StreamTable {
-  using Chunk = std::array<std::atomic<CudaStream*>, kChunk>;
-  std::mutex mutex;
-  std::atomic<Chunk*> chunks[kChunks] = {};
-};
-StreamTable table;
-
-void enter_stream(CudaStream& s) {
-  const uint32_t id = s.view.id;
-  LOCUS_CHECK(id < kChunk * kChunks, "gpu: too many streams; close those not needed");
-  std::lock_guard lock(table.mutex);
-  std::atomic<StreamTable::Chunk*>& chunk = table.chunks[id >> kChunkBits];
-  if (!chunk) chunk = new StreamTable::Chunk{};
-  (*chunk.load())[id & (kChunk - 1)] = &s;
-}
+IdTable<CudaStream> streams;
+std::atomic<int> opened_first{-1};
 
 [[noreturn]] void unknown_stream(StreamView s) {
   throw Error(to_string(s.context) + ": stream " + std::to_string(s.id) +
@@ -54,12 +40,10 @@ int num_devices() {
   return n;
 }
 
+int first_opened() { return opened_first.load(std::memory_order_relaxed); }
+
 CudaStream& find_stream(StreamView s) {
-  if (s.id >= kChunk * kChunks) unknown_stream(s);
-  const StreamTable::Chunk* chunk =
-      table.chunks[s.id >> kChunkBits].load(std::memory_order_acquire);
-  CudaStream* found =
-      chunk ? (*chunk)[s.id & (kChunk - 1)].load(std::memory_order_acquire) : nullptr;
+  CudaStream* found = streams.find(s.id);
   if (!found) [[unlikely]]
     unknown_stream(s);
   return *found;
@@ -74,6 +58,8 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   for (CudaStream*& lane : lanes_) lane = new_stream();
   faults_.open();
   pool_ = make_pool(context);
+  int none = -1;
+  opened_first.compare_exchange_strong(none, index());
 }
 
 CudaStream* CudaDevice::new_stream() {
@@ -82,7 +68,9 @@ CudaStream* CudaDevice::new_stream() {
   auto* s = new CudaStream;
   s->device = this;
   s->view = {context_, new_stream_id(), native};
-  enter_stream(*s);
+  LOCUS_CHECK(s->view.id < IdTable<CudaStream>::kCapacity,
+              "gpu: too many streams; close those not needed");
+  streams.find_or_enter(s->view.id, [&] { return s; });
   std::lock_guard lock(streams_mutex_);
   streams_.push_back(s);
   return s;
@@ -105,7 +93,7 @@ StreamView CudaDevice::open_stream() {
 void CudaDevice::close_stream(StreamView s) noexcept {
   CudaStream& stream = find_stream(s);
   // An error stays with the device: the next call that may throw reports it.
-  static_cast<void>(cudaStreamSynchronize(stream.native()));
+  static_cast<void>(cuda::synchronize(stream.native()));
   std::lock_guard lock(streams_mutex_);
   stream.open = false;
   closed_.push_back(&stream);

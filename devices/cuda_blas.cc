@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {
@@ -17,9 +18,9 @@ std::atomic<bool> use_tf32{false};
 void grow(CudaStream& s, size_t bytes) {
   const Guard guard(s.device->index());
   if (s.workspace.data) {
-    LOCUS_CUDA(cudaStreamSynchronize(s.native()));
+    LOCUS_CUDA(synchronize(s.native()));
     const Workspace old = std::exchange(s.workspace, {nullptr, 0});
-    LOCUS_CUDA(cudaFree(old.data));
+    LOCUS_CUDA(free_memory(old.data));
     bytes = std::max(bytes, 2 * old.bytes);
   }
   bytes = std::max(bytes, kSmallestWorkspace);

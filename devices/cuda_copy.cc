@@ -4,26 +4,26 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 
 void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size_t bytes,
                       StreamView view) {
   if (bytes == 0) return;
-  const Guard guard(index());
   CudaStream& s = own_stream(view);
   const cudaStream_t native = s.native();
   if (to.type == DeviceType::gpu && from.type == DeviceType::gpu) {
     if (!(to == from)) return copy_peer(dst, to, src, from, bytes, s);
-    LOCUS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, native));
+    LOCUS_CUDA(copy_across(dst, src, bytes, native));
   } else if (from.type == DeviceType::cpu_pinned) {
-    LOCUS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, native));
+    LOCUS_CUDA(copy_up(dst, src, bytes, native));
   } else if (to.type == DeviceType::cpu_pinned) {
-    LOCUS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, native));
+    LOCUS_CUDA(copy_down(dst, src, bytes, native));
   } else if (from.type == DeviceType::cpu) {
     // A few bytes the driver puts into its queue at once.
     if (bytes <= SmallBuffers::kBytes) {
-      LOCUS_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, native));
+      LOCUS_CUDA(copy_up(dst, src, bytes, native));
     } else {
       up_.upload(dst, src, bytes, native);
     }
@@ -38,8 +38,8 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
 
 void CudaDevice::download(void* dst, const void* src, size_t bytes, CudaStream& s) {
   if (bytes <= SmallBuffers::kBytes) {
-    const SmallBuffers::Lease buffer(small_);
-    LOCUS_CUDA(cudaMemcpyAsync(buffer.memory(), src, bytes, cudaMemcpyDeviceToHost, s.native()));
+    const SmallBuffers::Lease buffer(small_, index());
+    LOCUS_CUDA(copy_down(buffer.memory(), src, bytes, s.native()));
     wait_for(s);
     std::memcpy(dst, buffer.memory(), bytes);
   } else {

@@ -15,7 +15,8 @@ namespace locus::cuda {
 
 class CudaDevice;
 
-int num_devices();  // 0 without a driver; asked once
+int num_devices();   // 0 without a driver; asked once
+int first_opened();  // the first device that was opened; -1: none yet
 
 // Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
 // the device is current already.
@@ -96,7 +97,8 @@ class CudaDevice final : public Device {
   void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
             StreamView s) override;
 
-  EventView record(StreamView s) override;
+  EventView record(StreamView s) override { return record(s, false); }
+  EventView record_time(StreamView s) override { return record(s, true); }
   void release(EventView e) noexcept override;
   bool done(EventView e) override;
   void wait(StreamView waiter, EventView e) override;
@@ -115,6 +117,7 @@ class CudaDevice final : public Device {
  private:
   CudaStream* new_stream();
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
+  EventView record(StreamView s, bool timed);
   void wait_for(CudaStream& s);
   void download(void* dst, const void* src, size_t bytes, CudaStream& s);
   void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
@@ -135,7 +138,7 @@ class CudaDevice final : public Device {
   std::mutex streams_mutex_;
   std::vector<CudaStream*> streams_, closed_;
   std::mutex events_mutex_;
-  std::vector<cudaEvent_t> events_;  // not in use
+  std::vector<cudaEvent_t> events_, timed_events_;  // not in use
 };
 
 // The next copy between two devices checks their link again.

@@ -1,7 +1,10 @@
 // Device memory and page-locked host memory, as sources of caching pools.
+#include <algorithm>
+
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 #include <locus/devices/pool.h>
 
 namespace locus::cuda {
@@ -25,18 +28,20 @@ class DeviceMemory final : public MemorySource {
     return or_null(error, p);
   }
   // cudaFree waits for the work that is queued on the device. At exit the driver may be gone first.
-  void release(void* p, size_t) noexcept override { static_cast<void>(cudaFree(p)); }
+  void release(void* p, size_t) noexcept override { static_cast<void>(free_memory(p)); }
 
  private:
   int index_;
 };
 
 void* allocate_pinned(size_t bytes) {
+  // Some context must be current; gpu(0)'s only when the program has used none yet.
+  const Guard guard(std::max(0, first_opened()));
   void* p = nullptr;
   const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
   return or_null(error, p);
 }
-void free_pinned(void* p) { static_cast<void>(cudaFreeHost(p)); }
+void free_pinned(void* p) { static_cast<void>(free_host_memory(p)); }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 #include <locus/devices/environment.h>
 
 namespace locus::cuda {
@@ -19,7 +20,7 @@ struct Probe {
     const Guard guard(device);
     LOCUS_CUDA(cudaMalloc(&data, kProbeBytes));
   }
-  ~Probe() { static_cast<void>(cudaFree(data)); }
+  ~Probe() { static_cast<void>(free_memory(data)); }
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
   void* data = nullptr;
@@ -47,7 +48,7 @@ Links links;
 void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes,
                            CudaStream& s) {
   if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to)))) {
-    LOCUS_CUDA(cudaMemcpyPeerAsync(dst, to.index, src, from.index, bytes, s.native()));
+    LOCUS_CUDA(copy_across(dst, src, bytes, s.native()));
   } else {
     copy_staged(dst, to, src, from, bytes, s);
   }
@@ -64,8 +65,7 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
   const auto order = [](CudaStream& before, CudaStream& after) {
     if (&before == &after) return;
     const EventView e = before.device->record(before.view);
-    const cudaError_t error =
-        cudaStreamWaitEvent(after.native(), static_cast<cudaEvent_t>(e.native), 0);
+    const cudaError_t error = cuda::wait(after.native(), static_cast<cudaEvent_t>(e.native));
     before.device->release(e);
     LOCUS_CUDA(error);
   };
@@ -77,16 +77,10 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
     for (size_t at = 0; at < bytes; at += Ring::kSlotBytes) {
       const size_t n = std::min(bytes - at, Ring::kSlotBytes);
       Ring::Slot& slot = target.up_.take();
-      {
-        const Guard guard(source.index());
-        LOCUS_CUDA(cudaMemcpyAsync(slot.memory, static_cast<const char*>(src) + at, n,
-                                   cudaMemcpyDeviceToHost, down.native()));
-      }
+      LOCUS_CUDA(copy_down(slot.memory, static_cast<const char*>(src) + at, n, down.native()));
       order(down, up);
-      const Guard guard(target.index());
-      LOCUS_CUDA(cudaMemcpyAsync(static_cast<char*>(dst) + at, slot.memory, n,
-                                 cudaMemcpyHostToDevice, up.native()));
-      LOCUS_CUDA(cudaEventRecord(slot.free, up.native()));
+      LOCUS_CUDA(copy_up(static_cast<char*>(dst) + at, slot.memory, n, up.native()));
+      LOCUS_CUDA(cuda::record(slot.free, up.native()));
     }
   }
   order(down, s);
@@ -122,18 +116,16 @@ const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
     pattern[i] = static_cast<unsigned char>(i * 131 + i / 251 + 1);
   const auto lane = [](CudaDevice& d) { return d.lanes_[static_cast<int>(Lane::peer)]->native(); };
   const auto move = [&](CudaDevice& d, void* p, const void* q, cudaMemcpyKind kind) {
-    const Guard guard(d.index());
-    LOCUS_CUDA(cudaMemcpyAsync(p, q, kProbeBytes, kind, lane(d)));
-    LOCUS_CUDA(cudaStreamSynchronize(lane(d)));
+    LOCUS_CUDA(kind == cudaMemcpyHostToDevice ? copy_up(p, q, kProbeBytes, lane(d))
+                                              : copy_down(p, q, kProbeBytes, lane(d)));
+    LOCUS_CUDA(cuda::synchronize(lane(d)));
   };
   move(source, from.data, pattern.data(), cudaMemcpyHostToDevice);
   for (CudaDevice* issuer : {&source, &target}) {
     std::fill(seen.begin(), seen.end(), static_cast<unsigned char>(0));
     move(target, to.data, seen.data(), cudaMemcpyHostToDevice);
-    const Guard guard(issuer->index());
-    LOCUS_CUDA(cudaMemcpyPeerAsync(to.data, target.index(), from.data, source.index(), kProbeBytes,
-                                   lane(*issuer)));
-    LOCUS_CUDA(cudaStreamSynchronize(lane(*issuer)));
+    LOCUS_CUDA(copy_across(to.data, from.data, kProbeBytes, lane(*issuer)));
+    LOCUS_CUDA(cuda::synchronize(lane(*issuer)));
     move(target, seen.data(), to.data, cudaMemcpyDeviceToHost);
     if (pretend().links_lie) seen.back() ^= 1;
     if (seen != pattern) return "a direct copy delivered other bytes (is an IOMMU in the way?)";

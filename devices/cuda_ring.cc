@@ -12,6 +12,7 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {
@@ -61,7 +62,8 @@ void copy_on_threads(void* dst, const void* src, size_t bytes,
 }
 
 // Page-locked memory; the pinned pool's cached blocks go back first when there is none left.
-void* allocate_pinned(size_t bytes, const std::string& what) {
+void* allocate_pinned(size_t bytes, int device, const std::string& what) {
+  const Guard guard(device);
   void* p = nullptr;
   for (const bool again : {false, true}) {
     const cudaError_t error = pretend().no_pinned_memory
@@ -90,7 +92,7 @@ void Ring::open() {
   for (Slot& slot : slots_)
     if (!slot.free) LOCUS_CUDA(cudaEventCreateWithFlags(&slot.free, cudaEventDisableTiming));
   auto* memory = static_cast<char*>(
-      allocate_pinned(kSlots * kSlotBytes,
+      allocate_pinned(kSlots * kSlotBytes, context_.index,
                       "the ring through which " + to_string(context_) + " copies pageable memory"));
   for (Slot& slot : slots_) {
     slot.memory = memory;
@@ -126,9 +128,8 @@ void Ring::upload(void* dst, const void* src, size_t bytes, cudaStream_t s) {
     Slot& slot = take();
     // Through the caches: the copy engine reads the slot from there.
     copy_on_threads(slot.memory, static_cast<const char*>(src) + at, n, &copy_piece);
-    LOCUS_CUDA(
-        cudaMemcpyAsync(static_cast<char*>(dst) + at, slot.memory, n, cudaMemcpyHostToDevice, s));
-    LOCUS_CUDA(cudaEventRecord(slot.free, s));
+    LOCUS_CUDA(copy_up(static_cast<char*>(dst) + at, slot.memory, n, s));
+    LOCUS_CUDA(record(slot.free, s));
   }
 }
 
@@ -138,9 +139,8 @@ void Ring::download(void* dst, const void* src, size_t bytes, cudaStream_t s) {
   const auto piece = bytes >= kBeyondCaches ? &stream_piece : &copy_piece;
   const auto size_at = [&](size_t i) { return std::min(chunk, bytes - i * chunk); };
   const auto issue = [&](size_t i, Slot& slot) {
-    LOCUS_CUDA(cudaMemcpyAsync(slot.memory, static_cast<const char*>(src) + i * chunk, size_at(i),
-                               cudaMemcpyDeviceToHost, s));
-    LOCUS_CUDA(cudaEventRecord(slot.free, s));
+    LOCUS_CUDA(copy_down(slot.memory, static_cast<const char*>(src) + i * chunk, size_at(i), s));
+    LOCUS_CUDA(record(slot.free, s));
   };
   open();
   const size_t ahead = std::min<size_t>(kSlots, chunks);
@@ -156,7 +156,7 @@ void Ring::download(void* dst, const void* src, size_t bytes, cudaStream_t s) {
   }
 }
 
-SmallBuffers::Lease::Lease(SmallBuffers& from) : from_(from) {
+SmallBuffers::Lease::Lease(SmallBuffers& from, int device) : from_(from) {
   {
     std::lock_guard lock(from.mutex_);
     if (!from.free_.empty()) {
@@ -165,7 +165,7 @@ SmallBuffers::Lease::Lease(SmallBuffers& from) : from_(from) {
       return;
     }
   }
-  memory_ = allocate_pinned(kBytes, "a buffer for small copies to pageable memory");
+  memory_ = allocate_pinned(kBytes, device, "a buffer for small copies to pageable memory");
 }
 
 SmallBuffers::Lease::~Lease() {

@@ -52,7 +52,7 @@ class SmallBuffers {
 
   class Lease {
    public:
-    explicit Lease(SmallBuffers& from);
+    Lease(SmallBuffers& from, int device);
     ~Lease();
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;

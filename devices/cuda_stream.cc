@@ -5,6 +5,7 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {
@@ -13,23 +14,26 @@ cudaEvent_t native(EventView e) { return static_cast<cudaEvent_t>(e.native); }
 
 }  // namespace
 
-EventView CudaDevice::record(StreamView s) {
+// An event with a time costs several times one without.
+EventView CudaDevice::record(StreamView s, bool timed) {
   CudaStream& stream = find_stream(s);
+  std::vector<cudaEvent_t>& unused = timed ? timed_events_ : events_;
   cudaEvent_t event = nullptr;
   {
     std::lock_guard lock(events_mutex_);
-    if (!events_.empty()) {
-      event = events_.back();
-      events_.pop_back();
+    if (!unused.empty()) {
+      event = unused.back();
+      unused.pop_back();
     }
   }
   if (!event) {
     const Guard guard(index());
-    LOCUS_CUDA(cudaEventCreateWithFlags(&event, cudaEventDefault));
+    LOCUS_CUDA(
+        cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
   }
-  const EventView view{context_, event};
+  const EventView view{context_, event, timed};
   try {
-    LOCUS_CUDA(cudaEventRecord(event, stream.native()));
+    LOCUS_CUDA(cuda::record(event, stream.native()));
   } catch (...) {
     release(view);
     throw;
@@ -41,7 +45,7 @@ EventView CudaDevice::record(StreamView s) {
 // be reused at once.
 void CudaDevice::release(EventView e) noexcept {
   std::lock_guard lock(events_mutex_);
-  events_.push_back(native(e));
+  (e.timed ? timed_events_ : events_).push_back(native(e));
 }
 
 bool CudaDevice::done(EventView e) {
@@ -54,7 +58,7 @@ bool CudaDevice::done(EventView e) {
 
 void CudaDevice::wait(StreamView waiter, EventView e) {
   if (e.context.type != DeviceType::gpu) return device(e.context).wait_host(e);
-  LOCUS_CUDA(cudaStreamWaitEvent(find_stream(waiter).native(), native(e), 0));
+  LOCUS_CUDA(cuda::wait(find_stream(waiter).native(), native(e)));
 }
 
 void CudaDevice::wait_host(EventView e) { LOCUS_CUDA(cudaEventSynchronize(native(e))); }
@@ -66,7 +70,7 @@ double CudaDevice::elapsed_ms(EventView from, EventView to) {
 }
 
 void CudaDevice::wait_for(CudaStream& s) {
-  const cudaError_t error = cudaStreamSynchronize(s.native());
+  const cudaError_t error = cuda::synchronize(s.native());
   if (error == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());

@@ -17,7 +17,7 @@ class Times {
   ~Times() {
     for (const EventView& e : events_) device(stream_.context).release(e);
   }
-  void mark() { events_.push_back(device(stream_.context).record(stream_)); }
+  void mark() { events_.push_back(device(stream_.context).record_time(stream_)); }
   // Between two marks, once the stream is empty.
   double ms(size_t from, size_t to) const {
     return device(stream_.context).elapsed_ms(events_[from], events_[to]);

@@ -1,0 +1,193 @@
+// The order between streams, on a device that counts its events and never does any work.
+#include <locus/core/timeline.h>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+
+namespace locus {
+namespace {
+
+struct FakeEvent {
+  uint32_t stream;
+  bool fired = false;
+};
+int recorded = 0, live = 0, host_waits = 0;
+std::vector<std::pair<uint32_t, uint32_t>> waits;  // waiter, stream waited for
+bool fire_at_once = false;
+
+class Counting final : public Device {
+ public:
+  MemoryPool& allocator() override { throw Error("not used"); }
+  MemoryInfo memory() override { return {}; }
+  ContextInfo info() override { return {"counting", false}; }
+  DeviceType kernels() const override { return DeviceType::cpu; }
+  StreamView stream(Lane) override { return {}; }
+  StreamView open_stream() override { return {}; }
+  void close_stream(StreamView) noexcept override {}
+  void launch(Kernel, const Call&, const char*) override {}
+  void copy(void*, Context, const void*, Context, size_t, StreamView) override {}
+  EventView record(StreamView s) override {
+    ++recorded, ++live;
+    return {s.context, new FakeEvent{s.id, fire_at_once}};
+  }
+  void release(EventView e) noexcept override {
+    --live;
+    delete static_cast<FakeEvent*>(e.native);
+  }
+  bool done(EventView e) override { return static_cast<FakeEvent*>(e.native)->fired; }
+  void wait(StreamView waiter, EventView e) override {
+    waits.emplace_back(waiter.id, static_cast<FakeEvent*>(e.native)->stream);
+  }
+  void wait_host(EventView e) override {
+    ++host_waits;
+    static_cast<FakeEvent*>(e.native)->fired = true;
+  }
+  double elapsed_ms(EventView, EventView) override { return 0; }
+  void synchronize(StreamView) override {}
+};
+
+StreamView new_stream() {
+  static const DeviceType type = register_device(
+      {"counting_device", [] { return 1; },
+       [](Context) -> std::unique_ptr<Device> { return std::make_unique<Counting>(); }});
+  return {{type, 0}, new_stream_id(), nullptr};
+}
+
+class TimelineTest : public testing::Test {
+ protected:
+  TimelineTest() {
+    recorded = host_waits = 0;
+    waits.clear();
+    fire_at_once = false;
+  }
+  const StreamView a_ = new_stream(), b_ = new_stream(), c_ = new_stream();
+  Timeline& line_ = Timeline::of(a_);
+};
+
+constexpr StreamView kHost{};
+
+TEST_F(TimelineTest, AStreamHasOneTimeline) {
+  EXPECT_EQ(&Timeline::of(a_), &line_);
+  EXPECT_NE(&Timeline::of(b_), &line_);
+  EXPECT_EQ(line_.stream.id, a_.id);
+  EXPECT_THROW(Timeline::of(kHost), Error);
+}
+
+TEST_F(TimelineTest, NumbersCostNoEvent) {
+  for (uint64_t i = 1; i <= 100; ++i) EXPECT_EQ(line_.advance(), i);
+  EXPECT_EQ(line_.now(), 100u);
+  EXPECT_EQ(recorded, 0);
+}
+
+TEST_F(TimelineTest, AnEventServesAllNumbersUpToIt) {
+  const uint64_t first = line_.advance(), second = line_.advance();
+  line_.wait(second, b_);
+  line_.wait(first, c_);
+  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(waits, (std::vector<std::pair<uint32_t, uint32_t>>{{b_.id, a_.id}, {c_.id, a_.id}}));
+}
+
+TEST_F(TimelineTest, AStreamWaitsForANumberOnce) {
+  const uint64_t first = line_.advance(), second = line_.advance();
+  EXPECT_FALSE(line_.precedes(first, b_.id));
+  line_.wait(second, b_);
+  line_.wait(first, b_);
+  line_.wait(second, b_);
+  EXPECT_TRUE(line_.precedes(second, b_.id));
+  EXPECT_FALSE(line_.precedes(second, c_.id));
+  EXPECT_EQ(waits.size(), 1u);
+  line_.wait(line_.advance(), b_);
+  EXPECT_EQ(waits.size(), 2u);
+}
+
+TEST_F(TimelineTest, WorkNumberedAfterAnEventNeedsANewOne) {
+  line_.wait(line_.advance(), b_);
+  line_.wait(line_.advance(), c_);
+  EXPECT_EQ(recorded, 2);
+}
+
+TEST_F(TimelineTest, NothingToWaitForBeforeTheFirstNumber) {
+  line_.wait(0, b_);
+  line_.wait(line_.now(), kHost);
+  EXPECT_EQ(recorded, 0);
+  EXPECT_TRUE(line_.done(0));
+}
+
+TEST_F(TimelineTest, WhatTheHostWaitedForNobodyWaitsForAgain) {
+  const uint64_t n = line_.advance();
+  EXPECT_FALSE(line_.done(n));
+  line_.wait(n, kHost);
+  line_.wait(n, kHost);
+  line_.wait(n, b_);
+  EXPECT_TRUE(line_.done(n));
+  EXPECT_EQ(host_waits, 1);
+  EXPECT_TRUE(waits.empty());
+}
+
+TEST_F(TimelineTest, FinishedByOtherMeans) {
+  const uint64_t first = line_.advance(), second = line_.advance();
+  line_.finished(first);
+  line_.wait(first, b_);
+  EXPECT_TRUE(waits.empty());
+  EXPECT_FALSE(line_.done(second));
+}
+
+TEST_F(TimelineTest, AnExpectedWaiterIsNotHeldUpByALaterKernel) {
+  const uint64_t copy = line_.advance();
+  line_.expect_waiters();
+  line_.before_launch();
+  EXPECT_EQ(recorded, 1);
+  line_.advance();  // the kernel
+  line_.wait(copy, b_);
+  EXPECT_EQ(recorded, 1) << "the waiter waits for the kernel";
+  line_.before_launch();
+  EXPECT_EQ(recorded, 1) << "nobody is expected any more";
+}
+
+TEST_F(TimelineTest, SmallCopiesShareAnEvent) {
+  for (int i = 0; i < 160; ++i) {
+    line_.before_copy(4096);
+    line_.advance();
+    line_.expect_waiters();
+  }
+  EXPECT_GE(recorded, 9);
+  EXPECT_LE(recorded, 10);
+}
+
+TEST_F(TimelineTest, AnExpectedWaiterIsNotHeldUpByALargeCopy) {
+  const uint64_t small = line_.advance();
+  line_.expect_waiters();
+  line_.before_copy(size_t{1} << 20);
+  line_.advance();
+  line_.wait(small, b_);
+  EXPECT_EQ(recorded, 1);
+}
+
+TEST_F(TimelineTest, FinishedEventsAreReleased) {
+  fire_at_once = true;
+  const int before = live;
+  for (int i = 0; i < 10000; ++i) line_.wait(line_.advance(), b_);
+  EXPECT_EQ(recorded, 10000);
+  EXPECT_LT(live - before, 150);
+}
+
+TEST_F(TimelineTest, EventsOfWorkUnderWayAreKept) {
+  const uint64_t first = line_.advance();
+  line_.wait(first, b_);
+  for (int i = 0; i < 1000; ++i) line_.wait(line_.advance(), b_);
+  waits.clear();
+  recorded = 0;
+  line_.wait(first, c_);
+  EXPECT_EQ(recorded, 0);
+  EXPECT_EQ(waits.size(), 1u);
+}
+
+}  // namespace
+}  // namespace locus
