@@ -47,12 +47,13 @@ Shape with_length(int64_t n, const Shape& row) {
   return Shape(lengths);
 }
 
-// Rows of one tensor, stacked in host memory as they come.
+// Rows of one tensor, stacked in host memory. The first put allocates it; after that any number of
+// threads may put different rows at once.
 class Stack {
  public:
   Stack(const char* part, Context where, int64_t rows) : part_(part), where_(where), rows_(rows) {}
 
-  void add(const Tensor& row, int64_t sample) {
+  void put(int64_t at, const Tensor& row, int64_t sample) {
     const std::string what = "Prefetcher: the " + std::string(part_) + " of sample " +
                              std::to_string(sample) + ", " + describe(row) + ", ";
     if (!row.defined() || !is_host(row.context()))
@@ -72,7 +73,7 @@ class Stack {
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
     packed.wait_to_read();
-    std::memcpy(static_cast<char*>(all_.impl().view.data) + bytes * static_cast<size_t>(filled_++),
+    std::memcpy(static_cast<char*>(all_.impl().view.data) + bytes * static_cast<size_t>(at),
                 packed.impl().view.data, bytes);
   }
   const Tensor& all() const { return all_; }
@@ -80,7 +81,7 @@ class Stack {
  private:
   const char* part_;
   Context where_;
-  int64_t rows_, filled_ = 0;
+  int64_t rows_;
   Tensor all_;
 };
 
@@ -100,8 +101,9 @@ void check(const char* option, int value, int highest) {
 
 }  // namespace
 
-// Batch i is made by whichever worker is free, into slot i % depth, once batch i - depth was taken
-// and both its upload and the work before it on the context are done: that bounds the memory.
+// Batch i is made in slot i % depth, once batch i - depth was taken and both its upload and the work
+// before it on the context are done: that bounds the memory. All workers make it together: one opens
+// it with its first sample, whoever is free puts a few more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
   Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order)
@@ -110,9 +112,11 @@ class Prefetcher::Epoch {
         order_(std::move(order)),
         batches_((static_cast<int64_t>(order_.size()) + options.batch_size - 1) /
                  options.batch_size),
+        run_(std::clamp<int64_t>(options.batch_size / (4 * options.workers), 1, 64)),
         slots_(static_cast<size_t>(options.depth)) {
     try {
-      for (int64_t i = 0; i < std::min<int64_t>(options.workers, batches_); ++i)
+      const auto samples = static_cast<int64_t>(order_.size());
+      for (int64_t i = 0; i < std::min<int64_t>(options.workers, samples); ++i)
         workers_.emplace_back([this] { serve(); });
     } catch (...) {
       stop();
@@ -126,93 +130,162 @@ class Prefetcher::Epoch {
     batch = {};
     std::unique_lock lock(mutex_);
     if (taken_ == batches_) return false;
-    Slot& slot = slots_[static_cast<size_t>(taken_) % slots_.size()];
-    ready_.wait(lock, [&] { return slot.ready; });
+    Slot& slot = slot_of(taken_);
+    ready_.wait(lock, [&] { return slot.state == State::ready; });
     if (slot.error) std::rethrow_exception(slot.error);
     batch = std::exchange(slot.batch, {});
-    slot.ready = false;
+    slot.state = State::empty;
     if (!is_host(*options_.context)) slot.before = Mark(current_stream(*options_.context));
     ++taken_;
-    space_.notify_all();
+    work_.notify_all();
     return true;
   }
 
  private:
+  enum class State : uint8_t { empty, opening, filling, ready };
+  // Guarded by mutex_. While it is opened or uploaded it is its worker's.
   struct Slot {
-    bool ready = false;
+    State state = State::empty;
+    std::optional<Stack> data, label;
+    int64_t begin = 0, end = 0;  // positions in order_
+    int64_t next = 0;            // the first that nobody has claimed
+    int64_t left = 0;            // not put yet
     Batch batch;
     std::exception_ptr error;
+    int64_t error_at = 0;
     Mark uploaded;  // of the batch in it, and after that was taken:
     Mark before;    // the context's work up to the taking
   };
+  Slot& slot_of(int64_t batch) {
+    return slots_[static_cast<size_t>(batch) % slots_.size()];
+  }
 
   void stop() {
     {
       std::lock_guard lock(mutex_);
       stopped_ = true;
     }
-    space_.notify_all();
+    work_.notify_all();
     for (std::thread& t : workers_) t.join();
   }
+
+  // The oldest open batch with samples that nobody has claimed.
+  Slot* to_fill() {
+    for (int64_t i = taken_; i < next_; ++i) {
+      Slot& slot = slot_of(i);
+      if (slot.state == State::filling && slot.next < slot.end) return &slot;
+    }
+    return nullptr;
+  }
+  bool may_open() const { return next_ < batches_ && next_ < taken_ + options_.depth; }
 
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      space_.wait(lock,
-                  [&] { return stopped_ || next_ == batches_ || next_ < taken_ + options_.depth; });
-      if (stopped_ || next_ == batches_) return;
-      const int64_t i = next_++;
-      Slot& slot = slots_[static_cast<size_t>(i) % slots_.size()];  // ours until it is ready
-      const Mark uploaded = std::move(slot.uploaded), before = std::move(slot.before);
-      lock.unlock();
-      Batch batch;
-      Mark mark;
-      std::exception_ptr error;
-      try {
-        uploaded.wait();
-        before.wait();
-        batch = make(i, mark);
-      } catch (...) {
-        error = std::current_exception();
+      Slot* slot = nullptr;
+      work_.wait(lock, [&] {
+        return stopped_ || (slot = to_fill()) || may_open() || (next_ == batches_ && !opening_);
+      });
+      if (stopped_) return;
+      if (slot) {
+        const int64_t from = slot->next, to = std::min(from + run_, slot->end);
+        slot->next = to;
+        put(*slot, from, to, lock);
+      } else if (may_open()) {
+        open(slot_of(next_), next_, lock);
+      } else {
+        return;
       }
-      lock.lock();
-      slot.batch = std::move(batch);
-      slot.uploaded = std::move(mark);
-      slot.error = error;
-      slot.ready = true;
-      ready_.notify_all();
     }
   }
 
-  Batch make(int64_t i, Mark& uploaded) {
-    const Context to = *options_.context;
-    const int64_t begin = i * options_.batch_size;
-    const int64_t end = std::min(begin + options_.batch_size, static_cast<int64_t>(order_.size()));
-    const Context host = is_host(to) ? to : cpu_pinned();
-    Stack data("data", host, end - begin), label("label", host, end - begin);
-    for (int64_t k = begin; k < end; ++k) {
-      const int64_t index = order_[static_cast<size_t>(k)];
-      const Sample sample = decode_(index);
-      data.add(sample.data, index);
-      label.add(sample.label, index);
+  void open(Slot& slot, int64_t batch, std::unique_lock<std::mutex>& lock) {
+    ++next_;
+    ++opening_;
+    slot.state = State::opening;
+    slot.error = nullptr;
+    slot.begin = batch * options_.batch_size;
+    slot.end = std::min(slot.begin + options_.batch_size, static_cast<int64_t>(order_.size()));
+    slot.next = slot.begin + 1;
+    slot.left = slot.end - slot.begin;
+    const Context host = is_host(*options_.context) ? *options_.context : cpu_pinned();
+    slot.data.emplace("data", host, slot.left);
+    slot.label.emplace("label", host, slot.left);
+    const Mark uploaded = std::move(slot.uploaded), before = std::move(slot.before);
+    put(slot, slot.begin, slot.begin + 1, lock, [&] {
+      uploaded.wait();
+      before.wait();
+    });
+    --opening_;
+    if (slot.state == State::opening) slot.state = State::filling;
+    work_.notify_all();
+  }
+
+  // Decodes and puts samples [from, to), with the lock open meanwhile. Whoever puts a batch's last
+  // uploads it.
+  template <class First = void (*)()>
+  void put(Slot& slot, int64_t from, int64_t to, std::unique_lock<std::mutex>& lock,
+           const First& first = [] {}) {
+    int64_t at = from;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      first();
+      for (; at < to; ++at) {
+        const int64_t index = order_[static_cast<size_t>(at)];
+        const Sample sample = decode_(index);
+        slot.data->put(at - slot.begin, sample.data, index);
+        slot.label->put(at - slot.begin, sample.label, index);
+      }
+    } catch (...) {
+      error = std::current_exception();
     }
-    if (is_host(to)) return {data.all(), label.all()};
-    // The page-locked memory is given back here; its pool reuses it after the copy.
-    Batch batch{data.all().copyto(to, {.blocking = false}),
-                label.all().copyto(to, {.blocking = false})};
-    uploaded = Mark(device(to).stream(Lane::to_device));
-    return batch;
+    lock.lock();
+    slot.left -= to - from;
+    if (error) {
+      if (!slot.error || at < slot.error_at) {
+        slot.error = error;
+        slot.error_at = at;
+      }
+      // Nobody need put what is not claimed yet.
+      slot.left -= slot.end - slot.next;
+      slot.next = slot.end;
+    }
+    if (slot.left > 0) return;
+    if (!slot.error) upload(slot, lock);
+    slot.data.reset();
+    slot.label.reset();
+    slot.state = State::ready;
+    ready_.notify_all();
+  }
+
+  void upload(Slot& slot, std::unique_lock<std::mutex>& lock) {
+    const Context to = *options_.context;
+    lock.unlock();
+    try {
+      // The page-locked memory is given back afterwards; its pool reuses it after the copy.
+      const CopyOptions options{.blocking = is_host(to)};
+      slot.batch = is_host(to) ? Batch{slot.data->all(), slot.label->all()}
+                               : Batch{slot.data->all().copyto(to, options),
+                                       slot.label->all().copyto(to, options)};
+      if (!is_host(to)) slot.uploaded = Mark(device(to).stream(Lane::to_device));
+    } catch (...) {
+      slot.error = std::current_exception();
+    }
+    lock.lock();
   }
 
   const Decode decode_;
   const PrefetchOptions options_;
   const std::vector<int32_t> order_;
   const int64_t batches_;
+  const int64_t run_;  // samples a worker claims at once
 
   std::mutex mutex_;
-  std::condition_variable ready_, space_;
+  std::condition_variable ready_, work_;
   std::vector<Slot> slots_;
-  int64_t next_ = 0, taken_ = 0;
+  int64_t next_ = 0, taken_ = 0;  // batches opened, and taken
+  int opening_ = 0;
   bool stopped_ = false;
   std::vector<std::thread> workers_;
 };

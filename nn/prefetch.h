@@ -3,10 +3,11 @@
 //   data::Prefetcher loader(set, {.batch_size = 64, .shuffle = true, .context = gpu(0)});
 //   for (auto [image, label] : loader) { ... }
 //
-// Worker threads decode samples and collate them in page-locked memory; the upload runs on the
-// context's to_device lane, beside the compute stream. The batches are those of a DataLoader with
-// the same options, in its order, for any number of workers. Use it when the set does not fit the
-// context or samples are decoded on the fly; a DataLoader keeps the whole set there.
+// Worker threads together decode the samples of a batch and collate them in page-locked memory, as
+// far ahead as depth says; the upload runs on the context's to_device lane, beside the compute
+// stream. The batches are those of a DataLoader with the same options, in its order, for any number
+// of workers. Use it when the set does not fit the context or samples are decoded on the fly; a
+// DataLoader keeps the whole set there.
 #pragma once
 
 #include <functional>

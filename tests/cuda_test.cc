@@ -1,10 +1,18 @@
 // The CUDA device: streams, events, errors and memory on real GPUs.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <numeric>
+#include <thread>
 #include <vector>
 
+#include <locus/ops/matmul.h>
+#include <locus/ops/view.h>
+
 #include "tests/cuda_support.h"
+#ifdef LOCUS_WITH_CUDA
+#include <locus/devices/cuda_driver.h>
+#endif
 
 namespace locus {
 namespace {
@@ -65,6 +73,37 @@ TEST(Cuda, CallsLeaveTheCurrentDeviceAlone) {
     EXPECT_EQ(current_device(), mine);
   }
   LOCUS_CUDA(cudaSetDevice(0));
+}
+
+// In a process of its own, where no other test has used gpu(0).
+TEST(CudaDeathTest, AGpuThatIsNotUsedGetsNoContext) {
+  LOCUS_NEEDS_GPUS(2);
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  const auto program = [] {
+    const Context c = gpu(1);
+    const Tensor pinned = ones({300000}, cpu_pinned());
+    const Tensor up = pinned.copyto(c, {.blocking = false}), pageable = ones({300000}).copyto(c);
+    const Tensor sum = (up + pageable).copyto(cpu_pinned(), {.blocking = false});
+    std::thread([&] {  // has no current device
+      Stream s(c);
+      const StreamScope on(s);
+      const Tensor product = matmul(up.reshape({300, 1000}), pageable.reshape({1000, 300}));
+      Event e = s.record();
+      product.copyto(cpu_pinned(), {.blocking = false}).wait_to_read();
+      s.wait(e);
+      e.wait();
+      product.to_vector<float>();
+      ones({3}, c).copyto(up(Slice(0, 3)));
+    }).join();
+    sum.wait_to_read();
+    wait_all();
+    memory_pool(c).release_cached();
+    unsigned flags = 0;
+    int active = 1;
+    const bool known = cuda::driver().primary_state(0, &flags, &active) == CUDA_SUCCESS;
+    std::exit(known && !active ? 0 : 1);
+  };
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Cuda, EveryLaneIsAStreamOfItsOwn) {
