@@ -32,7 +32,7 @@ MemoryInfo gpu_memory_info(Context c);
 struct ContextInfo {
   std::string name;       // the hardware's name
   bool emulated = false;  // times measured there are not a GPU's
-  bool modelled = false;  // emulated, and copies take the time that LOCUS_EMULATED_LINK says
+  bool modelled = false;  // emulated, at the pace of LOCUS_EMULATED_LINK's model
 };
 ContextInfo context_info(Context c);
 

@@ -11,7 +11,7 @@ namespace {
 
 // A copy blurs by its bytes and by what setting it up takes. 16 copies of 4 KiB share an event.
 constexpr size_t kCopyCost = size_t{4} << 10, kBlur = size_t{128} << 10;
-constexpr size_t kTrim = 64;  // events kept without looking for finished ones
+constexpr size_t kTrim = 64;     // events kept without looking for finished ones
 constexpr size_t kWaiters = 64;  // streams remembered; beyond, they may wait once more
 
 IdTable<Timeline> table;

@@ -1,4 +1,5 @@
-// The order between streams: who must wait for whom, and how little that may cost. Internal to core.
+// The order between streams: who must wait for whom, and how little that may cost. Internal to
+// core.
 //
 // A Timeline numbers the work of one stream as it is enqueued. A number costs no call of the device
 // and owns nothing, so that memory simply remembers the numbers of its uses. An event is recorded

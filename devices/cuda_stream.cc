@@ -28,8 +28,7 @@ EventView CudaDevice::record(StreamView s, bool timed) {
   }
   if (!event) {
     const Guard guard(index());
-    LOCUS_CUDA(
-        cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
+    LOCUS_CUDA(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
   }
   const EventView view{context_, event, timed};
   try {

@@ -6,18 +6,16 @@
 #include <cstring>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include <locus/core/context.h>
 #include <locus/core/error.h>
+#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kMaxDevices = 64;
-// The kernel wakes a sleeper up to this much late; the rest is spent looking at the clock.
-constexpr auto kLate = std::chrono::microseconds(120);
 constexpr double kMemory = 8;  // GB/s: when to begin moving the bytes, so that they end in time
 
 struct Ports {
@@ -39,12 +37,6 @@ double number(std::string_view text, std::string_view key, std::string_view valu
     refuse(text, std::string(key) + "=" + std::string(value) + "; expected " +
                      (zero ? "microseconds, from 0 to 1e9" : "GB/s, above 0 and up to 1e9"));
   return v;
-}
-
-void sleep_until(Clock::time_point t) {
-  if (t - Clock::now() > kLate) std::this_thread::sleep_until(t - kLate);
-  while (Clock::now() < t) {
-  }
 }
 
 // When the copy's ports have carried it.

@@ -11,6 +11,7 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
+#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 namespace {
@@ -159,8 +160,13 @@ void Queue::run(Entry& entry) {
       case What::launch: {
         const View* in = entry.views.data();
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
-        entry.kernel(Call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes,
-                          entry.attrs.size, view()});
+        const Call call{
+            in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size, view()};
+        if (link_model()) {
+          compute_at_pace(entry.kernel, call);
+        } else {
+          entry.kernel(call);
+        }
         break;
       }
       case What::copy:

@@ -101,9 +101,9 @@ void check(const char* option, int value, int highest) {
 
 }  // namespace
 
-// Batch i is made in slot i % depth, once batch i - depth was taken and both its upload and the work
-// before it on the context are done: that bounds the memory. All workers make it together: one opens
-// it with its first sample, whoever is free puts a few more, and the last uploads it.
+// Batch i is made in slot i % depth, once batch i - depth was taken and both its upload and the
+// work before it on the context are done: that bounds the memory. All workers make it together: one
+// opens it with its first sample, whoever is free puts a few more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
   Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order)
@@ -156,9 +156,7 @@ class Prefetcher::Epoch {
     Mark uploaded;  // of the batch in it, and after that was taken:
     Mark before;    // the context's work up to the taking
   };
-  Slot& slot_of(int64_t batch) {
-    return slots_[static_cast<size_t>(batch) % slots_.size()];
-  }
+  Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
 
   void stop() {
     {
@@ -224,8 +222,9 @@ class Prefetcher::Epoch {
   // Decodes and puts samples [from, to), with the lock open meanwhile. Whoever puts a batch's last
   // uploads it.
   template <class First = void (*)()>
-  void put(Slot& slot, int64_t from, int64_t to, std::unique_lock<std::mutex>& lock,
-           const First& first = [] {}) {
+  void put(
+      Slot& slot, int64_t from, int64_t to, std::unique_lock<std::mutex>& lock,
+      const First& first = [] {}) {
     int64_t at = from;
     lock.unlock();
     std::exception_ptr error;

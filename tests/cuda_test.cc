@@ -94,7 +94,8 @@ TEST(CudaDeathTest, AGpuThatIsNotUsedGetsNoContext) {
       e.wait();
       product.to_vector<float>();
       ones({3}, c).copyto(up(Slice(0, 3)));
-    }).join();
+    })
+        .join();
     sum.wait_to_read();
     wait_all();
     memory_pool(c).release_cached();

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <time.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -162,6 +164,32 @@ TEST(ComputeAlone, IsSaidByAThread) {
     EXPECT_EQ(sum, 10000);
   }).join();
   set_num_threads(before);
+}
+
+// Keeps a core busy for some milliseconds of its own time.
+void toil(const Call&) {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  const auto end = t.tv_sec * 1000000000 + t.tv_nsec + 5000000;
+  while (t.tv_sec * 1000000000 + t.tv_nsec < end) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+}
+
+TEST_F(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
+  Device& d = device(gpu(0));
+  const StreamView s = d.stream(Lane::compute);
+  const auto milliseconds = [&] {
+    const EventView start = d.record(s);
+    for (int i = 0; i < 4; ++i)
+      d.launch(&toil, Call{nullptr, nullptr, 0, 0, nullptr, 0, s}, "toil");
+    const EventView end = d.record(s);
+    d.wait_host(end);
+    const double ms = d.elapsed_ms(start, end);
+    d.release(start);
+    d.release(end);
+    return ms;
+  };
+  model(kSlow);
+  EXPECT_GE(milliseconds(), 2 * 4 * 5);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ std::string describe(Context c) {
   const ContextInfo info = context_info(c);
   if (!info.emulated) return fmt::format("{}: {}", to_string(c), info.name);
   return fmt::format("{}: emulated on the CPU, {}", to_string(c),
-                     info.modelled ? "its links modelled by LOCUS_EMULATED_LINK"
+                     info.modelled ? "its times modelled by LOCUS_EMULATED_LINK"
                                    : "no link model (set LOCUS_EMULATED_LINK)");
 }
 

@@ -8,7 +8,7 @@
 
 namespace placement {
 
-// "gpu(0): NVIDIA H200", "gpu(1): emulated, its links modelled".
+// "gpu(0): NVIDIA H200", "gpu(1): emulated, its times modelled".
 std::string describe(locus::Context c);
 
 // Results come sorted by step time, the fastest first.

@@ -11,10 +11,10 @@
 
 #include <locus/core/device.h>
 #include <locus/core/profiler.h>
-#include <nlohmann/json.hpp>
 #include <locus/nn/prefetch.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/bench/bench.h"
 
