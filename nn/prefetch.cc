@@ -52,7 +52,7 @@ class Stack {
  public:
   Stack(const char* part, Context where, int64_t rows) : part_(part), where_(where), rows_(rows) {}
 
-  void add(const Tensor& row, int64_t sample) {
+  void add(const Tensor& row, int64_t sample, Caller from) {
     const std::string what = "Prefetcher: the " + std::string(part_) + " of sample " +
                              std::to_string(sample) + ", " + describe(row) + ", ";
     if (!row.defined() || !is_host(row.context()))
@@ -71,7 +71,7 @@ class Stack {
         static_cast<size_t>(row.size()) * static_cast<size_t>(size_of(row.dtype()));
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
-    packed.wait_to_read();
+    packed.wait_to_read(from);
     std::memcpy(static_cast<char*>(all_.impl().view.data) + bytes * static_cast<size_t>(filled_++),
                 packed.impl().view.data, bytes);
   }
@@ -84,11 +84,11 @@ class Stack {
   Tensor all_;
 };
 
-Decode rows_of(const Dataset& dataset) {
-  const Tensor data = contiguous(dataset.data().as_in_context(cpu()));
-  const Tensor label = contiguous(dataset.label().as_in_context(cpu()));
-  data.wait_to_read();
-  label.wait_to_read();
+Decode rows_of(const Dataset& dataset, Caller from) {
+  const Tensor data = contiguous(dataset.data().as_in_context(cpu(), from));
+  const Tensor label = contiguous(dataset.label().as_in_context(cpu(), from));
+  data.wait_to_read(from);
+  label.wait_to_read(from);
   return [data, label](int64_t i) { return Sample{data[i], label[i]}; };
 }
 
@@ -104,12 +104,13 @@ void check(const char* option, int value, int highest) {
 // and both its upload and the work before it on the context are done: that bounds the memory.
 class Prefetcher::Epoch {
  public:
-  Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order)
+  Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order, Caller from)
       : decode_(std::move(decode)),
         options_(options),
         order_(std::move(order)),
         batches_((static_cast<int64_t>(order_.size()) + options.batch_size - 1) /
                  options.batch_size),
+        from_(from),
         slots_(static_cast<size_t>(options.depth)) {
     try {
       for (int64_t i = 0; i < std::min<int64_t>(options.workers, batches_); ++i)
@@ -193,13 +194,13 @@ class Prefetcher::Epoch {
     for (int64_t k = begin; k < end; ++k) {
       const int64_t index = order_[static_cast<size_t>(k)];
       const Sample sample = decode_(index);
-      data.add(sample.data, index);
-      label.add(sample.label, index);
+      data.add(sample.data, index, from_);
+      label.add(sample.label, index, from_);
     }
     if (is_host(to)) return {data.all(), label.all()};
     // The page-locked memory is given back here; its pool reuses it after the copy.
-    Batch batch{data.all().copyto(to, {.blocking = false}),
-                label.all().copyto(to, {.blocking = false})};
+    Batch batch{data.all().copyto(to, {.blocking = false}, from_),
+                label.all().copyto(to, {.blocking = false}, from_)};
     uploaded = Mark(device(to).stream(Lane::to_device));
     return batch;
   }
@@ -208,6 +209,7 @@ class Prefetcher::Epoch {
   const PrefetchOptions options_;
   const std::vector<int32_t> order_;
   const int64_t batches_;
+  const Caller from_;
 
   std::mutex mutex_;
   std::condition_variable ready_, space_;
@@ -217,8 +219,8 @@ class Prefetcher::Epoch {
   std::vector<std::thread> workers_;
 };
 
-Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options)
-    : Prefetcher(dataset.size(), rows_of(dataset), options) {}
+Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options, Caller from)
+    : Prefetcher(dataset.size(), rows_of(dataset, from), options) {}
 
 Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options)
     : decode_(std::move(decode)),
@@ -233,9 +235,9 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
   device(*options_.context);  // one that is not there fails here
 }
 
-Prefetcher::Iterator Prefetcher::begin() {
+Prefetcher::Iterator Prefetcher::begin(Caller from) {
   Iterator first;
-  first.epoch_ = std::make_shared<Epoch>(decode_, options_, order_.next());
+  first.epoch_ = std::make_shared<Epoch>(decode_, options_, order_.next(), from);
   return ++first;
 }
 
