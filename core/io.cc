@@ -173,7 +173,8 @@ DType read_dtype(Reader& file) {
 }
 
 // The rest of an array after its shape. Lengths are checked against the file before any allocation.
-Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_at, Context to) {
+Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_at, Context to,
+                 Caller from) {
   file.get<int32_t>("a context");
   file.get<int32_t>("a context");
   const DType dtype = read_dtype(file);
@@ -196,7 +197,7 @@ Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_
   file.read(data, count * size, "an array's data");
   if (dtype == bool_)
     for (uint8_t *p = static_cast<uint8_t*>(data), *end = p + count; p != end; ++p) *p = *p != 0;
-  return host.as_in_context(to);
+  return host.as_in_context(to, from);
 }
 
 int read_rank(Reader& file, int64_t rank, uint64_t at) {
@@ -206,7 +207,7 @@ int read_rank(Reader& file, int64_t rank, uint64_t at) {
 }
 
 // An undefined tensor for MXNet's "none".
-Tensor read_array(Reader& file, Context to) {
+Tensor read_array(Reader& file, Context to, Caller from) {
   const uint64_t at = file.offset();
   const uint32_t tag = file.get<uint32_t>("an array's tag");
   std::vector<int64_t> dims;
@@ -217,7 +218,7 @@ Tensor read_array(Reader& file, Context to) {
     if (tag == 0) return {};
     for (int i = read_rank(file, tag, at); i > 0; --i)
       dims.push_back(file.get<uint32_t>("an axis length"));
-    return read_data(file, dims, at, to);
+    return read_data(file, dims, at, to, from);
   }
   if (tag != kV1) {
     const uint64_t stype_at = file.offset();
@@ -238,7 +239,7 @@ Tensor read_array(Reader& file, Context to) {
     unknown |= dims.back() == -1;
   }
   if (tag == kV3 && unknown) return {};
-  return read_data(file, dims, rank_at, to);
+  return read_data(file, dims, rank_at, to, from);
 }
 
 }  // namespace
@@ -275,7 +276,7 @@ void save(const std::string& path, const NamedTensors& tensors, Caller from) {
   file.commit();
 }
 
-NamedTensors load(const std::string& path, Context to) {
+NamedTensors load(const std::string& path, Context to, Caller from) {
   Reader file(path);
   const uint64_t magic = file.get<uint64_t>("the file's magic number");
   if (magic != kMagic)
@@ -288,7 +289,7 @@ NamedTensors load(const std::string& path, Context to) {
     file.fail(count_at, std::to_string(count) + " arrays, but " + std::to_string(file.left()) +
                             " bytes are left: the file is truncated or damaged");
   NamedTensors out;
-  for (uint64_t i = 0; i < count; ++i) out.emplace_back(std::string(), read_array(file, to));
+  for (uint64_t i = 0; i < count; ++i) out.emplace_back(std::string(), read_array(file, to, from));
   const uint64_t names_at = file.offset(), names = file.get<uint64_t>("the number of names");
   if (names != 0 && names != count)
     file.fail(names_at, std::to_string(names) + " names for " + std::to_string(count) +

@@ -16,6 +16,6 @@ using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 // Throws Error when the file cannot be written; an existing file is then untouched.
 void save(const std::string& path, const NamedTensors& tensors, Caller = Caller::here());
 // In file order; names are empty for a list. Throws FormatError naming the file and the offset.
-NamedTensors load(const std::string& path, Context to = cpu());
+NamedTensors load(const std::string& path, Context to = cpu(), Caller = Caller::here());
 
 }  // namespace locus

@@ -236,7 +236,8 @@ Tensor Tensor::as_in_context(Context to, Caller from) const {
   return context() == to ? *this : copyto(to, {}, from);
 }
 
-Tensor& Tensor::operator=(const Tensor& values) && {
+Tensor& Tensor::operator=(At<Tensor> given) && {
+  const Tensor& values = given.value;
   if (impl_ == values.impl_) return *this;
   const bool pinned =
       context().type == DeviceType::cpu_pinned || values.context().type == DeviceType::cpu_pinned;
@@ -245,7 +246,7 @@ Tensor& Tensor::operator=(const Tensor& values) && {
                           describe(*this) + ", values " + describe(values) +
                           "; move one first: values.as_in_context(" + to_string(context()) + ")");
   if (shape() == values.shape()) {
-    values.copyto(*this);
+    values.copyto(*this, {}, given.from);
     return *this;
   }
   // Broadcast: the values seen at the target's shape.
@@ -267,7 +268,7 @@ Tensor& Tensor::operator=(const Tensor& values) && {
     expanded.stride[i] = v.meta.shape[i - shift] == to.shape[i] ? v.stride[i - shift] : 0;
   const Ref in(values);
   check_in_place(copyto_op(), {&in, 1}, *this);
-  alias(values, expanded).copyto(*this);
+  alias(values, expanded).copyto(*this, {}, given.from);
   return *this;
 }
 

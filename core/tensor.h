@@ -81,6 +81,30 @@ class Index {
   Slice slice_;
 };
 
+class Tensor;
+
+// One entry of x(...) where a tensor is among them: the tensor, or what Index takes. Knows the
+// user's line. Borrows the tensor for the duration of the full expression.
+class Selector {
+ public:
+  explicit Selector() = default;  // no entry
+  Selector(const Tensor& ids, Caller from = Caller::here())
+      : given_(true), ids_(&ids), from_(from) {}
+  template <class I>
+  requires std::convertible_to<const I&, Index> Selector(const I& i) : given_(true), basic_(i) {}
+
+  bool given() const { return given_; }
+  const Tensor* ids() const { return ids_; }  // null for an Index
+  const Index& basic() const { return basic_; }
+  Caller from() const { return from_; }
+
+ private:
+  bool given_ = false;
+  const Tensor* ids_ = nullptr;
+  Index basic_ = Slice();
+  Caller from_;
+};
+
 class Selection;       // ops/index.h: what x[mask] and x[ids] give
 struct ReduceOptions;  // ops/reduce.h
 struct TensorImpl;     // storage.h
@@ -97,7 +121,8 @@ class Tensor {
   // A name is rebound, as in Python; a temporary, such as a(0, Slice()), is written through.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
-  Tensor& operator=(const Tensor& values) &&;
+  Tensor& operator=(At<Tensor> values) &&;
+  Tensor& operator=(const Selection& values) &&;
   Tensor& operator=(Scalar value) &&;
 
   bool defined() const { return impl_ != nullptr; }
@@ -151,9 +176,11 @@ class Tensor {
   requires(std::convertible_to<const I&, Index>&&...) Tensor operator()(const I&... i) const {
     return view({Index(i)...});
   }
-  template <class... I>
-  requires((std::convertible_to<const I&, Index> || std::same_as<I, Tensor>)&&...) &&
-      (std::same_as<I, Tensor> || ...) Selection operator()(const I&... i) const;
+  // At least one is a tensor.
+  Selection operator()(const Selector&, const Selector& = Selector(), const Selector& = Selector(),
+                       const Selector& = Selector(), const Selector& = Selector(),
+                       const Selector& = Selector(), const Selector& = Selector(),
+                       const Selector& = Selector()) const;
   Tensor reshape(const Shape&) const;
   Tensor T() const;
   Tensor astype(DType) const;

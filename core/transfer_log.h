@@ -42,7 +42,7 @@ struct TransferEntry {
   uint64_t bytes = 0;  // copied; of a wait: copied meanwhile
   // Of copies: by the device's events, so without what they waited for. Of waits: of the host.
   double seconds = 0;
-  Caller caller;          // file is null where the line is not known
+  Caller caller;          // file is null where the line is not known: ops take none
   bool emulated = false;  // a context of it is emulated: the time is modelled
 };
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include <locus/locus.h>
 #include <CLI/CLI.hpp>
 
+#include "common/measure.h"
 #include "placement/lab.h"
 #include "placement/report.h"
 
@@ -83,8 +83,7 @@ std::vector<Context> contexts_of(const Options& o) {
 }
 
 void write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path);
-  if (!(file << text << std::flush)) throw Error("cannot write " + path.string());
+  examples::write_file(path, text);
   std::cout << "wrote " << path.string() << '\n';
 }
 

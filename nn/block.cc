@@ -83,7 +83,7 @@ void Block::load_parameters(const std::string& path, const Contexts& contexts,
 
 void Block::load(const std::string& path, const Contexts* contexts, const LoadOptions& options,
                  Caller from) {
-  NamedTensors file = locus::load(path);
+  NamedTensors file = locus::load(path, cpu(), from);
   const Parameters all = parameters();
   std::string found;
   std::set<std::string_view> keys;

@@ -14,23 +14,23 @@ Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std
                      "; expected the same length of axis 0");
 }
 
-DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options)
+DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Caller from)
     : options_(options),
       order_("DataLoader", dataset.size(), options.batch_size, options.shuffle, options.last_batch,
              options.seed) {
   const Context where = options.context ? *options.context : dataset.data().context();
-  data_ = dataset.data().as_in_context(where);
-  label_ = dataset.label().as_in_context(where);
+  data_ = dataset.data().as_in_context(where, from);
+  label_ = dataset.label().as_in_context(where, from);
 }
 
 int64_t DataLoader::size() const { return order_.batches(); }
 
-DataLoader::Iterator DataLoader::begin() {
+DataLoader::Iterator DataLoader::begin(Caller from) {
   const std::vector<int32_t> order = order_.next();
   Iterator first;
   first.loader_ = this;
   first.stop_ = static_cast<int64_t>(order.size());
-  first.order_ = array(order, {context(), i32});
+  first.order_ = array(order, {context(), i32}, from);
   return first;
 }
 

@@ -59,7 +59,8 @@ struct Batch {  // exactly two members: auto [image, label]
 // fit.
 class DataLoader {
  public:
-  explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {});
+  explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {},
+                      Caller = Caller::here());
 
   class Iterator {
    public:
@@ -75,7 +76,7 @@ class DataLoader {
     Tensor order_;  // of the whole epoch, on the loader's context
     int64_t position_ = 0, stop_ = 0;
   };
-  Iterator begin();
+  Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
   int64_t size() const;  // batches in the next epoch

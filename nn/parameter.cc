@@ -32,6 +32,7 @@ struct Parameter::State {
   Shape shape;
   ParameterOptions options;
   std::optional<init::Initializer> pending;  // until the shape is known
+  Caller asked;                              // who initialized, for copies made only then
   std::vector<Context> contexts;
   Tensors replicas;  // one a context
   uint64_t generation = 0;
@@ -110,6 +111,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
     throw Error("Unknown initialization pattern for " + s.name +
                 ". Default initialization is now limited to \"weight\", \"bias\", \"gamma\" and "
                 "\"beta\". Give the parameter an initializer of its own.");
+  s.asked = from;
   s.contexts = contexts.list();
   s.replicas.clear();
   ++s.generation;
@@ -119,7 +121,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
 void Parameter::infer_shape(const Shape& full) const {
   complete(full);
   State& s = state();
-  if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), Caller());
+  if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), s.asked);
 }
 
 void Parameter::complete(const Shape& full) const {
@@ -250,6 +252,7 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
     create(values, from);
   } else if (deferred()) {
     s.contexts = contexts.list();
+    s.asked = from;
   } else {
     refuse({});
   }

@@ -53,7 +53,7 @@ class Stack {
  public:
   Stack(const char* part, Context where, int64_t rows) : part_(part), where_(where), rows_(rows) {}
 
-  void put(int64_t at, const Tensor& row, int64_t sample) {
+  void put(int64_t at, const Tensor& row, int64_t sample, Caller from) {
     const std::string what = "Prefetcher: the " + std::string(part_) + " of sample " +
                              std::to_string(sample) + ", " + describe(row) + ", ";
     if (!row.defined() || !is_host(row.context()))
@@ -72,7 +72,7 @@ class Stack {
         static_cast<size_t>(row.size()) * static_cast<size_t>(size_of(row.dtype()));
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
-    packed.wait_to_read();
+    packed.wait_to_read(from);
     std::memcpy(static_cast<char*>(all_.impl().view.data) + bytes * static_cast<size_t>(at),
                 packed.impl().view.data, bytes);
   }
@@ -85,11 +85,11 @@ class Stack {
   Tensor all_;
 };
 
-Decode rows_of(const Dataset& dataset) {
-  const Tensor data = contiguous(dataset.data().as_in_context(cpu()));
-  const Tensor label = contiguous(dataset.label().as_in_context(cpu()));
-  data.wait_to_read();
-  label.wait_to_read();
+Decode rows_of(const Dataset& dataset, Caller from) {
+  const Tensor data = contiguous(dataset.data().as_in_context(cpu(), from));
+  const Tensor label = contiguous(dataset.label().as_in_context(cpu(), from));
+  data.wait_to_read(from);
+  label.wait_to_read(from);
   return [data, label](int64_t i) { return Sample{data[i], label[i]}; };
 }
 
@@ -106,12 +106,13 @@ void check(const char* option, int value, int highest) {
 // opens it with its first sample, whoever is free puts a few more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
-  Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order)
+  Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order, Caller from)
       : decode_(std::move(decode)),
         options_(options),
         order_(std::move(order)),
         batches_((static_cast<int64_t>(order_.size()) + options.batch_size - 1) /
                  options.batch_size),
+        from_(from),
         run_(std::clamp<int64_t>(options.batch_size / (4 * options.workers), 1, 64)),
         slots_(static_cast<size_t>(options.depth)) {
     try {
@@ -233,8 +234,8 @@ class Prefetcher::Epoch {
       for (; at < to; ++at) {
         const int64_t index = order_[static_cast<size_t>(at)];
         const Sample sample = decode_(index);
-        slot.data->put(at - slot.begin, sample.data, index);
-        slot.label->put(at - slot.begin, sample.label, index);
+        slot.data->put(at - slot.begin, sample.data, index, from_);
+        slot.label->put(at - slot.begin, sample.label, index, from_);
       }
     } catch (...) {
       error = std::current_exception();
@@ -265,8 +266,8 @@ class Prefetcher::Epoch {
       // The page-locked memory is given back afterwards; its pool reuses it after the copy.
       const CopyOptions options{.blocking = is_host(to)};
       slot.batch = is_host(to) ? Batch{slot.data->all(), slot.label->all()}
-                               : Batch{slot.data->all().copyto(to, options),
-                                       slot.label->all().copyto(to, options)};
+                               : Batch{slot.data->all().copyto(to, options, from_),
+                                       slot.label->all().copyto(to, options, from_)};
       if (!is_host(to)) slot.uploaded = Mark(device(to).stream(Lane::to_device));
     } catch (...) {
       slot.error = std::current_exception();
@@ -278,6 +279,7 @@ class Prefetcher::Epoch {
   const PrefetchOptions options_;
   const std::vector<int32_t> order_;
   const int64_t batches_;
+  const Caller from_;
   const int64_t run_;  // samples a worker claims at once
 
   std::mutex mutex_;
@@ -289,8 +291,8 @@ class Prefetcher::Epoch {
   std::vector<std::thread> workers_;
 };
 
-Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options)
-    : Prefetcher(dataset.size(), rows_of(dataset), options) {}
+Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options, Caller from)
+    : Prefetcher(dataset.size(), rows_of(dataset, from), options) {}
 
 Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options)
     : decode_(std::move(decode)),
@@ -305,9 +307,9 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
   device(*options_.context);  // one that is not there fails here
 }
 
-Prefetcher::Iterator Prefetcher::begin() {
+Prefetcher::Iterator Prefetcher::begin(Caller from) {
   Iterator first;
-  first.epoch_ = std::make_shared<Epoch>(decode_, options_, order_.next());
+  first.epoch_ = std::make_shared<Epoch>(decode_, options_, order_.next(), from);
   return ++first;
 }
 

@@ -41,7 +41,8 @@ class Prefetcher {
   class Epoch;
 
  public:
-  explicit Prefetcher(const Dataset& dataset, const PrefetchOptions& options = {});
+  explicit Prefetcher(const Dataset& dataset, const PrefetchOptions& options = {},
+                      Caller = Caller::here());
   // Samples 0 ... samples - 1. All samples of a batch must agree in shape and dtype.
   Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {});
 
@@ -61,8 +62,8 @@ class Prefetcher {
     std::shared_ptr<Epoch> epoch_;
     Batch batch_;
   };
-  // Starts an epoch.
-  Iterator begin();
+  // Starts an epoch; its uploads are put down to this line.
+  Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
   int64_t size() const { return order_.batches(); }  // in the next epoch

@@ -21,7 +21,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
 
 // Everything step() needs, cached: built at the first step, and again when a parameter's replicas
 // or multipliers were replaced. A replica that moved takes its state along.
-void Trainer::refresh() {
+void Trainer::refresh(Caller from) {
   bool same = generations_.size() == parameters_.size();
   for (size_t i = 0; same && i < parameters_.size(); ++i)
     same = generations_[i] == parameters_[i].generation();
@@ -44,7 +44,7 @@ void Trainer::refresh() {
         slot.state = optimizer_->create_state(replicas[k]);
       else
         for (const Tensor& t : old->state)
-          slot.state.push_back(old->context == contexts[k] ? t : t.copyto(contexts[k]));
+          slot.state.push_back(old->context == contexts[k] ? t : t.copyto(contexts[k], {}, from));
       slots.push_back(std::move(slot));
     }
   }
@@ -83,13 +83,13 @@ void Trainer::fill(optim::Group& group, const std::vector<size_t>& slots) const 
   group.gradients.resize(slots.size());
 }
 
-void Trainer::step(int64_t batch_size, bool ignore_stale_grad) {
-  allreduce_grads();
-  update(batch_size, ignore_stale_grad);
+void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  allreduce_grads(from);
+  update(batch_size, ignore_stale_grad, from);
 }
 
-void Trainer::allreduce_grads() {
-  refresh();
+void Trainer::allreduce_grads(Caller from) {
+  refresh(from);
   if (!replicated_) return;
   const autograd::Pause pause;
   for (size_t i = 0; i < slots_.size();) {
@@ -98,17 +98,17 @@ void Trainer::allreduce_grads() {
     // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
     Tensor total = slots_[i].weight.grad();
     for (size_t k = i + 1; k < end; ++k)
-      total = total + slots_[k].weight.grad().copyto(slots_[i].context);
+      total = total + slots_[k].weight.grad().copyto(slots_[i].context, {}, from);
     if (end > i + 1)
-      for (size_t k = i; k < end; ++k) total.copyto(slots_[k].weight.grad());
+      for (size_t k = i; k < end; ++k) total.copyto(slots_[k].weight.grad(), {}, from);
     i = end;
   }
 }
 
-void Trainer::update(int64_t batch_size, bool ignore_stale_grad) {
+void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   if (batch_size <= 0)
     throw Error("Trainer: batch_size " + std::to_string(batch_size) + "; expected > 0");
-  refresh();
+  refresh(from);
   bool stale = false;
   for (const Slot& slot : slots_)
     if (!autograd::fresh_grad(slot.weight)) {

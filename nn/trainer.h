@@ -25,10 +25,10 @@ class Trainer {
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
   // step is an Error that names the parameter; with ignore_stale_grad it is skipped.
-  void step(int64_t batch_size, bool ignore_stale_grad = false);
+  void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at or clip the summed gradients in between.
-  void allreduce_grads();
-  void update(int64_t batch_size, bool ignore_stale_grad = false);
+  void allreduce_grads(Caller = Caller::here());
+  void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
   double learning_rate() const { return optimizer_->learning_rate(); }
   void set_learning_rate(double v) { optimizer_->set_learning_rate(v); }
@@ -44,7 +44,7 @@ class Trainer {
     optim::Group group;
     std::vector<size_t> slots;
   };
-  void refresh();
+  void refresh(Caller);
   void fill(optim::Group& group, const std::vector<size_t>& slots) const;
   void update_fresh(const Batch& batch, double rescale);
   [[noreturn]] void refuse_stale(const Slot& slot) const;

@@ -6,9 +6,7 @@
 // wait for it, except x[mask] = number.
 #pragma once
 
-#include <initializer_list>
 #include <iosfwd>
-#include <span>
 
 #include <locus/core/tensor.h>
 #include <locus/ops/register.h>
@@ -43,7 +41,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options = {})
 // ids' shape + (depth,); an id outside [0, depth) gives a row of off_value, as in MXNet.
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = {});
 // The positions of the elements that are not 0, in row-major order: one i64 tensor an axis.
-Tensors nonzero(const Tensor& x);
+Tensors nonzero(const Tensor& x, Caller = Caller::here());
 
 // The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
 // conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
@@ -74,33 +72,5 @@ class Selection {
 };
 
 std::ostream& operator<<(std::ostream& os, const Selection& s);
-
-namespace detail {
-
-// One entry of x(...): a tensor, or what basic indexing takes.
-struct SelectItem {
-  SelectItem(const Tensor& t) : ids(t), basic(Slice()) {}
-  SelectItem(Index i) : basic(i) {}
-  Tensor ids;
-  Index basic;
-};
-Selection select(const Tensor& x, std::span<const SelectItem> items, Caller from);
-
-template <class I>
-SelectItem select_item(const I& i) {
-  if constexpr (std::is_same_v<I, Tensor>)
-    return SelectItem(i);
-  else
-    return SelectItem(Index(i));
-}
-
-}  // namespace detail
-
-template <class... I>
-requires((std::convertible_to<const I&, Index> || std::same_as<I, Tensor>)&&...) &&
-    (std::same_as<I, Tensor> || ...) Selection Tensor::operator()(const I&... i) const {
-  const detail::SelectItem items[] = {detail::select_item(i)...};
-  return detail::select(*this, items, Caller{});
-}
 
 }  // namespace locus

@@ -173,52 +173,71 @@ void update(const Selection& s, const F& change) {
 
 }  // namespace
 
-namespace detail {
+namespace {
 
-Selection select(const Tensor& x, std::span<const SelectItem> items, Caller from) {
+Selection select(const Tensor& x, std::span<const Selector> items) {
   std::vector<Index> basic;
   int covered = 0;
-  for (const SelectItem& item : items) {
-    const bool mask = item.ids.defined() && item.ids.dtype() == bool_;
-    const int n = mask ? item.ids.ndim() : 1;
-    for (int i = 0; i < n; ++i) basic.push_back(item.basic);
-    const Index::Kind kind = item.basic.kind();
+  Caller from;
+  for (const Selector& item : items) {
+    const bool mask = item.ids() && item.ids()->dtype() == bool_;
+    const int n = mask ? item.ids()->ndim() : 1;
+    for (int i = 0; i < n; ++i) basic.push_back(item.basic());
+    const Index::Kind kind = item.basic().kind();
     covered += kind == Index::Kind::position || kind == Index::Kind::slice ? n : 0;
-    if (!item.ids.defined()) continue;
-    const Context a = x.context(), b = item.ids.context();
+    if (!item.ids()) continue;
+    if (!from.file) from = item.from();
+    const Context a = x.context(), b = item.ids()->context();
     const bool pinned = a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned;
     if (a != b && !(pinned && is_host(a) && is_host(b)))
       throw ContextMismatch("index: operands live on different contexts: data " + describe(x) +
-                            ", ids " + describe(item.ids) + "; move one first: ids.as_in_context(" +
-                            to_string(a) + ") or data.as_in_context(" + to_string(b) + ")");
+                            ", ids " + describe(*item.ids()) +
+                            "; move one first: ids.as_in_context(" + to_string(a) +
+                            ") or data.as_in_context(" + to_string(b) + ")");
   }
   Tensors ids;
   const int rest = x.ndim() - covered;
   bool plain = true;
-  for (const SelectItem& item : items) {
-    if (item.ids.defined()) {
-      ids.push_back(item.ids);
+  for (const Selector& item : items) {
+    if (item.ids()) {
+      ids.push_back(*item.ids());
       continue;
     }
-    const Index::Kind kind = item.basic.kind();
-    plain = plain && kind == Index::Kind::slice && !item.basic.slice().start() &&
-            !item.basic.slice().stop() && item.basic.slice().step() == 1;
+    const Index::Kind kind = item.basic().kind();
+    const Slice& slice = item.basic().slice();
+    plain =
+        plain && kind == Index::Kind::slice && !slice.start() && !slice.stop() && slice.step() == 1;
     if (kind == Index::Kind::slice || kind == Index::Kind::new_axis) ids.emplace_back();
     if (kind == Index::Kind::rest)
       for (int i = 0; i < rest; ++i) ids.emplace_back();
   }
   if (plain && covered <= x.ndim()) return SelectionAccess::make(x, std::move(ids), from);
-  return SelectionAccess::make(basic_index(x, basic), std::move(ids), from);
+  return SelectionAccess::make(detail::basic_index(x, basic), std::move(ids), from);
 }
 
-}  // namespace detail
+}  // namespace
 
 Selection Tensor::operator[](At<Tensor> ids) const {
-  const detail::SelectItem item(ids.value);
-  return detail::select(*this, {&item, 1}, ids.from);
+  const Selector item(ids.value, ids.from);
+  return select(*this, {&item, 1});
+}
+
+Selection Tensor::operator()(const Selector& a, const Selector& b, const Selector& c,
+                             const Selector& d, const Selector& e, const Selector& f,
+                             const Selector& g, const Selector& h) const {
+  const Selector items[] = {a, b, c, d, e, f, g, h};
+  size_t n = 0;
+  bool any = false;
+  for (; n < std::size(items) && items[n].given(); ++n) any = any || items[n].ids();
+  if (!any) throw IndexError("index: expected positions, slices and index tensors");
+  return select(*this, {items, n});
 }
 
 Tensor::Tensor(const Selection& s) : Tensor(s.gather()) {}
+
+Tensor& Tensor::operator=(const Selection& values) && {
+  return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess::from(values));
+}
 
 Tensor Selection::gather() const {
   static const Op& op = get_op("take");
@@ -279,10 +298,10 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 }
 
-Tensors nonzero(const Tensor& x) {
+Tensors nonzero(const Tensor& x, Caller from) {
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
-  const Tensor parts = unravel(flat_positions(mask, {}), shape);
+  const Tensor parts = unravel(flat_positions(mask, from), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;

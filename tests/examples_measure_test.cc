@@ -14,6 +14,7 @@ namespace {
 
 using locus::test::message_of;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Measure, MedianOfOddAndEvenCounts) {
   EXPECT_EQ(median({3, 1, 2}), 2);
@@ -95,6 +96,22 @@ TEST(Svg, ParagraphsWrapAndEscape) {
   EXPECT_THAT(text, HasSubstr(">one<"));
   EXPECT_THAT(text, HasSubstr("x &lt; y"));
   EXPECT_THAT(text, HasSubstr("&amp; z"));
+}
+
+TEST(Svg, LabelsCanBeReadOnTheirColor) {
+  EXPECT_STREQ(svg::ink_on(svg::kBlue), "#ffffff");
+  EXPECT_STREQ(svg::ink_on(svg::kPaleBlue), svg::kInk);
+  EXPECT_EQ(svg::paler("#000000"), "#8c8c8c");
+  EXPECT_STREQ(svg::ink_on(svg::paler(svg::kBlue)), svg::kInk);
+}
+
+TEST(Svg, TimelinesLabelWhatIsLongEnough) {
+  const std::string s = svg::timeline(
+      0, 0, 100, 0, {"gpu(0)"}, {{0, 0, 1, "long", svg::kBlue, "a < b"}, {0, 1, 1.1, "short"}}, 2);
+  EXPECT_THAT(s, HasSubstr(">long<"));
+  EXPECT_THAT(s, HasSubstr("<title>a &lt; b</title>"));
+  EXPECT_THAT(s, Not(HasSubstr(">short<")));
+  EXPECT_THAT(s, HasSubstr(">500 ms<"));
 }
 
 }  // namespace

@@ -186,6 +186,11 @@ TEST(Index, IndexTensorsBroadcastAndKeepTheirPlace) {
   }
 }
 
+TEST(Index, EntriesThatHoldNoTensorAreRefused) {
+  EXPECT_THROW(arange(3)({1}), IndexError);
+  EXPECT_THROW(arange(3)(Slice(), Tensor()), Error);
+}
+
 TEST(Index, SelectionsAssign) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -1,8 +1,11 @@
 // The ledger: what is recorded, on whose line, and what the table says of it.
 #include <locus/core/transfer_log.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 
@@ -220,6 +223,107 @@ TEST(TransferLog, TheDearestComesFirst) {
   ASSERT_GE(list.size(), 2u);
   EXPECT_TRUE(std::is_sorted(list.begin(), list.end(),
                              [](const auto& a, const auto& b) { return a.seconds > b.seconds; }));
+}
+
+// Everything that copies or waits on the user's behalf puts it down to the user's line.
+void expect_lines(const TransferLog& log, std::initializer_list<unsigned> lines) {
+  std::vector<unsigned> found;
+  for (const TransferEntry& e : log.entries()) {
+    expect_line(e, e.caller.line);
+    if (std::count(found.begin(), found.end(), e.caller.line) == 0) found.push_back(e.caller.line);
+  }
+  EXPECT_THAT(found, testing::UnorderedElementsAreArray(lines));
+}
+
+TEST(TransferLog, ParametersAreUploadedOnTheLineThatInitializes) {
+  const Context there = elsewhere();
+  nn::Sequential net;
+  net.add(nn::Dense(4, nn::relu, {.in_units = 3}), nn::Dense(2));
+  const Tensor x = ones({5, 3}, there);
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  net.initialize(init::Xavier(), there);
+  net(x);  // the last layer's weight has its shape, and its memory, only now
+  expect_lines(log, {line});
+  EXPECT_EQ(net.parameter("1.weight").data().context(), there);
+}
+
+TEST(TransferLog, LoadersNameTheirMakerAndTheirLoop) {
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  const data::Dataset set(ones({6, 3}), zeros({6}));
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  data::DataLoader loader(set, {.batch_size = 2, .context = gpu(0)});
+  for (auto [image, label] : loader) EXPECT_EQ(image.context(), gpu(0));
+  expect_lines(log, {line, line + 1});
+}
+
+TEST(TransferLog, PrefetchedBatchesNameTheLoop) {
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  const data::Dataset set(ones({6, 3}, gpu(0)), zeros({6}));
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  data::Prefetcher loader(set, {.batch_size = 2, .context = gpu(0)});
+  for (auto [image, label] : loader) EXPECT_EQ(image.context(), gpu(0));
+  expect_lines(log, {line, line + 1});
+}
+
+TEST(TransferLog, ATrainerAddsUpGradientsOnTheLineOfItsStep) {
+  const Contexts places{cpu(), elsewhere()};
+  nn::Dense layer(2, {}, {.in_units = 3});
+  layer.initialize(init::One(), places);
+  nn::Trainer trainer(layer.parameters(), optim::SGD({.learning_rate = 0.1}));
+  for (const Context& c : places) {
+    const Tensor x = ones({1, 3}, c);
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = layer(x).sum();
+    }
+    y.backward();
+  }
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  trainer.step(2);
+  expect_lines(log, {line});
+}
+
+TEST(TransferLog, FilesAreReadOntoTheContextOnTheLineThatLoads) {
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("locus_log_" + std::to_string(getpid()));
+  save(path, {{"a", ones({3})}, {"b", ones({2})}});
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  load(path, gpu(0));
+  std::filesystem::remove(path);
+  expect_lines(log, {line});
+}
+
+TEST(TransferLog, IndexingByMasksWaitsOnItsLine) {
+  if (num_gpus() == 0) GTEST_SKIP() << "the host's own work is done when a call returns";
+  const Tensor x = arange(12, gpu(0)).reshape({3, 4}), mask = arange(3, gpu(0)) > 0;
+  const Tensor columns = arange(4, gpu(0)) > 1, two = array({0, 1}, gpu(0));
+  wait_all();
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  Tensor a = x[mask];
+  a = x(mask, Slice());
+  a = x(Slice(), columns);
+  a = x(two, columns);
+  x(mask, 0) += 1;
+  x(Slice(0, 2)) = x(mask, Slice());
+  const Tensors where = nonzero(x);
+  expect_lines(log, {line, line + 1, line + 2, line + 3, line + 4, line + 5, line + 6});
+}
+
+TEST(TransferLog, AssignmentIntoPinnedMemoryNamesItsLine) {
+  const Tensor pinned = zeros({2, 3}, cpu_pinned()), row = ones({3}), rows = ones({2, 3});
+  const TransferLog log;
+  const unsigned line = __LINE__ + 1;
+  pinned(Slice()) = rows;
+  pinned(Slice()) = row;
+  expect_lines(log, {line, line + 1});
 }
 
 // The advice of a table that holds one entry.

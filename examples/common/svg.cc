@@ -1,6 +1,7 @@
 #include "common/svg.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -23,19 +24,6 @@ std::string escaped(const std::string& s) {
   return out;
 }
 
-std::string line(double x1, double y1, double x2, double y2, const char* color) {
-  return fmt::format(
-      "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\"/>\n", x1, x2, y1,
-      y2, color);
-}
-
-std::string rectangle(double x, double y, double width, double height, const char* color) {
-  return fmt::format(
-      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" rx=\"2\" "
-      "fill=\"{}\"/>\n",
-      x, y, width, height, color);
-}
-
 // 1, 2 or 5 times a power of ten: about `parts` of them fill `whole`.
 double round_step(double whole, int parts) {
   const double raw = whole / parts, power = std::pow(10, std::floor(std::log10(raw)));
@@ -45,13 +33,47 @@ double round_step(double whole, int parts) {
   return 10 * power;
 }
 
+std::array<int, 3> channels(const std::string& color) {
+  const auto channel = [&](size_t at) { return std::stoi(color.substr(at, 2), nullptr, 16); };
+  return {channel(1), channel(3), channel(5)};
+}
+
 }  // namespace
 
 std::string text(double x, double y, const std::string& s, const TextStyle& style) {
   return fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"{}\" text-anchor=\"{}\" "
-      "font-weight=\"{}\">{}</text>\n",
-      x, y, style.color, style.size, style.anchor, style.weight, escaped(s));
+      "font-weight=\"{}\"{}>{}</text>\n",
+      x, y, style.color, style.size, style.anchor, style.weight,
+      style.halo ? " stroke=\"#ffffff\" stroke-width=\"5\" paint-order=\"stroke\"" : "",
+      escaped(s));
+}
+
+std::string line(double x1, double y1, double x2, double y2, const std::string& color,
+                 double width) {
+  return fmt::format(
+      "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
+      "stroke-width=\"{}\"/>\n",
+      x1, x2, y1, y2, color, width);
+}
+
+std::string rectangle(const Rectangle& r) {
+  const std::string shape = fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" rx=\"2\" fill=\"{}\"",
+      r.x, r.y, r.width, r.height, r.color);
+  if (r.hint.empty()) return shape + "/>\n";
+  return shape + "><title>" + escaped(r.hint) + "</title></rect>\n";
+}
+
+std::string paler(const std::string& color) {
+  const auto mix = [](int c) { return (9 * c + 11 * 255) / 20; };
+  const auto [red, green, blue] = channels(color);
+  return fmt::format("#{:02x}{:02x}{:02x}", mix(red), mix(green), mix(blue));
+}
+
+const char* ink_on(const std::string& color) {
+  const auto [red, green, blue] = channels(color);
+  return 299 * red + 587 * green + 114 * blue > 150000 ? kInk : "#ffffff";
 }
 
 double Axis::position(double v) const {
@@ -101,6 +123,11 @@ std::string key(double x, double y, const std::string& name, const Plot::CurveSt
          text(x + kLength + 8, y, name);
 }
 
+std::string key(double x, double y, const std::string& name, const std::string& color) {
+  return rectangle({x, y - 10, 12, 12, color}) + text(x + 18, y, name, {.color = kMuted});
+}
+double key_width(const std::string& name) { return 44 + 7 * static_cast<double>(name.size()); }
+
 std::string bars(double left, double top, double width, double names,
                  const std::vector<Bar>& list) {
   constexpr double kLabel = 170, kThick = 20;
@@ -112,36 +139,44 @@ std::string bars(double left, double top, double width, double names,
   for (const Bar& b : list) {
     const double length = longest > 0 ? std::max(1.0, room * b.value / longest) : 1;
     s += text(start - 12, y + 15, b.name, {.anchor = "end"});
-    s += rectangle(start, y, length, kThick, b.color);
+    s += rectangle({start, y, length, kThick, b.color});
     s += text(start + length + 8, y + 15, b.label, {.color = kMuted});
     y += kBarRow;
   }
   return s + line(start, top - 6, start, y - kBarRow + kThick + 6, kMuted);
 }
 
+double TimeAxis::x(double t) const { return left_ + width_ * std::clamp(t / seconds_, 0.0, 1.0); }
+
+std::string TimeAxis::grid(double top, double bottom) const {
+  std::string s;
+  const double step = round_step(seconds_, 6);
+  for (double t = 0; t <= seconds_ * 1.0001; t += step) {
+    s += line(x(t), top, x(t), bottom, kGrid);
+    s += text(x(t), bottom + 18, t == 0 ? "0" : tick_text(t),
+              {.color = kMuted, .size = 12, .anchor = "middle"});
+  }
+  return s;
+}
+
 std::string timeline(double left, double top, double width, double names,
                      const std::vector<std::string>& rows, const std::vector<Span>& spans,
                      double seconds) {
   constexpr double kThick = 22;
-  const double start = left + names, room = width - names;
-  const double bottom = top + kBarRow * static_cast<double>(rows.size());
-  const auto at = [&](double t) { return start + room * std::clamp(t / seconds, 0.0, 1.0); };
-  std::string s;
-  const double step = round_step(seconds, 6);
-  for (double t = 0; t <= seconds * 1.0001; t += step) {
-    s += line(at(t), top - 6, at(t), bottom, kGrid);
-    s += text(at(t), bottom + 18, t == 0 ? "0" : tick_text(t),
-              {.color = kMuted, .size = 12, .anchor = "middle"});
-  }
+  const double start = left + names;
+  const TimeAxis axis(start, width - names, seconds);
+  std::string s = axis.grid(top - 6, top + kBarRow * static_cast<double>(rows.size()));
   for (size_t r = 0; r < rows.size(); ++r) {
     s += text(start - 12, top + kBarRow * static_cast<double>(r) + 16, rows[r], {.anchor = "end"});
   }
   for (const Span& p : spans) {
-    const double y = top + kBarRow * p.row, length = std::max(1.0, at(p.end) - at(p.begin));
-    s += rectangle(at(p.begin), y, length, kThick, p.color);
-    if (length > 7.0 * static_cast<double>(p.label.size())) {
-      s += text(at(p.begin) + length / 2, y + 15, p.label,
-                {.color = "#ffffff", .size = 12, .anchor = "middle"});
+    const double y = top + kBarRow * p.row;
+    const double from = axis.x(p.begin), length = axis.x(p.end) - from;
+    const double gap = length > 3 ? 1 : 0;  // neighbours of one color stay two
+    s += rectangle({from, y, std::max(1.0, length - gap), kThick, p.color, p.hint});
+    if (length > 7.0 * static_cast<double>(p.label.size()) + 4) {
+      s += text(from + (length - gap) / 2, y + 15, p.label,
+                {.color = ink_on(p.color), .size = 12, .anchor = "middle"});
     }
   }
   return s;

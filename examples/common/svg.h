@@ -22,8 +22,23 @@ struct TextStyle {
   int size = 13;
   const char* anchor = "start";  // start, middle, end
   int weight = 400;
+  bool halo = false;  // a white edge, for text that stands on lines
 };
 std::string text(double x, double y, const std::string& s, const TextStyle& style = {});
+std::string line(double x1, double y1, double x2, double y2, const std::string& color,
+                 double width = 1);
+
+struct Rectangle {
+  double x = 0, y = 0, width = 0, height = 0;
+  std::string color;
+  std::string hint = {};  // shown where the pointer rests on it
+};
+std::string rectangle(const Rectangle& r);
+
+// The same hue, nearer to white: for what belongs to `color` and is less. Colors are "#rrggbb".
+std::string paler(const std::string& color);
+// White or kInk: which of them can be read on `color`.
+const char* ink_on(const std::string& color);
 
 // One direction of a plot.
 struct Axis {
@@ -64,6 +79,9 @@ class Plot {
 
 // A curve's name beside a short piece of it.
 std::string key(double x, double y, const std::string& name, const Plot::CurveStyle& style);
+// What a color stands for: a square of it and the name. The width it takes, with a gap behind it.
+std::string key(double x, double y, const std::string& name, const std::string& color);
+double key_width(const std::string& name);
 
 // Horizontal bars from zero, one a row, each with its name at the left and its value behind it.
 struct Bar {
@@ -76,12 +94,25 @@ inline constexpr double kBarRow = 34;
 // `names`: the room for the names, of `width`.
 std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list);
 
-// What happened when: a row each, in seconds from the left edge.
+// Seconds to the right, from 0 at the left edge.
+class TimeAxis {
+ public:
+  TimeAxis(double left, double width, double seconds)
+      : left_(left), width_(width), seconds_(seconds) {}
+  double x(double t) const;                           // cut off beyond
+  std::string grid(double top, double bottom) const;  // lines, with their times below
+
+ private:
+  double left_, width_, seconds_;
+};
+
+// What happened when: a row each. A label is drawn where it fits.
 struct Span {
   int row = 0;
   double begin = 0, end = 0;
   std::string label;
-  const char* color = kBlue;
+  std::string color = kBlue;
+  std::string hint = {};  // shown where the pointer rests on it
 };
 std::string timeline(double left, double top, double width, double names,
                      const std::vector<std::string>& rows, const std::vector<Span>& spans,

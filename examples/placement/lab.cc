@@ -1,11 +1,12 @@
 #include "placement/lab.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <memory>
 
 #include <fmt/format.h>
+
+#include "common/measure.h"
 
 using namespace locus;
 
@@ -14,16 +15,7 @@ namespace {
 
 constexpr int kWarmUp = 3;
 
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
+double now_ms() { return examples::now() * 1000; }
 
 // Every placement with exactly `left` more changes after `p`, in the contexts' order.
 void extend(const std::vector<Context>& contexts, size_t layers, int left, size_t limit,
@@ -195,7 +187,7 @@ Trial combine(const std::vector<Trial>& trials) {
   const auto over_trials = [&](auto&& value) {
     std::vector<double> v;
     for (const Trial& t : trials) v.push_back(value(t));
-    return median(v);
+    return examples::median(v);
   };
   out.step_ms = over_trials([](const Trial& t) { return t.step_ms; });
   for (size_t k = 0; k < out.parts.size(); ++k)
@@ -225,7 +217,7 @@ Trial measure(const Model& model, const Placement& placement, const std::vector<
     wait_all();
     if (i >= 0) times.push_back(now_ms() - start);
   }
-  r.step_ms = median(times);
+  r.step_ms = examples::median(times);
 
   Tracer tracer(net, placement, contexts);
   std::vector<std::vector<double>> parts;
@@ -235,7 +227,7 @@ Trial measure(const Model& model, const Placement& placement, const std::vector<
     parts.resize(r.parts.size());
     for (size_t k = 0; k < parts.size(); ++k) parts[k].push_back(r.parts[k].ms);
   }
-  for (size_t k = 0; k < parts.size(); ++k) r.parts[k].ms = median(parts[k]);
+  for (size_t k = 0; k < parts.size(); ++k) r.parts[k].ms = examples::median(parts[k]);
   r.memory = tracer.memory();
   for (size_t k = 0; k < before.size(); ++k)
     r.memory[k].bytes -= std::min(before[k], r.memory[k].bytes);

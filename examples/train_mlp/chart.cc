@@ -84,7 +84,7 @@ std::string accuracy_panel(const History& h, double epochs) {
     const auto [e, v] = points.back();
     const double y = plot.y(v) > kPanelTop + 30 ? plot.y(v) - 14 : plot.y(v) + 26;
     s += text(plot.x(e), y, fmt::format("{:.2f} %", v),
-              {.color = kBlue, .size = 15, .anchor = "end", .weight = 700});
+              {.color = kBlue, .size = 15, .anchor = "end", .weight = 700, .halo = true});
   }
   return s;
 }
