@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
 # Builds everything and runs the tests: on this machine's devices, then with four emulated GPUs.
 #   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
-# With --sanitize the build is without CUDA, in a folder of its own.
+#                     [--bench]
+# With --sanitize the build is without CUDA, in a folder of its own. With --bench the benchmarks are
+# built, too, but not run.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-cuda=AUTO sanitize="" filter="*" folder=""
+cuda=AUTO sanitize="" filter="*" folder="" bench=OFF
 while [ $# -gt 0 ]; do
   case $1 in
     --no-cuda) cuda=OFF ;;
     --sanitize) sanitize=${2:?--sanitize takes a list, such as address,undefined}; shift ;;
     --filter) filter=${2:?--filter takes a GoogleTest filter}; shift ;;
+    --bench) bench=ON ;;
     --build) folder=${2:?--build takes a folder}; shift ;;
-    *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F or --build DIR" ;;
+    *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F, --build DIR or" \
+            "--bench" ;;
   esac
   shift
 done
@@ -23,10 +27,12 @@ elif [ $cuda = OFF ]; then
 fi
 folder=${folder:-build}
 
-setup test
+purposes=(test)
+[ $bench = OFF ] || purposes+=(bench)
+setup "${purposes[@]}"
 [ -n "$NVCC" ] || cuda=OFF
-configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_CUDA=$cuda \
-  -DLOCUS_SANITIZE="$sanitize"
+configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
+  -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
 
 # Tests of real data use MNIST when it is there.
