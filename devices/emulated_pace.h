@@ -1,10 +1,10 @@
 // The pace of emulated GPUs under a link model: kernels that take the same time whether the other
 // GPUs compute or not, so that placements can be compared on a machine with few cores.
 //
-// A kernel runs on one core, and takes kSlower times the core's time of its quickest run so far on
-// views of the same shapes; the rest is slept. So two GPUs compute at once, as real ones do, even
-// where only one core is free, and what a neighbour does to a core's clock and caches does not
-// show. Threads: any.
+// A kernel runs on one core, and takes kSlower times the core's time of the quickest of its first
+// runs on views of the same shapes; the rest is slept. So two GPUs compute at once, as real ones
+// do, even where only one core is free, and what a neighbour does to a core's clock and caches does
+// not show. Threads: any.
 #pragma once
 
 #include <chrono>

@@ -161,10 +161,17 @@ void run(const Program& program, int64_t size) {
       bytes / 1e6, time_text(upload), bytes / upload / 1e9, time_text(computing),
       time_text(ways[0].seconds), time_text(shorter), time_text(ways[1].seconds),
       time_text(ways[2].seconds));
-  if (emulated(c))
+  if (std::any_of(ways.begin(), ways.end(), [&](const Way& w) {
+        return std::abs(ways[0].seconds - w.seconds) > 1.15 * shorter;
+      }))
+    s += " Differences above what can be hidden are scatter of the computation's time.";
+  if (context_info(c).modelled) {
+    s += " The GPU is emulated and its times modelled.";
+  } else if (emulated(c)) {
     s +=
         " Copies and computation of an emulated GPU share this machine's cores, so this run cannot "
-        "show what a real one gains.";
+        "show what a real one gains; with LOCUS_EMULATED_LINK=\"h2d=55\" it models one.";
+  }
   constexpr double kTop = 96;
   program.finish(csv, {.title = "Uploading one array while computing on another",
                        .subtitle = program.conditions({c}),
