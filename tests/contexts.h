@@ -29,6 +29,15 @@ inline std::vector<Context> distinct_contexts() {
 inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
 inline bool real_gpus(int n = 1) { return num_gpus() >= n && !context_info(gpu(0)).emulated; }
 
+// The test ends here unless there are n GPUs, real or emulated; unless they are emulated.
+#define LOCUS_NEEDS_ANY_GPUS(n)                                                  \
+  if (locus::num_gpus() < (n))                                                   \
+  GTEST_SKIP() << "needs " << (n)                                                \
+               << " GPU(s), real or emulated (LOCUS_EMULATED_GPUS=4); this run " \
+               << "has " << locus::num_gpus()
+#define LOCUS_NEEDS_EMULATED_GPUS() \
+  if (!locus::test::emulated_gpus()) GTEST_SKIP() << "needs emulated GPUs (LOCUS_EMULATED_GPUS=4)"
+
 inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
 // The message of the exception of type E that f throws; a failure when it throws none.

@@ -150,7 +150,7 @@ TEST(Copyto, NeverDeliversStaleValues) {
 }
 
 TEST(Copyto, NeverDeliversStaleValuesBetweenDevicesTenThousandTimes) {
-  if (num_gpus() < 2) GTEST_SKIP() << "needs two GPUs; LOCUS_EMULATED_GPUS=4 offers emulated ones";
+  LOCUS_NEEDS_ANY_GPUS(2);
   slow_writer(gpu(0), gpu(1), 10000, false);
 }
 

@@ -246,10 +246,6 @@ TEST(CudaCopy, AnUploadDoesNotWaitForComputeOnOtherTensors) {
   EXPECT_EQ(next.to_vector<float>(), values);
 }
 
-#else
-
-TEST(CudaCopy, NeedsACudaBuild) { GTEST_SKIP() << "needs a CUDA build (LOCUS_CUDA=ON) and a GPU"; }
-
 #endif  // LOCUS_WITH_CUDA
 
 }  // namespace

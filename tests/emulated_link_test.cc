@@ -64,7 +64,7 @@ TEST(LinkModel, ADurationIsLatencyPlusBytesOverBandwidth) {
 class EmulatedLink : public testing::Test {
  protected:
   void SetUp() override {
-    if (!test::emulated_gpus()) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+    LOCUS_NEEDS_EMULATED_GPUS();
     wait_all();
     before_ = emulated::link_model();
   }
@@ -138,7 +138,7 @@ TEST_F(EmulatedLink, TwoUploadsShareALink) {
 }
 
 TEST_F(EmulatedLink, SlowLinksChangeNoValue) {
-  if (num_gpus() < 2) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  LOCUS_NEEDS_ANY_GPUS(2);
   model("h2d=0.5,d2h=0.5,peer=0.5,latency_us=300");
   Tensor x = full({1000}, 1, gpu(0)), y = full({1000}, 0, gpu(1));
   for (int i = 0; i < 20; ++i) {

@@ -65,9 +65,7 @@ void launch(StreamView s, Kernel kernel, const char* name) {
 
 class Emulated : public testing::Test {
  protected:
-  void SetUp() override {
-    if (!test::emulated_gpus()) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
-  }
+  void SetUp() override { LOCUS_NEEDS_EMULATED_GPUS(); }
   Device& gpu0() { return device(gpu(0)); }
   StreamView compute(int i = 0) { return device(gpu(i)).stream(Lane::compute); }
 };
@@ -192,7 +190,7 @@ TEST_F(Emulated, AReleasedEventStillOrders) {
 }
 
 TEST_F(Emulated, CopiesGoUpAcrossAndDown) {
-  if (num_gpus() < 2) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  LOCUS_NEEDS_ANY_GPUS(2);
   constexpr size_t kLarge = size_t{3} << 20;
   for (size_t bytes : {size_t{100}, kLarge}) {
     SCOPED_TRACE(bytes);
@@ -243,7 +241,7 @@ TEST_F(Emulated, PinnedMemoryCopiesAsynchronouslyAndIsHeldUntilTheCopyIsDone) {
 }
 
 TEST_F(Emulated, ABlockFreedWhileItsKernelIsQueuedIsReusedInOrder) {
-  if (!pool_caching()) GTEST_SKIP() << "unset LOCUS_POOL";
+  if (!pool_caching()) GTEST_SKIP() << "needs the caching pool (LOCUS_POOL=on)";
   MemoryPool& pool = memory_pool(gpu(0));
   constexpr size_t kBytes = 4000;
   View out;
@@ -282,7 +280,7 @@ TEST_F(Emulated, MemoryRunsOutAndComesBack) {
 }
 
 TEST_F(Emulated, ReleasingCachedMemoryWaitsForQueuedKernels) {
-  if (!pool_caching()) GTEST_SKIP() << "unset LOCUS_POOL";
+  if (!pool_caching()) GTEST_SKIP() << "needs the caching pool (LOCUS_POOL=on)";
   MemoryPool& pool = memory_pool(gpu(0));
   View out;
   out.meta.rank = 1;
@@ -351,12 +349,12 @@ TEST_F(Emulated, EventsMeasureTime) {
 }
 
 TEST_F(Emulated, AStreamOfAnotherDeviceIsRefused) {
-  if (num_gpus() < 2) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  LOCUS_NEEDS_ANY_GPUS(2);
   EXPECT_THROW(gpu0().synchronize(compute(1)), Error);
 }
 
 TEST(EmulatedRegistration, WithoutGpusTheErrorSaysHowToEmulateThem) {
-  if (num_gpus() > 0) GTEST_SKIP() << "needs a machine without GPUs";
+  if (num_gpus() > 0) GTEST_SKIP() << "needs a run without GPUs; this one has " << num_gpus();
   const std::string text = test::message_of<DeviceError>([] { device(gpu(1)); });
   EXPECT_NE(text.find("LOCUS_EMULATED_GPUS=2"), std::string::npos) << text;
 }

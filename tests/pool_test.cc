@@ -16,57 +16,16 @@
 #include <locus/core/error.h>
 #include <locus/devices/host_memory.h>
 #include <tests/contexts.h>
+#include <tests/fake_device.h>
 
 namespace locus {
 namespace {
 
+using test::fake;
+using test::fake_calls;
+using test::FakeEvent;
+
 constexpr size_t kMiB = size_t{1} << 20;
-
-// A device whose events fire when the test says so. Streams are numbers.
-struct FakeEvent {
-  std::atomic<bool> fired{false};
-};
-std::atomic<int> live_events{0};
-std::vector<std::pair<uint32_t, uint32_t>> stream_waits;  // waiter, recorded on
-
-class FakeDevice final : public Device {
- public:
-  MemoryPool& allocator() override { throw Error("not used"); }
-  MemoryInfo memory() override { return {}; }
-  ContextInfo info() override { return {"fake", false}; }
-  DeviceType kernels() const override { return DeviceType::cpu; }
-  StreamView stream(Lane) override { return {}; }
-  StreamView open_stream() override { return {}; }
-  void close_stream(StreamView) noexcept override {}
-  void launch(Kernel, const Call&, const char*) override {}
-  void copy(void*, Context, const void*, Context, size_t, StreamView) override {}
-  EventView record(StreamView s) override {
-    ++live_events;
-    recorded_on_ = s.id;
-    return {s.context, new FakeEvent};
-  }
-  void release(EventView e) noexcept override {
-    --live_events;
-    delete static_cast<FakeEvent*>(e.native);
-  }
-  bool done(EventView e) override { return static_cast<FakeEvent*>(e.native)->fired; }
-  void wait(StreamView waiter, EventView) override {
-    stream_waits.emplace_back(waiter.id, recorded_on_);
-  }
-  void wait_host(EventView e) override { static_cast<FakeEvent*>(e.native)->fired = true; }
-  double elapsed_ms(EventView, EventView) override { return 0; }
-  void synchronize(StreamView) override {}
-
- private:
-  uint32_t recorded_on_ = 0;
-};
-
-Context fake() {
-  static const DeviceType type = register_device(
-      {"fake_pool_device", [] { return 1; },
-       [](Context) -> std::unique_ptr<Device> { return std::make_unique<FakeDevice>(); }});
-  return {type, 0};
-}
 
 StreamView on(uint32_t id) { return {fake(), id, nullptr}; }
 EventView new_event() { return device(fake()).record(on(9)); }
@@ -100,14 +59,17 @@ class Source final : public MemorySource {
 
 class Pool : public testing::Test {
  protected:
+  Pool() { fake_calls.clear(); }
+  ~Pool() override {
+    EXPECT_EQ(fake_calls.live_events, events_before_) << "events were not released";
+  }
   CachingPool make(size_t limit = 0, size_t ceiling = 1000 * kMiB, bool caching = true) {
     return CachingPool(std::make_unique<Source>(ceiling),
                        {.context = fake(), .limit = limit, .caching = caching});
   }
-  ~Pool() override {
-    EXPECT_EQ(live_events, 0);
-    stream_waits.clear();
-  }
+
+ private:
+  const int events_before_ = fake_calls.live_events;
 };
 
 TEST_F(Pool, ABlockIsReusedAtOnceOnItsStreamAndNotOnAnother) {
@@ -119,7 +81,7 @@ TEST_F(Pool, ABlockIsReusedAtOnceOnItsStreamAndNotOnAnother) {
     void* other = pool.allocate(bytes, on(2));
     EXPECT_NE(other, a);
     EXPECT_EQ(pool.allocate(bytes, on(1)), a);
-    EXPECT_TRUE(stream_waits.empty());
+    EXPECT_TRUE(fake_calls.waits.empty());
     pool.deallocate(a, bytes, on(1));
     pool.deallocate(other, bytes, on(2));
   }
@@ -209,7 +171,7 @@ TEST_F(Pool, TheLimitHoldsAndTheProgramGoesOnAfterOutOfMemory) {
   void* a = pool.allocate(8 * kMiB, on(1));
   const std::string text =
       test::message_of<OutOfMemory>([&] { (void)pool.allocate(4 * kMiB, on(1)); });
-  for (const char* part : {"fake_pool_device(0)", "4 MiB requested", "in use 8 MiB",
+  for (const char* part : {"fake(0)", "4 MiB requested", "in use 8 MiB",
                            "reserved 8 MiB", "limit 10 MiB", "largest free block"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
@@ -251,8 +213,8 @@ TEST_F(Pool, WhenMemoryIsShortAnotherStreamsBlockIsTakenAfterAnEvent) {
   pool.deallocate(a, 8 * kMiB, on(1));
   void* b = pool.allocate(8 * kMiB, on(2));
   EXPECT_EQ(b, a);
-  ASSERT_EQ(stream_waits.size(), 1u);
-  EXPECT_EQ(stream_waits[0], std::make_pair(2u, 1u));
+  ASSERT_EQ(fake_calls.waits.size(), 1u);
+  EXPECT_EQ(fake_calls.waits[0], std::make_pair(2u, 1u));
   pool.deallocate(b, 8 * kMiB, on(2));
   pool.deallocate(keep, kMiB, on(1));
 }
@@ -266,7 +228,7 @@ TEST_F(Pool, BlocksOfARetiredStreamGoToAnyStreamWithoutWaiting) {
   EXPECT_EQ(pool.allocate(5 * kMiB, on(2)), before);
   pool.deallocate(after, 100, on(1));
   EXPECT_EQ(pool.allocate(100, on(2)), after);
-  EXPECT_TRUE(stream_waits.empty());
+  EXPECT_TRUE(fake_calls.waits.empty());
   // Freed on stream 2, they are stream 2's.
   pool.deallocate(before, 5 * kMiB, on(2));
   pool.deallocate(after, 100, on(2));

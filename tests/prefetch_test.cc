@@ -203,7 +203,7 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
 
 // Uploads of a millisecond: page-locked memory given to the next batch too early would show.
 TEST(Prefetcher, SlowLinksChangeNoValue) {
-  if (!test::emulated_gpus()) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  LOCUS_NEEDS_EMULATED_GPUS();
   const SlowLinks slow;
   Prefetcher loader(numbered(4000), {.batch_size = 500, .context = gpu(0), .workers = 3});
   Tensor sum = zeros({3}, gpu(0));
@@ -221,7 +221,7 @@ TEST(Prefetcher, SlowLinksChangeNoValue) {
 
 // The upload of the next batch stands between neither the host nor the compute stream and this one.
 TEST(Prefetcher, ABatchDoesNotWaitForTheUploadOfTheNext) {
-  if (!test::emulated_gpus()) GTEST_SKIP() << "set LOCUS_EMULATED_GPUS=4";
+  LOCUS_NEEDS_EMULATED_GPUS();
   const Tensor small = full({1}, 1, {cpu_pinned(), f32});
   const Tensor large = full({250000}, 1, {cpu_pinned(), f32});
   const SlowLinks slow;  // a megabyte takes 20 ms

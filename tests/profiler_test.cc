@@ -161,7 +161,7 @@ TEST_F(Profiler, CopiesWithArrows) {
 }
 
 TEST_F(Profiler, BetweenGpusAndStreams) {
-  if (num_gpus() < 2) GTEST_SKIP() << "needs two gpus";
+  LOCUS_NEEDS_ANY_GPUS(2);
   const Tensor x = ones({64, 64}, gpu(0)), h = ones({64, 64}, cpu_pinned());
   Stream side(gpu(0));
   const json events = trace_of([&] {
@@ -232,7 +232,7 @@ TEST_F(Profiler, MemoryCounters) {
 }
 
 TEST_F(Profiler, WaitsOfTheHost) {
-  if (num_gpus() == 0) GTEST_SKIP() << "the host's own work is done when a call returns";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const Tensor x = ones({10}, gpu(0));
   const json events = trace_of([&] { x.sum().item<float>(); });
   expect_in_order(events);
@@ -243,7 +243,7 @@ TEST_F(Profiler, WaitsOfTheHost) {
 }
 
 TEST_F(Profiler, SaysWhatIsModelled) {
-  if (num_gpus() == 0) GTEST_SKIP() << "needs a gpu";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const json events = trace_of([] { ones({2}, gpu(0)); });
   for (const json& e : events)
     if (e["name"] == "process_labels") {

@@ -161,7 +161,7 @@ TEST(Race, TensorsAreHandedOverWithTheirPendingWork) {
 // Uploads and downloads of pageable memory by several threads to the same devices.
 TEST(Race, LargePageableCopiesByManyThreads) {
   const std::vector<Context> devices = gpus(num_gpus());
-  if (devices.empty()) GTEST_SKIP() << "needs a GPU; LOCUS_EMULATED_GPUS=4 offers emulated ones";
+  LOCUS_NEEDS_ANY_GPUS(1);
   on_threads([&](int t, auto& random) {
     for (int i = 0; i < 12; ++i) {
       const int64_t n = int64_t{1} << (10 + random(11));

@@ -1,72 +1,26 @@
-// The order between streams, on a device that counts its events and never does any work.
+// The order between streams, on a device that only counts.
 #include <locus/core/timeline.h>
 
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <tests/fake_device.h>
 
 namespace locus {
 namespace {
 
-struct FakeEvent {
-  uint32_t stream;
-  bool fired = false;
-};
-int recorded = 0, live = 0, host_waits = 0;
-std::vector<std::pair<uint32_t, uint32_t>> waits;  // waiter, stream waited for
-bool fire_at_once = false;
+using test::fake_calls;
+using Waits = std::vector<std::pair<uint32_t, uint32_t>>;  // waiter, stream waited for
 
-class Counting final : public Device {
- public:
-  MemoryPool& allocator() override { throw Error("not used"); }
-  MemoryInfo memory() override { return {}; }
-  ContextInfo info() override { return {"counting", false}; }
-  DeviceType kernels() const override { return DeviceType::cpu; }
-  StreamView stream(Lane) override { return {}; }
-  StreamView open_stream() override { return {}; }
-  void close_stream(StreamView) noexcept override {}
-  void launch(Kernel, const Call&, const char*) override {}
-  void copy(void*, Context, const void*, Context, size_t, StreamView) override {}
-  EventView record(StreamView s) override {
-    ++recorded, ++live;
-    return {s.context, new FakeEvent{s.id, fire_at_once}};
-  }
-  void release(EventView e) noexcept override {
-    --live;
-    delete static_cast<FakeEvent*>(e.native);
-  }
-  bool done(EventView e) override { return static_cast<FakeEvent*>(e.native)->fired; }
-  void wait(StreamView waiter, EventView e) override {
-    waits.emplace_back(waiter.id, static_cast<FakeEvent*>(e.native)->stream);
-  }
-  void wait_host(EventView e) override {
-    ++host_waits;
-    static_cast<FakeEvent*>(e.native)->fired = true;
-  }
-  double elapsed_ms(EventView, EventView) override { return 0; }
-  void synchronize(StreamView) override {}
-};
-
-StreamView new_stream() {
-  static const DeviceType type = register_device(
-      {"counting_device", [] { return 1; },
-       [](Context) -> std::unique_ptr<Device> { return std::make_unique<Counting>(); }});
-  return {{type, 0}, new_stream_id(), nullptr};
-}
+StreamView new_stream() { return {test::fake(), new_stream_id(), nullptr}; }
 
 class TimelineTest : public testing::Test {
  protected:
-  TimelineTest() {
-    recorded = host_waits = 0;
-    waits.clear();
-    fire_at_once = false;
-  }
+  TimelineTest() { fake_calls.clear(); }
   const StreamView a_ = new_stream(), b_ = new_stream(), c_ = new_stream();
   Timeline& line_ = Timeline::of(a_);
 };
@@ -83,15 +37,15 @@ TEST_F(TimelineTest, AStreamHasOneTimeline) {
 TEST_F(TimelineTest, NumbersCostNoEvent) {
   for (uint64_t i = 1; i <= 100; ++i) EXPECT_EQ(line_.advance(), i);
   EXPECT_EQ(line_.now(), 100u);
-  EXPECT_EQ(recorded, 0);
+  EXPECT_EQ(fake_calls.recorded, 0);
 }
 
 TEST_F(TimelineTest, AnEventServesAllNumbersUpToIt) {
   const uint64_t first = line_.advance(), second = line_.advance();
   line_.wait(second, b_);
   line_.wait(first, c_);
-  EXPECT_EQ(recorded, 1);
-  EXPECT_EQ(waits, (std::vector<std::pair<uint32_t, uint32_t>>{{b_.id, a_.id}, {c_.id, a_.id}}));
+  EXPECT_EQ(fake_calls.recorded, 1);
+  EXPECT_EQ(fake_calls.waits, (Waits{{b_.id, a_.id}, {c_.id, a_.id}}));
 }
 
 TEST_F(TimelineTest, AStreamWaitsForANumberOnce) {
@@ -102,21 +56,21 @@ TEST_F(TimelineTest, AStreamWaitsForANumberOnce) {
   line_.wait(second, b_);
   EXPECT_TRUE(line_.precedes(second, b_.id));
   EXPECT_FALSE(line_.precedes(second, c_.id));
-  EXPECT_EQ(waits.size(), 1u);
+  EXPECT_EQ(fake_calls.waits.size(), 1u);
   line_.wait(line_.advance(), b_);
-  EXPECT_EQ(waits.size(), 2u);
+  EXPECT_EQ(fake_calls.waits.size(), 2u);
 }
 
 TEST_F(TimelineTest, WorkNumberedAfterAnEventNeedsANewOne) {
   line_.wait(line_.advance(), b_);
   line_.wait(line_.advance(), c_);
-  EXPECT_EQ(recorded, 2);
+  EXPECT_EQ(fake_calls.recorded, 2);
 }
 
 TEST_F(TimelineTest, NothingToWaitForBeforeTheFirstNumber) {
   line_.wait(0, b_);
   line_.wait(line_.now(), kHost);
-  EXPECT_EQ(recorded, 0);
+  EXPECT_EQ(fake_calls.recorded, 0);
   EXPECT_TRUE(line_.done(0));
 }
 
@@ -127,15 +81,15 @@ TEST_F(TimelineTest, WhatTheHostWaitedForNobodyWaitsForAgain) {
   line_.wait(n, kHost);
   line_.wait(n, b_);
   EXPECT_TRUE(line_.done(n));
-  EXPECT_EQ(host_waits, 1);
-  EXPECT_TRUE(waits.empty());
+  EXPECT_EQ(fake_calls.host_waits, 1);
+  EXPECT_TRUE(fake_calls.waits.empty());
 }
 
 TEST_F(TimelineTest, FinishedByOtherMeans) {
   const uint64_t first = line_.advance(), second = line_.advance();
   line_.finished(first);
   line_.wait(first, b_);
-  EXPECT_TRUE(waits.empty());
+  EXPECT_TRUE(fake_calls.waits.empty());
   EXPECT_FALSE(line_.done(second));
 }
 
@@ -143,12 +97,12 @@ TEST_F(TimelineTest, AnExpectedWaiterIsNotHeldUpByALaterKernel) {
   const uint64_t copy = line_.advance();
   line_.expect_waiters();
   line_.before_launch();
-  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(fake_calls.recorded, 1);
   line_.advance();  // the kernel
   line_.wait(copy, b_);
-  EXPECT_EQ(recorded, 1) << "the waiter waits for the kernel";
+  EXPECT_EQ(fake_calls.recorded, 1) << "the waiter waits for the kernel";
   line_.before_launch();
-  EXPECT_EQ(recorded, 1) << "nobody is expected any more";
+  EXPECT_EQ(fake_calls.recorded, 1) << "nobody is expected any more";
 }
 
 TEST_F(TimelineTest, SmallCopiesShareAnEvent) {
@@ -157,8 +111,8 @@ TEST_F(TimelineTest, SmallCopiesShareAnEvent) {
     line_.advance();
     line_.expect_waiters();
   }
-  EXPECT_GE(recorded, 9);
-  EXPECT_LE(recorded, 10);
+  EXPECT_GE(fake_calls.recorded, 9);
+  EXPECT_LE(fake_calls.recorded, 10);
 }
 
 TEST_F(TimelineTest, AnExpectedWaiterIsNotHeldUpByALargeCopy) {
@@ -167,26 +121,26 @@ TEST_F(TimelineTest, AnExpectedWaiterIsNotHeldUpByALargeCopy) {
   line_.before_copy(size_t{1} << 20);
   line_.advance();
   line_.wait(small, b_);
-  EXPECT_EQ(recorded, 1);
+  EXPECT_EQ(fake_calls.recorded, 1);
 }
 
 TEST_F(TimelineTest, FinishedEventsAreReleased) {
-  fire_at_once = true;
-  const int before = live;
+  fake_calls.fire_at_once = true;
+  const int before = fake_calls.live_events;
   for (int i = 0; i < 10000; ++i) line_.wait(line_.advance(), b_);
-  EXPECT_EQ(recorded, 10000);
-  EXPECT_LT(live - before, 150);
+  EXPECT_EQ(fake_calls.recorded, 10000);
+  EXPECT_LT(fake_calls.live_events - before, 150);
 }
 
 TEST_F(TimelineTest, EventsOfWorkUnderWayAreKept) {
   const uint64_t first = line_.advance();
   line_.wait(first, b_);
   for (int i = 0; i < 1000; ++i) line_.wait(line_.advance(), b_);
-  waits.clear();
-  recorded = 0;
+  fake_calls.waits.clear();
+  fake_calls.recorded = 0;
   line_.wait(first, c_);
-  EXPECT_EQ(recorded, 0);
-  EXPECT_EQ(waits.size(), 1u);
+  EXPECT_EQ(fake_calls.recorded, 0);
+  EXPECT_EQ(fake_calls.waits.size(), 1u);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(TransferLog, CountsBytesAsSent) {
 }
 
 TEST(TransferLog, NamesWhatTheHostWaitsIn) {
-  if (num_gpus() == 0) GTEST_SKIP() << "the host's own work is done when a call returns";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const Tensor x = ones({100}, gpu(0)), pinned = ones({100}, cpu_pinned());
   wait_all();
   const TransferLog log;
@@ -137,7 +137,7 @@ TEST(TransferLog, NamesWhatTheHostWaitsIn) {
 }
 
 TEST(TransferLog, BlockingAndPinned) {
-  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const Tensor pageable = ones({1000}), pinned = ones({1000}, cpu_pinned());
   const TransferLog log;
   pinned.copyto(gpu(0), {.blocking = false});
@@ -149,7 +149,7 @@ TEST(TransferLog, BlockingAndPinned) {
 }
 
 TEST(TransferLog, BetweenGpus) {
-  if (num_gpus() < 2) GTEST_SKIP() << "needs two gpus";
+  LOCUS_NEEDS_ANY_GPUS(2);
   const Tensor x = ones({256}, gpu(0));
   const TransferLog log;
   const Tensor y = x.copyto(gpu(1));
@@ -249,7 +249,7 @@ TEST(TransferLog, ParametersAreUploadedOnTheLineThatInitializes) {
 }
 
 TEST(TransferLog, LoadersNameTheirMakerAndTheirLoop) {
-  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const data::Dataset set(ones({6, 3}), zeros({6}));
   const TransferLog log;
   const unsigned line = __LINE__ + 1;
@@ -259,7 +259,7 @@ TEST(TransferLog, LoadersNameTheirMakerAndTheirLoop) {
 }
 
 TEST(TransferLog, PrefetchedBatchesNameTheLoop) {
-  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const data::Dataset set(ones({6, 3}, gpu(0)), zeros({6}));
   const TransferLog log;
   const unsigned line = __LINE__ + 1;
@@ -289,7 +289,7 @@ TEST(TransferLog, ATrainerAddsUpGradientsOnTheLineOfItsStep) {
 }
 
 TEST(TransferLog, FilesAreReadOntoTheContextOnTheLineThatLoads) {
-  if (num_gpus() == 0) GTEST_SKIP() << "needs a context with memory of its own";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const std::string path =
       std::filesystem::temp_directory_path() / ("locus_log_" + std::to_string(getpid()));
   save(path, {{"a", ones({3})}, {"b", ones({2})}});
@@ -301,7 +301,7 @@ TEST(TransferLog, FilesAreReadOntoTheContextOnTheLineThatLoads) {
 }
 
 TEST(TransferLog, IndexingByMasksWaitsOnItsLine) {
-  if (num_gpus() == 0) GTEST_SKIP() << "the host's own work is done when a call returns";
+  LOCUS_NEEDS_ANY_GPUS(1);
   const Tensor x = arange(12, gpu(0)).reshape({3, 4}), mask = arange(3, gpu(0)) > 0;
   const Tensor columns = arange(4, gpu(0)) > 1, two = array({0, 1}, gpu(0));
   wait_all();

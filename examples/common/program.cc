@@ -83,4 +83,14 @@ void Program::finish(const Table& table, const svg::Figure& figure) const {
   fmt::print("\nwrote {} and {}\n", csv, picture);
 }
 
+void Program::finish(const Table& table, const Bars& f) const {
+  constexpr double kLeft = 40, kTop = 96, kWidth = 880;
+  finish(table, svg::Figure{.title = f.title,
+                            .subtitle = conditions(f.list),
+                            .body = svg::bars(kLeft, kTop, kWidth, f.label_width, f.bars),
+                            .explanation = f.explanation,
+                            .top = kTop,
+                            .height = svg::kBarRow * static_cast<double>(f.bars.size())});
+}
+
 }  // namespace examples

@@ -35,6 +35,16 @@ class Program {
   // Prints the explanation, and with --out writes NAME.csv and NAME.svg.
   void finish(const Table& table, const svg::Figure& figure) const;
 
+  // A figure of bars, measured on `list`.
+  struct Bars {
+    std::string title;
+    const std::vector<locus::Context>& list;
+    double label_width;
+    const std::vector<svg::Bar>& bars;
+    std::string explanation;
+  };
+  void finish(const Table& table, const Bars& figure) const;
+
  private:
   CLI::App app_;
   std::string name_, out_;

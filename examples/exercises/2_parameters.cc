@@ -197,16 +197,16 @@ void run(const Program& program, int64_t n) {
   }
   fmt::print("{} steps as expected. With {:.2f} MiB of weights:\n\n{}\n", walk.checks().size(),
              mebibytes, table.aligned());
-  constexpr double kTop = 96;
   program.finish(
-      csv, {.title = fmt::format("Parameters on {}: {:.2f} MiB written and read", to_string(c),
-                                 mebibytes),
-            .subtitle = program.conditions({c}),
-            .body = svg::bars(40, kTop, 880, 230, bars),
-            .explanation = (is_host(c) ? "" : "Blue: stays there. Brown: crosses to the host.\n") +
-                           explain(actions, c, mebibytes),
-            .top = kTop,
-            .height = svg::kBarRow * static_cast<double>(bars.size())});
+      csv,
+      Program::Bars{
+          .title =
+              fmt::format("Parameters on {}: {:.2f} MiB written and read", to_string(c), mebibytes),
+          .list = {c},
+          .label_width = 230,
+          .bars = bars,
+          .explanation = (is_host(c) ? "" : "Blue: stays there. Brown: crosses to the host.\n") +
+                         explain(actions, c, mebibytes)});
 }
 
 }  // namespace

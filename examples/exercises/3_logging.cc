@@ -182,14 +182,13 @@ void run(const Program& program, const Options& options) {
   }
   fmt::print("{}\n", table.aligned());
 
-  constexpr double kTop = 96;
-  program.finish(csv, {.title = fmt::format("{} products of {} x {} and their norms on {}",
-                                            options.count, options.n, options.n, to_string(c)),
-                       .subtitle = program.conditions({c}),
-                       .body = svg::bars(40, kTop, 880, 200, bars),
-                       .explanation = explain(ways, c, error),
-                       .top = kTop,
-                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+  program.finish(
+      csv, Program::Bars{.title = fmt::format("{} products of {} x {} and their norms on {}",
+                                              options.count, options.n, options.n, to_string(c)),
+                         .list = {c},
+                         .label_width = 200,
+                         .bars = bars,
+                         .explanation = explain(ways, c, error)});
 }
 
 }  // namespace

@@ -81,21 +81,20 @@ void run(const Program& program, int64_t size) {
   first_use.back() = '.';
   fmt::print("First use, not in the table:{}\n\n{}\n", first_use, table.aligned());
   views_text.back() = '.';
-  constexpr double kTop = 96;
   program.finish(
-      csv, {.title = "arange(n).reshape(1000, -1).T * 2",
-            .subtitle = program.conditions(contexts),
-            .body = svg::bars(40, kTop, 880, 150, bars),
-            .explanation =
-                "arange writes n numbers and the product reads and writes them once more: all "
-                "of it is a matter of memory bandwidth. Reshape and transpose only describe "
-                "the same memory anew and take" +
-                views_text +
-                " The product keeps the order of the memory it reads, so a transposed one is "
-                "as fast as a straight one." +
-                (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : ""),
-            .top = kTop,
-            .height = svg::kBarRow * static_cast<double>(bars.size())});
+      csv, Program::Bars{
+               .title = "arange(n).reshape(1000, -1).T * 2",
+               .list = contexts,
+               .label_width = 150,
+               .bars = bars,
+               .explanation =
+                   "arange writes n numbers and the product reads and writes them once more: all "
+                   "of it is a matter of memory bandwidth. Reshape and transpose only describe "
+                   "the same memory anew and take" +
+                   views_text +
+                   " The product keeps the order of the memory it reads, so a transposed one is "
+                   "as fast as a straight one." +
+                   (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : "")});
 }
 
 }  // namespace

@@ -172,13 +172,11 @@ void run(const Program& program, int64_t size) {
         " Copies and computation of an emulated GPU share this machine's cores, so this run cannot "
         "show what a real one gains; with LOCUS_EMULATED_LINK=\"h2d=55\" it models one.";
   }
-  constexpr double kTop = 96;
-  program.finish(csv, {.title = "Uploading one array while computing on another",
-                       .subtitle = program.conditions({c}),
-                       .body = svg::bars(40, kTop, 880, 280, bars),
-                       .explanation = s,
-                       .top = kTop,
-                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+  program.finish(csv, Program::Bars{.title = "Uploading one array while computing on another",
+                                    .list = {c},
+                                    .label_width = 280,
+                                    .bars = bars,
+                                    .explanation = s});
 }
 
 }  // namespace

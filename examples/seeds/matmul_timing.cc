@@ -73,13 +73,11 @@ void run(const Program& program, const Options& options) {
        "against f64 on the CPU.";
   if (results.size() < 2)
     s += " With a single context there is nothing to compare it with in this run.";
-  constexpr double kTop = 96;
-  program.finish(csv, {.title = "A large product of two matrices",
-                       .subtitle = program.conditions(contexts),
-                       .body = svg::bars(40, kTop, 880, 80, bars),
-                       .explanation = s,
-                       .top = kTop,
-                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+  program.finish(csv, Program::Bars{.title = "A large product of two matrices",
+                                    .list = contexts,
+                                    .label_width = 80,
+                                    .bars = bars,
+                                    .explanation = s});
 }
 
 }  // namespace

@@ -76,14 +76,12 @@ void run(const Program& program, int64_t size) {
                  time_text(journey), journey / host.median, where);
   s += fmt::format(" First use, not in the table: {}. All {} sums are right.", time_text(up.first),
                    count_text(static_cast<double>(n)));
-  constexpr double kTop = 96;
-  program.finish(csv, {.title = fmt::format("Adding two vectors of {} numbers on {}",
-                                            count_text(static_cast<double>(n)), where),
-                       .subtitle = program.conditions({c}),
-                       .body = svg::bars(40, kTop, 880, 180, bars),
-                       .explanation = s,
-                       .top = kTop,
-                       .height = svg::kBarRow * static_cast<double>(bars.size())});
+  program.finish(csv, Program::Bars{.title = fmt::format("Adding two vectors of {} numbers on {}",
+                                                         count_text(static_cast<double>(n)), where),
+                                    .list = {c},
+                                    .label_width = 180,
+                                    .bars = bars,
+                                    .explanation = s});
 }
 
 }  // namespace

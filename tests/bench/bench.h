@@ -43,6 +43,35 @@ inline double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
+template <class F>
+double timed(const F& f) {
+  const double start = seconds();
+  f();
+  return seconds() - start;
+}
+
+// The median times of ours and of what it is compared with; they take turns. `time` measures one of
+// them once; ours' time is the benchmark's.
+struct Turns {
+  double ours, raw;
+};
+template <class Ours, class Raw, class Time>
+Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const Raw& raw,
+                 const Time& time) {
+  std::vector<double> us, them;
+  for (int i = 0; i < warm_up; ++i) time(ours), time(raw);
+  for (auto _ : state) {
+    them.push_back(time(raw));
+    us.push_back(time(ours));
+    state.SetIterationTime(us.back());
+  }
+  return {median(us), median(them)};
+}
+template <class Ours, class Raw>
+Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const Raw& raw) {
+  return take_turns(state, warm_up, ours, raw, [](const auto& f) { return timed(f); });
+}
+
 #ifdef LOCUS_WITH_CUDA
 // out = a + b of n floats, as a program without Locus writes it. stream: a cudaStream_t.
 void bare_add(const float* a, const float* b, float* out, int n, void* stream);

@@ -20,6 +20,24 @@
 namespace locus::bench {
 namespace {
 
+// Two products of 4096 x 4096 matrices.
+struct TwoProducts {
+  TwoProducts() {
+    for (int i = 0; i < 2; ++i) {
+      a.push_back(sample_values(gpu(i), f32, {4096, 4096}, -1, 1, 0));
+      b.push_back(sample_values(gpu(i), f32, {4096, 4096}, -1, 1, 1));
+    }
+  }
+  void on_one() const { multiply(0, 0); }
+  void on_each() const { multiply(0, 1); }
+  void multiply(size_t first, size_t second) const {
+    const Tensor x = dot(a[first], b[first]), y = dot(a[second], b[second]);
+    x.wait_to_read();
+    y.wait_to_read();
+  }
+  Tensors a, b;
+};
+
 #ifdef LOCUS_WITH_CUDA
 
 float* pointer(const Tensor& x) { return static_cast<float*>(x.impl().view.data); }
@@ -69,26 +87,14 @@ class RawBlas {
   Tensor one_, zero_;
 };
 
-template <class F>
-double timed(const F& f) {
-  const double start = seconds();
-  f();
-  return seconds() - start;
-}
-
-// ours() and raw() end with a wait; they take turns.
+// ours() and raw() end with a wait.
 template <class Ours, class Raw>
-void side_by_side(benchmark::State& state, const Ours& ours, const Raw& raw) {
-  std::vector<double> us, them;
-  for (int i = 0; i < 3; ++i) ours(), raw();
-  for (auto _ : state) {
-    them.push_back(timed(raw));
-    us.push_back(timed(ours));
-    state.SetIterationTime(us.back());
-  }
-  state.counters["ms"] = median(us) * 1e3;
-  state.counters["raw_ms"] = median(them) * 1e3;
-  state.counters["ratio"] = median(us) / median(them);
+Turns side_by_side(benchmark::State& state, const Ours& ours, const Raw& raw) {
+  const Turns t = take_turns(state, 3, ours, raw);
+  state.counters["ms"] = t.ours * 1e3;
+  state.counters["raw_ms"] = t.raw * 1e3;
+  state.counters["ratio"] = t.ours / t.raw;
+  return t;
 }
 
 void logging(benchmark::State& state) {
@@ -121,48 +127,46 @@ void logging(benchmark::State& state) {
 
 // The counter `speed_up`: both on gpu(0) against one on each.
 void two_gpus(benchmark::State& state) {
-  constexpr int64_t kN = 4096;
-  Tensors a, b, c;
-  for (int i = 0; i < 2; ++i) {
-    a.push_back(sample_values(gpu(i), f32, {kN, kN}, -1, 1, 0));
-    b.push_back(sample_values(gpu(i), f32, {kN, kN}, -1, 1, 1));
-    c.push_back(empty({kN, kN}, gpu(i)));
-  }
+  const TwoProducts two;
+  Tensors c;
+  for (int i = 0; i < 2; ++i) c.push_back(empty(two.a[0].shape(), gpu(i)));
   RawBlas blas0(0), blas1(1);
   wait_all();
   std::vector<double> one;
-  const auto both_on_one = [&] {
-    const Tensor x = dot(a[0], b[0]), y = dot(a[0], b[0]);
-    y.wait_to_read();
-  };
-  both_on_one();
-  for (int i = 0; i < 20; ++i) one.push_back(timed(both_on_one));
-  side_by_side(
-      state,
+  two.on_one();
+  for (int i = 0; i < 20; ++i) one.push_back(timed([&] { two.on_one(); }));
+  const Turns t = side_by_side(
+      state, [&] { two.on_each(); },
       [&] {
-        const Tensor x = dot(a[0], b[0]), y = dot(a[1], b[1]);
-        x.wait_to_read();
-        y.wait_to_read();
-      },
-      [&] {
-        blas0.multiply(a[0], b[0], c[0]);
-        blas1.multiply(a[1], b[1], c[1]);
+        blas0.multiply(two.a[0], two.b[0], c[0]);
+        blas1.multiply(two.a[1], two.b[1], c[1]);
         blas0.wait();
         blas1.wait();
       });
-  state.counters["speed_up"] = median(one) * 1e3 / state.counters["ms"];
+  state.counters["speed_up"] = median(one) / t.ours;
 }
 
 #endif
 
+// The same on emulated GPUs, whose times are modelled. There is nothing raw beside it.
+void two_emulated_gpus(benchmark::State& state) {
+  const TwoProducts two;
+  const Turns t = take_turns(
+      state, 3, [&] { two.on_each(); }, [&] { two.on_one(); });
+  state.counters["ms"] = t.ours * 1e3;
+  state.counters["speed_up"] = t.raw / t.ours;
+}
+
 }  // namespace
 
 void add_exercises() {
+  const auto add_timed = [](const char* name, void (*body)(benchmark::State&)) {
+    return benchmark::RegisterBenchmark(name, body)->UseManualTime()->Unit(benchmark::kMillisecond);
+  };
+  if (num_gpus() >= 2 && context_info(gpu(0)).modelled)
+    add_timed("exercises/two_emulated_gpus", &two_emulated_gpus)->Iterations(5);
 #ifdef LOCUS_WITH_CUDA
   if (!real_gpu()) return;
-  const auto add_timed = [](const char* name, void (*body)(benchmark::State&)) {
-    benchmark::RegisterBenchmark(name, body)->UseManualTime()->Unit(benchmark::kMillisecond);
-  };
   add_timed("exercises/log_on_gpu", &logging);
   if (num_gpus() >= 2) add_timed("exercises/two_gpus", &two_gpus);
 #endif

@@ -49,27 +49,14 @@ class RawStream {
   cudaStream_t stream_ = nullptr;
 };
 
-template <class F>
-double timed(const F& f) {
-  const double start = seconds();
-  f();
-  return seconds() - start;
-}
-
 // ours() and raw() move `bytes` and wait for the end; they take turns.
 template <class Ours, class Raw>
 void bandwidth(benchmark::State& state, size_t bytes, const Ours& ours, const Raw& raw) {
-  std::vector<double> us, them;
-  for (int i = 0; i < 2; ++i) ours(), raw();
-  for (auto _ : state) {
-    them.push_back(timed(raw));
-    us.push_back(timed(ours));
-    state.SetIterationTime(us.back());
-  }
+  const Turns t = take_turns(state, 2, ours, raw);
   const double gigabytes = static_cast<double>(bytes) * 1e-9;
-  state.counters["GB/s"] = gigabytes / median(us);
-  state.counters["raw_GB/s"] = gigabytes / median(them);
-  state.counters["ratio"] = median(them) / median(us);
+  state.counters["GB/s"] = gigabytes / t.ours;
+  state.counters["raw_GB/s"] = gigabytes / t.raw;
+  state.counters["ratio"] = t.raw / t.ours;
 }
 
 // The host's time a call, over batches that start with empty queues; drain() waits for them.
@@ -81,17 +68,11 @@ void issue(benchmark::State& state, const Ours& ours, const Raw& raw, const Drai
       for (int i = 0; i < kBatch; ++i) call();
     });
   };
-  std::vector<double> us, them;
-  for (int i = 0; i < 3; ++i) batch(ours), batch(raw);
-  for (auto _ : state) {
-    them.push_back(batch(raw));
-    us.push_back(batch(ours));
-    state.SetIterationTime(us.back());
-  }
+  const Turns t = take_turns(state, 3, ours, raw, batch);
   drain();
-  state.counters["us"] = median(us) * 1e6 / kBatch;
-  state.counters["raw_us"] = median(them) * 1e6 / kBatch;
-  state.counters["ratio"] = median(us) / median(them);
+  state.counters["us"] = t.ours * 1e6 / kBatch;
+  state.counters["raw_us"] = t.raw * 1e6 / kBatch;
+  state.counters["ratio"] = t.ours / t.raw;
 }
 
 void large_up(benchmark::State& state, Context from) {

@@ -10,31 +10,24 @@ import statistics
 import time
 
 
-def per_call(call, wait, calls=2000, runs=7):
+def per_call(call, wait, calls=2000, runs=7, issue_only=False):
+    """With issue_only the host's time a call: the last wait is not counted."""
     call()
-    wait()
     times = []
     for _ in range(runs):
         wait()
         start = time.perf_counter()
         for _ in range(calls):
             call()
-        wait()
-        times.append((time.perf_counter() - start) / calls * 1e6)
-    return statistics.median(times)
-
-
-def issue_time(call, wait, calls=200, runs=40):
-    """The host's time a call, over batches that start with empty queues."""
-    times = []
-    for _ in range(runs):
-        wait()
-        start = time.perf_counter()
-        for _ in range(calls):
-            call()
+        if not issue_only:
+            wait()
         times.append((time.perf_counter() - start) / calls * 1e6)
     wait()
     return statistics.median(times)
+
+
+def issue_time(call, wait):
+    return per_call(call, wait, calls=200, runs=40, issue_only=True)
 
 
 def torch_step(torch, device):
