@@ -171,8 +171,8 @@ TEST_F(Pool, TheLimitHoldsAndTheProgramGoesOnAfterOutOfMemory) {
   void* a = pool.allocate(8 * kMiB, on(1));
   const std::string text =
       test::message_of<OutOfMemory>([&] { (void)pool.allocate(4 * kMiB, on(1)); });
-  for (const char* part : {"fake(0)", "4 MiB requested", "in use 8 MiB",
-                           "reserved 8 MiB", "limit 10 MiB", "largest free block"}) {
+  for (const char* part : {"fake(0)", "4 MiB requested", "in use 8 MiB", "reserved 8 MiB",
+                           "limit 10 MiB", "largest free block"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
   EXPECT_EQ(pool.stats().in_use, 8 * kMiB);
