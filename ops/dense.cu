@@ -30,7 +30,7 @@ void dense_kernel(const Call& call) {
   const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
   S* y = call.out[0].as<S>();
   if constexpr (D == f32) {
-    if (own_product(rows, units, inputs, 1)) {
+    if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
       const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
       TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
       p.bias = bias;
@@ -86,8 +86,8 @@ Backward read(const Call& call) {
 
 // One launch for a small layer in f32. False: it is not small.
 bool fused_backward(const Call& call, const Backward& b) {
-  if (b.dx != nullptr && !own_product(b.rows, b.inputs, b.units, 1)) return false;
-  if (b.dw != nullptr && !own_product(b.units, b.inputs, b.rows, 1)) return false;
+  if (b.dx != nullptr && !own_product(b.rows, b.inputs, b.units, 1, kOwnDenseLimit)) return false;
+  if (b.dw != nullptr && !own_product(b.units, b.inputs, b.rows, 1, kOwnDenseLimit)) return false;
   if (b.dw == nullptr && b.db != nullptr) return false;
 
   // Each product gets half of the machine, and both the tile of the weight's.

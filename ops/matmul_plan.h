@@ -6,18 +6,25 @@
 
 namespace locus::cuda {
 
-// Products up to this many multiply-adds are computed by our own kernels in f32. An estimate, not a
-// measured crossover: cuBLAS costs 5.6-9.4 us to issue and gives small products few blocks; from
-// about here on its inner loop is worth both. bench_matmul times both sides of it.
-inline constexpr double kOwnLimit = 96e6;
+// Products up to this many multiply-adds are computed by our own kernels in f32. On an H200 they
+// take 0.4-0.6 of cuBLAS's time for a few million, 0.9-1.0 for 256x256x784 and 1.0-1.2 for
+// 384x384x384.
+inline constexpr double kOwnLimit = 52e6;
+// With bias and activation in the product's kernel, and in one of its own behind cuBLAS.
+inline constexpr double kOwnDenseLimit = 100e6;
+// With 4 to 16 rows or columns: 0.8-1.0 of cuBLAS's time for 16x1024x16384.
+inline constexpr double kOwnNarrowLimit = 260e6;
 
-inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch) {
-  // A wide tile would be mostly empty; cuBLAS has kernels for thin products.
-  const bool thin = m < 4 || n < 4;
+inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch, double limit = kOwnLimit) {
+  const int64_t side = m < n ? m : n;
+  if (side < 4) {
+    limit = kOwnLimit / 16;  // a tile would be mostly empty, and cuBLAS has kernels for these
+  } else if (side <= 16) {
+    limit = kOwnNarrowLimit;
+  }
   const double work = static_cast<double>(m) * static_cast<double>(n) *
                       static_cast<double>(k > 0 ? k : 1) * static_cast<double>(batch);
-  return work <= (thin ? kOwnLimit / 16 : kOwnLimit) && batch <= 65535 && m < (1 << 30) &&
-         n < (1 << 30) && k < (1 << 30);
+  return work <= limit && batch <= 65535 && m < (1 << 30) && n < (1 << 30) && k < (1 << 30);
 }
 
 // tile x tile outputs a block of 256 threads; k is cut in `splits` parts of `k_split`, a multiple

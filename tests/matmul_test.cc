@@ -316,6 +316,8 @@ TEST(MatmulPlanTest, SmallProductsFillTheMachine) {
   EXPECT_EQ(cuda::plan_tiles(64, 256, 784, 8, 132).splits, 1) << "a batch shares no counters";
   EXPECT_TRUE(cuda::own_product(64, 256, 784, 1));
   EXPECT_FALSE(cuda::own_product(4096, 4096, 4096, 1));
+  EXPECT_FALSE(cuda::own_product(1, 4096, 1024, 1)) << "one row";
+  EXPECT_TRUE(cuda::own_product(16, 4096, 1024, 1)) << "a few rows";
 }
 
 }  // namespace
