@@ -22,7 +22,7 @@ namespace autograd {
 bool is_recording();
 bool is_training();  // what Dropout and its like ask
 
-class Mode {
+class [[nodiscard]] Mode {
  public:
   Mode(const Mode&) = delete;
   Mode& operator=(const Mode&) = delete;
@@ -35,19 +35,19 @@ class Mode {
   bool recording_, training_;
 };
 // Records and, unless told otherwise, trains.
-class Record : public Mode {
+class [[nodiscard]] Record : public Mode {
  public:
   explicit Record(bool train_mode = true) : Mode(1, train_mode) {}
 };
-class Pause : public Mode {
+class [[nodiscard]] Pause : public Mode {
  public:
   explicit Pause(bool train_mode = false) : Mode(0, train_mode) {}
 };
-class TrainMode : public Mode {
+class [[nodiscard]] TrainMode : public Mode {
  public:
   TrainMode() : Mode(-1, 1) {}
 };
-class PredictMode : public Mode {
+class [[nodiscard]] PredictMode : public Mode {
  public:
   PredictMode() : Mode(-1, 0) {}
 };

@@ -11,11 +11,26 @@ namespace {
 
 thread_local Context default_context;
 
+// Built-in types have their names on any machine, also where there is no such device.
+bool has_name(DeviceType type) {
+  return type == DeviceType::cpu || type == DeviceType::gpu || type == DeviceType::cpu_pinned ||
+         device_registered(type);
+}
+
+std::string all_names() {
+  std::string list;
+  for (int code = 1; code < kMaxDeviceTypes; ++code)
+    if (const auto type = static_cast<DeviceType>(code); has_name(type))
+      list += (list.empty() ? "" : ", ") + std::string(device_type_name(type));
+  return list;
+}
+
 }  // namespace
 
 Context Context::parse(std::string_view text) {
   for (int code = 1; code < kMaxDeviceTypes; ++code) {
     const auto type = static_cast<DeviceType>(code);
+    if (!has_name(type)) continue;
     const std::string_view type_name = device_type_name(type);
     if (!text.starts_with(type_name)) continue;
     std::string_view rest = text.substr(type_name.size());
@@ -32,8 +47,8 @@ Context Context::parse(std::string_view text) {
     if (error == std::errc() && end == rest.data() + rest.size() && index >= 0)
       return {type, index};
   }
-  throw Error("Context::parse: \"" + std::string(text) +
-              "\" names no context; expected e.g. cpu, cpu(0), gpu, gpu(1), gpu:1 or cpu_pinned");
+  throw Error("Context::parse: \"" + std::string(text) + "\" names no context; expected one of " +
+              all_names() + ", alone or with an index: gpu(1) or gpu:1");
 }
 
 std::string to_string(Context c) {

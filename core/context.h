@@ -40,7 +40,7 @@ ContextInfo context_info(Context c);
 Context current_context();
 
 // Sets it for a scope. Nests; restores on exit, exceptions included. Use within one thread.
-class ContextScope {
+class [[nodiscard]] ContextScope {
  public:
   explicit ContextScope(Context c);
   ~ContextScope();

@@ -1,6 +1,7 @@
 #include <locus/core/device.h>
 
 #include <atomic>
+#include <exception>
 #include <mutex>
 
 #include <locus/core/error.h>
@@ -9,13 +10,11 @@
 namespace locus {
 namespace {
 
-constexpr int kMaxIndex = 64;
-
 struct Registry {
   std::mutex mutex;
   DeviceFactory factories[kMaxDeviceTypes];
   std::atomic<bool> registered[kMaxDeviceTypes] = {};
-  std::atomic<Device*> devices[kMaxDeviceTypes][kMaxIndex] = {};
+  std::atomic<Device*> devices[kMaxDeviceTypes][kMaxDevices] = {};
 };
 
 // Never destroyed: tensors in other statics may outlive it otherwise.
@@ -48,7 +47,7 @@ Device& open(Context c) {
   Registry& r = registry();
   const int type = static_cast<int>(c.type);
   if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type] || c.index < 0 ||
-      c.index >= kMaxIndex || c.index >= r.factories[type].count())
+      c.index >= kMaxDevices || c.index >= r.factories[type].count())
     no_such_device(c);
   std::lock_guard lock(r.mutex);
   std::atomic<Device*>& slot = r.devices[type][c.index];
@@ -59,15 +58,18 @@ Device& open(Context c) {
 }  // namespace
 
 void register_device(DeviceType type, const DeviceFactory& factory) {
+  const int code = static_cast<int>(type);
+  if (code < 1 || code >= kMaxDeviceTypes)
+    throw Error("register_device: \"" + factory.name + "\" with code " + std::to_string(code) +
+                "; expected a code from 1 to " + std::to_string(kMaxDeviceTypes - 1));
   Registry& r = registry();
   std::lock_guard lock(r.mutex);
   for (int i = 1; i < kMaxDeviceTypes; ++i)
-    if (r.registered[i] && (i == static_cast<int>(type) || r.factories[i].name == factory.name))
-      throw Error("register_device: \"" + factory.name + "\" or its code " +
-                  std::to_string(static_cast<int>(type)) + " is taken by \"" + r.factories[i].name +
-                  "\"; choose another name");
-  r.factories[static_cast<int>(type)] = factory;
-  r.registered[static_cast<int>(type)] = true;
+    if (r.registered[i] && (i == code || r.factories[i].name == factory.name))
+      throw Error("register_device: \"" + factory.name + "\" or its code " + std::to_string(code) +
+                  " is taken by \"" + r.factories[i].name + "\"; choose another name");
+  r.factories[code] = factory;
+  r.registered[code] = true;
 }
 
 DeviceType register_device(const DeviceFactory& factory) {
@@ -81,7 +83,10 @@ DeviceType register_device(const DeviceFactory& factory) {
               std::to_string(kMaxDeviceTypes - 1) + " device types");
 }
 
-bool device_registered(DeviceType type) { return registry().registered[static_cast<int>(type)]; }
+bool device_registered(DeviceType type) {
+  const int code = static_cast<int>(type);
+  return code < kMaxDeviceTypes && registry().registered[code];
+}
 
 const char* device_type_name(DeviceType type) {
   switch (type) {
@@ -92,16 +97,28 @@ const char* device_type_name(DeviceType type) {
     case DeviceType::cpu_pinned:
       return "cpu_pinned";
   }
-  const int code = static_cast<int>(type);
-  return code < kMaxDeviceTypes && registry().registered[code]
-             ? registry().factories[code].name.c_str()
-             : "unknown";
+  return device_registered(type) ? registry().factories[static_cast<int>(type)].name.c_str()
+                                 : "unknown";
+}
+
+const char* name(Lane lane) {
+  switch (lane) {
+    case Lane::compute:
+      return "compute";
+    case Lane::to_device:
+      return "to_device";
+    case Lane::to_host:
+      return "to_host";
+    case Lane::peer:
+      return "peer";
+  }
+  return "unknown";
 }
 
 Device& device(Context c) {
   static Registry& r = registry();
   const auto type = static_cast<unsigned>(c.type), index = static_cast<unsigned>(c.index);
-  if (type < kMaxDeviceTypes && index < kMaxIndex) [[likely]]
+  if (type < kMaxDeviceTypes && index < kMaxDevices) [[likely]]
     if (Device* d = r.devices[type][index].load(std::memory_order_acquire)) [[likely]]
       return *d;
   return open(c);
@@ -118,15 +135,21 @@ int num_gpus() {
 void wait_all(Caller from) {
   const trace::Scope scope(TransferKind::wait_all, from);
   Registry& r = registry();
+  std::exception_ptr failure;
   for (int type = 1; type < kMaxDeviceTypes; ++type) {
-    for (int i = 0; i < kMaxIndex; ++i) {
+    for (int i = 0; i < kMaxDevices; ++i) {
       Device* d = r.devices[type][i].load();
       const Context c{static_cast<DeviceType>(type), i};
       if (!d || is_host(c)) continue;
       const trace::Wait wait(c);
-      d->synchronize({});
+      try {
+        d->synchronize({});
+      } catch (const Error&) {
+        if (!failure) failure = std::current_exception();
+      }
     }
   }
+  if (failure) std::rethrow_exception(failure);
 }
 
 uint32_t new_stream_id() {

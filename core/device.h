@@ -16,6 +16,8 @@
 
 namespace locus {
 
+// A point in a stream's work, from Device::record. Owned by whoever asked for it, who passes it to
+// the release() of its context's device, once.
 struct EventView {
   Context context;
   void* native = nullptr;
@@ -37,7 +39,7 @@ class Allocator {
 };
 
 struct MemoryStats {
-  size_t in_use = 0;    // bytes of live blocks
+  size_t in_use = 0;    // bytes of live blocks, and of freed ones not yet found idle
   size_t reserved = 0;  // bytes taken from the driver, cached blocks included
   size_t peak = 0;      // the largest in_use so far
   size_t limit = 0;     // 0: none
@@ -52,14 +54,19 @@ class MemoryPool : public Allocator {
   virtual void release_cached() = 0;         // give free blocks back to the driver
 };
 
+// A context's own streams. Ops run on compute. Copies that make a new tensor run beside it: from
+// the host on the target's to_device, from another device on the target's peer, non-blocking ones
+// to the host on the source's to_host. A StreamScope goes before all of them.
 enum class Lane : uint8_t { compute, to_device, to_host, peer };
+inline constexpr int kNumLanes = 4;
+const char* name(Lane lane);
 
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual MemoryPool& allocator() = 0;
-  virtual MemoryInfo memory() = 0;
+  virtual MemoryInfo memory() = 0;  // of the whole device, other programs included
   virtual ContextInfo info() = 0;
   // The column of the op registry this device runs: emulated GPUs run the CPU's kernels.
   virtual DeviceType kernels() const = 0;
@@ -68,12 +75,15 @@ class Device {
   // it returns StreamView{context, 0, nullptr} for all.
   virtual StreamView stream(Lane lane) = 0;
   virtual StreamView open_stream() = 0;
-  virtual void close_stream(StreamView s) noexcept = 0;  // after its work is done
+  virtual void close_stream(StreamView s) noexcept = 0;  // blocks until its work is done
 
-  // Runs or enqueues `kernel`. `name` is the op's, for errors that surface later.
+  // Runs or enqueues `kernel` on call.stream. `name` is the op's, for errors that surface later; it
+  // lives as long as the program. What the host notices at once is thrown here, DeviceError for a
+  // stream of another device or a closed one.
   virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
-  // Enqueues a copy of bytes on `s`, a stream of this device; one end is on this device. A host end
-  // in pageable memory is complete (reusable, filled) when copy returns.
+  // Enqueues a copy of bytes on `s`, a stream of this device; one end is on this device: the
+  // target, unless that is the host. A host end in pageable memory is complete (reusable, filled)
+  // when copy returns.
   virtual void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
                     StreamView s) = 0;
 
@@ -83,16 +93,19 @@ class Device {
   virtual EventView record_time(StreamView s) { return record(s); }
   virtual void release(EventView e) noexcept = 0;
   virtual bool done(EventView e) = 0;
-  virtual void wait(StreamView waiter, EventView e) = 0;  // ordered on the device; the host goes on
-  virtual void wait_host(EventView e) = 0;                // the host blocks
+  // What is enqueued on `waiter` from now on runs after e; the host goes on. The event of a device
+  // of another kind, which this one cannot wait for, is waited for by the host:
+  // device(e.context).wait_host(e).
+  virtual void wait(StreamView waiter, EventView e) = 0;
+  virtual void wait_host(EventView e) = 0;                      // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
   // The host blocks until s is empty; with s.id == 0, until every stream of the device is.
   // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;
 };
 
-// How many devices of this type the machine has, and how to open one. `open` is called once a
-// context, at first use.
+// How many devices of this type the machine has, at most kMaxDevices, and how to open one. `open`
+// is called once a context, at first use.
 struct DeviceFactory {
   std::string name;  // as Context prints it
   int (*count)();
@@ -110,7 +123,7 @@ const char* device_type_name(DeviceType type);  // "unknown" when not registered
 // The device of a context. Throws DeviceError naming how many there are. Fast after the first call.
 Device& device(Context c);
 MemoryPool& memory_pool(Context c);
-// Blocks until every stream of every opened device is empty.
+// Blocks until every stream of every opened device is empty; then throws the first error found.
 void wait_all(Caller from = Caller::here());
 
 // A number for a new stream, unique in the process; from 1 on.

@@ -78,6 +78,12 @@ void record(const Op& op, std::span<const Ref> in, const void* attrs, int size,
 }
 
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
+  const View& v = target.impl().view;
+  for (int i = 0; i < v.meta.rank; ++i)
+    if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
+      throw Error(op.name + ": the target " + describe(target) +
+                  " is a broadcast view, in which several elements share memory; write into a "
+                  "copy of it: x.copyto(x.context())");
   if (!autograd::is_recording()) return;
   bool in_graph = needs_grad(target.impl());
   for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());

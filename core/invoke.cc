@@ -1,9 +1,8 @@
 // The path of every op call. What happens on each call is in invoke() from top to bottom; what
 // happens on errors is apart, so that the path stays short.
-#include <cstdlib>
-
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/graph.h>
 #include <locus/core/op.h>
@@ -16,10 +15,10 @@ namespace {
 
 // LOCUS_SYNC=1 waits after each op, so that an asynchronous error surfaces at the call that caused
 // it.
-const bool kSync = [] {
-  const char* s = std::getenv("LOCUS_SYNC");
-  return s && *s == '1';
-}();
+bool sync_each() {
+  static const bool on = environment_number("LOCUS_SYNC", 0, 1).value_or(0) == 1;
+  return on;
+}
 
 // An array on the stack when it is short, as it nearly always is.
 template <class T, size_t N>
@@ -203,18 +202,15 @@ struct Inputs {
   Tensors copies;
 };
 
-void run(const Op& op, Device& d, Context c, DType column, Inputs& in, View* out, size_t n_out,
+// The op has a kernel there.
+void run(const Op& op, Device& d, DType column, Inputs& in, View* out, size_t n_out,
          const void* attrs, int size, StreamView stream) {
-  const DeviceType type = d.kernels();
-  const Kernel kernel = op.kernel(type, column);
-  if (!kernel) [[unlikely]]
-    no_kernel(op, in.refs, c, type, column);
   const Call call{
       in.views.data(), out, static_cast<int>(in.refs.size()), static_cast<int>(n_out), attrs, size,
       stream};
   if (stream.id != 0) Timeline::of(stream).before_launch();
-  trace::launch(d, kernel, call, op.name.c_str());
-  if (kSync) [[unlikely]]
+  trace::launch(d, op.kernel(d.kernels(), column), call, op.name.c_str());
+  if (sync_each()) [[unlikely]]
     d.synchronize(stream);
 }
 
@@ -260,11 +256,10 @@ void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, 
     } else {
       row_major(v.meta, v.stride);
     }
-    const int64_t n = metas[i].size();
-    empty = empty && n == 0;
+    const size_t bytes = bytes_of(v.meta);
+    empty = empty && bytes == 0;
     auto impl = std::make_shared<TensorImpl>();
-    impl->storage = std::make_shared<Storage>(
-        c, static_cast<size_t>(n) * static_cast<size_t>(size_of(v.meta.dtype)), stream);
+    impl->storage = std::make_shared<Storage>(c, bytes, stream);
     v.data = impl->storage->data();
     impl->view = views[i] = v;
     impl->context = c;
@@ -273,7 +268,7 @@ void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, 
   }
   if (!empty) {
     inputs.before(stream);
-    run(op, d, c, column, inputs, views.data(), out.size(), attrs, size, stream);
+    run(op, d, column, inputs, views.data(), out.size(), attrs, size, stream);
     inputs.after(stream);
     for (const Tensor& t : out) t.handle()->storage->after_write(stream);
   }
@@ -310,6 +305,8 @@ void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int s
   }
   Device& d = device(c);
   const StreamView stream = current_stream(c, d);
+  if (!op.kernel(d.kernels(), column)) [[unlikely]]
+    no_kernel(op, in, c, d.kernels(), column);
 
   if (op.broadcasts)
     for (size_t i = 0; i < in.size(); ++i)
@@ -341,7 +338,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int s
   if (empty) return;
   inputs.before(stream);
   for (const Ref& target : out) target.tensor_->handle()->storage->before_write(stream);
-  run(op, d, c, column, inputs, views.data(), out.size(), attrs, size, stream);
+  run(op, d, column, inputs, views.data(), out.size(), attrs, size, stream);
   inputs.after(stream);
   for (const Ref& target : out) target.tensor_->handle()->storage->after_write(stream);
 }

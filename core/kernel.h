@@ -5,6 +5,7 @@
 // Ownership: none of these types owns anything. Units: sizes and strides count elements, not bytes.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -23,6 +24,7 @@ namespace locus {
 inline constexpr int kMaxRank = 8;
 inline constexpr int kNumDTypes = 9;
 inline constexpr int kMaxDeviceTypes = 16;
+inline constexpr int kMaxDevices = 64;  // of one type
 
 // f16 and bf16 are storage types: kernels compute on them in f32. bool_ holds one byte, 0 or 1.
 enum class DType : uint8_t { f32, f64, f16, bf16, i32, i64, u8, i8, bool_ };
@@ -40,7 +42,8 @@ struct Context {
   // Throws Error naming what it accepts. Defined in context.cc.
   static Context parse(std::string_view text);
 
-  friend bool operator==(const Context&, const Context&) = default;
+  // By type, then by index.
+  friend auto operator<=>(const Context&, const Context&) = default;
 };
 
 // A queue of work on one context. id 0 is the host itself: work is done when the call returns.

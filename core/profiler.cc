@@ -37,8 +37,8 @@ class Session {
     recording_.start = trace::now();
   }
   ~Session() {
-    for (const auto& [row, anchor] : anchors_)
-      if (anchor.event.native) device(row.context).release(anchor.event);
+    for (const auto& [context, anchor] : anchors_)
+      if (anchor.event.native) device(context).release(anchor.event);
     if (file_.is_open()) discard();
   }
   const std::string& path() const { return path_; }
@@ -46,7 +46,7 @@ class Session {
   // Before anything is recorded on a stream of c.
   void anchor(Context c) {
     std::lock_guard lock(mutex_);
-    if (is_host(c) || anchors_.count({c})) return;
+    if (is_host(c) || anchors_.count(c)) return;
     Device& d = device(c);
     // On an idle stream, twice: the first time opens it.
     const StreamView s = d.open_stream();
@@ -59,13 +59,13 @@ class Session {
       a.time = (before + trace::now()) / 2;
     }
     d.close_stream(s);
-    anchors_[{c}] = a;
+    anchors_[c] = a;
   }
 
   void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
     std::lock_guard lock(mutex_);
     // What began before this recording has no anchor, and is no part of it.
-    if (closed_ || (bar.events && !anchors_.count({id.context}))) return;
+    if (closed_ || (bar.events && !anchors_.count(id.context))) return;
     Row& row = recording_.rows[id];
     row.bars.push_back(std::move(bar));
     for (Context c : memory_of) sample(c);
@@ -99,7 +99,7 @@ class Session {
   // mutex_ is held for what follows.
   void sample(Context c) {
     const MemoryStats stats = memory_pool(c).stats();
-    MemorySample& last = memory_[{c}];
+    MemorySample& last = memory_[c];
     if (last.in_use == stats.in_use && last.reserved == stats.reserved) return;
     last = {c, trace::now(), stats.in_use, stats.reserved};
     recording_.memory.push_back(last);
@@ -119,7 +119,7 @@ class Session {
       if (row.last) {
         bar.start = row.last_end + bar.events->seconds_since(row.last->end());
       } else {
-        const Anchor& a = anchors_.at({c});
+        const Anchor& a = anchors_.at(c);
         bar.start = a.time + bar.events->seconds_since(a.event);
       }
       bar.end = bar.start + bar.events->seconds();
@@ -133,8 +133,8 @@ class Session {
   std::ofstream file_;
   bool closed_ = false;
   Recording recording_;
-  std::map<RowId, Anchor> anchors_;
-  std::map<RowId, MemorySample> memory_;
+  std::map<Context, Anchor> anchors_;
+  std::map<Context, MemorySample> memory_;
 };
 
 struct Current {

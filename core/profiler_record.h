@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include <locus/core/caller.h>
@@ -48,10 +47,7 @@ struct Bar {
 struct RowId {
   Context context;
   uint32_t id = 0;
-  friend bool operator<(const RowId& a, const RowId& b) {
-    return std::tuple(a.context.type, a.context.index, a.id) <
-           std::tuple(b.context.type, b.context.index, b.id);
-  }
+  friend auto operator<=>(const RowId&, const RowId&) = default;
 };
 // Copies are also shown in their other context, in a row for each stream or thread that runs them.
 inline constexpr uint32_t kMirrorOfStream = 1u << 30, kMirrorOfThread = 1u << 29;

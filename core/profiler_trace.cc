@@ -21,9 +21,8 @@ std::vector<std::string> texts(const std::vector<Meta>& metas) {
 
 std::string lane_name(RowId row) {
   Device& d = device(row.context);
-  const char* names[] = {"compute", "to_device", "to_host", "peer"};
-  for (int lane = 0; lane < 4; ++lane)
-    if (d.stream(static_cast<Lane>(lane)).id == row.id) return names[lane];
+  for (int i = 0; i < kNumLanes; ++i)
+    if (const auto lane = static_cast<Lane>(i); d.stream(lane).id == row.id) return name(lane);
   return "stream " + std::to_string(row.id);
 }
 std::string row_name(RowId row) {
@@ -107,8 +106,7 @@ class Writer {
 
   // A process for each context, numbered from 1 as they appear.
   int process(Context c) {
-    const auto [found, fresh] =
-        processes_.try_emplace({c}, static_cast<int>(processes_.size()) + 1);
+    const auto [found, fresh] = processes_.try_emplace(c, static_cast<int>(processes_.size()) + 1);
     const int pid = found->second;
     if (!fresh) return pid;
     const ContextInfo info = context_info(c);
@@ -121,7 +119,7 @@ class Writer {
     write({{"ph", "M"},
            {"name", "process_sort_index"},
            {"pid", pid},
-           {"args", {{"sort_index", static_cast<int>(c.type) * 64 + c.index}}}});
+           {"args", {{"sort_index", static_cast<int>(c.type) * kMaxDevices + c.index}}}});
     return pid;
   }
 
@@ -139,7 +137,7 @@ class Writer {
   const double start_;
   bool first_ = true;
   int64_t arrows_ = 0;
-  std::map<RowId, int> processes_;
+  std::map<Context, int> processes_;
   std::set<RowId> named_;
 };
 

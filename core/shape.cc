@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include <locus/core/dtype.h>
 #include <locus/core/error.h>
 
 namespace locus {
@@ -12,6 +13,18 @@ void check_rank(size_t rank) {
   if (rank > static_cast<size_t>(kMaxRank))
     throw ShapeError("Shape: expected at most " + std::to_string(kMaxRank) + " axes, got " +
                      std::to_string(rank));
+}
+
+// The number of elements. Lengths of 0 are left out, so that strides, too, stay in range.
+void check_size(const Meta& m) {
+  constexpr int64_t kMost = INT64_MAX / 8;
+  int64_t n = 1;
+  for (int i = 0; i < m.rank; ++i) {
+    if (m.shape[i] == 0) continue;
+    if (__builtin_mul_overflow(n, m.shape[i], &n) || n > kMost) [[unlikely]]
+      throw ShapeError("Shape: " + to_string(Shape(m)) +
+                       " has more elements than memory can hold; expected fewer than 2^60");
+  }
 }
 
 }  // namespace
@@ -82,7 +95,13 @@ Meta make_meta(DType dtype, std::span<const int64_t> shape) {
                        to_string(Shape(shape)) + "; expected lengths >= 0");
     m.shape[i] = shape[i];
   }
+  check_size(m);
   return m;
+}
+
+size_t bytes_of(const Meta& m) {
+  check_size(m);
+  return static_cast<size_t>(m.size()) * static_cast<size_t>(size_of(m.dtype));
 }
 
 void row_major(const Meta& m, int64_t* stride) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
@@ -60,8 +61,11 @@ std::ostream& operator<<(std::ostream& os, const Shape& s);
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 // Resolves a negative axis; throws ShapeError naming `op` when it is outside [-rank, rank).
 int normalize_axis(int axis, int rank, std::string_view op);
-// A Meta of this dtype and shape.
+// A Meta of this dtype and shape. Throws ShapeError for a negative length, and for more elements
+// than memory can have.
 Meta make_meta(DType dtype, std::span<const int64_t> shape);
+// What its elements take. Throws ShapeError when memory cannot have so many.
+size_t bytes_of(const Meta& m);
 // Row-major strides for the shape of m.
 void row_major(const Meta& m, int64_t* stride);
 

@@ -74,7 +74,9 @@ void Storage::order(StreamView s, bool write) {
   for (const Use& u : uses_)
     if (u.line->stream.id != s.id && (write || u.write)) u.line->wait(u.at, s);
   if (at_home && write) {
-    // Whatever comes later is ordered behind the home stream, which is behind them all.
+    // Whatever comes later is ordered behind the home stream, which is behind them all: also when
+    // the write is refused after all and leaves no number of its own.
+    if (home) home_write_.store(home->advance(), std::memory_order_release);
     uses_.clear();
     foreign_.store(false, std::memory_order_release);
   } else if (uses_.size() > kManyUses) {

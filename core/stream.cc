@@ -53,20 +53,29 @@ double Event::elapsed_ms(const Event& later, Caller caller) const {
   return device(from.context).elapsed_ms(from, to);
 }
 
-Stream::Stream(Context c) : view_(device(c).open_stream()), owns_(true) {}
+Stream::Stream(Context c, Caller from) : view_(device(c).open_stream()), from_(from), owns_(true) {}
 Stream::Stream(Stream&& other) noexcept
-    : view_(other.view_), owns_(std::exchange(other.owns_, false)) {}
+    : view_(other.view_), from_(other.from_), owns_(std::exchange(other.owns_, false)) {}
 Stream& Stream::operator=(Stream&& other) noexcept {
   if (this == &other) return *this;
   close();
   view_ = other.view_;
+  from_ = other.from_;
   owns_ = std::exchange(other.owns_, false);
   return *this;
 }
 Stream::~Stream() { close(); }
 
 void Stream::close() noexcept {
-  if (std::exchange(owns_, false)) device(view_.context).close_stream(view_);
+  if (!std::exchange(owns_, false)) return;
+  const double start = trace::now();
+  device(view_.context).close_stream(view_);
+  if (trace::off() || view_.id == 0) return;
+  try {
+    trace::waited(TransferKind::stream, view_.context, start, from_);
+  } catch (const std::exception&) {
+    // A report without this line is better than a program that ends here.
+  }
 }
 
 const StreamView& Stream::opened(const char* call) const {
@@ -91,7 +100,14 @@ void Stream::synchronize(Caller caller) {
 }
 
 StreamScope::StreamScope(const Stream& s) : view_(s.view()), outer_(innermost) { innermost = this; }
-StreamScope::~StreamScope() { innermost = outer_; }
+// Wherever it stands: scopes in a container end in the order they began.
+StreamScope::~StreamScope() {
+  for (StreamScope** at = &innermost; *at; at = &(*at)->outer_) {
+    if (*at != this) continue;
+    *at = outer_;
+    return;
+  }
+}
 
 StreamView current_stream(Context c, Device& d) {
   for (const StreamScope* s = innermost; s; s = s->outer_)

@@ -31,11 +31,11 @@ class Event {
   bool owns_ = false;
 };
 
-// A queue of its own on a context. Destroying it waits for its work; tensors allocated on it live
-// on. One that was moved from throws Error.
+// A queue of its own on a context. Destroying it waits for its work, which reports put down to the
+// line that opened it; tensors allocated on it live on. One that was moved from throws Error.
 class Stream {
  public:
-  explicit Stream(Context c);
+  explicit Stream(Context c, Caller = Caller::here());
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
@@ -52,14 +52,16 @@ class Stream {
   void close() noexcept;
   const StreamView& opened(const char* call) const;
   StreamView view_;
+  Caller from_;
   bool owns_ = false;
 };
 
 // Makes `s` the current stream of its context in this thread: for ops and for copies. Other
 // contexts keep theirs. `s` must outlive the scope.
-class StreamScope {
+class [[nodiscard]] StreamScope {
  public:
   explicit StreamScope(const Stream& s);
+  explicit StreamScope(Stream&&) = delete;  // it would be closed at once
   ~StreamScope();
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;

@@ -55,9 +55,9 @@ Tensor on_context(const Tensor& x, Context c) {
 }
 
 // Where a copy runs: the stream a StreamScope names; else `lane`, so that it goes beside compute.
-StreamView copy_stream(Context c, Device& d, Lane lane) {
+StreamView copy_stream(Context c, Device& d, StreamView lane) {
   const StreamView current = current_stream(c, d);
-  return current.id == d.stream(Lane::compute).id ? d.stream(lane) : current;
+  return current.id == d.stream(Lane::compute).id ? lane : current;
 }
 
 // The stream that fills memory which exists: where it lives when that is a lane, for a copy that
@@ -73,8 +73,7 @@ StreamView fill_stream(Context c, Device& d, StreamView home) {
 // Both row-major, same dtype and size, on different memories.
 void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
-  const size_t bytes = static_cast<size_t>(from.view.meta.size()) *
-                       static_cast<size_t>(size_of(from.view.meta.dtype));
+  const size_t bytes = bytes_of(from.view.meta);
   const bool up = is_host(from.context), down = is_host(to.context);
   const Context owner = down ? from.context : to.context;
   Device& d = device(owner);
@@ -82,7 +81,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // here.
   StreamView s;
   if (down) {
-    s = blocking ? current_stream(owner, d) : copy_stream(owner, d, Lane::to_host);
+    s = blocking ? current_stream(owner, d) : copy_stream(owner, d, d.stream(Lane::to_host));
   } else {
     s = fill_stream(owner, d, to.storage->home());
   }
@@ -140,9 +139,7 @@ bool Tensor::shares_memory_with(const Tensor& other) const {
 Tensor allocate(Context c, const Meta& m) {
   Device& d = device(c);
   auto impl = std::make_shared<TensorImpl>();
-  impl->storage = std::make_shared<Storage>(
-      c, static_cast<size_t>(m.size()) * static_cast<size_t>(size_of(m.dtype)),
-      current_stream(c, d));
+  impl->storage = std::make_shared<Storage>(c, bytes_of(m), current_stream(c, d));
   impl->view.data = impl->storage->data();
   impl->view.meta = m;
   row_major(m, impl->view.stride);
@@ -176,18 +173,19 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
   } else {
     const Tensor packed = source.contiguous ? *this : cast_or_copy(*this, dtype());
     // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
-    // stream; the compute stream waits for the lane at first use.
-    const Lane lane = is_host(source.context) ? Lane::to_device : Lane::peer;
+    // stream; the compute stream waits for the lane at first use. A user's stream keeps it: what is
+    // read there leaves no number to wait for.
+    Device& there = device(to);
+    const StreamView lane = there.stream(is_host(source.context) ? Lane::to_device : Lane::peer);
+    const StreamView filled_on = copy_stream(to, there, lane);
     auto target = std::make_shared<TensorImpl>();
-    target->storage = std::make_shared<Storage>(
-        to, static_cast<size_t>(size()) * static_cast<size_t>(size_of(dtype())),
-        copy_stream(to, device(to), lane));
+    target->storage = std::make_shared<Storage>(to, bytes_of(source.view.meta), filled_on);
     target->view = packed.impl().view;
     target->view.data = target->storage->data();
     target->context = to;
     row_major(target->view.meta, target->view.stride);
     transfer(packed.impl(), *target, options.blocking);
-    target->storage->hand_over();
+    if (filled_on.id == lane.id) target->storage->hand_over();
     out = Tensor(std::move(target));
   }
   if (autograd::is_recording()) {

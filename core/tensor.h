@@ -33,7 +33,10 @@ struct TensorOptions {
 };
 
 struct CopyOptions {
-  bool blocking = true;  // false: return at once; the host end must be page-locked (cpu_pinned)
+  // true: on return the host's end is the program's again: its source read, its target filled.
+  // Between devices nothing blocks: whatever uses the tensor waits there. false: never blocks; a
+  // host's end must be page-locked (cpu_pinned), else Error.
+  bool blocking = true;
 };
 
 // What backward does with a leaf's gradient. Scoped: a bare `write` would clash with POSIX.
@@ -134,7 +137,7 @@ class Tensor {
   std::vector<int64_t> strides() const;  // in elements
   bool contiguous() const;               // row-major without gaps
 
-  // The same handle state: y.as_in_context(y.context()).is(y).
+  // Both name one tensor, as Python's `is`: y.as_in_context(y.context()).is(y).
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_memory_with(const Tensor& other) const;
 

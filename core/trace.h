@@ -79,6 +79,9 @@ class Wait {
   double start_ = 0;
 };
 
+// The same, for one that is over: from `start` until now, put down to `from`.
+void waited(TransferKind kind, Context c, double start, Caller from);
+
 // A copy between two contexts of the host's memory, by an op on the calling thread.
 class HostCopy {
  public:

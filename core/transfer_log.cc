@@ -9,25 +9,22 @@
 #include <string_view>
 #include <tuple>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/trace.h>
 
 namespace locus {
 namespace {
 
-using Key =
-    std::tuple<TransferKind, DeviceType, int32_t, DeviceType, int32_t, std::string_view, unsigned>;
-
-Key key_of(TransferKind kind, Context from, Context to, Caller c) {
-  return {kind, from.type, from.index, to.type, to.index, c.file ? c.file : "", c.line};
-}
+using Key = std::tuple<TransferKind, Context, Context, std::string_view, unsigned>;
 
 }  // namespace
 
 struct TransferLog::Records {
   void add(TransferKind kind, Context from, Context to, Caller caller, uint64_t bytes,
            double seconds) {
-    TransferEntry& e = sums[key_of(kind, from, to, caller)];
+    const Key key{kind, from, to, caller.file ? caller.file : "", caller.line};
+    TransferEntry& e = sums[key];
     e.kind = kind;
     e.from = from;
     e.to = to;
@@ -178,12 +175,9 @@ unsigned read_environment() {
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   if (listeners.load(std::memory_order_relaxed) & kUnread) {
-    const char* value = std::getenv("LOCUS_TRANSFERS");
-    const std::string_view mode = value ? value : "";
-    if (mode != "" && mode != "summary" && mode != "full")
-      throw Error("LOCUS_TRANSFERS=" + std::string(mode) + ": expected summary or full");
-    print_each = mode == "full";
-    if (mode != "") print_at_exit();
+    const auto mode = environment_choice("LOCUS_TRANSFERS", {"summary", "full"});
+    print_each = mode == 1;
+    if (mode) print_at_exit();
     listeners.fetch_and(~kUnread, std::memory_order_relaxed);
   }
   return listeners.load(std::memory_order_relaxed);

@@ -5,7 +5,8 @@
 //   std::cout << log.table();
 //
 // LOCUS_TRANSFERS=summary prints the table of any program at its end, on stderr; full also prints
-// each record as it happens. Off, it costs one relaxed load at each place.
+// each record as it happens; the first op, copy or TransferLog throws Error when it is anything
+// else. Off, it costs one relaxed load at each place.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ enum class TransferKind : uint8_t {
   wait_to_read,
   wait_all,
   event,   // Event::wait, elapsed_ms
-  stream,  // Stream::synchronize
+  stream,  // Stream::synchronize, and a Stream that closes
   op,      // an op on the host, for memory that a device still used
 };
 const char* name(TransferKind kind);
@@ -48,14 +49,15 @@ struct TransferEntry {
 
 // Records everything in the process, on all threads, from its construction on. Several may be
 // alive; each has what happened in its life. Threads: any.
-class TransferLog {
+class [[nodiscard]] TransferLog {
  public:
   TransferLog();
   ~TransferLog();
   TransferLog(const TransferLog&) = delete;
   TransferLog& operator=(const TransferLog&) = delete;
 
-  // The dearest first. Waits for copies still under way.
+  // The dearest first. Waits for copies still under way; throws DeviceError when a device has
+  // failed.
   std::vector<TransferEntry> entries() const;
   // The entries as text, and a line of advice for the first.
   std::string table() const;

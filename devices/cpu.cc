@@ -13,8 +13,8 @@
 #endif
 
 #include <locus/core/device.h>
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/devices/environment.h>
 #include <locus/devices/host_memory.h>
 
 namespace locus {
@@ -127,8 +127,6 @@ class CpuDevice final : public Device {
   CachingPool pool_;
 };
 
-constexpr int kContexts = 64;
-
 std::unique_ptr<Device> open_cpu(Context c) { return std::make_unique<CpuDevice>(c); }
 
 }  // namespace
@@ -159,7 +157,7 @@ void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void*)) {
 }
 
 void register_cpu() {
-  const auto count = [] { return kContexts; };
+  const auto count = [] { return kMaxDevices; };
   register_device(DeviceType::cpu, {"cpu", count, open_cpu, "cpu(0) always exists"});
   register_device(DeviceType::cpu_pinned,
                   {"cpu_pinned", count, open_cpu, "cpu_pinned(0) always exists"});

@@ -29,7 +29,7 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
     }
   } else if (to.type == DeviceType::cpu) {
     download(dst, src, bytes, s);
-    faults_.check(context_, lanes_[0]->native());
+    check_faults();
   } else {
     throw DeviceError("copy: " + to_string(from) + " to " + to_string(to) +
                       " has no direct path; copy to cpu(0) first");

@@ -68,7 +68,8 @@ class Faults {
  public:
   void open();
   Fault* word(const char* op);
-  // Throws IndexError for the earliest report, and forgets all (`s`: a stream to do so on).
+  // Throws IndexError for the earliest report, and forgets all: on `s`, which the host waits for.
+  // Kernels queued elsewhere report anew.
   void check(Context context, cudaStream_t s);
 
  private:
@@ -119,6 +120,7 @@ class CudaDevice final : public Device {
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
   EventView record(StreamView s, bool timed);
   void wait_for(CudaStream& s);
+  void check_faults();
   void download(void* dst, const void* src, size_t bytes, CudaStream& s);
   void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
   void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
@@ -130,7 +132,7 @@ class CudaDevice final : public Device {
   std::string name_;
   int multiprocessors_ = 0;
   std::unique_ptr<MemoryPool> pool_;
-  CudaStream* lanes_[4] = {};
+  CudaStream* lanes_[kNumLanes] = {};
   Faults faults_;
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
   SmallBuffers small_;

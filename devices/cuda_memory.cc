@@ -11,9 +11,9 @@ namespace locus::cuda {
 namespace {
 
 // nullptr on cudaErrorMemoryAllocation, which leaves the device usable.
-void* or_null(cudaError_t error, void* p) {
+void* or_null(cudaError_t error, const char* call, void* p) {
   if (error == cudaSuccess) return p;
-  if (error != cudaErrorMemoryAllocation) LOCUS_CUDA(error);
+  if (error != cudaErrorMemoryAllocation) failed(error, call, __FILE__, __LINE__);
   static_cast<void>(cudaGetLastError());
   return nullptr;
 }
@@ -25,7 +25,7 @@ class DeviceMemory final : public MemorySource {
     const Guard guard(index_);
     void* p = nullptr;
     const cudaError_t error = cudaMalloc(&p, bytes);
-    return or_null(error, p);
+    return or_null(error, "cudaMalloc", p);
   }
   // cudaFree waits for the work that is queued on the device. At exit the driver may be gone first.
   void release(void* p, size_t) noexcept override { static_cast<void>(free_memory(p)); }
@@ -39,7 +39,7 @@ void* allocate_pinned(size_t bytes) {
   const Guard guard(std::max(0, first_opened()));
   void* p = nullptr;
   const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
-  return or_null(error, p);
+  return or_null(error, "cudaHostAlloc", p);
 }
 void free_pinned(void* p) { static_cast<void>(free_host_memory(p)); }
 

@@ -3,27 +3,23 @@
 #include <cstdio>
 #include <vector>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
 #include <locus/devices/cuda_driver.h>
-#include <locus/devices/environment.h>
 
 namespace locus::cuda {
 namespace {
 
 constexpr size_t kProbeBytes = size_t{256} << 10;
-constexpr int kMaxDevices = 64;
 
 // Memory for the check of a direct path.
 struct Probe {
-  explicit Probe(int device) {
-    const Guard guard(device);
-    LOCUS_CUDA(cudaMalloc(&data, kProbeBytes));
-  }
+  explicit Probe(CudaDevice& d) : data(d.allocate_raw(kProbeBytes)) {}
   ~Probe() { static_cast<void>(free_memory(data)); }
   Probe(const Probe&) = delete;
   Probe& operator=(const Probe&) = delete;
-  void* data = nullptr;
+  void* data;
 };
 
 bool enable_access(int from, int to) {
@@ -67,7 +63,7 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
     const EventView e = before.device->record(before.view);
     const cudaError_t error = cuda::wait(after.native(), static_cast<cudaEvent_t>(e.native));
     before.device->release(e);
-    LOCUS_CUDA(error);
+    if (error != cudaSuccess) failed(error, "cuStreamWaitEvent", __FILE__, __LINE__);
   };
   order(s, down);
   order(s, up);
@@ -110,7 +106,7 @@ const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
   const bool out = enable_access(source.index(), target.index());
   const bool in = enable_access(target.index(), source.index());
   if (!out || !in) return "the driver offers no access between them";
-  const Probe from(source.index()), to(target.index());
+  const Probe from(source), to(target);
   std::vector<unsigned char> pattern(kProbeBytes), seen(kProbeBytes);
   for (size_t i = 0; i < kProbeBytes; ++i)
     pattern[i] = static_cast<unsigned char>(i * 131 + i / 251 + 1);

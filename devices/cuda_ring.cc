@@ -70,7 +70,7 @@ void* allocate_pinned(size_t bytes, int device, const std::string& what) {
                                   ? cudaErrorMemoryAllocation
                                   : cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
     if (error == cudaSuccess) return p;
-    if (error != cudaErrorMemoryAllocation) LOCUS_CUDA(error);
+    if (error != cudaErrorMemoryAllocation) failed(error, "cudaHostAlloc", __FILE__, __LINE__);
     static_cast<void>(cudaGetLastError());
     if (!again) memory_pool(cpu_pinned()).release_cached();
   }
@@ -110,7 +110,7 @@ Ring::Slot& Ring::take() {
       static_cast<void>(cudaGetLastError());
       continue;
     }
-    LOCUS_CUDA(state);
+    if (state != cudaSuccess) failed(state, "cudaEventQuery", __FILE__, __LINE__);
     next_ = (which + 1) % kSlots;
     return slots_[which];
   }

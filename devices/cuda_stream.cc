@@ -1,6 +1,7 @@
 // Events, waiting, and the errors that surface there.
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <string>
 
 #include <locus/core/error.h>
@@ -50,7 +51,7 @@ void CudaDevice::release(EventView e) noexcept {
 bool CudaDevice::done(EventView e) {
   const cudaError_t state = cudaEventQuery(native(e));
   if (state == cudaSuccess) return true;
-  if (state != cudaErrorNotReady) LOCUS_CUDA(state);
+  if (state != cudaErrorNotReady) failed(state, "cudaEventQuery", __FILE__, __LINE__);
   static_cast<void>(cudaGetLastError());
   return false;
 }
@@ -88,16 +89,29 @@ void CudaDevice::synchronize(StreamView s) {
       std::lock_guard lock(streams_mutex_);
       all = streams_;
     }
-    for (CudaStream* stream : all) wait_for(*stream);
+    std::exception_ptr failure;
+    for (CudaStream* stream : all) {
+      try {
+        wait_for(*stream);
+      } catch (const DeviceError&) {
+        if (!failure) failure = std::current_exception();
+      }
+    }
+    if (failure) std::rethrow_exception(failure);
   }
-  faults_.check(context_, lanes_[0]->native());
+  check_faults();
+}
+
+void CudaDevice::check_faults() {
+  faults_.check(context_, lanes_[static_cast<int>(Lane::to_host)]->native());
 }
 
 void Faults::open() {
   LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
                            cudaHostAllocMapped | cudaHostAllocPortable));
   LOCUS_CUDA(cudaMalloc(reinterpret_cast<void**>(&taken_), kWords * sizeof(int)));
-  LOCUS_CUDA(cudaMemset(taken_, 0, kWords * sizeof(int)));  // at start-up, before any stream
+  LOCUS_CUDA(cudaMemset(taken_, 0, kWords * sizeof(int)));
+  LOCUS_CUDA(cudaStreamSynchronize(nullptr));  // the streams to come do not wait for it
   for (int i = 0; i < kWords; ++i) {
     words_[i] = Fault{};
     words_[i].taken = taken_ + i;
@@ -143,6 +157,7 @@ void Faults::check(Context context, cudaStream_t s) {
   }
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
+  LOCUS_CUDA(cuda::synchronize(s));
   throw IndexError(std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
                    std::to_string(fault.value) + " is out of range for axis of length " +
                    std::to_string(fault.limit) + " (" + to_string(context) +

@@ -9,7 +9,8 @@
 //
 // The bytes really move, at the end of that time: a program that reuses memory too early sees it.
 // So a copy is never faster than this machine's memory (about 10 GB/s a core), whatever the model
-// says. Kernels take modelled time then too: emulated_pace.h.
+// says; the first large one that takes longer says so on stderr. Kernels take modelled time then
+// too: emulated_pace.h.
 //
 // Threads: any.
 #pragma once

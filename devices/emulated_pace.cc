@@ -47,19 +47,28 @@ uint64_t kind_of(Kernel kernel, const Call& call) {
   return hash;
 }
 
-std::mutex mutex;
 struct Pace {
   nanoseconds quickest = nanoseconds::max();
   int runs = 0;
 };
-std::unordered_map<uint64_t, Pace> paces;  // guarded by mutex
+
+// Never destroyed: queues go on working while the process ends.
+struct Paces {
+  std::mutex mutex;
+  std::unordered_map<uint64_t, Pace> of_kind;
+};
+Paces& paces() {
+  static Paces& p = *new Paces;
+  return p;
+}
 
 // First runs touch new memory and are slow. Later ones, a little quicker by chance, change nothing:
 // what is measured early and late can be compared.
 nanoseconds pace_of(uint64_t kind, nanoseconds now) {
-  std::lock_guard lock(mutex);
-  if (paces.size() >= kKinds) paces.clear();
-  Pace& pace = paces[kind];
+  Paces& all = paces();
+  std::lock_guard lock(all.mutex);
+  if (all.of_kind.size() >= kKinds) all.of_kind.clear();
+  Pace& pace = all.of_kind[kind];
   const bool learning = pace.runs++ < kLearned;
   if (now < (learning ? pace.quickest : pace.quickest * 4 / 5)) pace.quickest = now;
   return pace.quickest;

@@ -2,9 +2,10 @@
 // GPUs compute or not, so that placements can be compared on a machine with few cores.
 //
 // A kernel runs on one core, and takes kSlower times the core's time of the quickest of its first
-// runs on views of the same shapes; the rest is slept. So two GPUs compute at once, as real ones
-// do, even where only one core is free, and what a neighbour does to a core's clock and caches does
-// not show. Threads: any.
+// runs on views of the same shapes, or of a later one that is quicker by a fifth (the first may
+// have met a neighbour); the rest is slept. So two GPUs compute at once, as real ones do, even
+// where only one core is free, and what a neighbour does to a core's clock and caches does not
+// show. Threads: any.
 #pragma once
 
 #include <chrono>

@@ -3,8 +3,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -15,6 +17,8 @@
 
 namespace locus::emulated {
 namespace {
+
+constexpr size_t kKept = size_t{4} << 10;  // bytes of staging that an entry keeps for its next copy
 
 // The exception being handled, of the same type, with a text that says where it comes from.
 template <class E, class... Others>
@@ -29,6 +33,15 @@ std::exception_ptr annotated(const std::string& op, const std::string& where) {
     if constexpr (sizeof...(Others) > 0) return annotated<Others...>(op, where);
     return std::current_exception();
   }
+}
+
+// How many forks lie between this process and the first one.
+int process() {
+  static std::atomic<int> forks{0};
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
+  static_cast<void>(registered);
+  return forks.load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -52,16 +65,36 @@ void Failures::rethrow_first() {
 Queue::Queue(Context context, Failures& failures)
     : context_(context), id_(new_stream_id()), failures_(failures) {}
 
+void Queue::check_usable() const {
+  if (closed_)
+    throw DeviceError("a closed stream of " + to_string(context_) +
+                      " was used; open another: Stream(" + to_string(context_) + ")");
+  if (ring_ != nullptr && process_ != process())
+    throw DeviceError(to_string(context_) +
+                      " was used before fork(), and its threads are not in the child; use it in "
+                      "one of the two processes only");
+}
+
+void Queue::start() {
+  ring_ = std::make_unique<Entry[]>(kCapacity);
+  process_ = process();
+  try {
+    // Detached, and never ended by static destructors: the process may exit while it works.
+    std::thread([this] { serve(); }).detach();
+  } catch (const std::system_error& e) {
+    ring_ = nullptr;
+    throw DeviceError(to_string(context_) + ": a stream's thread cannot be started: " + e.what() +
+                      "; use fewer streams, or raise the limit of threads (ulimit -u)");
+  }
+}
+
 template <class Fill>
 void Queue::push(Fill&& fill) {
   std::unique_lock lock(mutex_);
-  if (!closed_ && ring_ == nullptr) {
-    ring_ = std::make_unique<Entry[]>(kCapacity);
-    // Detached, and never ended by static destructors: the process may exit while it works.
-    std::thread([this] { serve(); }).detach();
-  }
+  check_usable();
+  if (ring_ == nullptr) start();
   space_.wait(lock, [&] { return pushed_ - finished_ < kCapacity; });
-  if (closed_) throw DeviceError("a closed stream of " + to_string(context_) + " was used");
+  check_usable();
   fill(ring_[pushed_ % kCapacity]);
   ++pushed_;
   if (asleep_) work_.notify_one();
@@ -117,6 +150,7 @@ bool Queue::closed() {
 void Queue::drain() {
   std::unique_lock lock(mutex_);
   const uint64_t target = pushed_;
+  if (finished_ < target) check_usable();
   ++drainers_;
   progress_.wait(lock, [&] { return finished_ >= target; });
   --drainers_;
@@ -135,6 +169,11 @@ void Queue::close() {
   ring_.reset();
 }
 
+void Queue::reopen() {
+  std::lock_guard lock(mutex_);
+  closed_ = false;
+}
+
 void Queue::serve() {
   pthread_setname_np(pthread_self(), "locus-queue");
   if (link_model()) compute_alone();
@@ -147,6 +186,7 @@ void Queue::serve() {
     stopped = entry.what == What::stop;
     lock.unlock();
     run(entry);
+    if (entry.staging.capacity() > kKept) entry.staging = {};
     lock.lock();
     if (pushed_ - finished_ == kCapacity) space_.notify_all();
     ++finished_;

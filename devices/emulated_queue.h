@@ -65,8 +65,10 @@ class Queue {
   void wait(EventRef event);
 
   void drain();  // blocks until everything enqueued so far has run
-  // Drains and ends the thread. Later events fire at once; other operations throw DeviceError.
+  // Drains and ends the thread. Until it is opened again events fire at once and other operations
+  // throw DeviceError.
   void close();
+  void reopen();
 
  private:
   enum class What : uint8_t { launch, copy, record, wait, stop };
@@ -88,6 +90,8 @@ class Queue {
 
   template <class Fill>
   void push(Fill&& fill);
+  void start();  // these two: mutex_ is held
+  void check_usable() const;
   bool closed();
   void serve();
   void run(Entry& entry);
@@ -102,6 +106,7 @@ class Queue {
   uint64_t pushed_ = 0, finished_ = 0;
   int drainers_ = 0;
   bool asleep_ = false, closed_ = false;
+  int process_ = 0;  // in which it was started
 };
 
 }  // namespace locus::emulated

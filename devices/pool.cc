@@ -5,8 +5,8 @@
 #include <climits>
 #include <utility>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/devices/environment.h>
 #include <locus/devices/pool_blocks.h>
 
 // Present only in programs built with AddressSanitizer.
@@ -236,6 +236,11 @@ void CachingPool::retire(StreamView stream) {
   Arena& own = arena(stream);
   flush(own);
   own.retired = true;
+}
+
+void CachingPool::revive(StreamView stream) {
+  Lock lock(locked_);
+  arena(stream).retired = false;
 }
 
 MemoryStats CachingPool::stats() const {

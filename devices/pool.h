@@ -68,6 +68,8 @@ class CachingPool final : public MemoryPool {
   // The stream is being closed and its work is done: its blocks, and those freed on it later, may
   // go to any stream. Call from Device::close_stream.
   void retire(StreamView stream);
+  // The stream is opened again: what it frees is its own.
+  void revive(StreamView stream);
 
   // The largest block that is free now on any stream, cached segments only.
   size_t largest_free() const;

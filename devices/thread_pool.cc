@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
-#include <locus/devices/environment.h>
 
 namespace locus {
 namespace {

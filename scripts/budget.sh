@@ -49,6 +49,9 @@ while read -r option; do
   grep -rqs "$option" CMakeLists.txt scripts/cmake core devices ||
     breach "README.md names $option, which nothing reads"
 done < <(grep -oE '\bLOCUS_[A-Z_]+\b' README.md | sort -u)
+while read -r option; do
+  grep -q "$option" README.md || breach "README.md does not name $option, which programs read"
+done < <(sources 'core/*.cc' 'devices/*.cc' 'ops/*.cc' 'nn/*.cc' | xargs grep -hoE '"LOCUS_[A-Z0-9_]+"' | tr -d '"' | sort -u)
 while read -r file; do
   [ -e "$file" ] || breach "README.md links to $file, which is not there"
 done < <(grep -oE '\]\([^)#:]+\)' README.md | sed 's/^](//; s/)$//' | sort -u)

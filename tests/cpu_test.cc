@@ -15,8 +15,8 @@
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/devices/environment.h>
 #include <locus/ops/register.h>
 #include <tests/contexts.h>
 

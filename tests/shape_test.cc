@@ -1,5 +1,8 @@
 #include <locus/core/shape.h>
 
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/view.h>
 #include "tests/contexts.h"
 
 namespace locus::test {
@@ -35,6 +38,17 @@ TEST(Shapes, AreRangesOfTheirAxes) {
 }
 
 TEST(Shapes, HaveAtMostEightAxes) { EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}), ShapeError); }
+
+TEST(Shapes, RefuseMoreElementsThanMemoryHolds) {
+  constexpr int64_t kBig = int64_t{1} << 31;
+  for (const Shape& s : {Shape{kBig << 31}, Shape{kBig, kBig}, Shape{2 * kBig, 2 * kBig}}) {
+    EXPECT_THROW(zeros(s), ShapeError) << s;
+    EXPECT_THROW(broadcast_to(ones({1}), s), ShapeError) << s;
+  }
+  EXPECT_THROW(broadcast_to(ones({1, 1}), {kBig, 1}) + broadcast_to(ones({1, 1}), {1, kBig}),
+               ShapeError);
+  EXPECT_EQ(zeros({kBig, 0, 5}).size(), 0);
+}
 
 TEST(Shapes, RefuseNegativeLengthsWhereTheyMeanNothing) {
   EXPECT_THROW(make_meta(f32, Shape{2, -1}), ShapeError);

@@ -1,14 +1,18 @@
 // Stream, Event and StreamScope: what they own, what they order, and what they refuse.
 #include <locus/core/stream.h>
 
+#include <chrono>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
+#include <locus/core/transfer_log.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include "tests/contexts.h"
+#include "tests/slow.h"
 
 namespace locus::test {
 namespace {
@@ -179,6 +183,36 @@ TEST(Stream, TensorsLiveOnAfterTheirStream) {
       x += 1;
       EXPECT_THAT(values(x), Each(8.0));
     }
+  }
+}
+
+static_assert(!std::is_constructible_v<StreamScope, Stream>, "its stream would be gone at once");
+
+TEST(Stream, ScopesMayEndInTheOrderTheyBegan) {
+  for (Context c : devices()) {
+    const Stream a(c), b(c);
+    std::optional<StreamScope> outer(a), inner(b);
+    outer.reset();
+    EXPECT_EQ(current_stream(c).id, b.view().id);
+    inner.reset();
+    EXPECT_EQ(current_stream(c).id, device(c).stream(Lane::compute).id);
+  }
+}
+
+TEST(Stream, ClosingItIsAWaitOnTheLineThatOpenedIt) {
+  for (Context c : devices()) {
+    const TransferLog log;
+    const unsigned line = __LINE__ + 2;
+    {
+      const Stream s(c);
+      for (int i = 0; i < 200; ++i) delay(s.view());
+    }
+    const std::vector<TransferEntry> entries = log.entries();
+    ASSERT_EQ(entries.size(), 1u);
+    EXPECT_EQ(entries[0].kind, TransferKind::stream);
+    EXPECT_EQ(entries[0].caller.line, line);
+    EXPECT_EQ(entries[0].from, c);
+    EXPECT_GT(entries[0].seconds, 0.9 * 200 * std::chrono::duration<double>(kDelay).count());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <locus/core/autograd.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
 
@@ -102,6 +103,17 @@ TEST(View, BroadcastHasStrideZero) {
 }
 
 // NumPy: np.arange(10)[...]
+TEST(View, BroadcastsAreNotWrittenTo) {
+  const Tensor row = array({1.f, 2.f, 3.f});
+  Tensor rows = broadcast_to(row, {4, 3});
+  const std::string text = test::message_of<Error>([&] { rows += 1; });
+  EXPECT_THAT(text, testing::HasSubstr("broadcast view"));
+  EXPECT_THROW(rows(Slice()) = 5, Error);
+  EXPECT_THROW(ones({4, 3}).copyto(rows), Error);
+  EXPECT_THROW(ones({4, 3}).copyto(broadcast_to(array({1.0}), {4, 3})), Error);
+  EXPECT_EQ(row.to_vector<float>(), (std::vector<float>{1, 2, 3}));
+}
+
 TEST(View, SlicesLikePython) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

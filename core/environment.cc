@@ -1,4 +1,4 @@
-#include <locus/devices/environment.h>
+#include <locus/core/environment.h>
 
 #include <charconv>
 #include <cstdlib>
