@@ -30,6 +30,7 @@ TEST(Storage, AWriteOnComputeWaitsForReadsOnTheStreamThatUploaded) {
     {
       const StreamScope on(side);
       x = h.copyto(c, {.blocking = false});
+      const Tensor y = x + 1;  // what waits for the upload need not wait for the rest
       delay_long(side.view());
       x.copyto(back, {.blocking = false});
     }
@@ -45,8 +46,11 @@ TEST(Storage, ARefusedWriteKeepsTheOrderOfTheOneBefore) {
   for (Context c : gpus(num_gpus())) {
     const Tensor flags = ones({512}, {c, bool_});
     Tensor x = zeros({512}, {c, bool_});
-    wait_all();
     const Stream writer(c), reader(c);
+    {
+      const StreamScope on(reader);
+      const Tensor before = logical_not(x);  // it is behind all that compute has done so far
+    }
     {
       const StreamScope on(writer);
       delay_long(writer.view());
