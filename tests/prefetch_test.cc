@@ -5,17 +5,16 @@
 
 #include <atomic>
 #include <chrono>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <locus/core/error.h>
-#include <locus/devices/emulated_link.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
 #include <tests/contexts.h>
+#include <tests/slow.h>
 
 namespace locus {
 namespace {
@@ -51,23 +50,6 @@ std::vector<std::vector<double>> epoch(Loader& loader) {
   }
   return all;
 }
-
-// Restores the model that was, once nothing is under way.
-class SlowLinks {
- public:
-  SlowLinks() : before_(emulated::link_model()) {
-    wait_all();
-    emulated::set_link_model(
-        emulated::LinkModel{.h2d = 0.05, .d2h = 0.05, .peer = 0.05, .latency_us = 500});
-  }
-  ~SlowLinks() {
-    wait_all();
-    emulated::set_link_model(before_);
-  }
-
- private:
-  std::optional<emulated::LinkModel> before_;
-};
 
 TEST(Prefetcher, GivesTheBatchesOfADataLoaderEverywhere) {
   const Dataset set = numbered(23);
@@ -204,7 +186,8 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
 // Uploads of a millisecond: page-locked memory given to the next batch too early would show.
 TEST(Prefetcher, SlowLinksChangeNoValue) {
   LOCUS_NEEDS_EMULATED_GPUS();
-  const SlowLinks slow;
+  const test::LinkModelScope slow(
+      emulated::LinkModel{.h2d = 0.05, .d2h = 0.05, .peer = 0.05, .latency_us = 500});
   Prefetcher loader(numbered(4000), {.batch_size = 500, .context = gpu(0), .workers = 3});
   Tensor sum = zeros({3}, gpu(0));
   int64_t i = 0;
@@ -217,24 +200,6 @@ TEST(Prefetcher, SlowLinksChangeNoValue) {
     sum = sum + image.sum({.axis = 0});
   }
   EXPECT_EQ(test::values(sum)[0], 3.0 * 4000 * 3999 / 2);
-}
-
-// The upload of the next batch stands between neither the host nor the compute stream and this one.
-TEST(Prefetcher, ABatchDoesNotWaitForTheUploadOfTheNext) {
-  LOCUS_NEEDS_EMULATED_GPUS();
-  const Tensor small = full({1}, 1, {cpu_pinned(), f32});
-  const Tensor large = full({250000}, 1, {cpu_pinned(), f32});
-  const SlowLinks slow;  // a megabyte takes 20 ms
-  const Tensor a = small.copyto(gpu(0), {.blocking = false});
-  const Tensor b = large.copyto(gpu(0), {.blocking = false});
-  Device& d = device(gpu(0));
-  const EventView uploaded = d.record(d.stream(Lane::to_device));
-  const Tensor sum = a + a;
-  d.synchronize(d.stream(Lane::compute));
-  EXPECT_FALSE(d.done(uploaded)) << "a + a waited for the upload of b";
-  EXPECT_EQ(test::values(sum), std::vector<double>{2});
-  EXPECT_EQ(test::values(b), std::vector<double>(250000, 1));
-  d.release(uploaded);
 }
 
 }  // namespace
