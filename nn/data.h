@@ -45,7 +45,7 @@ struct LoaderOptions {
   // What becomes of samples that do not fill a batch: a smaller batch, nothing, or the start of the
   // next epoch.
   LastBatch last_batch = LastBatch::keep;
-  std::optional<Context> context = {};  // unset: where the data set is
+  std::optional<Context> context = {};  // unset: where the set's data is
   uint64_t seed = 0;                    // of the shuffling: the same order on every context
 };
 
@@ -56,7 +56,8 @@ struct Batch {  // exactly two members: auto [image, label]
 // Batches of new tensors on one context. The whole set is brought there once, when the loader is
 // made, and rows are gathered there: an epoch moves only its order, not its samples.
 // Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the set does not
-// fit.
+// fit. Where no context is named, batches are made where the set's data is, so that it need not
+// move; a Prefetcher's samples come from the host, and its batches go to current_context().
 class DataLoader {
  public:
   explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {},

@@ -18,7 +18,7 @@
 namespace locus::data {
 namespace {
 
-constexpr int kMaxWorkers = 256, kMaxDepth = 1024;
+constexpr int kMaxWorkers = 256, kMaxPrefetch = 1024;
 
 // A point in a stream of the context, for the host to wait for.
 class Mark {
@@ -101,9 +101,9 @@ void check(const char* option, int value, int highest) {
 
 }  // namespace
 
-// Batch i is made in slot i % depth, once batch i - depth was taken and both its upload and the
-// work before it on the context are done: that bounds the memory. All workers make it together: one
-// opens it with its first sample, whoever is free puts a few more, and the last uploads it.
+// Batch i is made in slot i % prefetch, once batch i - prefetch was taken and both its upload and
+// the work before it on the context are done: that bounds the memory. All workers make it together:
+// one opens it with its first sample, whoever is free puts a few more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
   Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order, Caller from)
@@ -113,11 +113,11 @@ class Prefetcher::Epoch {
         batches_((static_cast<int64_t>(order_.size()) + options.batch_size - 1) /
                  options.batch_size),
         from_(from),
-        run_(std::clamp<int64_t>(options.batch_size / (4 * options.workers), 1, 64)),
-        slots_(static_cast<size_t>(options.depth)) {
+        run_(std::clamp<int64_t>(options.batch_size / (4 * options.num_workers), 1, 64)),
+        slots_(static_cast<size_t>(options.prefetch)) {
     try {
       const auto samples = static_cast<int64_t>(order_.size());
-      for (int64_t i = 0; i < std::min<int64_t>(options.workers, samples); ++i)
+      for (int64_t i = 0; i < std::min<int64_t>(options.num_workers, samples); ++i)
         workers_.emplace_back([this] { serve(); });
     } catch (...) {
       stop();
@@ -176,7 +176,7 @@ class Prefetcher::Epoch {
     }
     return nullptr;
   }
-  bool may_open() const { return next_ < batches_ && next_ < taken_ + options_.depth; }
+  bool may_open() const { return next_ < batches_ && next_ < taken_ + options_.prefetch; }
 
   void serve() {
     std::unique_lock lock(mutex_);
@@ -299,8 +299,8 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
       options_(options),
       order_("Prefetcher", samples, options.batch_size, options.shuffle, options.last_batch,
              options.seed) {
-  check("workers", options.workers, kMaxWorkers);
-  check("depth", options.depth, kMaxDepth);
+  check("num_workers", options.num_workers, kMaxWorkers);
+  check("prefetch", options.prefetch, kMaxPrefetch);
   if (!decode_)
     throw Error("Prefetcher: decode is empty; expected a function of a sample's number");
   if (!options_.context) options_.context = current_context();
@@ -314,8 +314,8 @@ Prefetcher::Iterator Prefetcher::begin(Caller from) {
 }
 
 Prefetcher::Iterator& Prefetcher::Iterator::operator++() {
-  if (epoch_->take(batch_)) return *this;
-  epoch_.reset();
+  std::shared_ptr<Epoch> epoch = std::move(epoch_);  // let go when take throws, too
+  if (epoch->take(batch_)) epoch_ = std::move(epoch);
   return *this;
 }
 

@@ -4,10 +4,17 @@
 //   for (auto [image, label] : loader) { ... }
 //
 // Worker threads together decode the samples of a batch and collate them in page-locked memory, as
-// far ahead as depth says; the upload runs on the context's to_device lane, beside the compute
+// far ahead as prefetch says; the upload runs on the context's to_device lane, beside the compute
 // stream. The batches are those of a DataLoader with the same options, in its order, for any number
 // of workers. Use it when the set does not fit the context or samples are decoded on the fly; a
 // DataLoader keeps the whole set there.
+//
+// Where no context is named, batches go to current_context(), as new tensors do: samples come from
+// the host, wherever the set is. A DataLoader's are made where the set's data is, so that it need
+// not move.
+//
+// Threads: a Prefetcher is used by one thread at a time, and so is an iterator with its copies; two
+// epochs may run at once.
 #pragma once
 
 #include <functional>
@@ -24,7 +31,7 @@ namespace locus::data {
 struct Sample {
   Tensor data, label;
 };
-// Sample number i of a set. Called from several threads at once.
+// Sample number i of a set. Called from several threads at once; what it throws arrives at ++.
 using Decode = std::function<Sample(int64_t i)>;
 
 struct PrefetchOptions {
@@ -33,8 +40,8 @@ struct PrefetchOptions {
   LastBatch last_batch = LastBatch::keep;
   std::optional<Context> context = {};  // unset: current_context() when it is made
   uint64_t seed = 0;
-  int workers = 2;  // 1 to 256 threads
-  int depth = 2;    // batches ahead of the context's work, at most; 1 to 1024
+  int num_workers = 2;  // 1 to 256 threads
+  int prefetch = 2;     // batches ahead of the context's work, at most; 1 to 1024
 };
 
 class Prefetcher {
@@ -46,9 +53,11 @@ class Prefetcher {
   // Samples 0 ... samples - 1. All samples of a batch must agree in shape and dtype.
   Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {});
 
-  // Owns the current batch, and with its copies the epoch: when the last is gone, the workers end.
-  // ++ waits until the next batch is on its way (not until it is there: ops wait for it on the
-  // device), and rethrows what its decoding threw; the epoch is over then.
+  // Owns the current batch, and with its copies the epoch, which may outlive the Prefetcher. ++
+  // waits until the next batch is on its way (not until it is there: ops wait for it on the
+  // device), and rethrows what its decoding threw; the iterator is at the end then. An epoch ends
+  // when its iterators are at the end or gone, and joins its workers: that waits for the samples
+  // they are decoding.
   class Iterator {
    public:
     const Batch& operator*() const { return batch_; }

@@ -9,6 +9,7 @@
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/slow.h"
 
 namespace {
 
@@ -66,6 +67,15 @@ TEST(ApiContexts, AreValues) {
     EXPECT_EQ(current_context(), cpu(1));
   }
   EXPECT_EQ(zeros({2}).context(), cpu(0));
+}
+
+TEST(ApiContexts, KnowTheirMemory) {
+  for (Context c : gpus(num_gpus())) {
+    const MemoryInfo memory = gpu_memory_info(c);
+    EXPECT_GT(memory.free, 0u) << c;
+    EXPECT_GE(memory.total, memory.free) << c;
+  }
+  EXPECT_THROW(gpu_memory_info(gpu(num_gpus())), DeviceError);
 }
 
 TEST(ApiContexts, TouchADeviceOnlyAtFirstUse) {
@@ -221,16 +231,17 @@ TEST_P(Api, NetworksAndTraining) {
 }
 
 TEST_P(Api, Transfers) {
-  const Tensor h = zeros({1024, 1024}, cpu_pinned());
+  const Tensor h = full({1024, 1024}, 3, cpu_pinned());
   const Tensor d = h.copyto(c0, {.blocking = false});
-  d.copyto(h, {.blocking = false});
+  (d * 2).copyto(h, {.blocking = false});
   h.wait_to_read();
-  EXPECT_EQ(h.to_vector<float>(), std::vector<float>(1024 * 1024, 0.f));
+  EXPECT_EQ(h.to_vector<float>(), std::vector<float>(1024 * 1024, 6.f));
   Stream side(c0);
   Event t0 = side.record();
   {
     StreamScope on(side);
     d * 2;
+    for (int i = 0; i < 50; ++i) test::delay(side.view());
   }
   Event t1 = side.record();
   Stream later(c0);
@@ -238,7 +249,7 @@ TEST_P(Api, Transfers) {
   t1.wait();
   EXPECT_TRUE(t1.query());
   if (c0.type == DeviceType::gpu) {
-    EXPECT_GE(t0.elapsed_ms(t1), 0);
+    EXPECT_GE(t0.elapsed_ms(t1), 0.9 * 50 * test::kDelay.count() / 1000);
   }
   const std::string line = "tests/api_test.cc:" + std::to_string(__LINE__ + 1);
   const auto train = [&] { (ones({8, 8}, c0).as_in_context(c1) * 2).sum().item<float>(); };
@@ -255,6 +266,12 @@ TEST_P(Api, Transfers) {
   std::filesystem::remove(trace);
   MemoryPool& pool = memory_pool(c0);
   EXPECT_GT(pool.stats().reserved, 0u);
+  pool.set_limit(1 << 30);
+  EXPECT_EQ(pool.stats().limit, size_t{1} << 30);
+  EXPECT_THAT(test::message_of<OutOfMemory>([&] { empty({(1 << 28) + 1}, c0); }),
+              testing::AllOf(testing::HasSubstr(to_string(c0)), testing::HasSubstr("limit 1 GiB")));
+  EXPECT_EQ(ones({4}, c0).sum().item<float>(), 4.f);
+  pool.set_limit(0);
   pool.release_cached();
 }
 

@@ -27,7 +27,6 @@ inline std::vector<Context> distinct_contexts() {
 }
 
 inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
-inline bool real_gpus(int n = 1) { return num_gpus() >= n && !context_info(gpu(0)).emulated; }
 
 // The test ends here unless there are n GPUs, real or emulated; unless they are emulated.
 #define LOCUS_NEEDS_ANY_GPUS(n)                                                  \

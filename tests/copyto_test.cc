@@ -206,6 +206,24 @@ TEST(Copyto, WritesOnTwoStreamsAndAReadOnAThird) {
   }
 }
 
+// The upload of the next batch stands between neither the host nor the compute stream and this one.
+TEST(Copyto, AnOpDoesNotWaitForALaterUpload) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const Tensor small = full({1}, 1, {cpu_pinned(), f32});
+  const Tensor large = full({kMegabyte}, 1, {cpu_pinned(), f32});
+  const LinkModelScope slow(emulated::LinkModel{.h2d = 0.005});  // a megabyte takes 0.2 s
+  const Tensor a = small.copyto(gpu(0), {.blocking = false});
+  const Tensor b = large.copyto(gpu(0), {.blocking = false});
+  Device& d = device(gpu(0));
+  const EventView uploaded = d.record(d.stream(Lane::to_device));
+  const Tensor sum = a + a;
+  d.synchronize(d.stream(Lane::compute));
+  EXPECT_FALSE(d.done(uploaded)) << "a + a waited for the upload of b";
+  EXPECT_EQ(values(sum), std::vector<double>{2});
+  EXPECT_EQ(values(b), std::vector<double>(kMegabyte, 1));
+  d.release(uploaded);
+}
+
 // The source, the target or both are dropped while the copy waits in its stream, and their memory
 // is asked for again at once.
 TEST(Copyto, HandlesMayBeDroppedWhileTheCopyIsUnderWay) {

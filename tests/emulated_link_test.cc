@@ -5,7 +5,10 @@
 
 #include <time.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <latch>
 #include <optional>
 #include <string>
 #include <thread>
@@ -18,11 +21,15 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <tests/contexts.h>
+#include <tests/slow.h>
 
 namespace locus {
 namespace {
 
 using emulated::LinkModel;
+using test::kMegabyte;
+using test::kSlow;
+using test::LinkModelScope;
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -61,37 +68,20 @@ TEST(LinkModel, ADurationIsLatencyPlusBytesOverBandwidth) {
   EXPECT_EQ(m.duration(gpu(1), gpu(1), 1000000), 0ns);
 }
 
-class EmulatedLink : public testing::Test {
- protected:
-  void SetUp() override {
-    LOCUS_NEEDS_EMULATED_GPUS();
-    wait_all();
-    before_ = emulated::link_model();
+TEST(EmulatedLink, ContextsSayThatTheyAreModelled) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  {
+    const LinkModelScope none(std::nullopt);
+    EXPECT_FALSE(context_info(gpu(0)).modelled);
   }
-  void TearDown() override {
-    wait_all();
-    emulated::set_link_model(before_);
-  }
-  void model(const char* text) { emulated::set_link_model(LinkModel::parse(text)); }
-
- private:
-  std::optional<LinkModel> before_;
-};
-
-// A megabyte at 0.02 GB/s: 50 ms and a little.
-constexpr int64_t kMegabyte = 250000;  // floats
-constexpr const char* kSlow = "h2d=0.02,d2h=0.02,peer=0.02,latency_us=100";
-
-TEST_F(EmulatedLink, ContextsSayThatTheyAreModelled) {
-  emulated::set_link_model({});
-  EXPECT_FALSE(context_info(gpu(0)).modelled);
-  model(kSlow);
+  const LinkModelScope slow(kSlow);
   EXPECT_TRUE(context_info(gpu(0)).modelled);
   EXPECT_FALSE(context_info(cpu(0)).modelled);
 }
 
-TEST_F(EmulatedLink, ACopyIsAsynchronousAndTakesTheModelsTime) {
-  model(kSlow);
+TEST(EmulatedLink, ACopyIsAsynchronousAndTakesTheModelsTime) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const LinkModelScope slow(kSlow);
   const Tensor pinned = full({kMegabyte}, 3, {cpu_pinned(0), f32});
   Device& d = device(gpu(0));
   const StreamView lane = d.stream(Lane::to_device);
@@ -107,8 +97,9 @@ TEST_F(EmulatedLink, ACopyIsAsynchronousAndTakesTheModelsTime) {
   d.release(end);
 }
 
-TEST_F(EmulatedLink, ABlockingCopyReturnsWhenItIsDone) {
-  model(kSlow);
+TEST(EmulatedLink, ABlockingCopyReturnsWhenItIsDone) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const LinkModelScope slow(kSlow);
   const Tensor x = full({kMegabyte}, 2, cpu(0));
   for (const Context host : {cpu(0), cpu_pinned(0)}) {
     const auto start = std::chrono::steady_clock::now();
@@ -121,8 +112,9 @@ TEST_F(EmulatedLink, ABlockingCopyReturnsWhenItIsDone) {
   }
 }
 
-TEST_F(EmulatedLink, TwoUploadsShareALink) {
-  model(kSlow);
+TEST(EmulatedLink, TwoUploadsShareALink) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const LinkModelScope slow(kSlow);
   Device& d = device(gpu(0));
   const Tensor a = full({kMegabyte}, 1, {cpu_pinned(0), f32});
   const EventView start = d.record(d.stream(Lane::to_device));
@@ -137,9 +129,38 @@ TEST_F(EmulatedLink, TwoUploadsShareALink) {
   for (const EventView& e : {start, first, second}) d.release(e);
 }
 
-TEST_F(EmulatedLink, SlowLinksChangeNoValue) {
+// The least of a few runs, up to the first below `good`: a busy machine stretches some.
+template <class F>
+double quickest(double good, F&& milliseconds) {
+  double best = milliseconds();
+  for (int i = 1; i < 10 && best >= good; ++i) best = std::min(best, milliseconds());
+  return best;
+}
+
+TEST(EmulatedLink, AnUploadAndADownloadDoNotShare) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const Tensor up = full({kMegabyte}, 1, {cpu_pinned(0), f32});
+  const Tensor down = full({kMegabyte}, 0, {cpu_pinned(0), f32});
+  const Tensor here = full({kMegabyte}, 2, gpu(0));
+  const LinkModelScope slow(LinkModel{.h2d = 0.005, .d2h = 0.005});  // 200 ms each
+  Device& d = device(gpu(0));
+  const double both = quickest(320, [&] {
+    const auto start = std::chrono::steady_clock::now();
+    const Tensor there = up.copyto(gpu(0), {.blocking = false});
+    here.copyto(down, {.blocking = false});
+    d.synchronize({});
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+        .count();
+  });
+  EXPECT_GE(both, 200);
+  EXPECT_LT(both, 320);
+  EXPECT_EQ(test::values(down), std::vector<double>(kMegabyte, 2));
+}
+
+TEST(EmulatedLink, SlowLinksChangeNoValue) {
+  LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(2);
-  model("h2d=0.5,d2h=0.5,peer=0.5,latency_us=300");
+  const LinkModelScope slow(LinkModel::parse("h2d=0.5,d2h=0.5,peer=0.5,latency_us=300"));
   Tensor x = full({1000}, 1, gpu(0)), y = full({1000}, 0, gpu(1));
   for (int i = 0; i < 20; ++i) {
     x.copyto(y);
@@ -174,7 +195,8 @@ void toil(const Call&) {
   while (t.tv_sec * 1000000000 + t.tv_nsec < end) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 }
 
-TEST_F(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
+TEST(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
+  LOCUS_NEEDS_EMULATED_GPUS();
   Device& d = device(gpu(0));
   const StreamView s = d.stream(Lane::compute);
   const auto milliseconds = [&] {
@@ -188,8 +210,34 @@ TEST_F(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
     d.release(end);
     return ms;
   };
-  model(kSlow);
-  EXPECT_GE(milliseconds(), 2 * 4 * 5);
+  const LinkModelScope slow(kSlow);
+  const double best = quickest(70, milliseconds);
+  EXPECT_GE(best, 2 * 4 * 5);
+  EXPECT_LT(best, 70);
+}
+
+// Each kernel ends only once the other runs too.
+TEST(EmulatedLink, TwoGpusComputeAtOnce) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  LOCUS_NEEDS_ANY_GPUS(2);
+  const LinkModelScope slow(kSlow);
+  struct Meeting {
+    std::latch both{2};
+    std::atomic<int> met{0};
+  } meeting;
+  const Kernel meet = [](const Call& call) {
+    Meeting& m = *call.attributes<Meeting*>();
+    m.both.count_down();
+    m.met += test::eventually([&] { return m.both.try_wait(); });
+  };
+  Meeting* const attrs = &meeting;
+  for (const Context c : {gpu(0), gpu(1)}) {
+    Device& d = device(c);
+    d.launch(meet, Call{nullptr, nullptr, 0, 0, &attrs, sizeof attrs, d.stream(Lane::compute)},
+             "meet");
+  }
+  wait_all();
+  EXPECT_EQ(meeting.met, 2);
 }
 
 }  // namespace

@@ -5,17 +5,18 @@
 
 #include <atomic>
 #include <chrono>
-#include <optional>
+#include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <locus/core/error.h>
-#include <locus/devices/emulated_link.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
 #include <tests/contexts.h>
+#include <tests/slow.h>
 
 namespace locus {
 namespace {
@@ -52,29 +53,12 @@ std::vector<std::vector<double>> epoch(Loader& loader) {
   return all;
 }
 
-// Restores the model that was, once nothing is under way.
-class SlowLinks {
- public:
-  SlowLinks() : before_(emulated::link_model()) {
-    wait_all();
-    emulated::set_link_model(
-        emulated::LinkModel{.h2d = 0.05, .d2h = 0.05, .peer = 0.05, .latency_us = 500});
-  }
-  ~SlowLinks() {
-    wait_all();
-    emulated::set_link_model(before_);
-  }
-
- private:
-  std::optional<emulated::LinkModel> before_;
-};
-
 TEST(Prefetcher, GivesTheBatchesOfADataLoaderEverywhere) {
   const Dataset set = numbered(23);
   for (const Context c : test::distinct_contexts()) {
     for (const LastBatch last : {LastBatch::keep, LastBatch::discard, LastBatch::rollover}) {
-      for (const int workers : {1, 5}) {
-        SCOPED_TRACE(to_string(c) + ", workers " + std::to_string(workers));
+      for (const int num_workers : {1, 5}) {
+        SCOPED_TRACE(to_string(c) + ", num_workers " + std::to_string(num_workers));
         data::DataLoader expected(
             set, {.batch_size = 4, .shuffle = true, .last_batch = last, .context = c, .seed = 9});
         const PrefetchOptions options{.batch_size = 4,
@@ -82,8 +66,8 @@ TEST(Prefetcher, GivesTheBatchesOfADataLoaderEverywhere) {
                                       .last_batch = last,
                                       .context = c,
                                       .seed = 9,
-                                      .workers = workers,
-                                      .depth = 3};
+                                      .num_workers = num_workers,
+                                      .prefetch = 3};
         Prefetcher rows(set, options), decoded(23, sample, options);
         for (int e = 0; e < 3; ++e) {
           EXPECT_EQ(rows.size(), expected.size());
@@ -124,7 +108,8 @@ TEST(Prefetcher, ABatchOutlivesTheLoop) {
 
 TEST(Prefetcher, ALoopMayStopEarlyAndStartAgain) {
   for (const Context c : test::contexts()) {
-    Prefetcher loader(numbered(100), {.batch_size = 2, .context = c, .workers = 3, .depth = 4});
+    Prefetcher loader(numbered(100),
+                      {.batch_size = 2, .context = c, .num_workers = 3, .prefetch = 4});
     for (int stop = 0; stop < 5; ++stop) {
       int taken = 0;
       for (auto [image, label] : loader) {
@@ -143,7 +128,7 @@ TEST(Prefetcher, WhatDecodeThrowsArrivesAtItsBatch) {
                         if (i == 21) throw FormatError("sample 21 is broken");
                         return sample(i);
                       },
-                      {.batch_size = 4, .context = c, .workers = 3, .depth = 4});
+                      {.batch_size = 4, .context = c, .num_workers = 3, .prefetch = 4});
     int taken = 0;
     const auto loop = [&] {
       for (auto [image, label] : loader) {
@@ -156,14 +141,44 @@ TEST(Prefetcher, WhatDecodeThrowsArrivesAtItsBatch) {
   }
 }
 
-TEST(Prefetcher, NoMoreThanDepthBatchesAreMadeAhead) {
+TEST(Prefetcher, AnErrorEndsTheEpochAndTheNextOneWorks) {
+  for (const Context c : test::contexts()) {
+    std::atomic<bool> broken{true};
+    Prefetcher loader(8,
+                      [&](int64_t i) {
+                        if (i == 5 && broken) throw FormatError("sample 5 is broken");
+                        return sample(i);
+                      },
+                      {.batch_size = 2, .context = c});
+    auto it = loader.begin();
+    ++it;
+    EXPECT_EQ(test::message_of<FormatError>([&] { ++it; }), "sample 5 is broken");
+    EXPECT_TRUE(it == loader.end());
+    broken = false;
+    EXPECT_EQ(epoch(loader).size(), 2u * 4) << c;
+  }
+}
+
+TEST(Prefetcher, AnIteratorOutlivesItsLoader) {
+  auto loader = std::make_unique<Prefetcher>(6, sample, PrefetchOptions{.batch_size = 2});
+  auto it = loader->begin();
+  const auto end = loader->end();
+  loader.reset();
+  for (int i = 0; i < 3; ++i, ++it) {
+    ASSERT_FALSE(it == end);
+    EXPECT_EQ(test::values((*it).label), (std::vector<double>{2.0 * i, 2.0 * i + 1}));
+  }
+  EXPECT_TRUE(it == end);
+}
+
+TEST(Prefetcher, NoMoreThanPrefetchBatchesAreMadeAhead) {
   std::atomic<int> decoded{0};
   Prefetcher loader(40,
                     [&](int64_t i) {
                       ++decoded;
                       return sample(i);
                     },
-                    {.batch_size = 1, .workers = 4, .depth = 3});
+                    {.batch_size = 1, .num_workers = 4, .prefetch = 3});
   int taken = 0;
   for (auto [image, label] : loader) {
     ++taken;
@@ -173,10 +188,38 @@ TEST(Prefetcher, NoMoreThanDepthBatchesAreMadeAhead) {
   EXPECT_EQ(decoded, 40);
 }
 
+TEST(Prefetcher, BatchesAreMadeAheadThoughNobodyTakesThem) {
+  std::atomic<int> decoded{0};
+  const auto counted = [&](int64_t i) {
+    ++decoded;
+    return sample(i);
+  };
+  Prefetcher loader(40, counted, {.batch_size = 2, .num_workers = 1, .prefetch = 3});
+  auto it = loader.begin();
+  EXPECT_TRUE(test::eventually([&] { return decoded == 2 * (1 + 3); })) << decoded;
+  ++it;
+  EXPECT_TRUE(test::eventually([&] { return decoded == 2 * (2 + 3); })) << decoded;
+}
+
+// Of different batches, and of one.
+TEST(Prefetcher, WorkersDecodeSamplesAtOnce) {
+  for (const int64_t batch_size : {1, 3}) {
+    std::latch inside(2);
+    const auto meet = [&](int64_t i) {
+      if (i == 0) return sample(i);  // opens its batch alone
+      inside.count_down();
+      if (!test::eventually([&] { return inside.try_wait(); })) throw Error("no other worker came");
+      return sample(i);
+    };
+    Prefetcher loader(3, meet, {.batch_size = batch_size, .num_workers = 2, .prefetch = 3});
+    EXPECT_NO_THROW(epoch(loader)) << "batch_size " << batch_size;
+  }
+}
+
 TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
   const auto text = [](data::Decode decode) {
     return [decode] {
-      Prefetcher loader(4, decode, {.batch_size = 4, .workers = 1});
+      Prefetcher loader(4, decode, {.batch_size = 4, .num_workers = 1});
       epoch(loader);
     };
   };
@@ -195,8 +238,8 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
     return test::message_of<Error>([&] { Prefetcher(4, sample, options); });
   };
   EXPECT_THAT(with({.batch_size = 0}), HasSubstr("Prefetcher: batch_size 0; expected > 0"));
-  EXPECT_THAT(with({.workers = 0}), HasSubstr("workers 0; expected 1 to 256"));
-  EXPECT_THAT(with({.depth = -1}), HasSubstr("depth -1; expected 1 to 1024"));
+  EXPECT_THAT(with({.num_workers = 0}), HasSubstr("num_workers 0; expected 1 to 256"));
+  EXPECT_THAT(with({.prefetch = -1}), HasSubstr("prefetch -1; expected 1 to 1024"));
   EXPECT_THAT(test::message_of<Error>([] { Prefetcher(4, nullptr); }), HasSubstr("decode"));
   EXPECT_THROW(Prefetcher(4, sample, {.context = gpu(60)}), DeviceError);
 }
@@ -204,8 +247,9 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
 // Uploads of a millisecond: page-locked memory given to the next batch too early would show.
 TEST(Prefetcher, SlowLinksChangeNoValue) {
   LOCUS_NEEDS_EMULATED_GPUS();
-  const SlowLinks slow;
-  Prefetcher loader(numbered(4000), {.batch_size = 500, .context = gpu(0), .workers = 3});
+  const test::LinkModelScope slow(
+      emulated::LinkModel{.h2d = 0.05, .d2h = 0.05, .peer = 0.05, .latency_us = 500});
+  Prefetcher loader(numbered(4000), {.batch_size = 500, .context = gpu(0), .num_workers = 3});
   Tensor sum = zeros({3}, gpu(0));
   int64_t i = 0;
   for (auto [image, label] : loader) {
@@ -217,24 +261,6 @@ TEST(Prefetcher, SlowLinksChangeNoValue) {
     sum = sum + image.sum({.axis = 0});
   }
   EXPECT_EQ(test::values(sum)[0], 3.0 * 4000 * 3999 / 2);
-}
-
-// The upload of the next batch stands between neither the host nor the compute stream and this one.
-TEST(Prefetcher, ABatchDoesNotWaitForTheUploadOfTheNext) {
-  LOCUS_NEEDS_EMULATED_GPUS();
-  const Tensor small = full({1}, 1, {cpu_pinned(), f32});
-  const Tensor large = full({250000}, 1, {cpu_pinned(), f32});
-  const SlowLinks slow;  // a megabyte takes 20 ms
-  const Tensor a = small.copyto(gpu(0), {.blocking = false});
-  const Tensor b = large.copyto(gpu(0), {.blocking = false});
-  Device& d = device(gpu(0));
-  const EventView uploaded = d.record(d.stream(Lane::to_device));
-  const Tensor sum = a + a;
-  d.synchronize(d.stream(Lane::compute));
-  EXPECT_FALSE(d.done(uploaded)) << "a + a waited for the upload of b";
-  EXPECT_EQ(test::values(sum), std::vector<double>{2});
-  EXPECT_EQ(test::values(b), std::vector<double>(250000, 1));
-  d.release(uploaded);
 }
 
 }  // namespace

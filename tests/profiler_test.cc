@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -13,6 +14,7 @@
 #include <locus/locus.h>
 #include <nlohmann/json.hpp>
 #include "tests/contexts.h"
+#include "tests/slow.h"
 
 namespace {
 
@@ -179,6 +181,48 @@ TEST_F(Profiler, BetweenGpusAndStreams) {
   for (const char* expected : {"gpu(0) to_device", "gpu(0) to_host", "gpu(1) peer"})
     EXPECT_EQ(names.count(expected), 1u) << expected;
   EXPECT_EQ(names.count("gpu(0) stream " + std::to_string(side.view().id)), 1u);
+}
+
+TEST_F(Profiler, BarsAreAsLongAsTheirCopies) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const test::LinkModelScope slow(test::kSlow);
+  const Tensor h = full({test::kMegabyte}, 1, cpu_pinned());
+  const json events = trace_of([&] {
+    h.copyto(gpu(0), {.blocking = false}).copyto(h, {.blocking = false});
+    h.wait_to_read();
+  });
+  expect_in_order(events);
+  const auto copies = bars(events, "copy");
+  EXPECT_EQ(copies.size(), 4u);  // each in both contexts
+  for (const json& copy : copies) {
+    EXPECT_GE(copy["dur"].get<double>(), 50000) << copy;
+    EXPECT_LT(copy["dur"].get<double>(), 5e6) << copy;
+  }
+}
+
+TEST_F(Profiler, ComputeBesideAnUploadShowsBesideIt) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const Tensor x = ones({100}, gpu(0)), h = full({test::kMegabyte}, 1, cpu_pinned());
+  const test::LinkModelScope slow(emulated::LinkModel{.h2d = 0.005});  // 200 ms
+  const json events = trace_of([&] {
+    const Tensor next = h.copyto(gpu(0), {.blocking = false});
+    for (int i = 0; i < 20; ++i) {
+      x + 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  const auto names = rows(events);
+  const auto row = [&](const json& b) { return names.at({b["pid"], b["tid"]}); };
+  const auto start = [](const json& b) { return b["ts"].get<double>(); };
+  const auto end = [&](const json& b) { return start(b) + b["dur"].get<double>(); };
+  std::vector<json> uploads = bars(events, "copy"), ops = bars(events, "op", "add");
+  std::erase_if(uploads, [&](const json& b) { return row(b) != "gpu(0) to_device"; });
+  std::erase_if(ops, [&](const json& b) { return row(b) != "gpu(0) compute"; });
+  ASSERT_EQ(uploads.size(), 1u);
+  ASSERT_EQ(ops.size(), 20u);
+  EXPECT_TRUE(std::any_of(ops.begin(), ops.end(), [&](const json& op) {
+    return start(op) > start(uploads[0]) && end(op) < end(uploads[0]);
+  })) << uploads[0];
 }
 
 TEST_F(Profiler, ThreadsHaveRowsOfTheirOwn) {

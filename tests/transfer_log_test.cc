@@ -59,7 +59,6 @@ TEST(TransferLog, CountsCopiesByLine) {
   EXPECT_EQ(copies[0].to, there);
   EXPECT_EQ(copies[0].count, 5u);
   EXPECT_EQ(copies[0].bytes, 5u * 4 * 8 * 4);
-  EXPECT_GE(copies[0].seconds, 0);
   EXPECT_EQ(copies[0].emulated, test::emulated_gpus());
   expect_line(copies[0], line);
   EXPECT_EQ(copies[1].count, 1u);
@@ -221,6 +220,7 @@ TEST(TransferLog, TheDearestComesFirst) {
   ones({1 << 10}).copyto(there).to_vector<float>();
   const auto list = log.entries();
   ASSERT_GE(list.size(), 2u);
+  EXPECT_GT(list[0].seconds, 0);
   EXPECT_TRUE(std::is_sorted(list.begin(), list.end(),
                              [](const auto& a, const auto& b) { return a.seconds > b.seconds; }));
 }

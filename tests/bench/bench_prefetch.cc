@@ -104,7 +104,7 @@ void hidden(benchmark::State& state, Context c) {
   const bool real = real_gpu();
   // Batches of 64 MiB, and a chain of products about twice as long as their upload.
   const int64_t samples = real ? 1024 : 64, row = real ? 16384 : 1024, n = real ? 4096 : 64;
-  const int products = real ? 1 : 4, workers = real ? 12 : 1;
+  const int products = real ? 1 : 4, num_workers = real ? 12 : 1;
   const data::Dataset set(full({24 * samples, row}, 1, cpu()), full({24 * samples}, 1, cpu()));
   const Tensor w = full({n, n}, 1e-4, c);
   Device& d = device(c);
@@ -113,8 +113,8 @@ void hidden(benchmark::State& state, Context c) {
     for (int i = 0; i < products; ++i) y = matmul(y, w);
     return y;
   };
-  data::Prefetcher loader(set,
-                          {.batch_size = samples, .context = c, .workers = workers, .depth = 3});
+  data::Prefetcher loader(
+      set, {.batch_size = samples, .context = c, .num_workers = num_workers, .prefetch = 3});
   const Tensor pinned = full({samples, row}, 1, {cpu_pinned(), f32});
   const std::string trace =
       (std::filesystem::temp_directory_path() / "locus_bench_prefetch.json").string();
