@@ -12,7 +12,6 @@
 
 #include <fmt/format.h>
 #include <locus/locus.h>
-#include <locus/ops/reduce_kernel.h>
 
 #include "common/program.h"
 
@@ -69,12 +68,9 @@ Log read_each(const Matrices& m, std::FILE* file) {
 }
 
 Log log_on_device(const Matrices& m, std::FILE* file) {
-  // norm, told where to put its result: one launch, no copy. Both axes are reduced.
-  static const Op& norm_op = get_op("norm");
-  const ReduceAttrs both_axes{.axes = 0b11};
   const Tensor log = empty({m.a.size()}, m.all_a.context());
-  for (size_t i = 0; i < m.a.size(); ++i)
-    invoke_into(norm_op, {dot(m.a[i], m.b[i])}, {log[i]}, both_axes);
+  // Told where to put its result, norm is one launch and no copy.
+  for (size_t i = 0; i < m.a.size(); ++i) norm(dot(m.a[i], m.b[i]), {.out = log[i]});
   const Log values = log.to_vector<float>();
   for (size_t i = 0; file && i < values.size(); ++i) print_line(file, i, values[i]);
   return values;
