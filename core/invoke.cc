@@ -41,28 +41,35 @@ class Buffer {
   std::unique_ptr<T[]> heap_;
 };
 
+// Of the i-th operand; the inputs come first, n of them.
 std::string argument_name(const Op& op, size_t i, size_t n) {
+  if (i >= n) return "out";
   if (i < op.arguments.size()) return op.arguments[i];
   if (n == 2 && op.arguments.empty()) return i == 0 ? "lhs" : "rhs";
   return "input " + std::to_string(i);
 }
 
-std::string list_operands(const Op& op, std::span<const Ref> in) {
+std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
   std::string text;
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (i == 8) return text + ", ... (" + std::to_string(in.size()) + " operands)";
-    text += (i > 0 ? ", " : "") + argument_name(op, i, in.size()) + " " + describe(*in[i].tensor_);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == 8) return text + ", ... (" + std::to_string(all.size()) + " operands)";
+    text += (i > 0 ? ", " : "") + argument_name(op, i, n_in) + " " + describe(*all[i].tensor_);
   }
   return text;
 }
+std::string list_operands(const Op& op, std::span<const Ref> in) {
+  return list_operands(op, in, in.size());
+}
 
-[[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> in, size_t other,
-                                   const char* role = "operands live on different contexts") {
-  const std::string a = argument_name(op, 0, in.size()), b = argument_name(op, other, in.size());
-  throw ContextMismatch(op.name + ": " + role + ": " + list_operands(op, in) +
-                        "; move one first: " + b + ".as_in_context(" +
-                        to_string(in[0].tensor_->context()) + ") or " + a + ".as_in_context(" +
-                        to_string(in[other].tensor_->context()) + ")");
+[[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> all, size_t n_in,
+                                   size_t other) {
+  const std::string a = argument_name(op, 0, n_in), b = argument_name(op, other, n_in);
+  const std::string here = to_string(all[0].tensor_->context());
+  const std::string text =
+      op.name + ": operands live on different contexts: " + list_operands(op, all, n_in);
+  if (other >= n_in) throw ContextMismatch(text + "; expected " + b + " on " + here);
+  throw ContextMismatch(text + "; move one first: " + b + ".as_in_context(" + here + ") or " + a +
+                        ".as_in_context(" + to_string(all[other].tensor_->context()) + ")");
 }
 
 // Rethrows what infer threw with the op's name and operands in front.
@@ -100,15 +107,15 @@ const TensorImpl& checked(const Op& op, const Ref& r) {
 
 // The context an op runs on. cpu and cpu_pinned are one memory: they mix, and the result is on the
 // first cpu operand's context, cpu(0) when all are pinned.
-Context common_context(const Op& op, std::span<const Ref> in) {
-  Context c = checked(op, in[0]).context;
+Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
+  Context c = checked(op, all[0]).context;
   bool plain = c.type != DeviceType::cpu_pinned;
-  for (size_t i = 1; i < in.size(); ++i) {
-    const Context other = checked(op, in[i]).context;
+  for (size_t i = 1; i < all.size(); ++i) {
+    const Context other = checked(op, all[i]).context;
     if (other == c) [[likely]]
       continue;
     if (!is_host(c) || !is_host(other) || (plain && other.type == DeviceType::cpu))
-      context_mismatch(op, in, i);
+      context_mismatch(op, all, n_in, i);
     if (!plain) {
       c = other;
       plain = other.type == DeviceType::cpu;
@@ -224,7 +231,8 @@ void make_views(const Op& op, std::span<const Ref> in, const void* attrs, std::s
 
 void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, Context where,
             bool has_where, std::span<Tensor> out) {
-  const Context c = in.empty() ? (has_where ? where : current_context()) : common_context(op, in);
+  const Context c =
+      in.empty() ? (has_where ? where : current_context()) : common_context(op, in, in.size());
   if (op.make_view) {
     make_views(op, in, attrs, out);
     if (autograd::is_recording()) record(op, in, attrs, size, out);
@@ -279,7 +287,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int s
                  std::span<const Ref> out) {
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
-  common_context(op, all);
+  common_context(op, all, in.size());
   const Context c = checked(op, out[0]).context;
   for (const Ref& target : out) check_in_place(op, in, *target.tensor_);
 

@@ -110,12 +110,15 @@ class Writer {
     const int pid = found->second;
     if (!fresh) return pid;
     const ContextInfo info = context_info(c);
+    const char* const times = info.modelled   ? ", times modelled by LOCUS_EMULATED_LINK"
+                              : info.emulated ? ", times of this machine's memory and cores"
+                                              : "";
     write(
         {{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", to_string(c)}}}});
     write({{"ph", "M"},
            {"name", "process_labels"},
            {"pid", pid},
-           {"args", {{"labels", info.name + (info.emulated ? ", times are modelled" : "")}}}});
+           {"args", {{"labels", info.name + times}}}});
     write({{"ph", "M"},
            {"name", "process_sort_index"},
            {"pid", pid},

@@ -137,11 +137,15 @@ Ledger& ledger() {
   return l;
 }
 
-bool emulated(Context c) { return !is_host(c) && context_info(c).emulated; }
+ContextInfo info(Context c) { return is_host(c) ? ContextInfo() : context_info(c); }
 
 std::vector<TransferEntry> sorted_entries(const RecordsRef& log) {
   std::vector<TransferEntry> list = ledger().entries(log);
-  for (TransferEntry& e : list) e.emulated = emulated(e.from) || emulated(e.to);
+  for (TransferEntry& e : list) {
+    const ContextInfo from = info(e.from), to = info(e.to);
+    e.emulated = from.emulated || to.emulated;
+    e.modelled = from.modelled || to.modelled;
+  }
   std::stable_sort(list.begin(), list.end(), [](const TransferEntry& a, const TransferEntry& b) {
     return a.seconds > b.seconds;
   });

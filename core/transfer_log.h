@@ -43,8 +43,10 @@ struct TransferEntry {
   uint64_t bytes = 0;  // copied; of a wait: copied meanwhile
   // Of copies: by the device's events, so without what they waited for. Of waits: of the host.
   double seconds = 0;
-  Caller caller;          // file is null where the line is not known: ops take none
-  bool emulated = false;  // a context of it is emulated: the time is modelled
+  Caller caller;  // file is null where the line is not known: ops take none
+  // Of either context, as in ContextInfo.
+  bool emulated = false;
+  bool modelled = false;
 };
 
 // Records everything in the process, on all threads, from its construction on. Several may be

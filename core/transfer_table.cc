@@ -137,11 +137,12 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   if (entries.empty()) return "No copies between contexts, and no waits of the host.\n";
   std::vector<std::vector<std::string>> rows{
       {"what", "from", "to", "count", "bytes", "time", "GB/s", "line"}};
-  bool emulated = false;
+  bool emulated = false, modelled = false;
   for (const TransferEntry& e : entries) {
     const std::string what =
         e.kind == TransferKind::copy ? "copy" : std::string("wait: ") + name(e.kind);
     emulated = emulated || e.emulated;
+    modelled = modelled || e.modelled;
     rows.push_back({what, to_string(e.from), to_string(e.to), std::to_string(e.count),
                     bytes_text(e.bytes), time_text(e.seconds) + (e.emulated ? "*" : ""),
                     rate_text(e), line_text(e.caller)});
@@ -158,7 +159,11 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
     }
     text += '\n';
   }
-  if (emulated) text += "* modelled: a context of it is emulated\n";
+  if (modelled) {
+    text += "* emulated GPU: times modelled by LOCUS_EMULATED_LINK\n";
+  } else if (emulated) {
+    text += "* emulated GPU: times of this machine's memory and cores\n";
+  }
   const TransferEntry& worst = entries.front();
   return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }

@@ -5,16 +5,12 @@
 // GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8".
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <iostream>
-#include <string>
 
 #include <fmt/format.h>
 #include <locus/locus.h>
-#include <CLI/CLI.hpp>
 
-#include "common/measure.h"
+#include "common/program.h"
 #include "placement/lab.h"
 #include "placement/report.h"
 
@@ -26,20 +22,12 @@ namespace {
 constexpr int kRounds = 3;  // over all placements
 
 struct Options {
-  std::vector<std::string> contexts;
   Model model;
   size_t limit = 64;
   int steps = 15;
-  std::string out;
 };
 
-Options parse(int argc, char** argv) {
-  Options o;
-  CLI::App app("Measures every placement of a network's layers on the contexts given.");
-  app.add_option("--contexts", o.contexts,
-                 "e.g. \"gpu(0),gpu(1)\" or \"cpu(0),gpu(0)\" (default: cpu(0) and two GPUs, as "
-                 "far as there are any)")
-      ->delimiter(',');
+void add_options(CLI::App& app, Options& o) {
   app.add_option("--hidden", o.model.hidden, "widths of the hidden layers")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
@@ -56,39 +44,11 @@ Options parse(int argc, char** argv) {
   app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--out", o.out, "folder for placements.csv, best.csv, worst.csv, placement.svg");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e));
-  }
-  return o;
 }
 
-// Checked: a context that is not there, or is named twice, fails here.
-std::vector<Context> contexts_of(const Options& o) {
-  std::vector<Context> list;
-  if (o.contexts.empty()) {
-    list = gpus(std::min(2, num_gpus()));
-    list.insert(list.begin(), cpu(0));
-  }
-  for (const std::string& name : o.contexts) {
-    const Context c = Context::parse(name);
-    if (std::find(list.begin(), list.end(), c) != list.end())
-      throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
-    list.push_back(c);
-  }
-  for (const Context& c : list) std::cout << describe(c) << '\n';
-  return list;
-}
-
-void write(const std::filesystem::path& path, const std::string& text) {
-  examples::write_file(path, text);
-  std::cout << "wrote " << path.string() << '\n';
-}
-
-void run(const Options& o) {
-  const std::vector<Context> contexts = contexts_of(o);
+void run(const examples::Program& program, const Options& o) {
+  const std::vector<Context> contexts = program.contexts();
+  program.print_machine(contexts);
   const std::vector<Placement> all = placements(contexts, o.model.layers(), o.limit);
   const double possible =
       std::pow(static_cast<double>(contexts.size()), static_cast<double>(o.model.layers()));
@@ -116,23 +76,20 @@ void run(const Options& o) {
   for (const std::vector<Trial>& t : trials) results.push_back(combine(t));
   std::stable_sort(results.begin(), results.end(),
                    [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
-  std::cout << table(results) << '\n' << explanation(results);
-  if (o.out.empty()) return;
-  const std::filesystem::path out = o.out;
-  std::filesystem::create_directories(out);
-  write(out / "placements.csv", csv(results));
-  write(out / "best.csv", timeline_csv(results.front()));
-  write(out / "worst.csv", timeline_csv(results.back()));
-  write(out / "placement.svg", chart(results, o.model));
+  const examples::Table table = make_table(results);
+  std::cout << table.aligned() << '\n' << explanation(results) << std::flush;
+  program.write("placements.csv", table.csv());
+  program.write("best.csv", timeline_csv(results.front()));
+  program.write("worst.csv", timeline_csv(results.back()));
+  program.write("placement.svg", chart(results, o.model));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-  } catch (const std::exception& e) {
-    std::cerr << "placement: " << e.what() << '\n';
-    return 1;
-  }
+  Options options;
+  examples::Program program(
+      "placement", "Measures every placement of a network's layers on the contexts given.", 2);
+  add_options(program.options(), options);
+  return program.run(argc, argv, [&](const examples::Program& p) { run(p, options); });
 }

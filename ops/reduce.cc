@@ -56,7 +56,10 @@ ReduceAttrs attributes(const Tensor& x, const ReduceOptions& o, const char* op) 
 }
 
 Tensor reduce(const Op& op, const Tensor& x, const ReduceOptions& o) {
-  return invoke(op, {x}, attributes(x, o, op.name.c_str()));
+  const ReduceAttrs attrs = attributes(x, o, op.name.c_str());
+  if (!o.out.defined()) return invoke(op, {x}, attrs);
+  invoke_into(op, {x}, {o.out}, attrs);
+  return o.out;
 }
 
 Tensor inexact_input(const Tensor& x) {

@@ -3,6 +3,7 @@
 //   sum(x)                                    all axes: a 0-d tensor
 //   max(x, {.axis = 1})                       one axis; negative axes count from the end
 //   mean(x, {.axis = {0, 2}, .keepdims = true})
+//   norm(x, {.out = log[i]})                  into existing memory: no allocation, no copy
 //
 // Dtypes follow NumPy: sum and prod of integers and booleans are i64 (and wrap); mean and norm of
 // them are f64; max and min keep the dtype; any and all are bool; argmax and argmin are i64. f16
@@ -49,6 +50,9 @@ struct ReduceOptions {
   ByName by_name = ByName();
   Axes axis = {};
   bool keepdims = false;  // reduced axes stay, with length 1
+  // Where to write, and what is returned then: of the result's shape and dtype (else ShapeError,
+  // DTypeError) and x's context (else ContextMismatch). Not while x or out is being recorded.
+  Tensor out = {};
 };
 
 Tensor sum(const Tensor& x, const ReduceOptions& = {});

@@ -12,11 +12,13 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/stream.h>
+#include <locus/core/transfer_log.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -77,6 +79,25 @@ TEST(EmulatedLink, ContextsSayThatTheyAreModelled) {
   const LinkModelScope slow(kSlow);
   EXPECT_TRUE(context_info(gpu(0)).modelled);
   EXPECT_FALSE(context_info(cpu(0)).modelled);
+}
+
+TEST(EmulatedLink, CopiesSayThatTheyAreModelled) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  std::optional<LinkModelScope> links(std::in_place, std::nullopt);
+  const Tensor x = ones({4});
+  TransferLog log;
+  x.copyto(gpu(0));
+  EXPECT_FALSE(log.entries().at(0).modelled);
+  EXPECT_THAT(log.table(), testing::Not(HasSubstr("modelled")));
+  links.reset();
+  links.emplace(kSlow);
+  for (const auto& [from, to] : {std::pair{cpu(0), gpu(0)}, std::pair{gpu(0), cpu(0)}}) {
+    const Tensor there = x.as_in_context(from);
+    log.clear();
+    there.copyto(to);
+    EXPECT_TRUE(log.entries().at(0).modelled) << from;
+  }
+  EXPECT_THAT(log.table(), HasSubstr("times modelled by LOCUS_EMULATED_LINK"));
 }
 
 TEST(EmulatedLink, ACopyIsAsynchronousAndTakesTheModelsTime) {

@@ -1,11 +1,15 @@
 // What the exercises and seeds measure with and say it with.
 #include "common/measure.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include <locus/ops/create.h>
+#include <locus/core/error.h>
+#include <locus/devices/emulated_link.h>
+#include <locus/locus.h>
 
+#include "common/program.h"
 #include "common/svg.h"
 #include "tests/contexts.h"
 
@@ -70,16 +74,72 @@ TEST(Measure, ErrorsAreRelativeToTheLargestReference) {
 }
 
 TEST(Measure, TablesAlignNumbersRightAndQuoteCommas) {
-  Table t({"way", "time"});
-  t.add({"read, then print", "3.21 µs"});
-  t.add({"log", "12.3 ms"});
+  const locus::Context c = locus::cpu();
+  Table t({"way", {"time", "seconds"}, {"a run", ""}, {"", "runs"}});
+  t.add({"read, then print", time_cell(3.21e-6), "-", "5"}, c);
+  t.add({"log", time_cell(0.0123), number_cell(0.25, "{:.1f}"), count_cell(12345)}, c);
   EXPECT_EQ(t.aligned(),
-            "way                  time\n"
-            "----------------  -------\n"
-            "read, then print  3.21 µs\n"
-            "log               12.3 ms\n");
-  EXPECT_EQ(t.csv(), "way,time\n\"read, then print\",3.21 µs\nlog,12.3 ms\n");
-  EXPECT_THROW(t.add({"one"}), std::invalid_argument);
+            "way                  time  a run\n"
+            "----------------  -------  -----\n"
+            "read, then print  3.21 µs      -\n"
+            "log               12.3 ms    0.2\n");
+  EXPECT_EQ(t.csv(),
+            "way,seconds,runs,emulated,modelled\n"
+            "\"read, then print\",3.21e-06,5,no,no\n"
+            "log,0.0123,12345,no,no\n");
+  EXPECT_THROW(t.add({"one"}, c), std::invalid_argument);
+}
+
+TEST(Measure, TablesAndNamesSayWhatTimesAre) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  using namespace locus;
+  const auto row_of = [](const Contexts& c) {
+    Table t({"n"});
+    t.add({"1"}, c);
+    return t.csv().substr(t.csv().find('\n') + 1);
+  };
+  if (!test::emulated_gpus()) {
+    EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,no,no\n");
+    EXPECT_EQ(times_note(gpu(0)), "");
+    return;
+  }
+  const auto before = emulated::link_model();
+  emulated::set_link_model({});
+  EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,no\n");
+  EXPECT_EQ(row_of(cpu()), "1,no,no\n");
+  EXPECT_THAT(describe(gpu(0)), HasSubstr(", times of this machine's cores"));
+  emulated::set_link_model(emulated::LinkModel::parse("peer=1"));
+  EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,yes\n");
+  EXPECT_THAT(describe(gpu(0)), HasSubstr(", times modelled"));
+  emulated::set_link_model(before);
+}
+
+TEST(Measure, ProductsAreCheckedAgainstF64) {
+  using namespace locus;
+  const Tensor a = arange(64).reshape({16, 4}), b = ones({4, 3}), product = dot(a, b);
+  EXPECT_EQ(check_product("small", a, b, product), 0);
+  product(8, 1) += 1;
+  EXPECT_THAT(message_of<std::runtime_error>([&] { check_product("small", a, b, product); }),
+              HasSubstr("small: the largest relative error"));
+}
+
+TEST(Program, RefusesAContextGivenTwice) {
+  Program program("some", "Nothing.");
+  std::string args[] = {"some", "--contexts", "cpu(0),cpu(1),cpu"};
+  char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
+  std::string message;
+  const int status = program.run(3, argv, [&](const Program& p) {
+    message = message_of<locus::Error>([&] { p.contexts(); });
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(message, "--contexts: cpu(0) is there twice; expected each once");
+}
+
+TEST(Program, RunsOnAsManyGPUsAsItWantsAndThereAre) {
+  for (const int wanted : {0, 1, 2}) {
+    const size_t gpus = static_cast<size_t>(std::min(wanted, locus::num_gpus()));
+    EXPECT_EQ(Program("some", "Nothing.", wanted).contexts().size(), 1 + gpus);
+  }
 }
 
 TEST(Svg, AxesAreLinearOrLogarithmicAndCutOff) {

@@ -292,7 +292,11 @@ TEST_F(Profiler, SaysWhatIsModelled) {
   for (const json& e : events)
     if (e["name"] == "process_labels") {
       const std::string label = e["args"]["labels"];
-      EXPECT_EQ(label.find("modelled") != std::string::npos, test::emulated_gpus()) << label;
+      const ContextInfo info = context_info(gpu(0));
+      EXPECT_EQ(label.find("times modelled") != std::string::npos, info.modelled) << label;
+      EXPECT_EQ(label.find("times of this machine") != std::string::npos,
+                info.emulated && !info.modelled)
+          << label;
     }
 }
 

@@ -365,7 +365,7 @@ TEST(TransferTable, Layout) {
       "what        from    to      count    bytes      time  GB/s  line\n"
       "copy        cpu(0)  gpu(1)      2  1.50 MB   1.00 ms  1.50  train/main.cc:41\n"
       "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 us*     -  (line not known)\n"
-      "* modelled: a context of it is emulated\n"
+      "* emulated GPU: times of this machine's memory and cores\n"
       "Dearest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
       "there.\n");
 }

@@ -17,10 +17,6 @@
 
 namespace examples {
 
-const char* const kModelled =
-    "Times of emulated GPUs are modelled: CPU kernels on this machine's cores. They show the order "
-    "of things, not the speed of a GPU.";
-
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -95,13 +91,14 @@ std::string count_text(double n) {
   return s;
 }
 
+locus::Tensor exactly(const locus::Tensor& x) {
+  return x.as_in_context(locus::cpu()).astype(locus::f64);
+}
+
 double relative_error(const locus::Tensor& x, const locus::Tensor& reference) {
-  const auto host = [](const locus::Tensor& t) {
-    return t.as_in_context(locus::cpu()).astype(locus::f64);
-  };
-  const locus::Tensor r = host(reference);
+  const locus::Tensor r = exactly(reference);
   const double largest = max(abs(r)).item<double>();
-  return max(abs(host(x) - r)).item<double>() / (largest > 0 ? largest : 1);
+  return max(abs(exactly(x) - r)).item<double>() / (largest > 0 ? largest : 1);
 }
 
 void check_error(const std::string& what, double error, double limit) {
@@ -111,15 +108,26 @@ void check_error(const std::string& what, double error, double limit) {
       what, error, limit));
 }
 
-bool emulated(locus::Context c) { return locus::context_info(c).emulated; }
+double check_product(const std::string& what, const locus::Tensor& a, const locus::Tensor& b,
+                     const locus::Tensor& product) {
+  const int64_t n = a.shape()[0];
+  const locus::Slice rows(0, n, std::max<int64_t>(1, n / 8)), all;
+  const double error = relative_error(product(rows, all), dot(exactly(a(rows, all)), exactly(b)));
+  check_error(what, error, tf32() ? 5e-3 : 2e-5);
+  return error;
+}
 
-bool any_emulated(const std::vector<locus::Context>& list) {
-  return std::any_of(list.begin(), list.end(), emulated);
+bool emulated(locus::Context c) { return locus::context_info(c).emulated; }
+bool real_gpu(locus::Context c) { return !is_host(c) && !emulated(c); }
+
+std::string times_note(locus::Context c) {
+  const locus::ContextInfo info = locus::context_info(c);
+  return info.modelled ? "times modelled" : info.emulated ? "times of this machine's cores" : "";
 }
 
 std::string describe(locus::Context c) {
-  return fmt::format("{}: {}{}", to_string(c), locus::context_info(c).name,
-                     emulated(c) ? ", times modelled" : "");
+  const std::string note = times_note(c);
+  return to_string(c) + ": " + locus::context_info(c).name + (note.empty() ? "" : ", ") + note;
 }
 
 #ifdef LOCUS_WITH_CUDA
@@ -133,70 +141,6 @@ void turn_on_tf32() {
 #endif
 
 std::string precision() { return tf32() ? "f32, TF32 on" : "f32, TF32 off"; }
-
-void Table::add(std::vector<std::string> row) {
-  if (row.size() != header_.size())
-    throw std::invalid_argument(
-        fmt::format("a row of {} cells in a table of {}", row.size(), header_.size()));
-  rows_.push_back(std::move(row));
-}
-
-namespace {
-
-// Characters on the screen: bytes that do not continue a UTF-8 sequence.
-size_t columns(const std::string& s) {
-  return static_cast<size_t>(std::count_if(
-      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-}  // namespace
-
-std::string Table::aligned() const {
-  std::vector<size_t> widths(header_.size(), 0);
-  const auto widen = [&](const std::vector<std::string>& row) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
-  };
-  widen(header_);
-  for (const auto& row : rows_) widen(row);
-  std::string s;
-  const auto number = [&](size_t column) {
-    return std::any_of(rows_.begin(), rows_.end(), [column](const std::vector<std::string>& row) {
-      return !row[column].empty() && row[column][0] >= '0' && row[column][0] <= '9';
-    });
-  };
-  const auto add_row = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - columns(row[i]), ' ');
-      line += (i == 0 ? "" : "  ") + (number(i) ? space + row[i] : row[i] + space);
-    }
-    s += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
-  };
-  add_row(header_);
-  for (size_t i = 0; i < widths.size(); ++i)
-    s += (i == 0 ? "" : "  ") + std::string(widths[i], '-');
-  s += '\n';
-  for (const auto& row : rows_) add_row(row);
-  return s;
-}
-
-std::string Table::csv() const {
-  std::string s;
-  const auto add_row = [&s](const std::vector<std::string>& row) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const bool quote = row[i].find_first_of(",\"\n") != std::string::npos;
-      std::string cell = row[i];
-      for (size_t at = 0; quote && (at = cell.find('"', at)) != std::string::npos; at += 2) {
-        cell.insert(at, 1, '"');
-      }
-      s += (i == 0 ? "" : ",") + (quote ? '"' + cell + '"' : cell);
-    }
-    s += '\n';
-  };
-  add_row(header_);
-  for (const auto& row : rows_) add_row(row);
-  return s;
-}
 
 void write_file(const std::string& path, const std::string& content) {
   const std::string temporary = path + ".part";

@@ -1,4 +1,4 @@
-// Measuring what a program does on a context, and saying it: times, machines, tables, files.
+// Measuring what a program does on a context, and saying it: times, errors, machines, files.
 #pragma once
 
 #include <functional>
@@ -38,36 +38,31 @@ std::string time_text(double seconds);  // "3.21 ms": three digits and a unit
 std::string tick_text(double seconds);  // "10 ms": a round number and a unit
 std::string count_text(double n);       // "1,048,576"
 
+locus::Tensor exactly(const locus::Tensor& x);  // in f64 on the CPU
+
 // max |x - reference| / max |reference|, in f64 on the host. NaN when either has one.
 double relative_error(const locus::Tensor& x, const locus::Tensor& reference);
 // Throws std::runtime_error when the error is above the limit (or NaN): fast but wrong is no
 // result.
 void check_error(const std::string& what, double error, double limit);
+// The relative error of some rows of product = dot(a, b), two matrices on any context. Throws as
+// check_error does above what f32, or TF32 when it is on, explains.
+double check_product(const std::string& what, const locus::Tensor& a, const locus::Tensor& b,
+                     const locus::Tensor& product);
 
-// "gpu(0): NVIDIA H200", and for an emulated one that its times are modelled.
-std::string describe(locus::Context c);
 bool emulated(locus::Context c);
-bool any_emulated(const std::vector<locus::Context>& list);
-extern const char* const kModelled;  // the sentence that marks times of emulated GPUs
+bool real_gpu(locus::Context c);
+// What the times of an emulated GPU are: "times modelled" (by LOCUS_EMULATED_LINK), or "times of
+// this machine's cores". Else "".
+std::string times_note(locus::Context c);
+// "gpu(0): NVIDIA H200", and the note on its times.
+std::string describe(locus::Context c);
 
 // Whether f32 products on GPUs round their operands to TF32. turn_on_tf32 throws
 // std::runtime_error in a build without CUDA.
 bool tf32();
 void turn_on_tf32();
 std::string precision();  // "f32, TF32 off"
-
-// Rows of text in columns: aligned for people, commas for programs. Numbers stand at the right.
-class Table {
- public:
-  explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
-  void add(std::vector<std::string> row);  // throws std::invalid_argument for another length
-  std::string aligned() const;
-  std::string csv() const;
-
- private:
-  std::vector<std::string> header_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 // Writes a temporary file and renames it. Throws std::runtime_error naming the file.
 void write_file(const std::string& path, const std::string& content);

@@ -1,21 +1,27 @@
 #include "common/program.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include <fmt/format.h>
+#include <locus/core/error.h>
+
+#include "common/measure.h"
 
 namespace examples {
 
 using namespace locus;
 
-Program::Program(const std::string& name, const std::string& purpose)
-    : app_(purpose, name), name_(name) {
-  app_.add_option("--contexts", contexts_,
-                  "where to run, e.g. \"cpu(0),gpu(0)\" (default: cpu(0), and gpu(0) when there is "
-                  "one)")
+Program::Program(const std::string& name, const std::string& purpose, int gpus)
+    : app_(purpose, name), name_(name), gpus_(gpus) {
+  app_.add_option(
+          "--contexts", contexts_,
+          fmt::format("where to run, e.g. \"cpu(0),gpu(0)\" (default: cpu(0) and {}, as far "
+                      "as there are any)",
+                      gpus == 1 ? "gpu(0)" : fmt::format("{} GPUs", gpus)))
       ->delimiter(',');
-  app_.add_option("--out", out_, fmt::format("folder for {0}.csv and {0}.svg", name));
+  app_.add_option("--out", out_, "folder for the results (.csv) and the picture (.svg)");
 }
 
 int Program::run(int argc, char** argv, const std::function<void(Program&)>& body) {
@@ -37,13 +43,16 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
 
 std::vector<Context> Program::contexts() const {
   std::vector<Context> list;
-  for (const std::string& c : contexts_) {
-    list.push_back(Context::parse(c));
-    context_info(list.back());  // one that is not there fails here
+  for (const std::string& name : contexts_) {
+    const Context c = Context::parse(name);
+    if (std::find(list.begin(), list.end(), c) != list.end())
+      throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
+    context_info(c);  // one that is not there fails here
+    list.push_back(c);
   }
   if (!list.empty()) return list;
-  list.push_back(cpu());
-  if (num_gpus() > 0) list.push_back(gpu());
+  list = locus::gpus(std::min(gpus_, num_gpus()));
+  list.insert(list.begin(), cpu());
   return list;
 }
 
@@ -58,7 +67,10 @@ Context Program::best() const {
 void Program::print_machine(const std::vector<Context>& list) const {
   for (const Context c : list) fmt::print("{}\n", describe(c));
   fmt::print("{}\n", precision());
-  if (any_emulated(list)) fmt::print("{}\n", kModelled);
+  if (std::any_of(list.begin(), list.end(), emulated))
+    fmt::print(
+        "Emulated GPUs show the order of things, not the speed of a GPU. "
+        "LOCUS_EMULATED_LINK gives them modelled times.\n");
   fmt::print("\n");
 }
 
@@ -73,14 +85,17 @@ std::string Program::conditions(const std::vector<Context>& list) const {
   return s + precision() + "; medians of at least 5 runs";
 }
 
-void Program::finish(const Table& table, const svg::Figure& figure) const {
-  fmt::print("{}\n", figure.explanation);
+void Program::write(const std::string& file, const std::string& content) const {
   if (out_.empty()) return;
-  const std::filesystem::path folder = out_;
-  const std::string csv = folder / (name_ + ".csv"), picture = folder / (name_ + ".svg");
-  write_file(csv, table.csv());
-  write_file(picture, svg::figure(figure));
-  fmt::print("\nwrote {} and {}\n", csv, picture);
+  const std::string path = std::filesystem::path(out_) / file;
+  write_file(path, content);
+  fmt::print("wrote {}\n", path);
+}
+
+void Program::finish(const Table& table, const svg::Figure& figure) const {
+  fmt::print("{}\n{}", figure.explanation, out_.empty() ? "" : "\n");
+  write(name_ + ".csv", table.csv());
+  write(name_ + ".svg", svg::figure(figure));
 }
 
 void Program::finish(const Table& table, const Bars& f) const {

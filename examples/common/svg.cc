@@ -183,12 +183,12 @@ std::string timeline(double left, double top, double width, double names,
 }
 
 std::pair<std::string, double> paragraph(double left, double top, const std::string& s,
-                                         size_t columns) {
+                                         size_t columns, const char* color) {
   constexpr double kLine = 20;
   std::string out, line;
   double y = top;
   const auto finish = [&] {
-    out += text(left, y, line, {.color = kInk, .size = 13});
+    out += text(left, y, line, {.color = color, .size = 13});
     y += kLine;
     line.clear();
   };
@@ -218,7 +218,7 @@ std::string figure(const Figure& f) {
   const auto [explanation, height] = paragraph(kLeft, f.top + f.height + 24, f.explanation);
   return page(f.width, f.top + f.height + height + 34,
               text(kLeft, 38, f.title, {.size = 19, .weight = 700}) +
-                  text(kLeft, 60, f.subtitle, {.color = kMuted}) + f.body + explanation);
+                  paragraph(kLeft, 60, f.subtitle, 132, kMuted).first + f.body + explanation);
 }
 
 }  // namespace examples::svg

@@ -120,11 +120,12 @@ std::string timeline(double left, double top, double width, double names,
 
 // Lines of explanation, wrapped at about `columns` characters, and the height they take.
 std::pair<std::string, double> paragraph(double left, double top, const std::string& s,
-                                         size_t columns = 120);
+                                         size_t columns = 120, const char* color = kInk);
 
 std::string page(double width, double height, const std::string& body);
 
-// A page of one part: title, subtitle, the part of this height, and the explanation below it.
+// A page of one part: title, subtitle (at most two lines), the part of this height, and the
+// explanation below it.
 struct Figure {
   std::string title, subtitle, body, explanation;
   double width = 960, top = 84, height = 300;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -32,17 +33,8 @@ struct Sweep {
 
 double flops(double n) { return 2 * n * n * n; }
 
-// Some rows of the product in f64 on the CPU, against the same rows of `c`.
-double error_of_rows(const Tensor& a, const Tensor& b, const Tensor& c) {
-  const int64_t n = a.shape()[0];
-  const Slice rows(0, n, std::max<int64_t>(1, n / 8));
-  return relative_error(c.as_in_context(cpu())(rows, Slice()),
-                        dot(a(rows, Slice()).astype(f64), b.astype(f64)));
-}
-
 Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& options) {
   Sweep s{context, 0, {}, {}, {}, {}, 0};
-  const double limit = tf32() ? 5e-3 : 2e-5;
   for (const int64_t n : sizes) {
     const double size = static_cast<double>(n);
     const double expected =
@@ -61,8 +53,7 @@ Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& o
       c.wait_to_read();  // else only the call is timed
     });
     if (s.sizes.empty()) s.first_use = compute.first;
-    s.errors.push_back(error_of_rows(a, b, c));
-    check_error(fmt::format("n = {} on {}", n, to_string(context)), s.errors.back(), limit);
+    s.errors.push_back(check_product(fmt::format("n = {} on {}", n, to_string(context)), a, b, c));
     s.sizes.push_back(size);
     s.compute.push_back(compute.median);
     if (is_host(context)) continue;
@@ -152,8 +143,7 @@ std::string explain_gpu(const Sweep& base, const Sweep& gpu) {
              gpu.sizes[0], time_text(gpu.compute[0])) +
          fmt::format(
              "The classic wrong number: timed without a wait, n = {:.0f} \"takes\" {}, as if {} "
-             "did "
-             "{:.1f} TFLOP/s. With the wait it takes {}, which is {:.2f} TFLOP/s.\n",
+             "did {:.1f} TFLOP/s. With the wait it takes {}, which is {:.2f} TFLOP/s.\n",
              n, time_text(gpu.unwaited), g, flops(n) / gpu.unwaited / 1e12,
              time_text(gpu.compute.back()), flops(n) / gpu.compute.back() / 1e12);
 }
@@ -162,12 +152,13 @@ std::string explain(const std::vector<Sweep>& sweeps) {
   std::string s;
   for (size_t i = 1; i < sweeps.size(); ++i) {
     if (emulated(sweeps[i].context))
-      s += fmt::format("{} is modelled: ", to_string(sweeps[i].context));
+      s += fmt::format("{} is emulated: {}. ", to_string(sweeps[i].context),
+                       times_note(sweeps[i].context));
     if (!is_host(sweeps[i].context)) s += explain_gpu(sweeps[0], sweeps[i]);
   }
   if (s.empty()) {
     s = "No GPU is compared with another context here, so this run cannot show where one wins. "
-        "LOCUS_EMULATED_GPUS=1 shows how the comparison is made, with modelled times.\n";
+        "LOCUS_EMULATED_GPUS=1 shows how the comparison is made.\n";
   }
   s += "First use, not in the table:";
   for (const Sweep& w : sweeps)
@@ -176,38 +167,39 @@ std::string explain(const std::vector<Sweep>& sweeps) {
   return s;
 }
 
-// For people, or (`exact`) for programs.
-Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& sizes, bool exact) {
-  const std::string first = to_string(sweeps[0].context), unit = exact ? " s" : "";
-  std::vector<std::string> header{"n"};
+Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& sizes) {
+  const std::string first = to_string(sweeps[0].context);
+  std::vector<Column> columns{"n"};
+  std::vector<Context> contexts;
   size_t rows = 0;
   for (const Sweep& s : sweeps) {
-    const std::string c = to_string(s.context), of = exact ? c + " " : "";
-    header.insert(header.end(), {c + unit, of + "GFLOP/s", of + "error"});
-    if (!is_host(s.context))
-      header.insert(header.end(), {of + "with copies" + unit, first + "/" + c});
+    const std::string c = to_string(s.context);
+    columns.emplace_back(c, c + " s");
+    columns.emplace_back("GFLOP/s", c + " GFLOP/s");
+    columns.emplace_back("error", c + " error");
+    if (!is_host(s.context)) {
+      columns.emplace_back("with copies", c + " with copies s");
+      columns.emplace_back(first + "/" + c);
+    }
+    contexts.push_back(s.context);
     rows = std::max(rows, s.sizes.size());
   }
-  Table table(header);
+  Table table(columns);
   for (size_t i = 0; i < rows; ++i) {
-    std::vector<std::string> row{fmt::format("{}", sizes[i])};
-    const auto time = [&](double t) { return exact ? fmt::format("{:.6g}", t) : time_text(t); };
+    const Cell unknown("-", "");
+    std::vector<Cell> row{fmt::format("{}", sizes[i])};
     for (const Sweep& s : sweeps) {
       const bool known = i < s.sizes.size(), compared = known && i < sweeps[0].sizes.size();
-      const auto add = [&](bool is, const std::string& cell) {
-        row.push_back(is ? cell : exact ? "" : "-");
-      };
       const double t = known ? s.compute[i] : 1;
-      add(known, time(t));
-      add(known, fmt::format(fmt::runtime(exact ? "{:.6g}" : "{:.1f}"),
-                             flops(static_cast<double>(sizes[i])) / t / 1e9));
-      add(known, fmt::format("{:.0e}", known ? s.errors[i] : 0));
+      const double rate = flops(static_cast<double>(sizes[i])) / t / 1e9;
+      row.push_back(known ? time_cell(t) : unknown);
+      row.push_back(known ? number_cell(rate, "{:.1f}") : unknown);
+      row.push_back(known ? number_cell(s.errors[i], "{:.0e}") : unknown);
       if (is_host(s.context)) continue;
-      add(known, time(known ? s.with_copies[i] : 0));
-      add(compared, fmt::format(fmt::runtime(exact ? "{:.4g}" : "{:.2f}"),
-                                compared ? sweeps[0].compute[i] / t : 0));
+      row.push_back(known ? time_cell(s.with_copies[i]) : unknown);
+      row.push_back(compared ? number_cell(sweeps[0].compute[i] / t, "{:.2f}") : unknown);
     }
-    table.add(row);
+    table.add(row, contexts);
   }
   return table;
 }
@@ -220,16 +212,16 @@ void run(const Program& program, const Options& options) {
   for (int64_t n = 16; n <= options.largest; n *= 2) sizes.push_back(n);
   std::vector<Sweep> sweeps;
   for (const Context c : contexts) sweeps.push_back(sweep(c, sizes, options));
-  fmt::print("\n{}\n", make_table(sweeps, sizes, false).aligned());
+  const Table table = make_table(sweeps, sizes);
+  fmt::print("\n{}\n", table.aligned());
 
   constexpr double kTop = 92, kHeight = 300;
-  program.finish(make_table(sweeps, sizes, true),
-                 {.title = "Products of n x n matrices: time by size",
-                  .subtitle = program.conditions(contexts),
-                  .body = plot(sweeps, sizes, kTop, kHeight),
-                  .explanation = explain(sweeps),
-                  .top = kTop,
-                  .height = kHeight + 50});
+  program.finish(table, {.title = "Products of n x n matrices: time by size",
+                         .subtitle = program.conditions(contexts),
+                         .body = plot(sweeps, sizes, kTop, kHeight),
+                         .explanation = explain(sweeps),
+                         .top = kTop,
+                         .height = kHeight + 50});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -164,7 +165,7 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
     return fmt::format(
         "The parameters are on {}: nothing crosses to another memory, and reading and writing "
         "differ only by what is copied. This run cannot show what a transfer costs; a GPU, or "
-        "LOCUS_EMULATED_GPUS=1 with modelled times, can.",
+        "LOCUS_EMULATED_GPUS=1 with the times of LOCUS_EMULATED_LINK, can.",
         to_string(c));
   return fmt::format(
       "Written where they are, {:.0f} MiB of parameters take {} to fill and {} to copy; from the "
@@ -185,20 +186,17 @@ void run(const Program& program, int64_t n) {
   const double mebibytes = static_cast<double>(n * n) * 4 / (1 << 20);
   const std::vector<Action> actions = time_actions(c, n);
   const auto crosses = [&](const Action& a) { return a.crosses && !is_host(c); };
-  Table table({"action", "time", "crosses to the host"});
-  Table csv({"action", "seconds", "crosses", "modelled"});
+  Table table({"action", {"time", "seconds"}, {"crosses to the host", "crosses"}});
   std::vector<svg::Bar> bars;
   for (const Action& a : actions) {
-    const std::string yes = crosses(a) ? "yes" : "no";
-    table.add({a.name, time_text(a.seconds), yes});
-    csv.add({a.name, fmt::format("{:.6g}", a.seconds), yes, emulated(c) ? "yes" : "no"});
+    table.add({a.name, time_cell(a.seconds), yes_no(crosses(a))}, c);
     bars.push_back(
         {a.name, a.seconds, time_text(a.seconds), crosses(a) ? svg::kAmber : svg::kBlue});
   }
   fmt::print("{} steps as expected. With {:.2f} MiB of weights:\n\n{}\n", walk.checks().size(),
              mebibytes, table.aligned());
   program.finish(
-      csv,
+      table,
       Program::Bars{
           .title =
               fmt::format("Parameters on {}: {:.2f} MiB written and read", to_string(c), mebibytes),

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 #include <locus/locus.h>
-#include <locus/ops/reduce_kernel.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -69,12 +69,9 @@ Log read_each(const Matrices& m, std::FILE* file) {
 }
 
 Log log_on_device(const Matrices& m, std::FILE* file) {
-  // norm, told where to put its result: one launch, no copy. Both axes are reduced.
-  static const Op& norm_op = get_op("norm");
-  const ReduceAttrs both_axes{.axes = 0b11};
   const Tensor log = empty({m.a.size()}, m.all_a.context());
-  for (size_t i = 0; i < m.a.size(); ++i)
-    invoke_into(norm_op, {dot(m.a[i], m.b[i])}, {log[i]}, both_axes);
+  // Told where to put its result, norm is one launch and no copy.
+  for (size_t i = 0; i < m.a.size(); ++i) norm(dot(m.a[i], m.b[i]), {.out = log[i]});
   const Log values = log.to_vector<float>();
   for (size_t i = 0; file && i < values.size(); ++i) print_line(file, i, values[i]);
   return values;
@@ -161,34 +158,34 @@ void run(const Program& program, const Options& options) {
   if (difference != 0)
     throw std::runtime_error(fmt::format(
         "the logged norms differ from those read, by up to {}; expected 0", difference));
-  const auto exactly = [](const Tensor& x) { return x.as_in_context(cpu()).astype(f64); };
   const Tensor exact = norm(matmul(exactly(m.all_a), exactly(m.all_b)), {.axis = {1, 2}});
   double error = 0;
   for (const Way& w : ways) error = std::max(error, relative_error(array(w.log), exact));
   check_error("the norms", error, 1e-5);
 
   const auto n = static_cast<double>(options.count);
-  Table table({"way", "time", "a product", "waits of the host", "copies to it", "speed-up"});
-  Table csv({"way", "seconds", "waits", "copies", "speed_up", "modelled"});
+  Table table({"way",
+               {"time", "seconds"},
+               {"a product", ""},
+               {"waits of the host", "waits"},
+               {"copies to it", "copies"},
+               {"speed-up", "speed_up"}});
   std::vector<svg::Bar> bars;
   for (const Way& w : ways) {
-    const double ratio = ways[1].seconds / w.seconds;
-    const std::string waits = fmt::format("{}", w.waits), copies = fmt::format("{}", w.copies);
-    table.add({w.name, time_text(w.seconds), time_text(w.seconds / n), waits, copies,
-               fmt::format("{:.2f}", ratio)});
-    csv.add({w.name, fmt::format("{:.6g}", w.seconds), waits, copies, fmt::format("{:.4g}", ratio),
-             emulated(c) ? "yes" : "no"});
+    table.add({w.name, time_cell(w.seconds), time_text(w.seconds / n), fmt::format("{}", w.waits),
+               fmt::format("{}", w.copies), number_cell(ways[1].seconds / w.seconds, "{:.2f}")},
+              c);
     bars.push_back({w.name, w.seconds, time_text(w.seconds), w.color});
   }
   fmt::print("{}\n", table.aligned());
 
   program.finish(
-      csv, Program::Bars{.title = fmt::format("{} products of {} x {} and their norms on {}",
-                                              options.count, options.n, options.n, to_string(c)),
-                         .list = {c},
-                         .label_width = 200,
-                         .bars = bars,
-                         .explanation = explain(ways, c, error)});
+      table, Program::Bars{.title = fmt::format("{} products of {} x {} and their norms on {}",
+                                                options.count, options.n, options.n, to_string(c)),
+                           .list = {c},
+                           .label_width = 200,
+                           .bars = bars,
+                           .explanation = explain(ways, c, error)});
 }
 
 }  // namespace

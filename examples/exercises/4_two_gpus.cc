@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -19,12 +20,10 @@ struct Options {
   int repeat = 0;  // 0: as many products as take a GPU 50 ms
 };
 
-// The two of --contexts, else the machine's first two.
+// The first two of the program's contexts.
 std::vector<Context> two_gpus(const Program& program) {
-  std::vector<Context> list;
-  for (const Context c : program.given() ? program.contexts() : gpus(num_gpus())) {
-    if (!is_host(c) && std::count(list.begin(), list.end(), c) == 0) list.push_back(c);
-  }
+  std::vector<Context> list = program.contexts();
+  std::erase_if(list, is_host);
   if (list.size() < 2)
     throw std::runtime_error(fmt::format(
         "this exercise needs two GPUs and there {} {}: nothing was measured. "
@@ -167,8 +166,7 @@ std::string picture(const std::vector<Way>& ways, const std::vector<Place>& plac
 void run(const Program& program, const Options& options) {
   const std::vector<Context> contexts = two_gpus(program);
   program.print_machine(contexts);
-  const bool modelled = any_emulated(contexts);
-  const int64_t n = options.n > 0 ? options.n : modelled ? 1024 : 4096;
+  const int64_t n = options.n > 0 ? options.n : emulated(contexts[0]) ? 1024 : 4096;
   random::seed(4);
   const Tensor a = random::uniform(-1, 1, {n, n}), b = random::uniform(-1, 1, {n, n});
   std::vector<Place> places;
@@ -177,8 +175,6 @@ void run(const Program& program, const Options& options) {
   std::string first_use;
   double error = 0;
   std::vector<double> alone;  // one product, on each
-  const Slice rows(0, n, std::max<int64_t>(1, n / 8));
-  const Tensor exact = dot(a(rows, Slice()).astype(f64), b.astype(f64));
   for (Place& p : places) {
     const Timing t = measure([&] {
       p.multiply(1);
@@ -186,9 +182,8 @@ void run(const Program& program, const Options& options) {
     });
     first_use += fmt::format(" {} {};", to_string(p.context), time_text(t.first));
     alone.push_back(t.median);
-    error = std::max(error, relative_error(p.product.as_in_context(cpu())(rows, Slice()), exact));
+    error = std::max(error, check_product(to_string(p.context), a, b, p.product));
   }
-  check_error("the products", error, 2e-5);
   const double single = std::max(alone[0], alone[1]);
   fmt::print("First use, not in the table:{} one product then takes {}.\n\n", first_use,
              time_text(single));
@@ -196,23 +191,23 @@ void run(const Program& program, const Options& options) {
   const int enough = static_cast<int>(std::clamp(0.05 / single + 1, 1.0, 1000.0));
   std::vector<int> counts{options.repeat > 0 ? options.repeat : 1};
   if (options.repeat == 0 && enough > 1) counts.push_back(enough);
-  Table table({"n, products a GPU", "way", "time", "speed-up", "busy at once"});
-  Table csv({"n", "products", "way", "seconds", "speed_up", "overlap_seconds", "modelled"});
+  Table table({"n",
+               {"products a GPU", "products"},
+               "way",
+               {"time", "seconds"},
+               {"speed-up", "speed_up"},
+               {"busy at once", "overlap_seconds"}});
   std::vector<Way> ways;
   for (const int times : counts) {
     ways = measure_ways(places, times);
-    for (const Way& w : ways) {
-      const double ratio = ways[0].seconds / w.seconds;
-      table.add({fmt::format("{}, {}", n, times), w.name, time_text(w.seconds),
-                 fmt::format("{:.3f}", ratio), time_text(overlap(w))});
-      csv.add({fmt::format("{}", n), fmt::format("{}", times), w.name,
-               fmt::format("{:.6g}", w.seconds), fmt::format("{:.4f}", ratio),
-               fmt::format("{:.6g}", overlap(w)), modelled ? "yes" : "no"});
-    }
+    for (const Way& w : ways)
+      table.add({fmt::format("{}", n), fmt::format("{}", times), w.name, time_cell(w.seconds),
+                 number_cell(ways[0].seconds / w.seconds, "{:.3f}"), time_cell(overlap(w))},
+                contexts);
   }
   fmt::print("{}\n", table.aligned());
   constexpr double kTop = 96;
-  program.finish(csv,
+  program.finish(table,
                  {.title = fmt::format("Products of {} x {} matrices on one GPU and on two", n, n),
                   .subtitle = program.conditions(contexts),
                   .body = picture(ways, places, kTop),
@@ -225,7 +220,7 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("4_two_gpus", "Two products on two GPUs at once, against both on one.");
+  Program program("4_two_gpus", "Two products on two GPUs at once, against both on one.", 2);
   program.options()
       .add_option("--n", options.n, "rows and columns (default: 4096, or 1024 on emulated GPUs)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 15));

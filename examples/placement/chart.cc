@@ -133,13 +133,9 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
 
 // For the upper right corner; empty for real GPUs.
 std::string caution(const std::vector<Memory>& contexts) {
-  const auto any = [&](bool ContextInfo::*what) {
-    return std::any_of(contexts.begin(), contexts.end(),
-                       [&](const Memory& m) { return context_info(m.context).*what; });
-  };
-  if (!any(&ContextInfo::emulated)) return "";
-  return any(&ContextInfo::modelled) ? "emulated GPUs; times of moves are modelled"
-                                     : "emulated GPUs; no link model";
+  for (const Memory& m : contexts)
+    if (examples::emulated(m.context)) return "emulated GPUs, " + examples::times_note(m.context);
+  return "";
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "placement/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -12,7 +13,11 @@ namespace {
 std::string kib(size_t bytes) {
   return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
 }
-double mib(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+// In units of 2^bits bytes for people.
+examples::Cell bytes_cell(size_t bytes, int bits, const char* as_people) {
+  const double units = std::ldexp(static_cast<double>(bytes), -bits);
+  return {fmt::format(fmt::runtime(as_people), units), fmt::format("{}", bytes)};
+}
 
 bool one_context(const Trial& r) { return changes(r.placement) == 0; }
 
@@ -35,39 +40,39 @@ std::string compare(const Trial& best, const Trial& other) {
   if (moves + compute < slower / 2)
     return s +
            "  Part by part the two are closer than step by step: something else used the machine, "
-           "or "
-           "the order of the work matters. More --steps tell.\n";
+           "or the order of the work matters. More --steps tell.\n";
   return s + (moves > compute ? "  The moves make the difference.\n"
                               : "  The compute makes the difference.\n");
 }
 
 }  // namespace
 
-std::string describe(Context c) {
-  const ContextInfo info = context_info(c);
-  if (!info.emulated) return fmt::format("{}: {}", to_string(c), info.name);
-  return fmt::format("{}: emulated on the CPU, {}", to_string(c),
-                     info.modelled ? "its times modelled by LOCUS_EMULATED_LINK"
-                                   : "no link model (set LOCUS_EMULATED_LINK)");
-}
-
-std::string table(const std::vector<Trial>& results) {
-  size_t width = 9;
-  for (const Trial& r : results) width = std::max(width, text(r.placement).size());
-  std::string s = fmt::format("{:>4}  {:<{}}  {:>9} {:>11} {:>9} {:>6} {:>11}", "", "placement",
-                              width, "step ms", "compute ms", "moves ms", "moves", "moved KiB");
-  for (const Memory& m : results[0].memory)
-    s += fmt::format(" {:>14}", to_string(m.context) + " MiB");
-  s += "\n";
+examples::Table make_table(const std::vector<Trial>& results) {
+  std::vector<examples::Column> columns{{"rank", ""},
+                                        "placement",
+                                        {"step ms", "step_ms"},
+                                        {"compute ms", "compute_ms"},
+                                        {"moves ms", "moves_ms"},
+                                        "moves",
+                                        {"moved KiB", "moved_bytes"}};
+  for (const Memory& m : results[0].memory) {
+    const std::string c = to_string(m.context);
+    columns.emplace_back(c + " MiB", "peak_bytes " + c);
+  }
+  examples::Table table(columns);
   int rank = 0;
   for (const Trial& r : results) {
-    s += fmt::format("{:>4}  {:<{}}  {:>9.3f} {:>11.3f} {:>9.3f} {:>6} {:>11.1f}", ++rank,
-                     text(r.placement), width, r.step_ms, r.compute_ms(), r.move_ms(), r.moves(),
-                     static_cast<double>(r.moved_bytes()) / 1024);
-    for (const Memory& m : r.memory) s += fmt::format(" {:>14.2f}", mib(m.bytes));
-    s += "\n";
+    std::vector<examples::Cell> row{fmt::format("{}", ++rank),
+                                    text(r.placement),
+                                    examples::number_cell(r.step_ms, "{:.3f}"),
+                                    examples::number_cell(r.compute_ms(), "{:.3f}"),
+                                    examples::number_cell(r.move_ms(), "{:.3f}"),
+                                    fmt::format("{}", r.moves()),
+                                    bytes_cell(r.moved_bytes(), 10, "{:.1f}")};
+    for (const Memory& m : r.memory) row.push_back(bytes_cell(m.bytes, 20, "{:.2f}"));
+    table.add(row, r.placement);
   }
-  return s;
+  return table;
 }
 
 std::string explanation(const std::vector<Trial>& results) {
@@ -83,21 +88,6 @@ std::string explanation(const std::vector<Trial>& results) {
     s += "The slowest:\n" + compare(best, results.back());
   s += "Layers one after the other never compute at the same time, so a second context is worth "
        "its moves only where it is faster, or where the memory of one is not enough.\n";
-  return s;
-}
-
-std::string csv(const std::vector<Trial>& results) {
-  std::string s = "placement,step_ms,compute_ms,moves_ms,moves,moved_bytes";
-  for (const Memory& m : results[0].memory) s += ",peak_bytes " + to_string(m.context);
-  s += ",modelled\n";
-  for (const Trial& r : results) {
-    bool modelled = false;
-    for (const Context& c : r.placement) modelled = modelled || context_info(c).modelled;
-    s += fmt::format("{},{:.6f},{:.6f},{:.6f},{},{}", text(r.placement), r.step_ms, r.compute_ms(),
-                     r.move_ms(), r.moves(), r.moved_bytes());
-    for (const Memory& m : r.memory) s += fmt::format(",{}", m.bytes);
-    s += modelled ? ",yes\n" : ",no\n";
-  }
   return s;
 }
 

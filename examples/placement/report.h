@@ -4,17 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "common/table.h"
 #include "placement/lab.h"
 
 namespace placement {
 
-// "gpu(0): NVIDIA H200", "gpu(1): emulated, its times modelled".
-std::string describe(locus::Context c);
-
 // Results come sorted by step time, the fastest first.
-std::string table(const std::vector<Trial>& results);
+examples::Table make_table(const std::vector<Trial>& results);
 std::string explanation(const std::vector<Trial>& results);
-std::string csv(const std::vector<Trial>& results);
 std::string timeline_csv(const Trial& result);
 
 // Chart: bars of all results (of many: the first and the last), and the parts of the best and the

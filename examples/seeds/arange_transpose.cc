@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -35,14 +36,12 @@ void check(const Tensor& result, Context c, int64_t n) {
 void run(const Program& program, int64_t size) {
   const std::vector<Context> contexts = program.contexts();
   program.print_machine(contexts);
-  Table table({"context", "n", "part", "time", "GB/s"});
-  Table csv({"context", "n", "part", "seconds", "gb_per_second", "modelled"});
+  Table table({"context", "n", "part", {"time", "seconds"}, {"GB/s", "gb_per_second"}});
   std::vector<svg::Bar> bars;
   std::string first_use, views_text;
   std::set<int64_t> sizes;
   for (const Context c : contexts) {
-    const bool real_gpu = !is_host(c) && !emulated(c);
-    const int64_t wanted = size > 0 ? size : real_gpu ? 100'000'000 : 10'000'000;
+    const int64_t wanted = size > 0 ? size : real_gpu(c) ? 100'000'000 : 10'000'000;
     const int64_t n = wanted / kRows * kRows;
     sizes.insert(n);
     const double bytes = 4 * static_cast<double>(n);
@@ -50,11 +49,9 @@ void run(const Program& program, int64_t size) {
     const auto add = [&](const std::string& part, double moved, const std::function<void()>& f) {
       const Timing t = measure(f);
       const double rate = moved / t.median / 1e9;
-      const std::string shown = moved > 0 ? fmt::format("{:.0f}", rate) : "-";
-      table.add(
-          {to_string(c), count_text(static_cast<double>(n)), part, time_text(t.median), shown});
-      csv.add({to_string(c), fmt::format("{}", n), part, fmt::format("{:.6g}", t.median),
-               moved > 0 ? fmt::format("{:.5g}", rate) : "", emulated(c) ? "yes" : "no"});
+      table.add({to_string(c), count_cell(static_cast<double>(n)), part, time_cell(t.median),
+                 moved > 0 ? number_cell(rate, "{:.0f}") : Cell("-", "")},
+                c);
       bars.push_back({to_string(c) + ": " + part, t.median,
                       moved > 0 ? fmt::format("{}, {:.0f} GB/s", time_text(t.median), rate)
                                 : time_text(t.median),
@@ -82,19 +79,19 @@ void run(const Program& program, int64_t size) {
   fmt::print("First use, not in the table:{}\n\n{}\n", first_use, table.aligned());
   views_text.back() = '.';
   program.finish(
-      csv, Program::Bars{
-               .title = "arange(n).reshape(1000, -1).T * 2",
-               .list = contexts,
-               .label_width = 150,
-               .bars = bars,
-               .explanation =
-                   "arange writes n numbers and the product reads and writes them once more: all "
-                   "of it is a matter of memory bandwidth. Reshape and transpose only describe "
-                   "the same memory anew and take" +
-                   views_text +
-                   " The product keeps the order of the memory it reads, so a transposed one is "
-                   "as fast as a straight one." +
-                   (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : "")});
+      table, Program::Bars{
+                 .title = "arange(n).reshape(1000, -1).T * 2",
+                 .list = contexts,
+                 .label_width = 150,
+                 .bars = bars,
+                 .explanation =
+                     "arange writes n numbers and the product reads and writes them once more: all "
+                     "of it is a matter of memory bandwidth. Reshape and transpose only describe "
+                     "the same memory anew and take" +
+                     views_text +
+                     " The product keeps the order of the memory it reads, so a transposed one is "
+                     "as fast as a straight one." +
+                     (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : "")});
 }
 
 }  // namespace

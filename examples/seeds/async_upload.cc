@@ -3,8 +3,7 @@
 //                                  everything before it there and nothing overlaps
 //   two streams, mended            the second array is uploaded on the second stream
 //   plain copies                   x.copyto(gpu, {.blocking = false}): uploads have a stream of
-//   their
-//                                  own, and what uses an array waits for that array alone
+//                                  their own, and what uses an array waits for that array alone
 // Only page-locked memory (cpu_pinned) can be read by the GPU while the program goes on.
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -119,8 +119,7 @@ void run(const Program& program, int64_t size) {
   if (is_host(c))
     throw std::runtime_error(
         "an upload needs a GPU and there is none: nothing was measured. LOCUS_EMULATED_GPUS=1 "
-        "shows "
-        "how it works, with times that are modelled");
+        "LOCUS_EMULATED_LINK=\"h2d=55\" shows how it works, with times that are modelled");
   program.print_machine({c});
   const int64_t n = size > 0 ? size : emulated(c) ? 4'000'000 : 64'000'000;
   Upload u(c, n);
@@ -137,27 +136,29 @@ void run(const Program& program, int64_t size) {
                         {"the second on its own stream, mended", [&] { u.mended(passes); }},
                         {"plain non-blocking copies", [&] { u.plain(passes); }}};
   const double bytes = 4 * static_cast<double>(n), shorter = std::min(upload, computing);
-  Table table({"way", "time", "hidden", "of what can be hidden"});
-  Table csv({"way", "seconds", "hidden_seconds", "share", "modelled"});
+  Table table({"way",
+               {"time", "seconds"},
+               {"hidden", "hidden_seconds"},
+               {"of what can be hidden", "share"}});
   std::vector<svg::Bar> bars;
   for (Way& w : ways) {
     w.seconds = measure(w.run).median;
     u.check(w.name, passes);
-    const double hidden = std::max(0.0, ways[0].seconds - w.seconds);
+    const double hidden = std::max(0.0, ways[0].seconds - w.seconds), share = hidden / shorter;
     const bool first = &w == &ways[0];
-    table.add({w.name, time_text(w.seconds), first ? "-" : time_text(hidden),
-               first ? "-" : fmt::format("{:.0f} %", 100 * hidden / shorter)});
-    csv.add({w.name, fmt::format("{:.6g}", w.seconds), fmt::format("{:.6g}", hidden),
-             fmt::format("{:.3f}", hidden / shorter), emulated(c) ? "yes" : "no"});
+    const Cell none("-", "0");
+    table.add(
+        {w.name, time_cell(w.seconds), first ? none : time_cell(hidden),
+         first ? none : Cell(fmt::format("{:.0f} %", 100 * share), fmt::format("{:.3f}", share))},
+        c);
     bars.push_back({w.name, w.seconds, time_text(w.seconds), first ? svg::kAmber : svg::kBlue});
   }
   fmt::print("{}\n", table.aligned());
   std::string s = fmt::format(
       "An upload of {:.0f} MB takes {} ({:.1f} GB/s) and the computation on it {}; there are two "
-      "of "
-      "each. With both uploads on one stream all four follow each other: {}. Mended, the second "
-      "upload can run while the first array is computed on, which hides at most {}; it took {}. "
-      "Plain copies do the same without any stream in the program: {}.",
+      "of each. With both uploads on one stream all four follow each other: {}. Mended, the "
+      "second upload can run while the first array is computed on, which hides at most {}; it "
+      "took {}. Plain copies do the same without any stream in the program: {}.",
       bytes / 1e6, time_text(upload), bytes / upload / 1e9, time_text(computing),
       time_text(ways[0].seconds), time_text(shorter), time_text(ways[1].seconds),
       time_text(ways[2].seconds));
@@ -172,11 +173,11 @@ void run(const Program& program, int64_t size) {
         " Copies and computation of an emulated GPU share this machine's cores, so this run cannot "
         "show what a real one gains; with LOCUS_EMULATED_LINK=\"h2d=55\" it models one.";
   }
-  program.finish(csv, Program::Bars{.title = "Uploading one array while computing on another",
-                                    .list = {c},
-                                    .label_width = 280,
-                                    .bars = bars,
-                                    .explanation = s});
+  program.finish(table, Program::Bars{.title = "Uploading one array while computing on another",
+                                      .list = {c},
+                                      .label_width = 280,
+                                      .bars = bars,
+                                      .explanation = s});
 }
 
 }  // namespace

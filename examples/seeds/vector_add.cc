@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -14,6 +15,7 @@ namespace {
 
 struct Part {
   std::string name;
+  Context where;
   double bytes, seconds;
   const char* color;
 };
@@ -21,8 +23,7 @@ struct Part {
 void run(const Program& program, int64_t size) {
   const Context c = program.best();
   program.print_machine({c});
-  const bool real_gpu = !is_host(c) && !emulated(c);
-  const int64_t n = size > 0 ? size : real_gpu ? 10'000'000 : 1'000'000;
+  const int64_t n = size > 0 ? size : real_gpu(c) ? 10'000'000 : 1'000'000;
   const double bytes = 4 * static_cast<double>(n);
   const Tensor x = arange(static_cast<double>(n)), y = ones({n});
 
@@ -44,19 +45,17 @@ void run(const Program& program, int64_t size) {
 
   const std::string where = to_string(c);
   const std::vector<Part> parts{
-      {"copy both to " + where, 2 * bytes, up.median, svg::kAmber},
-      {"add on " + where, 3 * bytes, add.median, svg::kBlue},
-      {"copy the sum back", bytes, down.median, svg::kAmber},
-      {"add on cpu(0) instead", 3 * bytes, host.median, svg::kMuted},
+      {"copy both to " + where, c, 2 * bytes, up.median, svg::kAmber},
+      {"add on " + where, c, 3 * bytes, add.median, svg::kBlue},
+      {"copy the sum back", c, bytes, down.median, svg::kAmber},
+      {"add on cpu(0) instead", cpu(), 3 * bytes, host.median, svg::kMuted},
   };
-  Table table({"part", "bytes", "time", "GB/s"});
-  Table csv({"part", "bytes", "seconds", "gb_per_second", "modelled"});
+  Table table({"part", "bytes", {"time", "seconds"}, {"GB/s", "gb_per_second"}});
   std::vector<svg::Bar> bars;
   for (const Part& p : parts) {
     const double rate = p.bytes / p.seconds / 1e9;
-    table.add({p.name, count_text(p.bytes), time_text(p.seconds), fmt::format("{:.1f}", rate)});
-    csv.add({p.name, fmt::format("{:.0f}", p.bytes), fmt::format("{:.6g}", p.seconds),
-             fmt::format("{:.4g}", rate), emulated(c) ? "yes" : "no"});
+    table.add({p.name, count_cell(p.bytes), time_cell(p.seconds), number_cell(rate, "{:.1f}")},
+              p.where);
     bars.push_back(
         {p.name, p.seconds, fmt::format("{}, {:.1f} GB/s", time_text(p.seconds), rate), p.color});
   }
@@ -76,12 +75,13 @@ void run(const Program& program, int64_t size) {
                  time_text(journey), journey / host.median, where);
   s += fmt::format(" First use, not in the table: {}. All {} sums are right.", time_text(up.first),
                    count_text(static_cast<double>(n)));
-  program.finish(csv, Program::Bars{.title = fmt::format("Adding two vectors of {} numbers on {}",
-                                                         count_text(static_cast<double>(n)), where),
-                                    .list = {c},
-                                    .label_width = 180,
-                                    .bars = bars,
-                                    .explanation = s});
+  program.finish(table,
+                 Program::Bars{.title = fmt::format("Adding two vectors of {} numbers on {}",
+                                                    count_text(static_cast<double>(n)), where),
+                               .list = {c},
+                               .label_width = 180,
+                               .bars = bars,
+                               .explanation = s});
 }
 
 }  // namespace

@@ -38,9 +38,10 @@ inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Of an even number of values, the mean of the middle two. There is at least one.
 inline double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
+  std::sort(v.begin(), v.end());
+  return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
 }
 
 template <class F>
@@ -70,6 +71,24 @@ Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const R
 template <class Ours, class Raw>
 Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const Raw& raw) {
   return take_turns(state, warm_up, ours, raw, [](const auto& f) { return timed(f); });
+}
+
+// The host's time a call, over batches of `calls` that start with empty queues; drain() waits for
+// them and is not timed.
+template <class Ours, class Raw, class Drain>
+void issue(benchmark::State& state, int calls, const Ours& ours, const Raw& raw,
+           const Drain& drain) {
+  const auto batch = [&](const auto& call) {
+    drain();
+    return timed([&] {
+      for (int i = 0; i < calls; ++i) call();
+    });
+  };
+  const Turns t = take_turns(state, 3, ours, raw, batch);
+  drain();
+  state.counters["us"] = t.ours * 1e6 / calls;
+  state.counters["raw_us"] = t.raw * 1e6 / calls;
+  state.counters["ratio"] = t.ours / t.raw;
 }
 
 #ifdef LOCUS_WITH_CUDA

@@ -65,40 +65,19 @@ void kernel_cpu(benchmark::State& state) {
   }
 }
 
-// Microseconds a call over a batch, the queue empty at the start.
+// The eager op's time a call, and other()'s as raw_us.
 template <class F>
-double batch(Device& d, StreamView s, const F& call) {
-  d.synchronize(s);
-  const double start = seconds();
-  for (int i = 0; i < kBatch; ++i) call();
-  return (seconds() - start) * 1e6 / kBatch;
-}
-
-// Batches of the eager op and of what it is compared with take turns, so that clocks and queues are
-// alike. The time is the eager op's; ratio is that of the medians.
-template <class F>
-void compare(benchmark::State& state, const Operands& x, const F& other) {
-  Device& d = device(x.a.context());
-  const StreamView s = current_stream(x.a.context());
-  const auto eager = [&] { const Tensor y = x.a + x.b; };
-  std::vector<double> ours, theirs;
-  for (int i = 0; i < 3; ++i) batch(d, s, eager), batch(d, s, other);
-  for (auto _ : state) {
-    theirs.push_back(batch(d, s, other));
-    ours.push_back(batch(d, s, eager));
-    state.SetIterationTime(ours.back() * 1e-6 * kBatch);
-  }
-  d.synchronize(s);
-  state.counters["eager_us"] = median(ours);
-  state.counters["other_us"] = median(theirs);
-  state.counters["ratio"] = median(ours) / median(theirs);
-  state.counters["overhead_us"] = median(ours) - median(theirs);
+void beside_eager(benchmark::State& state, const Operands& x, const F& other) {
+  const Context c = x.a.context();
+  issue(
+      state, kBatch, [&] { const Tensor y = x.a + x.b; }, other,
+      [c] { device(c).synchronize({}); });
 }
 
 void eager_over_kernel(benchmark::State& state, Context c) {
   const Operands x(c);
   const Prepared p(x);
-  compare(state, x, [&] { p.kernel(p.call); });
+  beside_eager(state, x, [&] { p.kernel(p.call); });
 }
 
 #ifdef LOCUS_WITH_CUDA
@@ -108,24 +87,16 @@ void eager_over_launch(benchmark::State& state) {
   const auto* a = static_cast<const float*>(x.a.impl().view.data);
   const auto* b = static_cast<const float*>(x.b.impl().view.data);
   auto* out = static_cast<float*>(x.out.impl().view.data);
-  compare(state, x, [=] { bare_add(a, b, out, kFloats, s.native); });
+  beside_eager(state, x, [=] { bare_add(a, b, out, kFloats, s.native); });
 }
 
 void device_launch_over_kernel(benchmark::State& state) {
   const Operands x(gpu(0));
   const Prepared p(x);
   Device& d = device(gpu(0));
-  const StreamView s = current_stream(gpu(0));
-  std::vector<double> with, without;
-  for (auto _ : state) {
-    without.push_back(batch(d, s, [&] { p.kernel(p.call); }));
-    with.push_back(batch(d, s, [&] { d.launch(p.kernel, p.call, "add"); }));
-    state.SetIterationTime(with.back() * 1e-6 * kBatch);
-  }
-  d.synchronize(s);
-  state.counters["launch_us"] = median(with);
-  state.counters["kernel_us"] = median(without);
-  state.counters["overhead_us"] = median(with) - median(without);
+  issue(
+      state, kBatch, [&] { d.launch(p.kernel, p.call, "add"); }, [&] { p.kernel(p.call); },
+      [&] { d.synchronize({}); });
 }
 #endif
 

@@ -6,7 +6,6 @@
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/reduce_kernel.h>
 
 #include "tests/bench/bench.h"
 
@@ -104,7 +103,6 @@ void logging(benchmark::State& state) {
   Tensors as, bs;
   for (int64_t i = 0; i < kCount; ++i) as.push_back(a[i]), bs.push_back(b[i]);
   const Tensor product = empty({kN, kN}, gpu(0)), raw_log = empty({kCount}, gpu(0));
-  const Op& norm_op = get_op("norm");
   RawBlas blas(0);
   wait_all();
   std::vector<float> host(kCount);
@@ -112,8 +110,7 @@ void logging(benchmark::State& state) {
       state,
       [&] {
         const Tensor log = empty({kCount}, gpu(0));
-        for (size_t i = 0; i < kCount; ++i)
-          invoke_into(norm_op, {dot(as[i], bs[i])}, {log[i]}, ReduceAttrs{.axes = 0b11});
+        for (size_t i = 0; i < kCount; ++i) norm(dot(as[i], bs[i]), {.out = log[i]});
         log.to_host(host.data(), f32);
       },
       [&] {

@@ -100,66 +100,86 @@ double hidden_fraction(const std::string& path, Context c) {
   return length(both(compute, uploads)) / std::min(length(compute), length(uploads));
 }
 
+// Batches of 64 MiB, and a chain of products about twice as long as their upload; small ones on an
+// emulated GPU.
+class Epochs {
+ public:
+  explicit Epochs(Context c)
+      : context_(c),
+        w_(full({n_, n_}, 1e-4, c)),
+        pinned_(full({samples_, row_}, 1, {cpu_pinned(), f32})),
+        loader_(
+            data::Dataset(full({24 * samples_, row_}, 1, cpu()), full({24 * samples_}, 1, cpu())),
+            {.batch_size = samples_, .context = c, .num_workers = real_ ? 12 : 1, .prefetch = 3}) {}
+
+  double upload_ms() {
+    return each_ms(Lane::to_device, [&] { pinned_.copyto(context_, {.blocking = false}); });
+  }
+  double compute_ms() {
+    const Tensor batch = pinned_.copyto(context_);
+    work(batch);
+    return each_ms(Lane::compute, [&] { work(batch); });
+  }
+  // Of an epoch, from the first batch on.
+  double step_ms() {
+    Times times(device(context_).stream(Lane::compute));
+    for (auto [batch, label] : loader_) {
+      work(batch);
+      times.mark();
+    }
+    return times.each_ms();
+  }
+  // Of an epoch under the profiler.
+  double hidden() {
+    const std::filesystem::path trace =
+        std::filesystem::temp_directory_path() / "locus_bench_prefetch.json";
+    profiler::start(trace);
+    for (auto [batch, label] : loader_) work(batch);
+    profiler::stop();
+    const double fraction = hidden_fraction(trace, context_);
+    std::filesystem::remove(trace);
+    return fraction;
+  }
+
+ private:
+  template <class F>
+  double each_ms(Lane lane, const F& f) {
+    Times times(device(context_).stream(lane));
+    times.mark();
+    for (int i = 0; i < 10; ++i) {
+      f();
+      times.mark();
+    }
+    return times.each_ms();
+  }
+  void work(const Tensor& batch) const {
+    Tensor y = batch.reshape({-1, n_});
+    for (int i = 0; i < products_; ++i) y = matmul(y, w_);
+  }
+
+  const bool real_ = real_gpu();
+  const int64_t samples_ = real_ ? 1024 : 64, row_ = real_ ? 16384 : 1024, n_ = real_ ? 4096 : 64;
+  const int products_ = real_ ? 1 : 4;
+  Context context_;
+  Tensor w_, pinned_;
+  data::Prefetcher loader_;
+};
+
 void hidden(benchmark::State& state, Context c) {
-  const bool real = real_gpu();
-  // Batches of 64 MiB, and a chain of products about twice as long as their upload.
-  const int64_t samples = real ? 1024 : 64, row = real ? 16384 : 1024, n = real ? 4096 : 64;
-  const int products = real ? 1 : 4, num_workers = real ? 12 : 1;
-  const data::Dataset set(full({24 * samples, row}, 1, cpu()), full({24 * samples}, 1, cpu()));
-  const Tensor w = full({n, n}, 1e-4, c);
-  Device& d = device(c);
-  const auto work = [&](const Tensor& batch) {
-    Tensor y = batch.reshape({-1, n});
-    for (int i = 0; i < products; ++i) y = matmul(y, w);
-    return y;
-  };
-  data::Prefetcher loader(
-      set, {.batch_size = samples, .context = c, .num_workers = num_workers, .prefetch = 3});
-  const Tensor pinned = full({samples, row}, 1, {cpu_pinned(), f32});
-  const std::string trace =
-      (std::filesystem::temp_directory_path() / "locus_bench_prefetch.json").string();
+  Epochs epochs(c);
   std::vector<double> fractions;
   double upload = 0, compute = 0, step = 0;
   for (auto _ : state) {
     const double start = seconds();
-    {
-      Times times(d.stream(Lane::to_device));
-      times.mark();
-      for (int i = 0; i < 10; ++i) {
-        pinned.copyto(c, {.blocking = false});
-        times.mark();
-      }
-      upload = times.each_ms();
-    }
-    {
-      const Tensor batch = pinned.copyto(c);
-      work(batch);
-      Times times(d.stream(Lane::compute));
-      times.mark();
-      for (int i = 0; i < 10; ++i) {
-        work(batch);
-        times.mark();
-      }
-      compute = times.each_ms();
-    }
-    {
-      Times times(d.stream(Lane::compute));
-      for (auto [batch, label] : loader) {
-        work(batch);
-        times.mark();
-      }
-      step = times.each_ms();
-    }
-    profiler::start(trace);
-    for (auto [batch, label] : loader) work(batch);
-    profiler::stop();
-    fractions.push_back(hidden_fraction(trace, c));
+    upload = epochs.upload_ms();
+    compute = epochs.compute_ms();
+    step = epochs.step_ms();
+    fractions.push_back(epochs.hidden());
     state.SetIterationTime(seconds() - start);
   }
   state.counters["upload_ms"] = upload;
   state.counters["compute_ms"] = compute;
   state.counters["step_ms"] = step;
-  std::filesystem::remove(trace);
   state.counters["hidden_percent"] = 100 * median(fractions);
 }
 

@@ -59,22 +59,6 @@ void bandwidth(benchmark::State& state, size_t bytes, const Ours& ours, const Ra
   state.counters["ratio"] = t.raw / t.ours;
 }
 
-// The host's time a call, over batches that start with empty queues; drain() waits for them.
-template <class Ours, class Raw, class Drain>
-void issue(benchmark::State& state, const Ours& ours, const Raw& raw, const Drain& drain) {
-  const auto batch = [&](const auto& call) {
-    drain();
-    return timed([&] {
-      for (int i = 0; i < kBatch; ++i) call();
-    });
-  };
-  const Turns t = take_turns(state, 3, ours, raw, batch);
-  drain();
-  state.counters["us"] = t.ours * 1e6 / kBatch;
-  state.counters["raw_us"] = t.raw * 1e6 / kBatch;
-  state.counters["ratio"] = t.ours / t.raw;
-}
-
 void large_up(benchmark::State& state, Context from) {
   const Tensor h = bytes_on(from, kLarge), d = bytes_on(gpu(0), kLarge);
   const RawStream s(0);
@@ -106,7 +90,7 @@ void small_up(benchmark::State& state, Context from) {
   const CopyOptions options{.blocking = from.type == DeviceType::cpu};
   const RawStream s(0);
   issue(
-      state, [&] { const Tensor there = h.copyto(gpu(0), options); },
+      state, kBatch, [&] { const Tensor there = h.copyto(gpu(0), options); },
       [&] {
         LOCUS_CUDA(cudaMemcpyAsync(pointer(d), pointer(h), kSmall, cudaMemcpyHostToDevice, s));
       },
@@ -163,10 +147,10 @@ void small_peer(benchmark::State& state, bool into) {
   };
   if (into) {
     issue(
-        state, [&] { a.copyto(b); }, raw, drain);
+        state, kBatch, [&] { a.copyto(b); }, raw, drain);
   } else {
     issue(
-        state, [&] { const Tensor there = a.copyto(gpu(1)); }, raw, drain);
+        state, kBatch, [&] { const Tensor there = a.copyto(gpu(1)); }, raw, drain);
   }
 }
 

@@ -1,0 +1,55 @@
+// Tables of results: what a program prints, and the same for other programs.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <locus/core/context.h>
+
+namespace examples {
+
+// A value as people read it and as programs do.
+struct Cell {
+  std::string text, exact;
+
+  Cell(const char* both) : text(both), exact(both) {}
+  Cell(const std::string& both) : text(both), exact(both) {}
+  Cell(std::string for_people, std::string for_programs)
+      : text(std::move(for_people)), exact(std::move(for_programs)) {}
+};
+Cell time_cell(double seconds);                         // "3.21 ms" and 0.00321
+Cell count_cell(double n);                              // "1,048,576" and 1048576
+Cell number_cell(double value, const char* as_people);  // by fmt's format, and with six digits
+Cell yes_no(bool yes);
+
+struct Column {
+  std::string title;  // for people; empty: not shown to them
+  std::string name;   // for programs; empty: not for them
+
+  Column(const char* both) : title(both), name(both) {}
+  Column(const std::string& both) : title(both), name(both) {}
+  Column(std::string for_people, std::string for_programs)
+      : title(std::move(for_people)), name(std::move(for_programs)) {}
+};
+
+// Results in columns: aligned for people, commas for programs. Numbers stand at the right. Programs
+// find two columns more, `emulated` and `modelled`: whether a context a row was measured on is so.
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns);
+  // Throws std::invalid_argument for another number of cells.
+  void add(std::vector<Cell> row, const locus::Contexts& measured_on);
+  std::string aligned() const;
+  std::string csv() const;
+
+ private:
+  using Row = std::vector<std::string>;
+  // The header and the rows, without the columns that have no such title.
+  std::vector<Row> rows_of(std::string Column::*title, std::string Cell::*cell) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<Cell>> rows_;
+};
+
+}  // namespace examples

@@ -1,0 +1,72 @@
+// Gradients of reductions where a formula alone would be wrong: zeros, ties, and a second order.
+#include <locus/core/autograd.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
+#include "tests/contexts.h"
+#include "tests/gradcheck.h"
+
+namespace locus::test {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(ReduceGradient, ProductIsExactWhereElementsAreZero) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = from_values({2, 0, 3, 0, 0, 5, 2, 3, 4}, {3, 3}, c, f32);
+    x.attach_grad();
+    {
+      const autograd::Record record;
+      prod(x, {.axis = 1}).backward();
+    }
+    EXPECT_THAT(values(x.grad()), ElementsAre(0, 6, 0, 0, 0, 0, 12, 8, 6));
+  }
+}
+
+TEST(ReduceGradient, MaxGoesToEveryEqualElement) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = from_values({1, 3, 3, 2, 0, 1}, {2, 3}, c, f32);
+    x.attach_grad();
+    {
+      const autograd::Record record;
+      max(x, {.axis = 1}).backward();
+    }
+    EXPECT_THAT(values(x.grad()), ElementsAre(0, 1, 1, 1, 0, 0));
+  }
+}
+
+TEST(ReduceGradient, OfTheNormOfZeroIsZero) {
+  const Tensor x = zeros({3});
+  x.attach_grad();
+  {
+    const autograd::Record record;
+    norm(x).backward();
+  }
+  EXPECT_THAT(values(x.grad()), ElementsAre(0, 0, 0));
+}
+
+TEST(ReduceGradient, HasASecondOrder) {
+  // f = sum((mean(x^2, 1))^2): gradient 4 m x / n, and of sum of that: 4 m / n + 8 x sum(x) / n^2.
+  const std::vector<double> v = {1, 2, -1, 0.5, 3, -2};
+  const Tensor x = from_values(v, {2, 3}, cpu(), f64);
+  x.attach_grad();
+  Tensor g;
+  {
+    autograd::Record record;
+    const Tensor m = mean(x * x, {.axis = 1});
+    g = autograd::grad(sum(m * m), {x}, {.create_graph = true})[0];
+    sum(g).backward();
+  }
+  for (int r = 0; r < 2; ++r) {
+    const double *a = &v[static_cast<size_t>(3 * r)], total = a[0] + a[1] + a[2];
+    const double m = (a[0] * a[0] + a[1] * a[1] + a[2] * a[2]) / 3;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_NEAR(values(x.grad())[static_cast<size_t>(3 * r + i)],
+                  4 * m / 3 + 8 * a[i] * total / 9, 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
