@@ -184,19 +184,10 @@ void cast(const Walk& w, const View& in, const View& out, StreamView s) {
         <<<blocks_for(s, w.size), kBlock, 0, native(s)>>>(w, from, out.data, to);
 }
 
-void copy_kernel(const Call& call) { copy_view(call.in[0], call.out[0], call.stream); }
-
-const KernelEntry kEntries[] = {
-    {"copy", f32, &copy_kernel},        {"copy", f64, &copy_kernel},
-    {"copy", f16, &copy_kernel},        {"copy", bf16, &copy_kernel},
-    {"copy", i32, &copy_kernel},        {"copy", i64, &copy_kernel},
-    {"copy", u8, &copy_kernel},         {"copy", i8, &copy_kernel},
-    {"copy", bool_, &copy_kernel},      {"contiguous", f32, &copy_kernel},
-    {"contiguous", f64, &copy_kernel},  {"contiguous", f16, &copy_kernel},
-    {"contiguous", bf16, &copy_kernel}, {"contiguous", i32, &copy_kernel},
-    {"contiguous", i64, &copy_kernel},  {"contiguous", u8, &copy_kernel},
-    {"contiguous", i8, &copy_kernel},   {"contiguous", bool_, &copy_kernel},
+struct Backend {
+  static void copy(const Call& call) { copy_view(call.in[0], call.out[0], call.stream); }
 };
+constexpr KernelList kList = copy_kernels<Backend>();
 
 }  // namespace
 
@@ -208,6 +199,6 @@ void copy_view(const View& in, const View& out, StreamView s) {
 }
 
 extern const KernelTable copy;
-const KernelTable copy{kEntries, sizeof kEntries / sizeof *kEntries};
+const KernelTable copy{kList.entries, kList.size};
 
 }  // namespace locus::cuda

@@ -129,19 +129,10 @@ void copy_cast(const Walk& w, const void* in, void* out) {
   copy_rows(w, static_cast<const In*>(in), static_cast<Out*>(out));
 }
 
-void copy_kernel(const Call& call) { copy_view(call.in[0], call.out[0]); }
-
-const KernelEntry kEntries[] = {
-    {"copy", f32, &copy_kernel},        {"copy", f64, &copy_kernel},
-    {"copy", f16, &copy_kernel},        {"copy", bf16, &copy_kernel},
-    {"copy", i32, &copy_kernel},        {"copy", i64, &copy_kernel},
-    {"copy", u8, &copy_kernel},         {"copy", i8, &copy_kernel},
-    {"copy", bool_, &copy_kernel},      {"contiguous", f32, &copy_kernel},
-    {"contiguous", f64, &copy_kernel},  {"contiguous", f16, &copy_kernel},
-    {"contiguous", bf16, &copy_kernel}, {"contiguous", i32, &copy_kernel},
-    {"contiguous", i64, &copy_kernel},  {"contiguous", u8, &copy_kernel},
-    {"contiguous", i8, &copy_kernel},   {"contiguous", bool_, &copy_kernel},
+struct Backend {
+  static void copy(const Call& call) { copy_view(call.in[0], call.out[0]); }
 };
+constexpr KernelList kList = copy_kernels<Backend>();
 
 }  // namespace
 
@@ -182,6 +173,6 @@ void zero_view(const View& out) {
 }
 
 extern const KernelTable copy;
-const KernelTable copy{kEntries, sizeof kEntries / sizeof *kEntries};
+const KernelTable copy{kList.entries, kList.size};
 
 }  // namespace locus::LOCUS_ISA

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 
@@ -165,5 +165,13 @@ namespace cuda {
 void copy_view(const View& in, const View& out, StreamView stream);
 void zero_view(const View& out, StreamView stream);
 }  // namespace cuda
+
+template <class Backend>
+constexpr KernelList copy_kernels() {
+  KernelList list;
+  list.add("copy", kAllDTypes, Backend::copy);
+  list.add("contiguous", kAllDTypes, Backend::copy);
+  return list;
+}
 
 }  // namespace locus

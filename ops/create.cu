@@ -25,17 +25,6 @@ __global__ void __launch_bounds__(kBlock) fill_strided(Walk w, T* out, T value) 
   }
 }
 
-void fill(const Call& call) {
-  const Scalar& s = call.attributes<FillAttrs>().value;
-  uint64_t bits = 0;
-  dispatch(call.out[0].meta.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T v = element<T>(s.kind(), s.integer(), s.floating());
-    __builtin_memcpy(&bits, &v, sizeof v);
-  });
-  fill_view(call.out[0], bits, call.stream);
-}
-
 template <class T>
 __global__ void __launch_bounds__(kBlock) arange_flat(ArangeAttrs a, T* out, int64_t n) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
@@ -44,33 +33,26 @@ __global__ void __launch_bounds__(kBlock) arange_flat(ArangeAttrs a, T* out, int
   }
 }
 
-template <class T>
-void arange(const Call& call) {
-  const int64_t n = call.out[0].meta.size();
-  arange_flat<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-      call.attributes<ArangeAttrs>(), call.out[0].as<T>(), n);
-}
+struct Backend {
+  static void fill(const Call& call) {
+    const Scalar& s = call.attributes<FillAttrs>().value;
+    uint64_t bits = 0;
+    dispatch(call.out[0].meta.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      const T v = element<T>(s.kind(), s.integer(), s.floating());
+      __builtin_memcpy(&bits, &v, sizeof v);
+    });
+    fill_view(call.out[0], bits, call.stream);
+  }
 
-const KernelEntry kEntries[] = {
-    {"fill", f32, &fill},
-    {"fill", f64, &fill},
-    {"fill", f16, &fill},
-    {"fill", bf16, &fill},
-    {"fill", i32, &fill},
-    {"fill", i64, &fill},
-    {"fill", u8, &fill},
-    {"fill", i8, &fill},
-    {"fill", bool_, &fill},
-    {"arange", f32, &arange<float>},
-    {"arange", f64, &arange<double>},
-    {"arange", f16, &arange<Half>},
-    {"arange", bf16, &arange<BFloat16>},
-    {"arange", i32, &arange<int32_t>},
-    {"arange", i64, &arange<int64_t>},
-    {"arange", u8, &arange<uint8_t>},
-    {"arange", i8, &arange<int8_t>},
-    {"arange", bool_, &arange<bool>},
+  template <class T>
+  static void arange(const Call& call) {
+    const int64_t n = call.out[0].meta.size();
+    arange_flat<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
+        call.attributes<ArangeAttrs>(), call.out[0].as<T>(), n);
+  }
 };
+constexpr KernelList kList = create_kernels<Backend>();
 
 }  // namespace
 
@@ -111,6 +93,6 @@ void fill_view(const View& out, uint64_t bits, StreamView s) {
 void zero_view(const View& out, StreamView s) { fill_view(out, 0, s); }
 
 extern const KernelTable create;
-const KernelTable create{kEntries, sizeof kEntries / sizeof *kEntries};
+const KernelTable create{kList.entries, kList.size};
 
 }  // namespace locus::cuda

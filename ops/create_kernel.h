@@ -1,6 +1,7 @@
 // Attributes and formulas of the create family's kernels, for the host and for nvcc.
 #pragma once
 
+#include <locus/core/kernel_list.h>
 #include <locus/core/op.h>
 #include <locus/ops/copy_kernel.h>
 
@@ -18,6 +19,15 @@ struct ArangeAttrs {
 template <class T>
 LOCUS_HD T element(Scalar::Kind kind, int64_t integer, double floating) {
   return kind == Scalar::Kind::floating ? convert<T>(floating) : convert<T>(integer);
+}
+
+template <class Backend>
+constexpr KernelList create_kernels() {
+  KernelList list;
+  list.add("fill", kAllDTypes, Backend::fill);
+  list.add_each("arange", kAllDTypes,
+                [](auto d) { return Backend::template arange<CppTypeOf<d>>; });
+  return list;
 }
 
 }  // namespace locus

@@ -266,70 +266,21 @@ void mask_fill(const Call& call) {
   });
 }
 
-const KernelEntry kEntries[] = {
-    {"take", f32, &take},
-    {"take", f64, &take},
-    {"take", f16, &take},
-    {"take", bf16, &take},
-    {"take", i32, &take},
-    {"take", i64, &take},
-    {"take", u8, &take},
-    {"take", i8, &take},
-    {"take", bool_, &take},
-    {"put", f32, &put},
-    {"put", f64, &put},
-    {"put", f16, &put},
-    {"put", bf16, &put},
-    {"put", i32, &put},
-    {"put", i64, &put},
-    {"put", u8, &put},
-    {"put", i8, &put},
-    {"put", bool_, &put},
-    {"pick", f32, &pick},
-    {"pick", f64, &pick},
-    {"pick", f16, &pick},
-    {"pick", bf16, &pick},
-    {"pick", i32, &pick},
-    {"pick", i64, &pick},
-    {"pick", u8, &pick},
-    {"pick", i8, &pick},
-    {"pick", bool_, &pick},
-    {"pick_grad", f32, &pick_grad},
-    {"pick_grad", f64, &pick_grad},
-    {"pick_grad", f16, &pick_grad},
-    {"pick_grad", bf16, &pick_grad},
-    {"pick_grad", i32, &pick_grad},
-    {"pick_grad", i64, &pick_grad},
-    {"pick_grad", u8, &pick_grad},
-    {"pick_grad", i8, &pick_grad},
-    {"pick_grad", bool_, &pick_grad},
-    {"one_hot", f32, &one_hot},
-    {"one_hot", f64, &one_hot},
-    {"one_hot", f16, &one_hot},
-    {"one_hot", bf16, &one_hot},
-    {"one_hot", i32, &one_hot},
-    {"one_hot", i64, &one_hot},
-    {"one_hot", u8, &one_hot},
-    {"one_hot", i8, &one_hot},
-    {"one_hot", bool_, &one_hot},
-    {"mask_fill", f32, &mask_fill},
-    {"mask_fill", f64, &mask_fill},
-    {"mask_fill", f16, &mask_fill},
-    {"mask_fill", bf16, &mask_fill},
-    {"mask_fill", i32, &mask_fill},
-    {"mask_fill", i64, &mask_fill},
-    {"mask_fill", u8, &mask_fill},
-    {"mask_fill", i8, &mask_fill},
-    {"mask_fill", bool_, &mask_fill},
-    {"take_grad", f32, &take_grad<float>},
-    {"take_grad", f64, &take_grad<double>},
-    {"mask_indices", bool_, &mask_indices},
-    {"unravel_index", i64, &unravel},
+struct Backend {
+  static constexpr Kernel take = LOCUS_ISA::take, put = LOCUS_ISA::put, pick = LOCUS_ISA::pick,
+                          pick_grad = LOCUS_ISA::pick_grad, one_hot = LOCUS_ISA::one_hot,
+                          mask_fill = LOCUS_ISA::mask_fill, mask_indices = LOCUS_ISA::mask_indices,
+                          unravel_index = LOCUS_ISA::unravel;
+  template <DType D>
+  static void take_grad(const Call& call) {
+    LOCUS_ISA::take_grad<CppTypeOf<D>>(call);
+  }
 };
+constexpr KernelList kList = index_kernels<Backend>();
 
 }  // namespace
 
 extern const KernelTable index;
-const KernelTable index{kEntries, sizeof kEntries / sizeof *kEntries};
+const KernelTable index{kList.entries, kList.size};
 
 }  // namespace locus::LOCUS_ISA

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 #include <locus/ops/copy_kernel.h>
 
 namespace locus {
@@ -179,6 +179,22 @@ LOCUS_HD PickPlan pick_plan(const Meta& data, int axis) {
   for (int i = 0; i < data.rank; ++i)
     (i < axis ? p.outer : i == axis ? p.length : p.inner) *= data.shape[i];
   return p;
+}
+
+template <class Backend>
+constexpr KernelList index_kernels() {
+  KernelList list;
+  list.add("take", kAllDTypes, Backend::take);
+  list.add("put", kAllDTypes, Backend::put);
+  list.add("pick", kAllDTypes, Backend::pick);
+  list.add("pick_grad", kAllDTypes, Backend::pick_grad);
+  list.add("one_hot", kAllDTypes, Backend::one_hot);
+  list.add("mask_fill", kAllDTypes, Backend::mask_fill);
+  list.add_each("take_grad", DTypes<f32, f64>{},
+                [](auto d) { return Backend::template take_grad<d>; });
+  list.add("mask_indices", DTypes<bool_>{}, Backend::mask_indices);
+  list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
+  return list;
 }
 
 namespace detail {

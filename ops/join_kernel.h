@@ -2,7 +2,7 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 
@@ -16,6 +16,13 @@ LOCUS_HD View concat_part(const View& out, const View& in, int axis, int64_t beg
   v.meta.shape[axis] = in.meta.shape[axis];
   v.data = static_cast<char*>(out.data) + begin * out.stride[axis] * size_of(out.meta.dtype);
   return v;
+}
+
+template <class Backend>
+constexpr KernelList join_kernels() {
+  KernelList list;
+  list.add("concat", kAllDTypes, Backend::concat);
+  return list;
 }
 
 }  // namespace locus

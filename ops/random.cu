@@ -27,34 +27,23 @@ __global__ void __launch_bounds__(kThreads) draw_blocks(RandomAttrs a, T* out, i
   }
 }
 
-template <class T, template <class> class Distribution>
-void draw(const Call& call) {
-  const int64_t n = call.out[0].meta.size();
-  const int64_t blocks = (n + Distribution<T>::kCount - 1) / Distribution<T>::kCount;
-  const int64_t most = 16LL * multiprocessors(call.stream);
-  const int64_t grid = (blocks + kThreads - 1) / kThreads;
-  draw_blocks<T, Distribution>
-      <<<static_cast<unsigned>(grid < most ? grid : most), kThreads, 0, stream(call)>>>(
-          call.attributes<RandomAttrs>(), call.out[0].as<T>(), n);
-}
-
-const KernelEntry kEntries[] = {
-    {"uniform", f32, &draw<float, Uniform>},       {"uniform", f64, &draw<double, Uniform>},
-    {"uniform", f16, &draw<Half, Uniform>},        {"uniform", bf16, &draw<BFloat16, Uniform>},
-    {"normal", f32, &draw<float, Normal>},         {"normal", f64, &draw<double, Normal>},
-    {"normal", f16, &draw<Half, Normal>},          {"normal", bf16, &draw<BFloat16, Normal>},
-    {"randint", i32, &draw<int32_t, Randint>},     {"randint", i64, &draw<int64_t, Randint>},
-    {"randint", u8, &draw<uint8_t, Randint>},      {"randint", i8, &draw<int8_t, Randint>},
-    {"bernoulli", f32, &draw<float, Bernoulli>},   {"bernoulli", f64, &draw<double, Bernoulli>},
-    {"bernoulli", f16, &draw<Half, Bernoulli>},    {"bernoulli", bf16, &draw<BFloat16, Bernoulli>},
-    {"bernoulli", i32, &draw<int32_t, Bernoulli>}, {"bernoulli", i64, &draw<int64_t, Bernoulli>},
-    {"bernoulli", u8, &draw<uint8_t, Bernoulli>},  {"bernoulli", i8, &draw<int8_t, Bernoulli>},
-    {"bernoulli", bool_, &draw<bool, Bernoulli>},
+struct Backend {
+  template <class T, template <class> class Distribution>
+  static void draw(const Call& call) {
+    const int64_t n = call.out[0].meta.size();
+    const int64_t blocks = (n + Distribution<T>::kCount - 1) / Distribution<T>::kCount;
+    const int64_t most = 16LL * multiprocessors(call.stream);
+    const int64_t grid = (blocks + kThreads - 1) / kThreads;
+    draw_blocks<T, Distribution>
+        <<<static_cast<unsigned>(grid < most ? grid : most), kThreads, 0, stream(call)>>>(
+            call.attributes<RandomAttrs>(), call.out[0].as<T>(), n);
+  }
 };
+constexpr KernelList kList = random_kernels<Backend>();
 
 }  // namespace
 
 extern const KernelTable random;
-const KernelTable random{kEntries, sizeof kEntries / sizeof *kEntries};
+const KernelTable random{kList.entries, kList.size};
 
 }  // namespace locus::cuda

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <locus/core/generator.h>
+#include <locus/core/kernel_list.h>
 #include <locus/ops/copy_kernel.h>
 
 namespace locus {
@@ -178,5 +179,19 @@ struct Bernoulli {
       out[i] = convert<T>(static_cast<float>(static_cast<double>(b.word[i]) * 0x1p-32 < a.a));
   }
 };
+
+template <class Backend>
+constexpr KernelList random_kernels() {
+  KernelList list;
+  list.add_each("uniform", kFloatDTypes,
+                [](auto d) { return Backend::template draw<CppTypeOf<d>, Uniform>; });
+  list.add_each("normal", kFloatDTypes,
+                [](auto d) { return Backend::template draw<CppTypeOf<d>, Normal>; });
+  list.add_each("randint", DTypes<i32, i64, u8, i8>{},
+                [](auto d) { return Backend::template draw<CppTypeOf<d>, Randint>; });
+  list.add_each("bernoulli", kAllDTypes,
+                [](auto d) { return Backend::template draw<CppTypeOf<d>, Bernoulli>; });
+  return list;
+}
 
 }  // namespace locus

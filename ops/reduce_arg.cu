@@ -40,30 +40,17 @@ struct Arg {
   }
 };
 
-template <bool kMax, DType D>
-void arg_reduce(const Call& call) {
-  launch_reduce<Arg<kMax>, CppTypeOf<D>>(call, call.attributes<ReduceAttrs>().axes, true, false);
-}
-
-struct Table {
-  KernelEntry entries[32] = {};
-  int size = 0;
-
-  template <bool kMax, DType... D>
-  constexpr void add(const char* op) {
-    ((entries[size++] = {op, D, &arg_reduce<kMax, D>}), ...);
+struct Backend {
+  template <bool kMax, DType D>
+  static void along_axes(const Call& call) {
+    launch_reduce<Arg<kMax>, CppTypeOf<D>>(call, call.attributes<ReduceAttrs>().axes, true, false);
   }
 };
-constexpr Table kTable = [] {
-  Table t;
-  t.add<true, f32, f64, f16, bf16, i32, i64, u8, i8, bool_>("argmax");
-  t.add<false, f32, f64, f16, bf16, i32, i64, u8, i8, bool_>("argmin");
-  return t;
-}();
+constexpr KernelList kList = reduce_arg_kernels<Backend>();
 
 }  // namespace
 
 extern const KernelTable reduce_arg;
-const KernelTable reduce_arg{kTable.entries, kTable.size};
+const KernelTable reduce_arg{kList.entries, kList.size};
 
 }  // namespace locus::cuda

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 
@@ -237,4 +237,35 @@ LOCUS_HD bool better(A b, A a) {
 }
 
 }  // namespace reduction
+
+template <class Backend>
+constexpr KernelList reduce_kernels() {
+  using namespace reduction;
+  KernelList list;
+  const auto add = [&]<class R>(const char* op, auto dtypes, R) {
+    list.add_each(op, dtypes, [](auto d) { return Backend::template along_axes<R, d>; });
+  };
+  add("sum", kAllDTypes, Sum{});
+  add("prod", kAllDTypes, Prod{});
+  add("max", kNumberDTypes, Max{});
+  add("max", DTypes<bool_>{}, Any{});
+  add("min", kNumberDTypes, Min{});
+  add("min", DTypes<bool_>{}, All{});
+  add("any", DTypes<bool_>{}, Any{});
+  add("all", DTypes<bool_>{}, All{});
+  add("norm", kFloatDTypes, Norm{});
+  list.add_each("mean", kFloatDTypes, [](auto d) { return Backend::template mean<d>; });
+  list.add_each("sum_to", DTypes<f32, f64, f16, bf16, i64>{},
+                [](auto d) { return Backend::template sum_to<d>; });
+  return list;
+}
+template <class Backend>
+constexpr KernelList reduce_arg_kernels() {
+  KernelList list;
+  list.add_each("argmax", kAllDTypes, [](auto d) { return Backend::template along_axes<true, d>; });
+  list.add_each("argmin", kAllDTypes,
+                [](auto d) { return Backend::template along_axes<false, d>; });
+  return list;
+}
+
 }  // namespace locus

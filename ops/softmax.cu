@@ -11,7 +11,7 @@ namespace {
 
 using namespace reduction;
 
-enum class Mode { softmax, log_softmax, softmax_grad, log_softmax_grad, loss, loss_grad };
+using Mode = SoftmaxMode;
 
 constexpr int kItems = 8, kMaxLanes = 1024;
 
@@ -151,47 +151,29 @@ void launch(const Call& call, const Rows& g, const T* dy) {
     softmax_kernel<kMode, T, false><<<grid, block, 0, stream(call)>>>(x, dy, y, g);
 }
 
-template <Mode kMode, DType D>
-void along_axis(const Call& call) {
-  const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
-  const SoftmaxShape s(call.in[0].meta, attrs.axis);
-  const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
-  using T = CppTypeOf<D>;
-  launch<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
-}
+struct Backend {
+  template <Mode kMode, DType D>
+  static void along_axis(const Call& call) {
+    const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
+    const SoftmaxShape s(call.in[0].meta, attrs.axis);
+    const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
+    using T = CppTypeOf<D>;
+    launch<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
+  }
 
-template <Mode kMode, DType D>
-void cross_entropy(const Call& call) {
-  const Meta& m = call.in[0].meta;
-  const Rows g{call.in[1].meta.size(), m.shape[m.rank - 1], 1, 1, call.in[1], fault(call)};
-  using T = CppTypeOf<D>;
-  launch<kMode, T>(call, g, call.n_in == 3 ? call.in[2].as<const T>() : nullptr);
-}
-
-struct Table {
-  KernelEntry entries[32] = {};
-  int size = 0;
-
-  template <DType... D>
-  constexpr void add() {
-    ((entries[size++] = {"softmax", D, &along_axis<Mode::softmax, D>}), ...);
-    ((entries[size++] = {"log_softmax", D, &along_axis<Mode::log_softmax, D>}), ...);
-    ((entries[size++] = {"softmax_grad", D, &along_axis<Mode::softmax_grad, D>}), ...);
-    ((entries[size++] = {"log_softmax_grad", D, &along_axis<Mode::log_softmax_grad, D>}), ...);
-    ((entries[size++] = {"softmax_cross_entropy", D, &cross_entropy<Mode::loss, D>}), ...);
-    ((entries[size++] = {"softmax_cross_entropy_grad", D, &cross_entropy<Mode::loss_grad, D>}),
-     ...);
+  template <Mode kMode, DType D>
+  static void cross_entropy(const Call& call) {
+    const Meta& m = call.in[0].meta;
+    const Rows g{call.in[1].meta.size(), m.shape[m.rank - 1], 1, 1, call.in[1], fault(call)};
+    using T = CppTypeOf<D>;
+    launch<kMode, T>(call, g, call.n_in == 3 ? call.in[2].as<const T>() : nullptr);
   }
 };
-constexpr Table kTable = [] {
-  Table t;
-  t.add<f32, f64, f16, bf16>();
-  return t;
-}();
+constexpr KernelList kList = softmax_kernels<Backend>();
 
 }  // namespace
 
 extern const KernelTable softmax;
-const KernelTable softmax{kTable.entries, kTable.size};
+const KernelTable softmax{kList.entries, kList.size};
 
 }  // namespace locus::cuda

@@ -59,8 +59,13 @@ A exp_sum(const A* x, int64_t n, A top, A scale) {
   return total;
 }
 
+using Mode = SoftmaxMode;
+
 // One row each; the result may be written over the first operand.
-struct Softmax {
+template <Mode>
+struct RowOf;
+template <>
+struct RowOf<Mode::softmax> {
   template <class A>
   static void row(const A* x, const A*, A* y, int64_t n, A scale) {
     exp_row(x, n, reduce_block<Max>(x, n), scale, y);
@@ -68,21 +73,24 @@ struct Softmax {
     for (int64_t i = 0; i < n; ++i) y[i] *= factor;
   }
 };
-struct LogSoftmax {
+template <>
+struct RowOf<Mode::log_softmax> {
   template <class A>
   static void row(const A* x, const A*, A* y, int64_t n, A scale) {
     const A top = reduce_block<Max>(x, n), log_sum = std::log(exp_sum(x, n, top, scale));
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * scale - log_sum;
   }
 };
-struct SoftmaxGrad {
+template <>
+struct RowOf<Mode::softmax_grad> {
   template <class A>
   static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
     const A dot = (ConstRow<A>(y, n) * ConstRow<A>(dy, n)).sum();
     for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot) * scale;
   }
 };
-struct LogSoftmaxGrad {
+template <>
+struct RowOf<Mode::log_softmax_grad> {
   template <class A>
   static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
     const A total = reduce_block<Sum>(dy, n);
@@ -105,8 +113,8 @@ void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
     for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
 }
 
-template <class F, class T>
-void along_axis(const Call& call) {
+template <Mode kMode, class T>
+void run(const Call& call) {
   using A = ComputeType<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
   const SoftmaxShape s(call.in[0].meta, attrs.axis);
@@ -119,14 +127,14 @@ void along_axis(const Call& call) {
     parallel_for(s.outer, grain(4 * n), [&](int64_t begin, int64_t end) {
       if constexpr (std::is_same_v<T, A>) {
         for (int64_t r = begin; r < end; ++r)
-          F::row(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
+          RowOf<kMode>::row(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
       } else {
         Scratch<A> rows(2 * n);
         A *a = rows.data(), *b = a + n;
         for (int64_t r = begin; r < end; ++r) {
           widen(x + r * n, n, a);
           if (pair) widen(dy + r * n, n, b);
-          F::row(a, b, a, n, scale);
+          RowOf<kMode>::row(a, b, a, n, scale);
           narrow(a, n, y + r * n);
         }
       }
@@ -143,7 +151,7 @@ void along_axis(const Call& call) {
       gather(x + at, n, s.inner, w, a);
       if (pair) gather(dy + at, n, s.inner, w, b);
       for (int64_t r = 0; r < w; ++r)
-        F::row(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
+        RowOf<kMode>::row(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
       scatter(a, n, s.inner, w, y + at);
     }
   });
@@ -198,7 +206,7 @@ struct Loss {
         const A scale = convert<A>(dloss[r]);
         A* y = buffer.data();
         if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
-        Softmax::row(x, x, y, classes, A(1));
+        RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
         y[id] -= A(1);
         for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
         if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
@@ -207,42 +215,26 @@ struct Loss {
   }
 };
 
-template <class F, DType D>
-void run(const Call& call) {
-  along_axis<F, CppTypeOf<D>>(call);
-}
-template <DType D>
-void loss(const Call& call) {
-  Loss<CppTypeOf<D>>(call).forward();
-}
-template <DType D>
-void loss_grad(const Call& call) {
-  Loss<CppTypeOf<D>>(call).backward();
-}
+struct Backend {
+  template <Mode kMode, DType D>
+  static void along_axis(const Call& call) {
+    run<kMode, CppTypeOf<D>>(call);
+  }
 
-struct Table {
-  KernelEntry entries[32] = {};
-  int size = 0;
-
-  template <DType... D>
-  constexpr void add() {
-    ((entries[size++] = {"softmax", D, &run<Softmax, D>}), ...);
-    ((entries[size++] = {"log_softmax", D, &run<LogSoftmax, D>}), ...);
-    ((entries[size++] = {"softmax_grad", D, &run<SoftmaxGrad, D>}), ...);
-    ((entries[size++] = {"log_softmax_grad", D, &run<LogSoftmaxGrad, D>}), ...);
-    ((entries[size++] = {"softmax_cross_entropy", D, &loss<D>}), ...);
-    ((entries[size++] = {"softmax_cross_entropy_grad", D, &loss_grad<D>}), ...);
+  template <Mode kMode, DType D>
+  static void cross_entropy(const Call& call) {
+    const Loss<CppTypeOf<D>> loss(call);
+    if constexpr (kMode == Mode::loss)
+      loss.forward();
+    else
+      loss.backward();
   }
 };
-constexpr Table kTable = [] {
-  Table t;
-  t.add<f32, f64, f16, bf16>();
-  return t;
-}();
+constexpr KernelList kList = softmax_kernels<Backend>();
 
 }  // namespace
 
 extern const KernelTable softmax;
-const KernelTable softmax{kTable.entries, kTable.size};
+const KernelTable softmax{kList.entries, kList.size};
 
 }  // namespace locus::LOCUS_ISA

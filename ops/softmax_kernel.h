@@ -2,7 +2,7 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 
@@ -44,6 +44,27 @@ LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
     default:
       return labels.as<const int64_t>()[i];
   }
+}
+
+enum class SoftmaxMode { softmax, log_softmax, softmax_grad, log_softmax_grad, loss, loss_grad };
+
+template <class Backend>
+constexpr KernelList softmax_kernels() {
+  using Mode = SoftmaxMode;
+  KernelList list;
+  list.add_each("softmax", kFloatDTypes,
+                [](auto d) { return Backend::template along_axis<Mode::softmax, d>; });
+  list.add_each("log_softmax", kFloatDTypes,
+                [](auto d) { return Backend::template along_axis<Mode::log_softmax, d>; });
+  list.add_each("softmax_grad", kFloatDTypes,
+                [](auto d) { return Backend::template along_axis<Mode::softmax_grad, d>; });
+  list.add_each("log_softmax_grad", kFloatDTypes,
+                [](auto d) { return Backend::template along_axis<Mode::log_softmax_grad, d>; });
+  list.add_each("softmax_cross_entropy", kFloatDTypes,
+                [](auto d) { return Backend::template cross_entropy<Mode::loss, d>; });
+  list.add_each("softmax_cross_entropy_grad", kFloatDTypes,
+                [](auto d) { return Backend::template cross_entropy<Mode::loss_grad, d>; });
+  return list;
 }
 
 // In softmax.cc, so that the files of each instruction set stay free of the standard containers.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 
@@ -37,6 +37,13 @@ LOCUS_HD View slice_of(const View& base, const Meta& m, const int64_t* begin, co
   v.meta = m;
   v.data = static_cast<char*>(base.data) + offset * size_of(m.dtype);
   return v;
+}
+
+template <class Backend>
+constexpr KernelList view_kernels() {
+  KernelList list;
+  list.add("slice_grad", kAllDTypes, Backend::slice_grad);
+  return list;
 }
 
 }  // namespace locus

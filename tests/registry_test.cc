@@ -29,13 +29,14 @@ Tensors run(const Op& op, const Tensors& in, const Attrs& attrs, Context where) 
   return out;
 }
 
-std::vector<DType> dtypes(const Op& op, Context c) {
+std::vector<DType> dtypes(const Op& op, DeviceType kernels) {
   std::vector<DType> list;
   for (int d = 0; d < kNumDTypes; ++d)
-    if (op.make_view || op.kernel(device(c).kernels(), static_cast<DType>(d)))
+    if (op.make_view || op.kernel(kernels, static_cast<DType>(d)))
       list.push_back(static_cast<DType>(d));
   return list;
 }
+std::vector<DType> dtypes(const Op& op, Context c) { return dtypes(op, device(c).kernels()); }
 
 double tolerance(DType d) {
   switch (d) {
@@ -111,6 +112,10 @@ TEST_P(Registry, SaysWhatItLacks) {
   EXPECT_FALSE(dtypes(op(), cpu()).empty()) << "no CPU kernel";
   for (Context c : contexts())
     EXPECT_EQ(dtypes(op(), c), dtypes(op(), cpu())) << "other dtypes on " << c << " than on cpu(0)";
+#ifdef LOCUS_WITH_CUDA  // also where there is no GPU
+  EXPECT_EQ(dtypes(op(), DeviceType::gpu), dtypes(op(), DeviceType::cpu))
+      << "other dtypes in CUDA than on the CPU";
+#endif
 }
 
 TEST_P(Registry, AgreesWithDoublesOnTheHost) {

@@ -1,5 +1,6 @@
 # locus::locus. A new op family is picked up by its file names:
 #   ops/<stem>.cc        inference, gradient, registration
+#   ops/<stem>_kernel.h  what both kinds of kernels share: attributes, formulas, the list of kernels
 #   ops/<stem>_cpu.cc    CPU kernels, compiled once per instruction set
 #   ops/<stem>.cu        CUDA kernels
 file(GLOB sources CONFIGURE_DEPENDS core/*.cc devices/*.cc ops/*.cc nn/*.cc)
