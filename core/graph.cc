@@ -79,7 +79,8 @@ void record(const Op& op, std::span<const Ref> in, const void* attrs, int size,
 
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
   const View& v = target.impl().view;
-  for (int i = 0; i < v.meta.rank; ++i)
+  const bool empty = v.meta.size() == 0;
+  for (int i = 0; i < v.meta.rank && !empty; ++i)
     if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
       throw Error(op.name + ": the target " + describe(target) +
                   " is a broadcast view, in which several elements share memory; write into a "

@@ -2,6 +2,7 @@
 # Builds everything and runs the tests: on this machine's devices, then with four emulated GPUs.
 #   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
 #                     [--bench]
+# Tests of real data take MNIST from LOCUS_MNIST=DIR or data/mnist, and skip without.
 # With --sanitize the build is without CUDA, in a folder of its own. With --bench the benchmarks are
 # built, too, but not run.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -35,15 +36,9 @@ configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
 
-# Tests of real data use MNIST when it is there.
-for mnist in "${LOCUS_MNIST:-}" data/mnist ../shared/data/mnist; do
-  if [ -n "$mnist" ] && [ -e "$mnist/train-images-idx3-ubyte.gz" ]; then
-    LOCUS_MNIST=$(realpath "$mnist")
-    export LOCUS_MNIST
-    say "MNIST: $LOCUS_MNIST"
-    break
-  fi
-done
+LOCUS_MNIST=$(realpath -m "${LOCUS_MNIST:-data/mnist}")
+export LOCUS_MNIST
+[ ! -e "$LOCUS_MNIST/train-images-idx3-ubyte.gz" ] || say "MNIST: $LOCUS_MNIST"
 # A test asks for more memory than there is: a sanitizer is to answer as the system would.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-allocator_may_return_null=1}

@@ -54,9 +54,9 @@ TEST(LinkModel, RefusesNonsenseNamingVariableKeyAndWhatItAccepts) {
     EXPECT_THAT(text(value), HasSubstr("expected")) << value;
   }
   EXPECT_THAT(text("h2g=1"), HasSubstr("\"h2g=1\"; expected key=number, with the keys h2d, d2h"));
-  EXPECT_THAT(text("d2h=-3"), HasSubstr("d2h=-3; expected GB/s, above 0"));
+  EXPECT_THAT(text("d2h=-3"), HasSubstr("d2h=-3; expected GB/s, from 0.001"));
   for (const char* value : {"peer=0", "peer=", "peer=fast", "peer=1GB", "peer=nan", "peer=inf"})
-    EXPECT_THAT(text(value), HasSubstr("expected GB/s, above 0")) << value;
+    EXPECT_THAT(text(value), HasSubstr("expected GB/s, from 0.001")) << value;
   EXPECT_THAT(text("latency_us=-1"), HasSubstr("latency_us=-1; expected microseconds, from 0"));
   EXPECT_THAT(text("h2d=1,d2h=2,h2d=3"), HasSubstr("h2d is there twice"));
 }
