@@ -3,6 +3,8 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include <locus/core/error.h>
@@ -30,10 +32,11 @@ struct Anchor {
 
 class Session {
  public:
-  explicit Session(const std::string& path) : path_(path), file_(path + ".part") {
-    if (!file_)
-      throw Error("profiler::start: cannot write " + path_ + ".part; expected a path in a folder " +
-                  "that exists and can be written");
+  explicit Session(const std::string& path) : path_(path) {
+    if (!path.empty() && !std::filesystem::is_directory(path)) file_.open(path + ".part");
+    if (!file_.is_open())
+      throw Error("profiler::start: cannot write " + path_ + "; expected a file in a folder that " +
+                  "exists and can be written");
     recording_.start = trace::now();
   }
   ~Session() {
@@ -64,8 +67,9 @@ class Session {
 
   void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
     std::lock_guard lock(mutex_);
-    // What began before this recording has no anchor, and is no part of it.
-    if (closed_ || (bar.events && !anchors_.count(id.context))) return;
+    // What began before this recording is no part of it.
+    if (closed_ || bar.start < recording_.start || (bar.events && !anchors_.count(id.context)))
+      return;
     Row& row = recording_.rows[id];
     row.bars.push_back(std::move(bar));
     for (Context c : memory_of) sample(c);
@@ -199,12 +203,12 @@ void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double 
   now->add(row_of(s), std::move(bar), {copy.from, copy.to});
 }
 
-void add_wait(Context waited_for, double start, double end, Caller from) {
+void add_wait(TransferKind kind, Context waited_for, double start, double end, Caller from) {
   const auto now = session();
   if (!now || paused) return;
   Bar bar;
   bar.what = Bar::What::wait;
-  bar.name = "wait";
+  bar.name = name(kind);
   bar.from = waited_for;
   bar.caller = from;
   bar.start = start;
@@ -212,8 +216,25 @@ void add_wait(Context waited_for, double start, double end, Caller from) {
   now->add({cpu(0), thread_number()}, std::move(bar), {});
 }
 
+namespace {
+
+void stop_at_exit() {
+  static const int registered = std::atexit([] {
+    if (!session()) return;
+    try {
+      stop();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "locus: %s\n", e.what());
+    }
+  });
+  static_cast<void>(registered);
+}
+
+}  // namespace
+
 void start(const std::string& path) {
   trace::listening();
+  stop_at_exit();
   std::lock_guard lock(current().mutex);
   if (current().session)
     throw Error("profiler::start: already recording " + current().session->path() +

@@ -15,8 +15,8 @@
 
 namespace locus::profiler {
 
-// Starts recording the whole process, into `path`.part. Throws Error when that cannot be written or
-// a profile is being recorded already. A program that ends without stop() leaves it empty.
+// Starts recording the whole process. Throws Error when `path` cannot be written or a profile is
+// being recorded already. The end of the program stops it, too.
 void start(const std::string& path);
 // Waits for the recorded work and writes the trace: beside `path` first, then renamed to it. Throws
 // Error when nothing was started or the disk is full, DeviceError when a device has failed.

@@ -25,7 +25,7 @@ class StreamLock {
 void launch(Device& d, Kernel kernel, const Call& call, const char* name);
 // Under the stream's StreamLock. start and end: seconds on the host's clock.
 void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double end);
-void add_wait(Context waited_for, double start, double end, Caller from);
+void add_wait(TransferKind kind, Context waited_for, double start, double end, Caller from);
 // Ops of this thread are part of something that is recorded as a whole.
 void pause_thread(bool on);
 
@@ -33,7 +33,7 @@ void pause_thread(bool on);
 struct Bar {
   enum class What : uint8_t { op, copy, wait };
   What what = What::op;
-  const char* name = "";
+  const char* name = "";                   // of an op; of a wait, what the host waited in
   std::vector<Meta> in, out;               // of an op
   Context from, to;                        // of a copy; `from` of a wait
   size_t bytes = 0;                        // of a copy

@@ -65,6 +65,7 @@ class Writer {
         return write_on(row, event);
       case Bar::What::wait:
         event["cat"] = "wait";
+        event["name"] = "wait: " + std::string(b.name);
         args["for"] = to_string(b.from);
         return write_on(row, event);
       case Bar::What::copy:

@@ -69,14 +69,16 @@ void Wait::close() {
   } else {
     log_wait(TransferKind::op, context_, 0, end - start_, {});
   }
-  if (listening() & kProfile) profiler::add_wait(context_, start_, end, current_caller());
+  if (listening() & kProfile)
+    profiler::add_wait(outermost ? outermost->kind() : TransferKind::op, context_, start_, end,
+                       current_caller());
 }
 
 void waited(TransferKind kind, Context c, double start, Caller from) {
   const unsigned to_whom = listening();
   const double end = now();
   if (to_whom) log_wait(kind, c, 0, end - start, from);
-  if (to_whom & kProfile) profiler::add_wait(c, start, end, from);
+  if (to_whom & kProfile) profiler::add_wait(kind, c, start, end, from);
 }
 
 void HostCopy::open(Context from, Context to, size_t bytes) {

@@ -40,6 +40,7 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 
   Caller caller() const { return from_; }
+  TransferKind kind() const { return kind_; }
   void add_wait(Context waited_for, double seconds);
   void add_bytes(size_t bytes) { bytes_ += bytes; }
 

@@ -61,7 +61,8 @@ class [[nodiscard]] TransferLog {
   // The dearest first. Waits for copies still under way; throws DeviceError when a device has
   // failed.
   std::vector<TransferEntry> entries() const;
-  // The entries as text, and a line of advice for the first.
+  // The entries as text, and a line of advice for the dearest. For that, copies that the host did
+  // not wait for count a tenth: they may run beside everything.
   std::string table() const;
   void clear();
 

@@ -42,8 +42,9 @@ std::string line_text(Caller c) {
 
 std::string rate_text(const TransferEntry& e) {
   if (e.kind != TransferKind::copy || e.seconds <= 0) return "-";
+  const double rate = static_cast<double>(e.bytes) / e.seconds / 1e9;
   char text[32];
-  std::snprintf(text, sizeof text, "%.2f", static_cast<double>(e.bytes) / e.seconds / 1e9);
+  std::snprintf(text, sizeof text, rate < 0.095 ? "%.1g" : "%.2f", rate);
   return text;
 }
 
@@ -105,6 +106,20 @@ std::string advice_for(const TransferEntry& e) {
   return "";
 }
 
+// What holds the host up costs its time: waits, and copies on a line that waits. Other copies may
+// run beside everything, and count for a tenth.
+const TransferEntry& dearest(const std::vector<TransferEntry>& entries) {
+  const auto cost = [&](const TransferEntry& e) {
+    const bool held_up = std::any_of(entries.begin(), entries.end(), [&](const TransferEntry& w) {
+      return w.kind != TransferKind::copy && w.caller.line == e.caller.line &&
+             line_text(w.caller) == line_text(e.caller);
+    });
+    return held_up ? e.seconds : e.seconds / 10;
+  };
+  return *std::max_element(entries.begin(), entries.end(),
+                           [&](const auto& a, const auto& b) { return cost(a) < cost(b); });
+}
+
 }  // namespace
 
 const char* name(TransferKind kind) {
@@ -164,7 +179,7 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   } else if (emulated) {
     text += "* emulated GPU: times of this machine's memory and cores\n";
   }
-  const TransferEntry& worst = entries.front();
+  const TransferEntry& worst = dearest(entries);
   return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }
 

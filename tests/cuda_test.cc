@@ -272,6 +272,18 @@ TEST(Cuda, AFailedLaunchNamesItsOpAndLeavesTheDeviceUsable) {
   EXPECT_THAT((ones({3}, gpu(0)) + 1.0f).to_vector<float>(), Each(2.0f));
 }
 
+TEST(Cuda, AThreadThatUsedNoGpuYetGivesMemoryBack) {
+  LOCUS_NEEDS_GPUS(1);
+  for (int i = 0; i < num_gpus(); ++i) {
+    MemoryPool& pool = memory_pool(gpu(i));
+    pool.release_cached();
+    empty({int64_t{64} << 20}, gpu(i)).wait_to_read();
+    const size_t before = gpu_memory_info(gpu(i)).free;
+    std::thread([&] { pool.release_cached(); }).join();
+    EXPECT_GE(gpu_memory_info(gpu(i)).free, before + (size_t{256} << 20)) << gpu(i);
+  }
+}
+
 TEST(Cuda, OutOfMemoryLeavesTheDeviceUsable) {
   LOCUS_NEEDS_GPUS(1);
   const auto too_many = static_cast<int64_t>(gpu_memory_info(gpu(0)).total / sizeof(float) * 2);

@@ -1,11 +1,13 @@
 // A device and an op from outside, made with public calls only. Also the guide to adding either.
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/devices/pool.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include "tests/contexts.h"
@@ -13,41 +15,20 @@
 namespace locus::test {
 namespace {
 
-// --- A device: "lab(i)", memory of its own, two of them, in-order and synchronous
-// -----------------
+// --- A device: "lab(i)", two of them, with memory of their own; work is done when a call returns.
 
 std::atomic<int> launches{0}, copies{0};
 
-class LabMemory : public MemoryPool {
+// Where its memory comes from. The pool above it keeps freed blocks, counts, and throws.
+class LabMemory final : public MemorySource {
  public:
-  void* allocate(size_t bytes, StreamView) override {
-    ++stats_.allocations;
-    stats_.in_use += bytes;
-    return std::aligned_alloc(256, (bytes + 511) / 256 * 256);
-  }
-  void deallocate(void* p, size_t bytes, StreamView) noexcept override {
-    stats_.in_use -= bytes;
-    std::free(p);
-  }
-  void deallocate_after(void* p, size_t bytes, StreamView s,
-                        std::span<const EventView> pending) noexcept override {
-    for (EventView e : pending) {
-      device(e.context).wait_host(e);
-      device(e.context).release(e);
-    }
-    deallocate(p, bytes, s);
-  }
-  MemoryStats stats() const override { return stats_; }
-  void set_limit(size_t) override {}
-  void release_cached() override {}
-
- private:
-  MemoryStats stats_;
+  void* allocate(size_t bytes) override { return std::aligned_alloc(512, bytes); }
+  void release(void* p, size_t) noexcept override { std::free(p); }
 };
 
-class Lab : public Device {
+class Lab final : public Device {
  public:
-  explicit Lab(Context c) : context_(c) {}
+  explicit Lab(Context c) : context_(c), memory_(std::make_unique<LabMemory>(), {.context = c}) {}
   MemoryPool& allocator() override { return memory_; }
   MemoryInfo memory() override { return {1 << 20, 1 << 20}; }
   ContextInfo info() override { return {"laboratory device", false}; }
@@ -63,17 +44,22 @@ class Lab : public Device {
     ++copies;
     std::memcpy(dst, src, bytes);
   }
-  EventView record(StreamView) override { return {context_, this}; }
+  // Its own events have fired before they exist; those of other devices are waited for there.
+  EventView record(StreamView) override { return {context_}; }
   void release(EventView) noexcept override {}
   bool done(EventView) override { return true; }
-  void wait(StreamView, EventView) override {}
-  void wait_host(EventView) override {}
-  double elapsed_ms(EventView, EventView) override { return 0; }
+  void wait(StreamView, EventView e) override { wait_host(e); }
+  void wait_host(EventView e) override {
+    if (e.context.type != context_.type) device(e.context).wait_host(e);
+  }
+  double elapsed_ms(EventView, EventView) override {
+    throw Error(to_string(context_) + " records no times; use a clock around the calls");
+  }
   void synchronize(StreamView) override {}
 
  private:
   Context context_;
-  LabMemory memory_;
+  CachingPool memory_;
 };
 
 const DeviceType kLab = register_device(
@@ -82,8 +68,7 @@ const DeviceType kLab = register_device(
 
 Context lab(int i) { return {kLab, i}; }
 
-// --- An op: y = a * x + y0
-// ---------------------------------------------------------------------------
+// --- An op: a * x + b * y.
 
 struct AxpbyAttrs {
   double a = 1, b = 1;

@@ -284,6 +284,7 @@ TEST_F(Profiler, WaitsOfTheHost) {
   ASSERT_GE(waits.size(), 1u);
   EXPECT_EQ(processes(events).at(waits[0]["pid"]), "cpu(0)");
   EXPECT_EQ(waits[0]["args"]["for"], "gpu(0)");
+  EXPECT_EQ(waits[0]["name"], "wait: item");
 }
 
 TEST_F(Profiler, SaysWhatIsModelled) {
@@ -325,11 +326,33 @@ TEST_F(Profiler, WithATransferLog) {
   EXPECT_EQ(copies, 1u);
 }
 
+using ProfilerDeathTest = Profiler;
+
+TEST_F(ProfilerDeathTest, TheEndOfTheProgramStopsIt) {
+  const std::string style = GTEST_FLAG_GET(death_test_style);
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child starts anew, with another path_
+  setenv("LOCUS_TEST_TRACE", path_.c_str(), 0);
+  const std::string path = std::getenv("LOCUS_TEST_TRACE");
+  EXPECT_EXIT(
+      {
+        profiler::start(path);
+        const Tensor x = ones({4}, best_context()) + 1;
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+  GTEST_FLAG_SET(death_test_style, style);
+  unsetenv("LOCUS_TEST_TRACE");
+  EXPECT_EQ(bars(json::parse(std::ifstream(path_)).at("traceEvents"), "op", "add").size(), 1u);
+}
+
 TEST_F(Profiler, Refuses) {
   EXPECT_THAT(test::message_of<Error>([] { profiler::stop(); }),
               HasSubstr("profiler::start(path)"));
   const std::string nowhere = path_ + ".d/no/trace.json";
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(nowhere); }), HasSubstr(nowhere));
+  EXPECT_THAT(test::message_of<Error>([&] { profiler::start(testing::TempDir()); }),
+              HasSubstr("expected a file"));
+  EXPECT_THROW(profiler::start(""), Error);
   profiler::start(path_);
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(path_ + "2"); }),
               HasSubstr("already recording " + path_));
