@@ -153,30 +153,8 @@ void choose_layout(std::span<const View> in, View& out) {
   row_major(out.meta, out.stride);
 }
 
-// The input seen at the result's shape: stride 0 along broadcast axes.
-void expand(View& v, const Meta& to) {
-  const int shift = to.rank - v.meta.rank;
-  for (int i = to.rank - 1; i >= 0; --i) {
-    const bool own = i >= shift && v.meta.shape[i - shift] == to.shape[i];
-    v.stride[i] = own ? v.stride[i - shift] : 0;
-  }
-  const DType dtype = v.meta.dtype;
-  v.meta = to;
-  v.meta.dtype = dtype;
-}
-
 bool same_shape(const Meta& a, const Meta& b) {
   return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
-}
-
-Tensor contiguous_copy(const Tensor& x) {
-  static const Op& copy = get_op("copy");
-  const CopyAttrs attrs{x.dtype()};
-  const Meta& m = x.impl().view.meta;
-  Tensor out = allocate(x.context(), m);
-  const Ref in(x), target(out);
-  invoke_into(copy, {&in, 1}, &attrs, sizeof attrs, {&target, 1});
-  return out;
 }
 
 struct Inputs {
@@ -189,7 +167,7 @@ struct Inputs {
       const TensorImpl& t = *refs[i].tensor_->handle();
       metas[i] = t.view.meta;
       if (op.layout == Layout::contiguous && !t.contiguous) [[unlikely]] {
-        copies.push_back(contiguous_copy(*refs[i].tensor_));
+        copies.push_back(row_major_copy(*refs[i].tensor_, metas[i].dtype));
         views[i] = copies.back().impl().view;
       } else {
         views[i] = t.view;
@@ -254,7 +232,8 @@ void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, 
 
   if (op.broadcasts)
     for (size_t i = 0; i < in.size(); ++i)
-      if (!same_shape(inputs.metas[i], metas[0])) expand(inputs.views[i], metas[0]);
+      if (!same_shape(inputs.metas[i], metas[0]))
+        inputs.views[i] = broadcast_view(inputs.views[i], metas[0]);
   Buffer<View, 2> views(out.size());
   bool empty = true;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -318,7 +297,8 @@ void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int s
 
   if (op.broadcasts)
     for (size_t i = 0; i < in.size(); ++i)
-      if (!same_shape(inputs.metas[i], metas[0])) expand(inputs.views[i], metas[0]);
+      if (!same_shape(inputs.metas[i], metas[0]))
+        inputs.views[i] = broadcast_view(inputs.views[i], metas[0]);
   Buffer<View, 2> views(out.size());
   bool empty = true;
   for (size_t i = 0; i < out.size(); ++i) {

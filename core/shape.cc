@@ -104,6 +104,15 @@ size_t bytes_of(const Meta& m) {
   return static_cast<size_t>(m.size()) * static_cast<size_t>(size_of(m.dtype));
 }
 
+View broadcast_view(const View& v, const Meta& to) {
+  View seen{v.data, to, {}};
+  seen.meta.dtype = v.meta.dtype;
+  const int shift = to.rank - v.meta.rank;
+  for (int i = shift; i < to.rank; ++i)
+    if (v.meta.shape[i - shift] == to.shape[i]) seen.stride[i] = v.stride[i - shift];
+  return seen;
+}
+
 void row_major(const Meta& m, int64_t* stride) {
   int64_t step = 1;
   for (int i = m.rank - 1; i >= 0; --i) {

@@ -66,6 +66,8 @@ int normalize_axis(int axis, int rank, std::string_view op);
 Meta make_meta(DType dtype, std::span<const int64_t> shape);
 // What its elements take. Throws ShapeError when memory cannot have so many.
 size_t bytes_of(const Meta& m);
+// `v` seen at a shape that it broadcasts to: stride 0 along the axes it lacks. Keeps its dtype.
+View broadcast_view(const View& v, const Meta& to);
 // Row-major strides for the shape of m.
 void row_major(const Meta& m, int64_t* stride);
 

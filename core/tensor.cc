@@ -36,15 +36,6 @@ const Op& copyto_op() {
 
 bool same_memory(Context a, Context b) { return a == b || (is_host(a) && is_host(b)); }
 
-Tensor cast_or_copy(const Tensor& x, DType dtype) {
-  static const Op& copy = get_op("copy");
-  const Meta m = make_meta(dtype, x.shape());
-  Tensor out = allocate(x.context(), m);
-  const autograd::Pause pause(autograd::is_training());
-  invoke_into(copy, {x}, {out}, CopyAttrs{dtype});
-  return out;
-}
-
 // Ops refuse cpu(0) beside cpu(1), though both are the host's memory; a copy between them is seen
 // from the target's side.
 Tensor on_context(const Tensor& x, Context c) {
@@ -128,12 +119,22 @@ Shape Tensor::shape() const { return Shape(impl().view.meta); }
 int Tensor::ndim() const { return impl().view.meta.rank; }
 int64_t Tensor::size() const { return impl().view.meta.size(); }
 bool Tensor::contiguous() const { return impl().contiguous; }
+void* Tensor::data_ptr() const { return impl().view.data; }
 std::vector<int64_t> Tensor::strides() const {
   const View& v = impl().view;
   return {v.stride, v.stride + v.meta.rank};
 }
 bool Tensor::shares_memory_with(const Tensor& other) const {
   return impl().storage == other.impl().storage;
+}
+
+Tensor row_major_copy(const Tensor& x, DType dtype) {
+  static const Op& copy = get_op("copy");
+  const Meta m = make_meta(dtype, x.shape());
+  Tensor out = allocate(x.context(), m);
+  const autograd::Pause pause(autograd::is_training());
+  invoke_into(copy, {x}, {out}, CopyAttrs{dtype});
+  return out;
 }
 
 Tensor allocate(Context c, const Meta& m) {
@@ -171,7 +172,7 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
     out = allocate(to, source.view.meta);
     copyto(out, options, from);
   } else {
-    const Tensor packed = source.contiguous ? *this : cast_or_copy(*this, dtype());
+    const Tensor packed = source.contiguous ? *this : row_major_copy(*this, dtype());
     // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
     // stream; the compute stream waits for the lane at first use. A user's stream keeps it: what is
     // read there leaves no number to wait for.
@@ -221,7 +222,7 @@ const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller fro
   // Cast on the side that has fewer bytes to send afterwards.
   const bool cast_first = size_of(into.dtype()) <= size_of(dtype());
   const DType sent = cast_first ? into.dtype() : dtype();
-  const Tensor packed = source.contiguous && dtype() == sent ? *this : cast_or_copy(*this, sent);
+  const Tensor packed = source.contiguous && dtype() == sent ? *this : row_major_copy(*this, sent);
   if (target.contiguous && into.dtype() == sent) {
     transfer(packed.impl(), target, options.blocking);
   } else {
@@ -248,8 +249,6 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
     return *this;
   }
   // Broadcast: the values seen at the target's shape.
-  View v = values.impl().view;
-  const Meta& to = impl().view.meta;
   Shape common;
   try {
     common = broadcast_shapes(values.shape(), shape());
@@ -259,14 +258,9 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
   if (common != shape())
     throw ShapeError("assignment: values " + describe(values) + " do not broadcast to target " +
                      describe(*this));
-  const int shift = to.rank - v.meta.rank;
-  View expanded{v.data, to, {}};
-  expanded.meta.dtype = v.meta.dtype;
-  for (int i = shift; i < to.rank; ++i)
-    expanded.stride[i] = v.meta.shape[i - shift] == to.shape[i] ? v.stride[i - shift] : 0;
   const Ref in(values);
   check_in_place(copyto_op(), {&in, 1}, *this);
-  alias(values, expanded).copyto(*this, {}, given.from);
+  alias(values, broadcast_view(values.impl().view, impl().view.meta)).copyto(*this, {}, given.from);
   return *this;
 }
 
@@ -286,7 +280,7 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const {
   const Tensor detached = detach();
   Tensor host = detached;
   if (!is_host(context())) host = detached.copyto(cpu(), {}, from);
-  if (host.dtype() != dtype || !host.contiguous()) host = cast_or_copy(host, dtype);
+  if (host.dtype() != dtype || !host.contiguous()) host = row_major_copy(host, dtype);
   host.impl().storage->wait_host();
   if (size() > 0)
     std::memcpy(out, host.impl().view.data,
@@ -304,7 +298,7 @@ void Tensor::read_item(DType dtype, void* out, Caller from) const {
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
   const trace::Scope scope(TransferKind::print, x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
-  const Tensor packed = host.contiguous() ? host : cast_or_copy(host, host.dtype());
+  const Tensor packed = host.contiguous() ? host : row_major_copy(host, host.dtype());
   packed.impl().storage->wait_host();
   os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
   const Shape shape = x.value.shape();

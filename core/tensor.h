@@ -136,6 +136,9 @@ class Tensor {
   int64_t size() const;
   std::vector<int64_t> strides() const;  // in elements
   bool contiguous() const;               // row-major without gaps
+  // The first element, in the context's own memory; valid while a handle to it lives. On the host
+  // call wait_to_read() first. What is read or written through it is not ordered with queued work.
+  void* data_ptr() const;
 
   // Both name one tensor, as Python's `is`: y.as_in_context(y.context()).is(y).
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
@@ -211,6 +214,8 @@ std::ostream& operator<<(std::ostream& os, At<Tensor> x);
 
 // New memory, not initialised: row-major, on c's current stream. Ops use it for results.
 Tensor allocate(Context c, const Meta& m);
+// x in new memory on its context, row-major and of this dtype. Not recorded.
+Tensor row_major_copy(const Tensor& x, DType dtype);
 // The same memory seen through another view; the storage is shared, the graph is not.
 Tensor alias(const Tensor& of, const View& view);
 // "gpu(0) (2,3) f32": how errors name an operand.

@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
 #include <locus/nn/data.h>
 
 namespace locus::data {
@@ -168,8 +167,7 @@ Tensor read_idx(const std::string& path) {
     for (uint8_t *p = data, *end = bytes.data() + header.total; p != end; p += width)
       std::reverse(p, p + width);
   Tensor out = allocate(cpu(), make_meta(header.dtype, header.dims));
-  if (header.total > header.bytes)
-    std::memcpy(out.impl().view.data, data, header.total - header.bytes);
+  if (header.total > header.bytes) std::memcpy(out.data_ptr(), data, header.total - header.bytes);
   return out;
 }
 
@@ -197,18 +195,18 @@ Dataset mnist(const std::string& directory, Split split) {
   if (labels.shape()[0] != n)
     bad(label_path, std::to_string(labels.shape()[0]) + " labels; expected " + std::to_string(n) +
                         ", as many as there are images in " + image_path);
-  const uint8_t* digit = static_cast<const uint8_t*>(labels.impl().view.data);
+  const uint8_t* digit = static_cast<const uint8_t*>(labels.data_ptr());
   for (int64_t i = 0; i < n; ++i)
     if (digit[i] > 9)
       bad(label_path, "label " + std::to_string(digit[i]) + " at position " + std::to_string(i) +
                           "; expected 0 to 9");
   Tensor pixels = allocate(cpu(), make_meta(f32, Shape{n, 28 * 28}));
   Tensor classes = allocate(cpu(), make_meta(i32, Shape{n}));
-  const uint8_t* pixel = static_cast<const uint8_t*>(images.impl().view.data);
-  float* to = static_cast<float*>(pixels.impl().view.data);
+  const uint8_t* pixel = static_cast<const uint8_t*>(images.data_ptr());
+  float* to = static_cast<float*>(pixels.data_ptr());
   for (int64_t i = 0, size = images.size(); i < size; ++i)
     to[i] = static_cast<float>(pixel[i]) / 255.0f;
-  std::copy(digit, digit + n, static_cast<int32_t*>(classes.impl().view.data));
+  std::copy(digit, digit + n, static_cast<int32_t*>(classes.data_ptr()));
   return {pixels, classes};
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
 
@@ -73,8 +72,8 @@ class Stack {
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
     packed.wait_to_read(from);
-    std::memcpy(static_cast<char*>(all_.impl().view.data) + bytes * static_cast<size_t>(at),
-                packed.impl().view.data, bytes);
+    std::memcpy(static_cast<char*>(all_.data_ptr()) + bytes * static_cast<size_t>(at),
+                packed.data_ptr(), bytes);
   }
   const Tensor& all() const { return all_; }
 

@@ -90,17 +90,13 @@ View transpose_view(const View& in, const TransposeAttrs& a) {
   throw ShapeError("broadcast_to: shape " + to_string(from) + " cannot be broadcast to shape " +
                    to_string(to) + "; expected axes, from the last, of equal length or 1");
 }
-View broadcast_view(const View& in, const ShapeAttrs& a) {
-  View v{in.data, a.target, {}};
-  v.meta.dtype = in.meta.dtype;
+View broadcast_to_view(const View& in, const ShapeAttrs& a) {
   const int shift = a.target.rank - in.meta.rank;
   if (shift < 0) cannot_broadcast(Shape(in.meta), Shape(a.target));
-  for (int i = shift; i < a.target.rank; ++i) {
-    const int64_t n = in.meta.shape[i - shift];
-    if (n != a.target.shape[i] && n != 1) cannot_broadcast(Shape(in.meta), Shape(a.target));
-    v.stride[i] = n == a.target.shape[i] ? in.stride[i - shift] : 0;
-  }
-  return v;
+  for (int i = 0; i < in.meta.rank; ++i)
+    if (in.meta.shape[i] != a.target.shape[i + shift] && in.meta.shape[i] != 1)
+      cannot_broadcast(Shape(in.meta), Shape(a.target));
+  return broadcast_view(in, a.target);
 }
 // Whether `length` elements from `begin`, `step` apart, lie in [0, n).
 bool inside(int64_t begin, int64_t length, int64_t step, int64_t n) {
@@ -323,7 +319,7 @@ void register_view() {
       .gradient<&transpose_gradient>(Keep::none)
       .samples<&transpose_samples>();
   OpDef<ShapeAttrs>("broadcast_to", {"data"})
-      .view<&broadcast_view>()
+      .view<&broadcast_to_view>()
       .gradient<&broadcast_gradient>(Keep::none)
       .samples<&broadcast_samples>();
   OpDef<SliceAttrs>("slice", {"data"})

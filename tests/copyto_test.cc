@@ -277,7 +277,7 @@ TEST(Copyto, BorrowedMemoryIsReturnedAfterTheWorkOnIt) {
         auto impl = std::make_shared<TensorImpl>(lender.impl());
         impl->graph = nullptr;
         impl->storage = std::make_shared<Storage>(
-            c, lender.impl().view.data, 1024,
+            c, lender.data_ptr(), 1024,
             [](void* p) {
               auto& l = *static_cast<Loan*>(p);
               l.seen = values(*l.lender)[0];

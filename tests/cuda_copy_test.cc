@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <locus/core/storage.h>
-
 #include "tests/cuda_support.h"
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda_device.h>
@@ -152,7 +150,7 @@ TEST(CudaCopy, EitherEndOfAPeerCopyMayOwnTheStream) {
     device(gpu(1)).synchronize({});
     Device& d = device(gpu(owner));
     const StreamView s = d.stream(Lane::peer);
-    d.copy(b.impl().view.data, gpu(1), a.impl().view.data, gpu(0), bytes, s);
+    d.copy(b.data_ptr(), gpu(1), a.data_ptr(), gpu(0), bytes, s);
     d.synchronize(s);
     EXPECT_EQ(b.to_vector<float>(), values) << "stream of gpu(" << owner << ")";
   }
@@ -207,7 +205,7 @@ TEST(CudaCopy, WithoutPageLockedMemoryTheRingThrowsAndIsThereLater) {
   cuda::Ring ring(gpu(0));
   Stream s(gpu(0));
   const auto native = static_cast<cudaStream_t>(s.view().native);
-  void* p = d.impl().view.data;
+  void* p = d.data_ptr();
   device(gpu(0)).synchronize({});
   cuda::pretend().no_pinned_memory = true;
   std::string text;

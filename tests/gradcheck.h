@@ -17,7 +17,7 @@ using Function = std::function<Tensors(const Tensors&)>;
 inline Tensor from_values(const std::vector<double>& v, const Shape& shape, Context c,
                           DType dtype) {
   Tensor host = allocate(cpu(), make_meta(f64, shape));
-  std::copy(v.begin(), v.end(), static_cast<double*>(host.impl().view.data));
+  std::copy(v.begin(), v.end(), static_cast<double*>(host.data_ptr()));
   Tensor there = allocate(c, make_meta(dtype, shape));
   host.copyto(there);
   return there;

@@ -242,7 +242,7 @@ TEST(Stream, AClosedOrForeignStreamIsRefused) {
     const Tensor x = ones({16}, c);
     const Tensor host = ones({16});
     const auto copy_on = [&](StreamView s) {
-      d.copy(x.impl().view.data, c, host.impl().view.data, cpu(), 64, s);
+      d.copy(x.data_ptr(), c, host.data_ptr(), cpu(), 64, s);
     };
     const StreamView closed = d.open_stream();
     d.close_stream(closed);

@@ -42,7 +42,7 @@ void eager_cpu(benchmark::State& state) {
   const Operands x(cpu(0));
   for (auto _ : state) {
     const Tensor y = x.a + x.b;
-    benchmark::DoNotOptimize(y.impl().view.data);
+    benchmark::DoNotOptimize(y.data_ptr());
   }
 }
 
@@ -52,7 +52,7 @@ void eager_cpu_recorded(benchmark::State& state) {
   for (auto _ : state) {
     const autograd::Record record;
     const Tensor y = x.a + x.b;
-    benchmark::DoNotOptimize(y.impl().view.data);
+    benchmark::DoNotOptimize(y.data_ptr());
   }
 }
 
@@ -84,9 +84,9 @@ void eager_over_kernel(benchmark::State& state, Context c) {
 void eager_over_launch(benchmark::State& state) {
   const Operands x(gpu(0));
   const StreamView s = current_stream(gpu(0));
-  const auto* a = static_cast<const float*>(x.a.impl().view.data);
-  const auto* b = static_cast<const float*>(x.b.impl().view.data);
-  auto* out = static_cast<float*>(x.out.impl().view.data);
+  const auto* a = static_cast<const float*>(x.a.data_ptr());
+  const auto* b = static_cast<const float*>(x.b.data_ptr());
+  auto* out = static_cast<float*>(x.out.data_ptr());
   beside_eager(state, x, [=] { bare_add(a, b, out, kFloats, s.native); });
 }
 

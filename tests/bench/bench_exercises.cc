@@ -2,7 +2,6 @@
 // same run: 1000 small products whose norms stay on the GPU, and two large ones on two GPUs.
 #include <locus/core/device.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/reduce.h>
@@ -39,7 +38,7 @@ struct TwoProducts {
 
 #ifdef LOCUS_WITH_CUDA
 
-float* pointer(const Tensor& x) { return static_cast<float*>(x.impl().view.data); }
+float* pointer(const Tensor& x) { return static_cast<float*>(x.data_ptr()); }
 
 // cuBLAS on a stream of its own.
 class RawBlas {

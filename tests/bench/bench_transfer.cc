@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include <locus/core/device.h>
-#include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 
@@ -25,7 +24,7 @@ constexpr size_t kPeer = size_t{1} << 30;
 constexpr size_t kSmall = 4096;
 constexpr int kBatch = 200;  // issued between two waits, which are not timed
 
-void* pointer(const Tensor& x) { return x.impl().view.data; }
+void* pointer(const Tensor& x) { return x.data_ptr(); }
 Tensor bytes_on(Context c, size_t n) { return zeros({static_cast<int64_t>(n)}, {c, u8}); }
 
 void wait(std::initializer_list<Context> contexts) {
