@@ -88,8 +88,9 @@ void run(const examples::Program& program, const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::Program program(
-      "placement", "Measures every placement of a network's layers on the contexts given.", 2);
+  examples::Program program("placement",
+                            "Measures every placement of a network's layers on the contexts given.",
+                            examples::RunsOn::cpu_and_gpus);
   add_options(program.options(), options);
   return program.run(argc, argv, [&](const examples::Program& p) { run(p, options); });
 }

@@ -228,7 +228,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("1_large_and_small", "Products of large and small matrices on CPU and GPU.");
+  Program program("1_large_and_small", "Products of large and small matrices on CPU and GPU.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--largest", options.largest, "the largest n, of 16, 32, 64, ...")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 15))

@@ -177,7 +177,7 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
 }
 
 void run(const Program& program, int64_t n) {
-  const Context c = program.best(), other = is_host(c) ? cpu(c.index + 1) : cpu(0);
+  const Context c = program.context(), other = is_host(c) ? cpu(c.index + 1) : cpu(0);
   program.print_machine({c});
   fmt::print("c is {}, the other context {}.\n\n", to_string(c), to_string(other));
   Walk walk;
@@ -211,7 +211,8 @@ void run(const Program& program, int64_t n) {
 
 int main(int argc, char** argv) {
   int64_t n = 1024;
-  Program program("2_parameters", "Reading and writing a network's parameters on a GPU.");
+  Program program("2_parameters", "Reading and writing a network's parameters on a GPU.",
+                  RunsOn::one);
   program.options()
       .add_option("--n", n, "rows and columns of the weights that are timed")
       ->check(CLI::Range(1, 16384))

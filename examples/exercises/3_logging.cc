@@ -145,7 +145,7 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
 }
 
 void run(const Program& program, const Options& options) {
-  const Context c = program.best();
+  const Context c = program.context();
   program.print_machine({c});
   const Matrices m = make_matrices(c, options);
   const double start = now();
@@ -192,7 +192,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("3_logging", "Norms of many small products: read each, or log them on the GPU.");
+  Program program("3_logging", "Norms of many small products: read each, or log them on the GPU.",
+                  RunsOn::one);
   program.options()
       .add_option("--count", options.count, "products")
       ->check(CLI::Range(1, 100000))

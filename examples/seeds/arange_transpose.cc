@@ -98,7 +98,8 @@ void run(const Program& program, int64_t size) {
 
 int main(int argc, char** argv) {
   int64_t n = 0;
-  Program program("arange_transpose", "Times arange(n).reshape(1000, -1).T * 2.");
+  Program program("arange_transpose", "Times arange(n).reshape(1000, -1).T * 2.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", n, "numbers (default: 100 million on a GPU, else 10 million)")
       ->check(CLI::Range(int64_t{1000}, int64_t{1} << 33));

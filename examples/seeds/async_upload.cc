@@ -115,7 +115,7 @@ class Upload {
 };
 
 void run(const Program& program, int64_t size) {
-  const Context c = program.best();
+  const Context c = program.context();
   if (is_host(c))
     throw std::runtime_error(
         "an upload needs a GPU and there is none: nothing was measured. LOCUS_EMULATED_GPUS=1 "
@@ -184,7 +184,8 @@ void run(const Program& program, int64_t size) {
 
 int main(int argc, char** argv) {
   int64_t n = 0;
-  Program program("async_upload", "Uploads that overlap with computation, and one that does not.");
+  Program program("async_upload", "Uploads that overlap with computation, and one that does not.",
+                  RunsOn::one);
   program.options()
       .add_option("--n", n, "numbers in an array (default: 64 million on a GPU, 4 if emulated)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));

@@ -82,7 +82,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("matmul_timing", "Times a large product of two matrices, cold and warm.");
+  Program program("matmul_timing", "Times a large product of two matrices, cold and warm.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", options.n, "rows and columns (default: 15360 on a GPU, else 1536)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));

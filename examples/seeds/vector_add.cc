@@ -21,7 +21,7 @@ struct Part {
 };
 
 void run(const Program& program, int64_t size) {
-  const Context c = program.best();
+  const Context c = program.context();
   program.print_machine({c});
   const int64_t n = size > 0 ? size : real_gpu(c) ? 10'000'000 : 1'000'000;
   const double bytes = 4 * static_cast<double>(n);
@@ -88,7 +88,7 @@ void run(const Program& program, int64_t size) {
 
 int main(int argc, char** argv) {
   int64_t n = 0;
-  Program program("vector_add", "Adds two vectors on a GPU and copies the sum back.");
+  Program program("vector_add", "Adds two vectors on a GPU and copies the sum back.", RunsOn::one);
   program.options()
       .add_option("--n", n, "numbers in a vector (default: 10 million on a GPU, else 1 million)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 33));
