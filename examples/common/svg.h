@@ -17,8 +17,8 @@ inline constexpr const char* kGreen = "#047857";
 inline constexpr const char* kRed = "#dc2626";
 inline constexpr const char* kAmber = "#b45309";
 // Colors for things of one kind: contexts, say. Beyond these they repeat.
-inline constexpr const char* kPalette[] = {"#64748b", "#1d4ed8", "#047857", "#b45309",
-                                           "#7c3aed", "#be185d", "#0e7490", "#4d7c0f"};
+inline constexpr const char* kPalette[] = {"#64748b", "#0f766e", "#7c3aed", "#be185d",
+                                           "#4d7c0f", "#0e7490", "#9a3412", "#334155"};
 const char* palette(size_t i);
 
 struct TextStyle {

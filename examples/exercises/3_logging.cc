@@ -126,8 +126,8 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
       "fast. ",
       time_text(read.seconds / n), to_string(c), time_text(log.seconds / n),
       read.seconds / log.seconds);
-  s += is_host(c) ? "On the CPU nothing waits and nothing moves, so a read costs next to nothing; "
-                    "this run cannot show what it costs on a GPU. "
+  s += is_host(c) ? "On the CPU nothing waits and nothing moves: this run cannot show what a read "
+                    "costs on a GPU. "
                   : fmt::format(
                         "With each read the host waits for the GPU, and then the GPU for "
                         "the host: {} and {} copies of 4 bytes, instead of {} and {}. ",

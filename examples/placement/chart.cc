@@ -104,7 +104,7 @@ Piece bars(const std::vector<Trial>& results, double top) {
 
 // A row a context that works, and one for moves; parts follow each other from left to right.
 Piece timeline(const Trial& r, double longest_ms, double top, const std::string& title) {
-  constexpr double kTitle = 96;
+  constexpr double kTitle = 112;
   const auto [named, height] = svg::paragraph(kLeft + kTitle, top, text(r.placement), 105);
   std::vector<std::string> rows;
   for (const Memory& m : r.memory)

@@ -125,7 +125,7 @@ void run(const Program& program, int64_t size) {
       Program::Bars{
           .title = "arange(n).reshape(1000, -1).T * 2",
           .list = contexts,
-          .label_width = 150,
+          .label_width = 180,
           .bars = bars,
           .explanation = "arange writes n numbers and the product reads and writes them once more; "
                          "reshape and T only describe the same memory anew. " +

@@ -54,25 +54,31 @@ void run(const Program& program, int64_t size) {
   std::vector<svg::Bar> bars;
   for (const Part& p : parts) {
     const double rate = p.bytes / p.seconds / 1e9;
-    table.add({p.name, count_cell(p.bytes), time_cell(p.seconds), number_cell(rate, "{:.1f}")},
+    table.add({p.name, count_cell(p.bytes), time_cell(p.seconds), number_cell(rate, "{:.3g}")},
               p.where);
-    bars.push_back(
-        {p.name, p.seconds, fmt::format("{}, {:.1f} GB/s", time_text(p.seconds), rate), p.color});
+    bars.push_back({p.name, p.seconds,
+                    time_text(p.seconds) + ", " + si_text(p.bytes / p.seconds, "B/s"), p.color});
   }
   fmt::print("{}\n", table.aligned());
   std::string s = fmt::format("The addition itself takes {}. ", time_text(add.median));
   if (!is_host(c))
-    s += fmt::format("Its call returns after {}: timed without a wait, that is all one sees. ",
-                     time_text(call.median));
+    s += fmt::format("Its call returns after {}{}. ", time_text(call.median),
+                     call.median < 0.8 * add.median
+                         ? ": timed without a wait, that is all one sees"
+                         : ", so this run does not show how wrong a time without a wait can be");
   const double journey = up.median + add.median + down.median;
-  s += is_host(c)
-           ? "All of it is on the CPU here, so this run cannot show what a journey to a GPU "
-             "costs."
-           : fmt::format(
-                 "With the journey there and back it is {}, {:.1f} times what cpu(0) needs "
-                 "where the vectors are: one addition is not worth a journey, but what stays "
-                 "on {} pays it once.",
-                 time_text(journey), journey / host.median, where);
+  const double times = journey / host.median;
+  if (is_host(c)) {
+    s += "All of it is on the CPU here, so this run cannot show what a journey to a GPU costs.";
+  } else {
+    s += fmt::format(
+        "With the journey there and back it is {}, {:.2g} times what cpu(0) needs where "
+        "the vectors are: ",
+        time_text(journey), times);
+    s += times > 1
+             ? "one addition is not worth a journey, but what stays on " + where + " pays it once."
+             : "in this run the journey is worth it.";
+  }
   s += fmt::format(" First use, not in the table: {}. All {} sums are right.", time_text(up.first),
                    count_text(static_cast<double>(n)));
   program.finish(table,
