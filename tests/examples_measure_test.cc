@@ -151,6 +151,15 @@ TEST(Svg, LabelsCanBeReadOnTheirColor) {
   EXPECT_STREQ(svg::ink_on(svg::paler(svg::kBlue)), svg::kInk);
 }
 
+TEST(Svg, LogarithmicBarsKeepSmallValuesVisible) {
+  // From 1 µs on, of 400: 2 µs to 1 s are 0.3 and 6 of 6 powers of ten.
+  const std::string s = svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}, true);
+  EXPECT_THAT(s, HasSubstr("width=\"20.07\""));
+  EXPECT_THAT(s, HasSubstr("width=\"400.00\""));
+  EXPECT_THAT(s, HasSubstr(">1 ms<"));
+  EXPECT_THAT(svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}), Not(HasSubstr(">1 ms<")));
+}
+
 TEST(Svg, TimelinesLabelWhatIsLongEnough) {
   const std::string s = svg::timeline(
       0, 0, 100, 0, {"gpu(0)"}, {{0, 0, 1, "long", svg::kBlue, "a < b"}, {0, 1, 1.1, "short"}}, 2);

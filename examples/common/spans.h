@@ -19,7 +19,7 @@ struct Span {
 class EventClock {
  public:
   explicit EventClock(locus::Context c);
-  double time(const locus::Event& e) const;  // waits for it; e may precede the clock
+  double time(const locus::Event& e) const;  // waits for it; e is younger than the clock
   locus::Context context() const { return stream_.context(); }
 
  private:

@@ -44,12 +44,13 @@ void run(const Program& program, int64_t size) {
     throw std::runtime_error("the sum that came back differs from the CPU's");
 
   const std::string where = to_string(c);
-  const std::vector<Part> parts{
+  std::vector<Part> parts{
       {"copy both to " + where, c, 2 * bytes, up.median, svg::kAmber},
       {"add on " + where, c, 3 * bytes, add.median, svg::kBlue},
       {"copy the sum back", c, bytes, down.median, svg::kAmber},
-      {"add on cpu(0) instead", cpu(), 3 * bytes, host.median, svg::kMuted},
   };
+  if (c != cpu())
+    parts.push_back({"add on cpu(0) instead", cpu(), 3 * bytes, host.median, svg::kMuted});
   Table table({"part", "bytes", {"time", "seconds"}, {"GB/s", "gb_per_second"}});
   std::vector<svg::Bar> bars;
   for (const Part& p : parts) {
@@ -72,15 +73,16 @@ void run(const Program& program, int64_t size) {
     s += "All of it is on the CPU here, so this run cannot show what a journey to a GPU costs.";
   } else {
     s += fmt::format(
-        "With the journey there and back it is {}, {:.2g} times what cpu(0) needs where "
+        "With the journey there and back it is {}, {:.1f} times what cpu(0) needs where "
         "the vectors are: ",
         time_text(journey), times);
     s += times > 1
              ? "one addition is not worth a journey, but what stays on " + where + " pays it once."
              : "in this run the journey is worth it.";
   }
-  s += fmt::format(" First use, not in the table: {}. All {} sums are right.", time_text(up.first),
-                   count_text(static_cast<double>(n)));
+  s += fmt::format(
+      " First use, not in the table: {}. The sum that came back is the CPU's, bit for bit.",
+      time_text(up.first));
   program.finish(table,
                  Program::Bars{.title = fmt::format("Adding two vectors of {} numbers on {}",
                                                     count_text(static_cast<double>(n)), where),
