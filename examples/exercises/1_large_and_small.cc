@@ -124,7 +124,16 @@ std::string plot(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
 std::string wins(const std::string& g, const std::string& c, const std::vector<double>& sizes,
                  const std::vector<double>& base, const std::vector<double>& times) {
   const auto n = crossover(sizes, base, times);
-  if (!n) return fmt::format("{} is not faster than {} at the sizes measured on both. ", g, c);
+  if (!n) {
+    bool once = false;
+    for (size_t i = 0; i < sizes.size(); ++i) once = once || times[i] < base[i];
+    return fmt::format(
+        fmt::runtime(once
+                         ? "{} is faster than {} at some sizes, but not at the largest measured on "
+                           "both. "
+                         : "{} is not faster than {} at the sizes measured on both. "),
+        g, c);
+  }
   if (*n <= sizes[0]) return fmt::format("{} is faster than {} at every size. ", g, c);
   return fmt::format("{} is faster than {} from about n = {:.0f} on. ", g, c, *n);
 }

@@ -200,10 +200,11 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
   if (is_host(c))
     return fmt::format(
         "The parameters are on {}: nothing crosses to another memory, and reading and writing "
-        "differ only by what is copied. This run cannot show what a transfer costs; a GPU can, or "
-        "an emulated one with modelled times: LOCUS_EMULATED_GPUS=1 "
-        "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\".",
-        to_string(c));
+        "differ only by what is copied. This run cannot show what a transfer costs; {} can.",
+        to_string(c),
+        num_gpus() > 0 ? "--contexts \"gpu(0)\""
+                       : "a GPU, or an emulated one with modelled times (LOCUS_EMULATED_GPUS=1 "
+                         "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\")");
   std::string s = fmt::format(
       "Written where they are, {:.2f} MiB of parameters take {} to fill and {} to copy; from the "
       "CPU it is {}, {:.1f} times the copy. Reading all of them takes {}, one of them {}. ",
