@@ -36,7 +36,7 @@ TEST(Program, RefusesContextsItWouldNotUse) {
   EXPECT_EQ(contexts_of(RunsOn::cpu_and_gpu, " cpu(0) , cpu(1)"), "cpu(0);cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(1)"), "cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(0),cpu(1)"),
-            "--contexts names 2; some runs on one, name that");
+            "--contexts names 2 contexts; some runs on one, name that");
   EXPECT_EQ(contexts_of(RunsOn::two_gpus, "cpu(0)"),
             "--contexts names 0 GPUs and cpu(0); some runs on two, name two different ones");
   LOCUS_NEEDS_ANY_GPUS(1);

@@ -18,7 +18,7 @@ namespace {
 const char* defaults_text(RunsOn r) {
   switch (r) {
     case RunsOn::one:
-      return "one, e.g. \"gpu(0)\" (default: gpu(0), or cpu(0) without a GPU)";
+      return "one context, e.g. \"gpu(0)\" (default: gpu(0), or cpu(0) without a GPU)";
     case RunsOn::cpu_and_gpu:
       return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), and gpu(0) when there is one)";
     case RunsOn::cpu_and_gpus:
@@ -95,7 +95,8 @@ std::vector<Context> Program::contexts() const {
   if (list.empty()) return defaults();
   const auto host = std::find_if(list.begin(), list.end(), is_host);
   if (runs_on_ == RunsOn::one && list.size() != 1)
-    throw Error(fmt::format("--contexts names {}; {} runs on one, name that", list.size(), name_));
+    throw Error(
+        fmt::format("--contexts names {} contexts; {} runs on one, name that", list.size(), name_));
   if (runs_on_ == RunsOn::two_gpus && (host != list.end() || list.size() != 2)) {
     const auto named =
         std::count_if(list.begin(), list.end(), [](Context c) { return !is_host(c); });
