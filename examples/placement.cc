@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "common/program.h"
 #include "placement/lab.h"
 #include "placement/report.h"
@@ -52,13 +53,16 @@ void run(const examples::Program& program, const Options& o) {
   const std::vector<Placement> all = placements(contexts, o.model.layers(), o.limit);
   const double possible =
       std::pow(static_cast<double>(contexts.size()), static_cast<double>(o.model.layers()));
-  std::cout << fmt::format("{} layers on {} contexts: {:.0f} placements", o.model.layers(),
-                           contexts.size(), possible);
+  const auto contexts_count = static_cast<double>(contexts.size());
+  std::cout << fmt::format("{} on {}: {}", examples::counted(o.model.layers(), "layer"),
+                           examples::counted(contexts_count, "context"),
+                           examples::counted(possible, "placement"));
   if (static_cast<double>(all.size()) < possible)
     std::cout << fmt::format(
-        ", {} of them measured: those whose context changes least often, up to {} times from layer "
+        ", {} of them measured: those whose context changes least often, up to {} from layer "
         "to layer. Left out by --limit {}: {:.0f}",
-        all.size(), changes(all.back()), o.limit, possible - static_cast<double>(all.size()));
+        all.size(), examples::counted(changes(all.back()), "time"), o.limit,
+        possible - static_cast<double>(all.size()));
   std::cout << "\n\n" << std::flush;
 
   std::vector<std::vector<Trial>> trials(all.size());
@@ -79,8 +83,10 @@ void run(const examples::Program& program, const Options& o) {
   const examples::Table table = make_table(results);
   std::cout << table.aligned() << '\n' << explanation(results) << std::flush;
   program.write("placements.csv", table.csv());
-  program.write("best.csv", timeline_csv(results.front()));
-  program.write("worst.csv", timeline_csv(results.back()));
+  if (results.size() > 1) {
+    program.write("fastest.csv", timeline_csv(results.front()));
+    program.write("slowest.csv", timeline_csv(results.back()));
+  }
   program.write("placement.svg", chart(results, o.model));
 }
 
@@ -88,8 +94,9 @@ void run(const examples::Program& program, const Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  examples::Program program(
-      "placement", "Measures every placement of a network's layers on the contexts given.", 2);
+  examples::Program program("placement",
+                            "Measures every placement of a network's layers on the contexts given.",
+                            examples::RunsOn::cpu_and_gpus);
   add_options(program.options(), options);
   return program.run(argc, argv, [&](const examples::Program& p) { run(p, options); });
 }

@@ -53,10 +53,7 @@ Context choose_context(const Options& options) {
   return c;
 }
 
-std::string describe_context(Context c) {
-  const ContextInfo info = context_info(c);
-  return fmt::format("{} ({}{})", to_string(c), info.emulated ? "emulated: " : "", info.name);
-}
+std::string describe_context(Context c) { return to_string(c) + ", " + context_info(c).name; }
 
 // Fails now rather than after the training when the results could not be written.
 void check_writable(const Options& options) {

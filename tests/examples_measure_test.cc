@@ -9,8 +9,8 @@
 #include <locus/devices/emulated_link.h>
 #include <locus/locus.h>
 
-#include "common/program.h"
 #include "common/svg.h"
+#include "common/table.h"
 #include "tests/contexts.h"
 
 namespace examples {
@@ -59,6 +59,11 @@ TEST(Measure, TimesHaveThreeDigitsAndAUnit) {
   EXPECT_EQ(count_text(0), "0");
   EXPECT_EQ(count_text(999), "999");
   EXPECT_EQ(count_text(1048576), "1,048,576");
+  EXPECT_EQ(si_text(36.64e9, "B/s"), "36.6 GB/s");
+  EXPECT_EQ(si_text(8.334e6, "FLOP/s"), "8.33 MFLOP/s");
+  EXPECT_EQ(si_text(4, "B"), "4 B");
+  EXPECT_EQ(counted(1, "wait"), "1 wait");
+  EXPECT_EQ(counted(2, "wait"), "2 waits");
 }
 
 TEST(Measure, ErrorsAreRelativeToTheLargestReference) {
@@ -123,25 +128,6 @@ TEST(Measure, ProductsAreCheckedAgainstF64) {
               HasSubstr("small: the largest relative error"));
 }
 
-TEST(Program, RefusesAContextGivenTwice) {
-  Program program("some", "Nothing.");
-  std::string args[] = {"some", "--contexts", "cpu(0),cpu(1),cpu"};
-  char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
-  std::string message;
-  const int status = program.run(3, argv, [&](const Program& p) {
-    message = message_of<locus::Error>([&] { p.contexts(); });
-  });
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(message, "--contexts: cpu(0) is there twice; expected each once");
-}
-
-TEST(Program, RunsOnAsManyGPUsAsItWantsAndThereAre) {
-  for (const int wanted : {0, 1, 2}) {
-    const size_t gpus = static_cast<size_t>(std::min(wanted, locus::num_gpus()));
-    EXPECT_EQ(Program("some", "Nothing.", wanted).contexts().size(), 1 + gpus);
-  }
-}
-
 TEST(Svg, AxesAreLinearOrLogarithmicAndCutOff) {
   const svg::Axis linear{10, 20}, logarithmic{1, 100, true};
   EXPECT_EQ(linear.position(15), 0.5);
@@ -163,6 +149,15 @@ TEST(Svg, LabelsCanBeReadOnTheirColor) {
   EXPECT_STREQ(svg::ink_on(svg::kPaleBlue), svg::kInk);
   EXPECT_EQ(svg::paler("#000000"), "#8c8c8c");
   EXPECT_STREQ(svg::ink_on(svg::paler(svg::kBlue)), svg::kInk);
+}
+
+TEST(Svg, LogarithmicBarsKeepSmallValuesVisible) {
+  // From 1 µs on, of 400: 2 µs to 1 s are 0.3 and 6 of 6 powers of ten.
+  const std::string s = svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}, true);
+  EXPECT_THAT(s, HasSubstr("width=\"20.07\""));
+  EXPECT_THAT(s, HasSubstr("width=\"400.00\""));
+  EXPECT_THAT(s, HasSubstr(">1 ms<"));
+  EXPECT_THAT(svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}), Not(HasSubstr(">1 ms<")));
 }
 
 TEST(Svg, TimelinesLabelWhatIsLongEnough) {

@@ -91,6 +91,24 @@ std::string count_text(double n) {
   return s;
 }
 
+std::string si_text(double value, const std::string& unit) {
+  static const char* const kPrefixes[] = {"", "k", "M", "G", "T", "P"};
+  int prefix = 0;
+  while (prefix < 5 && value >= 999.5) {
+    value /= 1000;
+    ++prefix;
+  }
+  const int decimals = prefix == 0 && value == std::floor(value) ? 0
+                       : value < 9.995                           ? 2
+                       : value < 99.95                           ? 1
+                                                                 : 0;
+  return fmt::format("{:.{}f} {}{}", value, decimals, kPrefixes[prefix], unit);
+}
+
+std::string counted(double n, const std::string& what) {
+  return count_text(n) + " " + what + (n == 1 ? "" : "s");
+}
+
 locus::Tensor exactly(const locus::Tensor& x) {
   return x.as_in_context(locus::cpu()).astype(locus::f64);
 }

@@ -37,6 +37,9 @@ std::optional<double> crossover(const std::vector<double>& sizes, const std::vec
 std::string time_text(double seconds);  // "3.21 ms": three digits and a unit
 std::string tick_text(double seconds);  // "10 ms": a round number and a unit
 std::string count_text(double n);       // "1,048,576"
+// "36.6 GB/s", "8.33 MFLOP/s": three digits, a power of 1000 and the unit given.
+std::string si_text(double value, const std::string& unit);
+std::string counted(double n, const std::string& what);  // "1 wait", "2 waits"
 
 locus::Tensor exactly(const locus::Tensor& x);  // in f64 on the CPU
 

@@ -13,15 +13,49 @@ namespace examples {
 
 using namespace locus;
 
-Program::Program(const std::string& name, const std::string& purpose, int gpus)
-    : app_(purpose, name), name_(name), gpus_(gpus) {
-  app_.add_option(
-          "--contexts", contexts_,
-          fmt::format("where to run, e.g. \"cpu(0),gpu(0)\" (default: cpu(0) and {}, as far "
-                      "as there are any)",
-                      gpus == 1 ? "gpu(0)" : fmt::format("{} GPUs", gpus)))
+namespace {
+
+const char* defaults_text(RunsOn r) {
+  switch (r) {
+    case RunsOn::one:
+      return "one context, e.g. \"gpu(0)\" (default: gpu(0), or cpu(0) without a GPU)";
+    case RunsOn::cpu_and_gpu:
+      return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), and gpu(0) when there is one)";
+    case RunsOn::cpu_and_gpus:
+      return "e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) as far as there are "
+             "any)";
+    case RunsOn::two_gpus:
+      return "two GPUs (default: \"gpu(0),gpu(1)\")";
+  }
+  return "";
+}
+
+std::string trimmed(const std::string& s) {
+  const size_t from = s.find_first_not_of(' ');
+  return from == std::string::npos ? "" : s.substr(from, s.find_last_not_of(' ') + 1 - from);
+}
+
+}  // namespace
+
+Program::Program(const std::string& name, const std::string& purpose, RunsOn runs_on)
+    : app_(purpose, name), name_(name), runs_on_(runs_on) {
+  app_.add_option("--contexts", contexts_, std::string("where to run: ") + defaults_text(runs_on))
       ->delimiter(',');
   app_.add_option("--out", out_, "folder for the results (.csv) and the picture (.svg)");
+}
+
+// Fails now rather than after the measurements.
+void Program::prepare_out() const {
+  std::error_code error;
+  std::filesystem::create_directories(out_, error);
+  if (error) throw std::runtime_error("--out " + out_ + ": cannot be created: " + error.message());
+  const std::string probe = std::filesystem::path(out_) / (name_ + ".probe");
+  try {
+    write_file(probe, "");
+  } catch (const std::exception& e) {
+    throw std::runtime_error("--out " + out_ + ": " + e.what());
+  }
+  std::filesystem::remove(probe);
 }
 
 int Program::run(int argc, char** argv, const std::function<void(Program&)>& body) {
@@ -31,7 +65,7 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
     return app_.exit(e);
   }
   try {
-    if (!out_.empty()) std::filesystem::create_directories(out_);
+    if (!out_.empty()) prepare_out();
     body(*this);
   } catch (const std::exception& e) {
     std::cout.flush();
@@ -41,36 +75,47 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
   return 0;
 }
 
+std::vector<Context> Program::defaults() const {
+  if (runs_on_ == RunsOn::one) return {best_context()};
+  const int wanted = runs_on_ == RunsOn::cpu_and_gpu ? 1 : 2;
+  std::vector<Context> list = locus::gpus(std::min(wanted, num_gpus()));
+  if (runs_on_ != RunsOn::two_gpus) list.insert(list.begin(), cpu());
+  return list;
+}
+
 std::vector<Context> Program::contexts() const {
   std::vector<Context> list;
   for (const std::string& name : contexts_) {
-    const Context c = Context::parse(name);
+    const Context c = Context::parse(trimmed(name));
     if (std::find(list.begin(), list.end(), c) != list.end())
       throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
     context_info(c);  // one that is not there fails here
     list.push_back(c);
   }
-  if (!list.empty()) return list;
-  list = locus::gpus(std::min(gpus_, num_gpus()));
-  list.insert(list.begin(), cpu());
-  return list;
-}
-
-Context Program::best() const {
-  const std::vector<Context> list = contexts();
-  for (const Context c : list) {
-    if (!is_host(c)) return c;
+  if (list.empty()) return defaults();
+  const auto host = std::find_if(list.begin(), list.end(), is_host);
+  if (runs_on_ == RunsOn::one && list.size() != 1)
+    throw Error(
+        fmt::format("--contexts names {} contexts; {} runs on one, name that", list.size(), name_));
+  if (runs_on_ == RunsOn::two_gpus && (host != list.end() || list.size() != 2)) {
+    const auto named =
+        std::count_if(list.begin(), list.end(), [](Context c) { return !is_host(c); });
+    throw Error(fmt::format("--contexts names {}{}; {} runs on two, name two different ones",
+                            counted(static_cast<double>(named), "GPU"),
+                            host == list.end() ? "" : " and " + to_string(*host), name_));
   }
-  return list.front();
+  return list;
 }
 
 void Program::print_machine(const std::vector<Context>& list) const {
   for (const Context c : list) fmt::print("{}\n", describe(c));
   fmt::print("{}\n", precision());
+  const auto unmodelled = [](Context c) { return emulated(c) && !context_info(c).modelled; };
   if (std::any_of(list.begin(), list.end(), emulated))
-    fmt::print(
-        "Emulated GPUs show the order of things, not the speed of a GPU. "
-        "LOCUS_EMULATED_LINK gives them modelled times.\n");
+    fmt::print("Emulated GPUs show the order of things, not the speed of a GPU.{}\n",
+               std::any_of(list.begin(), list.end(), unmodelled)
+                   ? " LOCUS_EMULATED_LINK gives them modelled times."
+                   : "");
   fmt::print("\n");
 }
 
@@ -100,12 +145,14 @@ void Program::finish(const Table& table, const svg::Figure& figure) const {
 
 void Program::finish(const Table& table, const Bars& f) const {
   constexpr double kLeft = 40, kTop = 96, kWidth = 880;
-  finish(table, svg::Figure{.title = f.title,
-                            .subtitle = conditions(f.list),
-                            .body = svg::bars(kLeft, kTop, kWidth, f.label_width, f.bars),
-                            .explanation = f.explanation,
-                            .top = kTop,
-                            .height = svg::kBarRow * static_cast<double>(f.bars.size())});
+  finish(table,
+         svg::Figure{.title = f.title,
+                     .subtitle = conditions(f.list),
+                     .body = svg::bars(kLeft, kTop, kWidth, f.label_width, f.bars, f.logarithmic),
+                     .explanation = f.explanation,
+                     .top = kTop,
+                     .height = svg::kBarRow * static_cast<double>(f.bars.size()) +
+                               (f.logarithmic ? svg::kBarTicks : 0)});
 }
 
 }  // namespace examples

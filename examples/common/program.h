@@ -1,6 +1,7 @@
 // What programs that measure have in common: their options, and the files they leave.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,20 +14,28 @@
 
 namespace examples {
 
+// What a program runs on when --contexts does not say, of what there is.
+enum class RunsOn : uint8_t {
+  one,           // gpu(0), else cpu(0); --contexts names one, too
+  cpu_and_gpu,   // cpu(0) and gpu(0)
+  cpu_and_gpus,  // cpu(0), gpu(0) and gpu(1)
+  two_gpus,      // gpu(0) and gpu(1); --contexts names two GPUs, too
+};
+
 class Program {
  public:
-  // `name`: of the program and of the files it writes. Adds --contexts, by default cpu(0) and as
-  // many of `gpus` GPUs as there are, and --out.
-  Program(const std::string& name, const std::string& purpose, int gpus = 1);
+  // `name`: of the program and of the files it writes. Adds --contexts and --out.
+  Program(const std::string& name, const std::string& purpose, RunsOn runs_on);
 
   CLI::App& options() { return app_; }
-  // Parses, runs `body`, and returns the exit status; errors are printed with the program's name.
+  // Parses, makes sure that --out can be written, runs `body`, and returns the exit status; errors
+  // are printed with the program's name.
   int run(int argc, char** argv, const std::function<void(Program&)>& body);
 
-  // Throws what context_info() throws for one that is not there, and Error for one given twice.
+  // Throws what context_info() throws for one that is not there, and Error for one given twice or
+  // others than the program runs on.
   std::vector<locus::Context> contexts() const;
-  // The first GPU among them, else the first.
-  locus::Context best() const;
+  locus::Context context() const { return contexts().front(); }  // of RunsOn::one
 
   // Prints the machine: contexts and precision.
   void print_machine(const std::vector<locus::Context>& list) const;
@@ -44,13 +53,17 @@ class Program {
     double label_width;
     const std::vector<svg::Bar>& bars;
     std::string explanation;
+    bool logarithmic = false;
   };
   void finish(const Table& table, const Bars& figure) const;
 
  private:
+  std::vector<locus::Context> defaults() const;
+  void prepare_out() const;
+
   CLI::App app_;
   std::string name_, out_;
-  int gpus_;
+  RunsOn runs_on_;
   std::vector<std::string> contexts_;
 };
 

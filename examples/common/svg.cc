@@ -40,6 +40,8 @@ std::array<int, 3> channels(const std::string& color) {
 
 }  // namespace
 
+const char* palette(size_t i) { return kPalette[i % std::size(kPalette)]; }
+
 std::string text(double x, double y, const std::string& s, const TextStyle& style) {
   return fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"{}\" text-anchor=\"{}\" "
@@ -128,22 +130,33 @@ std::string key(double x, double y, const std::string& name, const std::string& 
 }
 double key_width(const std::string& name) { return 44 + 7 * static_cast<double>(name.size()); }
 
-std::string bars(double left, double top, double width, double names,
-                 const std::vector<Bar>& list) {
+std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list,
+                 bool logarithmic) {
   constexpr double kLabel = 170, kThick = 20;
-  double longest = 0;
-  for (const Bar& b : list) longest = std::max(longest, b.value);
+  double longest = 0, least = 1e300;
+  for (const Bar& b : list) {
+    longest = std::max(longest, b.value);
+    least = std::min(least, b.value);
+  }
   const double start = left + names, room = width - names - kLabel;
+  const double low = logarithmic ? std::pow(10, std::ceil(std::log10(least)) - 1) : 0;
+  const Axis axis{low, longest > low ? longest : low + 1, logarithmic};
+  const double bottom = top + kBarRow * static_cast<double>(list.size()) - kBarRow + kThick + 6;
   std::string s;
+  for (double t = low; logarithmic && t <= longest; t *= 10) {
+    const double x = start + room * axis.position(t);
+    s += line(x, top - 6, x, bottom, kGrid);
+    s += text(x, bottom + 18, tick_text(t), {.color = kMuted, .size = 12, .anchor = "middle"});
+  }
   double y = top;
   for (const Bar& b : list) {
-    const double length = longest > 0 ? std::max(1.0, room * b.value / longest) : 1;
+    const double length = std::max(1.0, room * axis.position(b.value));
     s += text(start - 12, y + 15, b.name, {.anchor = "end"});
     s += rectangle({start, y, length, kThick, b.color});
-    s += text(start + length + 8, y + 15, b.label, {.color = kMuted});
+    s += text(start + length + 8, y + 15, b.label, {.color = kMuted, .halo = logarithmic});
     y += kBarRow;
   }
-  return s + line(start, top - 6, start, y - kBarRow + kThick + 6, kMuted);
+  return s + line(start, top - 6, start, bottom, kMuted);
 }
 
 double TimeAxis::x(double t) const { return left_ + width_ * std::clamp(t / seconds_, 0.0, 1.0); }

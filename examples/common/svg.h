@@ -16,6 +16,10 @@ inline constexpr const char* kPaleBlue = "#93b4e8";
 inline constexpr const char* kGreen = "#047857";
 inline constexpr const char* kRed = "#dc2626";
 inline constexpr const char* kAmber = "#b45309";
+// Colors for things of one kind: contexts, say. Beyond these they repeat.
+inline constexpr const char* kPalette[] = {"#64748b", "#0f766e", "#7c3aed", "#be185d",
+                                           "#4d7c0f", "#0e7490", "#9a3412", "#334155"};
+const char* palette(size_t i);
 
 struct TextStyle {
   const char* color = kInk;
@@ -83,16 +87,18 @@ std::string key(double x, double y, const std::string& name, const Plot::CurveSt
 std::string key(double x, double y, const std::string& name, const std::string& color);
 double key_width(const std::string& name);
 
-// Horizontal bars from zero, one a row, each with its name at the left and its value behind it.
+// Horizontal bars, one a row, each with its name at the left and its value behind it.
 struct Bar {
   std::string name;
   double value = 0;
   std::string label;
   const char* color = kBlue;
 };
-inline constexpr double kBarRow = 34;
-// `names`: the room for the names, of `width`.
-std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list);
+inline constexpr double kBarRow = 34, kBarTicks = 24;
+// `names`: the room for the names, of `width`. Logarithmic: the values are seconds above zero, the
+// bars start at a power of ten below the least of them, and powers of ten stand below in kBarTicks.
+std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list,
+                 bool logarithmic = false);
 
 // Seconds to the right, from 0 at the left edge.
 class TimeAxis {

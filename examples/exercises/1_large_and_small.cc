@@ -1,8 +1,8 @@
 // Exercise 1: from which size on does a GPU multiply matrices faster than the CPU, and what do the
 // copies there and back change?
 //   1_large_and_small --contexts "cpu(0),gpu(0)" --out out
-// Products of n x n matrices on every context given; the first is what the others are compared
-// with.
+// Products of n x n matrices on every context given; the others are compared with the first of the
+// host's, or with the first when there is none.
 #include <algorithm>
 #include <cmath>
 
@@ -31,6 +31,8 @@ struct Sweep {
   double unwaited = 0;  // the calls alone, at the largest size
 };
 
+constexpr int kRuns = 6;  // of each size at least: a warm-up and five
+
 double flops(double n) { return 2 * n * n * n; }
 
 Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& options) {
@@ -39,9 +41,12 @@ Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& o
     const double size = static_cast<double>(n);
     const double expected =
         s.sizes.empty() ? 0 : s.compute.back() * std::pow(size / s.sizes.back(), 3);
-    if (6 * expected > options.seconds) {
-      fmt::print("{} stops before n = {}: a product would take {}; --seconds allows more\n",
-                 to_string(context), n, time_text(expected));
+    if (kRuns * expected > options.seconds) {
+      fmt::print(
+          "{} stops before n = {}: {} products would take {}, more than --seconds {:g}; --seconds "
+          "{:.0f} allows it\n",
+          to_string(context), n, kRuns, time_text(kRuns * expected), options.seconds,
+          std::ceil(1.1 * kRuns * expected));
       break;
     }
     random::seed(static_cast<uint64_t>(n));
@@ -72,14 +77,13 @@ struct Curve {
 };
 
 std::vector<Curve> curves(const std::vector<Sweep>& sweeps) {
-  static const char* const kColors[] = {svg::kMuted, svg::kBlue, svg::kGreen, svg::kAmber};
   std::vector<Curve> list;
   for (size_t i = 0; i < sweeps.size(); ++i) {
     const std::string name = to_string(sweeps[i].context);
-    list.push_back({name, sweeps[i].compute, {.color = kColors[i % 4]}});
+    list.push_back({name, sweeps[i].compute, {.color = svg::palette(i)}});
     if (is_host(sweeps[i].context)) continue;
     list.push_back(
-        {name + " with copies", sweeps[i].with_copies, {.color = kColors[i % 4], .dashed = true}});
+        {name + " with copies", sweeps[i].with_copies, {.color = svg::palette(i), .dashed = true}});
   }
   return list;
 }
@@ -120,46 +124,81 @@ std::string plot(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
 std::string wins(const std::string& g, const std::string& c, const std::vector<double>& sizes,
                  const std::vector<double>& base, const std::vector<double>& times) {
   const auto n = crossover(sizes, base, times);
-  if (!n) return fmt::format("{} is not faster than {} at the sizes measured on both. ", g, c);
+  if (!n) {
+    bool once = false;
+    for (size_t i = 0; i < sizes.size(); ++i) once = once || times[i] < base[i];
+    return fmt::format(
+        fmt::runtime(once
+                         ? "{} is faster than {} at some sizes, but not at the largest measured on "
+                           "both. "
+                         : "{} is not faster than {} at the sizes measured on both. "),
+        g, c);
+  }
   if (*n <= sizes[0]) return fmt::format("{} is faster than {} at every size. ", g, c);
   return fmt::format("{} is faster than {} from about n = {:.0f} on. ", g, c, *n);
 }
 
-std::string explain_gpu(const Sweep& base, const Sweep& gpu) {
-  const size_t both = std::min(base.sizes.size(), gpu.sizes.size()), last = both - 1;
+// Index of what the others are compared with.
+size_t base_of(const std::vector<Sweep>& sweeps) {
+  const auto host =
+      std::find_if(sweeps.begin(), sweeps.end(), [](const Sweep& s) { return is_host(s.context); });
+  return host == sweeps.end() ? 0 : static_cast<size_t>(host - sweeps.begin());
+}
+
+std::string compare(const Sweep& base, const Sweep& other) {
+  const size_t both = std::min(base.sizes.size(), other.sizes.size()), last = both - 1;
   const std::vector<double> sizes(base.sizes.begin(),
                                   base.sizes.begin() + static_cast<std::ptrdiff_t>(both));
-  const std::string g = to_string(gpu.context), c = to_string(base.context);
-  const double ratio = base.compute[last] / gpu.compute[last];
-  const double n = gpu.sizes.back();
-  return wins(g, c, sizes, base.compute, gpu.compute) +
-         wins(g + " with its copies", c, sizes, base.compute, gpu.with_copies) +
-         fmt::format("At n = {:.0f} it takes {} instead of {}: {:.1f} times {}. ", sizes[last],
-                     time_text(gpu.compute[last]), time_text(base.compute[last]),
-                     ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower") +
-         fmt::format(
-             "A product of {0:.0f} x {0:.0f} takes {1} there although its arithmetic is next to "
-             "nothing: the price of a launch and a wait.\n",
-             gpu.sizes[0], time_text(gpu.compute[0])) +
+  const std::string o = to_string(other.context), b = to_string(base.context);
+  const std::string note = times_note(other.context);
+  const double ratio = base.compute[last] / other.compute[last];
+  return wins(o + (note.empty() ? "" : " (" + note + ")"), b, sizes, base.compute, other.compute) +
+         (is_host(other.context)
+              ? ""
+              : wins(o + " with its copies", b, sizes, base.compute, other.with_copies)) +
+         fmt::format("At n = {:.0f} {} takes {} instead of {}: {:.2f} times {}.\n", sizes[last], o,
+                     time_text(other.compute[last]), time_text(base.compute[last]),
+                     ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower");
+}
+
+// What only a GPU's times show.
+std::string explain_waits(const Sweep& gpu) {
+  const std::string g = to_string(gpu.context);
+  const double n = gpu.sizes.back(), waited = gpu.compute.back();
+  std::string s = fmt::format(
+      "A product of {0:.0f} x {0:.0f} takes {1} on {2} although its arithmetic is next to nothing: "
+      "the price of a launch and a wait.\n",
+      gpu.sizes[0], time_text(gpu.compute[0]), g);
+  if (gpu.unwaited > 0.8 * waited)
+    return s + fmt::format(
+                   "Timed without a wait, n = {:.0f} takes {}, with it {}: this run does not show "
+                   "how wrong the first can be.\n",
+                   n, time_text(gpu.unwaited), time_text(waited));
+  return s +
          fmt::format(
              "The classic wrong number: timed without a wait, n = {:.0f} \"takes\" {}, as if {} "
-             "did {:.1f} TFLOP/s. With the wait it takes {}, which is {:.2f} TFLOP/s.\n",
-             n, time_text(gpu.unwaited), g, flops(n) / gpu.unwaited / 1e12,
-             time_text(gpu.compute.back()), flops(n) / gpu.compute.back() / 1e12);
+             "did {}. With the wait it takes {}, which is {}.\n",
+             n, time_text(gpu.unwaited), g, si_text(flops(n) / gpu.unwaited, "FLOP/s"),
+             time_text(waited), si_text(flops(n) / waited, "FLOP/s"));
+}
+
+std::string no_comparison(const std::vector<Sweep>& sweeps) {
+  const std::string s =
+      fmt::format("Only {} was measured, so this run cannot show where a GPU wins. ",
+                  to_string(sweeps[0].context));
+  return s + (num_gpus() > 0 ? "--contexts \"cpu(0),gpu(0)\" compares two contexts.\n"
+                             : "LOCUS_EMULATED_GPUS=1 with LOCUS_EMULATED_LINK=\"h2d=55,d2h=55\" "
+                               "shows how the comparison is made, with times that are modelled.\n");
 }
 
 std::string explain(const std::vector<Sweep>& sweeps) {
-  std::string s;
-  for (size_t i = 1; i < sweeps.size(); ++i) {
-    if (emulated(sweeps[i].context))
-      s += fmt::format("{} is emulated: {}. ", to_string(sweeps[i].context),
-                       times_note(sweeps[i].context));
-    if (!is_host(sweeps[i].context)) s += explain_gpu(sweeps[0], sweeps[i]);
-  }
-  if (s.empty()) {
-    s = "No GPU is compared with another context here, so this run cannot show where one wins. "
-        "LOCUS_EMULATED_GPUS=1 shows how the comparison is made.\n";
-  }
+  const size_t base = base_of(sweeps);
+  std::string s = sweeps.size() == 1 ? no_comparison(sweeps) : "";
+  for (size_t i = 0; i < sweeps.size(); ++i)
+    if (i != base) s += compare(sweeps[base], sweeps[i]);
+  const auto gpu = std::find_if(sweeps.begin(), sweeps.end(),
+                                [](const Sweep& w) { return !is_host(w.context); });
+  if (gpu != sweeps.end()) s += explain_waits(*gpu);
   s += "First use, not in the table:";
   for (const Sweep& w : sweeps)
     s += fmt::format(" {} {};", to_string(w.context), time_text(w.first_use));
@@ -168,7 +207,7 @@ std::string explain(const std::vector<Sweep>& sweeps) {
 }
 
 Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& sizes) {
-  const std::string first = to_string(sweeps[0].context);
+  const Sweep& base = sweeps[base_of(sweeps)];
   std::vector<Column> columns{"n"};
   std::vector<Context> contexts;
   size_t rows = 0;
@@ -177,10 +216,8 @@ Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
     columns.emplace_back(c, c + " s");
     columns.emplace_back("GFLOP/s", c + " GFLOP/s");
     columns.emplace_back("error", c + " error");
-    if (!is_host(s.context)) {
-      columns.emplace_back("with copies", c + " with copies s");
-      columns.emplace_back(first + "/" + c);
-    }
+    if (!is_host(s.context)) columns.emplace_back("with copies", c + " with copies s");
+    if (&s != &base) columns.emplace_back(to_string(base.context) + "/" + c);
     contexts.push_back(s.context);
     rows = std::max(rows, s.sizes.size());
   }
@@ -189,15 +226,15 @@ Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
     const Cell unknown("-", "");
     std::vector<Cell> row{fmt::format("{}", sizes[i])};
     for (const Sweep& s : sweeps) {
-      const bool known = i < s.sizes.size(), compared = known && i < sweeps[0].sizes.size();
+      const bool known = i < s.sizes.size(), compared = known && i < base.sizes.size();
       const double t = known ? s.compute[i] : 1;
       const double rate = flops(static_cast<double>(sizes[i])) / t / 1e9;
       row.push_back(known ? time_cell(t) : unknown);
-      row.push_back(known ? number_cell(rate, "{:.1f}") : unknown);
+      row.push_back(known ? number_cell(rate, "{:.3g}") : unknown);
       row.push_back(known ? number_cell(s.errors[i], "{:.0e}") : unknown);
-      if (is_host(s.context)) continue;
-      row.push_back(known ? time_cell(s.with_copies[i]) : unknown);
-      row.push_back(compared ? number_cell(sweeps[0].compute[i] / t, "{:.2f}") : unknown);
+      if (!is_host(s.context)) row.push_back(known ? time_cell(s.with_copies[i]) : unknown);
+      if (&s != &base)
+        row.push_back(compared ? number_cell(base.compute[i] / t, "{:.2f}") : unknown);
     }
     table.add(row, contexts);
   }
@@ -228,7 +265,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("1_large_and_small", "Products of large and small matrices on CPU and GPU.");
+  Program program("1_large_and_small", "Products of large and small matrices on CPU and GPU.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--largest", options.largest, "the largest n, of 16, 32, 64, ...")
       ->check(CLI::Range(int64_t{16}, int64_t{1} << 15))

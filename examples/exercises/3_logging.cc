@@ -126,12 +126,13 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
       "fast. ",
       time_text(read.seconds / n), to_string(c), time_text(log.seconds / n),
       read.seconds / log.seconds);
-  s += is_host(c) ? "On the CPU nothing waits and nothing moves, so a read costs next to nothing; "
-                    "this run cannot show what it costs on a GPU. "
+  s += is_host(c) ? "On the CPU nothing waits and nothing moves: this run cannot show what a read "
+                    "costs on a GPU. "
                   : fmt::format(
                         "With each read the host waits for the GPU, and then the GPU for "
-                        "the host: {} waits and {} copies of 4 bytes, instead of {} and {}. ",
-                        read.waits, read.copies, log.waits, log.copies);
+                        "the host: {} and {} {} of 4 bytes, instead of {} and {}. ",
+                        counted(static_cast<double>(read.waits), "wait"), read.copies,
+                        read.copies == 1 ? "copy" : "copies", log.waits, log.copies);
   const double printing = printed.seconds - read.seconds;
   s += printing > 0
            ? fmt::format("Printing each line as it comes adds {}. ", time_text(printing / n))
@@ -145,7 +146,7 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
 }
 
 void run(const Program& program, const Options& options) {
-  const Context c = program.best();
+  const Context c = program.context();
   program.print_machine({c});
   const Matrices m = make_matrices(c, options);
   const double start = now();
@@ -192,7 +193,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("3_logging", "Norms of many small products: read each, or log them on the GPU.");
+  Program program("3_logging", "Norms of many small products: read each, or log them on the GPU.",
+                  RunsOn::one);
   program.options()
       .add_option("--count", options.count, "products")
       ->check(CLI::Range(1, 100000))

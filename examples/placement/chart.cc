@@ -14,8 +14,6 @@ namespace {
 
 constexpr const char* kCompute = svg::kBlue;
 constexpr const char* kMove = svg::kAmber;
-constexpr const char* kContexts[] = {"#64748b", "#0f766e", "#7c3aed", "#be185d",
-                                     "#4d7c0f", "#0e7490", "#9a3412", "#334155"};
 constexpr double kWidth = 960, kLeft = 64, kStart = 300, kEnd = 870, kRow = 24;
 constexpr size_t kRows = 16;
 
@@ -25,7 +23,7 @@ double parts_ms(const Trial& r) { return r.compute_ms() + r.move_ms(); }
 const char* color_of(const std::vector<Memory>& contexts, Context c) {
   size_t i = 0;
   while (i < contexts.size() && contexts[i].context != c) ++i;
-  return kContexts[i % std::size(kContexts)];
+  return svg::palette(i);
 }
 
 // Parts of the page come with their height.
@@ -49,7 +47,7 @@ Piece legend(const std::vector<Memory>& contexts, double top) {
     x += svg::key_width(name);
   }
   s += svg::line(x + 2, y - 12, x + 2, y + 4, svg::kInk, 2.5);
-  s += svg::text(x + 14, y, "the step when nothing waits", {.color = svg::kMuted});
+  s += svg::text(x + 14, y, "the step when nothing waits, and its spread", {.color = svg::kMuted});
   return {s, y + 20 - top};
 }
 
@@ -69,18 +67,23 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
     s += svg::rectangle(
         {compute, y, std::max(0.6, all - compute), kRow - 4, kMove,
          fmt::format("{} moves, {} bytes, {:.3f} ms", r.moves(), r.moved_bytes(), r.move_ms())});
+  const double from = axis.x(seconds(r.step_ms - r.spread_ms)),
+               to = axis.x(seconds(r.step_ms + r.spread_ms)), middle = y + kRow / 2 - 2;
+  s += svg::line(from, middle, to, middle, "#ffffff", 5) +
+       svg::line(from, middle, to, middle, svg::kInk, 2);
   // Edged in white, as it may stand on a bar as dark as itself.
   const double step = axis.x(seconds(r.step_ms));
   s += svg::line(step, y - 2, step, y + kRow - 2, "#ffffff", 5) +
        svg::line(step, y - 2, step, y + kRow - 2, svg::kInk, 2.5);
-  return s + svg::text(std::max(step, all) + 8, y + 15, examples::time_text(seconds(r.step_ms)),
+  return s + svg::text(std::max(to, all) + 8, y + 15, examples::time_text(seconds(r.step_ms)),
                        {.size = 12, .weight = 600});
 }
 
 // The fastest placements and, of many, the slowest.
 Piece bars(const std::vector<Trial>& results, double top) {
   double longest = 0;
-  for (const Trial& r : results) longest = std::max({longest, parts_ms(r), r.step_ms});
+  for (const Trial& r : results)
+    longest = std::max({longest, parts_ms(r), r.step_ms + r.spread_ms});
   const bool all = results.size() <= kRows;
   const size_t shown = std::min(results.size(), kRows), left_out = results.size() - shown;
   const auto row_top = [&](size_t k) { return top + kRow * static_cast<double>(k) + 4; };
@@ -101,7 +104,7 @@ Piece bars(const std::vector<Trial>& results, double top) {
 
 // A row a context that works, and one for moves; parts follow each other from left to right.
 Piece timeline(const Trial& r, double longest_ms, double top, const std::string& title) {
-  constexpr double kTitle = 96;
+  constexpr double kTitle = 112;
   const auto [named, height] = svg::paragraph(kLeft + kTitle, top, text(r.placement), 105);
   std::vector<std::string> rows;
   for (const Memory& m : r.memory)
@@ -116,13 +119,19 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
     const std::string color = move ? kMove : color_of(r.memory, p.where);
     // "forward 2" is f2, "update" is u.
     const std::string layer = p.kind == Kind::update ? "" : p.name.substr(p.name.rfind(' ') + 1);
-    spans.push_back(
-        {.row = static_cast<int>(std::find(rows.begin(), rows.end(), where) - rows.begin()),
-         .begin = seconds(at),
-         .end = seconds(at + p.ms),
-         .label = move ? "" : p.name.substr(0, 1) + layer,
-         .color = p.kind == Kind::backward ? svg::paler(color) : color,
-         .hint = fmt::format("{}: {:.3f} ms", p.name, p.ms)});
+    for (size_t row = 0; row < rows.size(); ++row) {
+      // The update is on all of them.
+      if (p.kind == Kind::update ? rows[row] == "moves" : rows[row] != where) continue;
+      spans.push_back({.row = static_cast<int>(row),
+                       .begin = seconds(at),
+                       .end = seconds(at + p.ms),
+                       .label = move ? "" : p.name.substr(0, 1) + layer,
+                       .color = p.kind == Kind::backward ? svg::paler(color)
+                                : p.kind == Kind::update
+                                    ? color_of(r.memory, Context::parse(rows[row]))
+                                    : color,
+                       .hint = fmt::format("{}: {:.3f} ms", p.name, p.ms)});
+    }
     at += p.ms;
   }
   return {svg::text(kLeft, top, title, {.size = 14, .weight = 600}) + named +
@@ -131,10 +140,12 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
           height + svg::kBarRow * static_cast<double>(rows.size()) + 56};
 }
 
-// For the upper right corner; empty for real GPUs.
+// Below the title; empty for real contexts.
 std::string caution(const std::vector<Memory>& contexts) {
+  const std::string mixed = mixture(contexts);
+  if (!mixed.empty()) return "Emulated GPUs. " + mixed;
   for (const Memory& m : contexts)
-    if (examples::emulated(m.context)) return "emulated GPUs, " + examples::times_note(m.context);
+    if (examples::emulated(m.context)) return "Emulated GPUs, " + examples::times_note(m.context);
   return "";
 }
 
@@ -148,9 +159,11 @@ std::string chart(const std::vector<Trial>& results, const Model& model) {
       kLeft, 60,
       fmt::format("A training step of {} samples, the batch starting on cpu(0)", model.batch),
       {.color = svg::kMuted});
-  s += svg::text(kEnd + 50, 60, caution(contexts),
-                 {.color = svg::kAmber, .anchor = "end", .weight = 600});
   double y = 92;
+  if (const std::string note = caution(contexts); !note.empty()) {
+    s += svg::text(kLeft, 82, note, {.color = svg::kAmber, .weight = 600});
+    y += 22;
+  }
   const auto add = [&](const Piece& part) {
     s += part.first;
     y += part.second;
@@ -158,8 +171,12 @@ std::string chart(const std::vector<Trial>& results, const Model& model) {
   add(legend(contexts, y));
   add(bars(results, y));
   const double longest = std::max(parts_ms(results.front()), parts_ms(results.back()));
-  add(timeline(results.front(), longest, y, "The best:"));
-  if (results.size() > 1) add(timeline(results.back(), longest, y, "The worst:"));
+  if (results.size() == 1) {
+    add(timeline(results.front(), longest, y, "The only one:"));
+  } else {
+    add(timeline(results.front(), longest, y, "The fastest:"));
+    add(timeline(results.back(), longest, y, "The slowest:"));
+  }
   add(svg::paragraph(kLeft, y,
                      "f: forward, b: backward, by layer; u: the update, on all contexts.\n"
                      "Each part waits for the one before, to be timed."));

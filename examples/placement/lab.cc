@@ -1,6 +1,7 @@
 #include "placement/lab.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 
@@ -182,6 +183,10 @@ int Trial::moves() const {
   return n;
 }
 
+bool tied(const Trial& a, const Trial& b) {
+  return std::abs(a.step_ms - b.step_ms) <= a.spread_ms + b.spread_ms;
+}
+
 Trial combine(const std::vector<Trial>& trials) {
   Trial out = trials[0];
   const auto over_trials = [&](auto&& value) {
@@ -190,6 +195,10 @@ Trial combine(const std::vector<Trial>& trials) {
     return examples::median(v);
   };
   out.step_ms = over_trials([](const Trial& t) { return t.step_ms; });
+  const auto [least, most] =
+      std::minmax_element(trials.begin(), trials.end(),
+                          [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
+  out.spread_ms = (most->step_ms - least->step_ms) / 2;
   for (size_t k = 0; k < out.parts.size(); ++k)
     out.parts[k].ms = over_trials([&](const Trial& t) { return t.parts[k].ms; });
   for (size_t k = 0; k < out.memory.size(); ++k)

@@ -45,6 +45,7 @@ struct Memory {
 struct Trial {
   Placement placement;
   double step_ms = 0;       // the whole step, nothing waits in between; the median
+  double spread_ms = 0;     // over the rounds: half of what is between the least and the most
   std::vector<Part> parts;  // a step in which each part waits for the one before; medians
   std::vector<Memory> memory;
   double loss = 0;  // of the first step: the same for all placements
@@ -54,6 +55,9 @@ struct Trial {
   size_t moved_bytes() const;
   int moves() const;
 };
+
+// Whether the rounds leave open which of the two is faster.
+bool tied(const Trial& a, const Trial& b);
 
 // Trains `steps` steps after a warm-up. The batch starts on cpu(0).
 Trial measure(const Model& model, const Placement& placement,

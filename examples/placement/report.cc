@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/measure.h"
+
 using namespace locus;
 
 namespace placement {
@@ -33,10 +35,10 @@ std::string compare(const Trial& best, const Trial& other) {
   const double moves = other.move_ms() - best.move_ms();
   const double compute = other.compute_ms() - best.compute_ms();
   std::string s = fmt::format(
-      "  {}: {:.3f} ms, {:.3f} ms more. Part by part its {} moves ({}) take {:.3f} ms, {:+.3f} ms "
-      "against the best; its compute takes {:.3f} ms, {:+.3f} ms.\n",
-      text(other.placement), other.step_ms, slower, other.moves(), kib(other.moved_bytes()),
-      other.move_ms(), moves, other.compute_ms(), compute);
+      "  {}: {:.3f} ms, {:.3f} ms more. Part by part its {} ({}) take {:.3f} ms, {:+.3f} ms "
+      "against the fastest; its compute takes {:.3f} ms, {:+.3f} ms.\n",
+      text(other.placement), other.step_ms, slower, examples::counted(other.moves(), "move"),
+      kib(other.moved_bytes()), other.move_ms(), moves, other.compute_ms(), compute);
   if (moves + compute < slower / 2)
     return s +
            "  Part by part the two are closer than step by step: something else used the machine, "
@@ -45,12 +47,46 @@ std::string compare(const Trial& best, const Trial& other) {
                               : "  The compute makes the difference.\n");
 }
 
+std::string nothing_compared(const Trial& only) {
+  const bool choice = num_gpus() > 0;
+  return fmt::format("One placement, {}, {:.3f} ms a step: nothing was compared. {}\n",
+                     text(only.placement), only.step_ms,
+                     choice ? "Name several --contexts, or a larger --limit."
+                            : "Several --contexts are needed: without GPUs, "
+                              "LOCUS_EMULATED_GPUS=2 "
+                              "LOCUS_EMULATED_LINK=\"h2d=55,d2h=55,peer=395,latency_us=8\" gives "
+                              "two, with times that are modelled.");
+}
+
+// The fastest, and what the rounds cannot tell from it.
+std::string best_text(const std::vector<Trial>& results) {
+  const Trial& best = results.front();
+  std::string s = fmt::format("The fastest: {}, {:.3f} ± {:.3f} ms a step.\n", text(best.placement),
+                              best.step_ms, best.spread_ms);
+  int ties = 0;
+  const Trial* simplest = &best;
+  double spread = 0;
+  for (const Trial& r : results) {
+    if (!tied(r, best)) continue;
+    ++ties;
+    spread = std::max(spread, r.spread_ms);
+    if (r.moves() < simplest->moves()) simplest = &r;
+  }
+  if (ties == 1) return s;
+  return s + fmt::format(
+                 "{} placements tie within the spread of their rounds, at most ± {:.3f} ms; of "
+                 "these the one with the fewest moves is {}, {:.3f} ms with {}.\n",
+                 ties, spread, text(simplest->placement), simplest->step_ms,
+                 examples::counted(simplest->moves(), "move"));
+}
+
 }  // namespace
 
 examples::Table make_table(const std::vector<Trial>& results) {
   std::vector<examples::Column> columns{{"rank", ""},
                                         "placement",
                                         {"step ms", "step_ms"},
+                                        {"± ms", "spread_ms"},
                                         {"compute ms", "compute_ms"},
                                         {"moves ms", "moves_ms"},
                                         "moves",
@@ -65,6 +101,7 @@ examples::Table make_table(const std::vector<Trial>& results) {
     std::vector<examples::Cell> row{fmt::format("{}", ++rank),
                                     text(r.placement),
                                     examples::number_cell(r.step_ms, "{:.3f}"),
+                                    examples::number_cell(r.spread_ms, "{:.3f}"),
                                     examples::number_cell(r.compute_ms(), "{:.3f}"),
                                     examples::number_cell(r.move_ms(), "{:.3f}"),
                                     fmt::format("{}", r.moves()),
@@ -75,20 +112,41 @@ examples::Table make_table(const std::vector<Trial>& results) {
   return table;
 }
 
+std::string mixture(const std::vector<Memory>& contexts) {
+  std::string modelled, others;
+  for (const Memory& m : contexts) {
+    std::string& list = context_info(m.context).modelled ? modelled : others;
+    list += (list.empty() ? "" : ", ") + to_string(m.context);
+  }
+  if (modelled.empty() || others.empty()) return "";
+  return fmt::format("Times on {} are modelled, those on {} are not: do not compare the two.",
+                     modelled, others);
+}
+
 std::string explanation(const std::vector<Trial>& results) {
   const Trial& best = results.front();
-  std::string s = fmt::format("Best: {}, {:.3f} ms a step.\n", text(best.placement), best.step_ms);
+  if (results.size() == 1) return nothing_compared(best);
+  std::string s = best_text(results);
+  const auto against = [&](const char* title, const Trial& r) {
+    if (tied(r, best)) {
+      s += fmt::format("{}: {}, {:.3f} ± {:.3f} ms, which ties with it.\n", title,
+                       text(r.placement), r.step_ms, r.spread_ms);
+    } else {
+      s += std::string(title) + ":\n" + compare(best, r);
+    }
+  };
   if (const Trial* r = first(results, [&](const Trial& x) {
         return &x != &best && one_context(x) != one_context(best);
       }))
-    s += std::string(one_context(best) ? "The fastest that uses several contexts:\n"
-                                       : "The fastest that uses one context:\n") +
-         compare(best, *r);
-  if (results.size() > 1 && &results.back() != &best)
-    s += "The slowest:\n" + compare(best, results.back());
-  s += "Layers one after the other never compute at the same time, so a second context is worth "
-       "its moves only where it is faster, or where the memory of one is not enough.\n";
-  return s;
+    against(one_context(best) ? "The fastest that uses several contexts"
+                              : "The fastest that uses one context",
+            *r);
+  against("The slowest", results.back());
+  const std::string mixed = mixture(best.memory);
+  if (!mixed.empty()) s += mixed + "\n";
+  return s +
+         "Layers one after the other never compute at the same time, so a second context is worth "
+         "its moves only where it is faster, or where the memory of one is not enough.\n";
 }
 
 std::string timeline_csv(const Trial& result) {

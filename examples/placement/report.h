@@ -12,6 +12,9 @@ namespace placement {
 // Results come sorted by step time, the fastest first.
 examples::Table make_table(const std::vector<Trial>& results);
 std::string explanation(const std::vector<Trial>& results);
+// Why the times of these contexts cannot be compared: some are modelled and others are not. Else
+// empty.
+std::string mixture(const std::vector<Memory>& contexts);
 std::string timeline_csv(const Trial& result);
 
 // Chart: bars of all results (of many: the first and the last), and the parts of the best and the

@@ -1,6 +1,7 @@
 // arange(n).reshape(1000, -1).T * 2 on every context given: the time of each part, and the
-// bandwidth. Reshape and transpose are views: they cost the same for any n. So does the layout of
-// the result, which keeps the transposed order and is written as the memory lies.
+// bandwidth. Reshape and transpose are views and move nothing: they are timed for n and for 1000
+// numbers. The product keeps the transposed order and writes its result as the memory lies: it is
+// timed beside one that is not transposed.
 #include <set>
 #include <stdexcept>
 
@@ -33,27 +34,59 @@ void check(const Tensor& result, Context c, int64_t n) {
   }
 }
 
+// What one context shows.
+struct Result {
+  Context context;
+  int64_t n = 0;
+  double views = 0, few_views = 0;      // of n numbers, and of kRows
+  double transposed = 0, straight = 0;  // times 2
+  double few = 0;                       // times 2, of kRows numbers
+};
+
+std::string explain(const Result& r) {
+  const double ratio = r.transposed / r.straight;
+  const std::string n = count_text(static_cast<double>(r.n));
+  std::string s = fmt::format(
+      "On {} reshape and T take {}{}. Times 2 takes {} transposed and {} straight: {}. ",
+      to_string(r.context), time_text(r.views),
+      r.n == kRows ? ""
+                   : fmt::format(" for {} numbers and {} for 1,000", n, time_text(r.few_views)),
+      time_text(r.transposed), time_text(r.straight),
+      ratio > 0.85 && ratio < 1.15 ? "the order does not matter, as the result keeps it"
+                                   : fmt::format("{:.2f} times as long", ratio));
+  return s +
+         (r.transposed > 5 * r.few
+              ? fmt::format("For 1,000 numbers it is {}: at n most of it is reading and writing. ",
+                            time_text(r.few))
+          : r.n == kRows
+              ? "At this n that is the price of a call: GB/s say nothing of the memory. "
+              : fmt::format("For 1,000 numbers it is {}: at n much of it is the price of a "
+                            "call, so GB/s say little of the memory. ",
+                            time_text(r.few)));
+}
+
 void run(const Program& program, int64_t size) {
   const std::vector<Context> contexts = program.contexts();
   program.print_machine(contexts);
   Table table({"context", "n", "part", {"time", "seconds"}, {"GB/s", "gb_per_second"}});
   std::vector<svg::Bar> bars;
-  std::string first_use, views_text;
+  std::string first_use, explanation;
   std::set<int64_t> sizes;
   for (const Context c : contexts) {
     const int64_t wanted = size > 0 ? size : real_gpu(c) ? 100'000'000 : 10'000'000;
     const int64_t n = wanted / kRows * kRows;
     sizes.insert(n);
     const double bytes = 4 * static_cast<double>(n);
-    Tensor line, view, result;
+    Tensor line, view, few_view, result;
+    Result r{.context = c, .n = n};
     const auto add = [&](const std::string& part, double moved, const std::function<void()>& f) {
       const Timing t = measure(f);
       const double rate = moved / t.median / 1e9;
       table.add({to_string(c), count_cell(static_cast<double>(n)), part, time_cell(t.median),
-                 moved > 0 ? number_cell(rate, "{:.0f}") : Cell("-", "")},
+                 moved > 0 ? number_cell(rate, "{:.3g}") : Cell("-", "")},
                 c);
       bars.push_back({to_string(c) + ": " + part, t.median,
-                      moved > 0 ? fmt::format("{}, {:.0f} GB/s", time_text(t.median), rate)
+                      moved > 0 ? time_text(t.median) + ", " + si_text(moved / t.median, "B/s")
                                 : time_text(t.median),
                       part == "all" ? svg::kBlue : svg::kPaleBlue});
       return t;
@@ -62,43 +95,50 @@ void run(const Program& program, int64_t size) {
       line = arange(static_cast<double>(n), c);
       line.wait_to_read();
     });
-    const Timing views = add("reshape, T", 0, [&] { view = line.reshape({kRows, -1}).T(); });
-    add("times 2", 2 * bytes, [&] {
-      result = view * 2;
-      result.wait_to_read();
-    });
+    r.views = add("reshape, T", 0, [&] { view = line.reshape({kRows, -1}).T(); }).median;
+    r.straight = add("straight times 2", 2 * bytes, [&] {
+                   result = line * 2;
+                   result.wait_to_read();
+                 }).median;
+    r.transposed = add("times 2", 2 * bytes, [&] {
+                     result = view * 2;
+                     result.wait_to_read();
+                   }).median;
+    const Tensor short_line = arange(static_cast<double>(kRows), c);
+    r.few_views = measure([&] { few_view = short_line.reshape({kRows, -1}).T(); }).median;
+    r.few = measure([&] {
+              result = few_view * 2;
+              result.wait_to_read();
+            }).median;
     const Timing whole = add("all", 3 * bytes, [&] {
       result = arange(static_cast<double>(n), c).reshape({kRows, -1}).T() * 2;
       result.wait_to_read();
     });
     check(result, c, n);
     first_use += fmt::format(" {} {};", to_string(c), time_text(whole.first));
-    views_text += fmt::format(" {} on {},", time_text(views.median), to_string(c));
+    explanation += explain(r);
   }
   first_use.back() = '.';
   fmt::print("First use, not in the table:{}\n\n{}\n", first_use, table.aligned());
-  views_text.back() = '.';
   program.finish(
-      table, Program::Bars{
-                 .title = "arange(n).reshape(1000, -1).T * 2",
-                 .list = contexts,
-                 .label_width = 150,
-                 .bars = bars,
-                 .explanation =
-                     "arange writes n numbers and the product reads and writes them once more: all "
-                     "of it is a matter of memory bandwidth. Reshape and transpose only describe "
-                     "the same memory anew and take" +
-                     views_text +
-                     " The product keeps the order of the memory it reads, so a transposed one is "
-                     "as fast as a straight one." +
-                     (sizes.size() > 1 ? " Sizes differ by context: compare GB/s." : "")});
+      table,
+      Program::Bars{
+          .title = "arange(n).reshape(1000, -1).T * 2",
+          .list = contexts,
+          .label_width = 180,
+          .bars = bars,
+          .explanation = "arange writes n numbers and the product reads and writes them once more; "
+                         "reshape and T only describe the same memory anew. " +
+                         explanation +
+                         (sizes.size() > 1 ? "Sizes differ by context: compare GB/s." : "")});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   int64_t n = 0;
-  Program program("arange_transpose", "Times arange(n).reshape(1000, -1).T * 2.");
+  Program program("arange_transpose", "Times arange(n).reshape(1000, -1).T * 2.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", n, "numbers (default: 100 million on a GPU, else 10 million)")
       ->check(CLI::Range(int64_t{1000}, int64_t{1} << 33));

@@ -49,7 +49,7 @@ void run(const Program& program, const Options& options) {
                "n",
                {"first", "first_seconds"},
                {"median", "seconds"},
-               {"TFLOP/s", "tflops"},
+               {"rate", "tflops"},
                "error"});
   std::vector<svg::Bar> bars;
   std::vector<Result> results;
@@ -58,17 +58,20 @@ void run(const Program& program, const Options& options) {
     results.push_back(r);
     const std::string n = fmt::format("{}", r.n), where = to_string(c);
     table.add({where, n, time_cell(r.timing.first), time_cell(r.timing.median),
-               number_cell(r.flops / 1e12, "{:.3g}"), number_cell(r.error, "{:.0e}")},
+               Cell(si_text(r.flops, "FLOP/s"), fmt::format("{:.6g}", r.flops / 1e12)),
+               number_cell(r.error, "{:.0e}")},
               c);
-    bars.push_back({where, r.flops, fmt::format("{:.3g} TFLOP/s, n = {}", r.flops / 1e12, n)});
+    bars.push_back({where, r.flops, si_text(r.flops, "FLOP/s") + ", n = " + n});
   }
   fmt::print("{}\n", table.aligned());
   std::string s;
   for (const Result& r : results)
-    s += fmt::format("On {} the first product takes {} and later ones {}. ", to_string(r.context),
-                     time_text(r.timing.first), time_text(r.timing.median));
-  s += "Only the later ones say how fast the hardware is. The error is the largest relative one "
-       "against f64 on the CPU.";
+    s += fmt::format("On {} the first product takes {} and later ones {}{}. ", to_string(r.context),
+                     time_text(r.timing.first), time_text(r.timing.median),
+                     emulated(r.context) ? ", which says nothing of a real GPU" : "");
+  s += "A first product also pays for starting the device and choosing kernels: speed is read from "
+       "later ones. ";
+  s += "The error is the largest relative one against f64 on the CPU.";
   if (results.size() < 2)
     s += " With a single context there is nothing to compare it with in this run.";
   program.finish(table, Program::Bars{.title = "A large product of two matrices",
@@ -82,7 +85,8 @@ void run(const Program& program, const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  Program program("matmul_timing", "Times a large product of two matrices, cold and warm.");
+  Program program("matmul_timing", "Times a large product of two matrices, cold and warm.",
+                  RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", options.n, "rows and columns (default: 15360 on a GPU, else 1536)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
