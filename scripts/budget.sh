@@ -74,7 +74,8 @@ fi
 over() { awk -v s="$1" -v m=$MAX_SECONDS 'BEGIN {exit !(s > m)}'; }
 
 # Ninja's log has the time on the clock, which counts what else the machine did: a file that looks
-# slow there is compiled once more, alone, and its processor time taken.
+# slow there is compiled again, alone, and its processor time taken; that grows by a third beside
+# other work, so the quickest of three counts.
 cpu_seconds() {
   local command TIMEFORMAT=%U
   command=$(ninja -C "$folder" -t commands "$1" | tail -1)
@@ -93,7 +94,10 @@ if compgen -G "$objects/ops/*.cu.o" > /dev/null; then
     printf '%-28s %4d kernels %6s s\n' "$name" "$kernels" "$seconds"
     [ "$kernels" -le $MAX_KERNELS ] || breach "$name has $kernels kernels; the limit is $MAX_KERNELS"
     over "$seconds" || continue
-    seconds=$(cpu_seconds "CMakeFiles/locus.dir/$name.o")
+    for _ in 1 2 3; do
+      seconds=$(cpu_seconds "CMakeFiles/locus.dir/$name.o")
+      over "$seconds" || break
+    done
     ! over "$seconds" || breach "$name takes $seconds s to compile; the limit is $MAX_SECONDS"
   done
 else
