@@ -139,6 +139,7 @@ TEST(EmulatedLink, TwoUploadsShareALink) {
   Device& d = device(gpu(0));
   const Tensor a = full({kMegabyte}, 1, {cpu_pinned(0), f32});
   const EventView start = d.record(d.stream(Lane::to_device));
+  d.wait_host(start);  // before either upload
   const Tensor up1 = a.copyto(gpu(0), {.blocking = false});
   const EventView first = d.record(d.stream(Lane::to_device));
   Tensor into = full({kMegabyte}, 0, {gpu(0), f32});  // its home is the compute stream
