@@ -213,7 +213,7 @@ const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller fro
   const autograd::Pause pause(autograd::is_training());
   if (same_memory(source.context, target.context)) {
     static const Op& copy = get_op("copy");
-    const size_t bytes = static_cast<size_t>(size()) * static_cast<size_t>(size_of(into.dtype()));
+    const size_t bytes = bytes_of(target.view.meta);
     trace::HostCopy traced(source.context, target.context, bytes);
     invoke_into(copy, {on_context(*this, target.context)}, {into}, CopyAttrs{into.dtype()});
     traced.done();
@@ -282,9 +282,7 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const {
   if (!is_host(context())) host = detached.copyto(cpu(), {}, from);
   if (host.dtype() != dtype || !host.contiguous()) host = row_major_copy(host, dtype);
   host.impl().storage->wait_host();
-  if (size() > 0)
-    std::memcpy(out, host.impl().view.data,
-                static_cast<size_t>(size()) * static_cast<size_t>(size_of(dtype)));
+  if (size() > 0) std::memcpy(out, host.impl().view.data, bytes_of(host.impl().view.meta));
 }
 
 void Tensor::read_item(DType dtype, void* out, Caller from) const {

@@ -67,8 +67,7 @@ class Stack {
     if (row.dtype() != all_.dtype())
       throw DTypeError(what + "differs from the first of its batch, " + name(all_.dtype()) +
                        "; all must have one dtype");
-    const size_t bytes =
-        static_cast<size_t>(row.size()) * static_cast<size_t>(size_of(row.dtype()));
+    const size_t bytes = bytes_of(make_meta(row.dtype(), row.shape()));
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
     packed.wait_to_read(from);
