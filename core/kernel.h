@@ -107,16 +107,4 @@ struct Call {
 // Enqueues work on call.stream and returns; it must not synchronise. On a host context it computes.
 using Kernel = void (*)(const Call& call);
 
-// A family's kernels for one kind of device: plain data, so that a file compiled for another
-// instruction set or by nvcc runs no start-up code. set_kernels() in op.h registers it.
-struct KernelEntry {
-  const char* op;
-  DType dtype;
-  Kernel kernel;
-};
-struct KernelTable {
-  const KernelEntry* entries;
-  int size;
-};
-
 }  // namespace locus

@@ -10,9 +10,11 @@
 //                   [](auto d) { return Backend::template axpby_grad<d>; });
 //     return list;
 //   }
-// <family>_cpu.cc and <family>.cu each define a Backend, and a KernelTable of the list made from
-// it. A kernel that a Backend lacks does not compile. An entry that only one kind of device is to
-// have stands in the list as well, under `if constexpr` on a constant of the Backend.
+// <family>_cpu.cc and <family>.cu each define a Backend, and the list made from it:
+//   extern constinit const KernelList axpby = axpby_kernels<Backend>();
+// The build finds these lines and registers the lists. A kernel that a Backend lacks does not
+// compile. An entry that only one kind of device is to have stands in the list as well, under
+// `if constexpr` on a constant of the Backend.
 #pragma once
 
 #include <type_traits>
@@ -27,19 +29,42 @@ inline constexpr DTypes<f32, f64, f16, bf16> kFloatDTypes;
 inline constexpr DTypes<f32, f64, f16, bf16, i32, i64, u8, i8> kNumberDTypes;
 inline constexpr DTypes<f32, f64, f16, bf16, i32, i64, u8, i8, bool_> kAllDTypes;
 
+struct KernelEntry {
+  const char* op = nullptr;
+  Kernel kernels[kNumDTypes] = {};  // null where there is none
+};
+
+// Plain data, so that a file compiled for another instruction set or by nvcc runs no start-up code.
 struct KernelList {
-  static constexpr int kCapacity = 64;  // an entry more does not compile
+  static constexpr int kCapacity = 40;  // an entry more does not compile
   KernelEntry entries[kCapacity] = {};
   int size = 0;
 
   template <DType... D>
   constexpr void add(const char* op, DTypes<D...>, Kernel kernel) {
-    ((entries[size++] = {op, D, kernel}), ...);
+    KernelEntry& entry = entry_of(op);
+    ((entry.kernels[static_cast<int>(D)] = kernel), ...);
   }
   // kernel_of(d) is the kernel for dtype d, a constant: it can be a template argument.
   template <DType... D, class F>
   constexpr void add_each(const char* op, DTypes<D...>, F kernel_of) {
-    ((entries[size++] = {op, D, kernel_of(std::integral_constant<DType, D>{})}), ...);
+    KernelEntry& entry = entry_of(op);
+    ((entry.kernels[static_cast<int>(D)] = kernel_of(std::integral_constant<DType, D>{})), ...);
+  }
+
+ private:
+  constexpr KernelEntry& entry_of(const char* op) {
+    for (KernelEntry& entry : entries) {
+      if (entry.op == nullptr) {
+        ++size;
+        entry.op = op;
+        return entry;
+      }
+      const char *a = entry.op, *b = op;
+      while (*a == *b && *a != 0) ++a, ++b;
+      if (*a == *b) return entry;
+    }
+    return entries[kCapacity];  // too many: not a constant, so it does not compile
   }
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/kernel_list.h>
 
 namespace locus {
 namespace {
@@ -77,9 +78,11 @@ void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel
   get_op(op).kernels[static_cast<int>(type)][static_cast<int>(dtype)] = kernel;
 }
 
-void set_kernels(DeviceType type, const KernelTable& table) {
-  for (int i = 0; i < table.size; ++i)
-    set_kernel(table.entries[i].op, type, table.entries[i].dtype, table.entries[i].kernel);
+void set_kernels(DeviceType type, const KernelList& list) {
+  for (int i = 0; i < list.size; ++i)
+    for (int d = 0; d < kNumDTypes; ++d)
+      if (const Kernel kernel = list.entries[i].kernels[d])
+        set_kernel(list.entries[i].op, type, static_cast<DType>(d), kernel);
 }
 
 }  // namespace locus

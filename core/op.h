@@ -50,6 +50,7 @@ enum class Keep : uint8_t { none, inputs, outputs, both };
 enum class Layout : uint8_t { strided, rows, contiguous };
 
 class Saved;
+struct KernelList;
 struct Sample {
   Tensors inputs;
   Attrs attrs;
@@ -136,7 +137,7 @@ Op& get_op(std::string_view name);   // throws Error listing near names
 Op* find_op(std::string_view name);  // nullptr when there is none
 std::vector<const Op*> all_ops();    // by name
 void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel);
-void set_kernels(DeviceType type, const KernelTable& table);
+void set_kernels(DeviceType type, const KernelList& list);  // kernel_list.h
 
 template <class A = NoAttrs>
 class OpDef {

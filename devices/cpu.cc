@@ -176,7 +176,7 @@ const char* name(Isa isa) {
   return isa == Isa::v4 ? "x86-64-v4" : isa == Isa::v3 ? "x86-64-v3" : "x86-64";
 }
 
-const KernelTable& best_isa(const KernelTable& base, const KernelTable& v3, const KernelTable& v4) {
+const KernelList& best_isa(const KernelList& base, const KernelList& v3, const KernelList& v4) {
   return cpu_isa() == Isa::v4 ? v4 : cpu_isa() == Isa::v3 ? v3 : base;
 }
 

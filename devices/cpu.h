@@ -13,6 +13,8 @@
 
 namespace locus {
 
+struct KernelList;
+
 void register_cpu();  // cpu and cpu_pinned (ordinary memory until a GPU back end offers
                       // page-locked)
 // Where cpu_pinned gets its memory, for a GPU back end's registration to call: before any tensor
@@ -48,7 +50,7 @@ enum class Isa : uint8_t { base, v3, v4 };
 Isa cpu_isa();
 const char* name(Isa isa);
 
-// A family's CPU kernels are compiled once per instruction set; this picks the table to register.
-const KernelTable& best_isa(const KernelTable& base, const KernelTable& v3, const KernelTable& v4);
+// A family's CPU kernels are compiled once per instruction set; this picks the list to register.
+const KernelList& best_isa(const KernelList& base, const KernelList& v3, const KernelList& v4);
 
 }  // namespace locus

@@ -5,8 +5,8 @@
 // true, NaN too. None of the predicates has a gradient.
 #pragma once
 
-#include <locus/ops/compare_kernel.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/compare_kernel.h>
 
 namespace locus {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/register.h>
+#include <locus/ops/kernel/register.h>
 
 namespace locus {
 

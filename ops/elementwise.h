@@ -9,9 +9,9 @@
 #include <concepts>
 
 #include <locus/core/op.h>
-#include <locus/ops/elementwise_kernel.h>
+#include <locus/ops/elementwise/elementwise_kernel.h>
 #include <locus/ops/index.h>
-#include <locus/ops/register.h>
+#include <locus/ops/kernel/register.h>
 
 namespace locus {
 

@@ -9,7 +9,7 @@
 #include <iosfwd>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/register.h>
+#include <locus/ops/kernel/register.h>
 
 namespace locus {
 

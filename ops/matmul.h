@@ -11,8 +11,8 @@
 #pragma once
 
 #include <locus/core/tensor.h>
-#include <locus/ops/matmul_kernel.h>
-#include <locus/ops/register.h>
+#include <locus/ops/kernel/register.h>
+#include <locus/ops/matmul/matmul_kernel.h>
 
 namespace locus {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <locus/core/tensor.h>
-#include <locus/ops/optim_kernel.h>
-#include <locus/ops/register.h>
+#include <locus/ops/kernel/register.h>
+#include <locus/ops/optim/optim_kernel.h>
 
 namespace locus {
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <locus/ops/elementwise.h>
-#include <locus/ops/trigonometry_kernel.h>
-#include <locus/ops/unary_kernel.h>
+#include <locus/ops/elementwise/trigonometry_kernel.h>
+#include <locus/ops/elementwise/unary_kernel.h>
 
 namespace locus {
 

@@ -24,7 +24,7 @@ check_includes() {
 check_includes core 'devices|ops|nn'
 check_includes devices 'ops|nn'
 check_includes ops 'nn'
-hits=$(sources 'ops/*.cu' | xargs -r grep -ln '#include <Eigen' || true)
+hits=$(sources 'ops/*/*.cu' | xargs -r grep -ln '#include <Eigen' || true)
 [ -z "$hits" ] || breach "CUDA files include Eigen: $hits"
 if [ -d "$folder/include/locus" ]; then
   hits=$("${CXX:-c++}" -std=c++20 -M -I "$folder/include" -x c++ nn/locus.h |
@@ -84,14 +84,15 @@ cpu_seconds() {
 
 # Kernels and seconds of each CUDA file. The host code registers kernels by name: those strings are
 # counted.
-if compgen -G "$objects/ops/*.cu.o" > /dev/null; then
-  for object in "$objects"/ops/*.cu.o; do
-    name=ops/$(basename "$object" .o)
+if compgen -G "$objects/ops/*/*.cu.o" > /dev/null; then
+  for object in "$objects"/ops/*/*.cu.o; do
+    name=${object#"$objects/"}
+    name=${name%.o}
     kernels=$(readelf -p .rodata.str1.8 -p .rodata.str1.1 "$object" 2> /dev/null |
       grep -cE '\] +_Z' || true)
     seconds=$(awk -v o="CMakeFiles/locus.dir/$name.o" '$4 == o {s = ($2 - $1) / 1000} END {printf "%.1f", s}' \
       "$folder/.ninja_log")
-    printf '%-28s %4d kernels %6s s\n' "$name" "$kernels" "$seconds"
+    printf '%-36s %4d kernels %6s s\n' "$name" "$kernels" "$seconds"
     [ "$kernels" -le $MAX_KERNELS ] || breach "$name has $kernels kernels; the limit is $MAX_KERNELS"
     over "$seconds" || continue
     for _ in 1 2 3; do

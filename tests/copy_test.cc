@@ -5,7 +5,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
-#include <locus/ops/copy_kernel.h>
+#include <locus/ops/copy/copy_kernel.h>
 #include <locus/ops/create.h>
 #include <locus/ops/view.h>
 #include "tests/contexts.h"

@@ -17,7 +17,8 @@
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/ops/register.h>
+#include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/register.h>
 #include <tests/contexts.h>
 
 namespace locus {
@@ -167,8 +168,8 @@ TEST_F(ThreadPool, TheNumberOfThreadsCanChange) {
 }
 
 TEST(Isa, BestIsaFollowsTheProcessor) {
-  const KernelTable base{nullptr, 0}, v3{nullptr, 3}, v4{nullptr, 4};
-  const KernelTable& best = best_isa(base, v3, v4);
+  const KernelList base, v3, v4;
+  const KernelList& best = best_isa(base, v3, v4);
   switch (cpu_isa()) {
     case Isa::base:
       EXPECT_EQ(&best, &base);

@@ -1,13 +1,14 @@
 #include <cmath>
 #include <string>
 
+#include <locus/core/kernel_list.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
-#include <locus/ops/matmul_plan.h>
+#include <locus/ops/matmul/matmul_plan.h>
 #include <locus/ops/view.h>
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
@@ -15,13 +16,13 @@
 namespace locus {
 
 namespace base {
-extern const KernelTable matmul;
+extern const KernelList matmul;
 }
 namespace v3 {
-extern const KernelTable matmul;
+extern const KernelList matmul;
 }
 namespace v4 {
-extern const KernelTable matmul;
+extern const KernelList matmul;
 }
 
 namespace {
@@ -274,25 +275,24 @@ TEST_F(MatmulTest, ErrorsNameTheShapes) {
 // Were the copies of Eigen merged by the linker, some of these would crash or give one speed to
 // all; that the kernels are apart can be seen by their addresses, that they work by calling them.
 TEST_F(MatmulTest, EachInstructionSetHasKernelsOfItsOwn) {
-  const KernelTable* tables[] = {&base::matmul, &v3::matmul, &v4::matmul};
+  const KernelList* lists[] = {&base::matmul, &v3::matmul, &v4::matmul};
   const Tensor a = sample_values(cpu(), f32, {37, 41}),
                b = sample_values(cpu(), f32, {41, 29}, -2, 2, 1);
   const Tensor y = zeros({37, 29});
   for (int isa = 0; isa < 3; ++isa) {
-    const KernelEntry& entry = tables[isa]->entries[0];
+    const KernelEntry& entry = lists[isa]->entries[0];
     ASSERT_STREQ(entry.op, "matmul");
-    ASSERT_EQ(entry.dtype, f32);
     for (int other = 0; other < isa; ++other)
-      EXPECT_NE(entry.kernel, tables[other]->entries[0].kernel);
+      EXPECT_NE(entry.kernels[0], lists[other]->entries[0].kernels[0]);
     if (isa > static_cast<int>(cpu_isa())) continue;
     SCOPED_TRACE(name(static_cast<Isa>(isa)));
     const View in[] = {a.impl().view, b.impl().view};
     const MatmulAttrs attrs;
-    entry.kernel(Call{in, &y.impl().view, 2, 1, &attrs, sizeof attrs, {}});
+    entry.kernels[0](Call{in, &y.impl().view, 2, 1, &attrs, sizeof attrs, {}});
     expect_product(values(y), values(a), values(b), 37, 29, 41, f32);
   }
   EXPECT_EQ(get_op("matmul").kernel(DeviceType::cpu, f32),
-            best_isa(base::matmul, v3::matmul, v4::matmul).entries[0].kernel);
+            best_isa(base::matmul, v3::matmul, v4::matmul).entries[0].kernels[0]);
 }
 #endif
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include <locus/ops/create.h>
-#include <locus/ops/random_kernel.h>
+#include <locus/ops/random/random_kernel.h>
 #include "tests/contexts.h"
 
 namespace locus::test {

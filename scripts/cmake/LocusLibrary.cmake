@@ -1,18 +1,27 @@
 # locus::locus. A new op family is picked up by its file names:
-#   ops/<stem>.cc        inference, gradient, registration
-#   ops/<stem>_kernel.h  what both kinds of kernels share: attributes, formulas, the list of kernels
-#   ops/<stem>_cpu.cc    CPU kernels, compiled once per instruction set
-#   ops/<stem>.cu        CUDA kernels
-file(GLOB sources CONFIGURE_DEPENDS core/*.cc devices/*.cc ops/*.cc nn/*.cc)
-file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*_cpu.cc)
-file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*.cu)
+#   ops/<family>.h                 what users call
+#   ops/<family>/<stem>.cc         inference, gradient, register_<family>()
+#   ops/<family>/<stem>_kernel.h   what both kinds of kernels share: attributes, formulas, the list
+#   ops/<family>/<stem>_cpu.cc     CPU kernels, compiled once per instruction set
+#   ops/<family>/<stem>.cu         CUDA kernels
+file(GLOB sources CONFIGURE_DEPENDS core/*.cc devices/*.cc ops/*/*.cc nn/*.cc)
+file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
+file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
   list(FILTER sources EXCLUDE REGEX "devices/cuda[a-z_]*\\.cc$")
   set(cuda_kernels)
 endif()
 
-add_library(locus ${sources} ${cuda_kernels})
+# Sanitizers check the source, not the width: one copy of the CPU kernels does.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LOCUS_SANITIZE)
+  set(isas base v3 v4)
+else()
+  set(isas base)
+  target_compile_definitions(locus_flags INTERFACE LOCUS_ONE_ISA)  # tests ask, too
+endif()
+include(LocusFamilies)
+add_library(locus ${sources} ${cuda_kernels} ${families})
 add_library(locus::locus ALIAS locus)
 
 # <locus/core/tensor.h> inside and outside: links to the source folders.
@@ -40,13 +49,6 @@ endif()
 
 # One copy of the CPU kernels per instruction set. Eigen's namespace is renamed in each: otherwise the
 # linker merges its templates, and all copies run at one width or crash on an older processor.
-# Sanitizers check the source, not the width: one copy does.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LOCUS_SANITIZE)
-  set(isas base v3 v4)
-else()
-  set(isas base)
-  target_compile_definitions(locus_flags INTERFACE LOCUS_ONE_ISA)  # tests ask, too
-endif()
 foreach(isa ${isas})
   add_library(locus_kernels_${isa} OBJECT ${cpu_kernels})
   target_compile_definitions(locus_kernels_${isa} PRIVATE LOCUS_ISA=${isa} Eigen=Eigen_${isa}
@@ -69,9 +71,9 @@ foreach(isa ${isas})
 endforeach()
 
 # Numbers that are the same on every context: no fused multiply-add, on any instruction set or GPU.
-set_source_files_properties(ops/create_cpu.cc ops/random_cpu.cc PROPERTIES
+set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc PROPERTIES
                             COMPILE_OPTIONS -ffp-contract=off)
-set_source_files_properties(ops/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)

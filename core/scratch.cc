@@ -1,0 +1,14 @@
+#include <locus/core/scratch.h>
+
+#include <locus/core/device.h>
+
+namespace locus {
+
+Scratch::Scratch(const Call& call, size_t bytes)
+    : stream_(call.stream),
+      bytes_(bytes),
+      data_(device(stream_.context).allocator().allocate(bytes, stream_)) {}
+
+Scratch::~Scratch() { device(stream_.context).allocator().deallocate(data_, bytes_, stream_); }
+
+}  // namespace locus

@@ -1,0 +1,77 @@
+#include <locus/ops/copy.h>
+
+#include <locus/core/op.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+namespace {
+
+DType copy_infer(std::span<const Meta> in, const CopyAttrs& a, std::span<Meta> out) {
+  out[0] = in[0];
+  out[0].dtype = a.dtype;
+  return in[0].dtype;
+}
+
+Tensors copy_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  if (!is_floating(saved.in_dtype(0)) || !is_floating(saved.attrs<CopyAttrs>().dtype)) return {{}};
+  if (saved.in_dtype(0) == dout[0].dtype()) return {dout[0]};
+  return {cast(dout[0], saved.in_dtype(0))};
+}
+
+DType contiguous_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  out[0] = in[0];
+  return in[0].dtype;
+}
+
+Tensors contiguous_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0]}; }
+
+Samples copy_samples(Context c, DType d) {
+  Samples s;
+  s.push_back({{sample_values(c, d, {3, 5})}, CopyAttrs{d}});
+  s.push_back({{transpose(sample_values(c, d, {2, 3, 7}), {2, 0, 1})}, CopyAttrs{d}});
+  s.push_back({{transpose(sample_values(c, d, {19, 33}))}, CopyAttrs{is_floating(d) ? d : f32}});
+  s.back().differentiable = is_floating(d);
+  s.push_back({{sample_values(c, d, {})}, CopyAttrs{d}});
+  return s;
+}
+
+Samples contiguous_samples(Context c, DType d) {
+  Samples s;
+  s.push_back({{transpose(sample_values(c, d, {4, 3}))}});
+  s.push_back({{transpose(sample_values(c, d, {2, 17, 35}), {0, 2, 1})}});
+  return s;
+}
+
+}  // namespace
+
+Tensor cast(const Tensor& x, DType dtype) {
+  static const Op& op = get_op("copy");
+  return invoke(op, {x}, CopyAttrs{dtype});
+}
+
+Tensor copy(const Tensor& x) { return cast(x, x.dtype()); }
+
+Tensor contiguous(const Tensor& x) {
+  static const Op& op = get_op("contiguous");
+  return x.contiguous() ? x : invoke(op, {x});
+}
+
+Tensor Tensor::astype(DType dtype) const { return cast(*this, dtype); }
+
+void register_copy() {
+  OpDef<CopyAttrs>("copy", {"data"})
+      .infer<&copy_infer>()
+      .layout(Layout::strided)
+      .gradient<&copy_gradient>(Keep::none)
+      .samples<&copy_samples>();
+  OpDef<NoAttrs>("contiguous", {"data"})
+      .infer<&contiguous_infer>()
+      .layout(Layout::rows)
+      .gradient<&contiguous_gradient>(Keep::none)
+      .samples<&contiguous_samples>();
+}
+
+}  // namespace locus

@@ -1,0 +1,176 @@
+#include <locus/devices/cpu.h>
+#include <locus/ops/copy/copy_kernel.h>
+
+namespace locus::LOCUS_ISA {
+namespace {
+
+constexpr int64_t kGrain = 32768;  // elements a thread should have at least
+
+struct Word16 {
+  uint64_t a, b;
+};
+
+template <class To, class From>
+LOCUS_HD To cast_to(From v) {
+  if constexpr (std::is_same_v<To, From>)
+    return v;
+  else
+    return convert<To>(v);
+}
+
+// A place in a walk: coordinates, and the offsets they give.
+struct Position {
+  int64_t index[kMaxRank];
+  int64_t in = 0, out = 0;
+};
+// Splits `linear` over the first `axes` axes.
+LOCUS_HD Position position(const Walk& w, int axes, int64_t linear) {
+  Position p;
+  for (int i = axes - 1; i >= 0; --i) {
+    p.index[i] = linear % w.shape[i];
+    linear /= w.shape[i];
+    p.in += p.index[i] * w.in_stride[i];
+    p.out += p.index[i] * w.out_stride[i];
+  }
+  return p;
+}
+LOCUS_HD void advance(const Walk& w, int axes, Position& p) {
+  for (int i = axes - 1; i >= 0; --i) {
+    p.in += w.in_stride[i];
+    p.out += w.out_stride[i];
+    if (++p.index[i] < w.shape[i]) return;
+    p.in -= w.shape[i] * w.in_stride[i];
+    p.out -= w.shape[i] * w.out_stride[i];
+    p.index[i] = 0;
+  }
+}
+
+template <class In, class Out>
+LOCUS_HD void copy_run(const In* in, int64_t si, Out* out, int64_t so, int64_t n) {
+  if (si == 1 && so == 1) {
+    if constexpr (std::is_same_v<In, Out>)
+      __builtin_memcpy(out, in, static_cast<size_t>(n) * sizeof(In));
+    else
+      for (int64_t k = 0; k < n; ++k) out[k] = cast_to<Out>(in[k]);
+  } else if (si == 0 && so == 1) {
+    const Out v = cast_to<Out>(*in);
+    for (int64_t k = 0; k < n; ++k) out[k] = v;
+  } else {
+    for (int64_t k = 0; k < n; ++k) out[k * so] = cast_to<Out>(in[k * si]);
+  }
+}
+
+// Runs along the innermost axis; ranges are cut anywhere, so a few long rows share out evenly.
+template <class In, class Out>
+void copy_rows(const Walk& w, const In* in, Out* out) {
+  const int last = w.rank - 1;
+  const int64_t inner = w.shape[last], si = w.in_stride[last], so = w.out_stride[last];
+  parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+    Position p = position(w, last, begin / inner);
+    int64_t at = begin % inner;
+    while (begin < end) {
+      const int64_t n = inner - at < end - begin ? inner - at : end - begin;
+      copy_run(in + p.in + at * si, si, out + p.out + at * so, so, n);
+      begin += n;
+      at = 0;
+      advance(w, last, p);
+    }
+  });
+}
+
+// The input runs along axis t, the output along the last: through tiles of a cache line each way.
+template <class T>
+void transpose_tiles(const Walk& whole, int t, const T* in, T* out) {
+  constexpr int64_t kTile = sizeof(T) >= 4 ? 16 : 32;
+  Walk w = whole;  // the other axes, then t and the last counted in tiles
+  for (int i = t; i + 2 < whole.rank; ++i) {
+    w.shape[i] = whole.shape[i + 1];
+    w.in_stride[i] = whole.in_stride[i + 1];
+    w.out_stride[i] = whole.out_stride[i + 1];
+  }
+  const int a = whole.rank - 2, b = whole.rank - 1;
+  const int64_t na = whole.shape[t], nb = whole.shape[b];
+  const int64_t sa = whole.out_stride[t], sb = whole.in_stride[b];
+  const int64_t tiles_a = (na + kTile - 1) / kTile, tiles_b = (nb + kTile - 1) / kTile;
+  w.rank = a;
+  const int64_t outer = whole.size / (na * nb);
+  parallel_for(
+      outer * tiles_a * tiles_b, kGrain / (kTile * kTile), [&](int64_t begin, int64_t end) {
+        T tile[kTile][kTile];
+        for (; begin < end; ++begin) {
+          const int64_t ib = begin % tiles_b * kTile, ia = begin / tiles_b % tiles_a * kTile;
+          const Position p = position(w, w.rank, begin / tiles_b / tiles_a);
+          const int64_t ma = na - ia < kTile ? na - ia : kTile,
+                        mb = nb - ib < kTile ? nb - ib : kTile;
+          const T* from = in + p.in + ia + ib * sb;
+          T* to = out + p.out + ia * sa + ib;
+          for (int64_t j = 0; j < mb; ++j)
+            for (int64_t i = 0; i < ma; ++i) tile[j][i] = from[j * sb + i];
+          for (int64_t i = 0; i < ma; ++i)
+            for (int64_t j = 0; j < mb; ++j) to[i * sa + j] = tile[j][i];
+        }
+      });
+}
+
+template <class T>
+void copy_same(const Walk& w, const void* in, void* out) {
+  const T* from = static_cast<const T*>(in);
+  T* to = static_cast<T*>(out);
+  const int last = w.rank - 1;
+  if (last > 0 && w.out_stride[last] == 1 && w.in_stride[last] != 1 && w.in_stride[last] != 0)
+    for (int t = 0; t < last; ++t)
+      if (w.in_stride[t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8)
+        return transpose_tiles(w, t, from, to);
+  copy_rows(w, from, to);
+}
+
+template <class In, class Out>
+void copy_cast(const Walk& w, const void* in, void* out) {
+  copy_rows(w, static_cast<const In*>(in), static_cast<Out*>(out));
+}
+
+struct Backend {
+  static void copy(const Call& call) { copy_view(call.in[0], call.out[0]); }
+};
+
+}  // namespace
+
+void copy_view(const View& in, const View& out) {
+  Walk w = make_walk(in, out);
+  if (w.size == 0) return;
+  if (w.rank == 0) {  // one element: an axis of length 1
+    w.rank = 1;
+    w.shape[0] = w.in_stride[0] = w.out_stride[0] = 1;
+  }
+  if (in.meta.dtype == out.meta.dtype) {
+    switch (widen(w, size_of(in.meta.dtype), in.data, out.data)) {
+      case 1:
+        return copy_same<uint8_t>(w, in.data, out.data);
+      case 2:
+        return copy_same<uint16_t>(w, in.data, out.data);
+      case 4:
+        return copy_same<uint32_t>(w, in.data, out.data);
+      case 8:
+        return copy_same<uint64_t>(w, in.data, out.data);
+      default:
+        return copy_same<Word16>(w, in.data, out.data);
+    }
+  }
+  dispatch(in.meta.dtype, [&](auto from) {
+    dispatch(out.meta.dtype, [&](auto to) {
+      copy_cast<typename decltype(from)::type, typename decltype(to)::type>(w, in.data, out.data);
+    });
+  });
+}
+
+void zero_view(const View& out) {
+  const uint64_t zero = 0;
+  View in = out;
+  in.data = const_cast<uint64_t*>(&zero);
+  for (int i = 0; i < in.meta.rank; ++i) in.stride[i] = 0;
+  copy_view(in, out);
+}
+
+extern constinit const KernelList copy = copy_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,184 @@
+#include <locus/ops/create.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <locus/core/storage.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create/create_kernel.h>
+
+namespace locus {
+
+namespace {
+
+Context where(const TensorOptions& o) { return o.context ? *o.context : current_context(); }
+
+Meta checked_meta(const char* op, DType dtype, const Shape& shape) {
+  for (int64_t n : shape)
+    if (n < 0)
+      throw ShapeError(std::string(op) + ": lengths must not be negative, got shape " +
+                       to_string(shape));
+  return make_meta(dtype, shape);
+}
+
+Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOptions& o) {
+  static const Op& fill = get_op("fill");
+  return invoke_on(where(o), fill,
+                   FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
+}
+
+DType fill_infer(std::span<const Meta>, const FillAttrs& a, std::span<Meta> out) {
+  out[0] = a.meta;
+  return a.meta.dtype;
+}
+
+DType arange_infer(std::span<const Meta>, const ArangeAttrs& a, std::span<Meta> out) {
+  out[0] = a.meta;
+  return a.meta.dtype;
+}
+
+Samples fill_samples(Context, DType d) {
+  return {Sample({}, FillAttrs{3, make_meta(d, Shape{2, 5})}),
+          Sample({}, FillAttrs{1.5, make_meta(d, Shape{})}),
+          Sample({}, FillAttrs{true, make_meta(d, Shape{0, 3})})};
+}
+
+Samples arange_samples(Context, DType d) {
+  ArangeAttrs a{1, 2, 0, false, make_meta(d, Shape{37})};
+  ArangeAttrs b{-1, .25, 1, true, make_meta(d, Shape{9})};
+  if (d == u8 || d == bool_) b.start = 0;
+  return {Sample({}, a), Sample({}, b)};
+}
+
+Tensor run_arange(const ArangeAttrs& a, const TensorOptions& o) {
+  static const Op& op = get_op("arange");
+  return invoke_on(where(o), op, a);
+}
+
+}  // namespace
+
+namespace detail {
+
+Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
+                 DType fallback, Caller from) {
+  static const Op& copy = get_op("copy");
+  const Context to = where(options), host = is_host(to) ? to : cpu();
+  const DType dtype = options.dtype.value_or(fallback);
+  Tensor t = allocate(host, checked_meta("array", d, shape));
+  const size_t bytes = static_cast<size_t>(shape.size()) * static_cast<size_t>(size_of(d));
+  if (bytes > 0) std::memcpy(t.impl().view.data, data, bytes);
+  if (dtype != d) {
+    const Tensor converted = allocate(host, make_meta(dtype, shape));
+    invoke_into(copy, {t}, {converted}, CopyAttrs{dtype});
+    t = converted;
+  }
+  return to == host ? t : t.copyto(to, {}, from);
+}
+
+void ragged(int level, size_t expected, size_t found) {
+  throw ShapeError("array: nested lists must have equal lengths; at level " +
+                   std::to_string(level) + " expected " + std::to_string(expected) +
+                   " elements, got " + std::to_string(found));
+}
+
+void check_count(size_t elements, const Shape& shape) {
+  if (static_cast<int64_t>(elements) != shape.size())
+    throw ShapeError("array: shape " + to_string(shape) + " needs " + std::to_string(shape.size()) +
+                     " elements, got " + std::to_string(elements));
+}
+
+}  // namespace detail
+
+Tensor empty(const Shape& shape, TensorOptions o) {
+  return allocate(where(o), checked_meta("empty", o.dtype.value_or(f32), shape));
+}
+Tensor zeros(const Shape& shape, TensorOptions o) { return filled("zeros", shape, 0, o); }
+Tensor ones(const Shape& shape, TensorOptions o) { return filled("ones", shape, 1, o); }
+Tensor full(const Shape& shape, Scalar value, TensorOptions o) {
+  return filled("full", shape, value, o);
+}
+Tensor zeros_like(const Tensor& x, TensorOptions o) {
+  return filled("zeros_like", x.shape(), 0,
+                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+}
+Tensor ones_like(const Tensor& x, TensorOptions o) {
+  return filled("ones_like", x.shape(), 1,
+                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+}
+
+Tensor arange(double stop, TensorOptions o) { return arange(0, stop, 1, o); }
+Tensor arange(double start, double stop, TensorOptions o) { return arange(start, stop, 1, o); }
+Tensor arange(double start, double stop, double step, TensorOptions o) {
+  const double count = std::ceil((stop - start) / step);
+  if (step == 0 || !std::isfinite(count) || count > 9e18)
+    throw Error("arange: expected finite bounds and a step other than 0, got start " +
+                std::to_string(start) + ", stop " + std::to_string(stop) + ", step " +
+                std::to_string(step));
+  const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
+  return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
+}
+
+Tensor linspace(double start, double stop, int64_t num, TensorOptions o) {
+  return linspace(start, stop, num, true, o);
+}
+Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions o) {
+  const Meta meta = checked_meta("linspace", o.dtype.value_or(f32), {num});
+  const int64_t steps = endpoint ? num - 1 : num;
+  const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
+  return run_arange({start, step, stop, endpoint && num > 1, meta}, o);
+}
+
+Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o) {
+  static const Op& fill = get_op("fill");
+  const int64_t width = columns == 0 ? rows : columns;
+  const Tensor t = filled("eye", {rows, width}, 0, o);
+  const int64_t down = std::max<int64_t>(0, -k), right = std::max<int64_t>(0, k);
+  const int64_t n = std::min(rows - down, width - right);
+  if (n <= 0) return t;
+  View diagonal;
+  diagonal.data =
+      static_cast<char*>(t.impl().view.data) + (down * width + right) * size_of(t.dtype());
+  diagonal.meta = make_meta(t.dtype(), Shape{n});
+  diagonal.stride[0] = width + 1;
+  invoke_into(fill, Refs{}, Refs{alias(t, diagonal)}, FillAttrs{1, diagonal.meta});
+  return t;
+}
+
+Tensor sample_values(Context c, DType d, const Shape& shape, double low, double high, int variant) {
+  constexpr double kGolden = 0.6180339887498949, kOther = 0.7548776662466927;
+  const int64_t n = shape.size();
+  if (d == u8 || d == bool_) low = std::max(low, 0.);
+  std::vector<double> values(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    double whole;
+    const double u =
+        std::modf(static_cast<double>(i + 1) * kGolden + (variant + 1) * kOther, &whole);
+    double v;
+    if (d == bool_) {
+      v = u < .5 ? 0 : 1;
+    } else if (is_integer(d)) {
+      v = std::floor(low) + std::floor(u * (std::floor(high) - std::floor(low) + 1));
+    } else {
+      const double gap = .02 * (high - low);
+      v = low + (.01 + .98 * u) * (high - low);
+      if (v > -gap && v < gap && low < 0 && high > 0) v = v * .4 + (v < 0 ? -gap : gap);
+    }
+    values[static_cast<size_t>(i)] = v;
+  }
+  return array(values, shape, {c, d});
+}
+
+void register_create() {
+  OpDef<FillAttrs>("fill")
+      .infer<&fill_infer>()
+      .layout(Layout::strided)
+      .no_gradient("has no inputs")
+      .samples<&fill_samples>();
+  OpDef<ArangeAttrs>("arange")
+      .infer<&arange_infer>()
+      .no_gradient("has no inputs")
+      .samples<&arange_samples>();
+}
+
+}  // namespace locus

@@ -1,0 +1,42 @@
+#include <locus/devices/cpu.h>
+#include <locus/ops/create/create_kernel.h>
+
+namespace locus::LOCUS_ISA {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+struct Backend {
+  static void fill(const Call& call) {
+    const View& out = call.out[0];
+    const Scalar& s = call.attributes<FillAttrs>().value;
+    uint64_t bits = 0;
+    View value = out;
+    value.data = &bits;
+    for (int i = 0; i < out.meta.rank; ++i) value.stride[i] = 0;
+    dispatch(out.meta.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      const T v = element<T>(s.kind(), s.integer(), s.floating());
+      __builtin_memcpy(&bits, &v, sizeof v);
+    });
+    copy_view(value, out);
+  }
+
+  template <class T>
+  static void arange(const Call& call) {
+    const ArangeAttrs& a = call.attributes<ArangeAttrs>();
+    const int64_t n = call.out[0].meta.size();
+    T* out = call.out[0].as<T>();
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        out[i] = convert<T>(a.start + static_cast<double>(i) * a.step);
+    });
+    if (a.has_last && n > 0) out[n - 1] = convert<T>(a.last);
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList create = create_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,243 @@
+#include <locus/devices/cuda_check.h>
+#include <locus/ops/matmul/matmul_cuda.h>
+#include <locus/ops/matmul/matmul_kernel.h>
+
+namespace locus::cuda {
+namespace {
+
+template <class S>
+using ComputeOf = std::conditional_t<std::is_same_v<S, double>, double, float>;
+
+template <class S, class T = ComputeOf<S>>
+__global__ void __launch_bounds__(256)
+    bias_kernel(S* y, const S* bias, int64_t units, bool relu, int64_t total) {
+  const int64_t stride = int64_t{gridDim.x} * 256;
+  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+    T v = static_cast<T>(y[at]);
+    if (bias != nullptr) v += static_cast<T>(bias[at % units]);
+    if (relu) v = v < T(0) ? T(0) : v;
+    y[at] = static_cast<S>(v);
+  }
+}
+
+template <DType D, bool Relu>
+void dense_kernel(const Call& call) {
+  using S = CppTypeOf<D>;
+  const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
+                units = call.in[1].meta.shape[0];
+  const S* bias = call.n_in == 3 ? call.in[2].as<const S>() : nullptr;
+  const int64_t ld = inputs > 0 ? inputs : 1;
+  const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
+  S* y = call.out[0].as<S>();
+  if constexpr (D == f32) {
+    if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
+      const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
+      TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
+      p.bias = bias;
+      p.relu = Relu;
+      return launch_tiles(call, plan, p, false, true);
+    }
+  }
+  blas_product(call, D, rows, units, inputs, x, w, y);
+  const int64_t total = rows * units;
+  if (bias != nullptr || Relu)
+    bias_kernel<S><<<blocks_for(call, total), 256, 0, stream(call)>>>(y, bias, units, Relu, total);
+}
+
+// Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x
+// with the sums of dz' rows, which are db, in the others.
+template <int T, bool Mask>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    backward_tiles_kernel(TileProduct data, TileProduct weight, int data_blocks) {
+  __shared__ __align__(16) float shared[TileShape<T>::kShared];
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < data_blocks)
+    multiply_tile<T, true, false, Mask, false>(data, block, shared);
+  else
+    multiply_tile<T, false, false, Mask, true>(weight, block - data_blocks, shared);
+}
+
+// A layer and what of its gradients is wanted.
+struct Backward {
+  int64_t rows, inputs, units;
+  const void *dy, *x, *w, *y;  // y is null without relu
+  void *dx, *dw, *db;          // null when not wanted, or empty
+};
+
+Backward read(const Call& call) {
+  const auto& attrs = call.attributes<DenseBackwardAttrs>();
+  const View* in = call.in;
+  Backward b{};
+  b.rows = in[1].meta.shape[0];
+  b.inputs = in[1].meta.shape[1];
+  b.units = in[2].meta.shape[0];
+  b.dy = in[0].data;
+  b.x = in[1].data;
+  b.w = in[2].data;
+  b.y = attrs.relu ? in[3].data : nullptr;
+  const auto wanted = [&](bool asked, int i) {
+    return asked && call.out[i].meta.size() > 0 ? call.out[i].data : nullptr;
+  };
+  b.dx = wanted(attrs.data, 0);
+  b.dw = wanted(attrs.weight, 1);
+  b.db = wanted(attrs.bias, 2);
+  return b;
+}
+
+// One launch for a small layer in f32. False: it is not small.
+bool fused_backward(const Call& call, const Backward& b) {
+  if (b.dx != nullptr && !own_product(b.rows, b.inputs, b.units, 1, kOwnDenseLimit)) return false;
+  if (b.dw != nullptr && !own_product(b.units, b.inputs, b.rows, 1, kOwnDenseLimit)) return false;
+  if (b.dw == nullptr && b.db != nullptr) return false;
+
+  // Each product gets half of the machine, and both the tile of the weight's.
+  const int half = multiprocessors(call.stream) / (b.dx != nullptr && b.dw != nullptr ? 2 : 1);
+  TilePlan data, weight;
+  if (b.dx != nullptr) data = plan_tiles(b.rows, b.inputs, b.units, 1, half);
+  if (b.dw != nullptr) weight = plan_tiles(b.units, b.inputs, b.rows, 1, half);
+  const int tile = b.dw != nullptr ? weight.tile : data.tile;
+  if (b.dx != nullptr && data.tile != tile) data = recut(b.rows, b.inputs, b.units, tile, half);
+
+  const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
+  const Operand dz{b.dy, ld_units, false}, dz_t{b.dy, ld_units, true}, x{b.x, ld_inputs, false},
+      w{b.w, ld_inputs, false};
+  TileProduct dx, dw;
+  int data_blocks = 0, weight_blocks = 0;
+  int64_t scratch = 0;
+  int counted = 0;
+  if (b.dx != nullptr) {
+    dx = tile_product(data, b.rows, b.inputs, b.units, dz, w, static_cast<float*>(b.dx));
+    data_blocks = data.blocks();
+    scratch += data.scratch();
+    counted += data.counters();
+  }
+  if (b.dw != nullptr) {
+    dw = tile_product(weight, b.units, b.inputs, b.rows, dz_t, x, static_cast<float*>(b.dw));
+    dw.row_sum = static_cast<float*>(b.db);
+    weight_blocks = weight.blocks();
+    scratch += weight.scratch();
+    counted += weight.counters();
+  }
+  if (scratch > 0) {
+    dx.partial =
+        static_cast<float*>(workspace(call.stream, static_cast<size_t>(scratch) * sizeof(float)));
+    dx.arrived = counters(call.stream, counted);
+    dw.partial = dx.partial + (b.dx != nullptr ? data.scratch() : 0);
+    dw.arrived = dx.arrived + (b.dx != nullptr ? data.counters() : 0);
+  }
+  dx.mask = dw.mask = static_cast<const float*>(b.y);
+  if (reinterpret_cast<uintptr_t>(b.y) % 16 != 0) dx.vector_a = dw.vector_a = false;
+
+  using Fused = void (*)(TileProduct, TileProduct, int);
+  static constexpr Fused kFused[3][2] = {
+      {&backward_tiles_kernel<16, false>, &backward_tiles_kernel<16, true>},
+      {&backward_tiles_kernel<32, false>, &backward_tiles_kernel<32, true>},
+      {&backward_tiles_kernel<64, false>, &backward_tiles_kernel<64, true>}};
+  const Fused kernel = kFused[tile == 16 ? 0 : tile == 32 ? 1 : 2][b.y != nullptr];
+  const unsigned grid = static_cast<unsigned>(data_blocks + weight_blocks);
+  kernel<<<grid, kTileThreads, 0, stream(call)>>>(dx, dw, data_blocks);
+  return true;
+}
+
+constexpr int kSumColumns = 32, kSumRows = 8;
+
+// dz = dy where y > 0, else 0 (nothing is written without y), and db = the sum of dz's rows. A
+// block has 32 columns and a part of the rows; the last block of a column adds up the parts in
+// order.
+template <class S, class T = ComputeOf<S>>
+__global__ void __launch_bounds__(kSumColumns* kSumRows)
+    mask_and_sum_kernel(const S* dy, const S* y, S* dz, S* db, int64_t rows, int64_t units,
+                        int64_t rows_split, T* partial, unsigned* arrived) {
+  const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
+  const int64_t column = int64_t{blockIdx.x} * kSumColumns + tx;
+  const int64_t begin = blockIdx.y * rows_split, end = min(rows, begin + rows_split);
+  T sum = 0;
+  if (column < units) {
+#pragma unroll 4
+    for (int64_t row = begin + ty; row < end; row += kSumRows) {
+      const int64_t at = row * units + column;
+      S v = dy[at];
+      if (y != nullptr) {
+        if (!(static_cast<T>(y[at]) > T(0))) v = static_cast<S>(T(0));
+        dz[at] = v;
+      }
+      sum += static_cast<T>(v);
+    }
+  }
+  if (db == nullptr) return;
+  __shared__ T sums[kSumRows][kSumColumns];
+  __shared__ bool last;
+  sums[ty][tx] = sum;
+  __syncthreads();
+  if (ty == 0) {
+    sum = 0;
+#pragma unroll
+    for (int i = 0; i < kSumRows; ++i) sum += sums[i][tx];
+  }
+  if (gridDim.y > 1) {
+    if (ty == 0 && column < units) __stcg(partial + blockIdx.y * units + column, sum);
+    __threadfence();
+    __syncthreads();
+    if (tx == 0 && ty == 0) {
+      last = atomicAdd(arrived + blockIdx.x, 1u) + 1 == gridDim.y;
+      if (last) arrived[blockIdx.x] = 0;
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    if (ty == 0 && column < units) {
+      sum = 0;
+      for (unsigned s = 0; s < gridDim.y; ++s) sum += __ldcg(partial + s * units + column);
+    }
+  }
+  if (ty == 0 && column < units) db[column] = static_cast<S>(sum);
+}
+
+template <DType D>
+void dense_backward_kernel(const Call& call) {
+  using S = CppTypeOf<D>;
+  using T = ComputeOf<S>;
+  const Backward b = read(call);
+  if constexpr (D == f32) {
+    if (fused_backward(call, b)) return;
+  }
+  const void* dz = b.dy;
+  if (b.units > 0 && (b.y != nullptr || b.db != nullptr)) {
+    const int64_t columns = (b.units + kSumColumns - 1) / kSumColumns;
+    int64_t splits = 4 * multiprocessors(call.stream) / columns;
+    if (splits > b.rows / 64) splits = b.rows / 64;
+    if (splits < 1 || columns > kMaxCounters) splits = 1;
+    const int64_t rows_split = (b.rows + splits - 1) / splits;
+    const size_t dz_bytes =
+        b.y != nullptr ? (static_cast<size_t>(b.rows * b.units) * sizeof(S) + 255) / 256 * 256 : 0;
+    const size_t bytes = dz_bytes + static_cast<size_t>(splits * b.units) * sizeof(T);
+    char* scratch = static_cast<char*>(workspace(call.stream, bytes));
+    const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(splits));
+    mask_and_sum_kernel<S><<<grid, dim3(kSumColumns, kSumRows), 0, stream(call)>>>(
+        static_cast<const S*>(b.dy), static_cast<const S*>(b.y), reinterpret_cast<S*>(scratch),
+        static_cast<S*>(b.db), b.rows, b.units, rows_split,
+        reinterpret_cast<T*>(scratch + dz_bytes),
+        splits > 1 ? counters(call.stream, static_cast<int>(columns)) : nullptr);
+    if (b.y != nullptr) dz = scratch;
+  }
+  const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
+  if (b.dx != nullptr)
+    blas_product(call, D, b.rows, b.inputs, b.units, {dz, ld_units, false}, {b.w, ld_inputs, false},
+                 b.dx);
+  if (b.dw != nullptr)
+    blas_product(call, D, b.units, b.inputs, b.rows, {dz, ld_units, true}, {b.x, ld_inputs, false},
+                 b.dw);
+}
+
+struct Backend {
+  template <DType D, bool kRelu>
+  static constexpr Kernel dense = &dense_kernel<D, kRelu>;
+  template <DType D>
+  static constexpr Kernel dense_backward = &dense_backward_kernel<D>;
+};
+
+}  // namespace
+
+extern constinit const KernelList dense = dense_kernels<Backend>();
+
+}  // namespace locus::cuda

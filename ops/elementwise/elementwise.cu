@@ -1,0 +1,6 @@
+// CUDA kernels of the binary ops.
+#include <locus/ops/elementwise/elementwise_gpu.h>
+
+namespace locus::cuda {
+extern constinit const KernelList elementwise = elementwise_kernels(formula::BinaryOps());
+}  // namespace locus::cuda

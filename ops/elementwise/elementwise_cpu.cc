@@ -1,0 +1,6 @@
+// CPU kernels of the binary ops.
+#include <locus/ops/elementwise/elementwise_cpu.h>
+
+namespace locus::LOCUS_ISA {
+extern constinit const KernelList elementwise = elementwise_kernels(formula::BinaryOps());
+}  // namespace locus::LOCUS_ISA

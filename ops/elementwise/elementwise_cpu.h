@@ -1,0 +1,247 @@
+// The CPU engine of the elementwise families: one loop a formula and type, which the compiler turns
+// into vector code.
+//
+// Operands that lie in the output's order without gaps are read and written in place. Others
+// (strided, broadcast, numbers, 16-bit floats) are staged in blocks that fit the L1 cache. Included
+// by *_cpu.cc only: everything is in the namespace of one instruction set.
+#pragma once
+
+#include <utility>
+
+#include <locus/core/dtype.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/elementwise/elementwise_kernel.h>
+#include <locus/ops/elementwise/elementwise_plan.h>
+
+// [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
+namespace locus::LOCUS_ISA {
+namespace elementwise_engine {
+
+inline constexpr int64_t kBlock = 512, kGrain = 32768;
+
+template <class T>
+struct ComputeType {
+  using type = T;
+};
+template <>
+struct ComputeType<Half> {
+  using type = float;
+};
+template <>
+struct ComputeType<BFloat16> {
+  using type = float;
+};
+template <class T>
+using Compute = typename ComputeType<T>::type;
+
+// Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)
+// of operand k consist of; `from` counts from 0.
+template <class F>
+LOCUS_HD void walk(const formula::Plan& p, int k, int64_t begin, int64_t n, const F& row) {
+  const int last = p.rank - 1;
+  const int64_t* stride = p.stride[k];
+  int64_t index[kMaxRank], rest = begin, offset = 0;
+  for (int a = last; a >= 0; --a) {
+    index[a] = rest % p.shape[a];
+    rest /= p.shape[a];
+    offset += index[a] * stride[a];
+  }
+  int64_t done = 0;
+  while (true) {
+    const int64_t left = p.shape[last] - index[last];
+    const int64_t length = left < n - done ? left : n - done;
+    row(offset, done, length, stride[last]);
+    done += length;
+    if (done >= n) return;
+    offset -= index[last] * stride[last];
+    index[last] = 0;
+    for (int a = last - 1; a >= 0; --a) {
+      offset += stride[a];
+      if (++index[a] < p.shape[a]) break;
+      offset -= index[a] * stride[a];
+      index[a] = 0;
+    }
+  }
+}
+
+// One operand of a call.
+template <class T>
+struct Source {
+  using C = Compute<T>;
+  const T* data = nullptr;
+  bool in_order = false;  // element i at data + i
+  bool number = false;
+  C value{};
+
+  // Elements [begin, begin + n) in the compute type: in place, or in `block`.
+  [[gnu::noinline]] const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
+                                   C* block) const {
+    if (number) {
+      for (int64_t i = 0; i < n; ++i) block[i] = value;
+      return block;
+    }
+    if (in_order) {
+      if constexpr (std::is_same_v<T, C>) {
+        return data + begin;
+      } else {
+        const T* from = data + begin;
+        for (int64_t i = 0; i < n; ++i) block[i] = static_cast<C>(from[i]);
+        return block;
+      }
+    }
+    walk(plan, k, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
+      const T* from = data + offset;
+      C* to = block + at;
+      if (stride == 1) {
+        for (int64_t i = 0; i < length; ++i) to[i] = static_cast<C>(from[i]);
+      } else if (stride == 0) {
+        const C v = static_cast<C>(*from);
+        for (int64_t i = 0; i < length; ++i) to[i] = v;
+      } else {
+        for (int64_t i = 0; i < length; ++i) to[i] = static_cast<C>(from[i * stride]);
+      }
+    });
+    return block;
+  }
+};
+
+// Block `values` to elements [begin, begin + n) of the output, operand k.
+template <class T>
+[[gnu::noinline]] void store(T* out, bool in_order, const formula::Plan& plan, int k, int64_t begin,
+                             int64_t n, const Compute<T>* values) {
+  if (in_order) {
+    for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(values[i]);
+    return;
+  }
+  walk(plan, k, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
+    for (int64_t i = 0; i < length; ++i) out[offset + i * stride] = static_cast<T>(values[at + i]);
+  });
+}
+
+template <int N>
+[[gnu::noinline]] formula::Plan plan_of(const View* const* views) {
+  return formula::make_plan(views, N, N - 1);
+}
+
+// The one function a formula is compiled into; f16 and bf16 share that of f32.
+template <class F, class R, class... C>
+[[gnu::noinline]] void loop(R* out, int64_t n, const C*... in) {
+  // The same index is read and written only, so an output may be an input.
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
+}
+
+// Everything around the loop: one copy for all formulas of these storage types.
+template <class Out, class... In>
+struct Run {
+  static constexpr int kIn = sizeof...(In);
+  static constexpr bool kDirect =
+      (std::is_same_v<Out, Compute<Out>> && ... && std::is_same_v<In, Compute<In>>);
+  using R = Compute<Out>;
+  using Loop = void (*)(R* out, int64_t n, const Compute<In>*... in);
+
+  [[gnu::noinline]] static void start(const Call& call, Loop loop, int64_t grain) {
+    go(call, loop, grain, std::make_integer_sequence<int, kIn>());
+  }
+
+ private:
+  template <int... I>
+  LOCUS_HD static void go(const Call& call, Loop loop, int64_t grain,
+                          std::integer_sequence<int, I...>) {
+    const View* views[kIn + 1];
+    const formula::Scalars numbers = formula::scalars<kIn>(call);
+    bool flat = call.out[0].contiguous();
+    for (int i = 0, next = 0; i < kIn; ++i) {
+      views[i] = numbers.scalar[i] ? nullptr : &call.in[next++];
+      flat = flat && (views[i] == nullptr || views[i]->contiguous());
+    }
+    views[kIn] = &call.out[0];
+    formula::Plan plan;
+    if (!flat) plan = plan_of<kIn + 1>(views);
+    const bool out_in_order = flat || formula::dense(plan, kIn);
+
+    struct Sources : Operand<I, In>... {};
+    Sources sources;
+    (set<In>(static_cast<Operand<I, In>&>(sources).source, views[I], numbers.scalar[I],
+             flat || (views[I] && formula::dense(plan, I))),
+     ...);
+    const bool direct =
+        kDirect && (out_in_order && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
+
+    Out* const out = call.out[0].as<Out>();
+    parallel_for(call.out[0].meta.size(), grain, [&](int64_t begin, int64_t end) {
+      if constexpr (kDirect) {
+        if (direct) {
+          loop(out + begin, end - begin,
+               static_cast<Operand<I, In>&>(sources).source.data + begin...);
+          return;
+        }
+      }
+      struct Blocks : Block<I, Compute<In>>... {};
+      Blocks blocks;
+      alignas(64) R results[kBlock];
+      const bool in_place = std::is_same_v<Out, R> && out_in_order;
+      for (int64_t at = begin; at < end; at += kBlock) {
+        const int64_t length = end - at < kBlock ? end - at : kBlock;
+        R* const result = in_place ? reinterpret_cast<R*>(out + at) : results;
+        loop(result, length,
+             static_cast<Operand<I, In>&>(sources).source.fetch(
+                 plan, I, at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
+        if (!in_place) store(out, out_in_order, plan, kIn, at, length, results);
+      }
+    });
+  }
+
+  // Numbered bases: two operands of one type are two members.
+  template <int I, class T>
+  struct Operand {
+    Source<T> source;
+  };
+  template <int I, class C>
+  struct Block {
+    alignas(64) C values[kBlock];
+  };
+
+  template <class T>
+  LOCUS_HD static void set(Source<T>& s, const View* view, const Scalar* scalar, bool in_order) {
+    if (view) {
+      s.data = view->as<T>();
+      s.in_order = in_order;
+    } else {
+      s.number = true;
+      s.value = formula::number<Compute<T>>(*scalar);
+    }
+  }
+};
+
+template <class F, class Out, class... In>
+void kernel_of(const Call& call) {
+  Run<Out, In...>::start(call, &loop<F, Compute<Out>, Compute<In>...>, kGrain / F::kCost);
+}
+
+struct Engine {
+  template <class F, DType D>
+  static constexpr Kernel kernel() {
+    using T = CppTypeOf<D>;
+    using Out = std::conditional_t<F::kPredicate, bool, T>;
+    if constexpr (F::kArity == 1)
+      return &kernel_of<F, Out, T>;
+    else if constexpr (F::kArity == 2)
+      return &kernel_of<F, Out, T, T>;
+    else  // where: a mask before the data
+      return &kernel_of<F, Out, bool, T, T>;
+  }
+};
+
+}  // namespace elementwise_engine
+
+template <class L>
+constexpr KernelList elementwise_kernels(L list) {
+  return formula::kernels_of<elementwise_engine::Engine>(list);
+}
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,315 @@
+// The CUDA engine of the elementwise families: two kernels a formula and compute type.
+//
+// `flat` moves 16 bytes of the compute type a thread; `strided` walks any layout with the fewest
+// axes. Storage dtypes are read and written through a branch that is the same for all threads, so
+// f16 and bf16 share the kernels of f32, and u8, i8, bool_ those of i32. Numbers travel in the
+// kernel's parameters: one launch an op. Included by *.cu only.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <locus/core/dtype.h>
+#include <locus/devices/cuda.h>
+#include <locus/ops/elementwise/elementwise_kernel.h>
+#include <locus/ops/elementwise/elementwise_plan.h>
+
+namespace locus::cuda {
+namespace elementwise_engine {
+
+inline constexpr int kThreads = 256;
+
+template <class To, class C>
+__device__ __forceinline__ To store_as(C v) {
+  if constexpr (std::is_same_v<To, __half>)
+    return __float2half_rn(static_cast<float>(v));
+  else if constexpr (std::is_same_v<To, __nv_bfloat16>)
+    return __float2bfloat16_rn(static_cast<float>(v));
+  else if constexpr (std::is_same_v<To, bool>)
+    return v != C(0);
+  else
+    return static_cast<To>(v);
+}
+template <class C, class From>
+__device__ __forceinline__ C load_as(From v) {
+  if constexpr (std::is_same_v<From, __half>)
+    return static_cast<C>(__half2float(v));
+  else if constexpr (std::is_same_v<From, __nv_bfloat16>)
+    return static_cast<C>(__bfloat162float(v));
+  else
+    return static_cast<C>(v);
+}
+
+// Calls f with a null pointer to the storage type of d, among those that compute in C (and bool_,
+// the mask of where and the result of comparisons).
+template <class C, class F>
+__device__ __forceinline__ void dispatch(DType d, const F& f) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (d == f32) return f(static_cast<float*>(nullptr));
+    if (d == f16) return f(static_cast<__half*>(nullptr));
+    if (d == bf16) return f(static_cast<__nv_bfloat16*>(nullptr));
+    return f(static_cast<bool*>(nullptr));
+  } else if constexpr (std::is_same_v<C, int32_t>) {
+    if (d == i32) return f(static_cast<int32_t*>(nullptr));
+    if (d == u8) return f(static_cast<uint8_t*>(nullptr));
+    if (d == i8) return f(static_cast<int8_t*>(nullptr));
+    return f(static_cast<bool*>(nullptr));
+  } else {
+    if (d == bool_) return f(static_cast<bool*>(nullptr));
+    return f(static_cast<C*>(nullptr));
+  }
+}
+
+template <class T, int E>
+struct alignas(sizeof(T) * E) Pack {
+  T v[E];
+};
+
+template <class C, int E>
+__device__ __forceinline__ void load_pack(const void* p, DType d, int64_t pack, C* values) {
+  dispatch<C>(d, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const Pack<T, E> x = static_cast<const Pack<T, E>*>(p)[pack];
+#pragma unroll
+    for (int i = 0; i < E; ++i) values[i] = load_as<C>(x.v[i]);
+  });
+}
+template <class C, int E>
+__device__ __forceinline__ void store_pack(void* p, DType d, int64_t pack, const C* values) {
+  dispatch<C>(d, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    Pack<T, E> x;
+#pragma unroll
+    for (int i = 0; i < E; ++i) x.v[i] = store_as<T>(values[i]);
+    static_cast<Pack<T, E>*>(p)[pack] = x;
+  });
+}
+template <class C>
+__device__ __forceinline__ C load_one(const void* p, DType d, int64_t at) {
+  C value;
+  dispatch<C>(d, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    value = load_as<C>(static_cast<const T*>(p)[at]);
+  });
+  return value;
+}
+template <class C>
+__device__ __forceinline__ void store_one(void* p, DType d, int64_t at, C value) {
+  dispatch<C>(d, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    static_cast<T*>(p)[at] = store_as<T>(value);
+  });
+}
+
+template <class F, class C>
+__device__ __forceinline__ C apply(const C* x) {
+  if constexpr (F::kArity == 1)
+    return static_cast<C>(F::apply(x[0]));
+  else if constexpr (F::kArity == 2)
+    return static_cast<C>(F::apply(x[0], x[1]));
+  else
+    return static_cast<C>(F::apply(x[0], x[1], x[2]));
+}
+
+template <class C, int N>
+struct Operands {
+  const void* in[N];  // null: number[k]
+  void* out;
+  C number[N];
+  DType in_dtype[N], out_dtype;
+};
+
+template <class F, class C>
+__global__ void __launch_bounds__(kThreads)
+    flat(const Operands<C, F::kArity> o, const int64_t packs, const int64_t n) {
+  constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
+                step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t pack = first; pack < packs; pack += step) {
+    C x[N][E], y[E];
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      if (o.in[k] != nullptr) {
+        load_pack<C, E>(o.in[k], o.in_dtype[k], pack, x[k]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < E; ++i) x[k][i] = o.number[k];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < E; ++i) {
+      C one[N];
+#pragma unroll
+      for (int k = 0; k < N; ++k) one[k] = x[k][i];
+      y[i] = apply<F>(one);
+    }
+    store_pack<C, E>(o.out, o.out_dtype, pack, y);
+  }
+  // The last n % E elements.
+  const int64_t at = packs * E + first;
+  if (at < n) {
+    C one[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], at) : o.number[k];
+    store_one<C>(o.out, o.out_dtype, at, apply<F>(one));
+  }
+}
+
+// Division by a known number, for dividends below 2^31 (Granlund and Montgomery 1994, round-up
+// method).
+struct Divisor {
+  uint32_t value, magic, shift;
+};
+inline Divisor divisor(int64_t value) {
+  const uint32_t d = static_cast<uint32_t>(value);
+  uint32_t shift = 0;
+  while (shift < 31 && (1u << shift) < d) ++shift;
+  const uint64_t one = 1;
+  return {d, static_cast<uint32_t>(((one << 32) * ((one << shift) - d)) / d + 1), shift};
+}
+__device__ __forceinline__ uint32_t divide(uint32_t n, Divisor d) {
+  return (__umulhi(n, d.magic) + n) >> d.shift;
+}
+
+template <int N>
+struct Walk {
+  int rank;
+  bool wide;                 // more than 2^31 elements: 64-bit index arithmetic
+  int64_t shape[kMaxRank];   // slowest axis first
+  Divisor length[kMaxRank];  // the same, when not wide
+  int64_t stride[N + 1][kMaxRank];
+};
+
+template <class F, class C>
+__global__ void __launch_bounds__(kThreads)
+    strided(const Operands<C, F::kArity> o, const Walk<F::kArity> w, const int64_t n) {
+  constexpr int N = F::kArity;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < n; at += step) {
+    int64_t offset[N + 1] = {}, rest = at;
+    for (int a = w.rank - 1; a > 0; --a) {
+      int64_t quotient;
+      if (w.wide)
+        quotient = rest / w.shape[a];
+      else
+        quotient = divide(static_cast<uint32_t>(rest), w.length[a]);
+      const int64_t index = rest - quotient * w.shape[a];
+      rest = quotient;
+#pragma unroll
+      for (int k = 0; k <= N; ++k) offset[k] += index * w.stride[k][a];
+    }
+#pragma unroll
+    for (int k = 0; k <= N; ++k) offset[k] += rest * w.stride[k][0];
+    C one[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], offset[k]) : o.number[k];
+    store_one<C>(o.out, o.out_dtype, offset[N], apply<F>(one));
+  }
+}
+
+// Enough blocks to fill the device several times over; more would only queue.
+inline unsigned blocks(const Call& call, int64_t threads) {
+  int64_t b = (threads + kThreads - 1) / kThreads;
+  if (b > 512) {
+    const int64_t most = static_cast<int64_t>(multiprocessors(call.stream)) * 32;
+    if (b > most) b = most;
+  }
+  return static_cast<unsigned>(b < 1 ? 1 : b);
+}
+
+template <int N>
+struct Layout {
+  const View* view[N + 1];
+  bool flat;
+};
+
+// Whether packs of `elements` may be read or written at v.
+inline bool aligned(const View& v, int elements) {
+  const uintptr_t bytes = static_cast<uintptr_t>(size_of(v.meta.dtype)) * elements;
+  return reinterpret_cast<uintptr_t>(v.data) % bytes == 0;
+}
+
+template <int N>
+inline Walk<N> make_walk(const formula::Plan& p, int64_t n) {
+  Walk<N> w;
+  w.rank = p.rank;
+  w.wide = n >= (int64_t{1} << 31);
+  for (int a = 0; a < p.rank; ++a) {
+    w.shape[a] = p.shape[a];
+    if (!w.wide) w.length[a] = divisor(p.shape[a]);
+    for (int k = 0; k <= N; ++k) w.stride[k][a] = p.stride[k][a];
+  }
+  return w;
+}
+
+template <class F, class C>
+void launch(const Call& call) {
+  constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
+  const formula::Scalars numbers = formula::scalars<N>(call);
+  const View& out = call.out[0];
+  const View* view[N + 1];
+  Operands<C, N> o;
+  bool in_order = out.contiguous(), packs = aligned(out, E);
+  for (int k = 0, next = 0; k < N; ++k) {
+    if (numbers.scalar[k]) {
+      view[k] = nullptr;
+      o.in[k] = nullptr;
+      o.number[k] = formula::number<C>(*numbers.scalar[k]);
+      o.in_dtype[k] = out.meta.dtype;
+    } else {
+      const View& v = call.in[next++];
+      view[k] = &v;
+      o.in[k] = v.data;
+      o.number[k] = C(0);
+      o.in_dtype[k] = v.meta.dtype;
+      in_order = in_order && v.contiguous();
+      packs = packs && aligned(v, E);
+    }
+  }
+  view[N] = &out;
+  o.out = out.data;
+  o.out_dtype = out.meta.dtype;
+  const int64_t n = out.meta.size();
+  formula::Plan plan;
+  if (!in_order) {
+    plan = formula::make_plan(view, N + 1, N);
+    in_order = plan.rank == 1;
+    for (int k = 0; in_order && k <= N; ++k)
+      in_order = view[k] == nullptr || n == 1 || plan.stride[k][0] == 1;
+  } else if (!packs) {
+    plan.rank = 1;
+    plan.shape[0] = n;
+    for (int k = 0; k <= N; ++k) plan.stride[k][0] = 1;
+  }
+  if (in_order && packs) {
+    const int64_t full = n / E;
+    flat<F, C><<<blocks(call, full), kThreads, 0, stream(call)>>>(o, full, n);
+  } else {
+    strided<F, C><<<blocks(call, n), kThreads, 0, stream(call)>>>(o, make_walk<N>(plan, n), n);
+  }
+}
+
+struct Engine {
+  template <class F, DType D>
+  static constexpr Kernel kernel() {
+    if constexpr (D == f32 || D == f16 || D == bf16)
+      return &launch<F, float>;
+    else if constexpr (D == f64)
+      return &launch<F, double>;
+    else if constexpr (D == i64)
+      return &launch<F, int64_t>;
+    else
+      return &launch<F, int32_t>;
+  }
+};
+
+}  // namespace elementwise_engine
+
+template <class L>
+constexpr KernelList elementwise_kernels(L list) {
+  return formula::kernels_of<elementwise_engine::Engine>(list);
+}
+
+}  // namespace locus::cuda

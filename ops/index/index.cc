@@ -1,0 +1,301 @@
+#include <locus/ops/index.h>
+
+#include <algorithm>
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/index_parts.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+namespace detail {
+
+void throw_out_of_bounds(int64_t index, int axis, int64_t size) {
+  throw IndexError("index " + std::to_string(index) + " is out of bounds for axis " +
+                   std::to_string(axis) + " with size " + std::to_string(size));
+}
+
+Tensor integer_ids(const char* op, const Tensor& ids) {
+  if (ids.dtype() == i64 || ids.dtype() == i32) return ids;
+  if (ids.dtype() == bool_)
+    throw DTypeError(std::string(op) + ": ids " + describe(ids) +
+                     ": expected integers; write x[mask] for a mask");
+  return cast(ids, i64);
+}
+
+Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a) {
+  int n = 0;
+  int64_t dims[2 * kMaxRank];
+  unsigned indexed = 0;
+  for (int k = 0; k < a.n_axes; ++k) indexed |= 1u << a.axes[k];
+  int axis = 0, whole = 0;
+  const auto rest = [&](int until) {
+    for (; axis < data.rank && whole < until; ++axis)
+      if (!(indexed >> axis & 1)) dims[n++] = data.shape[axis], ++whole;
+  };
+  rest(a.at);
+  for (int i = 0; i < ids.rank; ++i) dims[n++] = ids.shape[i];
+  rest(2 * kMaxRank);
+  if (n > kMaxRank)
+    throw ShapeError("expected a result of at most 8 axes, got " + std::to_string(n));
+  return make_meta(data.dtype, std::span<const int64_t>(dims, static_cast<size_t>(n)));
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::taken;
+
+void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) {
+  if (static_cast<int>(ids.size()) != a.n_axes)
+    throw ShapeError("expected " + std::to_string(a.n_axes) + " index tensors");
+  for (const Meta& m : ids) {
+    if ((m.dtype != i32 && m.dtype != i64) || m.dtype != ids[0].dtype)
+      throw DTypeError("expected ids of one dtype, i32 or i64");
+    if (Shape(m) != Shape(ids[0])) throw ShapeError("expected ids of equal shapes");
+  }
+  for (int k = 0; k < a.n_axes; ++k) {
+    if (a.axes[k] >= data.rank)
+      throw ShapeError("expected data with more than " + std::to_string(a.axes[k]) + " axes");
+    if (data.shape[a.axes[k]] == 0 && ids[0].size() > 0)
+      throw IndexError("cannot take from axis " + std::to_string(a.axes[k]) + " of length 0");
+  }
+}
+
+DType take_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
+  check_ids(in.subspan(1), in[0], a);
+  out[0] = taken(in[0], in[1], a);
+  return in[0].dtype;
+}
+
+DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
+  check_ids(in.subspan(2), in[0], a);
+  const Shape wanted(taken(in[0], in[2], a));
+  if (Shape(in[1]) != wanted) throw ShapeError("expected values of shape " + to_string(wanted));
+  if (in[1].dtype != in[0].dtype) throw DTypeError("expected values of the target's dtype");
+  out[0] = in[0];
+  return in[0].dtype;
+}
+
+DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::span<Meta> out) {
+  check_ids(in.subspan(1), a.data, a.take);
+  if (Shape(in[0]) != Shape(taken(a.data, in[1], a.take)))
+    throw ShapeError("expected dout of shape " + to_string(Shape(taken(a.data, in[1], a.take))));
+  out[0] = a.data;
+  out[0].dtype = in[0].dtype;
+  return in[0].dtype;
+}
+
+// Adds dout up into zeros of data's shape; 16-bit sums are made in f32.
+Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const TakeGradAttrs& a) {
+  static const Op& op = get_op("take_grad");
+  const bool narrow = dout.dtype() == f16 || dout.dtype() == bf16;
+  const Tensor wide = narrow ? cast(dout, f32) : dout;
+  std::vector<Ref> refs{wide};
+  for (int i = first; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
+  const Tensor sum = invoke(op, std::span<const Ref>(refs), a);
+  return narrow ? cast(sum, dout.dtype()) : sum;
+}
+
+Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  Tensors grads(static_cast<size_t>(saved.n_in()));
+  grads[0] = scatter_add(dout[0], saved, 1, {saved.attrs<TakeAttrs>(), saved.in_meta(0)});
+  return grads;
+}
+
+Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("take");
+  std::vector<Ref> refs{dout[0]};
+  for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
+  Tensors grads(static_cast<size_t>(saved.n_in()));
+  grads[0] = invoke(op, std::span<const Ref>(refs), saved.attrs<TakeGradAttrs>().take);
+  return grads;
+}
+
+Meta picked(const Meta& data, const PickAttrs& a) {
+  Meta m = data;
+  if (a.keepdims) {
+    m.shape[a.axis] = 1;
+  } else {
+    std::copy(data.shape + a.axis + 1, data.shape + data.rank, m.shape + a.axis);
+    --m.rank;
+  }
+  return m;
+}
+
+void check_picks(const Meta& ids, const Meta& picks, int64_t length) {
+  if (ids.dtype != i32 && ids.dtype != i64) throw DTypeError("expected ids in i32 or i64");
+  if (ids.size() != picks.size())
+    throw ShapeError("expected one index for each place of the other axes, shape " +
+                     to_string(Shape(picks)));
+  if (length == 0 && ids.size() > 0) throw IndexError("cannot pick from an axis of length 0");
+}
+
+DType pick_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Meta> out) {
+  if (in[0].rank <= a.axis) throw ShapeError("expected data with more axes");
+  out[0] = picked(in[0], a);
+  check_picks(in[1], out[0], in[0].shape[a.axis]);
+  return in[0].dtype;
+}
+
+DType pick_grad_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Meta> out) {
+  Meta m = in[0];
+  if (!a.keepdims) {
+    std::copy_backward(in[0].shape + a.axis, in[0].shape + in[0].rank, m.shape + m.rank + 1);
+    ++m.rank;
+  }
+  if (a.keepdims && m.shape[a.axis] != 1)
+    throw ShapeError("expected length 1 at axis " + std::to_string(a.axis));
+  m.shape[a.axis] = a.length;
+  check_picks(in[1], in[0], a.length);
+  out[0] = m;
+  return in[0].dtype;
+}
+
+Tensors pick_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("pick_grad");
+  PickAttrs a = saved.attrs<PickAttrs>();
+  a.length = saved.in_meta(0).shape[a.axis];
+  return {invoke(op, {dout[0], saved.in(1)}, a), {}};
+}
+
+Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("pick");
+  return {invoke(op, {dout[0], saved.in(1)}, saved.attrs<PickAttrs>()), {}};
+}
+
+DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Meta> out) {
+  if (in[0].dtype != i32 && in[0].dtype != i64) throw DTypeError("expected ids in i32 or i64");
+  if (in[0].rank == kMaxRank) throw ShapeError("expected ids with fewer than 8 axes");
+  out[0] = in[0];
+  out[0].shape[out[0].rank++] = a.depth;
+  out[0].dtype = a.dtype;
+  return a.dtype;
+}
+
+DType mask_indices_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  out[0] = make_meta(i64, Shape{in[0].size()});
+  out[1] = make_meta(i64, Shape{});
+  return in[0].dtype;
+}
+
+DType mask_fill_infer(std::span<const Meta> in, const MaskFillAttrs&, std::span<Meta> out) {
+  if (in[1].dtype != bool_) throw DTypeError("expected a mask in bool");
+  if (Shape(in[1]) != Shape(in[0])) throw ShapeError("expected a mask of the target's shape");
+  out[0] = in[0];
+  return in[0].dtype;
+}
+
+DType unravel_infer(std::span<const Meta> in, const UnravelAttrs& a, std::span<Meta> out) {
+  if (in[0].rank != 1) throw ShapeError("expected a tensor of one axis");
+  out[0] = make_meta(i64, Shape{a.shape.rank, in[0].shape[0]});
+  return in[0].dtype;
+}
+
+Tensor ids_of(Context c, DType d, const std::vector<int64_t>& v, const Shape& s) {
+  return array(v, s, {c, d});
+}
+
+Samples take_samples(Context c, DType d) {
+  Samples s;
+  s.push_back(
+      {{sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{1, {0}, 0, 0}});
+  s.push_back({{sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
+               TakeAttrs{1, {1}, 1, 0}});
+  s.push_back(
+      {{sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}});
+  s.push_back({{sample_values(c, d, {3, 4}), ids_of(c, i64, {1, 2, 1}, {3}),
+                ids_of(c, i64, {3, 0, 3}, {3})},
+               TakeAttrs{2, {0, 1}, 0, 0}});
+  return s;
+}
+
+Samples take_grad_samples(Context c, DType d) {
+  Samples s;
+  s.push_back({{sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
+               TakeGradAttrs{{1, {0}, 0, 0}, make_meta(d, Shape{5, 3})}});
+  s.push_back({{sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
+               TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}});
+  s.push_back(
+      {{sample_values(c, d, {3}), ids_of(c, i64, {1, 2, 1}, {3}), ids_of(c, i64, {3, 0, 3}, {3})},
+       TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})}});
+  return s;
+}
+
+Samples pick_samples(Context c, DType d) {
+  return {
+      Sample({sample_values(c, d, {3, 4}), ids_of(c, i64, {1, 3, -4}, {3})}, PickAttrs{1, 0, 0, 0}),
+      Sample({sample_values(c, d, {3, 2}), ids_of(c, i32, {2, 0}, {2})}, PickAttrs{0, 0, 1, 0})};
+}
+
+Samples pick_grad_samples(Context c, DType d) {
+  return {
+      Sample({sample_values(c, d, {3}), ids_of(c, i64, {1, 3, 0}, {3})}, PickAttrs{1, 0, 0, 4}),
+      Sample({sample_values(c, d, {1, 2}), ids_of(c, i32, {2, 0}, {2})}, PickAttrs{0, 0, 1, 3})};
+}
+
+Samples one_hot_samples(Context c, DType d) {
+  return {Sample({ids_of(c, i64, {1, 0, 3, -1, 4}, {5})}, OneHotAttrs{4, 1, 0, d}),
+          Sample({ids_of(c, i32, {1, 0}, {2, 1})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d})};
+}
+
+Samples unravel_samples(Context c, DType) {
+  return {
+      Sample({ids_of(c, i64, {0, 7, 23, 11}, {4})}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
+}
+
+}  // namespace
+
+void register_index() {
+  OpDef<TakeAttrs>("take", {"data", "ids"})
+      .infer<&take_infer>()
+      .layout(Layout::rows)
+      .gradient<&take_gradient>(Keep::inputs)
+      .samples<&take_samples>();
+  OpDef<TakeGradAttrs>("take_grad", {"dout", "ids"})
+      .infer<&take_grad_infer>()
+      .layout(Layout::rows)
+      .gradient<&take_grad_gradient>(Keep::inputs)
+      .samples<&take_grad_samples>();
+  OpDef<TakeAttrs>("put", {"target", "values", "ids"})
+      .infer<&put_infer>()
+      .layout(Layout::rows)
+      .in_place()
+      .no_gradient("writes in place")
+      .no_samples("writes in place; index_test covers it");
+  OpDef<PickAttrs>("pick", {"data", "ids"})
+      .infer<&pick_infer>()
+      .gradient<&pick_gradient>(Keep::inputs)
+      .samples<&pick_samples>();
+  OpDef<PickAttrs>("pick_grad", {"dout", "ids"})
+      .infer<&pick_grad_infer>()
+      .gradient<&pick_grad_gradient>(Keep::inputs)
+      .samples<&pick_grad_samples>();
+  OpDef<OneHotAttrs>("one_hot", {"ids"})
+      .infer<&one_hot_infer>()
+      .no_gradient("its input is an index")
+      .samples<&one_hot_samples>();
+  OpDef<NoAttrs>("mask_indices", {"mask"})
+      .infer<&mask_indices_infer>()
+      .outputs(2)
+      .no_gradient("its input is a mask")
+      .no_samples("the end of its result is not written; index_test covers it");
+  OpDef<MaskFillAttrs>("mask_fill", {"target", "mask"})
+      .infer<&mask_fill_infer>()
+      .layout(Layout::rows)
+      .in_place()
+      .no_gradient("writes in place")
+      .no_samples("writes in place; index_test covers it");
+  OpDef<UnravelAttrs>("unravel_index", {"flat"})
+      .infer<&unravel_infer>()
+      .no_gradient("its input is an index")
+      .samples<&unravel_samples>();
+}
+
+}  // namespace locus

@@ -1,0 +1,249 @@
+#include <cuda_runtime.h>
+
+#include <locus/ops/copy/copy_gpu.h>
+#include <locus/ops/index/index_kernel.h>
+
+namespace locus::cuda {
+namespace {
+
+// Elements of up to 16 bytes where rows are runs on both sides; rescales the plan.
+int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
+  const int last = p.inner_rank - 1;
+  if (last < 0 || p.inner_data[last] != 1 || p.inner_result[last] != 1) return bytes;
+  const auto odd = [](const int64_t* v, int n) {
+    bool any = false;
+    for (int i = 0; i < n; ++i) any = any || v[i] % 2 != 0;
+    return any;
+  };
+  const auto halve = [](int64_t* v, int n) {
+    for (int i = 0; i < n; ++i) v[i] /= 2;
+  };
+  while (bytes < 16) {
+    if ((reinterpret_cast<uintptr_t>(data) | reinterpret_cast<uintptr_t>(result)) %
+            static_cast<uintptr_t>(2 * bytes) !=
+        0)
+      break;
+    if (p.inner_shape[last] % 2 != 0 || odd(p.inner_data, last) || odd(p.inner_result, last) ||
+        odd(p.data_stride, p.rank) || odd(p.result_stride, p.rank) || odd(p.step, p.n_ids))
+      break;
+    p.inner_shape[last] /= 2;
+    p.inner /= 2;
+    halve(p.inner_data, last);
+    halve(p.inner_result, last);
+    halve(p.data_stride, p.rank);
+    halve(p.result_stride, p.rank);
+    halve(p.step, p.n_ids);
+    bytes *= 2;
+  }
+  return bytes;
+}
+
+// Take reads data and writes result; put the other way. I: uint32_t below 2^31 elements.
+template <class T, class I, bool kPut>
+__global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* result, Fault* fault) {
+  const I inner = static_cast<I>(p.inner);
+  const int64_t n = p.rows * p.inner;
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    const I row = static_cast<I>(i) / inner, q = static_cast<I>(i) - row * inner;
+    const TakeRow at = take_row(p, static_cast<int64_t>(row));
+    int64_t d = at.data, r = at.result;
+    take_inner(p, static_cast<int64_t>(q), d, r);
+    if (at.bad_axis >= 0) {
+      report(fault, at.bad, p.length[at.bad_axis]);
+      if constexpr (!kPut) result[r] = T{};
+    } else if constexpr (kPut) {
+      data[d] = result[r];
+    } else {
+      result[r] = data[d];
+    }
+  }
+}
+
+template <bool kPut>
+void run_rows(const Call& call, const View& data, const View& result, const View* ids) {
+  TakePlan p = make_take_plan(data, result, ids, call.attributes<TakeAttrs>());
+  if (p.rows * p.inner == 0) return;
+  const int bytes = widen_rows(p, size_of(data.meta.dtype), data.data, result.data);
+  const int64_t n = p.rows * p.inner;
+  Fault* const fault = cuda::fault(call);
+  by_bytes(bytes, [&](auto word) {
+    using T = decltype(word);
+    const unsigned blocks = blocks_for(call.stream, n);
+    if (narrow(n))
+      move_rows<T, uint32_t, kPut>
+          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+    else
+      move_rows<T, uint64_t, kPut>
+          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+  });
+}
+
+void take(const Call& call) { run_rows<false>(call, call.in[0], call.out[0], call.in + 1); }
+void put(const Call& call) { run_rows<true>(call, call.out[0], call.in[1], call.in + 2); }
+
+__device__ __forceinline__ int64_t id_at(const void* ids, bool wide, int64_t i) {
+  return wide ? static_cast<const int64_t*>(ids)[i] : static_cast<const int32_t*>(ids)[i];
+}
+
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    pick_places(PickPlan p, int mode, const T* data, const void* ids, bool wide, T* out,
+                Fault* fault) {
+  const int64_t n = p.outer * p.inner;
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    const int64_t id = id_at(ids, wide, i), k = resolve_index(id, p.length, mode);
+    if (k < 0) {
+      report(fault, id, p.length);
+      out[i] = T{};
+    } else {
+      out[i] = data[(i / p.inner * p.length + k) * p.inner + i % p.inner];
+    }
+  }
+}
+
+// A thread an element of the result: dout where the index points, else 0. One launch.
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    pick_scatter(PickPlan p, int mode, const T* dout, const void* ids, bool wide, T* out,
+                 Fault* fault) {
+  const int64_t n = p.outer * p.length * p.inner;
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    const int64_t rest = i / p.inner, place = rest / p.length * p.inner + i % p.inner;
+    const int64_t id = id_at(ids, wide, place), k = resolve_index(id, p.length, mode);
+    if (k < 0) report(fault, id, p.length);
+    out[i] = k == rest % p.length ? dout[place] : T{};
+  }
+}
+
+void pick(const Call& call) {
+  const PickAttrs& a = call.attributes<PickAttrs>();
+  const PickPlan p = pick_plan(call.in[0].meta, a.axis);
+  const View& ids = call.in[1];
+  Fault* const fault = cuda::fault(call);
+  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    pick_places<T><<<blocks_for(call.stream, p.outer * p.inner), kBlock, 0, stream(call)>>>(
+        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype == i64, call.out[0].as<T>(), fault);
+  });
+}
+
+void pick_grad(const Call& call) {
+  const PickAttrs& a = call.attributes<PickAttrs>();
+  const PickPlan p = pick_plan(call.out[0].meta, a.axis);
+  const View& ids = call.in[1];
+  Fault* const fault = cuda::fault(call);
+  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    pick_scatter<T><<<blocks_for(call.stream, call.out[0].meta.size()), kBlock, 0, stream(call)>>>(
+        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype == i64, call.out[0].as<T>(), fault);
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    one_hot_rows(const void* ids, bool wide, int64_t n, int64_t depth, T on, T off, T* out) {
+  for (int64_t i = first_thread(); i < n; i += all_threads())
+    out[i] = id_at(ids, wide, i / depth) == i % depth ? on : off;
+}
+
+// The bits of v as the unsigned type of its size.
+template <class T, class V>
+T bits_of(V v) {
+  T bits;
+  __builtin_memcpy(&bits, &v, sizeof bits);
+  return bits;
+}
+
+void one_hot(const Call& call) {
+  const OneHotAttrs& a = call.attributes<OneHotAttrs>();
+  const View& ids = call.in[0];
+  const int64_t n = call.out[0].meta.size();
+  dispatch(a.dtype, [&](auto type) {
+    using V = typename decltype(type)::type;
+    using T = std::conditional_t<
+        sizeof(V) == 1, uint8_t,
+        std::conditional_t<sizeof(V) == 2, uint16_t,
+                           std::conditional_t<sizeof(V) == 4, uint32_t, uint64_t>>>;
+    one_hot_rows<T><<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
+        ids.data, ids.meta.dtype == i64, n, a.depth, bits_of<T>(convert<V>(a.on)),
+        bits_of<T>(convert<V>(a.off)), call.out[0].as<T>());
+  });
+}
+
+template <class T, class I>
+__global__ void __launch_bounds__(kBlock)
+    mask_fill_places(Walk w, const bool* mask, T* target, T value) {
+  for (int64_t i = first_thread(); i < w.size; i += all_threads()) {
+    int64_t m = 0, t = 0;
+    offsets<I>(w, i, m, t);
+    if (mask[m]) target[t] = value;
+  }
+}
+
+void mask_fill(const Call& call) {
+  const Scalar& s = call.attributes<MaskFillAttrs>().value;
+  const View &mask = call.in[1], &target = call.out[0];
+  const Walk w = walk_of(mask, target);
+  const unsigned blocks = blocks_for(call.stream, w.size);
+  uint64_t bits = 0;
+  dispatch(target.meta.dtype, [&](auto type) {
+    using V = typename decltype(type)::type;
+    const V v =
+        s.kind() == Scalar::Kind::floating ? convert<V>(s.floating()) : convert<V>(s.integer());
+    __builtin_memcpy(&bits, &v, sizeof v);
+  });
+  by_bytes(size_of(target.meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    if constexpr (sizeof(T) <= 8) {
+      const T value = static_cast<T>(bits);
+      if (narrow(w.size))
+        mask_fill_places<T, uint32_t>
+            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
+      else
+        mask_fill_places<T, uint64_t>
+            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
+    }
+  });
+}
+
+__global__ void __launch_bounds__(kBlock)
+    unravel_places(Meta m, const int64_t* flat, int64_t* out, int64_t n) {
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    int64_t rest = flat[i];
+    for (int axis = m.rank - 1; axis >= 0; --axis) {
+      out[axis * n + i] = rest % m.shape[axis];
+      rest /= m.shape[axis];
+    }
+  }
+}
+
+void unravel(const Call& call) {
+  const int64_t n = call.in[0].meta.size();
+  unravel_places<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
+      call.attributes<UnravelAttrs>().shape, call.in[0].as<int64_t>(), call.out[0].as<int64_t>(),
+      n);
+}
+
+}  // namespace
+
+// index_scatter.cu
+template <class T>
+void take_grad(const Call& call);
+void mask_indices(const Call& call);
+
+namespace {
+struct Backend {
+  static constexpr Kernel take = cuda::take, put = cuda::put, pick = cuda::pick,
+                          pick_grad = cuda::pick_grad, one_hot = cuda::one_hot,
+                          mask_fill = cuda::mask_fill, mask_indices = cuda::mask_indices,
+                          unravel_index = cuda::unravel;
+  template <DType D>
+  static void take_grad(const Call& call) {
+    cuda::take_grad<CppTypeOf<D>>(call);
+  }
+};
+}  // namespace
+
+extern constinit const KernelList index = index_kernels<Backend>();
+
+}  // namespace locus::cuda

@@ -1,0 +1,205 @@
+// Attributes of the index family, and the plan by which its kernels walk, for the host and for
+// nvcc.
+#pragma once
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel_list.h>
+#include <locus/ops/copy/copy_kernel.h>
+
+namespace locus {
+
+enum class IndexMode : uint8_t;
+
+// x indexed by n_axes integer tensors of one shape, along axes[] (ascending); the axes of the index
+// stand in the result from axis `at`.
+struct TakeAttrs {
+  int8_t n_axes = 1;
+  int8_t axes[kMaxRank] = {};
+  int8_t at = 0;
+  uint8_t mode = 0;  // IndexMode
+};
+struct TakeGradAttrs {
+  TakeAttrs take;
+  Meta data;  // what was indexed
+};
+struct PickAttrs {
+  int8_t axis = 0;
+  uint8_t mode = 0;
+  uint8_t keepdims = 0;
+  int64_t length = 0;  // pick_grad: of the axis
+};
+struct OneHotAttrs {
+  int64_t depth = 1;
+  double on = 1, off = 0;
+  DType dtype = f32;
+};
+struct MaskFillAttrs {
+  Scalar value = 0;
+};
+struct UnravelAttrs {
+  Meta shape;
+};
+
+// An index made valid, or -1 where it is out of range in mode `raise`.
+LOCUS_HD int64_t resolve_index(int64_t i, int64_t n, int mode) {
+  if (mode == 1) return i < 0 ? 0 : i >= n ? n - 1 : i;
+  if (mode == 2) {
+    const int64_t r = i % n;
+    return r < 0 ? r + n : r;
+  }
+  if (i < 0) i += n;
+  return i >= 0 && i < n ? i : -1;
+}
+
+// How an indexed tensor (`data`) and its counterpart (`result`: what take writes, what put and
+// take_grad read) are walked together. A row is one place of the result's axes up to and including
+// those of the index; its elements are the remaining axes.
+struct TakePlan {
+  int rank = 0;  // of the rows
+  int64_t rows = 1;
+  int64_t shape[kMaxRank] = {};
+  int64_t data_stride[kMaxRank] = {};  // 0 along the index's axes
+  int64_t result_stride[kMaxRank] = {};
+  int64_t ids_stride[kMaxRank][kMaxRank] = {};  // [axis of the row][index tensor]
+
+  int n_ids = 1;
+  bool wide = false;  // i64 indices, else i32
+  const void* ids[kMaxRank] = {};
+  int64_t length[kMaxRank] = {};  // of the indexed axes
+  int64_t step[kMaxRank] = {};    // data's stride along them
+  int mode = 0;
+
+  int inner_rank = 0;
+  int64_t inner = 1;
+  int64_t inner_shape[kMaxRank] = {};
+  int64_t inner_data[kMaxRank] = {};
+  int64_t inner_result[kMaxRank] = {};
+
+  LOCUS_HD int64_t id(int k, int64_t offset) const {
+    return wide ? static_cast<const int64_t*>(ids[k])[offset]
+                : static_cast<const int32_t*>(ids[k])[offset];
+  }
+};
+
+LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const View* ids,
+                                 const TakeAttrs& a) {
+  TakePlan p;
+  p.n_ids = a.n_axes;
+  p.mode = a.mode;
+  p.wide = ids[0].meta.dtype == i64;
+  unsigned indexed = 0;
+  for (int k = 0; k < a.n_axes; ++k) {
+    p.ids[k] = ids[k].data;
+    p.length[k] = data.meta.shape[a.axes[k]];
+    p.step[k] = data.stride[a.axes[k]];
+    indexed |= 1u << a.axes[k];
+  }
+  const int ids_rank = ids[0].meta.rank;
+  int r = 0, d = 0;  // axes of the result and of data
+  const auto next = [&] {
+    while (indexed >> d & 1) ++d;
+    return d++;
+  };
+  for (; r < a.at; ++r) {
+    const int axis = next();
+    p.shape[p.rank] = result.meta.shape[r];
+    p.data_stride[p.rank] = data.stride[axis];
+    p.result_stride[p.rank++] = result.stride[r];
+  }
+  for (int i = 0; i < ids_rank; ++i, ++r) {
+    p.shape[p.rank] = result.meta.shape[r];
+    for (int k = 0; k < a.n_axes; ++k) p.ids_stride[p.rank][k] = ids[k].stride[i];
+    p.result_stride[p.rank++] = result.stride[r];
+  }
+  for (int i = 0; i < p.rank; ++i) p.rows *= p.shape[i];
+  for (; r < result.meta.rank; ++r) {
+    const int axis = next();
+    const int64_t n = result.meta.shape[r];
+    p.inner *= n;
+    if (n == 1) continue;
+    const int last = p.inner_rank - 1;
+    if (last >= 0 && p.inner_data[last] == n * data.stride[axis] &&
+        p.inner_result[last] == n * result.stride[r]) {
+      p.inner_shape[last] *= n;
+      p.inner_data[last] = data.stride[axis];
+      p.inner_result[last] = result.stride[r];
+    } else {
+      p.inner_shape[p.inner_rank] = n;
+      p.inner_data[p.inner_rank] = data.stride[axis];
+      p.inner_result[p.inner_rank++] = result.stride[r];
+    }
+  }
+  return p;
+}
+
+// Where a row begins. -1 in `data`: an index out of range, whose value and axis are in `bad`.
+struct TakeRow {
+  int64_t data = 0, result = 0;
+  int64_t bad = 0;
+  int bad_axis = -1;  // among the indexed ones
+};
+LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
+  TakeRow out;
+  int64_t at[kMaxRank] = {};
+  for (int i = p.rank - 1; i >= 0; --i) {
+    const int64_t c = i > 0 ? row % p.shape[i] : row;
+    if (i > 0) row /= p.shape[i];
+    out.data += c * p.data_stride[i];
+    out.result += c * p.result_stride[i];
+    for (int k = 0; k < p.n_ids; ++k) at[k] += c * p.ids_stride[i][k];
+  }
+  for (int k = 0; k < p.n_ids; ++k) {
+    const int64_t id = p.id(k, at[k]), valid = resolve_index(id, p.length[k], p.mode);
+    if (valid < 0) {
+      out.bad = id;
+      out.bad_axis = k;
+      return out;
+    }
+    out.data += valid * p.step[k];
+  }
+  return out;
+}
+
+// Places of element `q` of a row, added to its beginning.
+LOCUS_HD void take_inner(const TakePlan& p, int64_t q, int64_t& data, int64_t& result) {
+  for (int i = p.inner_rank - 1; i >= 0; --i) {
+    const int64_t c = i > 0 ? q % p.inner_shape[i] : q;
+    if (i > 0) q /= p.inner_shape[i];
+    data += c * p.inner_data[i];
+    result += c * p.inner_result[i];
+  }
+}
+
+// pick's view of the world: (outer, length, inner), row-major.
+struct PickPlan {
+  int64_t outer = 1, length = 1, inner = 1;
+};
+LOCUS_HD PickPlan pick_plan(const Meta& data, int axis) {
+  PickPlan p;
+  for (int i = 0; i < data.rank; ++i)
+    (i < axis ? p.outer : i == axis ? p.length : p.inner) *= data.shape[i];
+  return p;
+}
+
+template <class Backend>
+constexpr KernelList index_kernels() {
+  KernelList list;
+  list.add("take", kAllDTypes, Backend::take);
+  list.add("put", kAllDTypes, Backend::put);
+  list.add("pick", kAllDTypes, Backend::pick);
+  list.add("pick_grad", kAllDTypes, Backend::pick_grad);
+  list.add("one_hot", kAllDTypes, Backend::one_hot);
+  list.add("mask_fill", kAllDTypes, Backend::mask_fill);
+  list.add_each("take_grad", DTypes<f32, f64>{},
+                [](auto d) { return Backend::template take_grad<d>; });
+  list.add("mask_indices", DTypes<bool_>{}, Backend::mask_indices);
+  list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
+  return list;
+}
+
+namespace detail {
+// Throws IndexError "index 7 is out of bounds for axis 0 with size 3". Compiled once, for kernels.
+[[noreturn]] void throw_out_of_bounds(int64_t index, int axis, int64_t size);
+}  // namespace detail
+
+}  // namespace locus

@@ -1,0 +1,310 @@
+// take and its like as functions, and Selection.
+#include <algorithm>
+#include <ostream>
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/index/index_parts.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+struct SelectionAccess {
+  static const Tensor& base(const Selection& s) { return s.base_; }
+  static const Tensors& ids(const Selection& s) { return s.ids_; }
+  static Caller from(const Selection& s) { return s.from_; }
+  static Selection make(const Tensor& base, Tensors ids, Caller from) {
+    Selection s;
+    s.base_ = base;
+    s.ids_ = std::move(ids);
+    s.from_ = from;
+    return s;
+  }
+};
+
+namespace {
+
+std::span<const Ref> spanned(const std::vector<Ref>& refs) { return refs; }
+
+// The positions of the ones of a mask, flat. Waits for their number.
+Tensor flat_positions(const Tensor& mask, Caller from) {
+  static const Op& op = get_op("mask_indices");
+  const Ref in(mask);
+  const Tensors out = invoke_all(op, {&in, 1});
+  return slice_axis(out[0], 0, Slice(0, out[1].item<int64_t>(from)));
+}
+
+// (axes, positions) of flat positions in a shape.
+Tensor unravel(const Tensor& flat, const Shape& shape) {
+  static const Op& op = get_op("unravel_index");
+  return invoke(op, {flat}, UnravelAttrs{make_meta(i64, shape)});
+}
+
+void check_mask(const Tensor& base, int axis, const Tensor& mask) {
+  const Shape s = base.shape(), m = mask.shape();
+  if (m.rank() == 0 || axis + m.rank() > s.rank())
+    throw IndexError("too many indices for array: a mask of " + std::to_string(m.rank()) +
+                     " axes for data " + describe(base));
+  for (int i = 0; i < m.rank(); ++i)
+    if (m[i] != s[axis + i])
+      throw IndexError("boolean index did not match indexed array along axis " +
+                       std::to_string(axis + i) + "; size of axis is " +
+                       std::to_string(s[axis + i]) + " but size of corresponding boolean axis is " +
+                       std::to_string(m[i]));
+}
+
+// A selection as one take: masks become positions, index tensors one shape and dtype.
+struct Resolved {
+  Tensor base;
+  Tensors ids;
+  TakeAttrs attrs{0, {}, 0, 0};
+
+  std::vector<Ref> refs(std::initializer_list<Ref> first) const {
+    std::vector<Ref> all(first);
+    all.insert(all.end(), ids.begin(), ids.end());
+    return all;
+  }
+};
+
+Resolved resolve(const Selection& s) {
+  Resolved r{SelectionAccess::base(s), {}};
+  const Caller from = SelectionAccess::from(s);
+  int axis = 0;
+  const auto add = [&](const Tensor& ids) {
+    r.attrs.axes[r.attrs.n_axes++] = static_cast<int8_t>(axis++);
+    r.ids.push_back(ids);
+  };
+  for (const Tensor& ids : SelectionAccess::ids(s)) {
+    if (!ids.defined()) {
+      ++axis;
+    } else if (ids.dtype() != bool_) {
+      add(detail::integer_ids("index", ids));
+    } else {
+      check_mask(r.base, axis, ids);
+      const Tensor flat = flat_positions(ids, from);
+      const int n = ids.ndim();
+      if (n == 1) {
+        add(flat);
+      } else if (r.base.contiguous()) {  // the masked axes seen as one
+        const Shape shape = r.base.shape();
+        std::vector<int64_t> dims(shape.begin(), shape.begin() + axis);
+        dims.push_back(ids.size());
+        dims.insert(dims.end(), shape.begin() + axis + n, shape.end());
+        r.base = detail::reshape_exact(r.base, Shape(std::span<const int64_t>(dims)));
+        add(flat);
+      } else {
+        const Tensor parts = unravel(flat, ids.shape());
+        for (int i = 0; i < n; ++i) add(parts[i]);
+      }
+    }
+  }
+  Shape common = r.ids[0].shape();
+  bool wide = false;
+  for (const Tensor& t : r.ids) {
+    common = broadcast_shapes(common, t.shape());
+    wide = wide || t.dtype() == i64;
+  }
+  for (Tensor& t : r.ids) {
+    if (wide && t.dtype() != i64) t = cast(t, i64);
+    if (t.shape() != common) t = broadcast_to(t, common);
+  }
+  const bool neighbours = r.attrs.axes[r.attrs.n_axes - 1] - r.attrs.axes[0] == r.attrs.n_axes - 1;
+  r.attrs.at = neighbours ? r.attrs.axes[0] : int8_t{0};
+  return r;
+}
+
+void put(const Resolved& r, const Tensor& given) {
+  static const Op& op = get_op("put");
+  const Shape wanted(detail::taken(r.base.impl().view.meta, r.ids[0].impl().view.meta, r.attrs));
+  Tensor values = given.dtype() == r.base.dtype() ? given : cast(given, r.base.dtype());
+  if (values.shares_memory_with(r.base)) values = copy(values);
+  if (values.shape() != wanted) {
+    try {
+      values = broadcast_to(values, wanted);
+    } catch (const ShapeError&) {
+      throw ShapeError("shape mismatch: values " + describe(given) +
+                       " could not be broadcast to the indexed elements of shape " +
+                       to_string(wanted));
+    }
+  }
+  const std::vector<Ref> refs = r.refs({r.base, values});
+  const Ref target(r.base);
+  invoke_into(op, spanned(refs), {&target, 1}, r.attrs);
+}
+
+// x[mask] = number: no positions are needed, and nothing waits.
+bool fill_mask(const Selection& s, const Scalar& value) {
+  static const Op& op = get_op("mask_fill");
+  const Tensor& base = SelectionAccess::base(s);
+  int axis = -1, at = 0;
+  Tensor mask;
+  for (const Tensor& ids : SelectionAccess::ids(s)) {
+    if (ids.defined()) {
+      if (mask.defined() || ids.dtype() != bool_) return false;
+      mask = ids;
+      axis = at;
+    }
+    ++at;
+  }
+  check_mask(base, axis, mask);
+  const Shape shape = base.shape(), own = mask.shape();
+  if (own != shape) {
+    std::vector<int64_t> dims(static_cast<size_t>(shape.rank()), 1);
+    std::copy(own.begin(), own.end(), dims.begin() + axis);
+    mask = broadcast_to(detail::reshape_exact(mask, Shape(std::span<const int64_t>(dims))), shape);
+  }
+  invoke_into(op, {base, mask}, {base}, MaskFillAttrs{value});
+  return true;
+}
+
+// x[...] op= values: gathered, changed, put back.
+template <class F>
+void update(const Selection& s, const F& change) {
+  static const Op& op = get_op("take");
+  const Resolved r = resolve(s);
+  Tensor t = invoke(op, spanned(r.refs({r.base})), r.attrs);
+  change(t);
+  put(r, t);
+}
+
+}  // namespace
+
+namespace {
+
+Selection select(const Tensor& x, std::span<const Selector> items) {
+  std::vector<Index> basic;
+  int covered = 0;
+  Caller from;
+  for (const Selector& item : items) {
+    const bool mask = item.ids() && item.ids()->dtype() == bool_;
+    const int n = mask ? item.ids()->ndim() : 1;
+    for (int i = 0; i < n; ++i) basic.push_back(item.basic());
+    const Index::Kind kind = item.basic().kind();
+    covered += kind == Index::Kind::position || kind == Index::Kind::slice ? n : 0;
+    if (!item.ids()) continue;
+    if (!from.file) from = item.from();
+    const Context a = x.context(), b = item.ids()->context();
+    const bool pinned = a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned;
+    if (a != b && !(pinned && is_host(a) && is_host(b)))
+      throw ContextMismatch("index: operands live on different contexts: data " + describe(x) +
+                            ", ids " + describe(*item.ids()) +
+                            "; move one first: ids.as_in_context(" + to_string(a) +
+                            ") or data.as_in_context(" + to_string(b) + ")");
+  }
+  Tensors ids;
+  const int rest = x.ndim() - covered;
+  bool plain = true;
+  for (const Selector& item : items) {
+    if (item.ids()) {
+      ids.push_back(*item.ids());
+      continue;
+    }
+    const Index::Kind kind = item.basic().kind();
+    const Slice& slice = item.basic().slice();
+    plain =
+        plain && kind == Index::Kind::slice && !slice.start() && !slice.stop() && slice.step() == 1;
+    if (kind == Index::Kind::slice || kind == Index::Kind::new_axis) ids.emplace_back();
+    if (kind == Index::Kind::rest)
+      for (int i = 0; i < rest; ++i) ids.emplace_back();
+  }
+  if (plain && covered <= x.ndim()) return SelectionAccess::make(x, std::move(ids), from);
+  return SelectionAccess::make(detail::basic_index(x, basic), std::move(ids), from);
+}
+
+}  // namespace
+
+Selection Tensor::operator[](At<Tensor> ids) const {
+  const Selector item(ids.value, ids.from);
+  return select(*this, {&item, 1});
+}
+
+Selection Tensor::operator()(const Selector& a, const Selector& b, const Selector& c,
+                             const Selector& d, const Selector& e, const Selector& f,
+                             const Selector& g, const Selector& h) const {
+  const Selector items[] = {a, b, c, d, e, f, g, h};
+  size_t n = 0;
+  bool any = false;
+  for (; n < std::size(items) && items[n].given(); ++n) any = any || items[n].ids();
+  if (!any) throw IndexError("index: expected positions, slices and index tensors");
+  return select(*this, {items, n});
+}
+
+Tensor::Tensor(const Selection& s) : Tensor(s.gather()) {}
+
+Tensor& Tensor::operator=(const Selection& values) && {
+  return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess::from(values));
+}
+
+Tensor Selection::gather() const {
+  static const Op& op = get_op("take");
+  const Resolved r = resolve(*this);
+  return invoke(op, spanned(r.refs({r.base})), r.attrs);
+}
+
+Selection& Selection::operator=(const Selection& values) {
+  put(resolve(*this), values.gather());
+  return *this;
+}
+void Selection::operator=(const Operand& values) && {
+  if (!values.is_scalar()) return put(resolve(*this), values.tensor());
+  if (fill_mask(*this, values.scalar())) return;
+  const Resolved r = resolve(*this);
+  Tensor value = allocate(r.base.context(), make_meta(r.base.dtype(), Shape{}));
+  std::move(value) = values.scalar();
+  put(r, value);
+}
+void Selection::operator+=(const Operand& values) && {
+  update(*this, [&](Tensor& t) { t += values; });
+}
+void Selection::operator-=(const Operand& values) && {
+  update(*this, [&](Tensor& t) { t -= values; });
+}
+void Selection::operator*=(const Operand& values) && {
+  update(*this, [&](Tensor& t) { t *= values; });
+}
+void Selection::operator/=(const Operand& values) && {
+  update(*this, [&](Tensor& t) { t /= values; });
+}
+
+std::ostream& operator<<(std::ostream& os, const Selection& s) {
+  return os << At<Tensor>(s.gather(), SelectionAccess::from(s));
+}
+
+Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
+  static const Op& op = get_op("take");
+  const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
+  return invoke(op, {x, detail::integer_ids("take", ids)},
+                TakeAttrs{1, {axis}, axis, static_cast<uint8_t>(options.mode)});
+}
+Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
+
+Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
+  static const Op& op = get_op("pick");
+  PickAttrs a;
+  a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
+  a.mode = static_cast<uint8_t>(options.mode);
+  a.keepdims = options.keepdims;
+  return invoke(op, {x, detail::integer_ids("pick", ids)}, a);
+}
+
+Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
+  static const Op& op = get_op("one_hot");
+  if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got " + std::to_string(depth));
+  return invoke(op, {detail::integer_ids("one_hot", ids)},
+                OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
+}
+
+Tensors nonzero(const Tensor& x, Caller from) {
+  const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
+  const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
+  const Tensor parts = unravel(flat_positions(mask, from), shape);
+  Tensors out;
+  for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
+  return out;
+}
+
+}  // namespace locus

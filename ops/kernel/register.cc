@@ -1,0 +1,29 @@
+#include <locus/ops/kernel/register.h>
+
+#include <locus/devices/cpu.h>
+#include <locus/devices/emulated.h>
+#ifdef LOCUS_WITH_CUDA
+#include <locus/devices/cuda.h>
+#endif
+
+namespace locus {
+
+// Written by the build: calls every register_<family>() of ops/*/*.cc, then set_kernels for every
+// KernelList of *_cpu.cc and *.cu.
+void register_families();
+
+bool register_builtins() {
+  static const bool once = [] {
+    register_cpu();
+#ifdef LOCUS_WITH_CUDA
+    if (!register_emulated()) register_cuda();
+#else
+    register_emulated();
+#endif
+    register_families();
+    return true;
+  }();
+  return once;
+}
+
+}  // namespace locus

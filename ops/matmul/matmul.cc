@@ -1,0 +1,168 @@
+#include <locus/ops/matmul.h>
+
+#include <string>
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+
+namespace locus {
+
+namespace {
+
+std::string text(const Meta& m) { return to_string(Shape(m)); }
+
+DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span<Meta> out) {
+  if (in.size() != 2) throw ShapeError("expected two operands, got " + std::to_string(in.size()));
+  const Meta &a = in[0], &b = in[1];
+  if (a.rank < 2 || b.rank < 2)
+    throw ShapeError("expected matrices or stacks of them (two axes or more), got " + text(a) +
+                     " and " + text(b));
+  if (a.dtype != b.dtype)
+    throw DTypeError(std::string("expected one dtype, got ") + name(a.dtype) + " and " +
+                     name(b.dtype) + "; cast one with astype()");
+  const int64_t m = a.shape[a.rank - (attrs.transpose_a ? 1 : 2)];
+  const int64_t ka = a.shape[a.rank - (attrs.transpose_a ? 2 : 1)];
+  const int64_t kb = b.shape[b.rank - (attrs.transpose_b ? 1 : 2)];
+  const int64_t n = b.shape[b.rank - (attrs.transpose_b ? 2 : 1)];
+  if (ka != kb) {
+    std::string shapes = text(a) + (attrs.transpose_a ? " transposed" : "") + " and " + text(b) +
+                         (attrs.transpose_b ? " transposed" : "");
+    throw ShapeError("expected the columns of the left operand (" + std::to_string(ka) +
+                     ") to be as many as the rows of the right one (" + std::to_string(kb) +
+                     "): shapes " + shapes);
+  }
+  const Shape batch = broadcast_shapes(Shape(std::span(a.shape, static_cast<size_t>(a.rank - 2))),
+                                       Shape(std::span(b.shape, static_cast<size_t>(b.rank - 2))));
+  out[0] = make_meta(a.dtype, batch);
+  out[0].rank = static_cast<int8_t>(batch.rank() + 2);
+  out[0].shape[batch.rank()] = m;
+  out[0].shape[batch.rank() + 1] = n;
+  return a.dtype;
+}
+
+// Summed over the axes along which the operand was broadcast.
+Tensor sum_to(const Tensor& gradient, const Meta& target) {
+  if (gradient.shape() == Shape(target)) return gradient;
+  static const Op& op = get_op("sum_to");
+  SumToAttrs attrs;
+  attrs.target = target;
+  return invoke(op, {gradient}, attrs);
+}
+
+Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto [ta, tb] = saved.attrs<MatmulAttrs>();
+  const Tensor &a = saved.in(0), &b = saved.in(1), &dc = dout[0];
+  Tensors gradients(2);
+  if (saved.needs(0)) {
+    const Tensor da = ta ? matmul(b, dc, {tb, true}) : matmul(dc, b, {false, !tb});
+    gradients[0] = sum_to(da, saved.in_meta(0));
+  }
+  if (saved.needs(1)) {
+    const Tensor db = tb ? matmul(dc, a, {true, ta}) : matmul(a, dc, {!ta, false});
+    gradients[1] = sum_to(db, saved.in_meta(1));
+  }
+  return gradients;
+}
+
+Samples matmul_samples(Context c, DType d) {
+  const auto x = [&](const Shape& s, int variant) {
+    return sample_values(c, d, s, -2, 2, variant);
+  };
+  return {
+      Sample({x({3, 4}, 0), x({4, 5}, 1)}, MatmulAttrs{}),
+      Sample({x({1, 1}, 0), x({1, 1}, 1)}, MatmulAttrs{}),
+      Sample({x({7, 2}, 0), x({7, 3}, 1)}, MatmulAttrs{true, false}),
+      Sample({x({2, 9}, 0), x({5, 9}, 1)}, MatmulAttrs{false, true}),
+      Sample({x({6, 2}, 0), x({3, 6}, 1)}, MatmulAttrs{true, true}),
+      Sample({x({2, 3, 4}, 0), x({2, 4, 2}, 1)}, MatmulAttrs{}),
+      Sample({x({2, 1, 3, 4}, 0), x({3, 2, 4}, 1)}, MatmulAttrs{false, true}),
+      Sample({x({33, 17}, 0), x({17, 35}, 1)}, MatmulAttrs{}),
+  };
+}
+
+bool readable(const Tensor& x) {
+  if (x.contiguous()) return true;
+  const View& v = x.impl().view;
+  const int r = v.meta.rank;
+  return leading(v.meta.shape[r - 2], v.meta.shape[r - 1], v.stride[r - 2], v.stride[r - 1]).ok;
+}
+
+// Kernels take any strides but are fast on matrices with unbroken rows or columns only.
+Tensor dense_rows(const Tensor& x) {
+  static const Op& copy = get_op("copy");
+  return invoke(copy, {x}, CopyAttrs{x.dtype()});
+}
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) {
+    const DType d = promote(a.dtype(), b.dtype());
+    return matmul(a.astype(d), b.astype(d), MatmulAttrs{});
+  }
+  return matmul(a, b, MatmulAttrs{});
+}
+
+void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
+  if (a.ndim() == 0 || b.ndim() == 0)
+    throw ShapeError(std::string(op) + ": expected operands of one axis or more, got " +
+                     describe(a) + " and " + describe(b) + "; multiply a 0-d tensor with *");
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes) {
+  static const Op& op = get_op("matmul");
+  if (a.ndim() >= 2 && b.ndim() >= 2) {
+    const bool ra = readable(a), rb = readable(b);
+    if (!ra || !rb) return invoke(op, {ra ? a : dense_rows(a), rb ? b : dense_rows(b)}, transposes);
+  }
+  return invoke(op, {a, b}, transposes);
+}
+
+Tensor dot(const Tensor& a, const Tensor& b) {
+  const int ra = a.ndim(), rb = b.ndim();
+  if (ra == 2 && rb == 2) return product(a, b);
+  check_ranks("dot", a, b);
+  const Shape sa = a.shape(), sb = b.shape();
+  const int64_t k = sa[-1];
+  if (k != sb[0])
+    throw ShapeError("dot: expected the last axis of the left operand (" + std::to_string(k) +
+                     ") to be as long as the first axis of the right one (" +
+                     std::to_string(sb[0]) + "): " + describe(a) + " and " + describe(b));
+  if (ra + rb - 2 > kMaxRank)
+    throw ShapeError("dot: expected a result of at most " + std::to_string(kMaxRank) +
+                     " axes: " + describe(a) + " and " + describe(b));
+  int64_t m = 1, n = 1, dims[2 * kMaxRank];
+  int rank = 0;
+  for (int i = 0; i < ra - 1; ++i) m *= dims[rank++] = sa[i];
+  for (int i = 1; i < rb; ++i) n *= dims[rank++] = sb[i];
+  const Tensor c =
+      product(ra == 2 ? a : a.reshape(Shape{m, k}), rb == 2 ? b : b.reshape(Shape{k, n}));
+  return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  const int ra = a.ndim(), rb = b.ndim();
+  if (ra == 2 && rb == 2) return product(a, b);
+  check_ranks("matmul", a, b);
+  // One matrix on the right: the stack on the left is one tall matrix.
+  if (rb <= 2) return dot(a, b);
+  if (ra > 1) return product(a, b);
+  const Tensor c = product(a.reshape(Shape{1, a.size()}), b);
+  const Shape s = c.shape();
+  int64_t dims[kMaxRank];
+  for (int i = 0; i < s.rank() - 2; ++i) dims[i] = s[i];
+  dims[s.rank() - 2] = s[-1];
+  return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
+}
+
+void register_matmul() {
+  OpDef<MatmulAttrs>("matmul", {"a", "b"})
+      .infer<&matmul_infer>()
+      .gradient<&matmul_gradient>(Keep::inputs)
+      .samples<&matmul_samples>()
+      .layout(Layout::rows);
+}
+
+}  // namespace locus

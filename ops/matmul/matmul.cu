@@ -1,0 +1,248 @@
+#include <locus/devices/cuda_check.h>
+#include <locus/ops/matmul/matmul_cuda.h>
+#include <locus/ops/matmul/matmul_kernel.h>
+
+namespace locus::cuda {
+namespace {
+
+template <int T, bool AlongKA, bool AlongKB>
+__global__ void __launch_bounds__(kTileThreads, 2) tiles_kernel(TileProduct p) {
+  __shared__ __align__(16) float shared[TileShape<T>::kShared];
+  p.a += blockIdx.z * p.a_batch;
+  p.b += blockIdx.z * p.b_batch;
+  p.c += blockIdx.z * p.c_batch;
+  multiply_tile<T, AlongKA, AlongKB, false, false>(p, static_cast<int>(blockIdx.x), shared);
+}
+
+using TilesKernel = void (*)(TileProduct);
+// [tile][a is column-major][b is column-major]; a runs along k in its rows, b in its columns.
+template <int T>
+constexpr TilesKernel kOfTile[2][2] = {
+    {&tiles_kernel<T, true, false>, &tiles_kernel<T, true, true>},
+    {&tiles_kernel<T, false, false>, &tiles_kernel<T, false, true>}};
+
+// out[o] = sum over k of a[o * lda + k] * x[k]: one output and one part of k a block.
+__global__ void __launch_bounds__(256)
+    row_dot_kernel(const float* a, int64_t lda, const float* x, float* out, int64_t k,
+                   int64_t k_split, float* partial, unsigned* arrived) {
+  const int splits = static_cast<int>(gridDim.y);
+  const int64_t begin = blockIdx.y * k_split, end = min(k, begin + k_split);
+  const float* row = a + blockIdx.x * lda;
+  float sums[4] = {};
+  int64_t i = begin + threadIdx.x;
+  for (; i + 768 < end; i += 1024) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sums[j] = fmaf(row[i + j * 256], x[i + j * 256], sums[j]);
+  }
+  for (; i < end; i += 256) sums[0] = fmaf(row[i], x[i], sums[0]);
+  float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step);
+  __shared__ float warps[8];
+  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  sum = 0;
+#pragma unroll
+  for (int w = 0; w < 8; ++w) sum += warps[w];
+  if (splits > 1) {
+    float* mine = partial + int64_t{blockIdx.x} * splits;
+    __stcg(mine + blockIdx.y, sum);
+    __threadfence();
+    if (atomicAdd(arrived + blockIdx.x, 1u) + 1 != static_cast<unsigned>(splits)) return;
+    arrived[blockIdx.x] = 0;
+    __threadfence();
+    sum = 0;
+    for (int s = 0; s < splits; ++s) sum += __ldcg(mine + s);
+  }
+  out[blockIdx.x] = sum;
+}
+
+// Any strides, any type: a thread an output.
+template <class S, class T>
+__global__ void __launch_bounds__(256) plain_kernel(Product p, int64_t total) {
+  const int64_t stride = int64_t{gridDim.x} * 256;
+  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+    const int64_t column = at % p.n, row = at / p.n % p.m;
+    int64_t a_offset, b_offset;
+    p.offsets(at / p.n / p.m, a_offset, b_offset);
+    const S* a = static_cast<const S*>(p.a) + a_offset + row * p.a_m;
+    const S* b = static_cast<const S*>(p.b) + b_offset + column * p.b_n;
+    T sum = 0;
+    for (int64_t k = 0; k < p.k; ++k)
+      sum += static_cast<T>(a[k * p.a_k]) * static_cast<T>(b[k * p.b_k]);
+    static_cast<S*>(p.c)[at] = static_cast<S>(sum);
+  }
+}
+
+template <class S, class T>
+void plain_product(const Call& call, const Product& p) {
+  const int64_t total = p.batch_size() * p.m * p.n;
+  plain_kernel<S, T><<<blocks_for(call, total), 256, 0, stream(call)>>>(p, total);
+}
+
+template <class S, class T>
+void integer_kernel(const Call& call) {
+  plain_product<S, T>(
+      call, make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>()));
+}
+
+cudaDataType_t blas_type(DType d) {
+  return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+// Long vectors and matrices times a vector are a matter of reading fast.
+bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Operand b, float* c) {
+  const bool column = n == 1 && !a.column_major && b.column_major;
+  const bool row = m == 1 && !a.column_major && b.column_major;
+  if (k < 1024 || (!column && !row)) return false;
+  const int64_t outputs = column ? m : n;
+  int64_t splits = 4 * multiprocessors(call.stream) / outputs;
+  if (splits > k / 4096) splits = k / 4096;
+  if (splits < 1) splits = 1;
+  const int64_t k_split = (k + splits - 1) / splits;
+  float* partial = nullptr;
+  unsigned* arrived = nullptr;
+  if (splits > 1) {
+    const size_t bytes = static_cast<size_t>(outputs * splits) * sizeof(float);
+    partial = static_cast<float*>(workspace(call.stream, bytes));
+    arrived = counters(call.stream, static_cast<int>(outputs));
+  }
+  const dim3 grid(static_cast<unsigned>(outputs), static_cast<unsigned>(splits));
+  const Operand &matrix = column ? a : b, &vector = column ? b : a;
+  row_dot_kernel<<<grid, 256, 0, stream(call)>>>(static_cast<const float*>(matrix.data), matrix.ld,
+                                                 static_cast<const float*>(vector.data), c, k,
+                                                 k_split, partial, arrived);
+  return true;
+}
+
+void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Operand b, float* c,
+                 int64_t count) {
+  if (count == 1 && row_dots(call, m, n, k, a, b, c)) return;
+  if (!own_product(m, n, k, count)) return blas_product(call, f32, m, n, k, a, b, c, count);
+  const TilePlan plan = plan_tiles(m, n, k, count, multiprocessors(call.stream));
+  launch_tiles(call, plan, tile_product(plan, m, n, k, a, b, c, count), a.column_major,
+               b.column_major, count);
+}
+
+template <DType D>
+void matmul_kernel(const Call& call) {
+  using S = CppTypeOf<D>;
+  using T = std::conditional_t<D == f64, double, float>;
+  const Product p =
+      make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
+  Leading la = leading(p.m, p.k, p.a_m, p.a_k), lb = leading(p.k, p.n, p.b_k, p.b_n);
+  if (!la.ok || !lb.ok) return plain_product<S, T>(call, p);
+  // A vector runs along k whichever way it lies; row_dots looks for that.
+  if (p.n == 1 && p.b_k == 1) lb = {p.k > 0 ? p.k : 1, true, true};
+
+  Product outer = p;
+  int64_t count = 1;
+  Operand a{p.a, la.ld, la.column_major}, b{p.b, lb.ld, lb.column_major};
+  if (p.batch_rank > 0) {
+    const int last = --outer.batch_rank;
+    count = p.batch[last];
+    a.batch = p.a_batch[last];
+    b.batch = p.b_batch[last];
+  }
+  const int64_t repeats = outer.batch_size();
+  for (int64_t i = 0; i < repeats; ++i) {
+    int64_t a_offset, b_offset;
+    outer.offsets(i, a_offset, b_offset);
+    a.data = static_cast<const S*>(p.a) + a_offset;
+    b.data = static_cast<const S*>(p.b) + b_offset;
+    S* c = static_cast<S*>(p.c) + i * count * p.m * p.n;
+    if constexpr (D == f32)
+      f32_product(call, p.m, p.n, p.k, a, b, c, count);
+    else
+      blas_product(call, D, p.m, p.n, p.k, a, b, c, count);
+  }
+}
+
+bool aligned(const void* data, int64_t ld, int64_t batch) {
+  return reinterpret_cast<uintptr_t>(data) % 16 == 0 && ld % 4 == 0 && batch % 4 == 0;
+}
+
+template <DType D>
+constexpr Kernel matmul_of() {
+  using T = CppTypeOf<D>;
+  if constexpr (!std::is_integral_v<T>)
+    return &matmul_kernel<D>;
+  else
+    return &integer_kernel<T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+}
+struct Backend {
+  template <DType D>
+  static constexpr Kernel matmul = matmul_of<D>();
+};
+
+}  // namespace
+
+// cuBLAS is column-major: what is row-major here is the transpose there, and c' = b' · a'.
+void blas_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
+                  Operand b, void* c, int64_t count) {
+  if (m == 0 || n == 0 || count == 0) return;
+  if (k == 0) {
+    const int64_t bytes = count * m * n * size_of(dtype);
+    LOCUS_CUDA(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), stream(call)));
+    return;
+  }
+  const auto op = [](const Operand& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const cudaDataType_t type = blas_type(dtype);
+  const cublasComputeType_t compute = dtype == f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
+  const float one = 1, zero = 0;
+  const double one64 = 1, zero64 = 0;
+  const void* alpha = dtype == f64 ? static_cast<const void*>(&one64) : &one;
+  const void* beta = dtype == f64 ? static_cast<const void*>(&zero64) : &zero;
+  const cublasHandle_t handle = blas(call.stream);
+  if (count == 1)
+    LOCUS_CUDA(cublasGemmEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, a.data,
+                               type, a.ld, beta, c, type, n, compute, CUBLAS_GEMM_DEFAULT));
+  else
+    LOCUS_CUDA(cublasGemmStridedBatchedEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type,
+                                             b.ld, b.batch, a.data, type, a.ld, a.batch, beta, c,
+                                             type, n, m * n, count, compute, CUBLAS_GEMM_DEFAULT));
+}
+
+TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Operand a,
+                         Operand b, float* c, int64_t count) {
+  TileProduct p;
+  p.a = static_cast<const float*>(a.data);
+  p.b = static_cast<const float*>(b.data);
+  p.c = c;
+  p.lda = a.ld;
+  p.ldb = b.ld;
+  p.m = static_cast<int>(m);
+  p.n = static_cast<int>(n);
+  p.k = static_cast<int>(k);
+  if (count > 1) {
+    p.a_batch = a.batch;
+    p.b_batch = b.batch;
+    p.c_batch = m * n;
+  }
+  p.tiles = plan.tiles();
+  p.tiles_n = plan.tiles_n;
+  p.splits = plan.splits;
+  p.k_split = plan.k_split;
+  p.vector_a = aligned(a.data, a.ld, p.a_batch);
+  p.vector_b = aligned(b.data, b.ld, p.b_batch);
+  return p;
+}
+
+void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
+                  bool b_column_major, int64_t count) {
+  if (plan.splits > 1) {
+    const size_t bytes = static_cast<size_t>(plan.scratch()) * sizeof(float);
+    p.partial = static_cast<float*>(workspace(call.stream, bytes));
+    p.arrived = counters(call.stream, plan.counters());
+  }
+  const TilesKernel kernel = (plan.tile == 64   ? kOfTile<64>
+                              : plan.tile == 32 ? kOfTile<32>
+                                                : kOfTile<16>)[a_column_major][b_column_major];
+  const dim3 grid(static_cast<unsigned>(plan.blocks()), 1, static_cast<unsigned>(count));
+  kernel<<<grid, kTileThreads, 0, stream(call)>>>(p);
+}
+
+extern constinit const KernelList matmul = matmul_kernels<Backend>();
+
+}  // namespace locus::cuda

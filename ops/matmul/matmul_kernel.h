@@ -1,0 +1,126 @@
+// What the kernels of matmul and dense share with the code that calls them: attributes, and a
+// product read off strided views. Host and device kernels include this, so it holds plain data.
+#pragma once
+
+#include <locus/core/kernel_list.h>
+
+namespace locus {
+
+// The op "matmul" multiplies op(a) by op(b), where op swaps the last two axes when its flag is set:
+// gradients are products of the saved tensors themselves, never of transposed copies.
+struct MatmulAttrs {
+  bool transpose_a = false;
+  bool transpose_b = false;
+};
+
+// The op "dense_backward". Inputs: dy (N,out), data (N,in), weight (out,in) and, with `relu`, the
+// result y (N,out). Outputs: the gradients of data, weight and bias; (0,) where not asked for.
+struct DenseBackwardAttrs {
+  bool relu = false;
+  bool data = true;
+  bool weight = true;
+  bool bias = true;
+};
+
+// c[m][n] = sum over k of a[m][k] * b[k][n] for each entry of the batch. Strides count elements and
+// may be anything, also 0 (broadcast) and negative (flipped); c is row-major without gaps.
+struct Product {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* c = nullptr;
+  int64_t m = 0, n = 0, k = 0;
+  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
+  int batch_rank = 0;  // after merging axes that can be walked as one
+  int64_t batch[kMaxRank] = {}, a_batch[kMaxRank] = {}, b_batch[kMaxRank] = {};
+
+  LOCUS_HD int64_t batch_size() const {
+    int64_t count = 1;
+    for (int i = 0; i < batch_rank; ++i) count *= batch[i];
+    return count;
+  }
+  // Where entry i of the batch lies in a and in b, in elements.
+  LOCUS_HD void offsets(int64_t i, int64_t& a_offset, int64_t& b_offset) const {
+    a_offset = b_offset = 0;
+    for (int axis = batch_rank - 1; axis >= 0; --axis) {
+      const int64_t at = i % batch[axis];
+      i /= batch[axis];
+      a_offset += at * a_batch[axis];
+      b_offset += at * b_batch[axis];
+    }
+  }
+};
+
+// Both operands of rank 2 or more; batch axes broadcast from the right.
+LOCUS_HD Product make_product(const View& a, const View& b, const View& c, MatmulAttrs attrs) {
+  Product p;
+  p.a = a.data;
+  p.b = b.data;
+  p.c = c.data;
+  const int ra = a.meta.rank, rb = b.meta.rank, rc = c.meta.rank;
+  const int am = attrs.transpose_a ? ra - 1 : ra - 2, ak = attrs.transpose_a ? ra - 2 : ra - 1;
+  const int bk = attrs.transpose_b ? rb - 1 : rb - 2, bn = attrs.transpose_b ? rb - 2 : rb - 1;
+  p.m = a.meta.shape[am];
+  p.k = a.meta.shape[ak];
+  p.n = b.meta.shape[bn];
+  p.a_m = a.stride[am];
+  p.a_k = a.stride[ak];
+  p.b_k = b.stride[bk];
+  p.b_n = b.stride[bn];
+  for (int axis = 0; axis < rc - 2; ++axis) {
+    const int64_t length = c.meta.shape[axis];
+    if (length == 1) continue;
+    const int ia = axis - (rc - ra), ib = axis - (rc - rb);
+    const int64_t sa = ia >= 0 && a.meta.shape[ia] != 1 ? a.stride[ia] : 0;
+    const int64_t sb = ib >= 0 && b.meta.shape[ib] != 1 ? b.stride[ib] : 0;
+    const int last = p.batch_rank - 1;
+    if (last >= 0 && p.a_batch[last] == sa * length && p.b_batch[last] == sb * length) {
+      p.batch[last] *= length;
+      p.a_batch[last] = sa;
+      p.b_batch[last] = sb;
+    } else {
+      p.batch[p.batch_rank] = length;
+      p.a_batch[p.batch_rank] = sa;
+      p.b_batch[p.batch_rank] = sb;
+      ++p.batch_rank;
+    }
+  }
+  return p;
+}
+
+// A matrix whose rows or columns are unbroken runs, `ld` elements apart: what BLAS takes.
+struct Leading {
+  int64_t ld = 0;
+  bool column_major = false;
+  bool ok = false;
+};
+LOCUS_HD Leading leading(int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+  Leading l;
+  if ((column_stride == 1 || columns <= 1) && (row_stride >= columns || rows <= 1)) {
+    l.ok = true;
+    l.ld = rows <= 1 ? columns : row_stride;
+  } else if ((row_stride == 1 || rows <= 1) && (column_stride >= rows || columns <= 1)) {
+    l.ok = l.column_major = true;
+    l.ld = columns <= 1 ? rows : column_stride;
+  }
+  if (l.ld < 1) l.ld = 1;
+  return l;
+}
+
+template <class Backend>
+constexpr KernelList matmul_kernels() {
+  KernelList list;
+  list.add_each("matmul", kNumberDTypes, [](auto d) { return Backend::template matmul<d>; });
+  return list;
+}
+template <class Backend>
+constexpr KernelList dense_kernels() {
+  KernelList list;
+  list.add_each("dense", kFloatDTypes, [](auto d) { return Backend::template dense<d, false>; });
+  list.add_each("dense_relu", kFloatDTypes,
+                [](auto d) { return Backend::template dense<d, true>; });
+  list.add_each("dense_backward", kFloatDTypes,
+                [](auto d) { return Backend::template dense_backward<d>; });
+  return list;
+}
+
+}  // namespace locus

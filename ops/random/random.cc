@@ -1,0 +1,148 @@
+#include <locus/ops/random.h>
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include <locus/core/op.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/index.h>
+#include <locus/ops/random/random_kernel.h>
+
+namespace locus {
+
+namespace {
+
+DType random_infer(std::span<const Meta>, const RandomAttrs& a, std::span<Meta> out) {
+  out[0] = a.meta;
+  return a.meta.dtype;
+}
+
+// words: 32-bit numbers an element takes.
+Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions& o, DType fallback,
+            uint64_t words) {
+  const DType dtype = o.dtype.value_or(fallback);
+  for (int64_t n : shape)
+    if (n < 0)
+      throw ShapeError(op.name + ": lengths must not be negative, got shape " + to_string(shape));
+  a.meta = make_meta(dtype, shape);
+  a.key = random::reserve(static_cast<uint64_t>(shape.size()) * words);
+  return invoke_on(o.context ? *o.context : current_context(), op, a);
+}
+
+uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
+
+Samples samples_of(DType d, double a, double b) {
+  RandomAttrs r;
+  r.a = a;
+  r.b = b;
+  r.low = 3;
+  r.range = 100;
+  r.key = {7, 5};
+  r.meta = make_meta(d, Shape{3, 7});
+  Sample one({}, r);
+  r.meta = make_meta(d, Shape{1001});
+  return {one, Sample({}, r)};
+}
+Samples uniform_samples(Context, DType d) { return samples_of(d, -1, 2); }
+Samples normal_samples(Context, DType d) { return samples_of(d, .5, 2); }
+Samples randint_samples(Context, DType d) { return samples_of(d, 0, 1); }
+Samples bernoulli_samples(Context, DType d) { return samples_of(d, .3, 1); }
+
+struct Limits {
+  int64_t low, high;
+};
+Limits limits(DType d) {
+  return dispatch(d, [](auto type) -> Limits {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_integral_v<T>)
+      return {static_cast<int64_t>(std::numeric_limits<T>::min()),
+              static_cast<int64_t>(std::numeric_limits<T>::max())};
+    else
+      return {INT64_MIN, INT64_MAX};  // no kernel: invoke says so
+  });
+}
+
+}  // namespace
+
+namespace random {
+
+Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
+  static const Op& op = get_op("uniform");
+  if (!(low <= high))
+    throw Error("uniform: expected low <= high, got low " + std::to_string(low) + ", high " +
+                std::to_string(high));
+  RandomAttrs a;
+  a.a = low;
+  a.b = high;
+  return draw(op, a, shape, o, f32, words_of(o));
+}
+
+Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
+  static const Op& op = get_op("normal");
+  if (!(scale >= 0)) throw Error("normal: expected scale >= 0, got " + std::to_string(scale));
+  RandomAttrs a;
+  a.a = loc;
+  a.b = scale;
+  return draw(op, a, shape, o, f32, words_of(o));
+}
+
+Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
+  static const Op& op = get_op("randint");
+  const DType dtype = o.dtype.value_or(i32);
+  const Limits l = limits(dtype);
+  if (low >= high || low < l.low || high - 1 > l.high)
+    throw Error("randint: expected low < high, both within " + std::string(name(dtype)) +
+                ", got low " + std::to_string(low) + ", high " + std::to_string(high));
+  RandomAttrs a;
+  a.low = low;
+  a.range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  return draw(op, a, shape, o, i32, 2);
+}
+
+Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
+  static const Op& op = get_op("bernoulli");
+  if (!(prob >= 0 && prob <= 1))
+    throw Error("bernoulli: expected a probability in [0, 1], got " + std::to_string(prob));
+  RandomAttrs a;
+  a.a = prob;
+  return draw(op, a, shape, o, f32, 1);
+}
+
+Tensor permutation(int64_t n, TensorOptions o) {
+  if (n < 0) throw Error("permutation: expected n >= 0, got " + std::to_string(n));
+  std::vector<int64_t> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const PhiloxKey key = reserve(static_cast<uint64_t>(n) * 2);
+  for (uint64_t i = static_cast<uint64_t>(n); i-- > 1;) {  // Fisher and Yates
+    const uint64_t r = locus::detail::pair(philox(key, i / 2), static_cast<int>(i % 2));
+    std::swap(order[i], order[locus::detail::multiply_high(r, i + 1)]);
+  }
+  return array(order, o);
+}
+
+Tensor shuffle(const Tensor& x) {
+  if (x.ndim() == 0) throw ShapeError("shuffle: " + describe(x) + ": expected at least one axis");
+  return take(x, permutation(x.shape()[0], x.context()));
+}
+
+}  // namespace random
+
+void register_random() {
+  const auto define = [](const char* name, Samples (*samples)(Context, DType)) {
+    Op& op = define_op(name);
+    op.infer = [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
+      return random_infer(in, *static_cast<const RandomAttrs*>(a), out);
+    };
+    op.random = true;
+    op.no_gradient = "has no inputs";
+    op.samples = samples;
+  };
+  define("uniform", &uniform_samples);
+  define("normal", &normal_samples);
+  define("randint", &randint_samples);
+  define("bernoulli", &bernoulli_samples);
+}
+
+}  // namespace locus

@@ -1,0 +1,216 @@
+#include <locus/ops/softmax.h>
+
+#include <string>
+
+#include <locus/core/op.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/softmax/softmax_kernel.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+void throw_label_out_of_range(int64_t label, int64_t row, int64_t classes) {
+  throw IndexError("softmax_cross_entropy: label " + std::to_string(label) + " of row " +
+                   std::to_string(row) + " is out of range for " + std::to_string(classes) +
+                   " classes; expected labels in [0, " + std::to_string(classes) + ")");
+}
+
+void throw_out_of_memory(size_t bytes) {
+  throw OutOfMemory("softmax: no memory for a row of " + std::to_string(bytes) +
+                    " bytes of scratch; free some, or use a shorter axis");
+}
+
+namespace {
+
+// Shape inference
+
+DType infer_softmax(std::span<const Meta> in, const SoftmaxAttrs& a, std::span<Meta> out) {
+  if (a.axis < 0 || a.axis >= in[0].rank)
+    throw ShapeError("expected at least one axis, and axis in [0, " + std::to_string(in[0].rank) +
+                     "), got " + std::to_string(a.axis));
+  return (out[0] = in[0]).dtype;
+}
+
+bool same_shape(const Meta& a, const Meta& b) { return Shape(a) == Shape(b); }
+
+DType infer_softmax_grad(std::span<const Meta> in, const SoftmaxAttrs& a, std::span<Meta> out) {
+  if (!same_shape(in[0], in[1]) || in[0].dtype != in[1].dtype)
+    throw ShapeError("expected two tensors of one shape and dtype");
+  return infer_softmax(in, a, out);
+}
+
+Meta rows_of(const Meta& logits, const Meta& labels) {
+  Meta rows = logits;
+  rows.rank = static_cast<int8_t>(logits.rank - 1);
+  if (logits.rank < 1 || !same_shape(rows, labels))
+    throw ShapeError("expected labels of the shape of logits without its last axis, the classes");
+  if (!is_label_dtype(labels.dtype))
+    throw DTypeError(std::string("expected labels of dtype u8, i8, i32, i64, f32 or f64, got ") +
+                     name(labels.dtype));
+  return rows;
+}
+
+DType infer_loss(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  out[0] = rows_of(in[0], in[1]);
+  return in[0].dtype;
+}
+
+DType infer_loss_grad(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  if (!same_shape(rows_of(in[0], in[1]), in[2]) || in[2].dtype != in[0].dtype)
+    throw ShapeError("expected dloss of the labels' shape and the logits' dtype");
+  out[0] = in[0];
+  return in[0].dtype;
+}
+
+// Gradients. With y = softmax(x / t): dx = y (dy - sum(y dy)) / t; with y = log_softmax(x / t):
+// dx = (dy - exp(y) sum(dy)) / t. Each is an op of its own, and linear in dy.
+
+Tensors softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("softmax_grad");
+  return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
+}
+
+Tensors log_softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("log_softmax_grad");
+  return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
+}
+
+Tensors softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("softmax_grad");
+  const SoftmaxAttrs& a = saved.attrs<SoftmaxAttrs>();
+  const Tensor &y = saved.in(0), &dy = saved.in(1), &g = dout[0];
+  const ReduceOptions along{.axis = a.axis, .keepdims = true};
+  Tensors result(2);
+  if (saved.needs(0)) {
+    const Tensor inner = g * (dy - sum(y * dy, along)) - dy * sum(g * y, along);
+    result[0] = a.temperature == 1 ? inner : inner * (1 / a.temperature);
+  }
+  if (saved.needs(1)) result[1] = invoke(op, {y, g}, a);
+  return result;
+}
+
+Tensors log_softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const SoftmaxAttrs& a = saved.attrs<SoftmaxAttrs>();
+  const Tensor &y = saved.in(0), &dy = saved.in(1);
+  const Tensor g = a.temperature == 1 ? dout[0] : dout[0] * (1 / a.temperature);
+  const ReduceOptions along{.axis = a.axis, .keepdims = true};
+  const Tensor weighted = g * exp(y);
+  Tensors result(2);
+  if (saved.needs(0)) result[0] = -(weighted * sum(dy, along));
+  if (saved.needs(1)) result[1] = g - sum(weighted, along);
+  return result;
+}
+
+Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("softmax_cross_entropy_grad");
+  return {invoke(op, {saved.in(0), saved.in(1), dout[0]}), Tensor()};
+}
+
+// dlogits = (softmax(logits) - one_hot(labels)) * dloss.
+Tensors loss_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op &op = get_op("softmax_cross_entropy_grad"),
+                  &softmax_grad = get_op("softmax_grad");
+  const Tensor &logits = saved.in(0), &labels = saved.in(1), &dloss = saved.in(2), &g = dout[0];
+  const int axis = logits.ndim() - 1;
+  Tensors result(3);
+  if (saved.needs(0))
+    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)},
+                       SoftmaxAttrs{axis, 1});
+  if (saved.needs(2))
+    result[2] = sum(g * invoke(op, {logits, labels, ones_like(dloss)}), {.axis = axis});
+  return result;
+}
+
+// Samples
+
+Samples samples(Context c, DType d) {
+  return {
+      Sample({sample_values(c, d, {7})}, SoftmaxAttrs{0, 1}),
+      Sample({sample_values(c, d, {3, 5})}, SoftmaxAttrs{1, 1}),
+      Sample({sample_values(c, d, {3, 5})}, SoftmaxAttrs{0, 2}),
+      Sample({sample_values(c, d, {2, 37})}, SoftmaxAttrs{1, 0.5}),
+      Sample({sample_values(c, d, {2, 3, 4})}, SoftmaxAttrs{1, 1}),
+  };
+}
+
+Samples grad_samples(Context c, DType d) {
+  Samples all = samples(c, d);
+  for (Sample& s : all) s.inputs.push_back(sample_values(c, d, s.inputs[0].shape(), -2, 2, 1));
+  return all;
+}
+
+Samples loss_samples(Context c, DType d) {
+  Samples all;
+  for (DType labels : {i64, i32, u8}) {
+    const Tensor ids = array(std::vector<int64_t>{2, 0, 4}, {c, i64}).astype(labels);
+    all.push_back(Sample({sample_values(c, d, {3, 5}), ids}));
+  }
+  const Tensor ids = array(std::vector<int64_t>{36, 1}, {c, i64});
+  all.push_back(Sample({sample_values(c, d, {2, 37}), ids}));
+  return all;
+}
+
+Samples loss_grad_samples(Context c, DType d) {
+  Samples all = loss_samples(c, d);
+  for (Sample& s : all) s.inputs.push_back(sample_values(c, d, s.inputs[1].shape(), -2, 2, 1));
+  return all;
+}
+
+Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
+  const int axis = normalize_axis(o.axis, x.ndim(), op.name);
+  if (o.temperature == 0)
+    throw Error(op.name + ": data " + describe(x) + ": temperature is 0; expected another number");
+  const SoftmaxAttrs attrs{axis, o.temperature};
+  return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, const SoftmaxOptions& o) {
+  static const Op& op = get_op("softmax");
+  return run(op, x, o);
+}
+Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
+  static const Op& op = get_op("log_softmax");
+  return run(op, x, o);
+}
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
+  static const Op& op = get_op("softmax_cross_entropy");
+  if (is_floating(logits.dtype()) && is_label_dtype(labels.dtype())) [[likely]]
+    return invoke(op, {logits, labels});
+  return invoke(op, {is_floating(logits.dtype()) ? logits : logits.astype(f64),
+                     is_label_dtype(labels.dtype()) ? labels : labels.astype(i64)});
+}
+
+void register_softmax() {
+  OpDef<SoftmaxAttrs>("softmax", {"data"})
+      .infer<&infer_softmax>()
+      .gradient<&softmax_gradient>(Keep::outputs)
+      .samples<&samples>();
+  OpDef<SoftmaxAttrs>("log_softmax", {"data"})
+      .infer<&infer_softmax>()
+      .gradient<&log_softmax_gradient>(Keep::outputs)
+      .samples<&samples>();
+  OpDef<SoftmaxAttrs>("softmax_grad", {"out", "dout"})
+      .infer<&infer_softmax_grad>()
+      .gradient<&softmax_grad_gradient>(Keep::inputs)
+      .samples<&grad_samples>();
+  OpDef<SoftmaxAttrs>("log_softmax_grad", {"out", "dout"})
+      .infer<&infer_softmax_grad>()
+      .gradient<&log_softmax_grad_gradient>(Keep::inputs)
+      .samples<&grad_samples>();
+  OpDef<>("softmax_cross_entropy", {"logits", "labels"})
+      .infer<&infer_loss>()
+      .gradient<&loss_gradient>(Keep::inputs)
+      .samples<&loss_samples>();
+  OpDef<>("softmax_cross_entropy_grad", {"logits", "labels", "dloss"})
+      .infer<&infer_loss_grad>()
+      .gradient<&loss_grad_gradient>(Keep::inputs)
+      .samples<&loss_grad_samples>();
+}
+
+}  // namespace locus

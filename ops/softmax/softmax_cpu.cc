@@ -1,0 +1,238 @@
+#include <Eigen/Core>
+#include <cstdlib>
+
+#include <locus/ops/kernel/math.h>
+#include <locus/ops/reduce/reduce_stage.h>
+#include <locus/ops/softmax/softmax_kernel.h>
+
+namespace locus::LOCUS_ISA {
+namespace {
+
+template <class A>
+using Row = Eigen::Map<Eigen::Array<A, Eigen::Dynamic, 1>>;
+template <class A>
+using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
+
+// Scratch memory of one range of rows.
+template <class A>
+class Scratch {
+ public:
+  explicit Scratch(int64_t n)
+      : data_(n <= kInline ? inline_
+                           : static_cast<A*>(std::malloc(static_cast<size_t>(n) * sizeof(A)))) {
+    if (!data_) throw_out_of_memory(static_cast<size_t>(n) * sizeof(A));
+  }
+  ~Scratch() {
+    if (data_ != inline_) std::free(data_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  A* data() { return data_; }
+
+ private:
+  static constexpr int64_t kInline = 2048;
+  alignas(64) A inline_[kInline];
+  A* data_;
+};
+
+// out = exp((x - top) * scale); out may be x. m::exp turns into vector code for f32 only.
+template <class A>
+void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
+  if constexpr (std::is_same_v<A, float>) {
+    for (int64_t i = 0; i < n; ++i) out[i] = m::exp((x[i] - top) * scale);
+  } else {
+    Row<A>(out, n) = ((ConstRow<A>(x, n) - top) * scale).exp();
+  }
+}
+
+// sum(exp((x - top) * scale))
+template <class A>
+A exp_sum(const A* x, int64_t n, A top, A scale) {
+  constexpr int64_t kPiece = 1024;
+  alignas(64) A e[kPiece];
+  A total = 0;
+  for (int64_t i = 0; i < n; i += kPiece) {
+    const int64_t length = n - i < kPiece ? n - i : kPiece;
+    exp_row(x + i, length, top, scale, e);
+    total += reduce_block<Sum>(e, length);
+  }
+  return total;
+}
+
+using Mode = SoftmaxMode;
+
+// One row each; the result may be written over the first operand.
+template <Mode>
+struct RowOf;
+template <>
+struct RowOf<Mode::softmax> {
+  template <class A>
+  static void row(const A* x, const A*, A* y, int64_t n, A scale) {
+    exp_row(x, n, reduce_block<Max>(x, n), scale, y);
+    const A factor = A(1) / reduce_block<Sum>(y, n);
+    for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+  }
+};
+template <>
+struct RowOf<Mode::log_softmax> {
+  template <class A>
+  static void row(const A* x, const A*, A* y, int64_t n, A scale) {
+    const A top = reduce_block<Max>(x, n), log_sum = std::log(exp_sum(x, n, top, scale));
+    for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * scale - log_sum;
+  }
+};
+template <>
+struct RowOf<Mode::softmax_grad> {
+  template <class A>
+  static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
+    const A dot = (ConstRow<A>(y, n) * ConstRow<A>(dy, n)).sum();
+    for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot) * scale;
+  }
+};
+template <>
+struct RowOf<Mode::log_softmax_grad> {
+  template <class A>
+  static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
+    const A total = reduce_block<Sum>(dy, n);
+    exp_row(y, n, A(0), A(1), dx);
+    for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - dx[i] * total) * scale;
+  }
+};
+
+constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
+
+// A row of n elements `stride` apart, times `w` rows side by side, to and from scratch memory.
+template <class T, class A>
+void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
+  for (int64_t c = 0; c < n; ++c)
+    for (int64_t j = 0; j < w; ++j) out[j * n + c] = convert<A>(x[c * stride + j]);
+}
+template <class T, class A>
+void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
+  for (int64_t c = 0; c < n; ++c)
+    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
+}
+
+template <Mode kMode, class T>
+void run(const Call& call) {
+  using A = ComputeType<T>;
+  const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
+  const SoftmaxShape s(call.in[0].meta, attrs.axis);
+  const bool pair = call.n_in == 2;
+  const T *x = call.in[0].as<T>(), *dy = pair ? call.in[1].as<T>() : nullptr;
+  T* y = call.out[0].as<T>();
+  const A scale = static_cast<A>(1 / attrs.temperature);
+  const int64_t n = s.n;
+  if (s.inner == 1) {
+    parallel_for(s.outer, grain(4 * n), [&](int64_t begin, int64_t end) {
+      if constexpr (std::is_same_v<T, A>) {
+        for (int64_t r = begin; r < end; ++r)
+          RowOf<kMode>::row(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
+      } else {
+        Scratch<A> rows(2 * n);
+        A *a = rows.data(), *b = a + n;
+        for (int64_t r = begin; r < end; ++r) {
+          widen(x + r * n, n, a);
+          if (pair) widen(dy + r * n, n, b);
+          RowOf<kMode>::row(a, b, a, n, scale);
+          narrow(a, n, y + r * n);
+        }
+      }
+    });
+    return;
+  }
+  const int64_t across = (s.inner + kColumns - 1) / kColumns;
+  parallel_for(s.outer * across, grain(4 * n * kColumns), [&](int64_t begin, int64_t end) {
+    Scratch<A> rows((pair ? 2 : 1) * n * kColumns);
+    A *a = rows.data(), *b = a + n * kColumns;
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t j = t % across * kColumns, at = t / across * n * s.inner + j;
+      const int64_t w = s.inner - j < kColumns ? s.inner - j : kColumns;
+      gather(x + at, n, s.inner, w, a);
+      if (pair) gather(dy + at, n, s.inner, w, b);
+      for (int64_t r = 0; r < w; ++r)
+        RowOf<kMode>::row(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
+      scatter(a, n, s.inner, w, y + at);
+    }
+  });
+}
+
+template <class T>
+struct Loss {
+  using A = ComputeType<T>;
+
+  const Call& call;
+  int64_t classes, rows;
+
+  explicit Loss(const Call& c)
+      : call(c), classes(c.in[0].meta.shape[c.in[0].meta.rank - 1]), rows(c.in[1].meta.size()) {}
+
+  int64_t label(int64_t r) const {
+    const int64_t id = label_at(call.in[1], r);
+    if (id < 0 || id >= classes) throw_label_out_of_range(id, r, classes);
+    return id;
+  }
+  const A* logits(int64_t r, A* buffer) const {
+    const T* x = call.in[0].as<T>() + r * classes;
+    if constexpr (std::is_same_v<T, A>) {
+      return x;
+    } else {
+      widen(x, classes, buffer);
+      return buffer;
+    }
+  }
+
+  void forward() const {
+    T* loss = call.out[0].as<T>();
+    parallel_for(rows, grain(4 * classes), [&](int64_t begin, int64_t end) {
+      Scratch<A> buffer(std::is_same_v<T, A> ? 0 : classes);
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t id = label(r);
+        const A* x = logits(r, buffer.data());
+        const A top = reduce_block<Max>(x, classes);
+        loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
+      }
+    });
+  }
+
+  void backward() const {
+    const T* dloss = call.in[2].as<T>();
+    T* dx = call.out[0].as<T>();
+    parallel_for(rows, grain(4 * classes), [&](int64_t begin, int64_t end) {
+      Scratch<A> buffer(std::is_same_v<T, A> ? 0 : classes);
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t id = label(r);
+        const A* x = logits(r, buffer.data());
+        const A scale = convert<A>(dloss[r]);
+        A* y = buffer.data();
+        if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
+        RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
+        y[id] -= A(1);
+        for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
+        if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
+      }
+    });
+  }
+};
+
+struct Backend {
+  template <Mode kMode, DType D>
+  static void along_axis(const Call& call) {
+    run<kMode, CppTypeOf<D>>(call);
+  }
+
+  template <Mode kMode, DType D>
+  static void cross_entropy(const Call& call) {
+    const Loss<CppTypeOf<D>> loss(call);
+    if constexpr (kMode == Mode::loss)
+      loss.forward();
+    else
+      loss.backward();
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList softmax = softmax_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,323 @@
+#include <locus/ops/view.h>
+
+#include <algorithm>
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/view/view_kernel.h>
+
+namespace locus {
+
+namespace {
+
+struct ShapeAttrs {
+  Meta target;  // its dtype is not used
+};
+struct TransposeAttrs {
+  int8_t axes[kMaxRank] = {};
+};
+
+// The strides that show `in` as `target`, or false where there are none: each group of axes of
+// equal product must lie in one piece.
+bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {
+  row_major(target, stride);
+  if (in.contiguous() || target.size() == 0) return true;
+  int64_t shape[kMaxRank], from[kMaxRank];
+  int rank = 0;
+  for (int i = 0; i < in.meta.rank; ++i)
+    if (in.meta.shape[i] != 1) {
+      shape[rank] = in.meta.shape[i];
+      from[rank++] = in.stride[i];
+    }
+  int i = 0, j = 0;
+  while (i < rank || j < target.rank) {
+    const int first_i = i, first_j = j;
+    int64_t a = i < rank ? shape[i++] : 1, b = j < target.rank ? target.shape[j++] : 1;
+    while (a != b) {
+      if (a < b)
+        a *= shape[i++];
+      else
+        b *= target.shape[j++];
+    }
+    for (int k = first_i; k + 1 < i; ++k)
+      if (from[k] != from[k + 1] * shape[k + 1]) return false;
+    int64_t s = i > first_i ? from[i - 1] : 1;
+    for (int k = j - 1; k >= first_j; --k) {
+      stride[k] = s;
+      s *= target.shape[k];
+    }
+  }
+  return true;
+}
+
+View reshape_view(const View& in, const ShapeAttrs& a) {
+  if (in.meta.size() != a.target.size())
+    throw ShapeError("reshape: expected data of " + std::to_string(a.target.size()) +
+                     " elements, got shape " + to_string(Shape(in.meta)));
+  View v{in.data, a.target, {}};
+  v.meta.dtype = in.meta.dtype;
+  if (!reshaped_strides(in, v.meta, v.stride))
+    throw Error("reshape: the strides of shape " + to_string(Shape(in.meta)) +
+                " allow no view of shape " + to_string(Shape(a.target)) +
+                "; call reshape(), which copies then, or contiguous() first");
+  return v;
+}
+View transpose_view(const View& in, const TransposeAttrs& a) {
+  View v = in;
+  for (int i = 0; i < in.meta.rank; ++i) {
+    v.meta.shape[i] = in.meta.shape[a.axes[i]];
+    v.stride[i] = in.stride[a.axes[i]];
+  }
+  return v;
+}
+[[noreturn]] void cannot_broadcast(const Shape& from, const Shape& to) {
+  throw ShapeError("broadcast_to: shape " + to_string(from) + " cannot be broadcast to shape " +
+                   to_string(to) + "; expected axes, from the last, of equal length or 1");
+}
+View broadcast_to_view(const View& in, const ShapeAttrs& a) {
+  const int shift = a.target.rank - in.meta.rank;
+  if (shift < 0) cannot_broadcast(Shape(in.meta), Shape(a.target));
+  for (int i = 0; i < in.meta.rank; ++i)
+    if (in.meta.shape[i] != a.target.shape[i + shift] && in.meta.shape[i] != 1)
+      cannot_broadcast(Shape(in.meta), Shape(a.target));
+  return broadcast_view(in, a.target);
+}
+// Whether `length` elements from `begin`, `step` apart, lie in [0, n).
+bool inside(int64_t begin, int64_t length, int64_t step, int64_t n) {
+  const int64_t end = begin + (length - 1) * step;
+  return length == 0 || (begin >= 0 && begin < n && end >= 0 && end < n);
+}
+View slice_view(const View& in, const SliceAttrs& a) {
+  Meta m{in.meta.dtype, 0, {}};
+  for (int i = 0; i < in.meta.rank; ++i) {
+    if (!inside(a.begin[i], a.length[i], a.step[i], in.meta.shape[i]))
+      throw IndexError("slice: " + std::to_string(a.length[i]) + " elements from " +
+                       std::to_string(a.begin[i]) + " are out of bounds for axis " +
+                       std::to_string(i) + " with size " + std::to_string(in.meta.shape[i]));
+    if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
+  }
+  return slice_of(in, m, a.begin, a.step, a.drop);
+}
+
+Tensors reshape_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  return {detail::reshape_exact(dout[0], saved.in_shape(0))};
+}
+Tensors transpose_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("transpose");
+  TransposeAttrs inverse;
+  for (int8_t i = 0; i < saved.in_meta(0).rank; ++i)
+    inverse.axes[saved.attrs<TransposeAttrs>().axes[i]] = i;
+  return {invoke(op, {dout[0]}, inverse)};
+}
+Tensors broadcast_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("sum_to");
+  return {invoke(op, {dout[0]}, SumToAttrs{make_meta(dout[0].dtype(), saved.in_shape(0))})};
+}
+Tensors slice_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("slice_grad");
+  const SliceAttrs& a = saved.attrs<SliceAttrs>();
+  SliceGradAttrs g{saved.in_meta(0), {}, {}, a.drop};
+  std::copy_n(a.begin, kMaxRank, g.begin);
+  std::copy_n(a.step, kMaxRank, g.step);
+  return {invoke(op, {dout[0]}, g)};
+}
+
+DType slice_grad_infer(std::span<const Meta> in, const SliceGradAttrs& a, std::span<Meta> out) {
+  int n = 0;
+  bool fits = true;
+  for (int i = 0; fits && i < a.base.rank; ++i) {
+    const bool drop = a.drop >> i & 1;
+    fits = drop || n < in[0].rank;
+    if (fits) fits = inside(a.begin[i], drop ? 1 : in[0].shape[n++], a.step[i], a.base.shape[i]);
+  }
+  if (!fits || n != in[0].rank)
+    throw ShapeError("expected the shape of a slice of " + to_string(Shape(a.base)));
+  out[0] = a.base;
+  out[0].dtype = in[0].dtype;
+  return in[0].dtype;
+}
+Tensors slice_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("slice");
+  const SliceGradAttrs& g = saved.attrs<SliceGradAttrs>();
+  SliceAttrs a{{}, {}, {}, g.drop};
+  std::copy_n(g.begin, kMaxRank, a.begin);
+  std::copy_n(g.step, kMaxRank, a.step);
+  for (int i = 0, n = 0; i < g.base.rank; ++i)
+    a.length[i] = g.drop >> i & 1 ? 1 : saved.in_meta(0).shape[n++];
+  return {invoke(op, {dout[0]}, a)};
+}
+
+Samples reshape_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {4, 6})}, ShapeAttrs{make_meta(d, Shape{2, 12})}),
+          Sample({sample_values(c, d, {5})}, ShapeAttrs{make_meta(d, Shape{1, 5, 1})})};
+}
+Samples transpose_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {3, 4})}, TransposeAttrs{{1, 0}}),
+          Sample({sample_values(c, d, {2, 3, 4})}, TransposeAttrs{{2, 0, 1}})};
+}
+Samples broadcast_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {3, 1})}, ShapeAttrs{make_meta(d, Shape{2, 3, 4})}),
+          Sample({sample_values(c, d, {})}, ShapeAttrs{make_meta(d, Shape{3})})};
+}
+Samples slice_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {6, 5})}, SliceAttrs{{1, 4}, {3, 2}, {2, -3}, 0}),
+          Sample({sample_values(c, d, {3, 4, 2})}, SliceAttrs{{0, 2, 0}, {3, 1, 2}, {1, 1, 1}, 2})};
+}
+Samples slice_grad_samples(Context c, DType d) {
+  const Meta a = make_meta(d, Shape{6, 5}), b = make_meta(d, Shape{3, 4, 2});
+  return {Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{a, {1, 4}, {2, -3}, 0}),
+          Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{b, {0, 2, 0}, {1, 1, 1}, 2})};
+}
+
+}  // namespace
+
+Tensor detail::reshape_exact(const Tensor& x, const Shape& shape) {
+  static const Op& op = get_op("reshape");
+  const ShapeAttrs a{make_meta(x.dtype(), shape)};
+  const View& v = x.impl().view;
+  int64_t stride[kMaxRank];
+  if (x.contiguous() || reshaped_strides(v, a.target, stride)) return invoke(op, {x}, a);
+  return invoke(op, {contiguous(x)}, a);
+}
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  const Meta& m = x.impl().view.meta;
+  const int64_t size = m.size();
+  int64_t dims[kMaxRank], known = 1;
+  int unknown = -1;
+  const bool infers = std::find(shape.begin(), shape.end(), -1) != shape.end();
+  for (int i = 0; i < shape.rank(); ++i) {
+    int64_t n = shape[i];
+    if (n == 0 && (size > 0 || infers)) {
+      if (i >= m.rank)
+        throw ShapeError("reshape: " + describe(x) + ": 0 copies axis " + std::to_string(i) +
+                         ", which the tensor does not have; got shape " + to_string(shape));
+      n = m.shape[i];
+    }
+    if (n < -1 || (n == -1 && unknown >= 0))
+      throw ShapeError("reshape: " + describe(x) +
+                       ": expected lengths >= 0 and at most one -1, got " + to_string(shape));
+    dims[i] = n;
+    if (n == -1)
+      unknown = i;
+    else
+      known *= n;
+  }
+  if (unknown >= 0) dims[unknown] = known > 0 && size % known == 0 ? size / known : 0;
+  const Shape target(std::span<const int64_t>(dims, static_cast<size_t>(shape.rank())));
+  if (target.size() != size || (unknown >= 0 && known == 0))
+    throw ShapeError("Cannot reshape array of size " + std::to_string(size) + " into shape " +
+                     to_string(shape));
+  return detail::reshape_exact(x, target);
+}
+
+Tensor flatten(const Tensor& x) {
+  const Shape s = x.shape();
+  const int64_t n = s.rank() == 0 ? 1 : s[0];
+  int64_t rest = 1;
+  for (int i = 1; i < s.rank(); ++i) rest *= s[i];
+  return detail::reshape_exact(x, {n, rest});
+}
+
+Tensor transpose(const Tensor& x, std::span<const int> axes) {
+  static const Op& op = get_op("transpose");
+  const int rank = x.ndim();
+  TransposeAttrs a;
+  if (axes.empty()) {
+    for (int i = 0; i < rank; ++i) a.axes[i] = static_cast<int8_t>(rank - 1 - i);
+    return invoke(op, {x}, a);
+  }
+  unsigned seen = 0;
+  if (static_cast<int>(axes.size()) == rank)
+    for (int i = 0; i < rank; ++i) {
+      const int axis = normalize_axis(axes[static_cast<size_t>(i)], rank, "transpose");
+      a.axes[i] = static_cast<int8_t>(axis);
+      seen |= 1u << axis;
+    }
+  if (static_cast<int>(axes.size()) != rank || seen != (1u << rank) - 1)
+    throw ShapeError("transpose: " + describe(x) + ": expected each of its " +
+                     std::to_string(rank) + " axes once, got " + std::to_string(axes.size()) +
+                     " axes");
+  return invoke(op, {x}, a);
+}
+Tensor transpose(const Tensor& x, std::initializer_list<int> axes) {
+  return transpose(x, std::span<const int>(axes.begin(), axes.size()));
+}
+
+Tensor swapaxes(const Tensor& x, int a, int b) {
+  int axes[kMaxRank];
+  const int rank = x.ndim();
+  for (int i = 0; i < rank; ++i) axes[i] = i;
+  std::swap(axes[normalize_axis(a, rank, "swapaxes")], axes[normalize_axis(b, rank, "swapaxes")]);
+  return transpose(x, std::span<const int>(axes, static_cast<size_t>(rank)));
+}
+
+Tensor expand_dims(const Tensor& x, int axis) {
+  const Shape s = x.shape();
+  const int at = normalize_axis(axis, s.rank() + 1, "expand_dims");
+  if (s.rank() == kMaxRank)
+    throw ShapeError("expand_dims: " + describe(x) + ": expected fewer than 8 axes");
+  int64_t dims[kMaxRank];
+  std::copy(s.begin(), s.begin() + at, dims);
+  dims[at] = 1;
+  std::copy(s.begin() + at, s.end(), dims + at + 1);
+  return detail::reshape_exact(
+      x, Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() + 1))));
+}
+
+Tensor squeeze(const Tensor& x) {
+  const Shape s = x.shape();
+  int64_t dims[kMaxRank];
+  size_t n = 0;
+  for (int64_t length : s)
+    if (length != 1) dims[n++] = length;
+  return detail::reshape_exact(x, Shape(std::span<const int64_t>(dims, n)));
+}
+Tensor squeeze(const Tensor& x, int axis) {
+  const Shape s = x.shape();
+  const int at = normalize_axis(axis, s.rank(), "squeeze");
+  if (s[at] != 1)
+    throw ShapeError("squeeze: " + describe(x) + ": expected length 1 at axis " +
+                     std::to_string(axis) + ", got " + std::to_string(s[at]));
+  int64_t dims[kMaxRank];
+  std::copy(s.begin(), s.begin() + at, dims);
+  std::copy(s.begin() + at + 1, s.end(), dims + at);
+  return detail::reshape_exact(
+      x, Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
+}
+
+Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  static const Op& op = get_op("broadcast_to");
+  return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
+}
+
+Tensor Tensor::reshape(const Shape& shape) const { return locus::reshape(*this, shape); }
+Tensor Tensor::T() const { return ndim() < 2 ? *this : transpose(*this, {}); }
+void register_view() {
+  OpDef<ShapeAttrs>("reshape", {"data"})
+      .view<&reshape_view>()
+      .gradient<&reshape_gradient>(Keep::none)
+      .samples<&reshape_samples>();
+  OpDef<TransposeAttrs>("transpose", {"data"})
+      .view<&transpose_view>()
+      .gradient<&transpose_gradient>(Keep::none)
+      .samples<&transpose_samples>();
+  OpDef<ShapeAttrs>("broadcast_to", {"data"})
+      .view<&broadcast_to_view>()
+      .gradient<&broadcast_gradient>(Keep::none)
+      .samples<&broadcast_samples>();
+  OpDef<SliceAttrs>("slice", {"data"})
+      .view<&slice_view>()
+      .gradient<&slice_gradient>(Keep::none)
+      .samples<&slice_samples>();
+  OpDef<SliceGradAttrs>("slice_grad", {"dout"})
+      .infer<&slice_grad_infer>()
+      .layout(Layout::rows)
+      .gradient<&slice_grad_gradient>(Keep::none)
+      .samples<&slice_grad_samples>();
+}
+
+}  // namespace locus

@@ -1,0 +1,114 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/ops/view.h>
+#include <locus/ops/view/view_kernel.h>
+
+namespace locus {
+namespace {
+
+// begin and length of a Slice on an axis of n elements, by Python's rules.
+void resolve(const Slice& s, int64_t n, int64_t& begin, int64_t& length) {
+  const int64_t step = s.step();
+  if (step == 0) throw Error("slice: the step must not be 0; use 1, or a negative one to go back");
+  const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+  const auto clip = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
+  begin = s.start() ? clip(*s.start()) : step > 0 ? low : high;
+  const int64_t stop = s.stop() ? clip(*s.stop()) : step > 0 ? high : low;
+  const int64_t distance = step > 0 ? stop - begin : begin - stop;
+  length = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
+  if (length == 0) begin = 0;
+}
+
+int32_t stored_step(int64_t step, int64_t length) {
+  if (length < 2) return 1;
+  if (step != static_cast<int32_t>(step))
+    throw Error("slice: expected a step of at most 31 bits, got " + std::to_string(step));
+  return static_cast<int32_t>(step);
+}
+
+Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
+  static const Op& op = get_op("slice");
+  SliceAttrs a{};
+  const Meta& m = x.impl().view.meta;
+  for (int i = 0; i < m.rank; ++i) {
+    a.length[i] = m.shape[i];
+    a.step[i] = 1;
+  }
+  resolve(s, m.shape[axis], a.begin[axis], a.length[axis]);
+  a.step[axis] = stored_step(s.step(), a.length[axis]);
+  return invoke(op, {x}, a);
+}
+
+}  // namespace
+
+Tensor flip(const Tensor& x, int axis) {
+  return slice_one(x, normalize_axis(axis, x.ndim(), "flip"), Slice({}, {}, -1));
+}
+Tensor slice_axis(const Tensor& x, int axis, const Slice& slice) {
+  return slice_one(x, normalize_axis(axis, x.ndim(), "slice_axis"), slice);
+}
+
+Tensor Tensor::operator[](Index i) const { return view({i}); }
+
+Tensor Tensor::view(std::initializer_list<Index> items) const {
+  return detail::basic_index(*this, {items.begin(), items.size()});
+}
+
+Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
+  static const Op& op = get_op("slice");
+  const Meta& m = x.impl().view.meta;
+  int consumed = 0, ellipses = 0, added = 0;
+  for (const Index& i : items) {
+    consumed += i.kind() == Index::Kind::position || i.kind() == Index::Kind::slice;
+    ellipses += i.kind() == Index::Kind::rest;
+    added += i.kind() == Index::Kind::new_axis;
+  }
+  if (ellipses > 1) throw IndexError("an index can only have a single ellipsis ('...')");
+  if (consumed > m.rank)
+    throw IndexError("too many indices for array: array is " + std::to_string(m.rank) +
+                     "-dimensional, but " + std::to_string(consumed) + " were indexed");
+
+  SliceAttrs a{};
+  int64_t dims[2 * kMaxRank];
+  int axis = 0, rank = 0;
+  const auto whole = [&] {
+    a.length[axis] = dims[rank++] = m.shape[axis];
+    a.step[axis++] = 1;
+  };
+  for (const Index& i : items) {
+    switch (i.kind()) {
+      case Index::Kind::new_axis:
+        if (rank < kMaxRank) dims[rank++] = 1;
+        break;
+      case Index::Kind::rest:
+        for (int k = m.rank - consumed; k > 0; --k) whole();
+        break;
+      case Index::Kind::slice:
+        resolve(i.slice(), m.shape[axis], a.begin[axis], a.length[axis]);
+        a.step[axis] = stored_step(i.slice().step(), a.length[axis]);
+        dims[rank++] = a.length[axis++];
+        break;
+      case Index::Kind::position: {
+        const int64_t n = m.shape[axis], p = i.position();
+        if (p < -n || p >= n)
+          throw IndexError("index " + std::to_string(p) + " is out of bounds for axis " +
+                           std::to_string(axis) + " with size " + std::to_string(n));
+        a.begin[axis] = p < 0 ? p + n : p;
+        a.length[axis] = a.step[axis] = 1;
+        a.drop |= 1u << axis++;
+      }
+    }
+  }
+  while (axis < m.rank) whole();
+  if (added > 0 && m.rank - __builtin_popcount(a.drop) + added > kMaxRank)
+    throw IndexError("a result of more than 8 axes; expected fewer newaxis");
+  const Tensor sliced = invoke(op, {x}, a);
+  if (added == 0) return sliced;
+  return detail::reshape_exact(sliced,
+                               Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
+}
+
+}  // namespace locus

@@ -1,0 +1,57 @@
+# Writes register_families(): it calls every register_<family>() of ops/, and gives the registry every
+# KernelList of the kernel files. Nothing else names a family.
+function(matches result pattern)
+  set(found)
+  foreach(file ${ARGN})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} lines REGEX "^${pattern}")
+    foreach(line ${lines})
+      string(REGEX REPLACE "^${pattern}.*" "\\1" name "${line}")
+      list(APPEND found ${name})
+    endforeach()
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+set(list_of "extern constinit const KernelList ([a-z_0-9]+) =")
+file(GLOB family_sources CONFIGURE_DEPENDS ops/*/*.cc)
+matches(defined "void register_([a-z_0-9]+)\\(\\) {" ${family_sources})
+matches(cpu_lists "${list_of}" ${cpu_kernels})
+matches(cuda_lists "${list_of}" ${cuda_kernels})
+
+set(declarations)
+set(calls)
+foreach(family ${defined})
+  string(APPEND declarations "void register_${family}();\n")
+  string(APPEND calls "  register_${family}();\n")
+endforeach()
+foreach(list ${cpu_lists})
+  set(all)
+  foreach(isa ${isas})
+    string(APPEND declarations "namespace ${isa} { extern const KernelList ${list}; }\n")
+    list(APPEND all ${isa}::${list})
+  endforeach()
+  list(JOIN all ", " all)
+  if(isas STREQUAL "base")
+    string(APPEND calls "  set_kernels(DeviceType::cpu, ${all});\n")
+  else()
+    string(APPEND calls "  set_kernels(DeviceType::cpu, best_isa(${all}));\n")
+  endif()
+endforeach()
+foreach(list ${cuda_lists})
+  string(APPEND declarations "namespace cuda { extern const KernelList ${list}; }\n")
+  string(APPEND calls "  set_kernels(DeviceType::gpu, cuda::${list});\n")
+endforeach()
+
+set(families ${PROJECT_BINARY_DIR}/families.cc)
+file(CONFIGURE OUTPUT ${families} CONTENT [[
+#include <locus/core/kernel_list.h>
+#include <locus/core/op.h>
+#include <locus/devices/cpu.h>
+namespace locus {
+@declarations@
+void register_families();
+void register_families() {
+@calls@}
+}  // namespace locus
+]] @ONLY)
