@@ -231,9 +231,13 @@ void dense_backward_kernel(const Call& call) {
 
 struct Backend {
   template <DType D, bool kRelu>
-  static constexpr Kernel dense = &dense_kernel<D, kRelu>;
+  static void dense(const Call& call) {
+    dense_kernel<D, kRelu>(call);
+  }
   template <DType D>
-  static constexpr Kernel dense_backward = &dense_backward_kernel<D>;
+  static void dense_backward(const Call& call) {
+    dense_backward_kernel<D>(call);
+  }
 };
 
 }  // namespace

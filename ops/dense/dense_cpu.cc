@@ -136,9 +136,13 @@ void dense_backward_kernel(const Call& call) {
 
 struct Backend {
   template <DType D, bool kRelu>
-  static constexpr Kernel dense = &dense_kernel<CppTypeOf<D>, kRelu>;
+  static void dense(const Call& call) {
+    dense_kernel<CppTypeOf<D>, kRelu>(call);
+  }
   template <DType D>
-  static constexpr Kernel dense_backward = &dense_backward_kernel<CppTypeOf<D>>;
+  static void dense_backward(const Call& call) {
+    dense_backward_kernel<CppTypeOf<D>>(call);
+  }
 };
 
 }  // namespace

@@ -163,17 +163,15 @@ bool aligned(const void* data, int64_t ld, int64_t batch) {
   return reinterpret_cast<uintptr_t>(data) % 16 == 0 && ld % 4 == 0 && batch % 4 == 0;
 }
 
-template <DType D>
-constexpr Kernel matmul_of() {
-  using T = CppTypeOf<D>;
-  if constexpr (!std::is_integral_v<T>)
-    return &matmul_kernel<D>;
-  else
-    return &integer_kernel<T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
-}
 struct Backend {
   template <DType D>
-  static constexpr Kernel matmul = matmul_of<D>();
+  static void matmul(const Call& call) {
+    using T = CppTypeOf<D>;
+    if constexpr (std::is_integral_v<T>)
+      integer_kernel<T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>(call);
+    else
+      matmul_kernel<D>(call);
+  }
 };
 
 }  // namespace
