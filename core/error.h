@@ -22,6 +22,10 @@ class ShapeError : public Error {
 class DTypeError : public Error {
   using Error::Error;
 };
+// An attribute or option outside what the op takes, or attributes of another op.
+class AttributeError : public Error {
+  using Error::Error;
+};
 // An index or a class label outside the range it indexes.
 class IndexError : public Error {
   using Error::Error;

@@ -35,12 +35,11 @@ Node::~Node() {
   pending = nullptr;
 }
 
-void record(const Op& op, std::span<const Ref> in, const void* attrs, int size,
-            std::span<Tensor> out) {
+void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out) {
   const bool needed = std::any_of(in.begin(), in.end(),
                                   [](const Ref& r) { return needs_grad(*r.tensor_->handle()); });
   if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) return;
-  auto node = std::make_shared<Node>(op, Attrs(attrs, size), static_cast<int>(in.size()));
+  auto node = std::make_shared<Node>(op, Attrs(attrs), static_cast<int>(in.size()));
   const size_t n = in.size();
   node->order = next_order.fetch_add(1, std::memory_order_relaxed);
   node->context = out[0].context();

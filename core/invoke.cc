@@ -5,6 +5,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/graph.h>
+#include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
@@ -31,8 +32,10 @@ class Buffer {
     }
   }
   T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
   T* data() { return data_; }
   std::span<T> span() { return {data_, n_}; }
+  size_t size() const { return n_; }
 
  private:
   T inline_[N];
@@ -40,89 +43,6 @@ class Buffer {
   size_t n_;
   std::unique_ptr<T[]> heap_;
 };
-
-// Of the i-th operand; the inputs come first, n of them.
-std::string argument_name(const Op& op, size_t i, size_t n) {
-  if (i >= n) return "out";
-  if (i < op.arguments.size()) return op.arguments[i];
-  if (n == 2 && op.arguments.empty()) return i == 0 ? "lhs" : "rhs";
-  return "input " + std::to_string(i);
-}
-
-std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
-  std::string text;
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (i == 8) return text + ", ... (" + std::to_string(all.size()) + " operands)";
-    text += (i > 0 ? ", " : "") + argument_name(op, i, n_in) + " " + describe(*all[i].tensor_);
-  }
-  return text;
-}
-std::string list_operands(const Op& op, std::span<const Ref> in) {
-  return list_operands(op, in, in.size());
-}
-
-[[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> all, size_t n_in,
-                                   size_t other) {
-  const std::string a = argument_name(op, 0, n_in), b = argument_name(op, other, n_in);
-  const std::string here = to_string(all[0].tensor_->context());
-  const std::string text =
-      op.name + ": operands live on different contexts: " + list_operands(op, all, n_in);
-  if (other >= n_in) throw ContextMismatch(text + "; expected " + b + " on " + here);
-  throw ContextMismatch(text + "; move one first: " + b + ".as_in_context(" + here + ") or " + a +
-                        ".as_in_context(" + to_string(all[other].tensor_->context()) + ")");
-}
-
-// Rethrows what infer threw with the op's name and operands in front.
-[[noreturn]] void rethrow(const Op& op, std::span<const Ref> in) {
-  const auto prefix = [&] {
-    return op.name + ": " + list_operands(op, in) + (in.empty() ? "" : ": ");
-  };
-  try {
-    throw;
-  } catch (const ShapeError& e) {
-    throw ShapeError(prefix() + e.what());
-  } catch (const DTypeError& e) {
-    throw DTypeError(prefix() + e.what());
-  } catch (const IndexError& e) {
-    throw IndexError(prefix() + e.what());
-  }
-}
-
-[[noreturn]] void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type,
-                            DType dtype) {
-  std::string listed;
-  for (int d = 0; d < kNumDTypes; ++d)
-    if (op.kernel(type, static_cast<DType>(d)))
-      listed += std::string(listed.empty() ? "" : ", ") + name(static_cast<DType>(d));
-  throw DTypeError(op.name + ": " + list_operands(op, in) + ": no kernel for " + name(dtype) +
-                   " on " + to_string(c) + "; " +
-                   (listed.empty() ? "it has none for this device" : "expected one of " + listed));
-}
-
-const TensorImpl& checked(const Op& op, const Ref& r) {
-  if (!r.tensor_->defined()) [[unlikely]]
-    throw Error(op.name + ": an operand is an empty Tensor (default-constructed or moved from)");
-  return *r.tensor_->handle();
-}
-
-// The context an op runs on. cpu and cpu_pinned are one memory: they mix, and the result is on the
-// first cpu operand's context, cpu(0) when all are pinned.
-Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
-  Context c = checked(op, all[0]).context;
-  bool plain = c.type != DeviceType::cpu_pinned;
-  for (size_t i = 1; i < all.size(); ++i) {
-    const Context other = checked(op, all[i]).context;
-    if (other == c) [[likely]]
-      continue;
-    if (!is_host(c) || !is_host(other) || (plain && other.type == DeviceType::cpu))
-      context_mismatch(op, all, n_in, i);
-    if (!plain) {
-      c = other;
-      plain = other.type == DeviceType::cpu;
-    }
-  }
-  return plain ? c : cpu(0);
-}
 
 // Gives `out` the layout of the first input that has the result's shape and no gaps (K-order), else
 // row-major.
@@ -157,178 +77,215 @@ bool same_shape(const Meta& a, const Meta& b) {
   return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
 }
 
-struct Inputs {
-  explicit Inputs(std::span<const Ref> in)
-      : refs(in), metas(in.size()), views(in.size()), copies(0) {}
-
-  // Metas and views of the operands; row-major copies where the op asks for them.
-  void load(const Op& op) {
-    for (size_t i = 0; i < refs.size(); ++i) {
-      const TensorImpl& t = *refs[i].tensor_->handle();
-      metas[i] = t.view.meta;
+// One call of an op with kernels, from its operands to the launch.
+class Invocation {
+ public:
+  Invocation(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out)
+      : op_(op), in_(in), attrs_(attrs), in_metas_(in.size()), in_views_(in.size()), out_(n_out) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      const TensorImpl& t = *in[i].tensor_->handle();
+      in_metas_[i] = t.view.meta;
       if (op.layout == Layout::contiguous && !t.contiguous) [[unlikely]] {
-        copies.push_back(row_major_copy(*refs[i].tensor_, metas[i].dtype));
-        views[i] = copies.back().impl().view;
+        copies_.push_back(row_major_copy(*in[i].tensor_, t.view.meta.dtype));
+        in_views_[i] = copies_.back().impl().view;
       } else {
-        views[i] = t.view;
+        in_views_[i] = t.view;
       }
     }
-  }
-  void before(StreamView s) {
-    for (const Ref& r : refs) r.tensor_->handle()->storage->before_read(s);
-  }
-  void after(StreamView s) {
-    for (const Ref& r : refs) r.tensor_->handle()->storage->after_read(s);
+    Buffer<Meta, 2> metas(n_out);
+    try {
+      column_ = op.infer({in_metas_.data(), in.size()}, attrs.data, metas.span());
+    } catch (const Error&) {
+      rethrow(op, in);
+    }
+    for (size_t i = 0; i < n_out; ++i) out_[i].meta = metas[i];
   }
 
-  std::span<const Ref> refs;
-  Buffer<Meta, 4> metas;
-  Buffer<View, 4> views;
-  Tensors copies;
+  // Where it runs, before anything is allocated.
+  void on(Context c) {
+    context_ = c;
+    device_ = &device(c);
+    stream_ = current_stream(c, *device_);
+    if (!op_.kernel(device_->kernels(), column_)) [[unlikely]]
+      no_kernel(op_, in_, c, device_->kernels(), column_);
+    if (!op_.broadcasts) return;
+    for (size_t i = 0; i < in_.size(); ++i)
+      if (!same_shape(in_metas_[i], out_[0].meta))
+        in_views_[i] = broadcast_view(in_views_[i], out_[0].meta);
+  }
+
+  Tensor make_output(size_t i) {
+    View& v = out_[i];
+    if (op_.layout == Layout::strided) {
+      choose_layout({in_views_.data(), in_.size()}, v);
+    } else {
+      row_major(v.meta, v.stride);
+    }
+    auto impl = std::make_shared<TensorImpl>();
+    impl->storage = std::make_shared<Storage>(context_, bytes_of(v.meta), stream_);
+    v.data = impl->storage->data();
+    impl->view = v;
+    impl->context = context_;
+    impl->contiguous = op_.layout != Layout::strided || v.contiguous();
+    return Tensor(std::move(impl));
+  }
+
+  // Throws when result i cannot be written into `target` without a conversion.
+  void check_target(size_t i, const Tensor& target) const {
+    const Meta &meta = out_[i].meta, &wanted = target.handle()->view.meta;
+    try {
+      if (!same_shape(meta, wanted))
+        throw ShapeError("the result has shape " + to_string(Shape(meta)) +
+                         ", the target that it should be written into " + to_string(Shape(wanted)) +
+                         "; expected equal shapes");
+      if (meta.dtype != wanted.dtype)
+        throw DTypeError(std::string("the result is ") + name(meta.dtype) +
+                         ", the target that it should be written into " + name(wanted.dtype) +
+                         "; expected equal dtypes");
+    } catch (const Error&) {
+      rethrow(op_, in_);
+    }
+  }
+  // Whether the kernel may write to `target` itself: it would not read what it has overwritten, nor
+  // write row-major results to another layout.
+  bool direct(const Tensor& target) const {
+    const TensorImpl& t = *target.handle();
+    if (op_.in_place) return true;
+    if (op_.layout != Layout::strided && !t.contiguous) return false;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      const View& v = in_views_[i];
+      const bool same_view = v.data == t.view.data && same_shape(v.meta, t.view.meta) &&
+                             std::equal(v.stride, v.stride + v.meta.rank, t.view.stride);
+      if (in_[i].tensor_->handle()->storage == t.storage &&
+          !(op_.layout == Layout::strided && same_view))
+        return false;
+    }
+    return true;
+  }
+  void set_output(size_t i, const Tensor& target) { out_[i] = target.handle()->view; }
+
+  // `out(i)` is result i; `fresh`: all were made for this call.
+  template <class Out>
+  void run(const Out& out, bool fresh) {
+    const size_t n_out = out_.size();
+    bool empty = true;
+    for (size_t i = 0; i < n_out; ++i) empty = empty && out_[i].meta.size() == 0;
+    if (empty) return;
+    for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
+    if (!fresh)
+      for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
+    if (stream_.id != 0) Timeline::of(stream_).before_launch();
+    const Call call{in_views_.data(),
+                    out_.data(),
+                    static_cast<int>(in_.size()),
+                    static_cast<int>(n_out),
+                    attrs_.data,
+                    attrs_.size,
+                    stream_};
+    trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+    if (sync_each()) [[unlikely]]
+      device_->synchronize(stream_);
+    for (const Ref& r : in_) r.tensor_->handle()->storage->after_read(stream_);
+    for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->after_write(stream_);
+  }
+
+ private:
+  const Op& op_;
+  const std::span<const Ref> in_;
+  const AttrsView& attrs_;
+  Buffer<Meta, 4> in_metas_;
+  Buffer<View, 4> in_views_;
+  Buffer<View, 2> out_;
+  Tensors copies_;  // row-major ones, where the op asks for them
+  DType column_ = f32;
+  Context context_;
+  Device* device_ = nullptr;
+  StreamView stream_;
 };
 
-// The op has a kernel there.
-void run(const Op& op, Device& d, DType column, Inputs& in, View* out, size_t n_out,
-         const void* attrs, int size, StreamView stream) {
-  const Call call{
-      in.views.data(), out, static_cast<int>(in.refs.size()), static_cast<int>(n_out), attrs, size,
-      stream};
-  if (stream.id != 0) Timeline::of(stream).before_launch();
-  trace::launch(d, op.kernel(d.kernels(), column), call, op.name.c_str());
-  if (sync_each()) [[unlikely]]
-    d.synchronize(stream);
+// All results in memory of their own.
+void run_fresh(Invocation& call, std::span<Tensor> out) {
+  for (size_t i = 0; i < out.size(); ++i) out[i] = call.make_output(i);
+  call.run([&](size_t i) -> const Tensor& { return out[i]; }, true);
 }
 
-void make_views(const Op& op, std::span<const Ref> in, const void* attrs, std::span<Tensor> out) {
-  const Tensor& base = *in[0].tensor_;
-  const View v = op.make_view(base.handle()->view, attrs);
-  out[0] = alias(base, v);
+// Into `target(i)`; what the kernel cannot write there itself is made beside it and copied.
+template <class Target>
+void run_into(Invocation& call, size_t n_out, const Target& target) {
+  bool direct = true;
+  for (size_t i = 0; i < n_out; ++i) {
+    call.check_target(i, target(i));
+    direct = direct && call.direct(target(i));
+  }
+  if (!direct) {
+    Tensors fresh(n_out);
+    run_fresh(call, fresh);
+    const autograd::Pause pause(autograd::is_training());
+    for (size_t i = 0; i < n_out; ++i) fresh[i].copyto(target(i));
+    return;
+  }
+  for (size_t i = 0; i < n_out; ++i) call.set_output(i, target(i));
+  call.run(target, false);
+}
+
+void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
+                  std::span<Tensor> out) {
+  for (const Ref& r : in) checked(op, r);
+  if (!op.gradient) return op.function(in, attrs.data, out);
+  const autograd::Pause pause(autograd::is_training());
+  op.function(in, attrs.data, out);
 }
 
 }  // namespace
 
-void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, Context where,
-            bool has_where, std::span<Tensor> out) {
-  const Context c =
-      in.empty() ? (has_where ? where : current_context()) : common_context(op, in, in.size());
-  if (op.make_view) {
-    make_views(op, in, attrs, out);
-    if (autograd::is_recording()) record(op, in, attrs, size, out);
-    return;
-  }
-  Inputs inputs(in);
-  inputs.load(op);
-  Buffer<Meta, 2> metas(out.size());
-  DType column;
-  try {
-    column = op.infer({inputs.metas.data(), in.size()}, attrs, metas.span());
-  } catch (const Error&) {
-    rethrow(op, in);
-  }
-  Device& d = device(c);
-  const StreamView stream = current_stream(c, d);
-  if (!op.kernel(d.kernels(), column)) [[unlikely]]
-    no_kernel(op, in, c, d.kernels(), column);
-
-  if (op.broadcasts)
-    for (size_t i = 0; i < in.size(); ++i)
-      if (!same_shape(inputs.metas[i], metas[0]))
-        inputs.views[i] = broadcast_view(inputs.views[i], metas[0]);
-  Buffer<View, 2> views(out.size());
-  bool empty = true;
-  for (size_t i = 0; i < out.size(); ++i) {
-    View v{nullptr, metas[i], {}};
-    if (op.layout == Layout::strided) {
-      choose_layout({inputs.views.data(), in.size()}, v);
+void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
+            std::span<Tensor> out) {
+  check_call(op, in, attrs, out.size());
+  if (op.in_place) [[unlikely]]
+    throw Error(op.name + ": writes in place; call invoke_into");
+  if (op.function) [[unlikely]] {
+    run_function(op, in, attrs, out);
+    if (!op.gradient) return;
+  } else {
+    const Context c =
+        in.empty() ? (where ? *where : current_context()) : common_context(op, in, in.size());
+    if (op.make_view) {
+      const Tensor& base = *in[0].tensor_;
+      out[0] = alias(base, op.make_view(base.handle()->view, attrs.data));
     } else {
-      row_major(v.meta, v.stride);
+      Invocation call(op, in, attrs, out.size());
+      call.on(c);
+      if (out[0].defined()) {
+        std::vector<Ref> all(in.begin(), in.end());
+        all.insert(all.end(), out.begin(), out.end());
+        common_context(op, all, in.size());
+        run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
+      } else {
+        run_fresh(call, out);
+      }
     }
-    const size_t bytes = bytes_of(v.meta);
-    empty = empty && bytes == 0;
-    auto impl = std::make_shared<TensorImpl>();
-    impl->storage = std::make_shared<Storage>(c, bytes, stream);
-    v.data = impl->storage->data();
-    impl->view = views[i] = v;
-    impl->context = c;
-    impl->contiguous = op.layout != Layout::strided || v.contiguous();
-    out[i] = Tensor(std::move(impl));
   }
-  if (!empty) {
-    inputs.before(stream);
-    run(op, d, column, inputs, views.data(), out.size(), attrs, size, stream);
-    inputs.after(stream);
-    for (const Tensor& t : out) t.handle()->storage->after_write(stream);
-  }
-  if (autograd::is_recording()) record(op, in, attrs, size, out);
+  if (autograd::is_recording()) record(op, in, attrs, out);
 }
 
-void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int size,
+void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                  std::span<const Ref> out) {
+  check_call(op, in, attrs, out.size());
+  for (const Ref& target : out) {
+    checked(op, target);
+    check_in_place(op, in, *target.tensor_);
+  }
+  if (op.function) [[unlikely]] {
+    Tensors targets;
+    for (const Ref& target : out) targets.push_back(*target.tensor_);
+    return run_function(op, in, attrs, targets);
+  }
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
   common_context(op, all, in.size());
-  const Context c = checked(op, out[0]).context;
-  for (const Ref& target : out) check_in_place(op, in, *target.tensor_);
-
-  Inputs inputs(in);
-  inputs.load(op);
-  Buffer<Meta, 2> metas(out.size());
-  DType column;
-  try {
-    column = op.infer({inputs.metas.data(), in.size()}, attrs, metas.span());
-    for (size_t i = 0; i < out.size(); ++i) {
-      const Meta& target = out[i].tensor_->handle()->view.meta;
-      if (!same_shape(metas[i], target))
-        throw ShapeError("the result has shape " + to_string(Shape(metas[i])) +
-                         ", the target that it should be written into " + to_string(Shape(target)) +
-                         "; expected equal shapes");
-      if (metas[i].dtype != target.dtype)
-        throw DTypeError(std::string("the result is ") + name(metas[i].dtype) +
-                         ", the target that it should be written into " + name(target.dtype) +
-                         "; expected equal dtypes");
-    }
-  } catch (const Error&) {
-    rethrow(op, in);
-  }
-  Device& d = device(c);
-  const StreamView stream = current_stream(c, d);
-  if (!op.kernel(d.kernels(), column)) [[unlikely]]
-    no_kernel(op, in, c, d.kernels(), column);
-
-  if (op.broadcasts)
-    for (size_t i = 0; i < in.size(); ++i)
-      if (!same_shape(inputs.metas[i], metas[0]))
-        inputs.views[i] = broadcast_view(inputs.views[i], metas[0]);
-  Buffer<View, 2> views(out.size());
-  bool empty = true;
-  for (size_t i = 0; i < out.size(); ++i) {
-    const TensorImpl& t = *out[i].tensor_->handle();
-    views[i] = t.view;
-    empty = empty && t.view.meta.size() == 0;
-    if (op.in_place) continue;
-    // A kernel that only writes row-major results, or would read what it has overwritten, works in
-    // fresh memory first.
-    bool detour = op.layout != Layout::strided && !t.contiguous;
-    for (size_t j = 0; j < in.size(); ++j) {
-      const View& v = inputs.views[j];
-      const bool same_view = v.data == t.view.data && same_shape(v.meta, t.view.meta) &&
-                             std::equal(v.stride, v.stride + v.meta.rank, t.view.stride);
-      const bool shared = in[j].tensor_->handle()->storage == t.storage;
-      detour = detour || (shared && !(op.layout == Layout::strided && same_view));
-    }
-    if (!detour) continue;
-    Tensors fresh(out.size());
-    const autograd::Pause pause(autograd::is_training());
-    invoke(op, in, attrs, size, c, true, fresh);
-    for (size_t k = 0; k < out.size(); ++k) fresh[k].copyto(*out[k].tensor_);
-    return;
-  }
-  if (empty) return;
-  inputs.before(stream);
-  for (const Ref& target : out) target.tensor_->handle()->storage->before_write(stream);
-  run(op, d, column, inputs, views.data(), out.size(), attrs, size, stream);
-  inputs.after(stream);
-  for (const Ref& target : out) target.tensor_->handle()->storage->after_write(stream);
+  Invocation call(op, in, attrs, out.size());
+  call.on(out[0].tensor_->context());
+  run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
 }
 
 }  // namespace locus::detail

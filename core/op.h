@@ -1,12 +1,13 @@
 // The registry of ops, and invoke(), the one path every op call takes:
-//   check contexts -> infer shapes and dtypes -> allocate -> launch one kernel -> record for
+//   check the call -> infer shapes and dtypes -> allocate -> launch one kernel -> record for
 //   autograd.
 //
 // An op is data: a name, an inference function, kernels by (device type, dtype), a gradient made of
-// other ops, and a generator of sample inputs that lets tests cover it without knowing it. Users
-// add ops, or kernels of old ops for new devices, with the same calls as the built-ins (define_op
-// below; examples/custom_op is a complete one). Threads: define ops before other threads use them;
-// invoke from any thread.
+// other ops, and a generator of sample inputs that lets tests cover it without knowing it. Besides
+// ops with kernels there are views, which give the same memory seen differently, and functions,
+// which run on the host and call ops and copies of their own (copyto). Users add ops, or kernels of
+// old ops for new devices, with the same calls as the built-ins (OpDef below; examples/custom_op is
+// a complete one). Threads: define ops before other threads use them; invoke from any thread.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 
 #include <locus/core/kernel.h>
@@ -25,21 +27,37 @@ namespace locus {
 
 inline constexpr int kMaxAttrs = 192;  // bytes
 
-// A copy of an op's attributes: trivially copyable, so a queue or a graph can keep them.
+struct NoAttrs {};
+// An op's attributes, borrowed for the call, and their type: what invoke() checks.
+struct AttrsView {
+  const void* data = nullptr;
+  int size = 0;
+  const std::type_info* type = &typeid(NoAttrs);
+
+  AttrsView() = default;
+  AttrsView(const void* d, int n, const std::type_info* t) : data(d), size(n), type(t) {}
+  template <class A>
+  static AttrsView of(const A& a) {
+    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs);
+    return {&a, static_cast<int>(sizeof(A)), &typeid(A)};
+  }
+};
+// A copy of them: trivially copyable, so a queue or a graph can keep them.
 struct Attrs {
   alignas(8) unsigned char bytes[kMaxAttrs];
   int size = 0;
+  const std::type_info* type = &typeid(NoAttrs);
 
   Attrs() = default;
-  Attrs(const void* p, int n) : size(n) {
-    if (n > 0) std::memcpy(bytes, p, static_cast<size_t>(n));
+  Attrs(const AttrsView& a) : size(a.size), type(a.type) {
+    if (size > 0) std::memcpy(bytes, a.data, static_cast<size_t>(size));
   }
+  AttrsView view() const { return {bytes, size, type}; }
   template <class A>
   const A& as() const {
     return *reinterpret_cast<const A*>(bytes);
   }
 };
-struct NoAttrs {};
 
 // What backward reads, and so what recording keeps alive.
 enum class Keep : uint8_t { none, inputs, outputs, both };
@@ -50,6 +68,7 @@ enum class Keep : uint8_t { none, inputs, outputs, both };
 enum class Layout : uint8_t { strided, rows, contiguous };
 
 class Saved;
+class Ref;
 struct KernelList;
 struct Sample {
   Tensors inputs;
@@ -60,9 +79,7 @@ struct Sample {
   Sample() = default;
   Sample(Tensors in) : inputs(std::move(in)) {}
   template <class A>
-  Sample(Tensors in, const A& a) : inputs(std::move(in)), attrs(&a, static_cast<int>(sizeof(A))) {
-    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs);
-  }
+  Sample(Tensors in, const A& a) : inputs(std::move(in)), attrs(AttrsView::of(a)) {}
 };
 using Samples = std::vector<Sample>;
 
@@ -75,16 +92,25 @@ struct Op {
   using Gradient = Tensors (*)(const Saved& saved, std::span<const Tensor> dout);
   // A view op has no kernel: it returns the same memory seen differently (out.data included).
   using MakeView = View (*)(const View& in, const void* attrs);
+  // A function has none either: it makes the results by other means, on whatever contexts it likes.
+  // A result that is defined already is to be written into. One with a gradient is differentiated
+  // by that, one without through the ops it calls.
+  using Function = void (*)(std::span<const Ref> in, const void* attrs, std::span<Tensor> out);
+
+  static constexpr int kAny = -1;
 
   std::string name;
   std::vector<std::string> arguments;  // names of the operands, for errors
-  int8_t n_out = 1;
+  // How many inputs and results a call has, checked before infer; kAny: as many as infer takes.
+  int min_in = 0, max_in = kAny, n_out = 1;
+  const std::type_info* attrs_type = &typeid(NoAttrs);  // likewise
   bool broadcasts = false;
   Layout layout = Layout::contiguous;
   Keep keep = Keep::none;
   Infer infer = nullptr;
   Gradient gradient = nullptr;
   MakeView make_view = nullptr;
+  Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
   // Why there is no gradient, or no sample: printed by the registry walk.
   const char* no_gradient = nullptr;
@@ -131,7 +157,9 @@ class Saved {
 //   OpDef<AxpbyAttrs>("axpby", {"x", "y"}).infer<&axpby_infer>()
 //       .gradient<&axpby_gradient>(Keep::inputs).samples<&axpby_samples>()
 //       .kernel(DeviceType::cpu, f32, &axpby_cpu);
-// The functions may take `const A&` in place of `const void*`. Defining a name twice throws Error.
+// Its functions take `const A&` where those of Op take `const void*`. As many inputs are expected
+// as arguments are named, unless inputs() says otherwise; any number when none is named. Defining a
+// name twice throws Error.
 Op& define_op(std::string_view name);
 Op& get_op(std::string_view name);   // throws Error listing near names
 Op* find_op(std::string_view name);  // nullptr when there is none
@@ -146,7 +174,15 @@ class OpDef {
  public:
   explicit OpDef(std::string_view name, std::vector<std::string> arguments = {})
       : op_(define_op(name)) {
+    op_.attrs_type = &typeid(A);
+    if (!arguments.empty()) inputs(static_cast<int>(arguments.size()));
     op_.arguments = std::move(arguments);
+  }
+  OpDef& inputs(int n) { return inputs(n, n); }
+  OpDef& inputs(int least, int most) {
+    op_.min_in = least;
+    op_.max_in = most;
+    return *this;
   }
   template <DType (*F)(std::span<const Meta>, const A&, std::span<Meta>)>
   OpDef& infer() {
@@ -170,6 +206,13 @@ class OpDef {
     op_.make_view = [](const View& in, const void* a) { return F(in, *static_cast<const A*>(a)); };
     return *this;
   }
+  template <void (*F)(std::span<const Ref>, const A&, std::span<Tensor>)>
+  OpDef& function() {
+    op_.function = [](std::span<const Ref> in, const void* a, std::span<Tensor> out) {
+      F(in, *static_cast<const A*>(a), out);
+    };
+    return *this;
+  }
   template <Samples (*F)(Context, DType)>
   OpDef& samples() {
     op_.samples = F;
@@ -180,7 +223,7 @@ class OpDef {
     return *this;
   }
   OpDef& outputs(int n) {
-    op_.n_out = static_cast<int8_t>(n);
+    op_.n_out = n;
     return *this;
   }
   OpDef& broadcasts() {
@@ -204,6 +247,7 @@ class OpDef {
     return *this;
   }
   operator const Op&() const { return op_; }
+  Op& op() { return op_; }
 
  private:
   Op& op_;
@@ -234,38 +278,64 @@ class Ref {
 };
 using Refs = std::initializer_list<Ref>;
 
+// An op that is known to take attributes of type A. Found once:
+//   static const OpRef<SoftmaxAttrs> softmax("softmax");
+//   return invoke(softmax, {x}, {.axis = 1});
+template <class A = NoAttrs>
+class OpRef {
+ public:
+  // Throws Error when there is no such op, or its attributes are of another type.
+  explicit OpRef(std::string_view name);
+  operator const Op&() const { return op_; }
+
+ private:
+  const Op& op_;
+};
+
 namespace detail {
-void invoke(const Op& op, std::span<const Ref> in, const void* attrs, int size, Context where,
-            bool has_where, std::span<Tensor> out);
-void invoke_into(const Op& op, std::span<const Ref> in, const void* attrs, int size,
+// Results that are defined already are written into, if their context, shape and dtype are those of
+// the result. `where`: for ops without inputs; null: current_context().
+void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
+            std::span<Tensor> out);
+void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                  std::span<const Ref> out);
+void check_attrs(const Op& op, const std::type_info& given);  // throws AttributeError
 }  // namespace detail
 
-// Runs an op with one result on its inputs' context.
-template <class A = NoAttrs>
-Tensor invoke(const Op& op, Refs in, const A& attrs = {}) {
-  Tensor out;
-  detail::invoke(op, {in.begin(), in.size()}, &attrs, sizeof(A), {}, false, {&out, 1});
-  return out;
+template <class A>
+OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
+  detail::check_attrs(op_, typeid(A));
 }
+
+// Runs an op with one result on its inputs' context. Throws AttributeError for attributes of a type
+// that is not the op's (left out: NoAttrs), Error for a number of inputs or results that it has
+// not.
 template <class A = NoAttrs>
 Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}) {
   Tensor out;
-  detail::invoke(op, in, &attrs, sizeof(A), {}, false, {&out, 1});
+  detail::invoke(op, in, AttrsView::of(attrs), nullptr, {&out, 1});
   return out;
+}
+template <class A = NoAttrs>
+Tensor invoke(const Op& op, Refs in, const A& attrs = {}) {
+  return invoke(op, std::span<const Ref>(in.begin(), in.size()), attrs);
+}
+template <class A>
+Tensor invoke(const OpRef<A>& op, Refs in, const std::type_identity_t<A>& attrs = {}) {
+  return invoke(static_cast<const Op&>(op), in, attrs);
 }
 // An op without inputs (zeros, uniform) runs where it is told.
 template <class A = NoAttrs>
 Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
   Tensor out;
-  detail::invoke(op, {}, &attrs, sizeof(A), where, true, {&out, 1});
+  detail::invoke(op, {}, AttrsView::of(attrs), &where, {&out, 1});
   return out;
 }
 // Several results.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}) {
   Tensors out(static_cast<size_t>(op.n_out));
-  detail::invoke(op, in, &attrs, sizeof(A), {}, false, out);
+  detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }
 // Writes into existing tensors (out= and in-place forms): same context, shape and dtype as
@@ -273,11 +343,11 @@ Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}) {
 template <class A = NoAttrs>
 void invoke_into(const Op& op, std::span<const Ref> in, std::span<const Ref> out,
                  const A& attrs = {}) {
-  detail::invoke_into(op, in, &attrs, sizeof(A), out);
+  detail::invoke_into(op, in, AttrsView::of(attrs), out);
 }
 template <class A = NoAttrs>
 void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
-  detail::invoke_into(op, {in.begin(), in.size()}, &attrs, sizeof(A), {out.begin(), out.size()});
+  detail::invoke_into(op, {in.begin(), in.size()}, AttrsView::of(attrs), {out.begin(), out.size()});
 }
 
 }  // namespace locus

@@ -1,5 +1,6 @@
 #include <locus/core/tensor.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ostream>
 
@@ -14,25 +15,6 @@
 
 namespace locus {
 namespace {
-
-struct CopytoAttrs {
-  Caller from;  // the gradient's way back is put down to the same line
-};
-
-Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& copy = get_op("copy");
-  Tensor dx = dout[0].as_in_context(saved.in_context(0), saved.attrs<CopytoAttrs>().from);
-  const DType dtype = saved.in_dtype(0);
-  return {dx.dtype() == dtype ? dx : invoke(copy, {dx}, CopyAttrs{dtype})};
-}
-
-// copyto crosses contexts, which no kernel does; it is in the registry for its gradient.
-const Op& copyto_op() {
-  static const Op& op = OpDef<CopytoAttrs>("copyto", {"source"})
-                            .gradient<&copyto_gradient>(Keep::none)
-                            .no_samples("moves between contexts; copyto_test covers it");
-  return op;
-}
 
 bool same_memory(Context a, Context b) { return a == b || (is_host(a) && is_host(b)); }
 
@@ -105,6 +87,108 @@ void check_blocking(const Tensor& from, Context to, const CopyOptions& options) 
         "the host's side, or leave blocking = true");
 }
 
+// To a new tensor on `to`.
+Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options) {
+  const TensorImpl& source = x.impl();
+  check_blocking(x, to, options);
+  if (same_memory(source.context, to)) {
+    const Tensor out = allocate(to, source.view.meta);
+    x.copyto(out, options);
+    return out;
+  }
+  const Tensor packed = source.contiguous ? x : row_major_copy(x, x.dtype());
+  // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
+  // stream; the compute stream waits for the lane at first use. A user's stream keeps it: what is
+  // read there leaves no number to wait for.
+  Device& there = device(to);
+  const StreamView lane = there.stream(is_host(source.context) ? Lane::to_device : Lane::peer);
+  const StreamView filled_on = copy_stream(to, there, lane);
+  auto target = std::make_shared<TensorImpl>();
+  target->storage = std::make_shared<Storage>(to, bytes_of(source.view.meta), filled_on);
+  target->view = packed.impl().view;
+  target->view.data = target->storage->data();
+  target->context = to;
+  row_major(target->view.meta, target->view.stride);
+  transfer(packed.impl(), *target, options.blocking);
+  if (filled_on.id == lane.id) target->storage->hand_over();
+  return Tensor(std::move(target));
+}
+
+// Into existing memory.
+void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) {
+  const TensorImpl &source = x.impl(), &target = into.impl();
+  if (x.shape() != into.shape())
+    throw ShapeError("copyto: source " + describe(x) + ", target " + describe(into) +
+                     "; expected equal shapes");
+  check_blocking(x, target.context, options);
+  if (source.view.data == target.view.data && source.storage == target.storage &&
+      x.strides() == into.strides())
+    return;
+  if (same_memory(source.context, target.context)) {
+    static const OpRef<CopyAttrs> copy("copy");
+    const size_t bytes = bytes_of(target.view.meta);
+    trace::HostCopy traced(source.context, target.context, bytes);
+    invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
+    traced.done();
+    return;
+  }
+  // Cast on the side that has fewer bytes to send afterwards.
+  const bool cast_first = size_of(into.dtype()) <= size_of(x.dtype());
+  const DType sent = cast_first ? into.dtype() : x.dtype();
+  const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
+  if (target.contiguous && into.dtype() == sent) {
+    transfer(packed.impl(), target, options.blocking);
+  } else {
+    packed.copyto(target.context, options).copyto(into);
+  }
+}
+
+struct CopytoAttrs {
+  Context to;
+  CopyOptions options = {};
+  Caller from = {};  // the gradient's way back is put down to the same line
+};
+
+void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Tensor> out) {
+  const Tensor& x = *in[0].tensor_;
+  const trace::Scope scope(TransferKind::copyto, a.from);
+  if (out[0].defined()) {
+    copy_into(x, out[0], a.options);
+  } else {
+    out[0] = copy_to(x, a.to, a.options);
+  }
+}
+
+Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<CopyAttrs> copy("copy");
+  Tensor dx = dout[0].as_in_context(saved.in_context(0), saved.attrs<CopytoAttrs>().from);
+  const DType dtype = saved.in_dtype(0);
+  return {dx.dtype() == dtype ? dx : invoke(copy, {dx}, CopyAttrs{dtype})};
+}
+
+Samples copyto_samples(Context c, DType d) {
+  Samples samples;
+  for (const Shape& shape : {Shape{2, 3}, Shape{37}, Shape{}}) {
+    const Tensor x = allocate(c, make_meta(d, shape));
+    std::vector<double> v(static_cast<size_t>(x.size()));
+    for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 2);
+    const Tensor host = allocate(cpu(), make_meta(f64, shape));
+    std::copy(v.begin(), v.end(), static_cast<double*>(host.data_ptr()));
+    host.copyto(x);
+    samples.push_back(Sample({x}, CopytoAttrs{c}));
+  }
+  return samples;
+}
+
+const Op& copyto_op() {
+  static const Op& op = OpDef<CopytoAttrs>("copyto", {"source"})
+                            .function<&copyto_function>()
+                            .gradient<&copyto_gradient>(Keep::none)
+                            .samples<&copyto_samples>();
+  return op;
+}
+[[maybe_unused]] const Op& registered = copyto_op();
+
 }  // namespace
 
 TensorImpl& Tensor::impl() const {
@@ -129,7 +213,7 @@ bool Tensor::shares_memory_with(const Tensor& other) const {
 }
 
 Tensor row_major_copy(const Tensor& x, DType dtype) {
-  static const Op& copy = get_op("copy");
+  static const OpRef<CopyAttrs> copy("copy");
   const Meta m = make_meta(dtype, x.shape());
   Tensor out = allocate(x.context(), m);
   const autograd::Pause pause(autograd::is_training());
@@ -163,71 +247,11 @@ std::string describe(const Tensor& x) {
 }
 
 Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
-  const trace::Scope scope(TransferKind::copyto, from);
-  const TensorImpl& source = impl();
-  check_blocking(*this, to, options);
-  Tensor out;
-  if (same_memory(source.context, to)) {
-    const autograd::Pause pause(autograd::is_training());
-    out = allocate(to, source.view.meta);
-    copyto(out, options, from);
-  } else {
-    const Tensor packed = source.contiguous ? *this : row_major_copy(*this, dtype());
-    // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
-    // stream; the compute stream waits for the lane at first use. A user's stream keeps it: what is
-    // read there leaves no number to wait for.
-    Device& there = device(to);
-    const StreamView lane = there.stream(is_host(source.context) ? Lane::to_device : Lane::peer);
-    const StreamView filled_on = copy_stream(to, there, lane);
-    auto target = std::make_shared<TensorImpl>();
-    target->storage = std::make_shared<Storage>(to, bytes_of(source.view.meta), filled_on);
-    target->view = packed.impl().view;
-    target->view.data = target->storage->data();
-    target->context = to;
-    row_major(target->view.meta, target->view.stride);
-    transfer(packed.impl(), *target, options.blocking);
-    if (filled_on.id == lane.id) target->storage->hand_over();
-    out = Tensor(std::move(target));
-  }
-  if (autograd::is_recording()) {
-    out.impl_->graph = nullptr;
-    const Ref in(*this);
-    const CopytoAttrs attrs{from};
-    record(copyto_op(), {&in, 1}, &attrs, sizeof attrs, {&out, 1});
-  }
-  return out;
+  return invoke(copyto_op(), {*this}, CopytoAttrs{to, options, from});
 }
 
 const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const {
-  const trace::Scope scope(TransferKind::copyto, from);
-  const TensorImpl &source = impl(), &target = into.impl();
-  if (shape() != into.shape())
-    throw ShapeError("copyto: source " + describe(*this) + ", target " + describe(into) +
-                     "; expected equal shapes");
-  check_blocking(*this, target.context, options);
-  const Ref in(*this);
-  check_in_place(copyto_op(), {&in, 1}, into);
-  if (source.view.data == target.view.data && source.storage == target.storage &&
-      strides() == into.strides())
-    return into;
-  const autograd::Pause pause(autograd::is_training());
-  if (same_memory(source.context, target.context)) {
-    static const Op& copy = get_op("copy");
-    const size_t bytes = bytes_of(target.view.meta);
-    trace::HostCopy traced(source.context, target.context, bytes);
-    invoke_into(copy, {on_context(*this, target.context)}, {into}, CopyAttrs{into.dtype()});
-    traced.done();
-    return into;
-  }
-  // Cast on the side that has fewer bytes to send afterwards.
-  const bool cast_first = size_of(into.dtype()) <= size_of(dtype());
-  const DType sent = cast_first ? into.dtype() : dtype();
-  const Tensor packed = source.contiguous && dtype() == sent ? *this : row_major_copy(*this, sent);
-  if (target.contiguous && into.dtype() == sent) {
-    transfer(packed.impl(), target, options.blocking);
-  } else {
-    packed.copyto(target.context, options).copyto(into);
-  }
+  invoke_into(copyto_op(), {*this}, {into}, CopytoAttrs{into.context(), options, from});
   return into;
 }
 
@@ -265,7 +289,7 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
 }
 
 Tensor& Tensor::operator=(Scalar value) && {
-  static const Op& fill = get_op("fill");
+  static const OpRef<FillAttrs> fill("fill");
   invoke_into(fill, {}, {*this}, FillAttrs{value, impl().view.meta});
   return *this;
 }

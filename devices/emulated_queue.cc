@@ -108,7 +108,7 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
     entry.views.assign(call.in, call.in + call.n_in);
     entry.views.insert(entry.views.end(), call.out, call.out + call.n_out);
     entry.n_in = call.n_in;
-    entry.attrs = Attrs(call.attrs, call.attrs_size);
+    entry.attrs = Attrs(AttrsView(call.attrs, call.attrs_size, &typeid(NoAttrs)));
   });
 }
 

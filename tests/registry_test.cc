@@ -25,15 +25,18 @@ class Registry : public testing::TestWithParam<const Op*> {
 Tensors run(const Op& op, const Tensors& in, const Attrs& attrs, Context where) {
   Tensors out(static_cast<size_t>(op.n_out));
   const std::vector<Ref> refs(in.begin(), in.end());
-  detail::invoke(op, refs, attrs.bytes, attrs.size, where, true, out);
+  detail::invoke(op, refs, attrs.view(), &where, out);
   return out;
 }
 
+// Views and functions take all dtypes.
+bool has(const Op& op, DeviceType kernels, DType d) {
+  return op.make_view || op.function || op.kernel(kernels, d);
+}
 std::vector<DType> dtypes(const Op& op, DeviceType kernels) {
   std::vector<DType> list;
   for (int d = 0; d < kNumDTypes; ++d)
-    if (op.make_view || op.kernel(kernels, static_cast<DType>(d)))
-      list.push_back(static_cast<DType>(d));
+    if (has(op, kernels, static_cast<DType>(d))) list.push_back(static_cast<DType>(d));
   return list;
 }
 std::vector<DType> dtypes(const Op& op, Context c) { return dtypes(op, device(c).kernels()); }
@@ -108,7 +111,7 @@ TEST_P(Registry, SaysWhatItLacks) {
     EXPECT_NE(op().no_gradient, nullptr) << "neither a gradient nor a reason for having none";
     if (op().no_gradient) std::printf("%s: no gradient: %s\n", op().name.c_str(), op().no_gradient);
   }
-  if (op().make_view || op().name == "copyto") return;
+  if (op().make_view || op().function) return;
   EXPECT_FALSE(dtypes(op(), cpu()).empty()) << "no CPU kernel";
   for (Context c : contexts())
     EXPECT_EQ(dtypes(op(), c), dtypes(op(), cpu())) << "other dtypes on " << c << " than on cpu(0)";
@@ -158,7 +161,7 @@ TEST_P(Registry, PassesNaNAndInfinityOnAlike) {
   if (!callable() || op().random) return;
   for (Context c : contexts()) {
     for (DType d : {f32, f64}) {
-      if (!op().make_view && !op().kernel(device(c).kernels(), d)) continue;
+      if (!has(op(), device(c).kernels(), d)) continue;
       for (const Sample& s : op().samples(c, d)) {
         SCOPED_TRACE(to_string(c) + " " + name(d));
         Tensors in;
@@ -206,7 +209,7 @@ TEST_P(Registry, RefusesMixedContextsBeforeAllocating) {
   for (Context a : all) {
     for (Context b : all) {
       if (a == b) continue;
-      const DType d = op().make_view ? f32 : dtypes(op(), cpu()).front();
+      const DType d = dtypes(op(), cpu()).front();
       for (const Sample& s : op().samples(cpu(), d)) {
         for (size_t odd = 1; odd < s.inputs.size(); ++odd) {
           Tensors in = moved(s.inputs, a, false);
@@ -229,7 +232,7 @@ TEST_P(Registry, RefusesMixedContextsBeforeAllocating) {
 
 TEST_P(Registry, GradientsAgreeWithFiniteDifferences) {
   if (!callable() || !op().gradient) return;
-  if (!op().make_view && !op().kernel(DeviceType::cpu, f64)) return;
+  if (!has(op(), DeviceType::cpu, f64)) return;
   for (const Sample& s : op().samples(cpu(), f64)) {
     if (!s.differentiable) continue;
     check_gradients([&](const Tensors& in) { return run(op(), in, s.attrs, cpu()); }, s.inputs);
@@ -241,7 +244,7 @@ TEST_P(Registry, GradientsAgreeOnEveryContextAndDType) {
   if (!callable() || !op().gradient) return;
   for (Context c : contexts()) {
     for (DType d : {f32, f64, f16, bf16}) {
-      if (!op().make_view && !op().kernel(device(c).kernels(), d)) continue;
+      if (!has(op(), device(c).kernels(), d)) continue;
       for (const Sample& s : op().samples(c, d)) {
         if (!s.differentiable) continue;
         SCOPED_TRACE(to_string(c) + " " + name(d));

@@ -171,11 +171,13 @@ Tensor sample_values(Context c, DType d, const Shape& shape, double low, double 
 
 void register_create() {
   OpDef<FillAttrs>("fill")
+      .inputs(0)
       .infer<&fill_infer>()
       .layout(Layout::strided)
       .no_gradient("has no inputs")
       .samples<&fill_samples>();
   OpDef<ArangeAttrs>("arange")
+      .inputs(0)
       .infer<&arange_infer>()
       .no_gradient("has no inputs")
       .samples<&arange_samples>();

@@ -178,14 +178,17 @@ Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activ
 
 void register_dense() {
   OpDef("dense", {"data", "weight", "bias"})
+      .inputs(2, 3)
       .infer<&dense_infer>()
       .gradient<&dense_gradient<false>>(Keep::inputs)
       .samples<&dense_samples>();
   OpDef("dense_relu", {"data", "weight", "bias"})
+      .inputs(2, 3)
       .infer<&dense_infer>()
       .gradient<&dense_gradient<true>>(Keep::both)
       .samples<&dense_relu_samples>();
   OpDef<DenseBackwardAttrs>("dense_backward", {"dy", "data", "weight", "y"})
+      .inputs(3, 4)
       .outputs(3)
       .infer<&backward_infer>()
       .no_gradient("the first order only: with create_graph dense differentiates through matmul")

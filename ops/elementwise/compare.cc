@@ -119,6 +119,7 @@ constexpr const char* kNoGradient = "the result is a truth value";
 template <class... F>
 void define_pairs(List<F...>) {
   (OpDef<BinaryAttrs>(F::name, {"lhs", "rhs"})
+       .inputs(1, 2)
        .template infer<&infer_pair>()
        .broadcasts()
        .layout(Layout::strided)
@@ -142,6 +143,7 @@ void register_compare() {
   define_pairs(formula::PairPredicates());
   define_ones(formula::Predicates());
   OpDef<WhereAttrs>("where", {"condition", "x", "y"})
+      .inputs(1, 3)
       .infer<&infer_where>()
       .broadcasts()
       .layout(Layout::strided)

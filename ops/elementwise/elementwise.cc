@@ -301,7 +301,7 @@ Samples samples_power(Context c, DType d) { return detail::samples_binary(c, d, 
 template <class F>
 OpDef<BinaryAttrs> define() {
   OpDef<BinaryAttrs> op(F::name, {"lhs", "rhs"});
-  op.infer<&infer>().broadcasts().layout(Layout::strided);
+  op.inputs(1, 2).infer<&infer>().broadcasts().layout(Layout::strided);
   return op;
 }
 

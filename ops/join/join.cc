@@ -144,6 +144,7 @@ Tensor repeat(const Tensor& x, int64_t n, int axis) {
 
 void register_join() {
   OpDef<ConcatAttrs>("concat")
+      .inputs(1, Op::kAny)
       .infer<&concat_infer>()
       .layout(Layout::rows)
       .gradient<&concat_gradient>(Keep::none)

@@ -74,6 +74,8 @@ void sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& mom
 
 void register_optim() {
   OpDef<SGDUpdate>("sgd_update", {"weight", "grad"})
+      .inputs(2, Op::kAny)
+      .outputs(Op::kAny)
       .infer<&infer_sgd>()
       .in_place()
       .no_gradient("updates in place, outside the graph")

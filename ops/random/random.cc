@@ -131,12 +131,12 @@ Tensor shuffle(const Tensor& x) {
 
 void register_random() {
   const auto define = [](const char* name, Samples (*samples)(Context, DType)) {
-    Op& op = define_op(name);
-    op.infer = [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
-      return random_infer(in, *static_cast<const RandomAttrs*>(a), out);
-    };
-    op.random = true;
-    op.no_gradient = "has no inputs";
+    Op& op = OpDef<RandomAttrs>(name)
+                 .inputs(0)
+                 .infer<&random_infer>()
+                 .random()
+                 .no_gradient("has no inputs")
+                 .op();
     op.samples = samples;
   };
   define("uniform", &uniform_samples);

@@ -1,0 +1,143 @@
+#include <locus/core/invoke_check.h>
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+
+namespace locus::detail {
+namespace {
+
+// Of the i-th operand; the inputs come first, n of them.
+std::string argument_name(const Op& op, size_t i, size_t n) {
+  if (i >= n) return "out";
+  if (i < op.arguments.size()) return op.arguments[i];
+  if (n == 2 && op.arguments.empty()) return i == 0 ? "lhs" : "rhs";
+  return "input " + std::to_string(i);
+}
+
+std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == 8) return text + ", ... (" + std::to_string(all.size()) + " operands)";
+    text += (i > 0 ? ", " : "") + argument_name(op, i, n_in) + " " + describe(*all[i].tensor_);
+  }
+  return text;
+}
+std::string list_operands(const Op& op, std::span<const Ref> in) {
+  return list_operands(op, in, in.size());
+}
+
+[[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> all, size_t n_in,
+                                   size_t other) {
+  const std::string a = argument_name(op, 0, n_in), b = argument_name(op, other, n_in);
+  const std::string here = to_string(all[0].tensor_->context());
+  const std::string text =
+      op.name + ": operands live on different contexts: " + list_operands(op, all, n_in);
+  if (other >= n_in) throw ContextMismatch(text + "; expected " + b + " on " + here);
+  throw ContextMismatch(text + "; move one first: " + b + ".as_in_context(" + here + ") or " + a +
+                        ".as_in_context(" + to_string(all[other].tensor_->context()) + ")");
+}
+
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : type.name();
+}
+
+std::string count(int n, const char* what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+[[noreturn]] void wrong_inputs(const Op& op, std::span<const Ref> in) {
+  std::string wanted = count(op.min_in, "input");
+  if (op.max_in == Op::kAny) {
+    wanted = "at least " + wanted;
+  } else if (op.max_in != op.min_in) {
+    wanted = std::to_string(op.min_in) + " to " + count(op.max_in, "input");
+  }
+  for (size_t i = 0; i < op.arguments.size(); ++i)
+    wanted += (i == 0 ? " (" : ", ") + op.arguments[i] + (i + 1 == op.arguments.size() ? ")" : "");
+  throw Error(op.name + ": expected " + wanted + ", got " + std::to_string(in.size()) +
+              (in.empty() ? "" : ": " + list_operands(op, in)));
+}
+
+[[noreturn]] void wrong_outputs(const Op& op, size_t n) {
+  if (op.n_out == Op::kAny)
+    throw Error(op.name + ": its attributes say how many results it has; call invoke_into");
+  throw Error(op.name + ": has " + count(op.n_out, "result") + ", and " + std::to_string(n) +
+              " was asked for; call invoke for an op of one result, invoke_all for several");
+}
+
+}  // namespace
+
+void check_attrs(const Op& op, const std::type_info& given) {
+  if (given != *op.attrs_type)  // by name, too: each shared library has a type_info of its own
+    throw AttributeError(op.name + ": expected attributes of type " + type_name(*op.attrs_type) +
+                         ", got " + type_name(given));
+}
+
+void rethrow(const Op& op, std::span<const Ref> in) {
+  const auto prefix = [&] {
+    return op.name + ": " + list_operands(op, in) + (in.empty() ? "" : ": ");
+  };
+  try {
+    throw;
+  } catch (const ShapeError& e) {
+    throw ShapeError(prefix() + e.what());
+  } catch (const DTypeError& e) {
+    throw DTypeError(prefix() + e.what());
+  } catch (const IndexError& e) {
+    throw IndexError(prefix() + e.what());
+  } catch (const AttributeError& e) {
+    throw AttributeError(prefix() + e.what());
+  }
+}
+
+void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out) {
+  const int n = static_cast<int>(in.size());
+  if (n < op.min_in || (n > op.max_in && op.max_in != Op::kAny)) [[unlikely]]
+    wrong_inputs(op, in);
+  if (op.n_out == Op::kAny ? n_out == 0 : static_cast<size_t>(op.n_out) != n_out) [[unlikely]]
+    wrong_outputs(op, n_out);
+  if (attrs.type != op.attrs_type) [[unlikely]]
+    check_attrs(op, *attrs.type);
+}
+
+void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type, DType dtype) {
+  std::string listed;
+  for (int d = 0; d < kNumDTypes; ++d)
+    if (op.kernel(type, static_cast<DType>(d)))
+      listed += std::string(listed.empty() ? "" : ", ") + name(static_cast<DType>(d));
+  throw DTypeError(op.name + ": " + list_operands(op, in) + ": no kernel for " + name(dtype) +
+                   " on " + to_string(c) + "; " +
+                   (listed.empty() ? "it has none for this device" : "expected one of " + listed));
+}
+
+void empty_operand(const Op& op) {
+  throw Error(op.name + ": an operand is an empty Tensor (default-constructed or moved from)");
+}
+
+Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
+  Context c = checked(op, all[0]).context;
+  bool plain = c.type != DeviceType::cpu_pinned;
+  for (size_t i = 1; i < all.size(); ++i) {
+    const Context other = checked(op, all[i]).context;
+    if (other == c) [[likely]]
+      continue;
+    if (!is_host(c) || !is_host(other) || (plain && other.type == DeviceType::cpu))
+      context_mismatch(op, all, n_in, i);
+    if (!plain) {
+      c = other;
+      plain = other.type == DeviceType::cpu;
+    }
+  }
+  return plain ? c : cpu(0);
+}
+
+}  // namespace locus::detail

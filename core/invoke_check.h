@@ -1,0 +1,30 @@
+// What invoke() checks before it does anything, and the words it refuses with. Internal to core.
+#pragma once
+
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+
+namespace locus::detail {
+
+// The numbers of inputs and results and the type of the attributes, which infer and kernels rely
+// on.
+void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out);
+
+// The context an op runs on; `all` holds n_in inputs, then outputs. cpu and cpu_pinned are one
+// memory: they mix, and the result is on the first cpu operand's context, cpu(0) when all are
+// pinned. Throws ContextMismatch.
+Context common_context(const Op& op, std::span<const Ref> all, size_t n_in);
+
+[[noreturn]] void empty_operand(const Op& op);
+inline const TensorImpl& checked(const Op& op, const Ref& r) {
+  if (!r.tensor_->defined()) [[unlikely]]
+    empty_operand(op);
+  return *r.tensor_->handle();
+}
+
+// Rethrows what infer threw with the op's name and operands in front.
+[[noreturn]] void rethrow(const Op& op, std::span<const Ref> in);
+[[noreturn]] void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type,
+                            DType dtype);
+
+}  // namespace locus::detail

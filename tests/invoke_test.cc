@@ -1,0 +1,106 @@
+// The one path of every op call: what it refuses before anything runs.
+#include <limits>
+
+#include <locus/core/op.h>
+#include <locus/ops/create.h>
+#include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/softmax/softmax_kernel.h>
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+TEST(Invoke, RefusesAnotherNumberOfInputs) {
+  const Tensor x = ones({3});
+  EXPECT_THROW(invoke(get_op("exp"), Refs{}), Error);
+  EXPECT_THROW(invoke_on(cpu(0), get_op("exp")), Error);
+  const std::string text = message_of<Error>([&] { invoke(get_op("exp"), {x, x}); });
+  EXPECT_NE(text.find("exp: expected 1 input (data), got 2: data cpu(0) (3) f32"),
+            std::string::npos)
+      << text;
+  EXPECT_THROW(invoke(get_op("concat"), Refs{}), Error);
+  EXPECT_THROW(invoke(get_op("fill"), {x}, FillAttrs{}), Error);
+}
+
+TEST(Invoke, RefusesAttributesOfAnotherType) {
+  const Tensor x = ones({3});
+  const std::string text = message_of<AttributeError>([&] { invoke(get_op("softmax"), {x}); });
+  EXPECT_NE(
+      text.find("softmax: expected attributes of type locus::SoftmaxAttrs, got locus::NoAttrs"),
+      std::string::npos)
+      << text;
+  EXPECT_THROW(invoke(get_op("softmax"), {x}, MatmulAttrs{}), AttributeError);
+  EXPECT_THROW(OpRef<MatmulAttrs>("softmax"), AttributeError);
+  EXPECT_NO_THROW(OpRef<SoftmaxAttrs>("softmax"));
+}
+
+TEST(Invoke, RefusesAnotherNumberOfResults) {
+  const Tensor mask = ones({3}, bool_);
+  const std::string text = message_of<Error>([&] { invoke(get_op("mask_indices"), {mask}); });
+  EXPECT_NE(text.find("mask_indices: has 2 results"), std::string::npos) << text;
+  const Ref in(mask);
+  EXPECT_EQ(invoke_all(get_op("mask_indices"), {&in, 1}).size(), 2u);
+  Tensor a = ones({3}), b = ones({3});
+  EXPECT_THROW(invoke_into(get_op("exp"), {a}, {a, b}), Error);
+  EXPECT_THROW(invoke(get_op("sgd_update"), {a, b}, SoftmaxAttrs{}), Error);
+}
+
+TEST(Invoke, OpsInPlaceAreCalledIntoTheirTarget) {
+  const Tensor x = ones({3}), mask = ones({3}, bool_);
+  EXPECT_THROW(invoke(get_op("mask_fill"), {x, mask}), Error);
+}
+
+TEST(Invoke, WritesIntoResultsThatAreThere) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({2, 3}, c), place = zeros({2, 3}, c), wide = zeros({2, 6}, c);
+    const Tensor gaps = wide(Slice(), Slice({}, {}, 2));
+    const auto into = [&](const Tensor& target) {
+      const Ref in[] = {x, x};
+      Tensor out = target;
+      detail::invoke(get_op("add"), in, AttrsView::of(BinaryAttrs()), nullptr, {&out, 1});
+      EXPECT_TRUE(out.is(target));
+    };
+    const void* memory = place.data_ptr();
+    into(place);
+    EXPECT_EQ(place.data_ptr(), memory);
+    EXPECT_EQ(values(place), std::vector<double>(6, 2));
+    into(gaps);
+    EXPECT_EQ(values(wide(0)), (std::vector<double>{2, 0, 2, 0, 2, 0}));
+    EXPECT_THROW(into(zeros({3, 2}, c)), ShapeError);
+    EXPECT_THROW(into(zeros({2, 3}, {c, f64})), DTypeError);
+    EXPECT_THROW(into(zeros({2, 3}, cpu(1))), ContextMismatch);
+  }
+}
+
+// A function of the host: the sum of its inputs' means, whatever their contexts.
+void sum_of_means(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
+  Tensor total = in[0].tensor_->mean();
+  for (const Ref& r : in.subspan(1))
+    total = invoke(get_op("add"), {total, r.tensor_->mean().as_in_context(total.context())},
+                   BinaryAttrs());
+  out[0] = total;
+}
+
+TEST(Invoke, AFunctionIsDifferentiatedThroughTheOpsItCalls) {
+  static const Op& op = OpDef("sum_of_means")
+                            .inputs(1, Op::kAny)
+                            .function<&sum_of_means>()
+                            .no_gradient("through its ops")
+                            .no_samples("of this test");
+  const Tensor x = ones({4}, cpu(0)), y = ones({2}, distinct_contexts().back());
+  x.attach_grad();
+  y.attach_grad();
+  Tensor z;
+  {
+    const autograd::Record record;
+    z = invoke(op, {x, y});
+  }
+  EXPECT_EQ(values(z), std::vector<double>{2});
+  z.backward();
+  EXPECT_EQ(values(x.grad()), std::vector<double>(4, .25));
+  EXPECT_EQ(values(y.grad()), std::vector<double>(2, .5));
+  EXPECT_EQ(y.grad().context(), y.context());
+}
+
+}  // namespace
+}  // namespace locus::test
