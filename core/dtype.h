@@ -1,77 +1,16 @@
 // Element types: names, sizes, the C++ types that store them, and NumPy's promotion rules.
 #pragma once
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <type_traits>
 
+#include <locus/core/half.h>
 #include <locus/core/kernel.h>
 #include <locus/core/scalar.h>
 
 namespace locus {
-
-// IEEE half and bfloat16 as stored. Convert, compute in float, convert back (round to nearest even,
-// NaN stays NaN, overflow becomes infinity).
-struct Half {
-  uint16_t bits = 0;
-  Half() = default;
-  LOCUS_HD explicit Half(float v);
-  LOCUS_HD explicit operator float() const;
-};
-struct BFloat16 {
-  uint16_t bits = 0;
-  BFloat16() = default;
-  LOCUS_HD explicit BFloat16(float v);
-  LOCUS_HD explicit operator float() const;
-};
-
-LOCUS_HD uint32_t float_bits(float v) {
-#ifdef __CUDA_ARCH__
-  return __float_as_uint(v);
-#else
-  return std::bit_cast<uint32_t>(v);
-#endif
-}
-LOCUS_HD float bits_float(uint32_t v) {
-#ifdef __CUDA_ARCH__
-  return __uint_as_float(v);
-#else
-  return std::bit_cast<float>(v);
-#endif
-}
-
-LOCUS_HD Half::Half(float v) {
-  const uint32_t u = float_bits(v), sign = (u >> 16) & 0x8000u, a = u & 0x7fffffffu;
-  if (a > 0x7f800000u) {
-    bits = static_cast<uint16_t>(sign | 0x7e00u);
-  } else if (a >= 0x477ff000u) {  // rounds past 65504
-    bits = static_cast<uint16_t>(sign | 0x7c00u);
-  } else if (a < 0x38800000u) {  // subnormal: let the adder of 0.5 round
-    const float shifted = bits_float(a) + 0.5f;
-    bits = static_cast<uint16_t>(sign | (float_bits(shifted) - 0x3f000000u));
-  } else {
-    const uint32_t odd = (a >> 13) & 1u;
-    bits = static_cast<uint16_t>(sign | ((a - 0x38000000u + 0xfffu + odd) >> 13));
-  }
-}
-LOCUS_HD Half::operator float() const {
-  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, e = (bits >> 10) & 31u,
-                 m = bits & 0x3ffu;
-  if (e == 31) return bits_float(sign | 0x7f800000u | (m << 13));
-  if (e != 0) return bits_float(sign | ((e + 112) << 23) | (m << 13));
-  const float tiny = static_cast<float>(m) * 5.9604644775390625e-8f;  // m * 2^-24, exact
-  return bits_float(sign | float_bits(tiny));
-}
-LOCUS_HD BFloat16::BFloat16(float v) {
-  const uint32_t u = float_bits(v);
-  bits = (u & 0x7fffffffu) > 0x7f800000u
-             ? static_cast<uint16_t>((u >> 16) | 0x40u)
-             : static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
-}
-LOCUS_HD BFloat16::operator float() const { return bits_float(static_cast<uint32_t>(bits) << 16); }
 
 // The C++ type stored for each DType, and back. Integers map by size and sign.
 template <DType D>

@@ -10,14 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-// A function compiled for the host and, under nvcc, for the device. On the host it is always
-// inlined: translation units built for different instruction sets must never share one out-of-line
-// copy.
-#ifdef __CUDACC__
-#define LOCUS_HD __host__ __device__ __forceinline__
-#else
-#define LOCUS_HD inline __attribute__((always_inline))
-#endif
+#include <locus/core/hd.h>
 
 namespace locus {
 

@@ -14,11 +14,11 @@ __global__ void __launch_bounds__(kBlock) copy_flat(const Word16* in, Word16* ou
 }
 
 template <class T, class I>
-__global__ void __launch_bounds__(kBlock) copy_strided(Walk w, const T* in, T* out) {
+__global__ void __launch_bounds__(kBlock) copy_strided(Walk<2> w, const T* in, T* out) {
   for (int64_t i = first_thread(); i < w.size; i += all_threads()) {
-    int64_t from = 0, to = 0;
-    offsets<I>(w, i, from, to);
-    out[to] = in[from];
+    int64_t at[2] = {};
+    offsets<I>(w, i, at);
+    out[at[1]] = in[at[0]];
   }
 }
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlock) copy_strided(Walk w, const T* in, T* o
 // column wider than the banks. `outer` are the other axes.
 constexpr int kTile = 32;
 struct Tiles {
-  Walk outer;
+  Walk<2> outer;
   int64_t na, nb, sa, sb;  // lengths of t and the last; the output's stride of t, the input's of
                            // the last
   int64_t tiles_a, tiles_b;
@@ -37,55 +37,53 @@ __global__ void __launch_bounds__(kTile * 8) copy_tiles(Tiles t, const T* in, T*
   __shared__ T tile[kTile][kTile + 1];
   const int64_t b = blockIdx.x;
   const int64_t b0 = b % t.tiles_b * kTile, a0 = b / t.tiles_b % t.tiles_a * kTile;
-  int64_t from = 0, to = 0;
-  offsets<uint64_t>(t.outer, b / t.tiles_b / t.tiles_a, from, to);
+  int64_t at[2] = {};
+  offsets<uint64_t>(t.outer, b / t.tiles_b / t.tiles_a, at);
   for (int64_t i = threadIdx.y; i < kTile; i += 8)
     if (b0 + i < t.nb && a0 + threadIdx.x < t.na)
-      tile[i][threadIdx.x] = in[from + (b0 + i) * t.sb + a0 + threadIdx.x];
+      tile[i][threadIdx.x] = in[at[0] + (b0 + i) * t.sb + a0 + threadIdx.x];
   __syncthreads();
   for (int64_t i = threadIdx.y; i < kTile; i += 8)
     if (a0 + i < t.na && b0 + threadIdx.x < t.nb)
-      out[to + (a0 + i) * t.sa + b0 + threadIdx.x] = tile[threadIdx.x][i];
+      out[at[1] + (a0 + i) * t.sa + b0 + threadIdx.x] = tile[threadIdx.x][i];
 }
 
 // Whether the walk is a transposition, and of which axis.
-int transposed_axis(const Walk& w) {
+int transposed_axis(const Walk<2>& w) {
   const int last = w.rank - 1;
-  if (last < 1 || w.out_stride[last] != 1 || w.in_stride[last] == 1 || w.in_stride[last] == 0)
+  if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
     return -1;
   for (int t = 0; t < last; ++t)
-    if (w.in_stride[t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
+    if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
   return -1;
 }
 
 template <class T>
-void run_tiles(const Walk& w, int t, const void* in, void* out, StreamView s) {
+void run_tiles(const Walk<2>& w, int t, const void* in, void* out, StreamView s) {
   const int last = w.rank - 1;
   Tiles tiles;
   tiles.na = w.shape[t];
   tiles.nb = w.shape[last];
-  tiles.sa = w.out_stride[t];
-  tiles.sb = w.in_stride[last];
+  tiles.sa = w.stride[1][t];
+  tiles.sb = w.stride[0][last];
   tiles.tiles_a = (tiles.na + kTile - 1) / kTile;
   tiles.tiles_b = (tiles.nb + kTile - 1) / kTile;
   for (int i = 0; i < last; ++i) {
     if (i == t) continue;
     const int k = tiles.outer.rank++;
     tiles.outer.shape[k] = w.shape[i];
-    tiles.outer.in_stride[k] = w.in_stride[i];
-    tiles.outer.out_stride[k] = w.out_stride[i];
+    tiles.outer.stride[0][k] = w.stride[0][i];
+    tiles.outer.stride[1][k] = w.stride[1][i];
   }
   const int64_t blocks = w.size / (tiles.na * tiles.nb) * tiles.tiles_a * tiles.tiles_b;
   copy_tiles<<<static_cast<unsigned>(blocks), dim3(kTile, 8), 0, native(s)>>>(
       tiles, static_cast<const T*>(in), static_cast<T*>(out));
 }
 
-void copy_same(Walk w, const View& in, const View& out, StreamView s) {
-  if (w.contiguous() && aligned16(in.data) && aligned16(out.data)) {
+void copy_same(Walk<2> w, const View& in, const View& out, StreamView s) {
+  if (w.contiguous() && aligned(in.data, 16) && aligned(out.data, 16)) {
     const int64_t bytes = w.size * size_of(in.meta.dtype);
-    copy_flat<<<blocks_for(s, bytes / 16 + 16), kBlock, 0, native(s)>>>(
-        static_cast<const Word16*>(in.data), static_cast<Word16*>(out.data), bytes);
-    return;
+    return launch(s, bytes / 16 + 16, copy_flat, in.as<Word16>(), out.as<Word16>(), bytes);
   }
   const int bytes = widen(w, size_of(in.meta.dtype), in.data, out.data);
   by_bytes(bytes, [&](auto word) {
@@ -93,13 +91,8 @@ void copy_same(Walk w, const View& in, const View& out, StreamView s) {
     if constexpr (sizeof(T) <= 8)
       if (const int t = transposed_axis(w); t >= 0 && w.size / 64 < (int64_t{1} << 31))
         return run_tiles<T>(w, t, in.data, out.data, s);
-    const unsigned blocks = blocks_for(s, w.size);
-    const T* from = static_cast<const T*>(in.data);
-    T* to = static_cast<T*>(out.data);
-    if (narrow(w.size))
-      copy_strided<T, uint32_t><<<blocks, kBlock, 0, native(s)>>>(w, from, to);
-    else
-      copy_strided<T, uint64_t><<<blocks, kBlock, 0, native(s)>>>(w, from, to);
+    const auto kernel = narrow(w.size) ? copy_strided<T, uint32_t> : copy_strided<T, uint64_t>;
+    launch(s, w.size, kernel, w, in.as<T>(), out.as<T>());
   });
 }
 
@@ -129,11 +122,6 @@ __device__ __forceinline__ void by_dtype(DType d, const F& f) {
 }
 
 constexpr int kPack = 4;  // elements a thread casts at once
-template <class T>
-struct alignas(sizeof(T) * kPack) Pack {
-  T v[kPack];
-};
-
 template <class In>
 __global__ void __launch_bounds__(kBlock) cast_flat(const In* in, void* out, DType to, int64_t n) {
   by_dtype(to, [&](auto* type) {
@@ -141,11 +129,11 @@ __global__ void __launch_bounds__(kBlock) cast_flat(const In* in, void* out, DTy
     Out* target = static_cast<Out*>(out);
     const int64_t packs = n / kPack, first = first_thread(), step = all_threads();
     for (int64_t i = first; i < packs; i += step) {
-      const Pack<In> x = reinterpret_cast<const Pack<In>*>(in)[i];
-      Pack<Out> y;
+      const Pack<In, kPack> x = reinterpret_cast<const Pack<In, kPack>*>(in)[i];
+      Pack<Out, kPack> y;
 #pragma unroll
       for (int k = 0; k < kPack; ++k) y.v[k] = convert<Out>(x.v[k]);
-      reinterpret_cast<Pack<Out>*>(target)[i] = y;
+      reinterpret_cast<Pack<Out, kPack>*>(target)[i] = y;
     }
     const int64_t at = packs * kPack + first;
     if (at < n) target[at] = convert<Out>(in[at]);
@@ -153,35 +141,30 @@ __global__ void __launch_bounds__(kBlock) cast_flat(const In* in, void* out, DTy
 }
 
 template <class In, class I>
-__global__ void __launch_bounds__(kBlock) cast_strided(Walk w, const In* in, void* out, DType to) {
+__global__ void __launch_bounds__(kBlock)
+    cast_strided(Walk<2> w, const In* in, void* out, DType to) {
   for (int64_t i = first_thread(); i < w.size; i += all_threads()) {
-    int64_t from = 0, at = 0;
-    offsets<I>(w, i, from, at);
-    const In v = in[from];
+    int64_t at[2] = {};
+    offsets<I>(w, i, at);
+    const In v = in[at[0]];
     by_dtype(to, [&](auto* type) {
       using Out = std::remove_pointer_t<decltype(type)>;
-      static_cast<Out*>(out)[at] = convert<Out>(v);
+      static_cast<Out*>(out)[at[1]] = convert<Out>(v);
     });
   }
 }
 
 template <class In>
-void cast(const Walk& w, const View& in, const View& out, StreamView s) {
+void cast(const Walk<2>& w, const View& in, const View& out, StreamView s) {
   const In* from = in.as<In>();
   const DType to = out.meta.dtype;
-  const auto misaligned = [](const View& v) {
-    return reinterpret_cast<uintptr_t>(v.data) %
-           static_cast<uintptr_t>(kPack * size_of(v.meta.dtype));
-  };
-  if (w.contiguous() && !misaligned(in) && !misaligned(out))
-    cast_flat<<<blocks_for(s, w.size / kPack + kPack), kBlock, 0, native(s)>>>(from, out.data, to,
-                                                                               w.size);
+  const auto packs = [](const View& v) { return aligned(v.data, kPack * size_of(v.meta.dtype)); };
+  if (w.contiguous() && packs(in) && packs(out))
+    launch(s, w.size / kPack + kPack, cast_flat<In>, from, out.data, to, w.size);
   else if (narrow(w.size))
-    cast_strided<In, uint32_t>
-        <<<blocks_for(s, w.size), kBlock, 0, native(s)>>>(w, from, out.data, to);
+    launch(s, w.size, cast_strided<In, uint32_t>, w, from, out.data, to);
   else
-    cast_strided<In, uint64_t>
-        <<<blocks_for(s, w.size), kBlock, 0, native(s)>>>(w, from, out.data, to);
+    launch(s, w.size, cast_strided<In, uint64_t>, w, from, out.data, to);
 }
 
 struct Backend {
@@ -191,7 +174,7 @@ struct Backend {
 }  // namespace
 
 void copy_view(const View& in, const View& out, StreamView s) {
-  const Walk w = walk_of(in, out);
+  const Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
   if (in.meta.dtype == out.meta.dtype) return copy_same(w, in, out, s);
   dispatch(in.meta.dtype, [&](auto from) { cast<typename decltype(from)::type>(w, in, out, s); });

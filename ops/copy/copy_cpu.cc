@@ -10,37 +10,29 @@ struct Word16 {
   uint64_t a, b;
 };
 
-template <class To, class From>
-LOCUS_HD To cast_to(From v) {
-  if constexpr (std::is_same_v<To, From>)
-    return v;
-  else
-    return convert<To>(v);
-}
-
 // A place in a walk: coordinates, and the offsets they give.
 struct Position {
   int64_t index[kMaxRank];
   int64_t in = 0, out = 0;
 };
 // Splits `linear` over the first `axes` axes.
-LOCUS_HD Position position(const Walk& w, int axes, int64_t linear) {
+LOCUS_HD Position position(const Walk<2>& w, int axes, int64_t linear) {
   Position p;
   for (int i = axes - 1; i >= 0; --i) {
     p.index[i] = linear % w.shape[i];
     linear /= w.shape[i];
-    p.in += p.index[i] * w.in_stride[i];
-    p.out += p.index[i] * w.out_stride[i];
+    p.in += p.index[i] * w.stride[0][i];
+    p.out += p.index[i] * w.stride[1][i];
   }
   return p;
 }
-LOCUS_HD void advance(const Walk& w, int axes, Position& p) {
+LOCUS_HD void advance(const Walk<2>& w, int axes, Position& p) {
   for (int i = axes - 1; i >= 0; --i) {
-    p.in += w.in_stride[i];
-    p.out += w.out_stride[i];
+    p.in += w.stride[0][i];
+    p.out += w.stride[1][i];
     if (++p.index[i] < w.shape[i]) return;
-    p.in -= w.shape[i] * w.in_stride[i];
-    p.out -= w.shape[i] * w.out_stride[i];
+    p.in -= w.shape[i] * w.stride[0][i];
+    p.out -= w.shape[i] * w.stride[1][i];
     p.index[i] = 0;
   }
 }
@@ -51,20 +43,20 @@ LOCUS_HD void copy_run(const In* in, int64_t si, Out* out, int64_t so, int64_t n
     if constexpr (std::is_same_v<In, Out>)
       __builtin_memcpy(out, in, static_cast<size_t>(n) * sizeof(In));
     else
-      for (int64_t k = 0; k < n; ++k) out[k] = cast_to<Out>(in[k]);
+      for (int64_t k = 0; k < n; ++k) out[k] = convert<Out>(in[k]);
   } else if (si == 0 && so == 1) {
-    const Out v = cast_to<Out>(*in);
+    const Out v = convert<Out>(*in);
     for (int64_t k = 0; k < n; ++k) out[k] = v;
   } else {
-    for (int64_t k = 0; k < n; ++k) out[k * so] = cast_to<Out>(in[k * si]);
+    for (int64_t k = 0; k < n; ++k) out[k * so] = convert<Out>(in[k * si]);
   }
 }
 
 // Runs along the innermost axis; ranges are cut anywhere, so a few long rows share out evenly.
 template <class In, class Out>
-void copy_rows(const Walk& w, const In* in, Out* out) {
+void copy_rows(const Walk<2>& w, const In* in, Out* out) {
   const int last = w.rank - 1;
-  const int64_t inner = w.shape[last], si = w.in_stride[last], so = w.out_stride[last];
+  const int64_t inner = w.shape[last], si = w.stride[0][last], so = w.stride[1][last];
   parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
     Position p = position(w, last, begin / inner);
     int64_t at = begin % inner;
@@ -80,17 +72,17 @@ void copy_rows(const Walk& w, const In* in, Out* out) {
 
 // The input runs along axis t, the output along the last: through tiles of a cache line each way.
 template <class T>
-void transpose_tiles(const Walk& whole, int t, const T* in, T* out) {
+void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
   constexpr int64_t kTile = sizeof(T) >= 4 ? 16 : 32;
-  Walk w = whole;  // the other axes, then t and the last counted in tiles
+  Walk<2> w = whole;  // the other axes, then t and the last counted in tiles
   for (int i = t; i + 2 < whole.rank; ++i) {
     w.shape[i] = whole.shape[i + 1];
-    w.in_stride[i] = whole.in_stride[i + 1];
-    w.out_stride[i] = whole.out_stride[i + 1];
+    w.stride[0][i] = whole.stride[0][i + 1];
+    w.stride[1][i] = whole.stride[1][i + 1];
   }
   const int a = whole.rank - 2, b = whole.rank - 1;
   const int64_t na = whole.shape[t], nb = whole.shape[b];
-  const int64_t sa = whole.out_stride[t], sb = whole.in_stride[b];
+  const int64_t sa = whole.stride[1][t], sb = whole.stride[0][b];
   const int64_t tiles_a = (na + kTile - 1) / kTile, tiles_b = (nb + kTile - 1) / kTile;
   w.rank = a;
   const int64_t outer = whole.size / (na * nb);
@@ -113,19 +105,19 @@ void transpose_tiles(const Walk& whole, int t, const T* in, T* out) {
 }
 
 template <class T>
-void copy_same(const Walk& w, const void* in, void* out) {
+void copy_same(const Walk<2>& w, const void* in, void* out) {
   const T* from = static_cast<const T*>(in);
   T* to = static_cast<T*>(out);
   const int last = w.rank - 1;
-  if (last > 0 && w.out_stride[last] == 1 && w.in_stride[last] != 1 && w.in_stride[last] != 0)
+  if (last > 0 && w.stride[1][last] == 1 && w.stride[0][last] != 1 && w.stride[0][last] != 0)
     for (int t = 0; t < last; ++t)
-      if (w.in_stride[t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8)
+      if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8)
         return transpose_tiles(w, t, from, to);
   copy_rows(w, from, to);
 }
 
 template <class In, class Out>
-void copy_cast(const Walk& w, const void* in, void* out) {
+void copy_cast(const Walk<2>& w, const void* in, void* out) {
   copy_rows(w, static_cast<const In*>(in), static_cast<Out*>(out));
 }
 
@@ -136,12 +128,8 @@ struct Backend {
 }  // namespace
 
 void copy_view(const View& in, const View& out) {
-  Walk w = make_walk(in, out);
+  Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
-  if (w.rank == 0) {  // one element: an axis of length 1
-    w.rank = 1;
-    w.shape[0] = w.in_stride[0] = w.out_stride[0] = 1;
-  }
   if (in.meta.dtype == out.meta.dtype) {
     switch (widen(w, size_of(in.meta.dtype), in.data, out.data)) {
       case 1:

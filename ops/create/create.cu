@@ -17,11 +17,11 @@ __global__ void __launch_bounds__(kBlock) fill_flat(Word16* out, Word16 pattern,
 }
 
 template <class T, class I>
-__global__ void __launch_bounds__(kBlock) fill_strided(Walk w, T* out, T value) {
+__global__ void __launch_bounds__(kBlock) fill_strided(Walk<1> w, T* out, T value) {
   for (int64_t i = first_thread(); i < w.size; i += all_threads()) {
-    int64_t unused = 0, at = 0;
-    offsets<I>(w, i, unused, at);
-    out[at] = value;
+    int64_t at[1] = {};
+    offsets<I>(w, i, at);
+    out[at[0]] = value;
   }
 }
 
@@ -48,34 +48,26 @@ struct Backend {
   template <class T>
   static void arange(const Call& call) {
     const int64_t n = call.out[0].meta.size();
-    arange_flat<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-        call.attributes<ArangeAttrs>(), call.out[0].as<T>(), n);
+    launch(call.stream, n, arange_flat<T>, call.attributes<ArangeAttrs>(), call.out[0].as<T>(), n);
   }
 };
 
 }  // namespace
 
 void fill_view(const View& out, uint64_t bits, StreamView s) {
-  const Walk w = walk_of(out, out);
+  const Walk<1> w = walk_of<1>({&out});
   if (w.size == 0) return;
   const int bytes = size_of(out.meta.dtype);
-  if (w.contiguous() && aligned16(out.data)) {
+  if (w.contiguous() && aligned(out.data, 16)) {
     uint64_t pattern = bits;
     for (int filled = bytes; filled < 8; filled *= 2) pattern |= pattern << (8 * filled);
     const int64_t total = w.size * bytes;
-    fill_flat<<<blocks_for(s, total / 16 + 16), kBlock, 0, native(s)>>>(
-        static_cast<Word16*>(out.data), Word16{pattern, pattern}, total);
-    return;
+    return launch(s, total / 16 + 16, fill_flat, out.as<Word16>(), Word16{pattern, pattern}, total);
   }
   const auto run = [&](auto value) {
     using T = decltype(value);
-    const unsigned blocks = blocks_for(s, w.size);
-    if (narrow(w.size))
-      fill_strided<T, uint32_t>
-          <<<blocks, kBlock, 0, native(s)>>>(w, static_cast<T*>(out.data), value);
-    else
-      fill_strided<T, uint64_t>
-          <<<blocks, kBlock, 0, native(s)>>>(w, static_cast<T*>(out.data), value);
+    launch(s, w.size, narrow(w.size) ? fill_strided<T, uint32_t> : fill_strided<T, uint64_t>, w,
+           out.as<T>(), value);
   };
   switch (bytes) {
     case 1:

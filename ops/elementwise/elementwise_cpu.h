@@ -11,58 +11,14 @@
 #include <locus/core/dtype.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/elementwise/elementwise_kernel.h>
-#include <locus/ops/elementwise/elementwise_plan.h>
+#include <locus/ops/kernel/cast.h>
+#include <locus/ops/kernel/walk.h>
 
 // [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
 namespace locus::LOCUS_ISA {
 namespace elementwise_engine {
 
 inline constexpr int64_t kBlock = 512, kGrain = 32768;
-
-template <class T>
-struct ComputeType {
-  using type = T;
-};
-template <>
-struct ComputeType<Half> {
-  using type = float;
-};
-template <>
-struct ComputeType<BFloat16> {
-  using type = float;
-};
-template <class T>
-using Compute = typename ComputeType<T>::type;
-
-// Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)
-// of operand k consist of; `from` counts from 0.
-template <class F>
-LOCUS_HD void walk(const formula::Plan& p, int k, int64_t begin, int64_t n, const F& row) {
-  const int last = p.rank - 1;
-  const int64_t* stride = p.stride[k];
-  int64_t index[kMaxRank], rest = begin, offset = 0;
-  for (int a = last; a >= 0; --a) {
-    index[a] = rest % p.shape[a];
-    rest /= p.shape[a];
-    offset += index[a] * stride[a];
-  }
-  int64_t done = 0;
-  while (true) {
-    const int64_t left = p.shape[last] - index[last];
-    const int64_t length = left < n - done ? left : n - done;
-    row(offset, done, length, stride[last]);
-    done += length;
-    if (done >= n) return;
-    offset -= index[last] * stride[last];
-    index[last] = 0;
-    for (int a = last - 1; a >= 0; --a) {
-      offset += stride[a];
-      if (++index[a] < p.shape[a]) break;
-      offset -= index[a] * stride[a];
-      index[a] = 0;
-    }
-  }
-}
 
 // One operand of a call.
 template <class T>
@@ -74,8 +30,7 @@ struct Source {
   C value{};
 
   // Elements [begin, begin + n) in the compute type: in place, or in `block`.
-  [[gnu::noinline]] const C* fetch(const formula::Plan& plan, int k, int64_t begin, int64_t n,
-                                   C* block) const {
+  [[gnu::noinline]] const C* fetch(const Path& path, int64_t begin, int64_t n, C* block) const {
     if (number) {
       for (int64_t i = 0; i < n; ++i) block[i] = value;
       return block;
@@ -84,21 +39,20 @@ struct Source {
       if constexpr (std::is_same_v<T, C>) {
         return data + begin;
       } else {
-        const T* from = data + begin;
-        for (int64_t i = 0; i < n; ++i) block[i] = static_cast<C>(from[i]);
+        convert_run(data + begin, block, n);
         return block;
       }
     }
-    walk(plan, k, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
+    for_rows(path, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
       const T* from = data + offset;
       C* to = block + at;
       if (stride == 1) {
-        for (int64_t i = 0; i < length; ++i) to[i] = static_cast<C>(from[i]);
+        convert_run(from, to, length);
       } else if (stride == 0) {
-        const C v = static_cast<C>(*from);
+        const C v = convert<C>(*from);
         for (int64_t i = 0; i < length; ++i) to[i] = v;
       } else {
-        for (int64_t i = 0; i < length; ++i) to[i] = static_cast<C>(from[i * stride]);
+        for (int64_t i = 0; i < length; ++i) to[i] = convert<C>(from[i * stride]);
       }
     });
     return block;
@@ -107,20 +61,20 @@ struct Source {
 
 // Block `values` to elements [begin, begin + n) of the output, operand k.
 template <class T>
-[[gnu::noinline]] void store(T* out, bool in_order, const formula::Plan& plan, int k, int64_t begin,
-                             int64_t n, const Compute<T>* values) {
+[[gnu::noinline]] void store(T* out, bool in_order, const Path& path, int64_t begin, int64_t n,
+                             const Compute<T>* values) {
   if (in_order) {
-    for (int64_t i = 0; i < n; ++i) out[begin + i] = static_cast<T>(values[i]);
+    convert_run(values, out + begin, n);
     return;
   }
-  walk(plan, k, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
-    for (int64_t i = 0; i < length; ++i) out[offset + i * stride] = static_cast<T>(values[at + i]);
+  for_rows(path, begin, n, [&](int64_t offset, int64_t at, int64_t length, int64_t stride) {
+    for (int64_t i = 0; i < length; ++i) out[offset + i * stride] = convert<T>(values[at + i]);
   });
 }
 
 template <int N>
-[[gnu::noinline]] formula::Plan plan_of(const View* const* views) {
-  return formula::make_plan(views, N, N - 1);
+[[gnu::noinline]] Walk<N> plan_of(const View* const (&views)[N]) {
+  return walk_of<N>(views);
 }
 
 // The one function a formula is compiled into; f16 and bf16 share that of f32.
@@ -160,14 +114,14 @@ struct Run {
       flat = flat && (views[i] == nullptr || views[i]->contiguous());
     }
     views[kIn] = &call.out[0];
-    formula::Plan plan;
+    Walk<kIn + 1> plan;
     if (!flat) plan = plan_of<kIn + 1>(views);
-    const bool out_in_order = flat || formula::dense(plan, kIn);
+    const bool out_in_order = flat || plan.dense(kIn);
 
     struct Sources : Operand<I, In>... {};
     Sources sources;
     (set<In>(static_cast<Operand<I, In>&>(sources).source, views[I], numbers.scalar[I],
-             flat || (views[I] && formula::dense(plan, I))),
+             flat || (views[I] && plan.dense(I))),
      ...);
     const bool direct =
         kDirect && (out_in_order && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
@@ -190,8 +144,8 @@ struct Run {
         R* const result = in_place ? reinterpret_cast<R*>(out + at) : results;
         loop(result, length,
              static_cast<Operand<I, In>&>(sources).source.fetch(
-                 plan, I, at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
-        if (!in_place) store(out, out_in_order, plan, kIn, at, length, results);
+                 plan.path(I), at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
+        if (!in_place) store(out, out_in_order, plan.path(kIn), at, length, results);
       }
     });
   }

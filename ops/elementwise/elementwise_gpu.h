@@ -6,39 +6,14 @@
 // kernel's parameters: one launch an op. Included by *.cu only.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <locus/core/dtype.h>
 #include <locus/devices/cuda.h>
 #include <locus/ops/elementwise/elementwise_kernel.h>
-#include <locus/ops/elementwise/elementwise_plan.h>
+#include <locus/ops/kernel/cast.h>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 namespace elementwise_engine {
-
-inline constexpr int kThreads = 256;
-
-template <class To, class C>
-__device__ __forceinline__ To store_as(C v) {
-  if constexpr (std::is_same_v<To, __half>)
-    return __float2half_rn(static_cast<float>(v));
-  else if constexpr (std::is_same_v<To, __nv_bfloat16>)
-    return __float2bfloat16_rn(static_cast<float>(v));
-  else if constexpr (std::is_same_v<To, bool>)
-    return v != C(0);
-  else
-    return static_cast<To>(v);
-}
-template <class C, class From>
-__device__ __forceinline__ C load_as(From v) {
-  if constexpr (std::is_same_v<From, __half>)
-    return static_cast<C>(__half2float(v));
-  else if constexpr (std::is_same_v<From, __nv_bfloat16>)
-    return static_cast<C>(__bfloat162float(v));
-  else
-    return static_cast<C>(v);
-}
 
 // Calls f with a null pointer to the storage type of d, among those that compute in C (and bool_,
 // the mask of where and the result of comparisons).
@@ -46,8 +21,8 @@ template <class C, class F>
 __device__ __forceinline__ void dispatch(DType d, const F& f) {
   if constexpr (std::is_same_v<C, float>) {
     if (d == f32) return f(static_cast<float*>(nullptr));
-    if (d == f16) return f(static_cast<__half*>(nullptr));
-    if (d == bf16) return f(static_cast<__nv_bfloat16*>(nullptr));
+    if (d == f16) return f(static_cast<Half*>(nullptr));
+    if (d == bf16) return f(static_cast<BFloat16*>(nullptr));
     return f(static_cast<bool*>(nullptr));
   } else if constexpr (std::is_same_v<C, int32_t>) {
     if (d == i32) return f(static_cast<int32_t*>(nullptr));
@@ -60,18 +35,13 @@ __device__ __forceinline__ void dispatch(DType d, const F& f) {
   }
 }
 
-template <class T, int E>
-struct alignas(sizeof(T) * E) Pack {
-  T v[E];
-};
-
 template <class C, int E>
 __device__ __forceinline__ void load_pack(const void* p, DType d, int64_t pack, C* values) {
   dispatch<C>(d, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const Pack<T, E> x = static_cast<const Pack<T, E>*>(p)[pack];
 #pragma unroll
-    for (int i = 0; i < E; ++i) values[i] = load_as<C>(x.v[i]);
+    for (int i = 0; i < E; ++i) values[i] = convert<C>(x.v[i]);
   });
 }
 template <class C, int E>
@@ -80,7 +50,7 @@ __device__ __forceinline__ void store_pack(void* p, DType d, int64_t pack, const
     using T = std::remove_pointer_t<decltype(type)>;
     Pack<T, E> x;
 #pragma unroll
-    for (int i = 0; i < E; ++i) x.v[i] = store_as<T>(values[i]);
+    for (int i = 0; i < E; ++i) x.v[i] = convert<T>(values[i]);
     static_cast<Pack<T, E>*>(p)[pack] = x;
   });
 }
@@ -89,7 +59,7 @@ __device__ __forceinline__ C load_one(const void* p, DType d, int64_t at) {
   C value;
   dispatch<C>(d, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    value = load_as<C>(static_cast<const T*>(p)[at]);
+    value = convert<C>(static_cast<const T*>(p)[at]);
   });
   return value;
 }
@@ -97,7 +67,7 @@ template <class C>
 __device__ __forceinline__ void store_one(void* p, DType d, int64_t at, C value) {
   dispatch<C>(d, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    static_cast<T*>(p)[at] = store_as<T>(value);
+    static_cast<T*>(p)[at] = convert<T>(value);
   });
 }
 
@@ -120,11 +90,10 @@ struct Operands {
 };
 
 template <class F, class C>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kBlock)
     flat(const Operands<C, F::kArity> o, const int64_t packs, const int64_t n) {
   constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
-                step = static_cast<int64_t>(gridDim.x) * kThreads;
+  const int64_t first = first_thread(), step = all_threads();
   for (int64_t pack = first; pack < packs; pack += step) {
     C x[N][E], y[E];
 #pragma unroll
@@ -173,7 +142,7 @@ __device__ __forceinline__ uint32_t divide(uint32_t n, Divisor d) {
 }
 
 template <int N>
-struct Walk {
+struct Strides {
   int rank;
   bool wide;                 // more than 2^31 elements: 64-bit index arithmetic
   int64_t shape[kMaxRank];   // slowest axis first
@@ -182,11 +151,10 @@ struct Walk {
 };
 
 template <class F, class C>
-__global__ void __launch_bounds__(kThreads)
-    strided(const Operands<C, F::kArity> o, const Walk<F::kArity> w, const int64_t n) {
+__global__ void __launch_bounds__(kBlock)
+    strided(const Operands<C, F::kArity> o, const Strides<F::kArity> w, const int64_t n) {
   constexpr int N = F::kArity;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; at < n; at += step) {
+  for (int64_t at = first_thread(); at < n; at += all_threads()) {
     int64_t offset[N + 1] = {}, rest = at;
     for (int a = w.rank - 1; a > 0; --a) {
       int64_t quotient;
@@ -209,31 +177,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Enough blocks to fill the device several times over; more would only queue.
-inline unsigned blocks(const Call& call, int64_t threads) {
-  int64_t b = (threads + kThreads - 1) / kThreads;
-  if (b > 512) {
-    const int64_t most = static_cast<int64_t>(multiprocessors(call.stream)) * 32;
-    if (b > most) b = most;
-  }
-  return static_cast<unsigned>(b < 1 ? 1 : b);
-}
-
-template <int N>
-struct Layout {
-  const View* view[N + 1];
-  bool flat;
-};
-
 // Whether packs of `elements` may be read or written at v.
 inline bool aligned(const View& v, int elements) {
-  const uintptr_t bytes = static_cast<uintptr_t>(size_of(v.meta.dtype)) * elements;
-  return reinterpret_cast<uintptr_t>(v.data) % bytes == 0;
+  return cuda::aligned(v.data, size_of(v.meta.dtype) * elements);
 }
 
 template <int N>
-inline Walk<N> make_walk(const formula::Plan& p, int64_t n) {
-  Walk<N> w;
+inline Strides<N> strides_of(const Walk<N + 1>& p, int64_t n) {
+  Strides<N> w;
   w.rank = p.rank;
   w.wide = n >= (int64_t{1} << 31);
   for (int a = 0; a < p.rank; ++a) {
@@ -272,9 +223,9 @@ void launch(const Call& call) {
   o.out = out.data;
   o.out_dtype = out.meta.dtype;
   const int64_t n = out.meta.size();
-  formula::Plan plan;
+  Walk<N + 1> plan;
   if (!in_order) {
-    plan = formula::make_plan(view, N + 1, N);
+    plan = walk_of<N + 1>(view);
     in_order = plan.rank == 1;
     for (int k = 0; in_order && k <= N; ++k)
       in_order = view[k] == nullptr || n == 1 || plan.stride[k][0] == 1;
@@ -285,9 +236,10 @@ void launch(const Call& call) {
   }
   if (in_order && packs) {
     const int64_t full = n / E;
-    flat<F, C><<<blocks(call, full), kThreads, 0, stream(call)>>>(o, full, n);
+    flat<F, C><<<blocks_for(call.stream, full), kBlock, 0, stream(call)>>>(o, full, n);
   } else {
-    strided<F, C><<<blocks(call, n), kThreads, 0, stream(call)>>>(o, make_walk<N>(plan, n), n);
+    strided<F, C>
+        <<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(o, strides_of<N>(plan, n), n);
   }
 }
 

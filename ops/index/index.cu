@@ -172,18 +172,18 @@ void one_hot(const Call& call) {
 
 template <class T, class I>
 __global__ void __launch_bounds__(kBlock)
-    mask_fill_places(Walk w, const bool* mask, T* target, T value) {
+    mask_fill_places(Walk<2> w, const bool* mask, T* target, T value) {
   for (int64_t i = first_thread(); i < w.size; i += all_threads()) {
-    int64_t m = 0, t = 0;
-    offsets<I>(w, i, m, t);
-    if (mask[m]) target[t] = value;
+    int64_t at[2] = {};
+    offsets<I>(w, i, at);
+    if (mask[at[0]]) target[at[1]] = value;
   }
 }
 
 void mask_fill(const Call& call) {
   const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View &mask = call.in[1], &target = call.out[0];
-  const Walk w = walk_of(mask, target);
+  const Walk<2> w = walk_of(mask, target);
   const unsigned blocks = blocks_for(call.stream, w.size);
   uint64_t bits = 0;
   dispatch(target.meta.dtype, [&](auto type) {

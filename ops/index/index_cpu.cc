@@ -241,10 +241,9 @@ void unravel(const Call& call) {
 void mask_fill(const Call& call) {
   const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View& target = call.out[0];
-  const Walk w = make_walk(call.in[1], target);
+  const Walk<2> w = walk_of(call.in[1], target);
   const int last = w.rank - 1;
-  const int64_t run = last >= 0 ? w.shape[last] : 1;
-  const int64_t sm = last >= 0 ? w.in_stride[last] : 1, st = last >= 0 ? w.out_stride[last] : 1;
+  const int64_t run = w.shape[last], sm = w.stride[0][last], st = w.stride[1][last];
   const uint8_t* mask = call.in[1].as<uint8_t>();
   dispatch(target.meta.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -255,8 +254,8 @@ void mask_fill(const Call& call) {
       for (int64_t row = begin; row < end; ++row) {
         int64_t m = 0, t = 0, rest = row;
         for (int i = last - 1; i >= 0; --i) {
-          m += rest % w.shape[i] * w.in_stride[i];
-          t += rest % w.shape[i] * w.out_stride[i];
+          m += rest % w.shape[i] * w.stride[0][i];
+          t += rest % w.shape[i] * w.stride[1][i];
           rest /= w.shape[i];
         }
         for (int64_t k = 0; k < run; ++k)

@@ -1,0 +1,63 @@
+// Launching CUDA kernels over elements. Included by *.cu only.
+#pragma once
+
+#include <locus/devices/cuda.h>
+#include <locus/ops/kernel/walk.h>
+
+namespace locus::cuda {
+
+inline constexpr int kBlock = 256;  // threads
+
+// Enough blocks to fill the device several times over; more would only queue.
+inline unsigned blocks_for(StreamView s, int64_t threads) {
+  int64_t b = (threads + kBlock - 1) / kBlock;
+  if (b > 512) {
+    const int64_t most = static_cast<int64_t>(multiprocessors(s)) * 32;
+    if (b > most) b = most;
+  }
+  return static_cast<unsigned>(b < 1 ? 1 : b);
+}
+inline cudaStream_t native(StreamView s) { return static_cast<cudaStream_t>(s.native); }
+
+// kernel<<<...>>>(args...) with a thread for each of n, or as many as blocks_for() gives.
+template <class... P, class... A>
+void launch(StreamView s, int64_t n, void (*kernel)(P...), const A&... args) {
+  kernel<<<blocks_for(s, n), kBlock, 0, native(s)>>>(args...);
+}
+
+__device__ __forceinline__ int64_t first_thread() {
+  return blockIdx.x * static_cast<int64_t>(kBlock) + threadIdx.x;
+}
+__device__ __forceinline__ int64_t all_threads() {
+  return gridDim.x * static_cast<int64_t>(kBlock);
+}
+
+// Whether 32 bits count n elements.
+inline bool narrow(int64_t n) { return n < (int64_t{1} << 31); }
+
+inline bool aligned(const void* p, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
+}
+
+// `bytes` of T, loaded and stored at once.
+template <class T, int E>
+struct alignas(sizeof(T) * E) Pack {
+  T v[E];
+};
+
+// Offsets of element `at`, counted in the walk's order. I: uint32_t below 2^31 elements.
+template <class I, int N>
+__device__ __forceinline__ void offsets(const Walk<N>& w, int64_t at, int64_t (&offset)[N]) {
+  I rest = static_cast<I>(at);
+  for (int i = w.rank - 1; i > 0; --i) {
+    const I n = static_cast<I>(w.shape[i]), quotient = rest / n;
+    const int64_t index = static_cast<int64_t>(rest - quotient * n);
+#pragma unroll
+    for (int k = 0; k < N; ++k) offset[k] += index * w.stride[k][i];
+    rest = quotient;
+  }
+#pragma unroll
+  for (int k = 0; k < N; ++k) offset[k] += static_cast<int64_t>(rest) * w.stride[k][0];
+}
+
+}  // namespace locus::cuda

@@ -1,0 +1,140 @@
+// How kernels walk strided operands: the axes of all operands in one order, as few as possible.
+// Plain data, for host and device.
+#pragma once
+
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+LOCUS_HD int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
+
+// One operand's way.
+struct Path {
+  int rank;
+  const int64_t *shape, *stride;
+};
+
+// N operands of one shape. Element (i0, i1, ...) of operand k lies at sum(i_a * stride[k][a])
+// elements. Axes run from the slowest to the fastest; tidy() leaves at least one.
+template <int N>
+struct Walk {
+  int rank = 0;
+  int64_t size = 1;
+  int64_t shape[kMaxRank] = {};
+  int64_t stride[N][kMaxRank] = {};
+
+  // An axis, faster than those before. One of length 1 is none.
+  LOCUS_HD void add(int64_t length, const int64_t (&strides)[N]) {
+    size *= length;
+    if (length == 1) return;
+    for (int k = 0; k < N; ++k) stride[k][rank] = strides[k];
+    shape[rank++] = length;
+  }
+
+  // Orders the axes by the last operand's strides, those that tie by the operands' before it.
+  LOCUS_HD void sort() {
+    for (int i = 1; i < rank; ++i)
+      for (int a = i; a > 0 && faster(a - 1, a); --a) swap(a - 1, a);
+  }
+
+  // Makes one axis of neighbours that every operand steps through without a gap.
+  LOCUS_HD void tidy() {
+    int n = 0;
+    for (int a = 0; a < rank; ++a) {
+      bool joins = n > 0;
+      for (int k = 0; joins && k < N; ++k) joins = stride[k][n - 1] == stride[k][a] * shape[a];
+      const int64_t before = joins ? shape[--n] : 1;
+      shape[n] = before * shape[a];
+      for (int k = 0; k < N; ++k) stride[k][n] = stride[k][a];
+      ++n;
+    }
+    if (n == 0) {
+      shape[0] = n = 1;
+      for (int k = 0; k < N; ++k) stride[k][0] = 1;
+    }
+    rank = n;
+  }
+
+  // One run, in which element i of every operand is at offset i.
+  LOCUS_HD bool contiguous() const {
+    bool all = rank == 1;
+    for (int k = 0; k < N; ++k) all = all && stride[k][0] == 1;
+    return all;
+  }
+  LOCUS_HD Path path(int k) const { return {rank, shape, stride[k]}; }
+  // Whether operand k lies in the walk's order without gaps: element i at offset i.
+  LOCUS_HD bool dense(int k) const {
+    int64_t expected = 1;
+    for (int a = rank - 1; a >= 0; --a) {
+      if (stride[k][a] != expected) return false;
+      expected *= shape[a];
+    }
+    return true;
+  }
+
+ private:
+  LOCUS_HD bool faster(int a, int b) const {
+    for (int k = N - 1; k >= 0; --k) {
+      const int64_t x = magnitude(stride[k][a]), y = magnitude(stride[k][b]);
+      if (x != y) return x < y;
+    }
+    return false;
+  }
+  LOCUS_HD static void swap(int64_t& a, int64_t& b) {
+    const int64_t t = a;
+    a = b;
+    b = t;
+  }
+  LOCUS_HD void swap(int a, int b) {
+    swap(shape[a], shape[b]);
+    for (int k = 0; k < N; ++k) swap(stride[k][a], stride[k][b]);
+  }
+};
+
+// Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)
+// consist of; `from` counts from 0.
+template <class F>
+LOCUS_HD void for_rows(const Path& p, int64_t begin, int64_t n, const F& row) {
+  const int last = p.rank - 1;
+  int64_t index[kMaxRank], rest = begin, offset = 0;
+  for (int a = last; a >= 0; --a) {
+    index[a] = rest % p.shape[a];
+    rest /= p.shape[a];
+    offset += index[a] * p.stride[a];
+  }
+  int64_t done = 0;
+  while (true) {
+    const int64_t left = p.shape[last] - index[last];
+    const int64_t length = left < n - done ? left : n - done;
+    row(offset, done, length, p.stride[last]);
+    done += length;
+    if (done >= n) return;
+    offset -= index[last] * p.stride[last];
+    index[last] = 0;
+    for (int a = last - 1; a >= 0; --a) {
+      offset += p.stride[a];
+      if (++index[a] < p.shape[a]) break;
+      offset -= index[a] * p.stride[a];
+      index[a] = 0;
+    }
+  }
+}
+
+// The views have the last one's shape (stride 0 where they are broadcast). A null view, a number,
+// stays where it is.
+template <int N>
+LOCUS_HD Walk<N> walk_of(const View* const (&views)[N]) {
+  Walk<N> w;
+  const View& out = *views[N - 1];
+  for (int a = 0; a < out.meta.rank; ++a) {
+    int64_t strides[N];
+    for (int k = 0; k < N; ++k) strides[k] = views[k] ? views[k]->stride[a] : 0;
+    w.add(out.meta.shape[a], strides);
+  }
+  w.sort();
+  w.tidy();
+  return w;
+}
+LOCUS_HD Walk<2> walk_of(const View& in, const View& out) { return walk_of<2>({&in, &out}); }
+
+}  // namespace locus
