@@ -1,5 +1,6 @@
 #include <locus/ops/elementwise.h>
 
+#include <cmath>
 #include <limits>
 
 #include <locus/core/storage.h>

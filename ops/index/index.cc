@@ -254,16 +254,19 @@ Samples unravel_samples(Context c, DType) {
 
 void register_index() {
   OpDef<TakeAttrs>("take", {"data", "ids"})
+      .inputs(2, Op::kAny)
       .infer<&take_infer>()
       .layout(Layout::rows)
       .gradient<&take_gradient>(Keep::inputs)
       .samples<&take_samples>();
   OpDef<TakeGradAttrs>("take_grad", {"dout", "ids"})
+      .inputs(2, Op::kAny)
       .infer<&take_grad_infer>()
       .layout(Layout::rows)
       .gradient<&take_grad_gradient>(Keep::inputs)
       .samples<&take_grad_samples>();
   OpDef<TakeAttrs>("put", {"target", "values", "ids"})
+      .inputs(3, Op::kAny)
       .infer<&put_infer>()
       .layout(Layout::rows)
       .in_place()

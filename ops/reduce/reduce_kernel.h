@@ -2,6 +2,7 @@
 // (ReducePlan), and the reductions themselves, each written once.
 #pragma once
 
+#include <cmath>
 #include <type_traits>
 
 #include <locus/core/dtype.h>
