@@ -1,9 +1,10 @@
 #include <locus/core/context.h>
 
+#include <atomic>
 #include <charconv>
+#include <deque>
 #include <ostream>
 
-#include <locus/core/device.h>
 #include <locus/core/error.h>
 
 namespace locus {
@@ -12,9 +13,11 @@ namespace {
 thread_local Context default_context;
 
 // Built-in types have their names on any machine, also where there is no such device.
+std::atomic<const char*> names[kMaxDeviceTypes] = {nullptr, "cpu", "gpu", "cpu_pinned"};
+
 bool has_name(DeviceType type) {
-  return type == DeviceType::cpu || type == DeviceType::gpu || type == DeviceType::cpu_pinned ||
-         device_registered(type);
+  const auto code = static_cast<unsigned>(type);
+  return code < kMaxDeviceTypes && names[code].load(std::memory_order_acquire);
 }
 
 std::string all_names() {
@@ -26,6 +29,16 @@ std::string all_names() {
 }
 
 }  // namespace
+
+const char* device_type_name(DeviceType type) {
+  return has_name(type) ? names[static_cast<int>(type)].load(std::memory_order_acquire) : "unknown";
+}
+
+void name_device_type(DeviceType type, const std::string& name) {
+  if (has_name(type)) return;
+  static std::deque<std::string>& kept = *new std::deque<std::string>;  // guarded by its caller
+  names[static_cast<int>(type)].store(kept.emplace_back(name).c_str(), std::memory_order_release);
+}
 
 Context Context::parse(std::string_view text) {
   for (int code = 1; code < kMaxDeviceTypes; ++code) {
@@ -57,21 +70,11 @@ std::string to_string(Context c) {
 
 std::ostream& operator<<(std::ostream& os, Context c) { return os << to_string(c); }
 
-Context best_context() { return num_gpus() > 0 ? gpu(0) : cpu(0); }
-
 std::vector<Context> gpus(int n) {
   std::vector<Context> list;
   for (int i = 0; i < n; ++i) list.push_back(gpu(i));
   return list;
 }
-
-MemoryInfo gpu_memory_info(Context c) {
-  if (c.type != DeviceType::gpu)
-    throw DeviceError("gpu_memory_info: " + to_string(c) + " is not a gpu; expected gpu(i)");
-  return device(c).memory();
-}
-
-ContextInfo context_info(Context c) { return device(c).info(); }
 
 Context current_context() { return default_context; }
 

@@ -17,6 +17,10 @@ inline Context gpu(int index = 0) { return {DeviceType::gpu, index}; }
 // directly.
 inline Context cpu_pinned(int index = 0) { return {DeviceType::cpu_pinned, index}; }
 
+// Of a type that has no name: "unknown".
+const char* device_type_name(DeviceType type);
+void name_device_type(DeviceType type, const std::string& name);  // by register_device()
+
 std::string to_string(Context c);                       // "gpu(1)"
 std::ostream& operator<<(std::ostream& os, Context c);  // the same
 

@@ -1,11 +1,9 @@
 #include <locus/core/device.h>
 
 #include <atomic>
-#include <exception>
 #include <mutex>
 
 #include <locus/core/error.h>
-#include <locus/core/trace.h>
 
 namespace locus {
 namespace {
@@ -69,6 +67,7 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
       throw Error("register_device: \"" + factory.name + "\" or its code " + std::to_string(code) +
                   " is taken by \"" + r.factories[i].name + "\"; choose another name");
   r.factories[code] = factory;
+  name_device_type(type, factory.name);
   r.registered[code] = true;
 }
 
@@ -86,19 +85,6 @@ DeviceType register_device(const DeviceFactory& factory) {
 bool device_registered(DeviceType type) {
   const int code = static_cast<int>(type);
   return code < kMaxDeviceTypes && registry().registered[code];
-}
-
-const char* device_type_name(DeviceType type) {
-  switch (type) {
-    case DeviceType::cpu:
-      return "cpu";
-    case DeviceType::gpu:
-      return "gpu";
-    case DeviceType::cpu_pinned:
-      return "cpu_pinned";
-  }
-  return device_registered(type) ? registry().factories[static_cast<int>(type)].name.c_str()
-                                 : "unknown";
 }
 
 const char* name(Lane lane) {
@@ -126,30 +112,29 @@ Device& device(Context c) {
 
 MemoryPool& memory_pool(Context c) { return device(c).allocator(); }
 
+MemoryInfo gpu_memory_info(Context c) {
+  if (c.type != DeviceType::gpu)
+    throw DeviceError("gpu_memory_info: " + to_string(c) + " is not a gpu; expected gpu(i)");
+  return device(c).memory();
+}
+
+ContextInfo context_info(Context c) { return device(c).info(); }
+
 int num_gpus() {
   Registry& r = registry();
   const int type = static_cast<int>(DeviceType::gpu);
   return r.registered[type] ? r.factories[type].count() : 0;
 }
 
-void wait_all(Caller from) {
-  const trace::Scope scope(TransferKind::wait_all, from);
+Context best_context() { return num_gpus() > 0 ? gpu(0) : cpu(0); }
+
+std::vector<Context> opened_devices() {
   Registry& r = registry();
-  std::exception_ptr failure;
-  for (int type = 1; type < kMaxDeviceTypes; ++type) {
-    for (int i = 0; i < kMaxDevices; ++i) {
-      Device* d = r.devices[type][i].load();
-      const Context c{static_cast<DeviceType>(type), i};
-      if (!d || is_host(c)) continue;
-      const trace::Wait wait(c);
-      try {
-        d->synchronize({});
-      } catch (const Error&) {
-        if (!failure) failure = std::current_exception();
-      }
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  std::vector<Context> list;
+  for (int type = 1; type < kMaxDeviceTypes; ++type)
+    for (int i = 0; i < kMaxDevices; ++i)
+      if (r.devices[type][i].load()) list.push_back({static_cast<DeviceType>(type), i});
+  return list;
 }
 
 uint32_t new_stream_id() {

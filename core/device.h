@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <locus/core/caller.h>
 #include <locus/core/context.h>
@@ -118,11 +119,11 @@ void register_device(DeviceType type, const DeviceFactory& factory);
 // Hands out the next free type.
 DeviceType register_device(const DeviceFactory& factory);
 bool device_registered(DeviceType type);
-const char* device_type_name(DeviceType type);  // "unknown" when not registered
 
 // The device of a context. Throws DeviceError naming how many there are. Fast after the first call.
 Device& device(Context c);
 MemoryPool& memory_pool(Context c);
+std::vector<Context> opened_devices();
 // Blocks until every stream of every opened device is empty; then throws the first error found.
 void wait_all(Caller from = Caller::here());
 

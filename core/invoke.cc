@@ -6,10 +6,10 @@
 #include <locus/core/error.h>
 #include <locus/core/graph.h>
 #include <locus/core/invoke_check.h>
+#include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
-#include <locus/core/trace.h>
 
 namespace locus::detail {
 namespace {

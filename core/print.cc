@@ -7,9 +7,13 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <ostream>
 #include <vector>
 
 #include <locus/core/dtype.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/storage.h>
+#include <locus/core/tensor.h>
 
 namespace locus {
 namespace {
@@ -351,5 +355,16 @@ class Printer {
 }  // namespace
 
 std::string format_array(const void* data, const Meta& meta) { return Printer(data, meta).run(); }
+
+std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
+  const trace::Scope scope(TransferKind::print, x.from);
+  const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
+  const Tensor packed = host.contiguous() ? host : row_major_copy(host, host.dtype());
+  packed.impl().storage->wait_host();
+  os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
+  const Shape shape = x.value.shape();
+  for (int i = 0; i < shape.rank(); ++i) os << (i > 0 ? "x" : "") << shape.begin()[i];
+  return os << " @" << x.value.context() << ">";
+}
 
 }  // namespace locus

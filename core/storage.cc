@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
-#include <locus/core/trace.h>
+#include <locus/core/observe/trace.h>
 
 namespace locus {
 namespace {

@@ -1,10 +1,11 @@
 #include <locus/core/stream.h>
 
+#include <exception>
 #include <string>
 #include <utility>
 
 #include <locus/core/error.h>
-#include <locus/core/trace.h>
+#include <locus/core/observe/trace.h>
 
 namespace locus {
 namespace {
@@ -115,5 +116,20 @@ StreamView current_stream(Context c, Device& d) {
   return d.stream(Lane::compute);
 }
 StreamView current_stream(Context c) { return current_stream(c, device(c)); }
+
+void wait_all(Caller from) {
+  const trace::Scope scope(TransferKind::wait_all, from);
+  std::exception_ptr failure;
+  for (const Context c : opened_devices()) {
+    if (is_host(c)) continue;
+    const trace::Wait wait(c);
+    try {
+      device(c).synchronize({});
+    } catch (const Error&) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+}
 
 }  // namespace locus

@@ -1,5 +1,6 @@
 #include <locus/ops/kernel/register.h>
 
+#include <locus/core/observe/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #ifdef LOCUS_WITH_CUDA
@@ -14,6 +15,7 @@ void register_families();
 
 bool register_builtins() {
   static const bool once = [] {
+    register_ledger();
     register_cpu();
 #ifdef LOCUS_WITH_CUDA
     if (!register_emulated()) register_cuda();

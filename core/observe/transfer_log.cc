@@ -1,6 +1,7 @@
 #include <locus/core/transfer_log.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -11,7 +12,8 @@
 
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/core/trace.h>
+#include <locus/core/observe/register.h>
+#include <locus/core/observe/trace.h>
 
 namespace locus {
 namespace {
@@ -40,6 +42,10 @@ namespace {
 
 using RecordsRef = std::shared_ptr<TransferLog::Records>;
 
+std::string line_of(Caller c) {
+  return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
+}
+
 // The events of copies under way are kept until they have fired; beyond this many, a new copy
 // sweeps out those that have.
 constexpr size_t kSweep = 256;
@@ -50,27 +56,39 @@ struct Pending {
 };
 
 // Every log of the process, and the copies whose times are not known yet.
-class Ledger {
+class Ledger final : public trace::Listener {
  public:
   void open(const RecordsRef& log) {
     std::lock_guard lock(mutex_);
     logs_.push_back(log);
-    trace::listeners.fetch_or(trace::kLog, std::memory_order_relaxed);
+    trace::start(trace::kLog, *this);
   }
   void close(const RecordsRef& log) {
     std::lock_guard lock(mutex_);
     std::erase(logs_, log);
-    if (logs_.empty()) trace::listeners.fetch_and(~trace::kLog, std::memory_order_relaxed);
+    if (logs_.empty()) trace::stop(trace::kLog);
   }
 
-  void add_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from) {
+  // Each record is printed as it happens.
+  void print() { print_ = true; }
+
+  void call_waited(const trace::WaitRecord& w) override {
+    if (print_.load(std::memory_order_relaxed))
+      std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(w.kind), w.seconds * 1e6,
+                   to_string(w.waited_for).c_str(), line_of(w.caller).c_str());
     std::lock_guard lock(mutex_);
-    for (const RecordsRef& log : logs_) log->add(kind, waited_for, cpu(0), from, bytes, seconds);
+    for (const RecordsRef& log : logs_)
+      log->add(w.kind, w.waited_for, cpu(0), w.caller, w.bytes, w.seconds);
   }
 
-  void add_copy(const trace::CopyRecord& copy) {
+  void copied(const trace::CopyRecord& copy) override {
+    if (print_.load(std::memory_order_relaxed))
+      std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f us, %s\n",
+                   to_string(copy.from).c_str(), to_string(copy.to).c_str(), copy.bytes,
+                   copy.events ? "issued" : "done", (copy.end - copy.start) * 1e6,
+                   line_of(copy.caller).c_str());
     std::lock_guard lock(mutex_);
-    if (!copy.events) return settle({copy, logs_}, copy.host_seconds);
+    if (!copy.events) return settle({copy, logs_}, copy.end - copy.start);
     pending_.push_back({copy, logs_});
     if (pending_.size() < kSweep) return;
     try {
@@ -94,7 +112,7 @@ class Ledger {
     }
     std::exception_ptr failure;
     for (const Pending& p : under_way) {
-      double seconds = p.copy.host_seconds;
+      double seconds = p.copy.end - p.copy.start;
       try {
         p.copy.events->wait();
         seconds = p.copy.events->seconds();
@@ -125,6 +143,7 @@ class Ledger {
       log->add(TransferKind::copy, p.copy.from, p.copy.to, p.copy.caller, p.copy.bytes, seconds);
   }
 
+  std::atomic<bool> print_{false};
   std::mutex resolving_;  // taken before mutex_
   std::mutex mutex_;
   std::vector<RecordsRef> logs_;
@@ -152,9 +171,6 @@ std::vector<TransferEntry> sorted_entries(const RecordsRef& log) {
   return list;
 }
 
-// LOCUS_TRANSFERS.
-std::atomic<bool> print_each{false};
-
 void print_at_exit() {
   static const RecordsRef& log = *new RecordsRef(std::make_shared<TransferLog::Records>());
   ledger().open(log);
@@ -167,42 +183,15 @@ void print_at_exit() {
   });
 }
 
-std::string line_of(Caller c) {
-  return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
+void read_environment() {
+  const auto mode = environment_choice("LOCUS_TRANSFERS", {"summary", "full"});
+  if (mode == 1) ledger().print();
+  if (mode) print_at_exit();
 }
 
 }  // namespace
 
-namespace trace {
-
-unsigned read_environment() {
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  if (listeners.load(std::memory_order_relaxed) & kUnread) {
-    const auto mode = environment_choice("LOCUS_TRANSFERS", {"summary", "full"});
-    print_each = mode == 1;
-    if (mode) print_at_exit();
-    listeners.fetch_and(~kUnread, std::memory_order_relaxed);
-  }
-  return listeners.load(std::memory_order_relaxed);
-}
-
-void log_copy(const CopyRecord& c) {
-  if (print_each.load(std::memory_order_relaxed))
-    std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f us, %s\n",
-                 to_string(c.from).c_str(), to_string(c.to).c_str(), c.bytes,
-                 c.events ? "issued" : "done", c.host_seconds * 1e6, line_of(c.caller).c_str());
-  ledger().add_copy(c);
-}
-
-void log_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from) {
-  if (print_each.load(std::memory_order_relaxed))
-    std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(kind), seconds * 1e6,
-                 to_string(waited_for).c_str(), line_of(from).c_str());
-  ledger().add_wait(kind, waited_for, bytes, seconds, from);
-}
-
-}  // namespace trace
+void register_ledger() { trace::on_first_use(&read_environment); }
 
 TransferLog::TransferLog() : records_(std::make_shared<Records>()) {
   trace::listening();

@@ -1,33 +1,16 @@
-// What the profiler keeps while it records, and how core/trace.cc hands it in. Internal to core.
+// What the profiler keeps while it records. Internal to core.
 #pragma once
 
 #include <iosfwd>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <locus/core/caller.h>
-#include <locus/core/trace.h>
+#include <locus/core/observe/trace.h>
 
 namespace locus::profiler {
-
-// Keeps what is enqueued on a stream, and the two events around it, together.
-class StreamLock {
- public:
-  StreamLock(StreamView s, bool on);
-
- private:
-  std::unique_lock<std::mutex> lock_;
-};
-
-void launch(Device& d, Kernel kernel, const Call& call, const char* name);
-// Under the stream's StreamLock. start and end: seconds on the host's clock.
-void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double end);
-void add_wait(TransferKind kind, Context waited_for, double start, double end, Caller from);
-// Ops of this thread are part of something that is recorded as a whole.
-void pause_thread(bool on);
 
 // One bar of the timeline.
 struct Bar {

@@ -1,17 +1,50 @@
-// Where copies, launches and waits of the host report to whoever listens: TransferLog,
-// LOCUS_TRANSFERS and the profiler. Internal to core. While nobody listens, each place costs one
-// relaxed load.
+// Where copies, launches and waits of the host report to whoever listens: the ledger (TransferLog,
+// LOCUS_TRANSFERS) and the profiler. Core names no listener; each enters itself. Internal to core.
+// While nobody listens, each place costs one relaxed load.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include <locus/core/caller.h>
 #include <locus/core/device.h>
-#include <locus/core/transfer_log.h>
+#include <locus/core/transfer_kind.h>
 
 namespace locus::trace {
+
+class Bracket;
+
+struct CopyRecord {
+  Context from, to;
+  size_t bytes = 0;
+  Caller caller;
+  StreamView stream;                // id 0: by the host
+  double start = 0, end = 0;        // of the call, seconds on the host's clock
+  std::shared_ptr<Bracket> events;  // around the copy on its stream; null: the call's time is its
+};
+struct WaitRecord {
+  TransferKind kind = TransferKind::op;
+  Context waited_for;
+  size_t bytes = 0;  // copied meanwhile
+  double seconds = 0, end = 0;
+  Caller caller;
+};
+
+// Called on the thread that copies, waits or launches.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  // Before anything is recorded on a stream of c.
+  virtual void prepare(Context) {}
+  virtual void copied(const CopyRecord&) {}
+  virtual void waited(const WaitRecord&) {}       // each stretch in which the host was blocked
+  virtual void call_waited(const WaitRecord&) {}  // what a call of the user adds up to
+  virtual void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
+    d.launch(kernel, call, name);
+  }
+};
 
 inline constexpr unsigned kLog = 1, kProfile = 2;
 inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS has not been looked at yet
@@ -21,6 +54,11 @@ inline bool off() { return listeners.load(std::memory_order_relaxed) == 0; }
 // Who listens. Reads LOCUS_TRANSFERS the first time; throws Error when it holds something else than
 // summary or full.
 unsigned listening();
+// From now on `listener`, kLog's or kProfile's, hears; it lives as long as the process.
+void start(unsigned which, Listener& listener);
+void stop(unsigned which);
+// What LOCUS_TRANSFERS asks for, to be done when somebody first copies, waits or launches.
+void on_first_use(void (*read_environment)());
 
 double now();  // seconds on the host's clock
 
@@ -154,17 +192,16 @@ class Bracket {
   EventView begin_, end_;
 };
 
-struct CopyRecord {
-  Context from, to;
-  size_t bytes = 0;
-  Caller caller;
-  double host_seconds = 0;          // what the call took
-  std::shared_ptr<Bracket> events;  // null: host_seconds is the copy's time
-};
+// Whether the calling thread is in something that is recorded as a whole: the ops of a HostCopy.
+bool recorded_as_a_whole();
 
-// The listeners' ends. transfer_log.cc:
-unsigned read_environment();  // the listeners that LOCUS_TRANSFERS asks for
-void log_copy(const CopyRecord& copy);
-void log_wait(TransferKind kind, Context waited_for, size_t bytes, double seconds, Caller from);
+// Keeps what is enqueued on a stream, and the two events around it, together.
+class StreamLock {
+ public:
+  StreamLock(StreamView s, bool on);
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
 
 }  // namespace locus::trace

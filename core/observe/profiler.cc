@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include <locus/core/error.h>
-#include <locus/core/profiler_record.h>
+#include <locus/core/observe/profiler_record.h>
 
 namespace locus::profiler {
 namespace {
@@ -21,7 +21,6 @@ uint32_t thread_number() {
   thread_local const uint32_t number = next++;
   return number;
 }
-thread_local bool paused = false;
 
 // An event of a context whose time on the host's clock is known: the context's own clock starts
 // here.
@@ -156,67 +155,66 @@ std::shared_ptr<Session> session() {
 
 RowId row_of(StreamView s) { return {s.context, s.id != 0 ? s.id : thread_number()}; }
 
-}  // namespace
-
-StreamLock::StreamLock(StreamView s, bool on) {
-  static std::array<std::mutex, 64> mutexes;
-  if (!on || s.id == 0) return;
-  if (const auto now = session()) now->anchor(s.context);
-  lock_ = std::unique_lock(mutexes[s.id % mutexes.size()]);
-}
-
-void pause_thread(bool on) { paused = on; }
-
-void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  const auto now = session();
-  if (!now || paused) return d.launch(kernel, call, name);
-  const StreamLock lock(call.stream, true);
-  Bar bar;
-  bar.name = name;
-  for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
-  for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
-  if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
-  bar.start = trace::now();
-  d.launch(kernel, call, name);
-  bar.end = trace::now();
-  if (bar.events) {
-    bar.events->finish();
-    if (!bar.events->timed()) bar.events = nullptr;
+class Profiler final : public trace::Listener {
+ public:
+  void prepare(Context c) override {
+    if (const auto now = session()) now->anchor(c);
   }
-  now->add(row_of(call.stream), std::move(bar), {call.stream.context});
-}
 
-void add_copy(const trace::CopyRecord& copy, StreamView s, double start, double end) {
-  const auto now = session();
-  if (!now) return;
-  Bar bar;
-  bar.what = Bar::What::copy;
-  bar.name = "copy";
-  bar.from = copy.from;
-  bar.to = copy.to;
-  bar.bytes = copy.bytes;
-  bar.caller = copy.caller;
-  bar.mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number();
-  bar.start = start;
-  bar.end = end;
-  bar.events = copy.events;
-  now->add(row_of(s), std::move(bar), {copy.from, copy.to});
-}
+  void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
+    const auto now = session();
+    if (!now || trace::recorded_as_a_whole()) return d.launch(kernel, call, name);
+    const trace::StreamLock lock(call.stream, true);
+    Bar bar;
+    bar.name = name;
+    for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
+    for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
+    if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
+    bar.start = trace::now();
+    d.launch(kernel, call, name);
+    bar.end = trace::now();
+    if (bar.events) {
+      bar.events->finish();
+      if (!bar.events->timed()) bar.events = nullptr;
+    }
+    now->add(row_of(call.stream), std::move(bar), {call.stream.context});
+  }
 
-void add_wait(TransferKind kind, Context waited_for, double start, double end, Caller from) {
-  const auto now = session();
-  if (!now || paused) return;
-  Bar bar;
-  bar.what = Bar::What::wait;
-  bar.name = name(kind);
-  bar.from = waited_for;
-  bar.caller = from;
-  bar.start = start;
-  bar.end = end;
-  now->add({cpu(0), thread_number()}, std::move(bar), {});
-}
+  void copied(const trace::CopyRecord& copy) override {
+    const auto now = session();
+    if (!now) return;
+    const StreamView s = copy.stream;
+    Bar bar;
+    bar.what = Bar::What::copy;
+    bar.name = "copy";
+    bar.from = copy.from;
+    bar.to = copy.to;
+    bar.bytes = copy.bytes;
+    bar.caller = copy.caller;
+    bar.mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number();
+    bar.start = copy.start;
+    bar.end = copy.end;
+    bar.events = copy.events;
+    now->add(row_of(s), std::move(bar), {copy.from, copy.to});
+  }
 
-namespace {
+  void waited(const trace::WaitRecord& wait) override {
+    const auto now = session();
+    if (!now || trace::recorded_as_a_whole()) return;
+    Bar bar;
+    bar.what = Bar::What::wait;
+    bar.name = name(wait.kind);
+    bar.from = wait.waited_for;
+    bar.caller = wait.caller;
+    bar.start = wait.end - wait.seconds;
+    bar.end = wait.end;
+    now->add({cpu(0), thread_number()}, std::move(bar), {});
+  }
+};
+Profiler& profiler() {
+  static Profiler& p = *new Profiler;
+  return p;
+}
 
 void stop_at_exit() {
   static const int registered = std::atexit([] {
@@ -240,7 +238,7 @@ void start(const std::string& path) {
     throw Error("profiler::start: already recording " + current().session->path() +
                 "; call profiler::stop() first");
   current().session = std::make_shared<Session>(path);
-  trace::listeners.fetch_or(trace::kProfile, std::memory_order_relaxed);
+  trace::start(trace::kProfile, profiler());
 }
 
 void stop() {
@@ -250,7 +248,7 @@ void stop() {
     if (!current().session)
       throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
     ended.swap(current().session);
-    trace::listeners.fetch_and(~trace::kProfile, std::memory_order_relaxed);
+    trace::stop(trace::kProfile);
   }
   ended->finish();
 }

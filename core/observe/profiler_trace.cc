@@ -4,7 +4,7 @@
 #include <set>
 
 #include <locus/core/dtype.h>
-#include <locus/core/profiler_record.h>
+#include <locus/core/observe/profiler_record.h>
 #include <locus/core/shape.h>
 #include <nlohmann/json.hpp>
 

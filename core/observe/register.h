@@ -1,0 +1,7 @@
+#pragma once
+
+namespace locus {
+
+void register_ledger();  // LOCUS_TRANSFERS is read at the first copy, wait or launch
+
+}  // namespace locus
