@@ -1,5 +1,7 @@
 #include <locus/core/dtype.h>
 
+#include <cmath>
+#include <limits>
 #include <ostream>
 
 namespace locus {
@@ -34,6 +36,20 @@ DType promote(DType a, const Scalar& b) {
   if (is_floating(a) || b.kind() == Scalar::Kind::boolean) return a;
   if (b.kind() == Scalar::Kind::floating) return f64;
   return a == bool_ ? i64 : a;
+}
+
+bool holds(DType d, const Scalar& s) {
+  return dispatch(d, [&](auto type) {
+    using T = typename decltype(type)::type;
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      using L = std::numeric_limits<T>;
+      const double v = std::trunc(s.floating());
+      if (s.kind() == Scalar::Kind::floating) return v >= L::min() && v < std::ldexp(1, L::digits);
+      // An unsigned number from 2^63 on has wrapped.
+      return s.integer() >= L::min() && s.integer() <= L::max() && (s.integer() < 0) == (v < 0);
+    }
+    return true;
+  });
 }
 
 }  // namespace locus

@@ -100,6 +100,9 @@ DType promote(DType a, DType b);
 // A tensor with a weak number: the tensor's dtype unless the number is of a higher kind
 // (an integer tensor with a floating number gives f64, a bool tensor with an integer gives i64).
 DType promote(DType a, const Scalar& b);
+// Whether an element of d can hold the number: integers hold what lies in their range once cut
+// toward zero (so no NaN); floating dtypes round, and bool takes any.
+bool holds(DType d, const Scalar& s);
 // The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 

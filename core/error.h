@@ -30,6 +30,10 @@ class AttributeError : public Error {
 class IndexError : public Error {
   using Error::Error;
 };
+// An attribute, option or number outside what its op or object accepts.
+class ValueError : public Error {
+  using Error::Error;
+};
 // A device that is not there, or that failed.
 class DeviceError : public Error {
   using Error::Error;

@@ -72,7 +72,7 @@ Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
 
 Dropout::Dropout(double rate) : rate_(rate) {
   if (!(rate >= 0 && rate < 1))
-    throw Error("Dropout: rate " + std::to_string(rate) + "; expected 0 <= rate < 1");
+    throw ValueError("Dropout: rate " + std::to_string(rate) + "; expected 0 <= rate < 1");
 }
 
 Tensor Dropout::forward(const Tensor& x) {

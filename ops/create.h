@@ -2,7 +2,8 @@
 //
 // Options: unset, the context is current_context() and the dtype f32 (MXNet's default, also for
 // full and arange). array() reads literals as f32, i64 or bool_, and keeps the element type of a
-// std::vector or span. Negative lengths throw ShapeError, a missing device DeviceError.
+// std::vector or span. Negative lengths throw ShapeError, a missing device DeviceError, and numbers
+// that an integer dtype cannot hold (300 or NaN in u8; 2.5 is cut to 2) DTypeError, as in NumPy 2.
 #pragma once
 
 #include <initializer_list>
@@ -24,7 +25,7 @@ Tensor zeros_like(const Tensor& x, TensorOptions options = {});
 Tensor ones_like(const Tensor& x, TensorOptions options = {});
 
 // start, start + step, ... below stop (above it for a negative step): ceil((stop - start) / step)
-// elements, each start + i * step in f64. A zero step throws Error.
+// elements, each start + i * step in f64. A zero step throws ValueError.
 Tensor arange(double stop, TensorOptions options = {});
 Tensor arange(double start, double stop, TensorOptions options = {});
 Tensor arange(double start, double stop, double step, TensorOptions options = {});

@@ -130,6 +130,34 @@ TEST(Create, BadShapesAreShapeErrors) {
   EXPECT_THAT(message_of<ShapeError>([] { zeros({2, -1}); }), testing::HasSubstr("(2,-1)"));
 }
 
+TEST(Create, NumbersThatDoNotFitAreRefused) {
+  constexpr double kNan = NAN;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    EXPECT_THAT(message_of<DTypeError>([&] {
+                  full({1}, 300, {c, u8});
+                }),
+                testing::HasSubstr("the number 300 does not fit dtype u8"));
+    EXPECT_THROW(full({1}, -1, {c, u8}), DTypeError);
+    EXPECT_THROW(full({1}, -129., {c, i8}), DTypeError);
+    EXPECT_THROW(full({1}, int64_t{1} << 31, {c, i32}), DTypeError);
+    EXPECT_THROW(full({1}, 9223372036854775808., {c, i64}), DTypeError);
+    EXPECT_THROW(full({1}, UINT64_MAX, {c, i64}), DTypeError);
+    EXPECT_THROW(full({1}, kNan, {c, i32}), DTypeError);
+    EXPECT_THROW(array({300}, {c, u8}), DTypeError);
+    EXPECT_THROW(array({1., kNan}, {c, i32}), DTypeError);
+    EXPECT_THROW(array({{1., -1e300}}, {c, i64}), DTypeError);
+    Tensor x = zeros({2}, {c, u8});
+    EXPECT_THROW(x(0) = 300, DTypeError);
+    x(0) = 255.9;
+    EXPECT_THAT(values(x), ElementsAre(255, 0));
+    EXPECT_THAT(values(full({1}, INT64_MIN, {c, i64})), ElementsAre(-0x1p63));
+    EXPECT_THAT(values(array({-0.5, 255.5}, {c, u8})), ElementsAre(0, 255));
+    EXPECT_THAT(values(array({kNan, 0.}, {c, bool_})), ElementsAre(1, 0));
+    EXPECT_THAT(values(full({1}, 70000, {c, f16})), ElementsAre(INFINITY));
+  }
+}
+
 TEST(Create, LikeTakesContextShapeAndDType) {
   for (Context c : contexts()) {
     const Tensor x = full({2, 3}, 4, {c, i32});

@@ -154,11 +154,19 @@ TEST(Random, PermutationsHaveEveryNumberOnce) {
 }
 
 TEST(Random, BadBoundsAreErrors) {
-  EXPECT_THROW(random::uniform(1, 0, {2}), Error);
-  EXPECT_THROW(random::normal(0, -1, {2}), Error);
-  EXPECT_THROW(random::randint(3, 3, {2}), Error);
-  EXPECT_THROW(random::randint(0, 300, {2}, u8), Error);
-  EXPECT_THROW(random::bernoulli(1.5, {2}), Error);
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = NAN;
+  EXPECT_THROW(random::uniform(1, 0, {2}), ValueError);
+  EXPECT_THROW(random::uniform(kNan, 1, {2}), ValueError);
+  EXPECT_THROW(random::uniform(0, kInf, {2}), ValueError);
+  EXPECT_THROW(random::uniform(-1e308, 1e308, {2}), ValueError);
+  EXPECT_THROW(random::normal(0, -1, {2}), ValueError);
+  EXPECT_THROW(random::normal(kNan, 1, {2}), ValueError);
+  EXPECT_THROW(random::normal(0, kInf, {2}), ValueError);
+  EXPECT_THROW(random::randint(3, 3, {2}), ValueError);
+  EXPECT_THROW(random::randint(0, 300, {2}, u8), ValueError);
+  EXPECT_THROW(random::bernoulli(1.5, {2}), ValueError);
+  EXPECT_THROW(random::permutation(int64_t{1} << 40), OutOfMemory);
+  EXPECT_THROW(random::permutation(300, u8), DTypeError);
   EXPECT_THROW(random::uniform(0, 1, {2}, i32), DTypeError);
   EXPECT_THROW(random::uniform(0, 1, {-2}), ShapeError);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
@@ -28,7 +29,31 @@ Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOpti
                    FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
 }
 
+void check_number(const char* who, const Scalar& s, DType d) {
+  if (holds(d, s)) [[likely]]
+    return;
+  std::ostringstream text;
+  text.precision(17);
+  text << who << "the number " << s.floating() << " does not fit dtype " << name(d)
+       << "; give a dtype that can hold it";
+  throw DTypeError(text.str());
+}
+
+// Row-major numbers on the host, before they become elements of d.
+void check_numbers(const View& v, DType d) {
+  if (!is_integer(d)) return;
+  dispatch(v.meta.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    for (const T& x : std::span(v.as<T>(), static_cast<size_t>(v.meta.size())))
+      if constexpr (std::is_arithmetic_v<T>)
+        check_number("array: ", x, d);
+      else
+        check_number("array: ", static_cast<float>(x), d);
+  });
+}
+
 DType fill_infer(std::span<const Meta>, const FillAttrs& a, std::span<Meta> out) {
+  check_number("", a.value, a.meta.dtype);
   out[0] = a.meta;
   return a.meta.dtype;
 }
@@ -69,6 +94,7 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
   const size_t bytes = static_cast<size_t>(shape.size()) * static_cast<size_t>(size_of(d));
   if (bytes > 0) std::memcpy(t.impl().view.data, data, bytes);
   if (dtype != d) {
+    check_numbers(t.impl().view, dtype);
     const Tensor converted = allocate(host, make_meta(dtype, shape));
     invoke_into(copy, {t}, {converted}, CopyAttrs{dtype});
     t = converted;
@@ -112,9 +138,9 @@ Tensor arange(double start, double stop, TensorOptions o) { return arange(start,
 Tensor arange(double start, double stop, double step, TensorOptions o) {
   const double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count) || count > 9e18)
-    throw Error("arange: expected finite bounds and a step other than 0, got start " +
-                std::to_string(start) + ", stop " + std::to_string(stop) + ", step " +
-                std::to_string(step));
+    throw ValueError("arange: expected finite bounds and a step other than 0, got start " +
+                     std::to_string(start) + ", stop " + std::to_string(stop) + ", step " +
+                     std::to_string(step));
   const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
 }

@@ -1,11 +1,14 @@
 #include <locus/ops/random.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
+#include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/random/random_kernel.h>
@@ -70,9 +73,9 @@ namespace random {
 
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
   static const Op& op = get_op("uniform");
-  if (!(low <= high))
-    throw Error("uniform: expected low <= high, got low " + std::to_string(low) + ", high " +
-                std::to_string(high));
+  if (!(low <= high) || !std::isfinite(high - low))
+    throw ValueError("uniform: expected finite low <= high, got low " + std::to_string(low) +
+                     ", high " + std::to_string(high));
   RandomAttrs a;
   a.a = low;
   a.b = high;
@@ -81,7 +84,9 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
   static const Op& op = get_op("normal");
-  if (!(scale >= 0)) throw Error("normal: expected scale >= 0, got " + std::to_string(scale));
+  if (!(scale >= 0) || !std::isfinite(scale) || !std::isfinite(loc))
+    throw ValueError("normal: expected a finite loc and scale >= 0, got loc " +
+                     std::to_string(loc) + ", scale " + std::to_string(scale));
   RandomAttrs a;
   a.a = loc;
   a.b = scale;
@@ -93,8 +98,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
   const DType dtype = o.dtype.value_or(i32);
   const Limits l = limits(dtype);
   if (low >= high || low < l.low || high - 1 > l.high)
-    throw Error("randint: expected low < high, both within " + std::string(name(dtype)) +
-                ", got low " + std::to_string(low) + ", high " + std::to_string(high));
+    throw ValueError("randint: expected low < high, both within " + std::string(name(dtype)) +
+                     ", got low " + std::to_string(low) + ", high " + std::to_string(high));
   RandomAttrs a;
   a.low = low;
   a.range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
@@ -104,22 +109,28 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
   static const Op& op = get_op("bernoulli");
   if (!(prob >= 0 && prob <= 1))
-    throw Error("bernoulli: expected a probability in [0, 1], got " + std::to_string(prob));
+    throw ValueError("bernoulli: expected a probability in [0, 1], got " + std::to_string(prob));
   RandomAttrs a;
   a.a = prob;
   return draw(op, a, shape, o, f32, 1);
 }
 
 Tensor permutation(int64_t n, TensorOptions o) {
-  if (n < 0) throw Error("permutation: expected n >= 0, got " + std::to_string(n));
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
+  if (n < 0) throw ValueError("permutation: expected n >= 0, got " + std::to_string(n));
+  const DType dtype = o.dtype.value_or(i64);
+  if (!holds(dtype, n - 1))
+    throw DTypeError("permutation: numbers below " + std::to_string(n) + " do not fit dtype " +
+                     name(dtype));
+  const Tensor order = empty({n}, {cpu(), i64});
+  int64_t* const at = static_cast<int64_t*>(order.data_ptr());
+  std::iota(at, at + n, int64_t{0});
   const PhiloxKey key = reserve(static_cast<uint64_t>(n) * 2);
   for (uint64_t i = static_cast<uint64_t>(n); i-- > 1;) {  // Fisher and Yates
     const uint64_t r = locus::detail::pair(philox(key, i / 2), static_cast<int>(i % 2));
-    std::swap(order[i], order[locus::detail::multiply_high(r, i + 1)]);
+    std::swap(at[i], at[locus::detail::multiply_high(r, i + 1)]);
   }
-  return array(order, o);
+  return (dtype == i64 ? order : cast(order, dtype))
+      .as_in_context(o.context.value_or(current_context()));
 }
 
 Tensor shuffle(const Tensor& x) {
