@@ -11,9 +11,21 @@
 namespace locus::nn {
 namespace {
 
-// Scales, and takes the mean over all axes but the first.
-Tensor finish(Tensor loss, double weight, const Tensor& sample_weight) {
-  if (sample_weight.defined()) loss = loss * sample_weight;
+bool broadcasts(const Shape& from, const Shape& to) {
+  const int shift = to.rank() - from.rank();
+  for (int i = 0; shift >= 0 && i < from.rank(); ++i)
+    if (from[i] != 1 && from[i] != to[i + shift]) return false;
+  return shift >= 0;
+}
+
+// Scales, and takes the mean over all axes but the first. Weights may have at most `limit`'s shape.
+Tensor finish(Tensor loss, double weight, const Tensor& sample_weight, const Shape& limit) {
+  if (sample_weight.defined()) {
+    if (!broadcasts(sample_weight.shape(), limit))
+      throw ShapeError("sample_weight " + describe(sample_weight) +
+                       ": expected a shape that broadcasts to " + to_string(limit));
+    loss = loss * sample_weight;
+  }
   if (weight != 1) loss = loss * weight;
   if (loss.ndim() <= 1) return loss;
   return mean(locus::flatten(loss), {.axis = 1});
@@ -32,39 +44,45 @@ Tensor like(const Tensor& label, const Tensor& pred, const char* who) {
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
                                            const Tensor& sample_weight) const {
   const int rank = pred.ndim();
-  const bool plain = options_.sparse_label && !options_.from_logits;
+  const bool weighted = sample_weight.defined();
+  const bool plain = options_.sparse_label && !options_.from_logits && !weighted;
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1)
       [[likely]]
-    return finish(softmax_cross_entropy(pred, label), options_.weight, sample_weight);
+    return finish(softmax_cross_entropy(pred, label), options_.weight, {}, {});
   const int axis = normalize_axis(options_.axis, rank, "SoftmaxCrossEntropyLoss");
-  if (!options_.sparse_label) {
-    const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
-    const Tensor z = like(label, pred, "SoftmaxCrossEntropyLoss");
-    return finish(-sum(log_p * z, {.axis = axis}), options_.weight, sample_weight);
-  }
   // The classes last, everything else one batch.
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
   const Shape shape = last.shape();
   const Shape outer(std::span<const int64_t>(shape.begin(), static_cast<size_t>(rank - 1)));
-  if (label.size() != outer.size())
-    throw ShapeError("SoftmaxCrossEntropyLoss: label " + describe(label) + " for pred " +
-                     describe(pred) + " with classes on axis " + std::to_string(axis) +
-                     "; expected label shape " + to_string(outer));
-  const Tensor rows = last.reshape({outer.size(), shape[-1]});
-  const Tensor ids = label.reshape({outer.size()});
-  const Tensor each = options_.from_logits ? -pick(rows, ids) : softmax_cross_entropy(rows, ids);
-  return finish(each.reshape(outer), options_.weight, sample_weight);
+  Tensor each;
+  if (!options_.sparse_label) {
+    const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
+    each = -sum(log_p * like(label, pred, "SoftmaxCrossEntropyLoss"), {.axis = axis});
+  } else {
+    if (label.size() != outer.size())
+      throw ShapeError("SoftmaxCrossEntropyLoss: label " + describe(label) + " for pred " +
+                       describe(pred) + " with classes on axis " + std::to_string(axis) +
+                       "; expected label shape " + to_string(outer));
+    const Tensor rows = last.reshape({outer.size(), shape[-1]});
+    const Tensor ids = label.reshape({outer.size()});
+    each = options_.from_logits ? -pick(rows, ids) : softmax_cross_entropy(rows, ids);
+    each = each.reshape(outer);
+  }
+  if (!weighted || sample_weight.ndim() < rank)
+    return finish(each, options_.weight, sample_weight, outer);
+  return finish(expand_dims(each, axis), options_.weight, sample_weight, pred.shape());
 }
 
 Tensor L2Loss::operator()(const Tensor& pred, const Tensor& label,
                           const Tensor& sample_weight) const {
-  return finish(square(pred - like(label, pred, "L2Loss")), weight_ / 2, sample_weight);
+  return finish(square(pred - like(label, pred, "L2Loss")), weight_ / 2, sample_weight,
+                pred.shape());
 }
 
 Tensor L1Loss::operator()(const Tensor& pred, const Tensor& label,
                           const Tensor& sample_weight) const {
-  return finish(abs(pred - like(label, pred, "L1Loss")), weight_, sample_weight);
+  return finish(abs(pred - like(label, pred, "L1Loss")), weight_, sample_weight, pred.shape());
 }
 
 Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
@@ -73,9 +91,10 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tenso
   if (options_.from_sigmoid) {
     constexpr double eps = 1e-12;
     return finish(-(log(pred + eps) * z + log(1 - pred + eps) * (1 - z)), options_.weight,
-                  sample_weight);
+                  sample_weight, pred.shape());
   }
-  return finish(relu(pred) - pred * z + softplus(-abs(pred)), options_.weight, sample_weight);
+  return finish(relu(pred) - pred * z + softplus(-abs(pred)), options_.weight, sample_weight,
+                pred.shape());
 }
 
 }  // namespace locus::nn

@@ -1,6 +1,7 @@
 // Losses: pred and label in, shape (batch,) out: the mean over the other axes (Gluon's rule).
-// `weight` scales the result; sample_weight, when given, multiplies the elements and broadcasts.
-// Where pred and label are compared element by element, label takes pred's shape.
+// `weight` scales the result; sample_weight, when given, multiplies the elements: its shape must
+// broadcast to pred's, else ShapeError. Where pred and label are compared element by element, label
+// takes pred's shape.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -14,7 +15,9 @@ struct SoftmaxCrossEntropyOptions {
   double weight = 1;
 };
 
-// -log softmax(pred)[label]. The default case is one fused op.
+// -log softmax(pred)[label]. The default case is one fused op. The losses keep the classes' axis,
+// of length 1, beside a sample_weight with as many axes as pred (Gluon's (N, 1) for pred (N,
+// classes)); one with fewer axes broadcasts to pred's shape without that axis, (N,).
 class SoftmaxCrossEntropyLoss {
  public:
   SoftmaxCrossEntropyLoss() = default;

@@ -52,6 +52,46 @@ TEST(SoftmaxCrossEntropyLoss, AnyAxisAndTheMeanOfTheRest) {
   EXPECT_THROW(nn::SoftmaxCrossEntropyLoss()(pred, array({0, 1, 1})), ShapeError);
 }
 
+// Gluon keeps the classes' axis: pred (N, C) takes weights (N, 1).
+TEST(SoftmaxCrossEntropyLoss, SampleWeightsKeepTheBatchApart) {
+  const double row0 = log_sum({1, 2, 3}), row1 = log_sum({0, -1, 1});
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor pred = array({{1.f, 2.f, 3.f}, {0.f, -1.f, 1.f}}, c), label = array({2, 0}, c);
+    const Tensor column = array({{0.5f}, {2.f}}, c), flat = array({0.5f, 2.f}, c);
+    const Tensor soft = one_hot(label, 3), log_p = log_softmax(pred);
+    const Values expected{(row0 - 3) / 2, row1 * 2};
+    for (const Tensor& w : {column, flat}) {
+      expect_near(nn::SoftmaxCrossEntropyLoss()(pred, label, w), expected);
+      expect_near(nn::SoftmaxCrossEntropyLoss({.sparse_label = false})(pred, soft, w), expected);
+      expect_near(nn::SoftmaxCrossEntropyLoss({.from_logits = true})(log_p, label, w), expected);
+      EXPECT_EQ(nn::SoftmaxCrossEntropyLoss()(pred, label, w).shape(), (Shape{2}));
+    }
+    EXPECT_THROW(nn::SoftmaxCrossEntropyLoss()(pred, label, ones({3}, c)), ShapeError);
+    EXPECT_THROW(nn::SoftmaxCrossEntropyLoss()(pred, label, ones({3, 1}, c)), ShapeError);
+  }
+}
+
+TEST(SoftmaxCrossEntropyLoss, WeighsPositionsOfAnImage) {
+  // (batch 2, classes 2, positions 2)
+  const Tensor pred = sample_values(cpu(), f32, {2, 2, 2}), label = array({{0, 1}, {1, 1}});
+  const nn::SoftmaxCrossEntropyLoss loss({.axis = 1});
+  const Tensor w = array({{1.f, 3.f}, {2.f, 0.f}});
+  const Tensor first = loss(pred, label, array({{1.f, 0.f}, {1.f, 0.f}}));
+  const Tensor second = loss(pred, label, array({{0.f, 1.f}, {0.f, 1.f}}));
+  const Tensor expected = first * w(Slice(), 0) + second * w(Slice(), 1);
+  expect_near(loss(pred, label, w), test::values(expected));
+  expect_near(loss(pred, label, w.reshape({2, 1, 2})), test::values(expected));
+}
+
+TEST(Losses, SampleWeightsDoNotGrowTheBatch) {
+  const Tensor x = array({1.f, 2.f}), y = array({0.f, 0.f});
+  EXPECT_THROW(nn::L2Loss()(x, y, ones({2, 1})), ShapeError);
+  EXPECT_THROW(nn::SigmoidBinaryCrossEntropyLoss()(x, y, ones({2, 1})), ShapeError);
+  const Tensor rows = array({{1.f, 2.f}, {3.f, 5.f}});
+  expect_near(nn::L1Loss()(rows, zeros({2, 2}), array({{2.f}, {1.f}})), {3, 4});
+}
+
 TEST(SoftmaxCrossEntropyLoss, GradientIsProbabilityMinusTarget) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));
