@@ -23,6 +23,12 @@ bool known(const Shape& s) {
   return true;
 }
 
+// Contexts whose tensors ops take together.
+bool mix(Context a, Context b) {
+  return is_host(a) && is_host(b) &&
+         (a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned);
+}
+
 bool ends_with(std::string_view name, std::string_view end) { return name.ends_with(end); }
 
 }  // namespace
@@ -154,9 +160,12 @@ const Tensor* Parameter::find(std::optional<Context> c) const {
   if (s.replicas.size() == 1 && (!c || s.contexts[0] == *c)) return &s.replicas[0];
   if (s.replicas.empty()) return nullptr;
   const Context wanted = c ? *c : current_context();
-  for (size_t i = 0; i < s.replicas.size(); ++i)
+  const Tensor* same_memory = nullptr;
+  for (size_t i = 0; i < s.replicas.size(); ++i) {
     if (s.contexts[i] == wanted) return &s.replicas[i];
-  return nullptr;
+    if (mix(s.contexts[i], wanted)) same_memory = &s.replicas[i];
+  }
+  return same_memory;
 }
 
 void Parameter::refuse(std::optional<Context> c) const {

@@ -53,7 +53,9 @@ class Parameter {
   // Throws ShapeError when a known length differs.
   void infer_shape(const Shape& full) const;
 
-  // The replica on c. Unset: the only one, or that of current_context().
+  // The replica on c, or failing that one that ops take together with tensors on c: a cpu_pinned(0)
+  // one for cpu(0), where the results of ops on page-locked tensors are, and the reverse. Unset:
+  // the only one, or that of current_context().
   Tensor data(std::optional<Context> c = {}) const;
   Tensor grad(std::optional<Context> c = {}) const;
   Tensors list_data() const;

@@ -83,6 +83,16 @@ TEST(Parameter, AnotherContextIsRefusedByName) {
   EXPECT_THROW(p.grad(gpu(99)), ContextMismatch);
 }
 
+TEST(Parameter, PageLockedMemoryIsTheHosts) {
+  Parameter p("weight", {2}), q("weight", {2});
+  p.initialize(init::Uniform(), cpu_pinned());
+  EXPECT_EQ(p.data(cpu(0)).context(), cpu_pinned());
+  EXPECT_EQ(p.grad(cpu(0)).context(), cpu_pinned());
+  q.initialize(init::Uniform(), {cpu(0), cpu_pinned()});
+  EXPECT_EQ(q.data(cpu(0)).context(), cpu(0));
+  EXPECT_EQ(q.data(cpu_pinned()).context(), cpu_pinned());
+}
+
 TEST(Parameter, WithSeveralReplicasTheCurrentContextDecides) {
   Parameter p("weight", {2});
   p.initialize(init::Uniform(), {cpu(1), cpu(2)});

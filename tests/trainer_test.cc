@@ -137,6 +137,29 @@ TEST(Trainer, ParametersMayLiveOnDifferentContexts) {
   }
 }
 
+TEST(Trainer, TrainsInPageLockedMemoryAsOnTheCpu) {
+  const auto train = [](Context c) {
+    random::seed(3);
+    nn::Sequential net;
+    net.add(nn::Dense(4, nn::relu), nn::Dense(2));
+    net.initialize(init::Xavier(), c);
+    const Tensor x = sample_values(c, f32, {5, 3}), y = array({0, 1, 1, 0, 1}, c);
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
+    for (int i = 0; i < 3; ++i) {
+      Tensor loss;
+      {
+        autograd::Record record;
+        loss = nn::SoftmaxCrossEntropyLoss()(net(x), y);
+      }
+      loss.backward();
+      trainer.step(5);
+    }
+    EXPECT_EQ(net.parameter("1.weight").data().context(), c);
+    return test::values(net(x));
+  };
+  EXPECT_EQ(train(cpu_pinned()), train(cpu()));
+}
+
 TEST(Trainer, NotInitializedParametersAreNamed) {
   nn::Dense layer(2);
   nn::Trainer trainer(layer.parameters(), optim::SGD());
