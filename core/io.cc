@@ -178,25 +178,23 @@ Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_
   file.get<int32_t>("a context");
   file.get<int32_t>("a context");
   const DType dtype = read_dtype(file);
-  uint64_t count = 1;
-  bool overflow = false;
-  for (int64_t d : dims) {
-    if (d < 0) file.fail(shape_at, "an axis of length " + std::to_string(d) + "; expected >= 0");
-    overflow |= __builtin_mul_overflow(count, static_cast<uint64_t>(d), &count);
+  Meta meta;
+  try {
+    meta = make_meta(dtype, dims);
+  } catch (const ShapeError& e) {
+    file.fail(shape_at, e.what());
   }
-  for (int64_t d : dims)
-    if (d == 0) count = 0, overflow = false;
-  const uint64_t size = static_cast<uint64_t>(size_of(dtype));
-  const Shape shape{std::span<const int64_t>(dims)};
-  if (overflow || count > file.left() / size)
-    file.fail(file.offset(), "an array of shape " + to_string(shape) + " and dtype " + name(dtype) +
-                                 " does not fit in the " + std::to_string(file.left()) +
+  const size_t bytes = bytes_of(meta);
+  if (bytes > file.left())
+    file.fail(file.offset(), "an array of shape " + to_string(Shape(meta)) + " and dtype " +
+                                 name(dtype) + " does not fit in the " +
+                                 std::to_string(file.left()) +
                                  " bytes left: the file is truncated or damaged");
-  Tensor host = allocate(is_host(to) ? to : Context{}, make_meta(dtype, dims));
-  void* data = host.impl().view.data;
-  file.read(data, count * size, "an array's data");
+  Tensor host = allocate(is_host(to) ? to : Context{}, meta);
+  uint8_t* const data = static_cast<uint8_t*>(host.impl().view.data);
+  file.read(data, bytes, "an array's data");
   if (dtype == bool_)
-    for (uint8_t *p = static_cast<uint8_t*>(data), *end = p + count; p != end; ++p) *p = *p != 0;
+    for (uint8_t* p = data; p != data + bytes; ++p) *p = *p != 0;
   return host.as_in_context(to, from);
 }
 

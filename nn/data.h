@@ -2,7 +2,7 @@
 //
 // IDX files (MNIST's) are read plain or gzipped. Whatever is wrong with one (truncated, foreign, a
 // bad checksum, counts that do not match, a label that is no digit) is a FormatError naming file,
-// value and what was expected; nothing is skipped or padded.
+// value and what was expected. Only what follows the end of gzip data is ignored, as gzip does.
 #pragma once
 
 #include <cstdint>

@@ -7,167 +7,117 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/elementwise.h>
 
 namespace locus::data {
 namespace {
-
-using Bytes = std::vector<uint8_t>;
 
 [[noreturn]] void bad(const std::string& path, const std::string& what) {
   throw FormatError("read_idx: " + path + ": " + what);
 }
 
-std::string hex(uint32_t v) {
-  std::ostringstream text;
-  text << "0x" << std::hex << v;
-  return text.str();
-}
-
-Bytes read_file(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error))
-    throw Error("read_idx: cannot open " + path + ": " +
-                (error ? error.message() : "not a regular file"));
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error("read_idx: cannot open " + path + ": " + std::strerror(errno));
-  Bytes bytes(static_cast<size_t>(std::filesystem::file_size(path)));
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-  if (static_cast<size_t>(in.gcount()) != bytes.size() || in.peek() != EOF)
-    throw Error("read_idx: cannot read " + path + ": its size changes");
-  return bytes;
-}
-
-uint32_t big_endian(const uint8_t* p) {
-  return uint32_t{p[0]} << 24 | uint32_t{p[1]} << 16 | uint32_t{p[2]} << 8 | uint32_t{p[3]};
-}
-
-struct Header {
-  DType dtype = u8;
-  std::vector<int64_t> dims;
-  size_t bytes = 0;  // of the header
-  size_t total = 0;  // of header and data
-};
-
-// True once `bytes` holds the whole header; throws when it is none.
-bool parse(const std::string& path, const Bytes& bytes, Header& header) {
-  if (bytes.size() < 4) return false;
-  const uint32_t magic = big_endian(bytes.data());
-  const uint32_t type = magic >> 8 & 0xff, rank = magic & 0xff;
-  switch (magic >> 16 == 0 ? type : 0) {
-    case 0x08:
-      header.dtype = u8;
-      break;
-    case 0x09:
-      header.dtype = i8;
-      break;
-    case 0x0C:
-      header.dtype = i32;
-      break;
-    case 0x0D:
-      header.dtype = f32;
-      break;
-    case 0x0E:
-      header.dtype = f64;
-      break;
-    default:
-      bad(path, "magic number " + hex(magic) +
-                    "; expected 0x0000TTRR, an IDX file of type TT 08, 09, 0c, 0d or 0e");
+// A file front to back; zlib unpacks it where it is gzipped, and checks its sums.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(path, error))
+      throw Error("read_idx: cannot open " + path + ": " +
+                  (error ? error.message() : "not a regular file"));
+    file_ = gzopen(path.c_str(), "rb");
+    if (!file_) throw Error("read_idx: cannot open " + path + ": " + std::strerror(errno));
   }
-  if (rank < 1 || rank > static_cast<uint32_t>(kMaxRank))
-    bad(path, std::to_string(rank) + " axes; expected 1 to " + std::to_string(kMaxRank));
-  header.bytes = 4 + 4 * rank;
-  if (bytes.size() < header.bytes) return false;
-  header.dims.clear();
-  uint64_t total = static_cast<uint64_t>(size_of(header.dtype));
-  bool overflow = false, empty = false;
-  for (uint32_t i = 0; i < rank; ++i) {
-    const uint32_t d = big_endian(bytes.data() + 4 + 4 * i);
-    header.dims.push_back(d);
-    empty |= d == 0;
-    overflow |= __builtin_mul_overflow(total, uint64_t{d}, &total);
+  ~Reader() { gzclose(file_); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  void read(void* out, size_t bytes, const std::string& what) {
+    if (const size_t n = take(out, bytes); n < bytes) truncated(offset_, bytes - n, what);
   }
-  if (empty) total = 0;
-  if (!empty && (overflow || total > (uint64_t{1} << 48)))
-    bad(path, "shape " + to_string(Shape(std::span<const int64_t>(header.dims))) +
-                  "; no file is that long");
-  header.total = header.bytes + static_cast<size_t>(total);
-  return true;
-}
+  bool at_end() {
+    char more;
+    if (take(&more, 1) != 0) return false;
+    int code = 0;
+    gzerror(file_, &code);
+    if (code == Z_BUF_ERROR) bad(path_, "truncated: its gzip checksum is missing");
+    return true;
+  }
+  [[noreturn]] void truncated(size_t found, size_t missing, const std::string& what) const {
+    bad(path_, "truncated: it ends after " + std::to_string(found) + " bytes; expected " +
+                   std::to_string(missing) + " more for " + what);
+  }
 
-[[noreturn]] void truncated(const std::string& path, size_t found, const Header& header) {
-  bad(path,
-      "truncated: " + std::to_string(found) + " bytes" +
-          (header.total ? " (unpacked); expected " + std::to_string(header.total) + " for shape " +
-                              to_string(Shape(std::span<const int64_t>(header.dims)))
-                        : "; expected at least a header"));
-}
-
-// Unpacks as much as the IDX header inside promises, and checks that it is all there is.
-Bytes unpack(const std::string& path, Bytes packed, Header& header) {
-  z_stream z{};
-  if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK) throw OutOfMemory("read_idx: zlib: no memory");
-  const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&z, &inflateEnd);
-  Bytes out;
-  bool parsed = false;
-  size_t taken = 0;
-  for (int status = Z_OK; status != Z_STREAM_END;) {
-    const size_t old = out.size();
-    // Grows with what was really there: a header that lies costs nothing.
-    const size_t room = std::max<size_t>(size_t{1} << 16, old / 2);
-    out.resize(old + (parsed ? std::min(room, header.total + 1 - old) : room));
-    z.next_out = out.data() + old;
-    z.avail_out = static_cast<uInt>(std::min<size_t>(out.size() - old, size_t{1} << 30));
-    const size_t offered = z.avail_out;
-    if (z.avail_in == 0) {
-      z.next_in = packed.data() + taken;
-      z.avail_in = static_cast<uInt>(std::min<size_t>(packed.size() - taken, size_t{1} << 30));
-      taken += z.avail_in;
+ private:
+  // Fewer bytes than asked for at the end of the file, also in the middle of a gzip stream.
+  size_t take(void* out, size_t bytes) {
+    size_t done = 0;
+    while (done < bytes) {
+      const auto room = static_cast<unsigned>(std::min<size_t>(bytes - done, size_t{1} << 30));
+      const int n = gzread(file_, static_cast<char*>(out) + done, room);
+      if (n == 0) break;
+      if (n < 0) {
+        int code = 0;
+        const std::string why = gzerror(file_, &code);
+        if (code == Z_ERRNO) throw Error("read_idx: cannot read " + path_ + ": " + why);
+        if (code == Z_MEM_ERROR) throw OutOfMemory("read_idx: zlib: no memory");
+        bad(path_, "damaged gzip data: " + why);
+      }
+      done += static_cast<size_t>(n);
+      offset_ += static_cast<size_t>(n);
     }
-    status = inflate(&z, Z_NO_FLUSH);
-    out.resize(old + offered - z.avail_out);
-    if (status == Z_MEM_ERROR) throw OutOfMemory("read_idx: zlib: no memory");
-    if (status == Z_DATA_ERROR || status == Z_NEED_DICT || status == Z_STREAM_ERROR)
-      bad(path, std::string("damaged gzip data: ") + (z.msg ? z.msg : "stream error") + " after " +
-                    std::to_string(out.size()) + " unpacked bytes");
-    if (!parsed) parsed = parse(path, out, header);
-    if (parsed && out.size() > header.total)
-      bad(path, "more data than the " + std::to_string(header.total) + " bytes its shape " +
-                    to_string(Shape(std::span<const int64_t>(header.dims))) + " needs");
-    if (status != Z_STREAM_END && z.avail_in == 0 && taken == packed.size() && z.avail_out != 0)
-      bad(path, "truncated gzip file: its data end after " + std::to_string(out.size()) +
-                    " unpacked bytes" +
-                    (parsed ? "; expected " + std::to_string(header.total) : ""));
+    return done;
   }
-  const size_t rest = packed.size() - taken + z.avail_in;
-  if (rest != 0) bad(path, std::to_string(rest) + " bytes after the end of the gzip data");
-  return out;
-}
+
+  const std::string path_;
+  gzFile file_;
+  size_t offset_ = 0;  // in the unpacked data
+};
 
 }  // namespace
 
 Tensor read_idx(const std::string& path) {
-  Bytes bytes = read_file(path);
-  Header header;
-  if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
-    bytes = unpack(path, std::move(bytes), header);
-  if (!parse(path, bytes, header) || bytes.size() < header.total)
-    truncated(path, bytes.size(), header);
-  if (bytes.size() > header.total)
-    bad(path, std::to_string(bytes.size() - header.total) + " bytes too many; expected " +
-                  std::to_string(header.total) + " for shape " +
-                  to_string(Shape(std::span<const int64_t>(header.dims))));
-  const size_t width = static_cast<size_t>(size_of(header.dtype));
-  uint8_t* data = bytes.data() + header.bytes;
-  if (width > 1 && std::endian::native == std::endian::little)
-    for (uint8_t *p = data, *end = bytes.data() + header.total; p != end; p += width)
-      std::reverse(p, p + width);
-  Tensor out = allocate(cpu(), make_meta(header.dtype, header.dims));
-  if (header.total > header.bytes) std::memcpy(out.data_ptr(), data, header.total - header.bytes);
+  constexpr std::pair<uint8_t, DType> kTypes[] = {
+      {0x08, u8}, {0x09, i8}, {0x0C, i32}, {0x0D, f32}, {0x0E, f64}};
+  Reader file(path);
+  uint8_t magic[4], lengths[kMaxRank][4];
+  file.read(magic, sizeof magic, "a magic number");
+  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                 [&](const auto& t) { return t.first == magic[2]; });
+  if (magic[0] != 0 || magic[1] != 0 || type == std::end(kTypes)) {
+    char hex[16];
+    std::snprintf(hex, sizeof hex, "0x%02x%02x%02x%02x", magic[0], magic[1], magic[2], magic[3]);
+    bad(path, "magic number " + std::string(hex) +
+                  "; expected 0x0000TTRR, an IDX file of type TT 08, 09, 0c, 0d or 0e");
+  }
+  const size_t rank = magic[3];
+  if (rank < 1 || rank > static_cast<size_t>(kMaxRank))
+    bad(path, std::to_string(rank) + " axes; expected 1 to " + std::to_string(kMaxRank));
+  file.read(lengths, 4 * rank, std::to_string(rank) + " lengths");
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < rank; ++i)
+    dims.push_back(int64_t{lengths[i][0]} << 24 | lengths[i][1] << 16 | lengths[i][2] << 8 |
+                   lengths[i][3]);
+  Meta meta;
+  try {
+    meta = make_meta(type->second, dims);
+  } catch (const ShapeError& e) {
+    bad(path, e.what());
+  }
+  const std::string what = "shape " + to_string(Shape(meta));
+  const size_t bytes = bytes_of(meta), on_disk = std::filesystem::file_size(path);
+  // Deflate packs at most 1032 to 1: a header that lies allocates no more than that.
+  if (bytes / 1032 > on_disk) file.truncated(on_disk, bytes, what);
+  Tensor out = allocate(cpu(), meta);
+  uint8_t* const data = static_cast<uint8_t*>(out.data_ptr());
+  file.read(data, bytes, what);
+  if (!file.at_end()) bad(path, "more data than " + what + " needs");
+  const size_t width = static_cast<size_t>(size_of(meta.dtype));
+  if (std::endian::native == std::endian::little)
+    for (size_t at = 0; at < bytes; at += width) std::reverse(data + at, data + at + width);
   return out;
 }
 
@@ -200,14 +150,7 @@ Dataset mnist(const std::string& directory, Split split) {
     if (digit[i] > 9)
       bad(label_path, "label " + std::to_string(digit[i]) + " at position " + std::to_string(i) +
                           "; expected 0 to 9");
-  Tensor pixels = allocate(cpu(), make_meta(f32, Shape{n, 28 * 28}));
-  Tensor classes = allocate(cpu(), make_meta(i32, Shape{n}));
-  const uint8_t* pixel = static_cast<const uint8_t*>(images.data_ptr());
-  float* to = static_cast<float*>(pixels.data_ptr());
-  for (int64_t i = 0, size = images.size(); i < size; ++i)
-    to[i] = static_cast<float>(pixel[i]) / 255.0f;
-  std::copy(digit, digit + n, static_cast<int32_t*>(classes.data_ptr()));
-  return {pixels, classes};
+  return {cast(images.reshape({n, 28 * 28}), f32) / 255, cast(labels, i32)};
 }
 
 }  // namespace locus::data

@@ -155,9 +155,13 @@ TEST_F(Io, LyingLengthsAllocateNothing) {
   EXPECT_THAT(refusal(hex(head + "0000004000000000 0000000100000000 " + tail)),
               HasSubstr("does not fit"));
   EXPECT_THAT(refusal(hex(head + "ffffffffffffff7f ffffffffffffff7f " + tail)),
-              HasSubstr("does not fit"));
+              HasSubstr("more elements than memory"));
   EXPECT_THAT(refusal(hex(head + "ffffffffffffffff 0300000000000000 " + tail)),
               HasSubstr("length -1"));
+  // (0, 2^62, 4): no elements, and no shape that a tensor can have.
+  const std::string three = kFile + "0100000000000000 c9fa93f9 00000000 03000000 ";
+  EXPECT_THAT(refusal(hex(three + "0000000000000000 0000000000000040 0400000000000000 " + tail)),
+              HasSubstr("more elements than memory"));
   std::string name = golden();
   name.replace(name.size() - 9, 8, hex("0000000000000080"));
   EXPECT_THAT(refusal(name), HasSubstr("a name of"));
