@@ -11,8 +11,8 @@ namespace locus::optim {
 
 SGD::SGD(const SGDOptions& options) : Optimizer(options.learning_rate), options_(options) {
   if (options.clip_gradient && !(*options.clip_gradient >= 0))
-    throw Error("SGD: clip_gradient " + std::to_string(*options.clip_gradient) +
-                "; expected a limit >= 0");
+    throw ValueError("SGD: clip_gradient " + std::to_string(*options.clip_gradient) +
+                     "; expected a limit >= 0");
 }
 
 Tensors SGD::create_state(const Tensor& weight) const {
@@ -20,7 +20,7 @@ Tensors SGD::create_state(const Tensor& weight) const {
   return {zeros_like(weight)};
 }
 
-void SGD::update(Group& group, double rescale) {
+void SGD::update(ParameterGroup& group, double rescale) {
   static const Tensors none;
   sgd_update(group.weights, group.gradients, group.state.empty() ? none : group.state[0],
              {.lr = learning_rate() * group.lr_mult,
@@ -36,7 +36,7 @@ Schedule constant(double base) {
 
 Schedule cosine(double base, int64_t total_steps) {
   if (total_steps <= 0)
-    throw Error("cosine: total_steps " + std::to_string(total_steps) + "; expected > 0");
+    throw ValueError("cosine: total_steps " + std::to_string(total_steps) + "; expected > 0");
   return [base, total_steps](int64_t step) {
     if (step >= total_steps) return 0.0;
     const double t = static_cast<double>(step) / static_cast<double>(total_steps);

@@ -11,7 +11,7 @@
 namespace locus::optim {
 
 // Weights of one context and dtype that share the multipliers, updated together: one launch.
-struct Group {
+struct ParameterGroup {
   Tensors weights, gradients;
   std::vector<Tensors> state;  // [kind][weight], e.g. state[0][i] is weight i's momentum
   double lr_mult = 1, wd_mult = 1;
@@ -28,7 +28,7 @@ class Optimizer {
   // The state tensors of one weight, on its context.
   virtual Tensors create_state(const Tensor& weight) const = 0;
   // Updates weights and state in place. Gradients are multiplied by `rescale` first.
-  virtual void update(Group& group, double rescale) = 0;
+  virtual void update(ParameterGroup& group, double rescale) = 0;
 
  private:
   double learning_rate_;
@@ -47,7 +47,7 @@ class SGD : public Optimizer {
   const SGDOptions& options() const { return options_; }
 
   Tensors create_state(const Tensor& weight) const override;
-  void update(Group& group, double rescale) override;
+  void update(ParameterGroup& group, double rescale) override;
 
  private:
   SGDOptions options_;

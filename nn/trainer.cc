@@ -72,7 +72,7 @@ void Trainer::refresh(Caller from) {
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
 
-void Trainer::fill(optim::Group& group, const std::vector<size_t>& slots) const {
+void Trainer::fill(optim::ParameterGroup& group, const std::vector<size_t>& slots) const {
   group.weights.clear();
   group.state.assign(slots_[slots[0]].state.size(), {});
   for (size_t i : slots) {
@@ -107,7 +107,7 @@ void Trainer::allreduce_grads(Caller from) {
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   if (batch_size <= 0)
-    throw Error("Trainer: batch_size " + std::to_string(batch_size) + "; expected > 0");
+    throw ValueError("Trainer: batch_size " + std::to_string(batch_size) + "; expected > 0");
   refresh(from);
   bool stale = false;
   for (const Slot& slot : slots_)
@@ -136,7 +136,7 @@ void Trainer::update_fresh(const Batch& batch, double rescale) {
   for (size_t i : batch.slots)
     if (autograd::fresh_grad(slots_[i].weight, true)) slots.push_back(i);
   if (slots.empty()) return;
-  optim::Group group;
+  optim::ParameterGroup group;
   group.lr_mult = batch.group.lr_mult;
   group.wd_mult = batch.group.wd_mult;
   fill(group, slots);

@@ -41,11 +41,11 @@ class Trainer {
     Tensors state;
   };
   struct Batch {  // the slots of one optimizer call
-    optim::Group group;
+    optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
   void refresh(Caller);
-  void fill(optim::Group& group, const std::vector<size_t>& slots) const;
+  void fill(optim::ParameterGroup& group, const std::vector<size_t>& slots) const;
   void update_fresh(const Batch& batch, double rescale);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 

@@ -26,7 +26,7 @@ void compare(const optim::SGDOptions& options, Context c) {
   const Tensor w = array({1.f, -2.f, 3.f}, c), v = array({5.f}, c);
   Model a{{1, -2, 3}, {}}, b{{5}, {}};
   optim::SGD sgd(options);
-  optim::Group group{{w, v}, {}, {}, 1, 1};
+  optim::ParameterGroup group{{w, v}, {}, {}, 1, 1};
   const Tensors sw = sgd.create_state(w), sv = sgd.create_state(v);
   for (size_t k = 0; k < sw.size(); ++k) group.state.push_back({sw[k], sv[k]});
   for (int i = 1; i <= 4; ++i) {
