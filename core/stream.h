@@ -13,11 +13,14 @@ namespace locus {
 // A point in a stream's work. Movable; keeps its context. One that was moved from throws Error.
 class Event {
  public:
+  // Of the work that s has now. Without a time: for elapsed_ms() use Stream::record().
+  explicit Event(StreamView s) : Event(locus::device(s.context).record(s)) {}
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
   ~Event();
 
   Context context() const { return opened("context").context; }
+  EventView view() const { return opened("view"); }
   bool query() const;                        // true once the work before it is done
   void wait(Caller = Caller::here()) const;  // the host blocks
   // Milliseconds from this event to `later`; waits for both. Throws Error across contexts.

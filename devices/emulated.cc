@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/emulated_queue.h>
 #include <locus/devices/host_memory.h>
@@ -49,7 +49,7 @@ class EmulatedDevice final : public Device {
   StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view(); }
   StreamView open_stream() override {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!closed_.empty()) {
         Queue* q = closed_.back();
         closed_.pop_back();
@@ -63,7 +63,7 @@ class EmulatedDevice final : public Device {
   void close_stream(StreamView s) noexcept override {
     queue(s).close();
     pool_.retire(s);
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_.push_back(&queue(s));
   }
 
@@ -138,14 +138,14 @@ class EmulatedDevice final : public Device {
   };
 
   Queue* add_queue() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     queues_.push_back(std::make_unique<Queue>(context_, failures_));
     return queues_.back().get();
   }
   void drain_all() {
     std::vector<Queue*> all;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       for (const auto& q : queues_) all.push_back(q.get());
     }
     for (Queue* q : all) q->drain();
@@ -160,10 +160,10 @@ class EmulatedDevice final : public Device {
   const size_t total_;
   std::atomic<size_t> used_{0};  // of total_
   Failures failures_;
-  std::mutex mutex_;
+  Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.
-  std::vector<std::unique_ptr<Queue>> queues_;
-  std::vector<Queue*> closed_;  // to be opened again
+  std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);
+  std::vector<Queue*> closed_ LOCUS_GUARDED_BY(mutex_);  // to be opened again
   Queue* lanes_[kNumLanes];
   CachingPool pool_;
 };

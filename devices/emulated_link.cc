@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include <locus/core/context.h>
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 #include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
@@ -24,8 +24,8 @@ constexpr size_t kLarge = size_t{1} << 20;
 struct Ports {
   Clock::time_point from_host, to_host, from_peer, to_peer;  // busy until then
 };
-std::mutex mutex;
-Ports ports[kMaxDevices];  // guarded by mutex
+Mutex mutex;
+Ports ports[kMaxDevices] LOCUS_GUARDED_BY(mutex);
 std::optional<LinkModel> model;
 
 [[noreturn]] void refuse(std::string_view text, const std::string& what) {
@@ -44,6 +44,7 @@ double number(std::string_view text, std::string_view key, std::string_view valu
 
 // When the copy's ports have carried it.
 Clock::time_point reserve(Context from, Context to, size_t bytes) {
+  const MutexLock lock(mutex);
   Clock::time_point dummy;
   Clock::time_point *out = &dummy, *in = &dummy;
   if (is_host(from)) {
@@ -54,7 +55,6 @@ Clock::time_point reserve(Context from, Context to, size_t bytes) {
     out = &ports[from.index].to_peer;
     in = &ports[to.index].from_peer;
   }
-  std::lock_guard lock(mutex);
   const Clock::time_point end =
       std::max({Clock::now(), *out, *in}) + model->duration(from, to, bytes);
   *out = *in = end;

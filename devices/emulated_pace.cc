@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
+
+#include <locus/core/mutex.h>
 
 namespace locus::emulated {
 namespace {
@@ -54,8 +55,8 @@ struct Pace {
 
 // Never destroyed: queues go on working while the process ends.
 struct Paces {
-  std::mutex mutex;
-  std::unordered_map<uint64_t, Pace> of_kind;
+  Mutex mutex;
+  std::unordered_map<uint64_t, Pace> of_kind LOCUS_GUARDED_BY(mutex);
 };
 Paces& paces() {
   static Paces& p = *new Paces;
@@ -66,7 +67,7 @@ Paces& paces() {
 // what is measured early and late can be compared.
 nanoseconds pace_of(uint64_t kind, nanoseconds now) {
   Paces& all = paces();
-  std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   if (all.of_kind.size() >= kKinds) all.of_kind.clear();
   Pace& pace = all.of_kind[kind];
   const bool learning = pace.runs++ < kLearned;

@@ -47,14 +47,14 @@ int process() {
 }  // namespace
 
 void Failures::add(std::exception_ptr error) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   errors_.push_back(std::move(error));
 }
 
 void Failures::rethrow_first() {
   std::exception_ptr first;
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (errors_.empty()) return;
     first = std::move(errors_.front());
     errors_.erase(errors_.begin());
@@ -88,12 +88,22 @@ void Queue::start() {
   }
 }
 
+void Queue::wait_for_space(MutexLock& lock) {
+  while (pushed_ - finished_ == kCapacity) lock.wait(space_);
+}
+
+void Queue::wait_until_finished(uint64_t target, MutexLock& lock) {
+  ++drainers_;
+  while (finished_ < target) lock.wait(progress_);
+  --drainers_;
+}
+
 template <class Fill>
 void Queue::push(Fill&& fill) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   check_usable();
   if (ring_ == nullptr) start();
-  space_.wait(lock, [&] { return pushed_ - finished_ < kCapacity; });
+  wait_for_space(lock);
   check_usable();
   fill(ring_[pushed_ % kCapacity]);
   ++pushed_;
@@ -143,51 +153,47 @@ void Queue::wait(EventRef event) {
 }
 
 bool Queue::closed() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return closed_;
 }
 
 void Queue::drain() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const uint64_t target = pushed_;
   if (finished_ < target) check_usable();
-  ++drainers_;
-  progress_.wait(lock, [&] { return finished_ >= target; });
-  --drainers_;
+  wait_until_finished(target, lock);
 }
 
 void Queue::close() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (std::exchange(closed_, true) || ring_ == nullptr) return;
-  space_.wait(lock, [&] { return pushed_ - finished_ < kCapacity; });
+  wait_for_space(lock);
   ring_[pushed_ % kCapacity].what = What::stop;
   const uint64_t target = ++pushed_;
   if (asleep_) work_.notify_one();
-  ++drainers_;
-  progress_.wait(lock, [&] { return finished_ >= target; });
-  --drainers_;
+  wait_until_finished(target, lock);
   ring_.reset();
 }
 
 void Queue::reopen() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = false;
 }
 
 void Queue::serve() {
   pthread_setname_np(pthread_self(), "locus-queue");
   if (link_model()) compute_alone();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (bool stopped = false; !stopped;) {
     asleep_ = true;
-    work_.wait(lock, [&] { return finished_ < pushed_; });
+    while (finished_ == pushed_) lock.wait(work_);
     asleep_ = false;
     Entry& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
     stopped = entry.what == What::stop;
-    lock.unlock();
+    mutex_.unlock();
     run(entry);
     if (entry.staging.capacity() > kKept) entry.staging = {};
-    lock.lock();
+    mutex_.lock();
     if (pushed_ - finished_ == kCapacity) space_.notify_all();
     ++finished_;
     if (drainers_ > 0) progress_.notify_all();
@@ -222,8 +228,8 @@ void Queue::run(Entry& entry) {
         break;
     }
   } catch (...) {
-    failures_.add(annotated<ContextMismatch, ShapeError, DTypeError, IndexError, OutOfMemory,
-                            DeviceError, FormatError, Error>(
+    failures_.add(annotated<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError,
+                            OutOfMemory, DeviceError, FormatError, Error>(
         entry.name, " (raised asynchronously on " + to_string(context_) + ")"));
   }
 }

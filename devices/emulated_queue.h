@@ -10,10 +10,10 @@
 #include <condition_variable>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/mutex.h>
 #include <locus/core/op.h>
 
 namespace locus::emulated {
@@ -45,8 +45,8 @@ class Failures {
   void rethrow_first();  // returns when there is none
 
  private:
-  std::mutex mutex_;
-  std::vector<std::exception_ptr> errors_;
+  Mutex mutex_;
+  std::vector<std::exception_ptr> errors_ LOCUS_GUARDED_BY(mutex_);
 };
 
 class Queue {
@@ -90,8 +90,10 @@ class Queue {
 
   template <class Fill>
   void push(Fill&& fill);
-  void start();  // these two: mutex_ is held
-  void check_usable() const;
+  void start() LOCUS_REQUIRES(mutex_);
+  void check_usable() const LOCUS_REQUIRES(mutex_);
+  void wait_for_space(MutexLock& lock) LOCUS_REQUIRES(mutex_);
+  void wait_until_finished(uint64_t target, MutexLock& lock) LOCUS_REQUIRES(mutex_);
   bool closed();
   void serve();
   void run(Entry& entry);
@@ -100,13 +102,14 @@ class Queue {
   const uint32_t id_;
   Failures& failures_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable work_, space_, progress_;
-  std::unique_ptr<Entry[]> ring_;  // null until the first operation, and when closed
-  uint64_t pushed_ = 0, finished_ = 0;
-  int drainers_ = 0;
-  bool asleep_ = false, closed_ = false;
-  int process_ = 0;  // in which it was started
+  // null until the first operation, and when closed
+  std::unique_ptr<Entry[]> ring_ LOCUS_GUARDED_BY(mutex_);
+  uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
+  int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;
+  bool asleep_ LOCUS_GUARDED_BY(mutex_) = false, closed_ LOCUS_GUARDED_BY(mutex_) = false;
+  int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // in which it was started
 };
 
 }  // namespace locus::emulated

@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
 
@@ -18,27 +18,6 @@ namespace locus::data {
 namespace {
 
 constexpr int kMaxWorkers = 256, kMaxPrefetch = 1024;
-
-// A point in a stream of the context, for the host to wait for.
-class Mark {
- public:
-  Mark() = default;
-  explicit Mark(StreamView s) : event_(device(s.context).record(s)) {}
-  Mark(Mark&& other) noexcept : event_(std::exchange(other.event_, {})) {}
-  Mark& operator=(Mark&& other) noexcept {
-    std::swap(event_, other.event_);
-    return *this;
-  }
-  ~Mark() {
-    if (event_.native) device(event_.context).release(event_);
-  }
-  void wait() const {
-    if (event_.native) device(event_.context).wait_host(event_);
-  }
-
- private:
-  EventView event_;
-};
 
 Shape with_length(int64_t n, const Shape& row) {
   std::vector<int64_t> lengths{n};
@@ -93,8 +72,8 @@ Decode rows_of(const Dataset& dataset, Caller from) {
 
 void check(const char* option, int value, int highest) {
   if (value < 1 || value > highest)
-    throw Error("Prefetcher: " + std::string(option) + " " + std::to_string(value) +
-                "; expected 1 to " + std::to_string(highest));
+    throw ValueError("Prefetcher: " + std::string(option) + " " + std::to_string(value) +
+                     "; expected 1 to " + std::to_string(highest));
 }
 
 }  // namespace
@@ -127,14 +106,14 @@ class Prefetcher::Epoch {
   // False when the epoch is over.
   bool take(Batch& batch) {
     batch = {};
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (taken_ == batches_) return false;
     Slot& slot = slot_of(taken_);
-    ready_.wait(lock, [&] { return slot.state == State::ready; });
+    while (slot.state != State::ready) lock.wait(ready_);
     if (slot.error) std::rethrow_exception(slot.error);
     batch = std::exchange(slot.batch, {});
     slot.state = State::empty;
-    if (!is_host(*options_.context)) slot.before = Mark(current_stream(*options_.context));
+    if (!is_host(*options_.context)) slot.before.emplace(current_stream(*options_.context));
     ++taken_;
     work_.notify_all();
     return true;
@@ -142,7 +121,7 @@ class Prefetcher::Epoch {
 
  private:
   enum class State : uint8_t { empty, opening, filling, ready };
-  // Guarded by mutex_. While it is opened or uploaded it is its worker's.
+  // While it is opened or uploaded it is its worker's.
   struct Slot {
     State state = State::empty;
     std::optional<Stack> data, label;
@@ -152,14 +131,16 @@ class Prefetcher::Epoch {
     Batch batch;
     std::exception_ptr error;
     int64_t error_at = 0;
-    Mark uploaded;  // of the batch in it, and after that was taken:
-    Mark before;    // the context's work up to the taking
+    std::optional<Event> uploaded;  // the batch in it, and after that was taken:
+    std::optional<Event> before;    // the context's work up to the taking
   };
-  Slot& slot_of(int64_t batch) { return slots_[static_cast<size_t>(batch) % slots_.size()]; }
+  Slot& slot_of(int64_t batch) LOCUS_REQUIRES(mutex_) {
+    return slots_[static_cast<size_t>(batch) % slots_.size()];
+  }
 
   void stop() {
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopped_ = true;
     }
     work_.notify_all();
@@ -167,36 +148,35 @@ class Prefetcher::Epoch {
   }
 
   // The oldest open batch with samples that nobody has claimed.
-  Slot* to_fill() {
+  Slot* to_fill() LOCUS_REQUIRES(mutex_) {
     for (int64_t i = taken_; i < next_; ++i) {
       Slot& slot = slot_of(i);
       if (slot.state == State::filling && slot.next < slot.end) return &slot;
     }
     return nullptr;
   }
-  bool may_open() const { return next_ < batches_ && next_ < taken_ + options_.prefetch; }
+  bool may_open() const LOCUS_REQUIRES(mutex_) {
+    return next_ < batches_ && next_ < taken_ + options_.prefetch;
+  }
 
   void serve() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      Slot* slot = nullptr;
-      work_.wait(lock, [&] {
-        return stopped_ || (slot = to_fill()) || may_open() || (next_ == batches_ && !opening_);
-      });
-      if (stopped_) return;
-      if (slot) {
+    MutexLock lock(mutex_);
+    while (!stopped_) {
+      if (Slot* const slot = to_fill()) {
         const int64_t from = slot->next, to = std::min(from + run_, slot->end);
         slot->next = to;
-        put(*slot, from, to, lock);
+        put(*slot, from, to);
       } else if (may_open()) {
-        open(slot_of(next_), next_, lock);
-      } else {
+        open(slot_of(next_), next_);
+      } else if (next_ == batches_ && !opening_) {
         return;
+      } else {
+        lock.wait(work_);
       }
     }
   }
 
-  void open(Slot& slot, int64_t batch, std::unique_lock<std::mutex>& lock) {
+  void open(Slot& slot, int64_t batch) LOCUS_REQUIRES(mutex_) {
     ++next_;
     ++opening_;
     slot.state = State::opening;
@@ -208,27 +188,29 @@ class Prefetcher::Epoch {
     const Context host = is_host(*options_.context) ? *options_.context : cpu_pinned();
     slot.data.emplace("data", host, slot.left);
     slot.label.emplace("label", host, slot.left);
-    const Mark uploaded = std::move(slot.uploaded), before = std::move(slot.before);
-    put(slot, slot.begin, slot.begin + 1, lock, [&] {
-      uploaded.wait();
-      before.wait();
-    });
+    put(slot, slot.begin, slot.begin + 1);
     --opening_;
     if (slot.state == State::opening) slot.state = State::filling;
     work_.notify_all();
   }
 
-  // Decodes and puts samples [from, to), with the lock open meanwhile. Whoever puts a batch's last
+  // Its last batch's page-locked memory and copies are free again.
+  static void wait_for_memory(Slot& slot) {
+    for (std::optional<Event>* e : {&slot.uploaded, &slot.before}) {
+      if (e->has_value()) device((*e)->context()).wait_host((*e)->view());
+      e->reset();
+    }
+  }
+
+  // Decodes and puts samples [from, to), with the mutex open meanwhile. Whoever puts a batch's last
   // uploads it.
-  template <class First = void (*)()>
-  void put(
-      Slot& slot, int64_t from, int64_t to, std::unique_lock<std::mutex>& lock,
-      const First& first = [] {}) {
+  void put(Slot& slot, int64_t from, int64_t to) LOCUS_REQUIRES(mutex_) {
     int64_t at = from;
-    lock.unlock();
+    const bool opening = slot.state == State::opening;
+    mutex_.unlock();
     std::exception_ptr error;
     try {
-      first();
+      if (opening) wait_for_memory(slot);
       for (; at < to; ++at) {
         const int64_t index = order_[static_cast<size_t>(at)];
         const Sample sample = decode_(index);
@@ -238,7 +220,7 @@ class Prefetcher::Epoch {
     } catch (...) {
       error = std::current_exception();
     }
-    lock.lock();
+    mutex_.lock();
     slot.left -= to - from;
     if (error) {
       if (!slot.error || at < slot.error_at) {
@@ -250,27 +232,27 @@ class Prefetcher::Epoch {
       slot.next = slot.end;
     }
     if (slot.left > 0) return;
-    if (!slot.error) upload(slot, lock);
+    if (!slot.error) upload(slot);
     slot.data.reset();
     slot.label.reset();
     slot.state = State::ready;
     ready_.notify_all();
   }
 
-  void upload(Slot& slot, std::unique_lock<std::mutex>& lock) {
+  void upload(Slot& slot) LOCUS_REQUIRES(mutex_) {
     const Context to = *options_.context;
-    lock.unlock();
+    mutex_.unlock();
     try {
       // The page-locked memory is given back afterwards; its pool reuses it after the copy.
       const CopyOptions options{.blocking = is_host(to)};
       slot.batch = is_host(to) ? Batch{slot.data->all(), slot.label->all()}
                                : Batch{slot.data->all().copyto(to, options, from_),
                                        slot.label->all().copyto(to, options, from_)};
-      if (!is_host(to)) slot.uploaded = Mark(device(to).stream(Lane::to_device));
+      if (!is_host(to)) slot.uploaded.emplace(device(to).stream(Lane::to_device));
     } catch (...) {
       slot.error = std::current_exception();
     }
-    lock.lock();
+    mutex_.lock();
   }
 
   const Decode decode_;
@@ -280,12 +262,13 @@ class Prefetcher::Epoch {
   const Caller from_;
   const int64_t run_;  // samples a worker claims at once
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable ready_, work_;
-  std::vector<Slot> slots_;
-  int64_t next_ = 0, taken_ = 0;  // batches opened, and taken
-  int opening_ = 0;
-  bool stopped_ = false;
+  std::vector<Slot> slots_ LOCUS_GUARDED_BY(mutex_);
+  int64_t next_ LOCUS_GUARDED_BY(mutex_) = 0;   // the batch to open
+  int64_t taken_ LOCUS_GUARDED_BY(mutex_) = 0;  // batches taken
+  int opening_ LOCUS_GUARDED_BY(mutex_) = 0;
+  bool stopped_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
 };
 

@@ -1,0 +1,47 @@
+// A mutex that says what it guards. clang checks that (-Wthread-safety, in .ci/run); to other
+// compilers the annotations are nothing.
+//
+//   Mutex mutex_;
+//   std::vector<int> waiting_ LOCUS_GUARDED_BY(mutex_);
+//   void add_locked() LOCUS_REQUIRES(mutex_);  // the caller holds it
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#ifdef __clang__
+#define LOCUS_THREAD_SAFETY(attribute) __attribute__((attribute))
+#else
+#define LOCUS_THREAD_SAFETY(attribute)
+#endif
+#define LOCUS_GUARDED_BY(mutex) LOCUS_THREAD_SAFETY(guarded_by(mutex))
+#define LOCUS_REQUIRES(mutex) LOCUS_THREAD_SAFETY(requires_capability(mutex))
+
+namespace locus {
+
+// A function that requires it may open it for a while: mutex_.unlock(); ...; mutex_.lock().
+class LOCUS_THREAD_SAFETY(capability("mutex")) Mutex {
+ public:
+  void lock() LOCUS_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
+  void unlock() LOCUS_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+
+ private:
+  friend class MutexLock;
+  std::mutex mutex_;
+};
+
+class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& m) LOCUS_THREAD_SAFETY(acquire_capability(m)) : lock_(m.mutex_) {}
+  ~MutexLock() LOCUS_THREAD_SAFETY(release_capability()) {}
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+  // Opens the mutex until the condition is notified, or for no reason: wait in a loop.
+  void wait(std::condition_variable& condition) { condition.wait(lock_); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace locus
