@@ -17,20 +17,25 @@ std::string dtypes(const Op& op, DeviceType type) {
     if (!names.empty()) names += ' ';
     names += name(dtype);
   }
-  return names.empty() ? "-" : names;
+  return names;
+}
+
+// A build without CUDA has the CPU's kernels alone, and says the same of those.
+std::string kernels(const Op& op) {
+  if (op.make_view != nullptr) return "the same memory";
+  const std::string cpu = dtypes(op, DeviceType::cpu), gpu = dtypes(op, DeviceType::gpu);
+  if (gpu.empty() || gpu == cpu) return cpu;
+  return cpu + "; on GPUs " + gpu;
 }
 
 // One row for all ops of the same kernels.
 void list_ops() {
   std::map<std::string, std::string> rows;
   for (const Op* op : all_ops()) {
-    const std::string kernels = op->make_view != nullptr ? "the same memory | the same memory"
-                                                         : dtypes(*op, DeviceType::cpu) + " | " +
-                                                               dtypes(*op, DeviceType::gpu);
-    std::string& names = rows[kernels + " | " + (op->gradient != nullptr ? "yes" : "no")];
+    std::string& names = rows[kernels(*op) + " | " + (op->gradient != nullptr ? "yes" : "no")];
     names += (names.empty() ? "" : ", ") + op->name;
   }
-  std::cout << "| ops | cpu | gpu | gradient |\n|---|---|---|---|\n";
+  std::cout << "| ops | dtypes | gradient |\n|---|---|---|\n";
   for (const auto& [kernels, names] : rows) {
     std::cout << "| " << names << " | " << kernels << " |\n";
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what building Locus needs, installs by apt what is missing (naming it first), and finds the
 # compiler and CUDA. Run it, or let the other scripts source it:
-#   ./scripts/setup.sh [test] [train] [bench] [format]      what else it is for
+#   ./scripts/setup.sh [test] [train] [bench] [format] [lint]      what else it is for
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -28,7 +28,8 @@ needs() {
              echo "/etc/ssl/certs/ca-certificates.crt ca-certificates" ;;
       bench) echo "/usr/include/benchmark/benchmark.h libbenchmark-dev" ;;
       format) echo "clang-format clang-format" ;;
-      *) fail "unknown purpose '$purpose': expected test, train, bench or format" ;;
+      lint) echo "clang++ clang" ;;
+      *) fail "unknown purpose '$purpose': expected test, train, bench, format or lint" ;;
     esac
   done
 }
