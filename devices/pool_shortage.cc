@@ -1,32 +1,18 @@
 // The pool without a free block at hand: growing, waiting, taking from other streams, giving up.
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/table.h>
 #include <locus/devices/pool_blocks.h>
 
 namespace locus {
 namespace {
 
 constexpr size_t kSegment[] = {size_t{2} << 20, size_t{32} << 20, 0};  // by Kind; 0: exact
-
-std::string bytes_text(size_t bytes) {
-  char text[64];
-  if (bytes < 1024) {
-    std::snprintf(text, sizeof text, "%zu B", bytes);
-  } else {
-    const double scale = bytes < (1u << 20)   ? 1024.0
-                         : bytes < (1u << 30) ? 1048576.0
-                                              : 1073741824.0;
-    const char* unit = bytes < (1u << 20) ? "KiB" : bytes < (1u << 30) ? "MiB" : "GiB";
-    std::snprintf(text, sizeof text, "%.4g %s", static_cast<double>(bytes) / scale, unit);
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -257,10 +243,10 @@ void CachingPool::finish(Lock& lock, const Deferred& block) {
 void CachingPool::out_of_memory(size_t bytes) const {
   const std::string where = to_string(options_.context);
   throw OutOfMemory(
-      "out of memory on " + where + ": " + bytes_text(bytes) + " requested; in use " +
-      bytes_text(stats_.in_use) + ", reserved " + bytes_text(stats_.reserved) + ", limit " +
-      (stats_.limit == 0 ? std::string("none") : bytes_text(stats_.limit)) +
-      ", largest free block " + bytes_text(largest_free_locked()) +
+      "out of memory on " + where + ": " + memory_text(bytes) + " requested; in use " +
+      memory_text(stats_.in_use) + ", reserved " + memory_text(stats_.reserved) + ", limit " +
+      (stats_.limit == 0 ? std::string("none") : memory_text(stats_.limit)) +
+      ", largest free block " + memory_text(largest_free_locked()) +
       ". Free tensors, use smaller batches, or raise memory_pool(" + where + ")'s limit");
 }
 

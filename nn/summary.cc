@@ -1,10 +1,9 @@
 // Block::summary, and the call operator it watches.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <vector>
 
+#include <locus/core/table.h>
 #include <locus/nn/block.h>
 #include <locus/ops/create.h>
 
@@ -14,24 +13,10 @@ namespace {
 using Shapes = std::map<const Block*, Shape>;
 thread_local Shapes* watcher = nullptr;
 
-struct Row {
-  std::array<std::string, 5> cells;
-};
-
 std::string grouped(int64_t n) {
   std::string text = std::to_string(n);
   for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3)
     text.insert(static_cast<size_t>(i), ",");
-  return text;
-}
-
-std::string human(int64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double v = static_cast<double>(bytes);
-  int unit = 0;
-  for (; v >= 1024 && unit < 4; ++unit) v /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", v, units[unit]);
   return text;
 }
 
@@ -76,7 +61,8 @@ std::string Block::summary(const Shape& input) {
   }
 
   std::vector<Parameter> counted;
-  std::vector<Row> rows{{{"Layer", "Output", "Parameters", "Context", "Memory"}}};
+  std::vector<std::vector<std::string>> rows{
+      {"Layer", "Output", "Parameters", "Context", "Memory"}};
   int64_t total = 0, total_bytes = 0;
   std::vector<Context> everywhere;
   // A parameter is counted in the first row that has it.
@@ -99,8 +85,9 @@ std::string Block::summary(const Shape& input) {
     total += count;
     total_bytes += bytes;
     const auto shape = shapes.find(&block);
-    rows.push_back({{label, shape == shapes.end() ? "not called" : to_string(shape->second),
-                     grouped(count), contexts_of(contexts), human(bytes)}});
+    rows.push_back({label, shape == shapes.end() ? "not called" : to_string(shape->second),
+                    grouped(count), contexts_of(contexts),
+                    memory_text(static_cast<uint64_t>(bytes))});
   };
   const auto walk = [&](const auto& self, const std::string& path, const Block& block) -> void {
     if (block.children_.empty() || !block.own_.empty())
@@ -109,23 +96,14 @@ std::string Block::summary(const Shape& input) {
       self(self, path.empty() ? name : path + "." + name, *child);
   };
   walk(walk, "", *this);
-  rows.push_back({{"Total", "", grouped(total), contexts_of(everywhere), human(total_bytes)}});
+  rows.push_back({"Total", "", grouped(total), contexts_of(everywhere),
+                  memory_text(static_cast<uint64_t>(total_bytes))});
 
-  std::array<size_t, 5> width{};
-  for (const Row& row : rows)
-    for (size_t i = 0; i < 5; ++i) width[i] = std::max(width[i], row.cells[i].size());
-  const std::string rule(width[0] + width[1] + width[2] + width[3] + width[4] + 8, '-');
+  const std::vector<std::string> lines = table_lines(rows, "llrlr");
+  const std::string rule(lines[0].size(), '-');
   std::string text;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    if (r == 1 || r + 1 == rows.size()) text += rule + "\n";
-    std::string line;
-    for (size_t i = 0; i < 5; ++i) {
-      const std::string& cell = rows[r].cells[i];
-      const std::string pad(width[i] - cell.size(), ' ');
-      line += (i == 0 ? "" : "  ") + (i == 2 || i == 4 ? pad + cell : cell + pad);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
+  for (size_t r = 0; r < lines.size(); ++r)
+    text += (r == 1 || r + 1 == lines.size() ? rule + "\n" : "") + lines[r] + "\n";
   return text + "Input " + to_string(input) + "; memory: parameters and their gradients\n";
 }
 

@@ -123,11 +123,11 @@ fi
 
 # No core object needs a symbol of ops, devices or nn.
 objects=$folder/CMakeFiles/locus.dir
-if compgen -G "$objects/core/*.o" > /dev/null; then
+if [ -d "$objects/core" ]; then
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  nm -u "$objects"/core/*.o | awk 'NF == 2 {print $2}' | sort -u > "$work/needed"
-  nm --defined-only "$objects"/core/*.o | awk 'NF == 3 {print $3}' | sort -u > "$work/core"
+  find "$objects/core" -name '*.o' -print0 | xargs -0 nm -u | awk 'NF == 2 {print $2}' | sort -u > "$work/needed"
+  find "$objects/core" -name '*.o' -print0 | xargs -0 nm --defined-only | awk 'NF == 3 {print $3}' | sort -u > "$work/core"
   find "$objects" -name '*.o' -not -path '*/core/*' -print0 | xargs -0 nm --defined-only |
     awk 'NF == 3 && $2 ~ /^[TDBR]$/ {print $3}' | sort -u > "$work/others"
   hits=$(comm -23 "$work/needed" "$work/core" | comm -12 - "$work/others" | c++filt)

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include <locus/core/table.h>
 #include <locus/core/transfer_log.h>
 
 namespace locus {
@@ -162,18 +163,8 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
                     bytes_text(e.bytes), time_text(e.seconds) + (e.emulated ? "*" : ""),
                     rate_text(e), line_text(e.caller)});
   }
-  std::vector<size_t> width(rows[0].size());
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
   std::string text;
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(width[i] - row[i].size(), ' ');
-      const bool number = i >= 3 && i <= 6, last = i + 1 == row.size();
-      text += (i > 0 ? "  " : "") + (number ? pad + row[i] : last ? row[i] : row[i] + pad);
-    }
-    text += '\n';
-  }
+  for (const std::string& line : table_lines(rows, "lllrrrrl")) text += line + "\n";
   if (modelled) {
     text += "* emulated GPU: times modelled by LOCUS_EMULATED_LINK\n";
   } else if (emulated) {

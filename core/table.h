@@ -1,0 +1,18 @@
+// Text of reports: columns, and amounts of memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace locus {
+
+// "12 B", "1.794 MiB".
+std::string memory_text(uint64_t bytes);
+// A line a row, columns two blanks apart and as wide as their longest cell. align has an 'l' or 'r'
+// a column.
+std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& rows,
+                                     std::string_view align);
+
+}  // namespace locus
