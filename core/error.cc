@@ -1,6 +1,26 @@
 #include <locus/core/error.h>
 
 namespace locus {
+namespace {
+
+template <class E, class... Others>
+std::exception_ptr reworded_as(const std::function<std::string(const std::string&)>& edit) {
+  try {
+    throw;
+  } catch (const E& e) {
+    return std::make_exception_ptr(E(edit(e.what())));
+  } catch (...) {
+    if constexpr (sizeof...(Others) > 0) return reworded_as<Others...>(edit);
+    return std::current_exception();
+  }
+}
+
+}  // namespace
+
+std::exception_ptr reworded(const std::function<std::string(const std::string&)>& edit) {
+  return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, OutOfMemory,
+                     DeviceError, FormatError, Error>(edit);
+}
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
   throw Error(message + " (" + condition + " failed at " + file + ":" + std::to_string(line) + ")");

@@ -2,6 +2,8 @@
 // operands with context, shape and dtype, what was expected, and what to do about it.
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -20,10 +22,6 @@ class ShapeError : public Error {
   using Error::Error;
 };
 class DTypeError : public Error {
-  using Error::Error;
-};
-// An attribute or option outside what the op takes, or attributes of another op.
-class AttributeError : public Error {
   using Error::Error;
 };
 // An index or a class label outside the range it indexes.
@@ -46,6 +44,9 @@ class OutOfMemory : public Error {
 class FormatError : public Error {
   using Error::Error;
 };
+
+// The exception being handled, of the same type, with the text that `edit` makes of its own.
+std::exception_ptr reworded(const std::function<std::string(const std::string& text)>& edit);
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const std::string& message);

@@ -78,25 +78,14 @@ std::string count(int n, const char* what) {
 
 void check_attrs(const Op& op, const std::type_info& given) {
   if (given != *op.attrs_type)  // by name, too: each shared library has a type_info of its own
-    throw AttributeError(op.name + ": expected attributes of type " + type_name(*op.attrs_type) +
-                         ", got " + type_name(given));
+    throw ValueError(op.name + ": expected attributes of type " + type_name(*op.attrs_type) +
+                     ", got " + type_name(given));
 }
 
 void rethrow(const Op& op, std::span<const Ref> in) {
-  const auto prefix = [&] {
-    return op.name + ": " + list_operands(op, in) + (in.empty() ? "" : ": ");
-  };
-  try {
-    throw;
-  } catch (const ShapeError& e) {
-    throw ShapeError(prefix() + e.what());
-  } catch (const DTypeError& e) {
-    throw DTypeError(prefix() + e.what());
-  } catch (const IndexError& e) {
-    throw IndexError(prefix() + e.what());
-  } catch (const AttributeError& e) {
-    throw AttributeError(prefix() + e.what());
-  }
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    return op.name + ": " + list_operands(op, in) + (in.empty() ? "" : ": ") + text;
+  }));
 }
 
 void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out) {

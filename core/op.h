@@ -299,7 +299,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
             std::span<Tensor> out);
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                  std::span<const Ref> out);
-void check_attrs(const Op& op, const std::type_info& given);  // throws AttributeError
+void check_attrs(const Op& op, const std::type_info& given);  // throws ValueError
 }  // namespace detail
 
 template <class A>
@@ -307,7 +307,7 @@ OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
   detail::check_attrs(op_, typeid(A));
 }
 
-// Runs an op with one result on its inputs' context. Throws AttributeError for attributes of a type
+// Runs an op with one result on its inputs' context. Throws ValueError for attributes of a type
 // that is not the op's (left out: NoAttrs), Error for a number of inputs or results that it has
 // not.
 template <class A = NoAttrs>

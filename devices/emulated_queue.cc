@@ -20,21 +20,6 @@ namespace {
 
 constexpr size_t kKept = size_t{4} << 10;  // bytes of staging that an entry keeps for its next copy
 
-// The exception being handled, of the same type, with a text that says where it comes from.
-template <class E, class... Others>
-std::exception_ptr annotated(const std::string& op, const std::string& where) {
-  try {
-    throw;
-  } catch (const E& e) {
-    std::string text = e.what();
-    if (!text.starts_with(op)) text = op + ": " + text;
-    return std::make_exception_ptr(E(text + where));
-  } catch (...) {
-    if constexpr (sizeof...(Others) > 0) return annotated<Others...>(op, where);
-    return std::current_exception();
-  }
-}
-
 // How many forks lie between this process and the first one.
 int process() {
   static std::atomic<int> forks{0};
@@ -228,9 +213,11 @@ void Queue::run(Entry& entry) {
         break;
     }
   } catch (...) {
-    failures_.add(annotated<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError,
-                            OutOfMemory, DeviceError, FormatError, Error>(
-        entry.name, " (raised asynchronously on " + to_string(context_) + ")"));
+    const std::string op = entry.name, where = to_string(context_);
+    failures_.add(reworded([&](const std::string& text) {
+      return (text.starts_with(op) ? "" : op + ": ") + text + " (raised asynchronously on " +
+             where + ")";
+    }));
   }
 }
 
