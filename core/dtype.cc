@@ -2,6 +2,8 @@
 
 #include <ostream>
 
+#include <locus/core/error.h>
+
 namespace locus {
 namespace {
 
@@ -34,6 +36,22 @@ DType promote(DType a, const Scalar& b) {
   if (is_floating(a) || b.kind() == Scalar::Kind::boolean) return a;
   if (b.kind() == Scalar::Kind::floating) return f64;
   return a == bool_ ? i64 : a;
+}
+
+bool fits(DType d, const Scalar& s) {
+  if (!is_integer(d) || s.kind() == Scalar::Kind::floating) return true;
+  const int bits = 8 * size_of(d) - (d == u8 ? 0 : 1);
+  const int64_t high = static_cast<int64_t>((uint64_t{1} << bits) - 1);
+  return !s.beyond_i64() && s.integer() <= high && s.integer() >= (d == u8 ? 0 : -high - 1);
+}
+
+void check_fits(const char* op, DType d, const Scalar& s) {
+  if (fits(d, s)) [[likely]]
+    return;
+  throw DTypeError(std::string(op) + ": the number " +
+                   (s.beyond_i64() ? "2^63 or above" : std::to_string(s.integer())) +
+                   " does not fit the tensor's dtype " + name(d) +
+                   "; convert the tensor first: x.astype(" + (s.beyond_i64() ? "f64)" : "i64)"));
 }
 
 }  // namespace locus

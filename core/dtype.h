@@ -100,6 +100,11 @@ DType promote(DType a, DType b);
 // A tensor with a weak number: the tensor's dtype unless the number is of a higher kind
 // (an integer tensor with a floating number gives f64, a bool tensor with an integer gives i64).
 DType promote(DType a, const Scalar& b);
+// Whether d holds s: false for an integer outside the range of an integer dtype. Floating numbers
+// are cut and saturate, as in casts; bool_ holds everything.
+bool fits(DType d, const Scalar& s);
+// Throws DTypeError, naming op, when it does not.
+void check_fits(const char* op, DType d, const Scalar& s);
 // The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 
