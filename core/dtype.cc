@@ -4,6 +4,8 @@
 #include <limits>
 #include <ostream>
 
+#include <locus/core/error.h>
+
 namespace locus {
 namespace {
 
@@ -45,11 +47,19 @@ bool holds(DType d, const Scalar& s) {
       using L = std::numeric_limits<T>;
       const double v = std::trunc(s.floating());
       if (s.kind() == Scalar::Kind::floating) return v >= L::min() && v < std::ldexp(1, L::digits);
-      // An unsigned number from 2^63 on has wrapped.
-      return s.integer() >= L::min() && s.integer() <= L::max() && (s.integer() < 0) == (v < 0);
+      return !s.beyond_i64() && s.integer() >= L::min() && s.integer() <= L::max();
     }
     return true;
   });
+}
+
+void check_fits(const char* op, DType d, const Scalar& s) {
+  if (holds(d, s)) [[likely]]
+    return;
+  throw DTypeError(std::string(op) + ": the number " +
+                   (s.beyond_i64() ? "2^63 or above" : std::to_string(s.integer())) +
+                   " does not fit the tensor's dtype " + name(d) +
+                   "; convert the tensor first: x.astype(" + (s.beyond_i64() ? "f64)" : "i64)"));
 }
 
 }  // namespace locus

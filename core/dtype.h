@@ -103,6 +103,8 @@ DType promote(DType a, const Scalar& b);
 // Whether an element of d can hold the number: integers hold what lies in their range once cut
 // toward zero (so no NaN); floating dtypes round, and bool takes any.
 bool holds(DType d, const Scalar& s);
+// Throws DTypeError, naming op, when it cannot.
+void check_fits(const char* op, DType d, const Scalar& s);
 // The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 

@@ -16,15 +16,19 @@ class Scalar {
   constexpr Scalar(T v)
       : floating_(static_cast<double>(v)),
         integer_(std::is_floating_point_v<T> ? saturate(static_cast<double>(v))
+                 : beyond(v)                 ? INT64_MAX
                                              : static_cast<int64_t>(v)),
         kind_(std::is_same_v<T, bool>       ? Kind::boolean
               : std::is_floating_point_v<T> ? Kind::floating
-                                            : Kind::integer) {}
+                                            : Kind::integer),
+        beyond_i64_(beyond(v)) {}
 
   constexpr Kind kind() const { return kind_; }
-  // The exact value for an integer, the value cut toward zero (saturating, NaN to 0) otherwise.
+  // The exact value for an integer, the value cut toward zero (NaN to 0) otherwise; saturates.
   constexpr int64_t integer() const { return integer_; }
   constexpr double floating() const { return floating_; }
+  // An unsigned integer from 2^63 on, which no dtype of integers holds.
+  constexpr bool beyond_i64() const { return beyond_i64_; }
 
  private:
   static constexpr int64_t saturate(double v) {
@@ -34,9 +38,18 @@ class Scalar {
     return static_cast<int64_t>(v);
   }
 
+  template <class T>
+  static constexpr bool beyond(T v) {
+    if constexpr (std::is_integral_v<T> && std::is_unsigned_v<T> && sizeof(T) == 8)
+      return v > static_cast<T>(INT64_MAX);
+    else
+      return false;
+  }
+
   double floating_;
   int64_t integer_;
   Kind kind_;
+  bool beyond_i64_;
 };
 
 }  // namespace locus

@@ -5,92 +5,33 @@
 // true, NaN too. None of the predicates has a gradient.
 #pragma once
 
-#include <locus/ops/elementwise.h>
-#include <locus/ops/elementwise/compare_kernel.h>
+#include <locus/ops/operand.h>
 
 namespace locus {
 
-template <class A, class B>
-requires Operands<A, B> Result<A, B> equal(const A& a, const B& b) {
-  return call<formula::Equal>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator==(const A& a, const B& b) { return call<formula::Equal>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> not_equal(const A& a, const B& b) {
-  return call<formula::NotEqual>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator!=(const A& a, const B& b) { return call<formula::NotEqual>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> greater(const A& a, const B& b) {
-  return call<formula::Greater>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator>(const A& a, const B& b) { return call<formula::Greater>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> greater_equal(const A& a, const B& b) {
-  return call<formula::GreaterEqual>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator>=(const A& a, const B& b) { return call<formula::GreaterEqual>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> lesser(const A& a, const B& b) {
-  return call<formula::Lesser>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator<(const A& a, const B& b) { return call<formula::Lesser>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> lesser_equal(const A& a, const B& b) {
-  return call<formula::LesserEqual>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator<=(const A& a, const B& b) { return call<formula::LesserEqual>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B> logical_and(const A& a, const B& b) {
-  return call<formula::LogicalAnd>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> logical_or(const A& a, const B& b) {
-  return call<formula::LogicalOr>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> logical_xor(const A& a, const B& b) {
-  return call<formula::LogicalXor>(a, b);
-}
-template <TensorLike T>
-Result<T> logical_not(const T& x) {
-  return call<formula::LogicalNot>(x);
-}
-template <TensorLike T>
-Result<T> isnan(const T& x) {
-  return call<formula::IsNan>(x);
-}
-template <TensorLike T>
-Result<T> isinf(const T& x) {
-  return call<formula::IsInf>(x);
-}
-template <TensorLike T>
-Result<T> isfinite(const T& x) {
-  return call<formula::IsFinite>(x);
-}
+Tensor equal(const Operand& a, const Operand& b);
+Tensor not_equal(const Operand& a, const Operand& b);
+Tensor greater(const Operand& a, const Operand& b);
+Tensor greater_equal(const Operand& a, const Operand& b);
+Tensor lesser(const Operand& a, const Operand& b);
+Tensor lesser_equal(const Operand& a, const Operand& b);
+inline Tensor operator==(const Operand& a, const Operand& b) { return equal(a, b); }
+inline Tensor operator!=(const Operand& a, const Operand& b) { return not_equal(a, b); }
+inline Tensor operator>(const Operand& a, const Operand& b) { return greater(a, b); }
+inline Tensor operator>=(const Operand& a, const Operand& b) { return greater_equal(a, b); }
+inline Tensor operator<(const Operand& a, const Operand& b) { return lesser(a, b); }
+inline Tensor operator<=(const Operand& a, const Operand& b) { return lesser_equal(a, b); }
 
-namespace detail {
-Tensor run_where(const Tensor& condition, const Operand& x, const Operand& y);
-}
+Tensor logical_and(const Operand& a, const Operand& b);
+Tensor logical_or(const Operand& a, const Operand& b);
+Tensor logical_xor(const Operand& a, const Operand& b);
+Tensor logical_not(const Tensor& x);
+Tensor isnan(const Tensor& x);
+Tensor isinf(const Tensor& x);
+Tensor isfinite(const Tensor& x);
+
 // x where `condition` is not zero, else y; all three broadcast, x and y promote. Two numbers give
 // f32 when one is floating, i64 when one is an integer, else bool_.
-template <class X, class Y>
-requires((TensorLike<X> || std::is_arithmetic_v<X>)&&(TensorLike<Y> ||
-                                                      std::is_arithmetic_v<Y>)) Tensor
-    where(const Tensor& condition, const X& x, const Y& y) {
-  return detail::run_where(condition, Operand(x), Operand(y));
-}
+Tensor where(const Tensor& condition, const Operand& x, const Operand& y);
 
 }  // namespace locus

@@ -1,143 +1,44 @@
-// Ops of two operands, operators of tensors, and call<F>(), the one path from a formula to its op.
+// Arithmetic of two operands, and its operators.
 //
 // Operands are tensors, selections (x[mask], gathered) and numbers. Shapes broadcast and dtypes
 // promote as in NumPy: two tensors meet in promote() of their dtypes; a number is weak and takes
-// the tensor's dtype unless it is of a higher kind (i32 + 0.5 is f64). f16 and bf16 compute in f32.
-// Results keep their operands' memory layout. Errors: ContextMismatch, ShapeError, DTypeError.
+// the tensor's dtype, to which it is rounded, unless it is of a higher kind (i32 + 0.5 is f64). An
+// integer that the tensor's dtype cannot hold is a DTypeError. f16 and bf16 compute in f32. Results
+// keep their operands' memory layout. Errors: ContextMismatch, ShapeError, DTypeError; Error for
+// two numbers, which have no context to be computed on.
 #pragma once
 
-#include <concepts>
-
-#include <locus/core/op.h>
-#include <locus/ops/elementwise/elementwise_kernel.h>
-#include <locus/ops/index.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/operand.h>
 
 namespace locus {
 
-template <class T>
-concept TensorLike = std::same_as<T, Tensor> || std::same_as<T, Selection>;
-// At least one of them a tensor, the rest numbers.
-template <class... T>
-concept Operands = ((TensorLike<T> || std::is_arithmetic_v<T>)&&...) && (TensorLike<T> || ...);
-template <class... T>
-using Result = Tensor;
-
-// One operand, borrowed for the expression it is in.
-class Operand {
- public:
-  Operand(const Tensor& t) : tensor_(&t) {}
-  Operand(const Selection& s) : held_(s.gather()), tensor_(&held_) {}
-  template <class T>
-  requires std::is_arithmetic_v<T> Operand(T v) : scalar_(v) {}
-  Operand(const Operand&) = delete;
-  Operand& operator=(const Operand&) = delete;
-
-  bool is_scalar() const { return tensor_ == nullptr; }
-  const Tensor& tensor() const { return *tensor_; }
-  const Scalar& scalar() const { return scalar_; }
-
- private:
-  Tensor held_;
-  const Tensor* tensor_ = nullptr;
-  Scalar scalar_ = 0;
-};
-
-// How an op's operands meet, before its kernel sees one dtype.
-enum class Meet : uint8_t {
-  promoted,  // NumPy's table
-  inexact,   // integers and bool become f64: division, exp
-  compared,  // promoted, and a number that does not fit an integer dtype widens it to i64
-};
-
-// The op of a formula, looked up once.
-template <class F>
-const Op& op_of() {
-  static const Op& op = get_op(F::name);
-  return op;
-}
-template <class F>
-constexpr Meet meet_of() {
-  if constexpr (F::kPredicate)
-    return Meet::compared;
-  else if constexpr ((F::kKinds & formula::kInts) == 0)
-    return Meet::inexact;
-  else
-    return Meet::promoted;
-}
-
-namespace detail {
-Tensor run(const Op& op, Meet meet, const Operand& x);
-Tensor run(const Op& op, Meet meet, const Operand& x, const Operand& y);
-// x = op(x, y) in x's memory. The result is cast to x's dtype, which must be of the same kind or a
-// higher one (NumPy's rule), else DTypeError. y may overlap x.
-void run_in_place(const Op& op, Meet meet, const Tensor& x, const Operand& y);
-}  // namespace detail
-
-template <class F, class... T>
-requires Operands<T...> Result<T...> call(const T&... x) {
-  static_assert(sizeof...(T) == F::kArity);
-  return detail::run(op_of<F>(), meet_of<F>(), Operand(x)...);
-}
-
-template <class A, class B>
-requires Operands<A, B> Result<A, B> add(const A& a, const B& b) {
-  return call<formula::Add>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> subtract(const A& a, const B& b) {
-  return call<formula::Subtract>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> multiply(const A& a, const B& b) {
-  return call<formula::Multiply>(a, b);
-}
+Tensor add(const Operand& a, const Operand& b);
+Tensor subtract(const Operand& a, const Operand& b);
+Tensor multiply(const Operand& a, const Operand& b);
 // True division: integers give f64.
-template <class A, class B>
-requires Operands<A, B> Result<A, B> divide(const A& a, const B& b) {
-  return call<formula::Divide>(a, b);
-}
+Tensor divide(const Operand& a, const Operand& b);
 // The remainder, with the divisor's sign. By zero: NaN, and 0 for integers.
-template <class A, class B>
-requires Operands<A, B> Result<A, B> mod(const A& a, const B& b) {
-  return call<formula::Mod>(a, b);
-}
+Tensor mod(const Operand& a, const Operand& b);
 // Integers to a negative power are 1 / a^-b, cut to an integer.
-template <class A, class B>
-requires Operands<A, B> Result<A, B> power(const A& a, const B& b) {
-  return call<formula::Power>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> pow(const A& a, const B& b) {
-  return call<formula::Power>(a, b);
-}
+Tensor power(const Operand& a, const Operand& b);
+inline Tensor pow(const Operand& a, const Operand& b) { return power(a, b); }
 // NaN where either is NaN. Where both are equal the gradient goes to a.
-template <class A, class B>
-requires Operands<A, B> Result<A, B> maximum(const A& a, const B& b) {
-  return call<formula::Maximum>(a, b);
-}
-template <class A, class B>
-requires Operands<A, B> Result<A, B> minimum(const A& a, const B& b) {
-  return call<formula::Minimum>(a, b);
-}
+Tensor maximum(const Operand& a, const Operand& b);
+Tensor minimum(const Operand& a, const Operand& b);
+// x 2^e. Integers give f64.
+Tensor ldexp(const Operand& x, const Operand& e);
+// x log(y), and 0 where x is 0. Integers give f64.
+Tensor xlogy(const Operand& x, const Operand& y);
 
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator+(const A& a, const B& b) { return call<formula::Add>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator-(const A& a, const B& b) { return call<formula::Subtract>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator*(const A& a, const B& b) { return call<formula::Multiply>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator/(const A& a, const B& b) { return call<formula::Divide>(a, b); }
-template <class A, class B>
-requires Operands<A, B> Result<A, B>
-operator%(const A& a, const B& b) { return call<formula::Mod>(a, b); }
+inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
+inline Tensor operator-(const Operand& a, const Operand& b) { return subtract(a, b); }
+inline Tensor operator*(const Operand& a, const Operand& b) { return multiply(a, b); }
+inline Tensor operator/(const Operand& a, const Operand& b) { return divide(a, b); }
+inline Tensor operator%(const Operand& a, const Operand& b) { return mod(a, b); }
 
-// In place. The result must have x's shape. Throws Error when x is part of a graph being recorded.
+// In place. The result must have x's shape, and is cast to x's dtype, which must be of the same
+// kind or a higher one (NumPy's rule), else DTypeError. y may overlap x. Throws Error when x is
+// part of a graph being recorded.
 Tensor& operator+=(Tensor& x, const Operand& y);
 Tensor& operator-=(Tensor& x, const Operand& y);
 Tensor& operator*=(Tensor& x, const Operand& y);
@@ -149,15 +50,5 @@ inline Tensor operator-=(Tensor&& x, const Operand& y) { return x -= y; }
 inline Tensor operator*=(Tensor&& x, const Operand& y) { return x *= y; }
 inline Tensor operator/=(Tensor&& x, const Operand& y) { return x /= y; }
 inline Tensor operator%=(Tensor&& x, const Operand& y) { return x %= y; }
-
-namespace detail {
-// For the families made of formulas: inference of one to three operands of one dtype, the result
-// bool_ for predicates, and samples whose values lie in (low, high), second operands in
-// (low2, high2).
-DType infer_unary(std::span<const Meta> in, bool predicate, std::span<Meta> out);
-DType infer_binary(std::span<const Meta> in, bool predicate, std::span<Meta> out);
-Samples samples_unary(Context c, DType d, double low, double high);
-Samples samples_binary(Context c, DType d, double low, double high, double low2, double high2);
-}  // namespace detail
 
 }  // namespace locus

@@ -1,186 +1,87 @@
 // Ops of one operand.
 //
 // A floating tensor keeps its dtype; integers and bool become f64 first, except where the result of
-// an integer is one: negative, abs, sign, square, relu and the roundings, which keep it. Results
-// have the operand's shape and memory layout. Outside a function's domain the result is NaN.
+// an integer is one: negative, abs, sign, square, clip, relu and the roundings, which keep it.
+// Results have the operand's shape and memory layout. Outside a function's domain the result is
+// NaN. Errors: DTypeError; ValueError for an attribute outside its range.
 #pragma once
 
-#include <locus/ops/elementwise.h>
-#include <locus/ops/elementwise/trigonometry_kernel.h>
-#include <locus/ops/elementwise/unary_kernel.h>
+#include <locus/core/tensor.h>
+#include <locus/ops/kernel/register.h>
 
 namespace locus {
 
-template <TensorLike T>
-Result<T> operator-(const T& x) {
-  return call<formula::Negative>(x);
-}
-template <TensorLike T>
-Result<T> negative(const T& x) {
-  return call<formula::Negative>(x);
-}
+Tensor negative(const Tensor& x);
+inline Tensor operator-(const Tensor& x) { return negative(x); }
 // The lowest integer has no positive counterpart and stays.
-template <TensorLike T>
-Result<T> abs(const T& x) {
-  return call<formula::Abs>(x);
-}
+Tensor abs(const Tensor& x);
 // -1, 0 or 1; NaN stays NaN.
-template <TensorLike T>
-Result<T> sign(const T& x) {
-  return call<formula::Sign>(x);
-}
-template <TensorLike T>
-Result<T> square(const T& x) {
-  return call<formula::Square>(x);
-}
-template <TensorLike T>
-Result<T> floor(const T& x) {
-  return call<formula::Floor>(x);
-}
-template <TensorLike T>
-Result<T> ceil(const T& x) {
-  return call<formula::Ceil>(x);
-}
+Tensor sign(const Tensor& x);
+// Of bool: i8.
+Tensor square(const Tensor& x);
+Tensor floor(const Tensor& x);
+Tensor ceil(const Tensor& x);
 // Toward zero.
-template <TensorLike T>
-Result<T> trunc(const T& x) {
-  return call<formula::Trunc>(x);
-}
+Tensor trunc(const Tensor& x);
 // Halves away from zero, as MXNet; rint() is NumPy's.
-template <TensorLike T>
-Result<T> round(const T& x) {
-  return call<formula::Round>(x);
-}
+Tensor round(const Tensor& x);
 // Halves to even.
-template <TensorLike T>
-Result<T> rint(const T& x) {
-  return call<formula::Rint>(x);
-}
-template <TensorLike T>
-Result<T> sqrt(const T& x) {
-  return call<formula::Sqrt>(x);
-}
+Tensor rint(const Tensor& x);
+Tensor sqrt(const Tensor& x);
 // 1 / sqrt(x).
-template <TensorLike T>
-Result<T> rsqrt(const T& x) {
-  return call<formula::Rsqrt>(x);
-}
-template <TensorLike T>
-Result<T> cbrt(const T& x) {
-  return call<formula::Cbrt>(x);
-}
-template <TensorLike T>
-Result<T> reciprocal(const T& x) {
-  return call<formula::Reciprocal>(x);
-}
-template <TensorLike T>
-Result<T> exp(const T& x) {
-  return call<formula::Exp>(x);
-}
+Tensor rsqrt(const Tensor& x);
+Tensor cbrt(const Tensor& x);
+Tensor reciprocal(const Tensor& x);
+Tensor exp(const Tensor& x);
 // exp(x) - 1, exact near 0.
-template <TensorLike T>
-Result<T> expm1(const T& x) {
-  return call<formula::Expm1>(x);
-}
-template <TensorLike T>
-Result<T> log(const T& x) {
-  return call<formula::Log>(x);
-}
-template <TensorLike T>
-Result<T> log2(const T& x) {
-  return call<formula::Log2>(x);
-}
-template <TensorLike T>
-Result<T> log10(const T& x) {
-  return call<formula::Log10>(x);
-}
+Tensor expm1(const Tensor& x);
+Tensor log(const Tensor& x);
+Tensor log2(const Tensor& x);
+Tensor log10(const Tensor& x);
 // log(1 + x), exact near 0.
-template <TensorLike T>
-Result<T> log1p(const T& x) {
-  return call<formula::Log1p>(x);
-}
+Tensor log1p(const Tensor& x);
 // max(x, 0). The gradient at 0 is 0.
-template <TensorLike T>
-Result<T> relu(const T& x) {
-  return call<formula::Relu>(x);
-}
-template <TensorLike T>
-Result<T> sigmoid(const T& x) {
-  return call<formula::Sigmoid>(x);
-}
-template <TensorLike T>
-Result<T> tanh(const T& x) {
-  return call<formula::Tanh>(x);
-}
+Tensor relu(const Tensor& x);
+Tensor sigmoid(const Tensor& x);
+Tensor tanh(const Tensor& x);
 // x / (1 + |x|).
-template <TensorLike T>
-Result<T> softsign(const T& x) {
-  return call<formula::Softsign>(x);
-}
+Tensor softsign(const Tensor& x);
 // log(1 + exp(x)), MXNet's softrelu.
-template <TensorLike T>
-Result<T> softplus(const T& x) {
-  return call<formula::Softplus>(x);
-}
+Tensor softplus(const Tensor& x);
 // x / 2 (1 + erf(x / sqrt(2))).
-template <TensorLike T>
-Result<T> gelu(const T& x) {
-  return call<formula::Gelu>(x);
-}
+Tensor gelu(const Tensor& x);
 // x sigmoid(x).
-template <TensorLike T>
-Result<T> silu(const T& x) {
-  return call<formula::Silu>(x);
-}
-template <TensorLike T>
-Result<T> erf(const T& x) {
-  return call<formula::Erf>(x);
-}
+Tensor silu(const Tensor& x);
+Tensor erf(const Tensor& x);
+// x where it is above 0, else slope x; the gradient at 0 is slope.
+Tensor leaky_relu(const Tensor& x, double slope = .25);
+// x where it is above 0, else alpha (exp(x) - 1).
+Tensor elu(const Tensor& x, double alpha = 1);
+// elu scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017).
+Tensor selu(const Tensor& x);
+// alpha x + beta, at least 0 and at most 1.
+Tensor hard_sigmoid(const Tensor& x, double alpha = .2, double beta = .5);
+// x min(max(x + 3, 0), 6) / 6.
+Tensor hard_swish(const Tensor& x);
+// (scalar x)^2 / 2 where |x| <= 1 / scalar^2, else |x| - 1 / (2 scalar^2), for scalar > 0.
+Tensor smooth_l1(const Tensor& x, double scalar = 1);
+// c tanh(x / c), for c > 0.
+Tensor softcap(const Tensor& x, double c);
+// At least a_min and at most a_max, which must not be below it; integers cut the bounds. The
+// gradient is 1 at the bounds, too.
+Tensor clip(const Tensor& x, double a_min, double a_max);
 
 // Radians.
-template <TensorLike T>
-Result<T> sin(const T& x) {
-  return call<formula::Sin>(x);
-}
-template <TensorLike T>
-Result<T> cos(const T& x) {
-  return call<formula::Cos>(x);
-}
-template <TensorLike T>
-Result<T> tan(const T& x) {
-  return call<formula::Tan>(x);
-}
-template <TensorLike T>
-Result<T> arcsin(const T& x) {
-  return call<formula::Arcsin>(x);
-}
-template <TensorLike T>
-Result<T> arccos(const T& x) {
-  return call<formula::Arccos>(x);
-}
-template <TensorLike T>
-Result<T> arctan(const T& x) {
-  return call<formula::Arctan>(x);
-}
-template <TensorLike T>
-Result<T> sinh(const T& x) {
-  return call<formula::Sinh>(x);
-}
-template <TensorLike T>
-Result<T> cosh(const T& x) {
-  return call<formula::Cosh>(x);
-}
-template <TensorLike T>
-Result<T> arcsinh(const T& x) {
-  return call<formula::Arcsinh>(x);
-}
-template <TensorLike T>
-Result<T> arccosh(const T& x) {
-  return call<formula::Arccosh>(x);
-}
-template <TensorLike T>
-Result<T> arctanh(const T& x) {
-  return call<formula::Arctanh>(x);
-}
+Tensor sin(const Tensor& x);
+Tensor cos(const Tensor& x);
+Tensor tan(const Tensor& x);
+Tensor arcsin(const Tensor& x);
+Tensor arccos(const Tensor& x);
+Tensor arctan(const Tensor& x);
+Tensor sinh(const Tensor& x);
+Tensor cosh(const Tensor& x);
+Tensor arcsinh(const Tensor& x);
+Tensor arccosh(const Tensor& x);
+Tensor arctanh(const Tensor& x);
 
 }  // namespace locus

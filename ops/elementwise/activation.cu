@@ -1,10 +1,9 @@
-// CUDA kernels of the unary ops that are exponentials, logarithms and activations, and of the
-// activations' gradients.
+// CUDA kernels of the unary ops that are exponentials, logarithms and activations.
+#include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/elementwise_gpu.h>
 #include <locus/ops/elementwise/unary_kernel.h>
 
 namespace locus::cuda {
-extern constinit const KernelList activation = elementwise_kernels(
-    formula::Join<formula::ExponentialOps,
-                  formula::Join<formula::ActivationOps, formula::UnaryGradOps>>());
+extern constinit const KernelList activation = elementwise_kernels(formula::ActivationOps());
+extern constinit const KernelList exponential = elementwise_kernels(formula::ExponentialOps());
 }  // namespace locus::cuda

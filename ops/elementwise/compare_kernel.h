@@ -2,121 +2,113 @@
 // != holds.
 #pragma once
 
-#include <locus/ops/elementwise/elementwise_kernel.h>
+#include <locus/ops/elementwise/form.h>
 
 namespace locus::formula {
 
-inline constexpr unsigned kAll = kFloats | kInts | kBool;
+template <class V>
+LOCUS_HD bool truth(V x) {
+  return x != V(0);
+}
 
-struct Equal : Form<2, kAll, 1, true> {
+struct Equal : Predicate<2> {
   static constexpr const char* name = "equal";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x == y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x == y; }
 };
-struct NotEqual : Form<2, kAll, 1, true> {
+struct NotEqual : Predicate<2> {
   static constexpr const char* name = "not_equal";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x != y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x != y; }
 };
-struct Greater : Form<2, kAll, 1, true> {
+struct Greater : Predicate<2> {
   static constexpr const char* name = "greater";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x > y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x > y; }
 };
-struct GreaterEqual : Form<2, kAll, 1, true> {
+struct GreaterEqual : Predicate<2> {
   static constexpr const char* name = "greater_equal";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x >= y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x >= y; }
 };
-struct Lesser : Form<2, kAll, 1, true> {
+struct Lesser : Predicate<2> {
   static constexpr const char* name = "lesser";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x < y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x < y; }
 };
-struct LesserEqual : Form<2, kAll, 1, true> {
+struct LesserEqual : Predicate<2> {
   static constexpr const char* name = "lesser_equal";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return x <= y;
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return x <= y; }
 };
-struct LogicalAnd : Form<2, kAll, 1, true> {
+struct LogicalAnd : Predicate<2> {
   static constexpr const char* name = "logical_and";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return (x != V(0)) & (y != V(0));
-  }
+  LOCUS_HD bool apply(auto x, auto y) const { return truth(x) && truth(y); }
 };
-struct LogicalOr : Form<2, kAll, 1, true> {
+struct LogicalOr : Predicate<2> {
   static constexpr const char* name = "logical_or";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return (x != V(0)) | (y != V(0));
-  }
+  LOCUS_HD bool apply(auto x, auto y) const { return truth(x) || truth(y); }
 };
-struct LogicalXor : Form<2, kAll, 1, true> {
+struct LogicalXor : Predicate<2> {
   static constexpr const char* name = "logical_xor";
-  template <class V>
-  LOCUS_HD static bool apply(V x, V y) {
-    return (x != V(0)) != (y != V(0));
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return truth(x) != truth(y); }
 };
-struct LogicalNot : Form<1, kAll, 1, true> {
+struct LogicalNot : Predicate<1> {
   static constexpr const char* name = "logical_not";
-  template <class V>
-  LOCUS_HD static bool apply(V x) {
-    return x == V(0);
-  }
+  LOCUS_HD auto apply(auto x) const { return !truth(x); }
 };
-struct IsNan : Form<1, kAll, 1, true> {
+struct IsNan : Predicate<1> {
   static constexpr const char* name = "isnan";
-  template <class V>
-  LOCUS_HD static bool apply(V x) {
-    return x != x;
-  }
+  LOCUS_HD auto apply(auto x) const { return x != x; }
 };
-struct IsInf : Form<1, kAll, 1, true> {
+struct IsInf : Predicate<1> {
   static constexpr const char* name = "isinf";
   template <class V>
-  LOCUS_HD static bool apply(V x) {
-    if constexpr (std::is_floating_point_v<V>)
+  LOCUS_HD bool apply(V x) const {
+    if constexpr (kFloating<V>)
       return m::abs(x) == m::infinity(x);
     else
       return false;
   }
 };
-struct IsFinite : Form<1, kAll, 1, true> {
+struct IsFinite : Predicate<1> {
   static constexpr const char* name = "isfinite";
   template <class V>
-  LOCUS_HD static bool apply(V x) {
-    if constexpr (std::is_floating_point_v<V>)
+  LOCUS_HD bool apply(V x) const {
+    if constexpr (kFloating<V>)
       return m::abs(x) < m::infinity(x);
     else
       return true;
   }
 };
-struct Where : Form<3, kAll, 1> {
+// The operand before x and y is a mask.
+struct Where : Form<3, kAll, 1, kX> {
   static constexpr const char* name = "where";
-  template <class M, class V>
-  LOCUS_HD static V apply(M condition, V x, V y) {
-    return condition != M(0) ? x : y;
-  }
+  LOCUS_HD auto apply(auto mask, auto x, auto y) const { return truth(mask) ? x : y; }
+  auto dx(auto& mask, auto& d) const { return where(mask, d, 0); }
+  auto dy(auto& mask, auto& d) const { return where(mask, 0, d); }
 };
 
-using PairPredicates = List<Equal, NotEqual, Greater, GreaterEqual, Lesser, LesserEqual, LogicalAnd,
-                            LogicalOr, LogicalXor>;
-using Predicates = List<LogicalNot, IsNan, IsInf, IsFinite>;
 using CompareOps = List<Equal, NotEqual, Greater, GreaterEqual, Lesser, LesserEqual, LogicalAnd,
                         LogicalOr, LogicalXor, LogicalNot, IsNan, IsInf, IsFinite, Where>;
 
 }  // namespace locus::formula
+
+#ifdef LOCUS_FUNCTIONS
+namespace locus {
+Tensor equal(const Operand& a, const Operand& b) { return call(formula::Equal(), a, b); }
+Tensor not_equal(const Operand& a, const Operand& b) { return call(formula::NotEqual(), a, b); }
+Tensor greater(const Operand& a, const Operand& b) { return call(formula::Greater(), a, b); }
+Tensor greater_equal(const Operand& a, const Operand& b) {
+  return call(formula::GreaterEqual(), a, b);
+}
+Tensor lesser(const Operand& a, const Operand& b) { return call(formula::Lesser(), a, b); }
+Tensor lesser_equal(const Operand& a, const Operand& b) {
+  return call(formula::LesserEqual(), a, b);
+}
+Tensor logical_and(const Operand& a, const Operand& b) { return call(formula::LogicalAnd(), a, b); }
+Tensor logical_or(const Operand& a, const Operand& b) { return call(formula::LogicalOr(), a, b); }
+Tensor logical_xor(const Operand& a, const Operand& b) { return call(formula::LogicalXor(), a, b); }
+Tensor logical_not(const Tensor& x) { return call(formula::LogicalNot(), x); }
+Tensor isnan(const Tensor& x) { return call(formula::IsNan(), x); }
+Tensor isinf(const Tensor& x) { return call(formula::IsInf(), x); }
+Tensor isfinite(const Tensor& x) { return call(formula::IsFinite(), x); }
+Tensor where(const Tensor& condition, const Operand& x, const Operand& y) {
+  return call(formula::Where(), condition, x, y);
+}
+}  // namespace locus
+#endif

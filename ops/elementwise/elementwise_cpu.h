@@ -10,8 +10,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/devices/cpu.h>
-#include <locus/ops/elementwise/elementwise_kernel.h>
-#include <locus/ops/kernel/cast.h>
+#include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/kernel/walk.h>
 
 // [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
@@ -79,14 +78,15 @@ template <int N>
 
 // The one function a formula is compiled into; f16 and bf16 share that of f32.
 template <class F, class R, class... C>
-[[gnu::noinline]] void loop(R* out, int64_t n, const C*... in) {
+[[gnu::noinline]] void loop(const void* attrs, R* out, int64_t n, const C*... in) {
+  const F f = formula::formula_of<F>(*static_cast<const formula::AttrsOf<F>*>(attrs));
   // The same index is read and written only, so an output may be an input.
 #ifdef __clang__
 #pragma clang loop vectorize(assume_safety)
 #else
 #pragma GCC ivdep
 #endif
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(F::apply(in[i]...));
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f.apply(in[i]...));
 }
 
 // Everything around the loop: one copy for all formulas of these storage types.
@@ -96,7 +96,7 @@ struct Run {
   static constexpr bool kDirect =
       (std::is_same_v<Out, Compute<Out>> && ... && std::is_same_v<In, Compute<In>>);
   using R = Compute<Out>;
-  using Loop = void (*)(R* out, int64_t n, const Compute<In>*... in);
+  using Loop = void (*)(const void* attrs, R* out, int64_t n, const Compute<In>*... in);
 
   [[gnu::noinline]] static void start(const Call& call, Loop loop, int64_t grain) {
     go(call, loop, grain, std::make_integer_sequence<int, kIn>());
@@ -130,7 +130,7 @@ struct Run {
     parallel_for(call.out[0].meta.size(), grain, [&](int64_t begin, int64_t end) {
       if constexpr (kDirect) {
         if (direct) {
-          loop(out + begin, end - begin,
+          loop(call.attrs, out + begin, end - begin,
                static_cast<Operand<I, In>&>(sources).source.data + begin...);
           return;
         }
@@ -142,7 +142,7 @@ struct Run {
       for (int64_t at = begin; at < end; at += kBlock) {
         const int64_t length = end - at < kBlock ? end - at : kBlock;
         R* const result = in_place ? reinterpret_cast<R*>(out + at) : results;
-        loop(result, length,
+        loop(call.attrs, result, length,
              static_cast<Operand<I, In>&>(sources).source.fetch(
                  plan.path(I), at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
         if (!in_place) store(out, out_in_order, plan.path(kIn), at, length, results);
@@ -167,7 +167,7 @@ struct Run {
       s.in_order = in_order;
     } else {
       s.number = true;
-      s.value = formula::number<Compute<T>>(*scalar);
+      s.value = convert<Compute<T>>(formula::number<T>(*scalar));
     }
   }
 };

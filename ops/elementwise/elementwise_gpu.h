@@ -8,8 +8,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/devices/cuda.h>
-#include <locus/ops/elementwise/elementwise_kernel.h>
-#include <locus/ops/kernel/cast.h>
+#include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -72,13 +71,13 @@ __device__ __forceinline__ void store_one(void* p, DType d, int64_t at, C value)
 }
 
 template <class F, class C>
-__device__ __forceinline__ C apply(const C* x) {
+__device__ __forceinline__ C apply(const F& f, const C* x) {
   if constexpr (F::kArity == 1)
-    return static_cast<C>(F::apply(x[0]));
+    return static_cast<C>(f.apply(x[0]));
   else if constexpr (F::kArity == 2)
-    return static_cast<C>(F::apply(x[0], x[1]));
+    return static_cast<C>(f.apply(x[0], x[1]));
   else
-    return static_cast<C>(F::apply(x[0], x[1], x[2]));
+    return static_cast<C>(f.apply(x[0], x[1], x[2]));
 }
 
 template <class C, int N>
@@ -91,7 +90,7 @@ struct Operands {
 
 template <class F, class C>
 __global__ void __launch_bounds__(kBlock)
-    flat(const Operands<C, F::kArity> o, const int64_t packs, const int64_t n) {
+    flat(const Operands<C, F::kArity> o, const F f, const int64_t packs, const int64_t n) {
   constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
   const int64_t first = first_thread(), step = all_threads();
   for (int64_t pack = first; pack < packs; pack += step) {
@@ -110,7 +109,7 @@ __global__ void __launch_bounds__(kBlock)
       C one[N];
 #pragma unroll
       for (int k = 0; k < N; ++k) one[k] = x[k][i];
-      y[i] = apply<F>(one);
+      y[i] = apply(f, one);
     }
     store_pack<C, E>(o.out, o.out_dtype, pack, y);
   }
@@ -121,7 +120,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
     for (int k = 0; k < N; ++k)
       one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], at) : o.number[k];
-    store_one<C>(o.out, o.out_dtype, at, apply<F>(one));
+    store_one<C>(o.out, o.out_dtype, at, apply(f, one));
   }
 }
 
@@ -151,8 +150,8 @@ struct Strides {
 };
 
 template <class F, class C>
-__global__ void __launch_bounds__(kBlock)
-    strided(const Operands<C, F::kArity> o, const Strides<F::kArity> w, const int64_t n) {
+__global__ void __launch_bounds__(kBlock) strided(const Operands<C, F::kArity> o, const F f,
+                                                  const Strides<F::kArity> w, const int64_t n) {
   constexpr int N = F::kArity;
   for (int64_t at = first_thread(); at < n; at += all_threads()) {
     int64_t offset[N + 1] = {}, rest = at;
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
     for (int k = 0; k < N; ++k)
       one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], offset[k]) : o.number[k];
-    store_one<C>(o.out, o.out_dtype, offset[N], apply<F>(one));
+    store_one<C>(o.out, o.out_dtype, offset[N], apply(f, one));
   }
 }
 
@@ -195,20 +194,32 @@ inline Strides<N> strides_of(const Walk<N + 1>& p, int64_t n) {
   return w;
 }
 
+// A number as the operands of dtype d have it.
+template <class C>
+C number(const Scalar& s, DType d) {
+  if constexpr (kSame<C, float>) {
+    if (d == f16) return convert<C>(formula::number<Half>(s));
+    if (d == bf16) return convert<C>(formula::number<BFloat16>(s));
+  }
+  return formula::number<C>(s);
+}
+
 template <class F, class C>
 void launch(const Call& call) {
   constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
   const formula::Scalars numbers = formula::scalars<N>(call);
+  const F f = formula::formula_of<F>(call.attributes<formula::AttrsOf<F>>());
   const View& out = call.out[0];
   const View* view[N + 1];
   Operands<C, N> o;
   bool in_order = out.contiguous(), packs = aligned(out, E);
   for (int k = 0, next = 0; k < N; ++k) {
     if (numbers.scalar[k]) {
+      const DType d = F::kPredicate ? call.in[0].meta.dtype : out.meta.dtype;
       view[k] = nullptr;
       o.in[k] = nullptr;
-      o.number[k] = formula::number<C>(*numbers.scalar[k]);
-      o.in_dtype[k] = out.meta.dtype;
+      o.number[k] = number<C>(*numbers.scalar[k], d);
+      o.in_dtype[k] = d;
     } else {
       const View& v = call.in[next++];
       view[k] = &v;
@@ -223,24 +234,21 @@ void launch(const Call& call) {
   o.out = out.data;
   o.out_dtype = out.meta.dtype;
   const int64_t n = out.meta.size();
-  Walk<N + 1> plan;
+  Walk<N + 1> walk;
   if (!in_order) {
-    plan = walk_of<N + 1>(view);
-    in_order = plan.rank == 1;
+    walk = walk_of<N + 1>(view);
+    in_order = walk.rank == 1;
     for (int k = 0; in_order && k <= N; ++k)
-      in_order = view[k] == nullptr || n == 1 || plan.stride[k][0] == 1;
+      in_order = view[k] == nullptr || n == 1 || walk.stride[k][0] == 1;
   } else if (!packs) {
-    plan.rank = 1;
-    plan.shape[0] = n;
-    for (int k = 0; k <= N; ++k) plan.stride[k][0] = 1;
+    walk.rank = 1;
+    walk.shape[0] = n;
+    for (int k = 0; k <= N; ++k) walk.stride[k][0] = 1;
   }
-  if (in_order && packs) {
-    const int64_t full = n / E;
-    flat<F, C><<<blocks_for(call.stream, full), kBlock, 0, stream(call)>>>(o, full, n);
-  } else {
-    strided<F, C>
-        <<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(o, strides_of<N>(plan, n), n);
-  }
+  if (in_order && packs)
+    cuda::launch(call.stream, n / E, flat<F, C>, o, f, n / E, n);
+  else
+    cuda::launch(call.stream, n, strided<F, C>, o, f, strides_of<N>(walk, n), n);
 }
 
 struct Engine {

@@ -1,156 +1,106 @@
-// What host and device kernels of the elementwise families share: the form of a formula, the
-// formulas of two operands, and the list a kernel table is made from.
-//
-// A formula is a struct with
-//   name                  the op's name
-//   kArity                how many operands apply() takes
-//   kKinds                the dtypes it has kernels for
-//   kPredicate            true: the result is bool_; false: the operands' dtype
-//   kCost                 of one element, in additions: what is worth a second thread
-//   apply(x[, y[, z]])    the formula, for any C++ arithmetic type; f16 and bf16 come as float
-// and, beside it, the gradient in terms of Tensors (see unary_kernel.h). Adding an op of two
-// operands takes a formula here, its name in BinaryOps, and a function in elementwise.h.
+// The arithmetic of two operands.
 #pragma once
 
-#include <locus/core/kernel_list.h>
-#include <locus/core/op.h>
-#include <locus/ops/kernel/math.h>
+#include <locus/ops/elementwise/form.h>
 
-namespace locus {
+namespace locus::formula {
 
-// The attributes of "where": the operands x and y may be numbers instead of inputs. `dtype` is the
-// result's; it selects the kernel when both are.
-struct WhereAttrs {
-  Scalar x = 0, y = 0;
-  bool x_scalar = false, y_scalar = false;
-  DType dtype = f32;
-};
-
-namespace formula {
-
-inline constexpr unsigned kFloats = 1, kInts = 2, kBool = 4;
-
-template <class... F>
-struct List {};
-template <class A, class B>
-struct JoinLists;
-template <class... F, class... G>
-struct JoinLists<List<F...>, List<G...>> {
-  using type = List<F..., G...>;
-};
-template <class A, class B>
-using Join = typename JoinLists<A, B>::type;
-
-template <int Arity, unsigned Kinds, int Cost = 1, bool Predicate = false>
-struct Form {
-  static constexpr int kArity = Arity;
-  static constexpr unsigned kKinds = Kinds;
-  static constexpr int kCost = Cost;
-  static constexpr bool kPredicate = Predicate;
-};
-
-struct Add : Form<2, kFloats | kInts | kBool> {
+struct Add : Binary<kAll, 1, kNothing> {
   static constexpr const char* name = "add";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::add(x, y);
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return m::add(x, y); }
+  auto dx(auto&, auto&, auto&, auto& d) const { return d; }
+  auto dy(auto&, auto&, auto&, auto& d) const { return d; }
 };
-struct Subtract : Form<2, kFloats | kInts> {
+struct Subtract : Binary<kNumbers, 1, kNothing> {
   static constexpr const char* name = "subtract";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::subtract(x, y);
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return m::subtract(x, y); }
+  auto dx(auto&, auto&, auto&, auto& d) const { return d; }
+  auto dy(auto&, auto&, auto&, auto& d) const { return -d; }
 };
-struct Multiply : Form<2, kFloats | kInts | kBool> {
+struct Multiply : Binary<kAll, 1, kX | kY> {
   static constexpr const char* name = "multiply";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::multiply(x, y);
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return m::multiply(x, y); }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return d * y; }
+  auto dy(auto& x, auto&, auto&, auto& d) const { return d * x; }
 };
-struct Divide : Form<2, kFloats> {
+struct Divide : Binary<kFloats, 1, kY | kOut> {
   static constexpr const char* name = "divide";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return x / y;
-  }
+  static constexpr double kLow2 = .5, kHigh2 = 3;
+  LOCUS_HD auto apply(auto x, auto y) const { return x / y; }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
+  auto dy(auto&, auto& y, auto& z, auto& d) const { return -(d * z / y); }
 };
-struct Mod : Form<2, kFloats | kInts, 16> {
+struct Mod : Binary<kNumbers, 16, kX | kY> {
   static constexpr const char* name = "mod";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::mod(x, y);
-  }
+  static constexpr double kLow2 = .5, kHigh2 = 3;
+  LOCUS_HD auto apply(auto x, auto y) const { return m::mod(x, y); }
+  auto dx(auto&, auto&, auto&, auto& d) const { return d; }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor(x / y)); }
 };
-struct Power : Form<2, kFloats | kInts, 32> {
+// x^0 has slope 0 everywhere, where y x^(y-1) would say 0 * inf at x = 0; x^y log x is 0 at x = 0.
+struct Power : Binary<kNumbers, 32, kX | kY | kOut> {
   static constexpr const char* name = "power";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::power(x, y);
+  static constexpr double kLow = .3, kHigh = 3, kLow2 = .4, kHigh2 = 3;
+  LOCUS_HD auto apply(auto x, auto y) const { return m::power(x, y); }
+  auto dx(auto& x, double y, auto&, auto& d) const {
+    return y == 0 ? zeros_like(d) : y == 1 ? d : y == 2 ? d * x * 2 : d * (power(x, y - 1) * y);
   }
+  auto dx(auto& x, auto& y, auto&, auto& d) const {
+    return d * where(y == 0, 0, y * power(x, y - 1));
+  }
+  auto dy(double x, auto&, auto& z, auto& d) const {
+    return x == 0 ? zeros_like(d) : d * z * m::log(x);
+  }
+  auto dy(auto& x, auto&, auto& z, auto& d) const { return d * z * log(where(x == 0, 1, x)); }
 };
-struct Maximum : Form<2, kFloats | kInts | kBool> {
+struct Maximum : Binary<kAll, 1, kX | kY> {
   static constexpr const char* name = "maximum";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::max(x, y);
-  }
+  LOCUS_HD auto apply(auto x, auto y) const { return m::max(x, y); }
+  auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, d, 0); }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, 0, d); }
 };
-struct Minimum : Form<2, kFloats | kInts | kBool> {
+struct Minimum : Binary<kAll, 1, kX | kY> {
   static constexpr const char* name = "minimum";
-  template <class V>
-  LOCUS_HD static V apply(V x, V y) {
-    return m::min(x, y);
+  LOCUS_HD auto apply(auto x, auto y) const { return m::min(x, y); }
+  auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, d, 0); }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, 0, d); }
+};
+struct Ldexp : Binary<kFloats, 32, kX | kY | kOut> {
+  static constexpr const char* name = "ldexp";
+  LOCUS_HD auto apply(auto x, auto y) const { return m::ldexp(x, y); }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return ldexp(d, y); }
+  auto dy(auto&, auto&, auto& z, auto& d) const { return d * z * 0.69314718055994531; }
+};
+struct Xlogy : Binary<kFloats, 8, kX | kY> {
+  static constexpr const char* name = "xlogy";
+  static constexpr double kLow2 = .3, kHigh2 = 3;
+  LOCUS_HD auto apply(auto x, auto y) const { return m::xlogy(x, y); }
+  auto dx(auto& x, double y, auto&, auto& d) const {
+    return y > 0 ? d * m::log(y) : where(x == 0, 0, d * m::log(y));
+  }
+  auto dx(auto& x, auto& y, auto&, auto& d) const {
+    return d * log(where(logical_and(x == 0, y <= 0), 1, y));
+  }
+  auto dy(auto& x, auto& y, auto&, auto& d) const {
+    return d * x / where(logical_and(x == 0, y == 0), 1, y);
   }
 };
-using BinaryOps = List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum>;
 
-// Which operands of a call are numbers: scalar[i] is null where operand i is the next input.
-struct Scalars {
-  const Scalar* scalar[3] = {};
-};
-template <int Arity>
-LOCUS_HD Scalars scalars(const Call& call) {
-  Scalars s;
-  if constexpr (Arity == 2) {
-    if (call.n_in == 1) {
-      const BinaryAttrs& a = call.attributes<BinaryAttrs>();
-      s.scalar[a.scalar_first ? 0 : 1] = &a.scalar;
-    }
-  } else if constexpr (Arity == 3) {
-    const WhereAttrs& a = call.attributes<WhereAttrs>();
-    if (a.x_scalar) s.scalar[1] = &a.x;
-    if (a.y_scalar) s.scalar[2] = &a.y;
-  }
-  return s;
-}
+using BinaryOps = List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy>;
 
-// A number in the compute type C.
-template <class C>
-LOCUS_HD C number(const Scalar& s) {
-  if constexpr (std::is_floating_point_v<C>)
-    return static_cast<C>(s.floating());
-  else if constexpr (std::is_same_v<C, bool>)
-    return s.floating() != 0;
-  else
-    return static_cast<C>(s.integer());
-}
+}  // namespace locus::formula
 
-// The kernels of a list of formulas; Engine::kernel<F, D>() names each.
-template <class Engine, class... F>
-constexpr KernelList kernels_of(List<F...>) {
-  KernelList list;
-  const auto add = [&]<class G>(G) {
-    const auto of = [](auto d) { return Engine::template kernel<G, d>(); };
-    if constexpr ((G::kKinds & kFloats) != 0) list.add_each(G::name, kFloatDTypes, of);
-    if constexpr ((G::kKinds & kInts) != 0) list.add_each(G::name, DTypes<i32, i64, u8, i8>{}, of);
-    if constexpr ((G::kKinds & kBool) != 0) list.add_each(G::name, DTypes<bool_>{}, of);
-  };
-  (add(F{}), ...);
-  return list;
-}
-
-}  // namespace formula
+#ifdef LOCUS_FUNCTIONS
+namespace locus {
+Tensor add(const Operand& a, const Operand& b) { return call(formula::Add(), a, b); }
+Tensor subtract(const Operand& a, const Operand& b) { return call(formula::Subtract(), a, b); }
+Tensor multiply(const Operand& a, const Operand& b) { return call(formula::Multiply(), a, b); }
+Tensor divide(const Operand& a, const Operand& b) { return call(formula::Divide(), a, b); }
+Tensor mod(const Operand& a, const Operand& b) { return call(formula::Mod(), a, b); }
+Tensor power(const Operand& a, const Operand& b) { return call(formula::Power(), a, b); }
+Tensor maximum(const Operand& a, const Operand& b) { return call(formula::Maximum(), a, b); }
+Tensor minimum(const Operand& a, const Operand& b) { return call(formula::Minimum(), a, b); }
+Tensor ldexp(const Operand& x, const Operand& e) { return call(formula::Ldexp(), x, e); }
+Tensor xlogy(const Operand& x, const Operand& y) { return call(formula::Xlogy(), x, y); }
 }  // namespace locus
+#endif

@@ -1,139 +1,88 @@
-// The trigonometric and hyperbolic formulas of one operand, in radians; the form is
-// unary_kernel.h's.
+// The trigonometric and hyperbolic formulas of one operand, in radians.
 #pragma once
 
-#include <locus/ops/elementwise/unary_kernel.h>
+#include <locus/ops/elementwise/form.h>
 
 namespace locus::formula {
 
-struct Sin : Unary<kFloats, 16, Keep::inputs> {
+struct Sin : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "sin";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::sin(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * cos(x);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::sin(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * cos(x); }
 };
-struct Cos : Unary<kFloats, 16, Keep::inputs> {
+struct Cos : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "cos";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::cos(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return -(dy * sin(x));
-  }
+  LOCUS_HD auto apply(auto x) const { return m::cos(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return -(dy * sin(x)); }
 };
-struct Tan : Unary<kFloats, 16, Keep::outputs> {
+struct Tan : Unary<kFloats, 16, kOut> {
   static constexpr const char* name = "tan";
   static constexpr double kLow = -1.2, kHigh = 1.2;
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::tan(x);
-  }
-  template <class V>
-  static V grad(const V&, const V& y, const V& dy) {
-    return dy * (y * y + 1);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::tan(x); }
+  auto grad(auto&, auto& y, auto& dy) const { return dy * (y * y + 1); }
 };
-struct Arcsin : Unary<kFloats, 16, Keep::inputs> {
+struct Arcsin : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arcsin";
   static constexpr double kLow = -0.8, kHigh = 0.8;
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::asin(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * rsqrt(1 - x * x);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::asin(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(1 - x * x); }
 };
-struct Arccos : Unary<kFloats, 16, Keep::inputs> {
+struct Arccos : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arccos";
   static constexpr double kLow = -0.8, kHigh = 0.8;
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::acos(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return -(dy * rsqrt(1 - x * x));
-  }
+  LOCUS_HD auto apply(auto x) const { return m::acos(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return -(dy * rsqrt(1 - x * x)); }
 };
-struct Arctan : Unary<kFloats, 16, Keep::inputs> {
+struct Arctan : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arctan";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::atan(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy / (x * x + 1);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::atan(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / (x * x + 1); }
 };
-struct Sinh : Unary<kFloats, 16, Keep::inputs> {
+struct Sinh : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "sinh";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::sinh(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * cosh(x);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::sinh(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * cosh(x); }
 };
-struct Cosh : Unary<kFloats, 16, Keep::inputs> {
+struct Cosh : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "cosh";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::cosh(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * sinh(x);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::cosh(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * sinh(x); }
 };
-struct Arcsinh : Unary<kFloats, 16, Keep::inputs> {
+struct Arcsinh : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arcsinh";
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::asinh(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * rsqrt(x * x + 1);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::asinh(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x + 1); }
 };
-struct Arccosh : Unary<kFloats, 16, Keep::inputs> {
+struct Arccosh : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arccosh";
   static constexpr double kLow = 1.2, kHigh = 4;
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::acosh(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy * rsqrt(x * x - 1);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::acosh(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x - 1); }
 };
-struct Arctanh : Unary<kFloats, 16, Keep::inputs> {
+struct Arctanh : Unary<kFloats, 16, kX> {
   static constexpr const char* name = "arctanh";
   static constexpr double kLow = -0.8, kHigh = 0.8;
-  template <class V>
-  LOCUS_HD static V apply(V x) {
-    return m::atanh(x);
-  }
-  template <class V>
-  static V grad(const V& x, const V&, const V& dy) {
-    return dy / (1 - x * x);
-  }
+  LOCUS_HD auto apply(auto x) const { return m::atanh(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / (1 - x * x); }
 };
 
 using TrigonometricOps =
     List<Sin, Cos, Tan, Arcsin, Arccos, Arctan, Sinh, Cosh, Arcsinh, Arccosh, Arctanh>;
 
 }  // namespace locus::formula
+
+#ifdef LOCUS_FUNCTIONS
+namespace locus {
+Tensor sin(const Tensor& x) { return call(formula::Sin(), x); }
+Tensor cos(const Tensor& x) { return call(formula::Cos(), x); }
+Tensor tan(const Tensor& x) { return call(formula::Tan(), x); }
+Tensor arcsin(const Tensor& x) { return call(formula::Arcsin(), x); }
+Tensor arccos(const Tensor& x) { return call(formula::Arccos(), x); }
+Tensor arctan(const Tensor& x) { return call(formula::Arctan(), x); }
+Tensor sinh(const Tensor& x) { return call(formula::Sinh(), x); }
+Tensor cosh(const Tensor& x) { return call(formula::Cosh(), x); }
+Tensor arcsinh(const Tensor& x) { return call(formula::Arcsinh(), x); }
+Tensor arccosh(const Tensor& x) { return call(formula::Arccosh(), x); }
+Tensor arctanh(const Tensor& x) { return call(formula::Arctanh(), x); }
+}  // namespace locus
+#endif

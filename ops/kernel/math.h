@@ -7,10 +7,7 @@
 // overflows into NaN. Integers wrap.
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
-#include <locus/core/dtype.h>
+#include <locus/ops/kernel/cast.h>
 
 namespace locus::m {
 
@@ -24,9 +21,21 @@ LOCUS_HD V select(bool condition, V a, V b) {
   return condition ? a : b;
 }
 
+// The unsigned type that integers V are computed in.
+template <bool Wide>
+struct WrapType {
+  using type = uint32_t;
+};
+template <>
+struct WrapType<true> {
+  using type = uint64_t;
+};
+template <class V>
+using Wrap = typename WrapType<sizeof(V) == 8>::type;
+
 LOCUS_HD float infinity(float) { return bits_float(0x7f800000u); }
 LOCUS_HD float nan(float) { return bits_float(0x7fc00000u); }
-LOCUS_HD double infinity(double) { return __builtin_huge_val(); }
+LOCUS_HD double infinity(double) { return bits_double(0x7ff0000000000000u); }
 LOCUS_HD double nan(double) { return infinity(1.0) - infinity(1.0); }
 
 template <class V>
@@ -44,13 +53,12 @@ LOCUS_HD V min(V a, V b) {
 }
 template <class V>
 LOCUS_HD V abs(V x) {
-  if constexpr (std::is_same_v<V, float>)
+  if constexpr (kSame<V, float>)
     return bits_float(float_bits(x) & 0x7fffffffu);
-  else if constexpr (std::is_same_v<V, double>)
-    return __builtin_fabs(x);
-  else if constexpr (std::is_signed_v<V>)
-    return static_cast<V>(x < 0 ? std::make_unsigned_t<V>(0) - std::make_unsigned_t<V>(x)
-                                : std::make_unsigned_t<V>(x));
+  else if constexpr (kSame<V, double>)
+    return bits_double(double_bits(x) & 0x7fffffffffffffffu);
+  else if constexpr (kSigned<V>)
+    return static_cast<V>(x < 0 ? Wrap<V>(0) - static_cast<Wrap<V>>(x) : static_cast<Wrap<V>>(x));
   else
     return x;
 }
@@ -58,7 +66,8 @@ LOCUS_HD float copysign(float magnitude, float sign) {
   return bits_float((float_bits(magnitude) & 0x7fffffffu) | (float_bits(sign) & 0x80000000u));
 }
 LOCUS_HD double copysign(double magnitude, double sign) {
-  return __builtin_copysign(magnitude, sign);
+  return bits_double((double_bits(magnitude) & 0x7fffffffffffffffu) |
+                     (double_bits(sign) & 0x8000000000000000u));
 }
 
 // a * b + c, in one rounding where the machine has it.
@@ -74,22 +83,19 @@ LOCUS_HD float fma(float a, float b, float c) {
 
 // name(float), name(double): CUDA's on the device, libm's on the host. Spelled out rather than
 // std::name, whose inline overloads would be shared between instruction sets.
-template <class V>
-LOCUS_HD V sqrt(V x) {
-  if constexpr (std::is_same_v<V, float>)
-    return __builtin_sqrtf(x);
-  else
-    return __builtin_sqrt(x);
-}
 #ifdef __CUDA_ARCH__
-#define LOCUS_M(name)                                   \
-  LOCUS_HD float name(float x) { return ::name##f(x); } \
+#define LOCUS_M32(name) \
+  LOCUS_HD float name(float x) { return ::name##f(x); }
+#define LOCUS_M64(name) \
   LOCUS_HD double name(double x) { return ::name(x); }
 #else
-#define LOCUS_M(name)                                             \
-  LOCUS_HD float name(float x) { return __builtin_##name##f(x); } \
+#define LOCUS_M32(name) \
+  LOCUS_HD float name(float x) { return __builtin_##name##f(x); }
+#define LOCUS_M64(name) \
   LOCUS_HD double name(double x) { return __builtin_##name(x); }
 #endif
+#define LOCUS_M(name) LOCUS_M32(name) LOCUS_M64(name)
+LOCUS_M(sqrt)
 LOCUS_M(floor)
 LOCUS_M(ceil)
 LOCUS_M(trunc)
@@ -109,17 +115,39 @@ LOCUS_M(acosh)
 LOCUS_M(atanh)
 LOCUS_M(log2)
 LOCUS_M(log10)
+LOCUS_M64(exp)
+LOCUS_M64(expm1)
+LOCUS_M64(log)
+LOCUS_M64(log1p)
+LOCUS_M64(tanh)
+LOCUS_M64(erf)
 #undef LOCUS_M
+#undef LOCUS_M32
+#undef LOCUS_M64
+// Integers are whole.
+#define LOCUS_WHOLE(name) \
+  template <class V>      \
+  requires(!kFloating<V>) LOCUS_HD V name(V x) { return x; }
+LOCUS_WHOLE(floor)
+LOCUS_WHOLE(ceil)
+LOCUS_WHOLE(trunc)
+LOCUS_WHOLE(rint)
+LOCUS_WHOLE(round)
+#undef LOCUS_WHOLE
 #ifdef __CUDA_ARCH__
 LOCUS_HD float pow(float x, float y) { return ::powf(x, y); }
 LOCUS_HD double pow(double x, double y) { return ::pow(x, y); }
 LOCUS_HD float fmod(float x, float y) { return ::fmodf(x, y); }
 LOCUS_HD double fmod(double x, double y) { return ::fmod(x, y); }
+LOCUS_HD float scale(float x, int n) { return ::ldexpf(x, n); }
+LOCUS_HD double scale(double x, int n) { return ::ldexp(x, n); }
 #else
 LOCUS_HD float pow(float x, float y) { return __builtin_powf(x, y); }
 LOCUS_HD double pow(double x, double y) { return __builtin_pow(x, y); }
 LOCUS_HD float fmod(float x, float y) { return __builtin_fmodf(x, y); }
 LOCUS_HD double fmod(double x, double y) { return __builtin_fmod(x, y); }
+LOCUS_HD float scale(float x, int n) { return __builtin_ldexpf(x, n); }
+LOCUS_HD double scale(double x, int n) { return __builtin_ldexp(x, n); }
 #endif
 
 LOCUS_HD float exp(float x) {
@@ -145,13 +173,6 @@ LOCUS_HD float exp(float x) {
   const int32_t half = n >> 1, rest = n - half;
   return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
          bits_float(static_cast<uint32_t>(rest + 127) << 23);
-#endif
-}
-LOCUS_HD double exp(double x) {
-#ifdef __CUDA_ARCH__
-  return ::exp(x);
-#else
-  return __builtin_exp(x);
 #endif
 }
 
@@ -185,13 +206,6 @@ LOCUS_HD float log(float x) {
   return x < 0.0f || x != x ? nan(x) : r;
 #endif
 }
-LOCUS_HD double log(double x) {
-#ifdef __CUDA_ARCH__
-  return ::log(x);
-#else
-  return __builtin_log(x);
-#endif
-}
 
 // log of the rounded sum, and what rounding left out of it.
 LOCUS_HD float log1p(float x) {
@@ -200,13 +214,6 @@ LOCUS_HD float log1p(float x) {
 #else
   const float u = 1.0f + x, r = log(u) + (x - (u - 1.0f)) / u;
   return u == 0.0f || u == infinity(x) ? log(u) : r;
-#endif
-}
-LOCUS_HD double log1p(double x) {
-#ifdef __CUDA_ARCH__
-  return ::log1p(x);
-#else
-  return __builtin_log1p(x);
 #endif
 }
 
@@ -233,13 +240,6 @@ LOCUS_HD float expm1(float x) {
   return x > 16.0f ? exp(x) : x == 0.0f ? x : small;
 #endif
 }
-LOCUS_HD double expm1(double x) {
-#ifdef __CUDA_ARCH__
-  return ::expm1(x);
-#else
-  return __builtin_expm1(x);
-#endif
-}
 
 LOCUS_HD float tanh(float x) {
 #ifdef __CUDA_ARCH__
@@ -252,13 +252,6 @@ LOCUS_HD float tanh(float x) {
   p = fma(p, z, 1.33314422036e-1f);
   p = fma(p, z, -3.33332819422e-1f);
   return copysign(a < 0.625f ? fma(p * z, x, x) : large, x);
-#endif
-}
-LOCUS_HD double tanh(double x) {
-#ifdef __CUDA_ARCH__
-  return ::tanh(x);
-#else
-  return __builtin_tanh(x);
 #endif
 }
 
@@ -279,14 +272,8 @@ LOCUS_HD float erf(float x) {
   q = fma(q, z, -1.68282697438203e-03f);
   q = fma(q, z, -7.37332916720468e-03f);
   q = fma(q, z, -1.42647390514189e-02f);
-  return v * p / q;
-#endif
-}
-LOCUS_HD double erf(double x) {
-#ifdef __CUDA_ARCH__
-  return ::erf(x);
-#else
-  return __builtin_erf(x);
+  const float r = v * p / q;  // off by an ulp or two where it is nearly 1
+  return r > 1.0f ? 1.0f : r < -1.0f ? -1.0f : r;
 #endif
 }
 
@@ -298,30 +285,35 @@ LOCUS_HD V sigmoid(V x) {
   return x < c(x, 0) ? e * p : p;
 }
 
-// Integers: two's complement, as NumPy. Wrap<V> is the unsigned type to compute in.
-template <class V>
-using Wrap = std::conditional_t<sizeof(V) == 8, uint64_t, uint32_t>;
+// Integers: two's complement, as NumPy.
 template <class V>
 LOCUS_HD V add(V x, V y) {
-  if constexpr (std::is_floating_point_v<V>)
+  if constexpr (kFloating<V>)
     return x + y;
-  else if constexpr (std::is_same_v<V, bool>)
+  else if constexpr (kSame<V, bool>)
     return x || y;
   else
     return static_cast<V>(static_cast<Wrap<V>>(x) + static_cast<Wrap<V>>(y));
 }
 template <class V>
 LOCUS_HD V subtract(V x, V y) {
-  if constexpr (std::is_floating_point_v<V>)
+  if constexpr (kFloating<V>)
     return x - y;
   else
     return static_cast<V>(static_cast<Wrap<V>>(x) - static_cast<Wrap<V>>(y));
 }
 template <class V>
+LOCUS_HD V negative(V x) {
+  if constexpr (kFloating<V>)
+    return -x;
+  else
+    return subtract(V(0), x);
+}
+template <class V>
 LOCUS_HD V multiply(V x, V y) {
-  if constexpr (std::is_floating_point_v<V>)
+  if constexpr (kFloating<V>)
     return x * y;
-  else if constexpr (std::is_same_v<V, bool>)
+  else if constexpr (kSame<V, bool>)
     return x && y;
   else
     return static_cast<V>(static_cast<Wrap<V>>(x) * static_cast<Wrap<V>>(y));
@@ -329,13 +321,13 @@ LOCUS_HD V multiply(V x, V y) {
 // The remainder with the divisor's sign. By zero: NaN, and 0 for integers.
 template <class V>
 LOCUS_HD V mod(V x, V y) {
-  if constexpr (std::is_floating_point_v<V>) {
+  if constexpr (kFloating<V>) {
     const V r = fmod(x, y);
     if (r == 0) return copysign(r, y);
     return (r < 0) != (y < 0) ? r + y : r;
   } else {
     if (y == 0) return 0;
-    if constexpr (std::is_signed_v<V>) {
+    if constexpr (kSigned<V>) {
       if (y == -1) return 0;  // the lowest integer % -1 traps
       const V r = static_cast<V>(x % y);
       return r != 0 && (r < 0) != (y < 0) ? static_cast<V>(r + y) : r;
@@ -347,10 +339,10 @@ LOCUS_HD V mod(V x, V y) {
 // Integers to a negative power: 1 / x^-y cut to an integer (0 for x = 0).
 template <class V>
 LOCUS_HD V power(V x, V y) {
-  if constexpr (std::is_floating_point_v<V>) {
+  if constexpr (kFloating<V>) {
     return pow(x, y);
   } else {
-    if constexpr (std::is_signed_v<V>) {
+    if constexpr (kSigned<V>) {
       if (y < 0) return static_cast<V>(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
     }
     Wrap<V> base = static_cast<Wrap<V>>(x), result = 1;
@@ -360,6 +352,20 @@ LOCUS_HD V power(V x, V y) {
     }
     return static_cast<V>(result);
   }
+}
+
+// x 2^e, rounded once where e is an integer.
+template <class V>
+LOCUS_HD V ldexp(V x, V e) {
+  if (e != rint(e) || abs(e) == infinity(e)) return x * pow(c(x, 2), e);
+  return scale(x, static_cast<int>(e > c(e, 9999)    ? c(e, 9999)
+                                   : e < c(e, -9999) ? c(e, -9999)
+                                                     : e));
+}
+// x log y, and 0 where x is 0, whatever log y is; NaN stays.
+template <class V>
+LOCUS_HD V xlogy(V x, V y) {
+  return x == c(x, 0) && y == y ? c(x, 0) : x * log(y);
 }
 
 }  // namespace locus::m

@@ -15,7 +15,8 @@ inline constexpr bool kFloating = kSame<T, float> || kSame<T, double>;
 template <class T>
 inline constexpr bool k16Bit = kSame<T, Half> || kSame<T, BFloat16>;
 template <class T>
-inline constexpr bool kInteger = !kFloating<T> && !k16Bit<T> && !kSame<T, bool>;
+inline constexpr bool kInteger =
+    kSame<T, int32_t> || kSame<T, int64_t> || kSame<T, uint8_t> || kSame<T, int8_t>;
 template <class T>
 inline constexpr bool kSigned = T(-1) < T(0);
 

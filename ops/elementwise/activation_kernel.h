@@ -1,0 +1,199 @@
+// Activations and their kin.
+#pragma once
+
+#include <locus/ops/elementwise/form.h>
+
+namespace locus::formula {
+
+// The slope is 2 / sqrt(pi) exp(-x^2).
+struct Erf : Unary<kFloats, 16, kX> {
+  static constexpr const char* name = "erf";
+  LOCUS_HD auto apply(auto x) const { return m::erf(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * (exp(-(x * x)) * 1.1283791670955126); }
+};
+struct Softsign : Unary<kFloats, 4, kX> {
+  static constexpr const char* name = "softsign";
+  LOCUS_HD auto apply(auto x) const {
+    return m::abs(x) == m::infinity(x) ? m::copysign(m::c(x, 1), x) : x / (m::c(x, 1) + m::abs(x));
+  }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / square(abs(x) + 1); }
+};
+// log(1 + exp(x)), MXNet's softrelu.
+struct Softplus : Unary<kFloats, 16, kX> {
+  static constexpr const char* name = "softplus";
+  LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)) + m::log1p(m::exp(-m::abs(x))); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * sigmoid(x); }
+};
+// x times the normal distribution's cumulative function: x / 2 (1 + erf(x / sqrt(2))).
+struct Gelu : Unary<kFloats, 16, kX> {
+  static constexpr const char* name = "gelu";
+  template <class V>
+  LOCUS_HD V apply(V x) const {
+    if (x == -m::infinity(x)) return m::c(x, 0);
+    return m::c(x, 0.5) * x * (m::c(x, 1) + m::erf(x * m::c(x, 0.70710678118654752)));
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto cumulative = erf(x * 0.70710678118654752) * 0.5 + 0.5;
+    return dy * (cumulative + x * exp(x * x * -0.5) * 0.3989422804014327);
+  }
+};
+// x sigmoid(x), also called swish.
+struct Silu : Unary<kFloats, 8, kX> {
+  static constexpr const char* name = "silu";
+  LOCUS_HD auto apply(auto x) const {
+    return x == -m::infinity(x) ? m::c(x, 0) : x * m::sigmoid(x);
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto s = sigmoid(x);
+    return dy * s * (x * (1 - s) + 1);
+  }
+};
+struct Relu : Unary<kAll, 1, kOut> {
+  static constexpr const char* name = "relu";
+  LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)); }
+  auto grad(auto&, auto& y, auto& dy) const { return relu_grad(dy, y); }
+};
+struct Sigmoid : Unary<kFloats, 8, kOut> {
+  static constexpr const char* name = "sigmoid";
+  LOCUS_HD auto apply(auto x) const { return m::sigmoid(x); }
+  auto grad(auto&, auto& y, auto& dy) const { return sigmoid_grad(dy, y); }
+};
+struct Tanh : Unary<kFloats, 8, kOut> {
+  static constexpr const char* name = "tanh";
+  LOCUS_HD auto apply(auto x) const { return m::tanh(x); }
+  auto grad(auto&, auto& y, auto& dy) const { return tanh_grad(dy, y); }
+};
+struct LeakyRelu : Unary<kFloats, 1, kX> {
+  static constexpr const char* name = "leaky_relu";
+  Real slope = .25;
+  LOCUS_HD auto apply(auto x) const { return x > 0 ? x : x * slope(x); }
+  auto grad(auto& x, auto&, auto& dy) const { return where(x > 0, dy, dy * slope(x)); }
+};
+struct Elu : Unary<kFloats, 16, kX> {
+  static constexpr const char* name = "elu";
+  Real alpha = 1;
+  LOCUS_HD auto apply(auto x) const { return x > 0 ? x : alpha(x) * m::expm1(x); }
+  auto grad(auto& x, auto&, auto& dy) const {
+    return where(x > 0, dy, dy * exp(minimum(x, 0)) * alpha(x));
+  }
+};
+struct Selu : Unary<kFloats, 16, kX> {
+  static constexpr const char* name = "selu";
+  static constexpr double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;
+  LOCUS_HD auto apply(auto x) const {
+    return m::c(x, kScale) * (x > 0 ? x : m::c(x, kAlpha) * m::expm1(x));
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    return dy * where(x > 0, kScale, exp(minimum(x, 0)) * (kScale * kAlpha));
+  }
+};
+struct HardSigmoid : Unary<kFloats, 2, kOut> {
+  static constexpr const char* name = "hard_sigmoid";
+  Real alpha = .2, beta = .5;
+  LOCUS_HD auto apply(auto x) const {
+    return m::min(m::max(alpha(x) * x + beta(x), m::c(x, 0)), m::c(x, 1));
+  }
+  auto grad(auto& x, auto& y, auto& dy) const {
+    return where(logical_and(y > 0, y < 1), dy * alpha(x), 0);
+  }
+};
+struct HardSwish : Unary<kFloats, 4, kX> {
+  static constexpr const char* name = "hard_swish";
+  LOCUS_HD auto apply(auto x) const {
+    return x <= -3 ? m::c(x, 0) : x >= 3 ? x : x * (x + m::c(x, 3)) / m::c(x, 6);
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    return dy * where(x <= -3, 0, where(x >= 3, 1, x / 3 + .5));
+  }
+};
+struct SmoothL1 : Unary<kFloats, 2, kX> {
+  static constexpr const char* name = "smooth_l1";
+  Real scalar = 1;
+  LOCUS_HD auto apply(auto x) const {
+    const auto s = scalar(x), a = m::abs(x), end = m::c(x, 1) / (s * s);
+    return a > end ? a - m::c(x, .5) * end : m::c(x, .5) * (s * x) * (s * x);
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto square = scalar(x) * scalar(x);
+    return dy * where(abs(x) > 1 / square, sign(x), x * square);
+  }
+  void check(auto expect) const { expect(scalar > 0, "scalar", scalar, "a number above 0"); }
+};
+// Bounds of integers are cut to them.
+struct Clip : Unary<kNumbers, 1, kX> {
+  static constexpr const char* name = "clip";
+  Real a_min = -1, a_max = 1;
+  LOCUS_HD auto apply(auto x) const { return m::min(m::max(x, a_min(x)), a_max(x)); }
+  auto grad(auto& x, auto&, auto& dy) const {
+    return where(logical_or(x<a_min(x), x> a_max(x)), 0, dy);
+  }
+  void check(auto expect) const {
+    expect(a_min <= a_max, "a_min", a_min, "a number that is not above a_max");
+  }
+};
+struct Softcap : Unary<kFloats, 16, kOut> {
+  static constexpr const char* name = "softcap";
+  Real c = 1;
+  LOCUS_HD auto apply(auto x) const { return c(x) * m::tanh(x / c(x)); }
+  auto grad(auto&, auto& y, auto& dy) const { return dy * (1 - square(y / c(y))); }
+  void check(auto expect) const { expect(c > 0, "c", c, "a number above 0"); }
+};
+
+// One launch each for the backward passes of three activations, of dy and the result y.
+struct ReluGrad : Binary<kFloats, 1, kY> {
+  static constexpr const char* name = "relu_grad";
+  LOCUS_HD auto apply(auto dy, auto y) const { return y <= 0 ? m::c(y, 0) : dy; }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return relu_grad(d, y); }
+};
+struct SigmoidGrad : Binary<kFloats, 1, kX | kY> {
+  static constexpr const char* name = "sigmoid_grad";
+  LOCUS_HD auto apply(auto dy, auto y) const { return dy * y * (m::c(y, 1) - y); }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return sigmoid_grad(d, y); }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * (1 - 2 * y); }
+};
+struct TanhGrad : Binary<kFloats, 1, kX | kY> {
+  static constexpr const char* name = "tanh_grad";
+  LOCUS_HD auto apply(auto dy, auto y) const { return dy * (m::c(y, 1) - y * y); }
+  auto dx(auto&, auto& y, auto&, auto& d) const { return tanh_grad(d, y); }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * y * -2; }
+};
+
+using ActivationOps =
+    List<Erf, Softsign, Softplus, Gelu, Silu, Relu, Sigmoid, Tanh, LeakyRelu, Elu, Selu,
+         HardSigmoid, HardSwish, SmoothL1, Clip, Softcap, ReluGrad, SigmoidGrad, TanhGrad>;
+
+}  // namespace locus::formula
+
+#ifdef LOCUS_FUNCTIONS
+namespace locus {
+Tensor erf(const Tensor& x) { return call(formula::Erf(), x); }
+Tensor softsign(const Tensor& x) { return call(formula::Softsign(), x); }
+Tensor softplus(const Tensor& x) { return call(formula::Softplus(), x); }
+Tensor gelu(const Tensor& x) { return call(formula::Gelu(), x); }
+Tensor silu(const Tensor& x) { return call(formula::Silu(), x); }
+Tensor relu(const Tensor& x) { return call(formula::Relu(), x); }
+Tensor sigmoid(const Tensor& x) { return call(formula::Sigmoid(), x); }
+Tensor tanh(const Tensor& x) { return call(formula::Tanh(), x); }
+Tensor leaky_relu(const Tensor& x, double slope) { return call(formula::LeakyRelu{{}, slope}, x); }
+Tensor elu(const Tensor& x, double alpha) { return call(formula::Elu{{}, alpha}, x); }
+Tensor selu(const Tensor& x) { return call(formula::Selu(), x); }
+Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) {
+  return call(formula::HardSigmoid{{}, alpha, beta}, x);
+}
+Tensor hard_swish(const Tensor& x) { return call(formula::HardSwish(), x); }
+Tensor smooth_l1(const Tensor& x, double scalar) { return call(formula::SmoothL1{{}, scalar}, x); }
+Tensor clip(const Tensor& x, double a_min, double a_max) {
+  return call(formula::Clip{{}, a_min, a_max}, x);
+}
+Tensor softcap(const Tensor& x, double c) { return call(formula::Softcap{{}, c}, x); }
+static Tensor relu_grad(const Operand& dy, const Operand& y) {
+  return call(formula::ReluGrad(), dy, y);
+}
+static Tensor sigmoid_grad(const Operand& dy, const Operand& y) {
+  return call(formula::SigmoidGrad(), dy, y);
+}
+static Tensor tanh_grad(const Operand& dy, const Operand& y) {
+  return call(formula::TanhGrad(), dy, y);
+}
+}  // namespace locus
+#endif

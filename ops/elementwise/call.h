@@ -1,0 +1,208 @@
+// From formulas to ops, for the .cc files of the elementwise families: define() makes the ops of a
+// list, call() is the one path from a function of the public headers to its op. With
+// LOCUS_FUNCTIONS defined, a header of formulas defines the functions of its ops.
+#pragma once
+
+#include <locus/core/error.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/unary.h>
+
+namespace locus {
+
+// How an op's operands meet, before its kernel sees one dtype.
+enum class Meet : uint8_t {
+  promoted,  // NumPy's table
+  counted,   // promoted, and bool is i8
+  inexact,   // integers and bool become f64: division, exp
+  compared,  // promoted, and a number that does not fit an integer dtype compares by value
+};
+template <class F>
+inline constexpr Meet kMeet = F::kPredicate                      ? Meet::compared
+                              : (F::kKinds& formula::kInts) == 0 ? Meet::inexact
+                              : F::kCountsBool                   ? Meet::counted
+                                                                 : Meet::promoted;
+
+// The op of a formula, looked up once.
+template <class F>
+const Op& op_of() {
+  static const Op& op = get_op(F::name);
+  return op;
+}
+
+namespace detail {
+
+Tensor as(const Tensor& x, DType d);
+DType meet(Meet rule, DType a);
+DType meet(Meet rule, DType a, DType b);
+// Also makes s what the kernel is to compare with. Throws DTypeError when it does not fit.
+DType meet(const Op& op, Meet rule, DType a, Scalar& s);
+[[noreturn]] void two_numbers(const Op& op);
+Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y);
+
+template <class A>
+Tensor run(const Op& op, Meet rule, const Operand& x, const Operand& y, A attrs) {
+  if (x.is_scalar() || y.is_scalar()) {
+    if (x.is_scalar() && y.is_scalar()) two_numbers(op);
+    attrs.scalar_first = x.is_scalar();
+    attrs.scalar = (x.is_scalar() ? x : y).scalar();
+    const Tensor& t = (x.is_scalar() ? y : x).tensor();
+    const DType d = meet(op, rule, t.dtype(), attrs.scalar);
+    return d == t.dtype() ? invoke(op, {t}, attrs) : invoke(op, {t.astype(d)}, attrs);
+  }
+  const Tensor &a = x.tensor(), &b = y.tensor();
+  const DType d = meet(rule, a.dtype(), b.dtype());
+  if (a.dtype() == d && b.dtype() == d) return invoke(op, {a, b}, attrs);
+  // Nothing is cast, and so allocated, for operands that cannot meet.
+  if (a.context() != b.context()) return invoke(op, {a, b}, attrs);
+  return invoke(op, {as(a, d), as(b, d)}, attrs);
+}
+
+struct Expect {
+  void operator()(bool holds, const char* name, double value, const char* expected) const {
+    if (!holds) [[unlikely]]
+      bad(name, value, expected);
+  }
+  [[noreturn]] static void bad(const char* name, double value, const char* expected);
+};
+template <class F>
+concept Checked = requires(const F& f) {
+  f.check(Expect());
+};
+
+DType infer_operands(std::span<const Meta> in, bool predicate, std::span<Meta> out);
+DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta> out);
+template <class F>
+DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Meta> out) {
+  if constexpr (Checked<F>) formula::formula_of<F>(a).check(Expect());
+  if constexpr (F::kArity == 3)
+    return infer_where(in, a, out);
+  else
+    return infer_operands(in, F::kPredicate, out);
+}
+
+template <class F>
+Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
+  static const Tensor none;
+  const Tensor& d = dout[0];
+  const auto& attrs = s.attrs<formula::AttrsOf<F>>();
+  const auto in = [&](int i) -> const Tensor& { return s.inputs.empty() ? none : s.in(i); };
+  const Tensor& out = s.outputs.empty() ? none : s.out();
+  const F f = formula::formula_of<F>(attrs);
+  Tensors g(static_cast<size_t>(s.n_in()));
+  if constexpr (F::kArity == 1) {
+    g[0] = f.grad(in(0), out, d);
+  } else if constexpr (F::kArity == 2) {
+    const auto dx = [&](size_t at, auto& x, auto& y) {
+      if constexpr (requires { f.dx(x, y, out, d); })
+        if (s.needs(static_cast<int>(at))) g[at] = f.dx(x, y, out, d);
+    };
+    const auto dy = [&](size_t at, auto& x, auto& y) {
+      if constexpr (requires { f.dy(x, y, out, d); })
+        if (s.needs(static_cast<int>(at))) g[at] = f.dy(x, y, out, d);
+    };
+    const double number = attrs.scalar.floating();
+    if (s.n_in() == 2) {
+      dx(0, in(0), in(1));
+      dy(1, in(0), in(1));
+    } else if (attrs.scalar_first) {
+      dy(0, number, in(0));
+    } else {
+      dx(0, in(0), number);
+    }
+  } else {
+    int at = 1;
+    if (!attrs.x_scalar && s.needs(at++)) g[1] = f.dx(s.in(0), d);
+    if (!attrs.y_scalar && s.needs(at)) g[static_cast<size_t>(at)] = f.dy(s.in(0), d);
+  }
+  return g;
+}
+
+Samples samples_where(Context c, DType d);
+// Inputs whose values lie in (low, high), second operands in (low2, high2).
+template <class F>
+Samples samples(Context c, DType d) {
+  if constexpr (F::kArity == 3) return samples_where(c, d);
+  Samples s;
+  const auto x = [&](const Shape& shape, int variant) {
+    return sample_values(c, d, shape, F::kLow, F::kHigh, variant);
+  };
+  const auto y = [&](const Shape& shape, int variant) {
+    return sample_values(c, d, shape, F::kLow2, F::kHigh2, variant);
+  };
+  const formula::AttrsOf<F> defaults{};
+  if constexpr (F::kArity == 1) {
+    s.emplace_back(Tensors{x({2, 3}, 0)}, defaults);
+    s.emplace_back(Tensors{x({37}, 1)}, defaults);
+    s.emplace_back(Tensors{x({3, 1, 5}, 2).T()}, defaults);
+  } else if constexpr (F::kArity == 2) {
+    const auto pair = [&](const Shape& a, const Shape& b) {
+      s.emplace_back(Tensors{x(a, 0), y(b, 1)}, defaults);
+    };
+    pair({2, 3}, {2, 3});
+    pair({37}, {37});
+    pair({2, 3}, {3});
+    pair({3, 1}, {2, 1, 5});
+    pair({}, {4});
+    auto attrs = defaults;
+    // 2 and, for floating dtypes, another number inside both ranges.
+    attrs.scalar = is_floating(d) ? Scalar(F::kLow2 + .7 * (F::kHigh2 - F::kLow2))
+                                  : Scalar(d == bool_ ? 1 : 2);
+    s.emplace_back(Tensors{x({3, 5}, 0)}, attrs);
+    if (is_floating(d)) attrs.scalar = F::kLow + .6 * (F::kHigh - F::kLow);
+    attrs.scalar_first = true;
+    s.emplace_back(Tensors{y({3, 5}, 0)}, attrs);
+    if (F::kPredicate) s.emplace_back(Tensors{x({2, 3}, 0), x({2, 3}, 0)}, defaults);
+  }
+  for (Sample& one : s) one.differentiable = !F::kPredicate;
+  return s;
+}
+
+template <class F>
+void define_one() {
+  constexpr unsigned kIn = F::kReads & (formula::kX | formula::kY),
+                     kOut = F::kReads & formula::kOut;
+  OpDef<formula::AttrsOf<F>> op(F::name, F::kArity == 1 ? std::vector<std::string>{"data"}
+                                         : F::kArity == 2
+                                             ? std::vector<std::string>{"lhs", "rhs"}
+                                             : std::vector<std::string>{"condition", "x", "y"});
+  op.template infer<&infer<F>>().layout(Layout::strided).template samples<&samples<F>>();
+  if constexpr (F::kArity > 1) op.inputs(1, F::kArity).broadcasts();
+  if constexpr (F::kPredicate)
+    op.no_gradient("the result is a truth value");
+  else
+    op.template gradient<&gradient<F>>(kIn && kOut ? Keep::both
+                                       : kIn       ? Keep::inputs
+                                       : kOut      ? Keep::outputs
+                                                   : Keep::none);
+}
+
+}  // namespace detail
+
+template <class... F>
+void define(formula::List<F...>) {
+  (detail::define_one<F>(), ...);
+}
+
+template <class F>
+Tensor call(const F& f, const Tensor& x) {
+  const DType d = detail::meet(kMeet<F>, x.dtype());
+  formula::AttrsOf<F> attrs{};
+  if constexpr (!std::is_empty_v<F>) attrs = f;
+  return d == x.dtype() ? invoke(op_of<F>(), {x}, attrs) : invoke(op_of<F>(), {x.astype(d)}, attrs);
+}
+template <class F>
+Tensor call(const F& f, const Operand& x, const Operand& y) {
+  formula::AttrsOf<F> attrs{};
+  if constexpr (!std::is_empty_v<F>) attrs.formula = f;
+  return detail::run(op_of<F>(), kMeet<F>, x, y, attrs);
+}
+// A mask before the operands, which may both be numbers.
+template <class F>
+Tensor call(const F&, const Tensor& mask, const Operand& x, const Operand& y) {
+  return detail::run_where(op_of<F>(), mask, x, y);
+}
+
+}  // namespace locus

@@ -1,0 +1,71 @@
+// The form of a formula: what CPU kernels, CUDA kernels, fused kernels and gradients are made from.
+// Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
+//
+// A formula is a struct whose members are the op's attributes, of type Real; most have none:
+//   name                 the op's name
+//   Unary or Binary      its base: the dtypes it has kernels for; what apply() costs, in additions
+//                        (what is worth a second thread); what its gradient reads
+//   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
+//   grad(x, y, dy)       unary: the gradient of y = apply(x), written as if for numbers, but made
+//   of
+//                        ops on Tensors, so that gradients of any order exist. What it is not said
+//                        to read is undefined
+//   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
+//                        one there is no gradient
+//   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0")
+//   kLow, kHigh, ...     bounds of the samples of tests, which take the attributes' defaults
+// A list names the formulas; the registry, every kind of kernel and the tests walk the list.
+#pragma once
+
+#include <locus/ops/kernel/math.h>
+
+namespace locus::formula {
+
+inline constexpr unsigned kFloats = 1, kInts = 2, kBool = 4, kNumbers = kFloats | kInts,
+                          kAll = kNumbers | kBool;
+inline constexpr unsigned kNothing = 0, kX = 1, kY = 2, kOut = 4;  // what a gradient reads
+
+template <class... F>
+struct List {};
+template <class... F, class... G>
+LOCUS_HD constexpr List<F..., G...> operator+(List<F...>, List<G...>) {
+  return {};
+}
+
+template <int Arity, unsigned Kinds, int Cost, unsigned Reads = kNothing, bool Predicate = false>
+struct Form {
+  static constexpr int kArity = Arity, kCost = Cost;
+  static constexpr unsigned kKinds = Kinds, kReads = Reads;
+  static constexpr bool kPredicate = Predicate;  // the result is bool_, else of the operands' dtype
+  static constexpr bool kCountsBool = false;     // takes bool as i8
+  static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh;
+};
+template <unsigned Kinds, int Cost, unsigned Reads>
+struct Unary : Form<1, Kinds, Cost, Reads> {};
+template <unsigned Kinds, int Cost, unsigned Reads>
+struct Binary : Form<2, Kinds, Cost, Reads> {};
+template <int Arity>
+struct Predicate : Form<Arity, kAll, 1, kNothing, true> {};
+
+// An attribute. c(x) is c as a number to meet x: of its type, or a double beside a Tensor. f32
+// kernels never see the double.
+class Real {
+ public:
+  LOCUS_HD constexpr Real(double v) : value_(v), single_(static_cast<float>(v)) {}
+  LOCUS_HD constexpr operator double() const { return value_; }
+  template <class V>
+  LOCUS_HD constexpr auto operator()(const V&) const {
+    if constexpr (kSame<V, float>)
+      return single_;
+    else if constexpr (kInteger<V>)
+      return convert<V>(value_);
+    else
+      return value_;
+  }
+
+ private:
+  double value_;
+  float single_;
+};
+
+}  // namespace locus::formula
