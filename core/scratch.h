@@ -12,7 +12,7 @@ namespace locus {
 
 class Scratch {
  public:
-  // Aligned to 256 bytes (64 on the host). Throws OutOfMemory naming the context.
+  // Aligned to 256 bytes (64 on the host); null for 0 bytes. Throws OutOfMemory naming the context.
   Scratch(const Call& call, size_t bytes);
   ~Scratch();
   Scratch(const Scratch&) = delete;

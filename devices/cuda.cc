@@ -49,15 +49,24 @@ CudaStream& find_stream(StreamView s) {
   return *found;
 }
 
+int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessors(); }
+
+int Slots::next() {
+  static std::atomic<int> n{0};
+  const int index = n++;
+  LOCUS_CHECK(index < kMost, "too many libraries keep something for a stream");
+  return index;
+}
+
 CudaDevice::CudaDevice(Context context) : context_(context) {
   const Guard guard(index());
   cudaDeviceProp properties;
   LOCUS_CUDA(cudaGetDeviceProperties(&properties, index()));
   name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
+  pool_ = make_pool(context);
   for (CudaStream*& lane : lanes_) lane = new_stream();
   faults_.open();
-  pool_ = make_pool(context);
   int none = -1;
   opened_first.compare_exchange_strong(none, index());
 }
@@ -68,6 +77,7 @@ CudaStream* CudaDevice::new_stream() {
   auto* s = new CudaStream;
   s->device = this;
   s->view = {context_, new_stream_id(), native};
+  s->counters = make_counters(*this, native);
   LOCUS_CHECK(s->view.id < IdTable<CudaStream>::kCapacity,
               "gpu: too many streams; close those not needed");
   streams.find_or_enter(s->view.id, [&] { return s; });

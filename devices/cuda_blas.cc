@@ -1,90 +1,56 @@
-// Scratch memory and library handles of a stream. Kernel functions call these while launch() holds
-// the stream's mutex.
-#include <algorithm>
-#include <atomic>
-#include <utility>
+#include <locus/devices/cuda_blas.h>
 
+#include <cublas_v2.h>
+
+#include <locus/core/scratch.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
+
+[[noreturn]] void failed(cublasStatus_t status, const char* call, const char* file, int line) {
+  failed(status == CUBLAS_STATUS_ALLOC_FAILED, cublasGetStatusString(status), call, file, line);
+}
+
 namespace {
 
-constexpr size_t kBlasWorkspace = size_t{32} << 20;
-constexpr size_t kSmallestWorkspace = size_t{4} << 20;
+constexpr size_t kWorkspace = size_t{32} << 20;
 
-std::atomic<bool> use_tf32{false};
-
-void grow(CudaStream& s, size_t bytes) {
-  const Guard guard(s.device->index());
-  if (s.workspace.data) {
-    LOCUS_CUDA(synchronize(s.native()));
-    const Workspace old = std::exchange(s.workspace, {nullptr, 0});
-    LOCUS_CUDA(free_memory(old.data));
-    bytes = std::max(bytes, 2 * old.bytes);
+struct Handle {
+  explicit Handle(CudaStream& s) {
+    LOCUS_CUDA(cublasCreate(&blas));
+    LOCUS_CUDA(cublasSetStream(blas, s.native()));
   }
-  bytes = std::max(bytes, kSmallestWorkspace);
-  s.workspace = {s.device->allocate_raw(bytes), bytes};
-}
+  cublasHandle_t blas = nullptr;
+};
 
-Workspace own_workspace(CudaStream& s) {
-  if (!s.blas_workspace.data)
-    s.blas_workspace = {s.device->allocate_raw(kBlasWorkspace), kBlasWorkspace};
-  return s.blas_workspace;
-}
-
-void create_blas(CudaStream& s) {
-  const Guard guard(s.device->index());
-  const Workspace workspace = own_workspace(s);
-  cublasHandle_t handle;
-  LOCUS_CUDA(cublasCreate(&handle));
-  try {
-    // In this order: setting the stream puts the library's own workspace back.
-    LOCUS_CUDA(cublasSetStream(handle, s.native()));
-    LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data, workspace.bytes));
-    LOCUS_CUDA(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH));
-  } catch (...) {
-    static_cast<void>(cublasDestroy(handle));
-    throw;
-  }
-  s.blas = handle;
-  s.blas_tf32 = false;
+cudaDataType_t blas_type(DType d) {
+  return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 }  // namespace
 
-void* workspace(StreamView view, size_t bytes) {
-  CudaStream& s = find_stream(view);
-  if (bytes > s.workspace.bytes) [[unlikely]]
-    grow(s, bytes);
-  return s.workspace.data;
+void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Operand a, Operand b,
+                  void* c, int64_t count, const BlasOptions& options) {
+  const auto op = [](const Operand& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const cudaDataType_t type = blas_type(in), result = blas_type(options.out);
+  const cublasComputeType_t compute = in == f64                   ? CUBLAS_COMPUTE_64F
+                                      : in == f32 && options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                  : CUBLAS_COMPUTE_32F;
+  const float one = 1, old = options.accumulate ? 1 : 0;
+  const double one64 = 1, old64 = old;
+  const void* alpha = in == f64 ? static_cast<const void*>(&one64) : &one;
+  const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
+  const cublasHandle_t handle = slot<Handle>(call.stream).blas;
+  const Scratch workspace(call, kWorkspace);
+  LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data(), kWorkspace));
+  // Row-major c is column-major c', which is b' · a'.
+  if (count == 1)
+    LOCUS_CUDA(cublasGemmEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, a.data,
+                               type, a.ld, beta, c, result, n, compute, CUBLAS_GEMM_DEFAULT));
+  else
+    LOCUS_CUDA(cublasGemmStridedBatchedEx_64(
+        handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, b.batch, a.data, type, a.ld,
+        a.batch, beta, c, result, n, m * n, count, compute, CUBLAS_GEMM_DEFAULT));
 }
-
-cublasHandle_t blas(StreamView view) {
-  CudaStream& s = find_stream(view);
-  if (!s.blas) [[unlikely]]
-    create_blas(s);
-  if (const bool on = tf32(); on != s.blas_tf32) [[unlikely]] {
-    LOCUS_CUDA(cublasSetMathMode(s.blas, on ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
-    s.blas_tf32 = on;
-  }
-  return s.blas;
-}
-
-cublasLtHandle_t blas_lt(StreamView view) {
-  CudaStream& s = find_stream(view);
-  if (!s.blas_lt) [[unlikely]] {
-    const Guard guard(s.device->index());
-    LOCUS_CUDA(cublasLtCreate(&s.blas_lt));
-  }
-  return s.blas_lt;
-}
-
-Workspace blas_workspace(StreamView view) { return own_workspace(find_stream(view)); }
-
-bool tf32() { return use_tf32.load(std::memory_order_relaxed); }
-void set_tf32(bool on) { use_tf32.store(on, std::memory_order_relaxed); }
-
-int multiprocessors(StreamView view) { return find_stream(view).device->multiprocessors(); }
 
 }  // namespace locus::cuda

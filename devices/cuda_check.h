@@ -1,7 +1,7 @@
-// LOCUS_CUDA(call): every CUDA and cuBLAS call goes through it.
+// LOCUS_CUDA(call): every call of CUDA goes through it, and every call of a library whose status
+// has a failed() of its own in scope.
 #pragma once
 
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 namespace locus::cuda {
@@ -9,11 +9,13 @@ namespace locus::cuda {
 // Throw OutOfMemory when the device had no memory left, DeviceError otherwise, naming the call, its
 // place and the driver's text. An error that leaves the device usable is cleared first.
 [[noreturn]] void failed(cudaError_t error, const char* call, const char* file, int line);
-[[noreturn]] void failed(cublasStatus_t status, const char* call, const char* file, int line);
+// For libraries.
+[[noreturn]] void failed(bool out_of_memory, const char* what, const char* call, const char* file,
+                         int line);
 
 }  // namespace locus::cuda
 
-// Both kinds of status are 0 on success.
+// Every kind of status is 0 on success.
 #define LOCUS_CUDA(call)                                                                    \
   do {                                                                                      \
     if (const auto locus_status = (call); static_cast<int>(locus_status) != 0) [[unlikely]] \

@@ -14,6 +14,7 @@
 namespace locus::cuda {
 
 class CudaDevice;
+struct CudaStream;
 
 int num_devices();   // 0 without a driver; asked once
 int first_opened();  // the first device that was opened; -1: none yet
@@ -37,30 +38,69 @@ class Guard {
   bool entered_ = false;
 };
 
+// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
+// that no graph holds: taking memory, making a library's handle.
+class OutsideCapture {
+ public:
+  OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+// What libraries keep for a stream, an object of each type: a handle, a plan in progress. Made by
+// T(stream) at first use, never destroyed.
+class Slots {
+ public:
+  template <class T>
+  T& get(CudaStream& s) {
+    static const int index = next();
+    if (!items_[index]) [[unlikely]] {
+      const OutsideCapture allowed;
+      items_[index] = new T(s);
+    }
+    return *static_cast<T*>(items_[index]);
+  }
+
+ private:
+  static constexpr int kMost = 8;
+  static int next();
+  void* items_[kMost] = {};
+};
+
 // A stream and what belongs to it. Never destroyed: a closed stream waits for the next
 // open_stream(), so that tensors allocated on it can still be freed in its order.
 //
 // launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together
-// (they share the scratch memory) and guards every field below it.
+// (they share the counters) and guards the slots.
 struct CudaStream {
   CudaDevice* device = nullptr;
   StreamView view;
+  unsigned* counters = nullptr;          // kMaxCounters
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
   std::atomic<bool> open{true};
 
   std::mutex mutex;
-  cublasHandle_t blas = nullptr;
-  cublasLtHandle_t blas_lt = nullptr;
-  bool blas_tf32 = false;
-  Workspace blas_workspace{nullptr, 0};
-  Workspace workspace{nullptr, 0};
-  unsigned* counters = nullptr;
+  Slots slots;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
 };
 
 // Throws Error when the stream is not one of this back end's.
 CudaStream& find_stream(StreamView s);
+
+// For kernel functions: the stream's T.
+template <class T>
+T& slot(StreamView view) {
+  CudaStream& s = find_stream(view);
+  return s.slots.get<T>(s);
+}
+
+// Throws OutOfMemory.
+unsigned* make_counters(CudaDevice& device, cudaStream_t s);
 
 // The words kernels report bad values in: page-locked memory the device writes, one word an op, so
 // that the word that is raised names it. Threads: any.
@@ -111,8 +151,8 @@ class CudaDevice final : public Device {
   int multiprocessors() const { return multiprocessors_; }
   Faults& faults() { return faults_; }
 
-  // Device memory for handles and scratch. Not counted by the pool; takes its cached blocks back
-  // to the driver when there is no other memory.
+  // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
+  // blocks back to the driver when there is no other memory. Not for kernel functions.
   void* allocate_raw(size_t bytes);
 
  private:

@@ -23,6 +23,7 @@ class DeviceMemory final : public MemorySource {
   explicit DeviceMemory(int index) : index_(index) {}
   void* allocate(size_t bytes) override {
     const Guard guard(index_);
+    const OutsideCapture allowed;
     void* p = nullptr;
     const cudaError_t error = cudaMalloc(&p, bytes);
     return or_null(error, "cudaMalloc", p);
@@ -37,6 +38,7 @@ class DeviceMemory final : public MemorySource {
 void* allocate_pinned(size_t bytes) {
   // Some context must be current; gpu(0)'s only when the program has used none yet.
   const Guard guard(std::max(0, first_opened()));
+  const OutsideCapture allowed;
   void* p = nullptr;
   const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
   return or_null(error, "cudaHostAlloc", p);
@@ -55,6 +57,7 @@ void offer_pinned_memory() { set_pinned_source(&allocate_pinned, &free_pinned); 
 
 void* CudaDevice::allocate_raw(size_t bytes) {
   const Guard guard(index());
+  const OutsideCapture allowed;
   void* p = nullptr;
   if (cudaMalloc(&p, bytes) == cudaSuccess) return p;
   static_cast<void>(cudaGetLastError());

@@ -191,8 +191,10 @@ void Queue::run(Entry& entry) {
       case What::launch: {
         const View* in = entry.views.data();
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
-        const Call call{
-            in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size, view()};
+        // The host's stream: what the kernel takes and frees now is not in the order of this queue,
+        // whose memory is handed out when work is pushed.
+        const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
+                        {}};
         if (link_model()) {
           compute_at_pace(entry.kernel, call);
         } else {

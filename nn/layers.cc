@@ -28,10 +28,7 @@ Block& Sequential::operator[](int i) const {
 }
 
 Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
-    : units_(units),
-      activation_(activation),
-      flatten_(options.flatten),
-      fused_relu_(activation.name == relu.name) {
+    : units_(units), activation_(activation), flatten_(options.flatten) {
   if (units <= 0 || options.in_units < 0)
     throw ShapeError("Dense: units " + std::to_string(units) + ", in_units " +
                      std::to_string(options.in_units) + "; expected units > 0, in_units >= 0");
@@ -56,8 +53,8 @@ Tensor Dense::forward(const Tensor& x) {
   const Context where = x.context();
   const Tensor weight = weight_.data(where);  // first: errors name it before the bias
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
-  if (fused_relu_) return dense(x, weight, bias, locus::Activation::relu, flatten_);
-  return activation_(dense(x, weight, bias, locus::Activation::none, flatten_));
+  const Tensor y = dense(x, weight, bias, activation_.fused, flatten_);
+  return activation_.fused == locus::Activation::none ? activation_(y) : y;
 }
 
 std::string Dense::repr() const {

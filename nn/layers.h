@@ -16,10 +16,13 @@ namespace locus::nn {
 struct Activation {
   std::string_view name = "linear";
   Tensor (*apply)(const Tensor&) = nullptr;  // null: the identity
+  // The same as an attribute of dense, when it has it.
+  locus::Activation fused = locus::Activation::none;
 
   Tensor operator()(const Tensor& x) const { return apply ? apply(x) : x; }
 };
-inline constexpr Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); }};
+inline constexpr Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
+                                 locus::Activation::relu};
 inline constexpr Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
 inline constexpr Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
 // log(1 + exp(x)), without overflow.
@@ -61,7 +64,6 @@ class Dense : public Block {
   int64_t units_;
   Activation activation_;
   bool flatten_;
-  bool fused_relu_;
   Parameter weight_, bias_;
 };
 

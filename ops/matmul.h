@@ -4,7 +4,8 @@
 // NumPy's); bool has no product: cast it. Operands of different dtypes meet as NumPy promotes them.
 // A transposed view costs nothing: x.T() is read where it is. Views whose rows and columns both
 // have gaps are copied first. All products are differentiable to any order, and repeat bit for bit.
-// f32 on a GPU is f32: TF32 only after cuda::set_tf32(true).
+// Long sums are added up in blocks: in f32, products along an axis of 1e6 are as exact as short
+// ones.
 //
 // Errors: ShapeError when the contracted axes differ or the batch axes do not broadcast, DTypeError
 // for bool.
@@ -12,7 +13,7 @@
 
 #include <locus/core/tensor.h>
 #include <locus/ops/kernel/register.h>
-#include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/matmul/matmul_attrs.h>
 
 namespace locus {
 
@@ -28,5 +29,17 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 // op(a)·op(b) for operands of rank 2 or more and of one dtype, where op swaps the last two axes if
 // told to. What dot, matmul and their gradients are made of.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes);
+
+// Lets the products of f32 operands, those of dense included, be faster and less exact
+// (Precision::tf32), or exact again. For the whole process and for products that are launched from
+// now on, backward passes included; f32 at the start. The CPU and emulated GPUs always compute in
+// f32. Threads: any.
+void set_matmul_precision(Precision precision);
+
+namespace cuda {
+// Earlier names of the same.
+inline bool tf32() { return matmul_precision() == Precision::tf32; }
+inline void set_tf32(bool on) { set_matmul_precision(on ? Precision::tf32 : Precision::f32); }
+}  // namespace cuda
 
 }  // namespace locus

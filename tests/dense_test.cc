@@ -94,6 +94,22 @@ TEST(DenseTest, NanPassesRelu) {
   }
 }
 
+// As relu's own gradient, which only a sum of zero or less stops.
+TEST(DenseTest, GradientPassesANan) {
+  for (Context c : test::contexts())
+    for (bool recorded : {false, true}) {
+      Tensor w = ones({1, 1}, c);
+      w.attach_grad();
+      const Tensor x = array({{std::nan("")}}, {c, f32});
+      Tensor b = zeros({1}, c);
+      b.attach_grad();
+      const autograd::Record record;
+      const Tensor y = dense(x, w, b, Activation::relu);
+      const Tensor db = autograd::grad(y, {b}, {.create_graph = recorded})[0];
+      EXPECT_EQ(values(db), std::vector<double>{1}) << c << (recorded ? " composed" : " fused");
+    }
+}
+
 // The fused backward op against the formulas, on shapes that take each of its paths.
 TEST(DenseTest, BackwardIsThreeSumsOfTheMaskedGradient) {
   const int64_t shapes[][3] = {{1, 1, 1}, {64, 128, 10}, {64, 256, 128}, {33, 65, 127},
@@ -120,6 +136,23 @@ TEST(DenseTest, BackwardIsThreeSumsOfTheMaskedGradient) {
           test::expect_near(values(got[2]), values(db), tolerance(d, rows), "db");
         }
       }
+}
+
+TEST(DenseTest, GradientsOfFewWeightsOverManyRowsAreExact) {
+  for (Context c : test::contexts())
+    for (const auto& [inputs, units] : {std::pair<int64_t, int64_t>{1, 1}, {3, 2}}) {
+      const int64_t rows = 1000000;
+      const Tensor x = full({rows, inputs}, .1, {c, f32}), w = ones({units, inputs}, c),
+                   y = ones({rows, units}, c), dy = full({rows, units}, .1, {c, f32});
+      for (bool relu : {false, true}) {
+        const Ref in[] = {dy, x, w, y};
+        const Tensors got = invoke_all(get_op("dense_backward"), std::span(in, relu ? 4 : 3),
+                                       DenseBackwardAttrs{relu, false, true, true});
+        const double tenth = static_cast<double>(.1f);
+        for (double v : values(got[1])) EXPECT_NEAR(v / (1e6 * tenth * tenth), 1, 1e-5) << c;
+        for (double v : values(got[2])) EXPECT_NEAR(v / (1e6 * tenth), 1, 1e-5) << c;
+      }
+    }
 }
 
 TEST(DenseTest, BackwardComputesWhatIsAskedFor) {

@@ -180,6 +180,57 @@ TEST_F(MatmulTest, LongVectors) {
   });
 }
 
+// In f32, of numbers whose rounded sums drift to one side. 1e-5 is what 100 additions may lose.
+TEST_F(MatmulTest, LongSumsAreAsExactAsShortOnes) {
+  on_all([](Context c) {
+    const double term = static_cast<double>(.1f) * static_cast<double>(.1f);
+    const auto worst = [&](const Tensor& y, int64_t k) {
+      double error = 0;
+      for (double v : values(y))
+        error = std::max(error, std::fabs(v / (term * static_cast<double>(k)) - 1));
+      return error;
+    };
+    const int64_t k = 1000000;
+    const Tensor v = full({k}, .1, {c, f32}), pairs = full({k, 2}, .1, {c, f32});
+    const Tensor row = v.reshape({1, k}), three = full({k, 3}, .1, {c, f32});
+    EXPECT_LT(worst(dot(v, v), k), 1e-5);
+    EXPECT_LT(worst(dot(row, v.reshape({k, 1})), k), 1e-5);
+    EXPECT_LT(worst(dot(pairs(Slice(), 1), pairs(Slice(), 0)), k), 1e-5) << "a column";
+    EXPECT_LT(worst(dot(pairs(Slice(), 1), v), k), 1e-5);
+    EXPECT_LT(worst(dot(row, three), k), 1e-5);
+    EXPECT_LT(worst(dot(three.T(), pairs), k), 1e-5);
+    EXPECT_LT(worst(dot(pairs.T(), three), k), 1e-5);
+    EXPECT_LT(worst(matmul(v.reshape({4, 1, k / 4}), v.reshape({4, k / 4, 1})), k / 4), 1e-5);
+    const Tensor wide = full({20003, 70}, .1, {c, f32});
+    EXPECT_LT(worst(dot(wide.T(), wide), 20003), 1e-5);
+  });
+}
+
+TEST_F(MatmulTest, LongSumsDoNotDependOnTheThreads) {
+  const int threads = num_threads();
+  const Tensor a = sample_values(cpu(), f32, {3, 100003}),
+               b = sample_values(cpu(), f32, {100003, 5}, -2, 2, 1);
+  std::vector<std::vector<float>> results;
+  for (int n : {1, 2, 5}) {
+    set_num_threads(n);
+    results.push_back(dot(a, b).to_vector<float>());
+    results.push_back(dot(b.T(), a.T()).T().to_vector<float>());
+    results.push_back({dot(a[0], a[1]).item<float>()});
+  }
+  set_num_threads(threads);
+  for (size_t i = 3; i < results.size(); ++i) EXPECT_EQ(results[i], results[i % 3]);
+}
+
+TEST_F(MatmulTest, PrecisionIsASettingThatTheCpuIgnores) {
+  EXPECT_EQ(matmul_precision(), Precision::f32);
+  const Tensor a = full({4, 4}, 1.0001, {f32});
+  const std::vector<double> exact = values(dot(a, a));
+  set_matmul_precision(Precision::tf32);
+  EXPECT_EQ(matmul_precision(), Precision::tf32);
+  EXPECT_EQ(values(dot(a, a)), exact);
+  set_matmul_precision(Precision::f32);
+}
+
 TEST_F(MatmulTest, StacksBroadcastTheirBatchAxes) {
   on_all([](Context c) {
     for (DType d : {f32, f64, f16, i32}) {

@@ -11,9 +11,6 @@
 
 #include <fmt/format.h>
 #include <locus/locus.h>
-#ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda.h>
-#endif
 
 namespace examples {
 
@@ -148,15 +145,14 @@ std::string describe(locus::Context c) {
   return to_string(c) + ": " + locus::context_info(c).name + (note.empty() ? "" : ", ") + note;
 }
 
-#ifdef LOCUS_WITH_CUDA
-bool tf32() { return locus::cuda::tf32(); }
-void turn_on_tf32() { locus::cuda::set_tf32(true); }
-#else
-bool tf32() { return false; }
+bool tf32() { return locus::matmul_precision() == locus::Precision::tf32; }
 void turn_on_tf32() {
+#ifdef LOCUS_WITH_CUDA
+  locus::set_matmul_precision(locus::Precision::tf32);
+#else
   throw std::runtime_error("--tf32 needs a build with CUDA (-DLOCUS_CUDA=ON)");
-}
 #endif
+}
 
 std::string precision() { return tf32() ? "f32, TF32 on" : "f32, TF32 off"; }
 

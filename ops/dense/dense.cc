@@ -5,7 +5,6 @@
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
-#include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 
@@ -23,7 +22,7 @@ DType one_dtype(std::span<const Meta> in) {
   return in[0].dtype;
 }
 
-DType dense_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+DType dense_infer(std::span<const Meta> in, const DenseAttrs&, std::span<Meta> out) {
   if (in.size() != 2 && in.size() != 3)
     throw ShapeError("expected data, weight and perhaps bias, got " + std::to_string(in.size()) +
                      " operands");
@@ -80,51 +79,45 @@ Tensor sum_rows(const Tensor& dz) {
   return invoke(op, {dz}, attrs);
 }
 
-template <bool Relu>
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor &x = saved.in(0), &w = saved.in(1);
+  const bool relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
   const bool bias = saved.n_in() == 3 && saved.needs(2);
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (autograd::is_recording()) {
-    const Tensor dz = Relu ? dout[0] * (saved.out() > 0).astype(dout[0].dtype()) : dout[0];
+    static const Op& relu_grad = get_op("relu_grad");
+    const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}) : dout[0];
     if (saved.needs(0)) gradients[0] = matmul(dz, w, MatmulAttrs{});
     if (saved.needs(1)) gradients[1] = matmul(dz, x, MatmulAttrs{true, false});
     if (bias) gradients[2] = sum_rows(dz);
     return gradients;
   }
   DenseBackwardAttrs attrs;
-  attrs.relu = Relu;
+  attrs.relu = relu;
   attrs.data = saved.needs(0);
   attrs.weight = saved.needs(1);
   attrs.bias = bias;
-  Tensors found = dense_backward(dout[0], x, w, Relu ? &saved.out() : nullptr, attrs);
+  Tensors found = dense_backward(dout[0], x, w, relu ? &saved.out() : nullptr, attrs);
   if (attrs.data) gradients[0] = std::move(found[0]);
   if (attrs.weight) gradients[1] = std::move(found[1]);
   if (attrs.bias) gradients[2] = std::move(found[2]);
   return gradients;
 }
 
+// With relu, sums that are far from the kink: above it for every unit, or below.
 Samples dense_samples(Context c, DType d) {
-  const auto x = [&](const Shape& s, int variant) {
-    return sample_values(c, d, s, -2, 2, variant);
-  };
-  return {
-      Sample({x({5, 7}, 0), x({3, 7}, 1), x({3}, 2)}),
-      Sample({x({1, 1}, 0), x({1, 1}, 1), x({1}, 2)}),
-      Sample({x({4, 6}, 0), x({9, 6}, 1)}),
-      Sample({x({33, 20}, 0), x({18, 20}, 1), x({18}, 2)}),
-  };
-}
-
-// Sums that are far from the kink: above it for every unit, or below.
-Samples dense_relu_samples(Context c, DType d) {
   const auto x = [&](const Shape& s, double low, double high, int variant) {
     return sample_values(c, d, s, low, high, variant);
   };
+  const DenseAttrs linear, relu{Activation::relu};
   return {
-      Sample({x({5, 7}, 0.2, 1, 0), x({3, 7}, 0.2, 1, 1), x({3}, 0.2, 1, 2)}),
-      Sample({x({4, 3}, 0.2, 1, 0), x({2, 3}, -1, -0.2, 1)}),
-      Sample({x({3, 4}, 0.2, 1, 0), x({5, 4}, -1, 1, 1), x({5}, 5, 9, 2)}),
+      Sample({x({5, 7}, -2, 2, 0), x({3, 7}, -2, 2, 1), x({3}, -2, 2, 2)}, linear),
+      Sample({x({1, 1}, -2, 2, 0), x({1, 1}, -2, 2, 1), x({1}, -2, 2, 2)}, linear),
+      Sample({x({4, 6}, -2, 2, 0), x({9, 6}, -2, 2, 1)}, linear),
+      Sample({x({33, 20}, -2, 2, 0), x({18, 20}, -2, 2, 1), x({18}, -2, 2, 2)}, linear),
+      Sample({x({5, 7}, 0.2, 1, 0), x({3, 7}, 0.2, 1, 1), x({3}, 0.2, 1, 2)}, relu),
+      Sample({x({4, 3}, 0.2, 1, 0), x({2, 3}, -1, -0.2, 1)}, relu),
+      Sample({x({3, 4}, 0.2, 1, 0), x({5, 4}, -1, 1, 1), x({5}, 5, 9, 2)}, relu),
   };
 }
 
@@ -146,9 +139,9 @@ Samples dense_backward_samples(Context c, DType d) {
 }
 
 Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation) {
-  static const Op &plain = get_op("dense"), &with_relu = get_op("dense_relu");
-  const Op& op = activation == Activation::relu ? with_relu : plain;
-  return b.defined() ? invoke(op, {x, w, b}) : invoke(op, {x, w});
+  static const Op& op = get_op("dense");
+  const DenseAttrs attrs{activation};
+  return b.defined() ? invoke(op, {x, w, b}, attrs) : invoke(op, {x, w}, attrs);
 }
 
 }  // namespace
@@ -177,16 +170,11 @@ Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activ
 }
 
 void register_dense() {
-  OpDef("dense", {"data", "weight", "bias"})
+  OpDef<DenseAttrs>("dense", {"data", "weight", "bias"})
       .inputs(2, 3)
       .infer<&dense_infer>()
-      .gradient<&dense_gradient<false>>(Keep::inputs)
+      .gradient<&dense_gradient>(Keep::both)
       .samples<&dense_samples>();
-  OpDef("dense_relu", {"data", "weight", "bias"})
-      .inputs(2, 3)
-      .infer<&dense_infer>()
-      .gradient<&dense_gradient<true>>(Keep::both)
-      .samples<&dense_relu_samples>();
   OpDef<DenseBackwardAttrs>("dense_backward", {"dy", "data", "weight", "y"})
       .inputs(3, 4)
       .outputs(3)

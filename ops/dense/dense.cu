@@ -1,14 +1,11 @@
-#include <locus/devices/cuda_check.h>
+#include <locus/core/scratch.h>
 #include <locus/ops/matmul/matmul_cuda.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-template <class S>
-using ComputeOf = std::conditional_t<std::is_same_v<S, double>, double, float>;
-
-template <class S, class T = ComputeOf<S>>
+template <class S, class T = Compute<S>>
 __global__ void __launch_bounds__(256)
     bias_kernel(S* y, const S* bias, int64_t units, bool relu, int64_t total) {
   const int64_t stride = int64_t{gridDim.x} * 256;
@@ -20,7 +17,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-template <DType D, bool Relu>
+template <DType D>
 void dense_kernel(const Call& call) {
   using S = CppTypeOf<D>;
   const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
@@ -29,19 +26,21 @@ void dense_kernel(const Call& call) {
   const int64_t ld = inputs > 0 ? inputs : 1;
   const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
   S* y = call.out[0].as<S>();
+  const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
   if constexpr (D == f32) {
     if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
       const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
       TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
       p.bias = bias;
-      p.relu = Relu;
+      p.relu = relu;
       return launch_tiles(call, plan, p, false, true);
     }
   }
-  blas_product(call, D, rows, units, inputs, x, w, y);
+  library_product(call, D, rows, units, inputs, x, w, y);
   const int64_t total = rows * units;
-  if (bias != nullptr || Relu)
-    bias_kernel<S><<<blocks_for(call, total), 256, 0, stream(call)>>>(y, bias, units, Relu, total);
+  if (bias != nullptr || relu)
+    bias_kernel<S>
+        <<<blocks_for(call.stream, total), 256, 0, stream(call)>>>(y, bias, units, relu, total);
 }
 
 // Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x
@@ -118,9 +117,9 @@ bool fused_backward(const Call& call, const Backward& b) {
     scratch += weight.scratch();
     counted += weight.counters();
   }
+  const Scratch partial(call, static_cast<size_t>(scratch) * sizeof(float));
   if (scratch > 0) {
-    dx.partial =
-        static_cast<float*>(workspace(call.stream, static_cast<size_t>(scratch) * sizeof(float)));
+    dx.partial = partial.as<float>();
     dx.arrived = counters(call.stream, counted);
     dw.partial = dx.partial + (b.dx != nullptr ? data.scratch() : 0);
     dw.arrived = dx.arrived + (b.dx != nullptr ? data.counters() : 0);
@@ -141,31 +140,31 @@ bool fused_backward(const Call& call, const Backward& b) {
 
 constexpr int kSumColumns = 32, kSumRows = 8;
 
-// dz = dy where y > 0, else 0 (nothing is written without y), and db = the sum of dz's rows. A
+// dz = 0 where y <= 0, else dy (nothing is written without y), and db = the sum of dz's rows. A
 // block has 32 columns and a part of the rows; the last block of a column adds up the parts in
 // order.
-template <class S, class T = ComputeOf<S>>
+template <class S>
 __global__ void __launch_bounds__(kSumColumns* kSumRows)
     mask_and_sum_kernel(const S* dy, const S* y, S* dz, S* db, int64_t rows, int64_t units,
-                        int64_t rows_split, T* partial, unsigned* arrived) {
+                        int64_t rows_split, double* partial, unsigned* arrived) {
   const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
   const int64_t column = int64_t{blockIdx.x} * kSumColumns + tx;
   const int64_t begin = blockIdx.y * rows_split, end = min(rows, begin + rows_split);
-  T sum = 0;
+  double sum = 0;  // any number of rows
   if (column < units) {
 #pragma unroll 4
     for (int64_t row = begin + ty; row < end; row += kSumRows) {
       const int64_t at = row * units + column;
       S v = dy[at];
       if (y != nullptr) {
-        if (!(static_cast<T>(y[at]) > T(0))) v = static_cast<S>(T(0));
+        if (static_cast<Compute<S>>(y[at]) <= 0) v = static_cast<S>(0.f);
         dz[at] = v;
       }
-      sum += static_cast<T>(v);
+      sum += static_cast<Compute<S>>(v);
     }
   }
   if (db == nullptr) return;
-  __shared__ T sums[kSumRows][kSumColumns];
+  __shared__ double sums[kSumRows][kSumColumns];
   __shared__ bool last;
   sums[ty][tx] = sum;
   __syncthreads();
@@ -190,49 +189,46 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
       for (unsigned s = 0; s < gridDim.y; ++s) sum += __ldcg(partial + s * units + column);
     }
   }
-  if (ty == 0 && column < units) db[column] = static_cast<S>(sum);
+  if (ty == 0 && column < units) db[column] = static_cast<S>(static_cast<Compute<S>>(sum));
 }
 
 template <DType D>
 void dense_backward_kernel(const Call& call) {
   using S = CppTypeOf<D>;
-  using T = ComputeOf<S>;
   const Backward b = read(call);
   if constexpr (D == f32) {
     if (fused_backward(call, b)) return;
   }
-  const void* dz = b.dy;
+  const size_t masked = b.y != nullptr ? static_cast<size_t>(b.rows * b.units) * sizeof(S) : 0;
+  const Scratch dz_memory(call, masked);
+  const void* dz = masked > 0 ? dz_memory.data() : b.dy;
   if (b.units > 0 && (b.y != nullptr || b.db != nullptr)) {
     const int64_t columns = (b.units + kSumColumns - 1) / kSumColumns;
     int64_t splits = 4 * multiprocessors(call.stream) / columns;
     if (splits > b.rows / 64) splits = b.rows / 64;
     if (splits < 1 || columns > kMaxCounters) splits = 1;
-    const int64_t rows_split = (b.rows + splits - 1) / splits;
-    const size_t dz_bytes =
-        b.y != nullptr ? (static_cast<size_t>(b.rows * b.units) * sizeof(S) + 255) / 256 * 256 : 0;
-    const size_t bytes = dz_bytes + static_cast<size_t>(splits * b.units) * sizeof(T);
-    char* scratch = static_cast<char*>(workspace(call.stream, bytes));
+    const bool shared = splits > 1;
+    const Scratch partial(call,
+                          shared ? static_cast<size_t>(splits * b.units) * sizeof(double) : 0);
     const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(splits));
     mask_and_sum_kernel<S><<<grid, dim3(kSumColumns, kSumRows), 0, stream(call)>>>(
-        static_cast<const S*>(b.dy), static_cast<const S*>(b.y), reinterpret_cast<S*>(scratch),
-        static_cast<S*>(b.db), b.rows, b.units, rows_split,
-        reinterpret_cast<T*>(scratch + dz_bytes),
-        splits > 1 ? counters(call.stream, static_cast<int>(columns)) : nullptr);
-    if (b.y != nullptr) dz = scratch;
+        static_cast<const S*>(b.dy), static_cast<const S*>(b.y), dz_memory.as<S>(),
+        static_cast<S*>(b.db), b.rows, b.units, (b.rows + splits - 1) / splits,
+        partial.as<double>(), shared ? counters(call.stream, static_cast<int>(columns)) : nullptr);
   }
   const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
   if (b.dx != nullptr)
-    blas_product(call, D, b.rows, b.inputs, b.units, {dz, ld_units, false}, {b.w, ld_inputs, false},
-                 b.dx);
+    library_product(call, D, b.rows, b.inputs, b.units, {dz, ld_units, false},
+                    {b.w, ld_inputs, false}, b.dx);
   if (b.dw != nullptr)
-    blas_product(call, D, b.units, b.inputs, b.rows, {dz, ld_units, true}, {b.x, ld_inputs, false},
-                 b.dw);
+    library_product(call, D, b.units, b.inputs, b.rows, {dz, ld_units, true},
+                    {b.x, ld_inputs, false}, b.dw);
 }
 
 struct Backend {
-  template <DType D, bool kRelu>
+  template <DType D>
   static void dense(const Call& call) {
-    dense_kernel<D, kRelu>(call);
+    dense_kernel<D>(call);
   }
   template <DType D>
   static void dense_backward(const Call& call) {

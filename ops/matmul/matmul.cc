@@ -1,15 +1,19 @@
 #include <locus/ops/matmul.h>
 
+#include <atomic>
 #include <string>
 
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
+#include <locus/ops/matmul/matmul_kernel.h>
 
 namespace locus {
 
 namespace {
+
+std::atomic<Precision> precision{Precision::f32};
 
 std::string text(const Meta& m) { return to_string(Shape(m)); }
 
@@ -156,6 +160,9 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   dims[s.rank() - 2] = s[-1];
   return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
 }
+
+void set_matmul_precision(Precision p) { precision.store(p, std::memory_order_relaxed); }
+Precision matmul_precision() { return precision.load(std::memory_order_relaxed); }
 
 void register_matmul() {
   OpDef<MatmulAttrs>("matmul", {"a", "b"})

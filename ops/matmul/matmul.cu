@@ -1,4 +1,6 @@
+#include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
+#include <locus/ops/kernel/cast.h>
 #include <locus/ops/matmul/matmul_cuda.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 
@@ -69,16 +71,15 @@ __global__ void __launch_bounds__(256) plain_kernel(Product p, int64_t total) {
     const S* a = static_cast<const S*>(p.a) + a_offset + row * p.a_m;
     const S* b = static_cast<const S*>(p.b) + b_offset + column * p.b_n;
     T sum = 0;
-    for (int64_t k = 0; k < p.k; ++k)
-      sum += static_cast<T>(a[k * p.a_k]) * static_cast<T>(b[k * p.b_k]);
-    static_cast<S*>(p.c)[at] = static_cast<S>(sum);
+    for (int64_t k = 0; k < p.k; ++k) sum += convert<T>(a[k * p.a_k]) * convert<T>(b[k * p.b_k]);
+    static_cast<S*>(p.c)[at] = convert<S>(sum);
   }
 }
 
 template <class S, class T>
 void plain_product(const Call& call, const Product& p) {
   const int64_t total = p.batch_size() * p.m * p.n;
-  plain_kernel<S, T><<<blocks_for(call, total), 256, 0, stream(call)>>>(p, total);
+  plain_kernel<S, T><<<blocks_for(call.stream, total), 256, 0, stream(call)>>>(p, total);
 }
 
 template <class S, class T>
@@ -87,8 +88,24 @@ void integer_kernel(const Call& call) {
       call, make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>()));
 }
 
-cudaDataType_t blas_type(DType d) {
-  return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
+// cuBLAS may add up all of k in one lane a result. Beyond twice this depth k is cut in blocks, so
+// that the error does not grow with it. Tensor cores add several products at once.
+constexpr int64_t kDepth = 4096, kTensorCoreDepth = 32768;
+constexpr int64_t kFewResults = 1 << 16;  // all blocks of so few side by side
+
+// c[i] = the sum over s of parts[s][i]: so many lanes a result, a power of two.
+template <class S>
+__global__ void __launch_bounds__(256)
+    add_parts_kernel(const float* parts, int64_t splits, int lanes, S* c, int64_t n) {
+  const int64_t stride = int64_t{gridDim.x} * 256, total = (n * lanes + 31) / 32 * 32;
+  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+    const int64_t i = at / lanes;
+    float sum = 0;
+    if (i < n)
+      for (int64_t s = at % lanes; s < splits; s += lanes) sum += parts[s * n + i];
+    for (int step = lanes / 2; step > 0; step /= 2) sum += __shfl_down_sync(~0u, sum, step, lanes);
+    if (i < n && at % lanes == 0) c[i] = static_cast<S>(sum);
+  }
 }
 
 // Long vectors and matrices times a vector are a matter of reading fast.
@@ -101,25 +118,21 @@ bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Oper
   if (splits > k / 4096) splits = k / 4096;
   if (splits < 1) splits = 1;
   const int64_t k_split = (k + splits - 1) / splits;
-  float* partial = nullptr;
-  unsigned* arrived = nullptr;
-  if (splits > 1) {
-    const size_t bytes = static_cast<size_t>(outputs * splits) * sizeof(float);
-    partial = static_cast<float*>(workspace(call.stream, bytes));
-    arrived = counters(call.stream, static_cast<int>(outputs));
-  }
+  const bool shared = splits > 1;
+  const Scratch partial(call, shared ? static_cast<size_t>(outputs * splits) * sizeof(float) : 0);
+  unsigned* arrived = shared ? counters(call.stream, static_cast<int>(outputs)) : nullptr;
   const dim3 grid(static_cast<unsigned>(outputs), static_cast<unsigned>(splits));
   const Operand &matrix = column ? a : b, &vector = column ? b : a;
   row_dot_kernel<<<grid, 256, 0, stream(call)>>>(static_cast<const float*>(matrix.data), matrix.ld,
                                                  static_cast<const float*>(vector.data), c, k,
-                                                 k_split, partial, arrived);
+                                                 k_split, partial.as<float>(), arrived);
   return true;
 }
 
 void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Operand b, float* c,
                  int64_t count) {
   if (count == 1 && row_dots(call, m, n, k, a, b, c)) return;
-  if (!own_product(m, n, k, count)) return blas_product(call, f32, m, n, k, a, b, c, count);
+  if (!own_product(m, n, k, count)) return library_product(call, f32, m, n, k, a, b, c, count);
   const TilePlan plan = plan_tiles(m, n, k, count, multiprocessors(call.stream));
   launch_tiles(call, plan, tile_product(plan, m, n, k, a, b, c, count), a.column_major,
                b.column_major, count);
@@ -128,11 +141,10 @@ void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, O
 template <DType D>
 void matmul_kernel(const Call& call) {
   using S = CppTypeOf<D>;
-  using T = std::conditional_t<D == f64, double, float>;
   const Product p =
       make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
   Leading la = leading(p.m, p.k, p.a_m, p.a_k), lb = leading(p.k, p.n, p.b_k, p.b_n);
-  if (!la.ok || !lb.ok) return plain_product<S, T>(call, p);
+  if (!la.ok || !lb.ok) return plain_product<S, double>(call, p);
   // A vector runs along k whichever way it lies; row_dots looks for that.
   if (p.n == 1 && p.b_k == 1) lb = {p.k > 0 ? p.k : 1, true, true};
 
@@ -155,7 +167,7 @@ void matmul_kernel(const Call& call) {
     if constexpr (D == f32)
       f32_product(call, p.m, p.n, p.k, a, b, c, count);
     else
-      blas_product(call, D, p.m, p.n, p.k, a, b, c, count);
+      library_product(call, D, p.m, p.n, p.k, a, b, c, count);
   }
 }
 
@@ -176,30 +188,50 @@ struct Backend {
 
 }  // namespace
 
-// cuBLAS is column-major: what is row-major here is the transpose there, and c' = b' · a'.
-void blas_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
-                  Operand b, void* c, int64_t count) {
-  if (m == 0 || n == 0 || count == 0) return;
+void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
+                     Operand b, void* c, int64_t count) {
+  const int64_t size = size_of(dtype), results = count * m * n;
+  if (results == 0) return;
   if (k == 0) {
-    const int64_t bytes = count * m * n * size_of(dtype);
-    LOCUS_CUDA(cudaMemsetAsync(c, 0, static_cast<size_t>(bytes), stream(call)));
+    LOCUS_CUDA(cudaMemsetAsync(c, 0, static_cast<size_t>(results * size), stream(call)));
     return;
   }
-  const auto op = [](const Operand& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  const cudaDataType_t type = blas_type(dtype);
-  const cublasComputeType_t compute = dtype == f64 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F;
-  const float one = 1, zero = 0;
-  const double one64 = 1, zero64 = 0;
-  const void* alpha = dtype == f64 ? static_cast<const void*>(&one64) : &one;
-  const void* beta = dtype == f64 ? static_cast<const void*>(&zero64) : &zero;
-  const cublasHandle_t handle = blas(call.stream);
-  if (count == 1)
-    LOCUS_CUDA(cublasGemmEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, a.data,
-                               type, a.ld, beta, c, type, n, compute, CUBLAS_GEMM_DEFAULT));
-  else
-    LOCUS_CUDA(cublasGemmStridedBatchedEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type,
-                                             b.ld, b.batch, a.data, type, a.ld, a.batch, beta, c,
-                                             type, n, m * n, count, compute, CUBLAS_GEMM_DEFAULT));
+  const bool tf32 = dtype == f32 && matmul_precision() == Precision::tf32;
+  const int64_t depth = dtype == f32 && !tf32 ? kDepth : kTensorCoreDepth;
+  if (dtype == f64 || k <= 2 * depth)
+    return blas_product(call, dtype, m, n, k, a, b, c, count, {dtype, tf32});
+
+  const int64_t a_step = a.column_major ? a.ld : 1, b_step = b.column_major ? 1 : b.ld;
+  const auto multiply = [&](int64_t begin, int64_t length, void* to, bool accumulate) {
+    Operand x = a, y = b;
+    x.data = static_cast<const char*>(a.data) + begin * a_step * size;
+    y.data = static_cast<const char*>(b.data) + begin * b_step * size;
+    blas_product(call, dtype, m, n, length, x, y, to, count, {f32, tf32, accumulate});
+  };
+  const bool few = count == 1 && results <= kFewResults;
+  const int64_t blocks = k / depth, rest = k - blocks * depth;
+  const int64_t parts = few ? blocks + (rest > 0) : 1;
+  const bool direct = !few && dtype == f32;
+  const Scratch sums(call, direct ? 0 : static_cast<size_t>(parts * results) * sizeof(float));
+  if (few) {
+    Operand x = a, y = b;
+    x.batch = depth * a_step;
+    y.batch = depth * b_step;
+    blas_product(call, dtype, m, n, depth, x, y, sums.data(), blocks, {f32, tf32});
+    if (rest > 0) multiply(k - rest, rest, sums.as<float>() + blocks * results, false);
+  } else {
+    for (int64_t at = 0; at < k; at += depth)
+      multiply(at, k - at < depth ? k - at : depth, direct ? c : sums.data(), at > 0);
+  }
+  if (direct) return;
+  const auto add = [&](auto* to) {
+    const int lanes = parts > 1 ? 32 : 1;
+    add_parts_kernel<<<blocks_for(call.stream, results * lanes), 256, 0, stream(call)>>>(
+        sums.as<float>(), parts, lanes, to, results);
+  };
+  if (dtype == f32) add(static_cast<float*>(c));
+  if (dtype == f16) add(static_cast<Half*>(c));
+  if (dtype == bf16) add(static_cast<BFloat16*>(c));
 }
 
 TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Operand a,
@@ -229,11 +261,9 @@ TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, 
 
 void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count) {
-  if (plan.splits > 1) {
-    const size_t bytes = static_cast<size_t>(plan.scratch()) * sizeof(float);
-    p.partial = static_cast<float*>(workspace(call.stream, bytes));
-    p.arrived = counters(call.stream, plan.counters());
-  }
+  const Scratch partial(call, static_cast<size_t>(plan.scratch()) * sizeof(float));
+  p.partial = partial.as<float>();
+  if (plan.splits > 1) p.arrived = counters(call.stream, plan.counters());
   const TilesKernel kernel = (plan.tile == 64   ? kOfTile<64>
                               : plan.tile == 32 ? kOfTile<32>
                                                 : kOfTile<16>)[a_column_major][b_column_major];

@@ -2,10 +2,8 @@
 // instruction set; included by *_cpu.cc only.
 #pragma once
 
-#include <cstdlib>
-#include <new>
-
 #include <locus/core/dtype.h>
+#include <locus/core/scratch.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 
@@ -19,15 +17,39 @@ struct Operand {
 };
 
 // c (m x n, row-major, without gaps) = a (m x k) · b (k x n) + bias (n, or null), then max(c, 0).
-// T: float, double, uint32_t, uint64_t. `threads`: 1 keeps it on the caller.
+// T: float, double, uint32_t, uint64_t. `threads`: 1 keeps it on the caller. `scratch`: of
+// gemm_scratch<T>() bytes.
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, const T* bias,
-          bool relu, int threads);
+          bool relu, int threads, void* scratch);
 
 extern template void gemm(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*,
-                          const float*, bool, int);
+                          const float*, bool, int, void*);
 extern template void gemm(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
-                          const double*, bool, int);
+                          const double*, bool, int, void*);
+
+// A floating sum over more than twice kDepth is the sum, in f64, of the sums over blocks of k: as
+// exact as a short one. The blocks do not depend on the threads, which share them when the results
+// are few. Large results are left to Eigen, whose own blocks are shorter but added up in T.
+inline constexpr int64_t kDepth = 2048, kFewResults = 4096, kManyResults = 1 << 18;
+
+template <class T>
+LOCUS_HD bool in_blocks(int64_t m, int64_t n, int64_t k) {
+  return T(0.5) != T(0) && k > 2 * kDepth && m * n > 0 && m * n <= kManyResults;
+}
+// How many blocks are summed side by side.
+LOCUS_HD int64_t blocks_at_once(int64_t results, int64_t k) {
+  const int64_t blocks = (k + kDepth - 1) / kDepth;
+  return results > kFewResults ? 1 : blocks < 64 ? blocks : 64;
+}
+LOCUS_HD size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+template <class T>
+LOCUS_HD size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
+  if (!in_blocks<T>(m, n, k)) return 0;
+  const size_t results = static_cast<size_t>(m * n);
+  return padded(results * sizeof(double)) +
+         padded(results * static_cast<size_t>(blocks_at_once(m * n, k)) * sizeof(T));
+}
 
 // What a storage type is multiplied in. Unsigned integers wrap; signed overflow is undefined.
 template <class S>
@@ -67,24 +89,6 @@ LOCUS_HD int threads_for(int64_t m, int64_t n, int64_t k) {
       2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k > 0 ? k : 1);
   return flops < kSerialFlops ? 1 : num_threads();
 }
-
-// Scratch memory of a kernel.
-template <class T>
-class Buffer {
- public:
-  explicit Buffer(int64_t size)
-      : data_(size > 0 ? static_cast<T*>(std::malloc(static_cast<size_t>(size) * sizeof(T)))
-                       : nullptr) {
-    if (size > 0 && data_ == nullptr) throw std::bad_alloc();
-  }
-  ~Buffer() { std::free(data_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  T* data() const { return data_; }
-
- private:
-  T* data_;
-};
 
 // A rows x columns matrix of any strides as its compute type, row-major.
 template <class S, class T>

@@ -3,24 +3,17 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/devices/cuda.h>
+#include <locus/devices/cuda_blas.h>
+#include <locus/ops/kernel/launch.h>
 #include <locus/ops/matmul/matmul_plan.h>
 #include <locus/ops/matmul/matmul_tile.h>
 
 namespace locus::cuda {
 
-// A matrix with unbroken rows (or columns), and the distance to the next one of a batch.
-struct Operand {
-  const void* data;
-  int64_t ld;
-  bool column_major = false;
-  int64_t batch = 0;
-};
-
-// c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS; f16 and bf16 add up in
-// f32.
-void blas_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
-                  Operand b, void* c, int64_t count = 1);
+// c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS, any of them empty or
+// long; f16 and bf16 add up in f32.
+void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
+                     Operand b, void* c, int64_t count = 1);
 
 // The same for our own f32 kernels, ready to launch but for scratch memory: a plan says how much.
 TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Operand a,
@@ -28,11 +21,5 @@ TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, 
 // Takes scratch memory when the plan needs it.
 void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count = 1);
-
-// Blocks that walk n elements with 256 threads each.
-inline unsigned blocks_for(const Call& call, int64_t n) {
-  const int64_t blocks = (n + 255) / 256, most = int64_t{16} * multiprocessors(call.stream);
-  return static_cast<unsigned>(blocks < most ? blocks : most);
-}
 
 }  // namespace locus::cuda

@@ -1,26 +1,11 @@
-// What the kernels of matmul and dense share with the code that calls them: attributes, and a
-// product read off strided views. Host and device kernels include this, so it holds plain data.
+// What the kernels of matmul and dense share: a product read off strided views. Host and device
+// kernels include this, so it holds plain data.
 #pragma once
 
 #include <locus/core/kernel_list.h>
+#include <locus/ops/matmul/matmul_attrs.h>
 
 namespace locus {
-
-// The op "matmul" multiplies op(a) by op(b), where op swaps the last two axes when its flag is set:
-// gradients are products of the saved tensors themselves, never of transposed copies.
-struct MatmulAttrs {
-  bool transpose_a = false;
-  bool transpose_b = false;
-};
-
-// The op "dense_backward". Inputs: dy (N,out), data (N,in), weight (out,in) and, with `relu`, the
-// result y (N,out). Outputs: the gradients of data, weight and bias; (0,) where not asked for.
-struct DenseBackwardAttrs {
-  bool relu = false;
-  bool data = true;
-  bool weight = true;
-  bool bias = true;
-};
 
 // c[m][n] = sum over k of a[m][k] * b[k][n] for each entry of the batch. Strides count elements and
 // may be anything, also 0 (broadcast) and negative (flipped); c is row-major without gaps.
@@ -115,9 +100,7 @@ constexpr KernelList matmul_kernels() {
 template <class Backend>
 constexpr KernelList dense_kernels() {
   KernelList list;
-  list.add_each("dense", kFloatDTypes, [](auto d) { return Backend::template dense<d, false>; });
-  list.add_each("dense_relu", kFloatDTypes,
-                [](auto d) { return Backend::template dense<d, true>; });
+  list.add_each("dense", kFloatDTypes, [](auto d) { return Backend::template dense<d>; });
   list.add_each("dense_backward", kFloatDTypes,
                 [](auto d) { return Backend::template dense_backward<d>; });
   return list;

@@ -6,7 +6,8 @@
 // memory into registers while this one is multiplied out of shared memory. The groups' sums are
 // added in shared memory in the order of the groups. When k is also cut across blocks, each block
 // leaves its sums in scratch memory, and the last one to arrive adds them up in the order of the
-// cuts: which block that is changes nothing, so results repeat bit for bit.
+// cuts: which block that is changes nothing, so results repeat bit for bit. Long sums are sums of
+// runs: the error does not grow with k.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +23,7 @@ struct TileProduct {
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
-  const float* mask = nullptr;  // laid out as a; where it is not > 0, a counts as 0
+  const float* mask = nullptr;  // laid out as a; where it is <= 0, a counts as 0
   const float* bias = nullptr;  // n, or null
   float* row_sum = nullptr;     // m, or null: the sum over k of each row of (masked) a
   float* partial = nullptr;     // scratch memory and counters, when splits > 1
@@ -46,6 +47,7 @@ struct TileShape {
   static constexpr int kShared = 4 * kStage;
   static constexpr int kOutputs = T * T / kTileThreads;  // outputs a thread, at the end
   static constexpr int kPartial = T * T + T;
+  static constexpr int kRun = 32;  // steps whose products are added up in one go
   static_assert(kShared >= kGroups * (T * T + T) && kShared * 4 <= 48 * 1024);
 };
 
@@ -92,10 +94,10 @@ __device__ __forceinline__ void fetch(float4 (&v)[2], const float* p, const floa
     v[i] = load4(p + at, valid, vector);
     if constexpr (Mask) {
       const float4 y = load4(mask + at, valid, vector);
-      v[i].x = y.x > 0 ? v[i].x : 0;
-      v[i].y = y.y > 0 ? v[i].y : 0;
-      v[i].z = y.z > 0 ? v[i].z : 0;
-      v[i].w = y.w > 0 ? v[i].w : 0;
+      v[i].x = y.x <= 0 ? 0 : v[i].x;
+      v[i].y = y.y <= 0 ? 0 : v[i].y;
+      v[i].z = y.z <= 0 ? 0 : v[i].z;
+      v[i].w = y.w <= 0 ? 0 : v[i].w;
     }
   }
 }
@@ -167,8 +169,21 @@ __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, f
   const int ty = lane / (T / 4), tx = lane % (T / 4);
   const bool sums_rows = RowSum && p.row_sum != nullptr && n0 == 0;
 
-  float acc[4][4] = {};
-  float rows[4] = {};
+  float acc[4][4] = {}, runs[4][4] = {};
+  float rows[4] = {}, row_runs[4] = {};
+  const auto end_run = [&] {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (RowSum) row_runs[i] += rows[i];
+      rows[i] = 0;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        runs[i][j] += acc[i][j];
+        acc[i][j] = 0;
+      }
+    }
+  };
+  int run = S::kRun;
   float4 a[2], b[2];
   if (k_begin < k_end) {
     fetch<T, AlongKA, Mask>(a, p.a, p.mask, p.lda, p.vector_a, m0, p.m, k_begin, k_end);
@@ -204,15 +219,20 @@ __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, f
       put<T, AlongKA>(a, shared + buffer * 2 * S::kStage);
       put<T, AlongKB>(b, shared + (buffer * 2 + 1) * S::kStage);
     }
+    if (--run == 0) {
+      end_run();
+      run = S::kRun;
+    }
     __syncthreads();
   }
+  end_run();
 
   float* sums = shared + S::kGroups * T * T;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     *reinterpret_cast<float4*>(shared + group * T * T + (ty * 4 + i) * T + tx * 4) =
-        make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
-    if (RowSum && tx == 0) sums[group * T + ty * 4 + i] = rows[i];
+        make_float4(runs[i][0], runs[i][1], runs[i][2], runs[i][3]);
+    if (RowSum && tx == 0) sums[group * T + ty * 4 + i] = row_runs[i];
   }
   __syncthreads();
   float sum[S::kOutputs] = {}, row = 0;

@@ -8,7 +8,6 @@ target_include_directories(locus_examples PUBLIC examples)
 target_link_libraries(locus_examples PUBLIC locus::locus locus_flags CLI11::CLI11 fmt::fmt)
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus_examples PRIVATE LOCUS_WITH_CUDA)
-  target_link_libraries(locus_examples PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
 endif()
 
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)

@@ -75,9 +75,15 @@ set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc PR
                             COMPILE_OPTIONS -ffp-contract=off)
 set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
+# A library of NVIDIA's is known to one pair of files, devices/cuda_<name>.{h,cc}; this is what it links.
+set(library_blas CUDA::cublas CUDA::cublasLt)
+
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
-  target_link_libraries(locus PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt)
+  target_link_libraries(locus PRIVATE CUDA::cudart_static)
+  foreach(name blas)
+    target_link_libraries(locus PRIVATE ${library_${name}})
+  endforeach()
 endif()
 
 include(GNUInstallDirs)

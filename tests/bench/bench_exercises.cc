@@ -13,6 +13,10 @@
 #include <cuda_runtime_api.h>
 
 #include <locus/devices/cuda_check.h>
+
+namespace locus::cuda {
+[[noreturn]] void failed(cublasStatus_t status, const char* call, const char* file, int line);
+}
 #endif
 
 namespace locus::bench {

@@ -1,0 +1,86 @@
+// Counters and fault words. Kernel functions ask for them while launch() holds the stream's mutex.
+#include <atomic>
+#include <string>
+
+#include <locus/core/error.h>
+#include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_driver.h>
+
+namespace locus::cuda {
+
+unsigned* make_counters(CudaDevice& device, cudaStream_t s) {
+  constexpr size_t kBytes = kMaxCounters * sizeof(unsigned);
+  auto* counters = static_cast<unsigned*>(device.allocate_raw(kBytes));
+  LOCUS_CUDA(cudaMemsetAsync(counters, 0, kBytes, s));
+  return counters;
+}
+
+unsigned* counters(StreamView view, int n) {
+  LOCUS_CHECK(n <= kMaxCounters, "at most " + std::to_string(kMaxCounters) + " counters a launch");
+  return find_stream(view).counters;
+}
+
+void Faults::open() {
+  LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
+                           cudaHostAllocMapped | cudaHostAllocPortable));
+  LOCUS_CUDA(cudaMalloc(reinterpret_cast<void**>(&taken_), kWords * sizeof(int)));
+  LOCUS_CUDA(cudaMemset(taken_, 0, kWords * sizeof(int)));
+  LOCUS_CUDA(cudaStreamSynchronize(nullptr));  // the streams to come do not wait for it
+  for (int i = 0; i < kWords; ++i) {
+    words_[i] = Fault{};
+    words_[i].taken = taken_ + i;
+  }
+}
+
+Fault* Faults::word(const char* op) {
+  const auto find = [&](int from, int n) {
+    for (int i = from; i < n; ++i)
+      if (ops_[i] == op) return i;
+    return -1;
+  };
+  const int n = size_.load(std::memory_order_acquire);
+  int i = find(0, n);
+  if (i < 0) {
+    std::lock_guard lock(mutex_);
+    const int now = size_.load(std::memory_order_relaxed);
+    i = find(n, now);
+    if (i < 0) {
+      LOCUS_CHECK(now < kWords, "more than " + std::to_string(kWords) + " ops report faults");
+      ops_[i = now] = op;
+      size_.store(now + 1, std::memory_order_release);
+    }
+  }
+  return words_ + i;
+}
+
+void Faults::check(Context context, cudaStream_t s) {
+  const int n = size_.load(std::memory_order_acquire);
+  int first = -1;
+  for (int i = 0; i < n; ++i) {
+    if (std::atomic_ref(words_[i].raised).load(std::memory_order_acquire) != 1) continue;
+    if (first < 0 || words_[i].when < words_[first].when) first = i;
+  }
+  if (first < 0) [[likely]]
+    return;
+  std::lock_guard lock(mutex_);
+  const Fault fault = words_[first];
+  if (fault.raised != 1) return;  // another thread throws it
+  for (int i = 0; i < n; ++i) {
+    std::atomic_ref raised(words_[i].raised);
+    if (raised.load(std::memory_order_acquire) == 1) raised.store(0, std::memory_order_release);
+  }
+  const Guard guard(context.index);
+  LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
+  LOCUS_CUDA(cuda::synchronize(s));
+  throw IndexError(std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
+                   std::to_string(fault.value) + " is out of range for axis of length " +
+                   std::to_string(fault.limit) + " (" + to_string(context) +
+                   ", found asynchronously)");
+}
+
+Fault* fault(const Call& call) {
+  CudaStream& s = find_stream(call.stream);
+  return s.device->faults().word(s.op.load(std::memory_order_relaxed));
+}
+
+}  // namespace locus::cuda
