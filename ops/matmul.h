@@ -13,7 +13,7 @@
 
 #include <locus/core/tensor.h>
 #include <locus/ops/kernel/register.h>
-#include <locus/ops/matmul/matmul_attrs.h>
+#include <locus/ops/matmul_attrs.h>
 
 namespace locus {
 

@@ -314,39 +314,20 @@ TEST(Cuda, BlocksAreAlignedTo256Bytes) {
   }
 }
 
-TEST(Cuda, AStreamKeepsItsScratchMemoryAndHandles) {
+TEST(Cuda, AStreamHasCountersOfItsOwn) {
   LOCUS_NEEDS_GPUS(1);
-  Device& d = device(gpu(0));
-  static void* scratch[3];
-  static cublasHandle_t handles[2];
-  Call call{};
-  call.stream = d.stream(Lane::compute);
-  const Kernel probe = [](const Call& c) {
-    scratch[0] = cuda::workspace(c.stream, 1000);
-    scratch[1] = cuda::workspace(c.stream, 2000);
-    scratch[2] = cuda::workspace(c.stream, size_t{64} << 20);
-    LOCUS_CUDA(cudaMemsetAsync(scratch[2], 0, size_t{64} << 20, cuda::stream(c)));
-    handles[0] = cuda::blas(c.stream);
-    cudaStream_t bound;
-    LOCUS_CUDA(cublasGetStream(handles[0], &bound));
-    EXPECT_EQ(bound, cuda::stream(c));
-    cublasMath_t mode;
-    LOCUS_CUDA(cublasGetMathMode(handles[0], &mode));
-    EXPECT_EQ(mode, CUBLAS_DEFAULT_MATH);
-    cuda::set_tf32(true);
-    handles[1] = cuda::blas(c.stream);
-    LOCUS_CUDA(cublasGetMathMode(handles[1], &mode));
-    EXPECT_EQ(mode, CUBLAS_TF32_TENSOR_OP_MATH);
-    cuda::set_tf32(false);
-    EXPECT_EQ(cuda::blas_workspace(c.stream).bytes, size_t{32} << 20);
-    EXPECT_NE(cuda::blas_lt(c.stream), nullptr);
-    EXPECT_GT(cuda::multiprocessors(c.stream), 0);
-  };
-  d.launch(probe, call, "probe");
-  EXPECT_EQ(scratch[0], scratch[1]);
-  EXPECT_NE(scratch[2], nullptr);
-  EXPECT_EQ(handles[0], handles[1]);
-  EXPECT_NO_THROW(d.synchronize(call.stream));
+  const StreamView compute = device(gpu(0)).stream(Lane::compute);
+  Stream other(gpu(0));
+  EXPECT_EQ(cuda::counters(compute, 1), cuda::counters(compute, cuda::kMaxCounters));
+  EXPECT_NE(cuda::counters(compute, 1), cuda::counters(other.view(), 1));
+  device(gpu(0)).synchronize({});
+  for (StreamView s : {compute, other.view()}) {
+    std::vector<unsigned> found(cuda::kMaxCounters, 7);
+    LOCUS_CUDA(cudaMemcpy(found.data(), cuda::counters(s, 1), found.size() * sizeof(unsigned),
+                          cudaMemcpyDeviceToHost));
+    EXPECT_THAT(found, Each(0u)) << "every kernel leaves them zero";
+  }
+  EXPECT_GT(cuda::multiprocessors(compute), 0);
 }
 
 TEST(Cuda, ThreadsShareADevice) {

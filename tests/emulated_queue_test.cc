@@ -5,6 +5,7 @@
 #include <string>
 
 #include <locus/core/error.h>
+#include <locus/core/scratch.h>
 #include <locus/devices/emulated_link.h>
 #include "tests/contexts.h"
 #include "tests/slow.h"
@@ -50,6 +51,21 @@ TEST_F(EmulatedQueue, AClosedStreamIsOpenedAgainBeforeAnotherIsMade) {
   launch_count(second, &ran);
   d.close_stream(second);
   EXPECT_EQ(ran, 1);
+}
+
+// Memory is handed out in the order of pushing, and a kernel takes its own when it runs.
+TEST_F(EmulatedQueue, AKernelsScratchIsNotMemoryThatItsOperandsHoldUntilItRan) {
+  MemoryPool& pool = memory_pool(gpu(0));
+  View x;
+  x.data = pool.allocate(1000, compute());
+  delay(compute());
+  const Kernel kernel = [](const Call& call) {
+    const Scratch scratch(call, 1000);
+    EXPECT_NE(scratch.data(), call.in[0].data);
+  };
+  device(gpu(0)).launch(kernel, Call{&x, nullptr, 1, 0, nullptr, 0, compute()}, "test_op");
+  pool.deallocate(x.data, 1000, compute());
+  device(gpu(0)).synchronize(compute());
 }
 
 TEST_F(EmulatedQueueDeathTest, AChildOfAForkIsToldThatTheGpuStayedBehind) {

@@ -1,4 +1,5 @@
 #include <locus/core/scratch.h>
+#include <locus/ops/kernel/types.h>
 #include <locus/ops/matmul/matmul_cuda.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 

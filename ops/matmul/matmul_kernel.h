@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/core/kernel_list.h>
-#include <locus/ops/matmul/matmul_attrs.h>
+#include <locus/ops/matmul_attrs.h>
 
 namespace locus {
 
