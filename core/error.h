@@ -30,10 +30,6 @@ class AttributeError : public Error {
 class IndexError : public Error {
   using Error::Error;
 };
-// An attribute or option outside what the op takes, or attributes of another op.
-class AttributeError : public Error {
-  using Error::Error;
-};
 // A device that is not there, or that failed.
 class DeviceError : public Error {
   using Error::Error;
