@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture.h>
 #include <locus/core/device.h>
 #include <locus/core/graph.h>
 #include <locus/core/observe/trace.h>
@@ -42,6 +43,14 @@ StreamView fill_stream(Context c, Device& d, StreamView home) {
   return current;
 }
 
+// Why a graph cannot repeat such a copy.
+const char* not_replayable(Context from, Context to, bool blocking) {
+  if (!is_host(from) && !is_host(to)) return "copies between devices are not recorded";
+  if (from.type == DeviceType::cpu || to.type == DeviceType::cpu)
+    return "pageable memory of the host is read or filled once, now; use cpu_pinned() there";
+  return blocking ? "the host would wait for it; use {.blocking = false}" : nullptr;
+}
+
 // Both row-major, same dtype and size, on different memories.
 void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
@@ -58,6 +67,11 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
     s = fill_stream(owner, d, to.storage->home());
   }
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
+  if (capture::active()) [[unlikely]] {
+    capture::check("copyto", not_replayable(from.context, to.context, blocking), s);
+    capture::use(s, from.storage, false);
+    capture::use(s, to.storage, true);
+  }
   from.storage->before_read(s);
   to.storage->before_write(s);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
@@ -72,7 +86,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // Pageable memory is the program's again when copy() returns.
   if (from.context.type != DeviceType::cpu) from.storage->after_read(s);
   to.storage->after_write(s);
-  if (line && s.id != d.stream(Lane::compute).id) line->expect_waiters();
+  if (line && s.id != d.stream(Lane::compute).id && !capture::on(s)) line->expect_waiters();
 }
 
 void check_blocking(const Tensor& from, Context to, const CopyOptions& options) {
@@ -249,11 +263,13 @@ Tensor& Tensor::operator=(Scalar value) && {
 
 void Tensor::wait_to_read(Caller from) const {
   const trace::Scope scope(TransferKind::wait_to_read, from);
+  capture::check_wait(context(), "wait_to_read", from);
   impl().storage->wait_host();
 }
 
 void Tensor::to_host(void* out, DType dtype, Caller from) const {
   const trace::Scope scope(TransferKind::to_vector, from);
+  capture::check_wait(context(), "to_vector", from);
   const Tensor detached = detach();
   Tensor host = detached;
   if (!is_host(context())) host = detached.copyto(cpu(), {}, from);
@@ -264,6 +280,7 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const {
 
 void Tensor::read_item(DType dtype, void* out, Caller from) const {
   const trace::Scope scope(TransferKind::item, from);
+  capture::check_wait(context(), "item", from);
   if (size() != 1)
     throw ShapeError("item: " + describe(*this) + " has " + std::to_string(size()) +
                      " elements; expected one (use to_vector, or index it first)");

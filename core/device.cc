@@ -87,6 +87,12 @@ bool device_registered(DeviceType type) {
   return code < kMaxDeviceTypes && registry().registered[code];
 }
 
+StreamView Device::begin_capture() {
+  throw CaptureError(to_string(stream(Lane::compute).context) +
+                     " records no graphs; expected a GPU");
+}
+std::unique_ptr<RecordedWork> Device::end_capture(StreamView) { return nullptr; }
+
 const char* name(Lane lane) {
   switch (lane) {
     case Lane::compute:

@@ -55,6 +55,15 @@ class MemoryPool : public Allocator {
   virtual void release_cached() = 0;         // give free blocks back to the driver
 };
 
+// What a device recorded, to be run again in the order of the stream that recorded it. Destroying
+// it waits until it is not running, and closes that stream.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  virtual void prepare() = 0;  // once, before the first replay; CaptureError: it cannot be run
+  virtual void replay() = 0;   // enqueues all of it
+};
+
 // A context's own streams. Ops run on compute. Copies that make a new tensor run beside it: from
 // the host on the target's to_device, from another device on the target's peer, non-blocking ones
 // to the host on the source's to_host. A StreamScope goes before all of them.
@@ -103,6 +112,12 @@ class Device {
   // The host blocks until s is empty; with s.id == 0, until every stream of the device is.
   // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;
+
+  // For Capture (capture.h), and optional. begin_capture opens a stream: until end_capture, what is
+  // enqueued there is recorded and not run. What is allocated on it belongs to the recording: no
+  // other stream gets that memory, and none of it returns to the driver, until the recording dies.
+  virtual StreamView begin_capture();  // throws CaptureError here: the device records nothing
+  virtual std::unique_ptr<RecordedWork> end_capture(StreamView s);
 };
 
 // How many devices of this type the machine has, at most kMaxDevices, and how to open one. `open`

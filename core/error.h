@@ -40,6 +40,10 @@ class DeviceError : public Error {
 class OutOfMemory : public Error {
   using Error::Error;
 };
+// What a replayed graph could not repeat was asked for while one was recorded (capture.h).
+class CaptureError : public Error {
+  using Error::Error;
+};
 // A file that is not what it should be. The text names the file.
 class FormatError : public Error {
   using Error::Error;

@@ -1,6 +1,7 @@
 // The path of every op call. What happens on each call is in invoke() from top to bottom; what
 // happens on errors is apart, so that the path stays short.
 #include <locus/core/autograd.h>
+#include <locus/core/capture.h>
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
@@ -168,6 +169,11 @@ class Invocation {
   template <class Out>
   void run(const Out& out, bool fresh) {
     const size_t n_out = out_.size();
+    if (capture::active()) [[unlikely]] {
+      capture::check(op_.name, op_.no_capture, stream_);
+      for (const Ref& r : in_) capture::use(stream_, r.tensor_->handle()->storage, false);
+      for (size_t i = 0; i < n_out; ++i) capture::use(stream_, out(i).handle()->storage, true);
+    }
     bool empty = true;
     for (size_t i = 0; i < n_out; ++i) empty = empty && out_[i].meta.size() == 0;
     if (empty) return;
@@ -183,7 +189,7 @@ class Invocation {
                     attrs_.size,
                     stream_};
     trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
-    if (sync_each()) [[unlikely]]
+    if (sync_each() && !capture::on(stream_)) [[unlikely]]
       device_->synchronize(stream_);
     for (const Ref& r : in_) r.tensor_->handle()->storage->after_read(stream_);
     for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->after_write(stream_);

@@ -97,6 +97,16 @@ struct Call {
   }
 };
 
+// Numbers that change from step to step, as an attribute: by value in an eager call; a kernel that
+// is replayed (capture.h) reads them from its device's memory.
+template <class T>
+struct Live {
+  T value{};
+  const T* at = nullptr;
+
+  LOCUS_HD const T& now() const { return at ? *at : value; }
+};
+
 // Enqueues work on call.stream and returns; it must not synchronise. On a host context it computes.
 using Kernel = void (*)(const Call& call);
 

@@ -112,9 +112,10 @@ struct Op {
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
-  // Why there is no gradient, or no sample: printed by the registry walk.
+  // Why there is no gradient, no sample, no graph (capture.h) that replays it: tests print these.
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
+  const char* no_capture = nullptr;
   bool random = false;    // the result depends on attributes only; no numeric reference
   bool in_place = false;  // outputs are written in place: call invoke_into
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
@@ -220,6 +221,10 @@ class OpDef {
   }
   OpDef& no_samples(const char* why) {
     op_.no_samples = why;
+    return *this;
+  }
+  OpDef& no_capture(const char* why) {
+    op_.no_capture = why;
     return *this;
   }
   OpDef& outputs(int n) {

@@ -10,6 +10,7 @@
 #include <ostream>
 #include <vector>
 
+#include <locus/core/capture.h>
 #include <locus/core/dtype.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/storage.h>
@@ -358,6 +359,7 @@ std::string format_array(const void* data, const Meta& meta) { return Printer(da
 
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
   const trace::Scope scope(TransferKind::print, x.from);
+  capture::check_wait(x.value.context(), "print", x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
   const Tensor packed = host.contiguous() ? host : row_major_copy(host, host.dtype());
   packed.impl().storage->wait_host();

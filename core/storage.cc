@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 
@@ -64,6 +65,7 @@ Storage::~Storage() {
 }
 
 void Storage::order(StreamView s, bool write) {
+  if (capture::on(s)) return;  // each replay is ordered as a whole
   std::lock_guard lock(mutex_);
   const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   Timeline* const home = home_.load(std::memory_order_relaxed);
@@ -108,8 +110,13 @@ void Storage::hand_over() {
   to_compute_ = true;
 }
 
+void Storage::leave_home(StreamView to) {
+  std::lock_guard lock(mutex_);
+  move_home(Timeline::of(to));
+}
+
 void Storage::mark(StreamView s, bool write) {
-  if (s.id == 0) return;  // the host's work is done already
+  if (s.id == 0 || capture::on(s)) return;  // the host's work is done already
   Timeline& line = Timeline::of(s);
   std::lock_guard lock(mutex_);
   const uint64_t at = line.advance();
@@ -154,6 +161,7 @@ void Storage::wait_host(bool for_write) {
   if (at.id != 0) {
     const trace::Wait wait(at.context);
     Timeline& line = Timeline::of(at);
+    line.check_not_capturing();
     const uint64_t done = line.now();
     device(at.context).synchronize(at);
     line.finished(done);

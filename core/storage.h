@@ -68,6 +68,8 @@ class Storage {
   // lane's work up to now, and makes that stream the home: what is uploaded once and used often is
   // ordered by the compute stream itself.
   void hand_over();
+  // Its stream is done with it and will be another's: from now on `to` is its home.
+  void leave_home(StreamView to);
   // The host blocks until the pending writes (and, for_write, reads) are done.
   void wait_host(bool for_write = false);
 

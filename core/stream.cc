@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 
@@ -35,6 +36,7 @@ const EventView& Event::opened(const char* call) const {
 bool Event::query() const { return !opened("query").native || device(view_.context).done(view_); }
 void Event::wait(Caller caller) const {
   if (!opened("wait").native) return;
+  capture::check_wait(view_.context, "Event::wait", caller);
   const trace::Scope scope(TransferKind::event, caller);
   const trace::Wait traced(view_.context);
   device(view_.context).wait_host(view_);
@@ -95,12 +97,13 @@ void Stream::wait(const Event& e, Caller caller) {
 }
 void Stream::synchronize(Caller caller) {
   if (opened("synchronize").id == 0) return;
+  capture::check_wait(view_.context, "Stream::synchronize", caller);
   const trace::Scope scope(TransferKind::stream, caller);
   const trace::Wait traced(view_.context);
   device(view_.context).synchronize(view_);
 }
 
-StreamScope::StreamScope(const Stream& s) : view_(s.view()), outer_(innermost) { innermost = this; }
+StreamScope::StreamScope(StreamView s) : view_(s), outer_(innermost) { innermost = this; }
 // Wherever it stands: scopes in a container end in the order they began.
 StreamScope::~StreamScope() {
   for (StreamScope** at = &innermost; *at; at = &(*at)->outer_) {
@@ -119,6 +122,7 @@ StreamView current_stream(Context c) { return current_stream(c, device(c)); }
 
 void wait_all(Caller from) {
   const trace::Scope scope(TransferKind::wait_all, from);
+  capture::check_wait({}, "wait_all", from);
   std::exception_ptr failure;
   for (const Context c : opened_devices()) {
     if (is_host(c)) continue;

@@ -63,13 +63,15 @@ class Stream {
 // contexts keep theirs. `s` must outlive the scope.
 class [[nodiscard]] StreamScope {
  public:
-  explicit StreamScope(const Stream& s);
+  explicit StreamScope(const Stream& s) : StreamScope(s.view()) {}
   explicit StreamScope(Stream&&) = delete;  // it would be closed at once
   ~StreamScope();
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;
 
  private:
+  friend class Capture;
+  explicit StreamScope(StreamView s);
   StreamView view_;
   StreamScope* outer_;
   friend StreamView current_stream(Context c);

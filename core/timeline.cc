@@ -30,7 +30,20 @@ void Timeline::before_copy(size_t bytes) {
   if (blur_.fetch_add(cost, std::memory_order_relaxed) + cost > kBlur) settle();
 }
 
+void Timeline::check_not_capturing() const {
+  if (capturing_.load(std::memory_order_acquire))
+    throw CaptureError("a tensor of " + to_string(stream.context) +
+                       " was made by work that is being recorded, and has no values yet; use it "
+                       "elsewhere after Capture::end() and a replay()");
+}
+
+EventView Timeline::record() {
+  check_not_capturing();
+  return device(stream.context).record(stream);
+}
+
 void Timeline::settle() {
+  if (capturing_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
   if (recorded_.empty() || recorded_.back().at != now()) {
     record_now();

@@ -54,7 +54,11 @@ class Timeline {
   // The caller waited for work number `at` by other means.
   void finished(uint64_t at);
   // A new event after all work so far, the caller's to release.
-  EventView record() { return device(stream.context).record(stream); }
+  EventView record();
+
+  // While the stream's work is recorded (capture.h), nobody can wait for it: CaptureError.
+  void set_capturing(bool on) { capturing_.store(on, std::memory_order_release); }
+  void check_not_capturing() const;
 
  private:
   struct Recorded {
@@ -71,7 +75,7 @@ class Timeline {
   uint64_t& waited(uint32_t stream_id);
 
   std::atomic<uint64_t> count_{0};
-  std::atomic<bool> expected_{false};
+  std::atomic<bool> expected_{false}, capturing_{false};
   std::atomic<size_t> blur_{0};    // what was enqueued since somebody was expected, in bytes
   std::atomic<uint64_t> done_{0};  // work up to here is known to be done
   std::mutex mutex_;

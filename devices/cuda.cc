@@ -86,24 +86,32 @@ CudaStream* CudaDevice::new_stream() {
   return s;
 }
 
-StreamView CudaDevice::open_stream() {
+CudaStream& CudaDevice::reopen(bool captured) {
   {
     std::lock_guard lock(streams_mutex_);
-    if (!closed_.empty()) {
-      CudaStream* s = closed_.back();
-      closed_.pop_back();
-      s->open = true;
-      return s->view;
+    std::vector<CudaStream*>& closed = captured ? captured_ : closed_;
+    if (!closed.empty()) {
+      CudaStream* s = closed.back();
+      closed.pop_back();
+      return *s;
     }
   }
   const Guard guard(index());
-  return new_stream()->view;
+  return *new_stream();
+}
+
+StreamView CudaDevice::open_stream() {
+  CudaStream& s = reopen(false);
+  pool_->revive(s.view);
+  s.open = true;
+  return s.view;
 }
 
 void CudaDevice::close_stream(StreamView s) noexcept {
   CudaStream& stream = find_stream(s);
   // An error stays with the device: the next call that may throw reports it.
   static_cast<void>(cuda::synchronize(stream.native()));
+  pool_->retire(s);
   std::lock_guard lock(streams_mutex_);
   stream.open = false;
   closed_.push_back(&stream);

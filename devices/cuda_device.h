@@ -10,6 +10,7 @@
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_ring.h>
+#include <locus/devices/pool.h>
 
 namespace locus::cuda {
 
@@ -81,7 +82,7 @@ struct CudaStream {
   StreamView view;
   unsigned* counters = nullptr;          // kMaxCounters
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
-  std::atomic<bool> open{true};
+  std::atomic<bool> open{true}, capturing{false};
 
   std::mutex mutex;
   Slots slots;
@@ -147,6 +148,9 @@ class CudaDevice final : public Device {
   double elapsed_ms(EventView from, EventView to) override;
   void synchronize(StreamView s) override;
 
+  StreamView begin_capture() override;
+  std::unique_ptr<RecordedWork> end_capture(StreamView s) override;
+
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }
   Faults& faults() { return faults_; }
@@ -156,7 +160,9 @@ class CudaDevice final : public Device {
   void* allocate_raw(size_t bytes);
 
  private:
+  class Graph;
   CudaStream* new_stream();
+  CudaStream& reopen(bool captured);     // an unused one, or a new one
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
   EventView record(StreamView s, bool timed);
   void wait_for(CudaStream& s);
@@ -171,14 +177,15 @@ class CudaDevice final : public Device {
   Context context_;
   std::string name_;
   int multiprocessors_ = 0;
-  std::unique_ptr<MemoryPool> pool_;
+  std::unique_ptr<CachingPool> pool_;
   CudaStream* lanes_[kNumLanes] = {};
   Faults faults_;
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
   SmallBuffers small_;
 
   std::mutex streams_mutex_;
-  std::vector<CudaStream*> streams_, closed_;
+  // Tensors may live on a closed stream, not on one that captured.
+  std::vector<CudaStream*> streams_, closed_, captured_;
   std::mutex events_mutex_;
   std::vector<cudaEvent_t> events_, timed_events_;  // not in use
 };
@@ -187,7 +194,7 @@ class CudaDevice final : public Device {
 void forget_links();
 
 // Memory of one GPU for its pool.
-std::unique_ptr<MemoryPool> make_pool(Context context);
+std::unique_ptr<CachingPool> make_pool(Context context);
 // Lets cpu_pinned take page-locked memory.
 void offer_pinned_memory();
 

@@ -47,7 +47,7 @@ void free_pinned(void* p) { static_cast<void>(free_host_memory(p)); }
 
 }  // namespace
 
-std::unique_ptr<MemoryPool> make_pool(Context context) {
+std::unique_ptr<CachingPool> make_pool(Context context) {
   PoolOptions options;
   options.context = context;
   return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index), options);

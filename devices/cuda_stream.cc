@@ -69,6 +69,7 @@ double CudaDevice::elapsed_ms(EventView from, EventView to) {
 }
 
 void CudaDevice::wait_for(CudaStream& s) {
+  if (s.capturing) return;  // nothing runs there; to wait would end the capture
   const cudaError_t error = cuda::synchronize(s.native());
   if (error == cudaSuccess) [[likely]]
     return;

@@ -48,23 +48,26 @@ class EmulatedDevice final : public Device {
 
   StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view(); }
   StreamView open_stream() override {
-    {
-      const MutexLock lock(mutex_);
-      if (!closed_.empty()) {
-        Queue* q = closed_.back();
-        closed_.pop_back();
-        q->reopen();
-        pool_.revive(q->view());
-        return q->view();
-      }
-    }
-    return add_queue()->view();
+    Queue& q = take(false);
+    q.reopen();
+    pool_.revive(q.view());
+    return q.view();
   }
   void close_stream(StreamView s) noexcept override {
     queue(s).close();
     pool_.retire(s);
     const MutexLock lock(mutex_);
     closed_.push_back(&queue(s));
+  }
+
+  StreamView begin_capture() override {
+    Queue& q = take(true);
+    pool_.hold(q.view());
+    q.begin_recording();
+    return q.view();
+  }
+  std::unique_ptr<RecordedWork> end_capture(StreamView s) override {
+    return std::make_unique<Work>(*this, queue(s));
   }
 
   void launch(Kernel kernel, const Call& call, const char* name) override {
@@ -137,6 +140,39 @@ class EmulatedDevice final : public Device {
     EmulatedDevice& device_;
   };
 
+  class Work final : public RecordedWork {
+   public:
+    Work(EmulatedDevice& d, Queue& q) : device_(d), queue_(q), entries_(q.end_recording()) {}
+    ~Work() override {
+      queue_.drain();
+      device_.pool_.retire(queue_.view());
+      const MutexLock lock(device_.mutex_);
+      device_.captured_.push_back(&queue_);
+    }
+    void prepare() override {}
+    void replay() override {
+      for (const Queue::Entry& entry : entries_) queue_.replay(entry);
+    }
+
+   private:
+    EmulatedDevice& device_;
+    Queue& queue_;
+    const std::vector<Queue::Entry> entries_;
+  };
+
+  // An unused one, or a new one.
+  Queue& take(bool captured) {
+    {
+      const MutexLock lock(mutex_);
+      std::vector<Queue*>& unused = captured ? captured_ : closed_;
+      if (!unused.empty()) {
+        Queue* const q = unused.back();
+        unused.pop_back();
+        return *q;
+      }
+    }
+    return *add_queue();
+  }
   Queue* add_queue() {
     const MutexLock lock(mutex_);
     queues_.push_back(std::make_unique<Queue>(context_, failures_));
@@ -163,7 +199,8 @@ class EmulatedDevice final : public Device {
   Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.
   std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);
-  std::vector<Queue*> closed_ LOCUS_GUARDED_BY(mutex_);  // to be opened again
+  // To be opened again. Tensors may live on a closed stream, not on one that was captured.
+  std::vector<Queue*> closed_ LOCUS_GUARDED_BY(mutex_), captured_ LOCUS_GUARDED_BY(mutex_);
   Queue* lanes_[kNumLanes];
   CachingPool pool_;
 };

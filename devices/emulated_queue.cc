@@ -87,6 +87,7 @@ template <class Fill>
 void Queue::push(Fill&& fill) {
   MutexLock lock(mutex_);
   check_usable();
+  if (recording_) return fill(recorded_.emplace_back());
   if (ring_ == nullptr) start();
   wait_for_space(lock);
   check_usable();
@@ -163,6 +164,21 @@ void Queue::close() {
 void Queue::reopen() {
   const MutexLock lock(mutex_);
   closed_ = false;
+}
+
+void Queue::begin_recording() {
+  const MutexLock lock(mutex_);
+  recording_ = true;
+}
+
+std::vector<Queue::Entry> Queue::end_recording() {
+  const MutexLock lock(mutex_);
+  recording_ = false;
+  return std::exchange(recorded_, {});
+}
+
+void Queue::replay(const Entry& recorded) {
+  push([&](Entry& entry) { entry = recorded; });
 }
 
 void Queue::serve() {

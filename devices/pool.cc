@@ -122,7 +122,7 @@ void* CachingPool::allocate(size_t bytes, StreamView stream) {
 
 void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept {
   if (p == nullptr) return;
-  if (!options_.caching) return release_uncached(p, bytes);
+  if (!options_.caching) return release_uncached(p, bytes, stream);
   const size_t size = rounded(bytes);
   poison(p, size);
   Lock lock(locked_);
@@ -236,11 +236,21 @@ void CachingPool::retire(StreamView stream) {
   Arena& own = arena(stream);
   flush(own);
   own.retired = true;
+  own.held = false;
+  const auto kept = std::exchange(own.kept, {});
+  lock.unlock();
+  for (auto [p, bytes] : kept) release_uncached(p, bytes, stream);
 }
 
 void CachingPool::revive(StreamView stream) {
   Lock lock(locked_);
   arena(stream).retired = false;
+}
+
+void CachingPool::hold(StreamView stream) {
+  Lock lock(locked_);
+  arena(stream).retired = false;
+  arena(stream).held = true;
 }
 
 MemoryStats CachingPool::stats() const {

@@ -70,6 +70,9 @@ class CachingPool final : public MemoryPool {
   void retire(StreamView stream);
   // The stream is opened again: what it frees is its own.
   void revive(StreamView stream);
+  // The same, and until retire() nothing that it frees goes to another stream or to the driver: the
+  // addresses stay in a graph that is replayed. Call from Device::begin_capture.
+  void hold(StreamView stream);
 
   // The largest block that is free now on any stream, cached segments only.
   size_t largest_free() const;
@@ -89,7 +92,7 @@ class CachingPool final : public MemoryPool {
   void* hand_out(void* p, size_t bytes, size_t size);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
   void* allocate_uncached(size_t bytes);
-  void release_uncached(void* p, size_t bytes);
+  void release_uncached(void* p, size_t bytes, StreamView stream);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
   Chunk* find(Arena& own, size_t size, Kind from, Kind to);

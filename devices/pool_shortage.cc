@@ -57,8 +57,12 @@ void* CachingPool::allocate_uncached(size_t bytes) {
   }
 }
 
-void CachingPool::release_uncached(void* p, size_t bytes) {
+void CachingPool::release_uncached(void* p, size_t bytes, StreamView stream) {
   const size_t size = std::max<size_t>(bytes, 1);
+  {
+    Lock lock(locked_);
+    if (Arena& own = arena(stream); own.held) return own.kept.emplace_back(p, bytes), void();
+  }
   source_->release(p, size);
   Lock lock(locked_);
   stats_.in_use -= size;
@@ -98,7 +102,7 @@ CachingPool::Chunk* CachingPool::grow_by(Lock& lock, Arena& to, size_t size, siz
 CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     Arena* other = arenas_[i].get();
-    if (other == nullptr || other == &to || other->retired) continue;
+    if (other == nullptr || other == &to || other->retired || other->held) continue;
     flush(*other);
     const StreamView from = other->stream;
     Chunk* chunk = nullptr;
@@ -112,7 +116,8 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
     try {
       Device& d = device(options_.context);
       const EventView event = d.record(from);
-      d.wait(to.stream, event);
+      // What a held stream does is recorded: a wait would be repeated, not done.
+      to.held ? d.wait_host(event) : d.wait(to.stream, event);
       d.release(event);
     } catch (...) {
       lock.lock();
@@ -132,7 +137,7 @@ void CachingPool::release_free_segments(Lock& lock) {
   std::vector<std::unique_ptr<Segment>> unused;
   const auto is_unused = [](const auto& segment) {
     for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next) {
-      if (!chunk->free) return false;
+      if (!chunk->free || chunk->arena->held) return false;
     }
     return true;
   };
@@ -236,7 +241,7 @@ void CachingPool::finish(Lock& lock, const Deferred& block) {
     return;
   }
   lock.unlock();
-  release_uncached(block.block, block.bytes);
+  release_uncached(block.block, block.bytes, block.stream);
   lock.lock();
 }
 

@@ -22,12 +22,15 @@ Tensors SGD::create_state(const Tensor& weight) const {
 
 void SGD::update(ParameterGroup& group, double rescale) {
   static const Tensors none;
-  sgd_update(group.weights, group.gradients, group.state.empty() ? none : group.state[0],
-             {.lr = learning_rate() * group.lr_mult,
-              .momentum = options_.momentum,
-              .wd = options_.wd * group.wd_mult,
-              .rescale_grad = rescale,
-              .clip_gradient = options_.clip_gradient ? *options_.clip_gradient : -1});
+  // A graph asks anew at each replay.
+  const auto numbers = [this, rescale, lr_mult = group.lr_mult, wd_mult = group.wd_mult] {
+    return SGDUpdate{.lr = learning_rate() * lr_mult,
+                     .momentum = options_.momentum,
+                     .wd = options_.wd * wd_mult,
+                     .rescale_grad = rescale,
+                     .clip_gradient = options_.clip_gradient.value_or(-1)};
+  };
+  sgd_update(group.weights, group.gradients, group.state.empty() ? none : group.state[0], numbers);
 }
 
 Schedule constant(double base) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/random/random_kernel.h>
 #include "tests/contexts.h"
@@ -68,6 +69,26 @@ TEST(Random, UniformIsTheFormula) {
   for (uint32_t i = 0; i < 6; ++i) {
     const PhiloxBlock b = philox({{i / 4, 0, 0, 0}}, 7, 0);
     EXPECT_EQ(v[i], static_cast<float>(b.word[i % 4] >> 8) * 0x1p-24f);
+  }
+}
+
+// Over the whole range of i64 each number is a pair of raw words: the device's generator and the
+// host's are one, at any seed and place.
+TEST(Random, TheRawWordsAreTheSameEverywhere) {
+  static const Op& randint = get_op("randint");
+  RandomAttrs a;
+  a.low = INT64_MIN;
+  a.range = UINT64_MAX;
+  a.meta = make_meta(i64, Shape{20000});
+  for (PhiloxKey key : {PhiloxKey{0, 0}, PhiloxKey{0x13198a2e03707344u, 0x85a308d3243f6a88u},
+                        PhiloxKey{~uint64_t{0}, 0xffffff00u}, PhiloxKey{7, ~uint64_t{0} - 100}}) {
+    a.key.value = key;
+    const std::vector<int64_t> host = invoke_on(cpu(), randint, a).to_vector<int64_t>();
+    for (Context c : contexts()) EXPECT_EQ(invoke_on(c, randint, a).to_vector<int64_t>(), host);
+    for (size_t i : {0u, 1u, 77u}) {
+      const uint64_t word = detail::pair(philox(key, i / 2), static_cast<int>(i % 2));
+      EXPECT_EQ(static_cast<uint64_t>(host[i]) ^ uint64_t{1} << 63, word - (word > 0));
+    }
   }
 }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <chrono>
 
+#include <locus/core/capture.h>
+
 namespace locus::trace {
 namespace {
 
@@ -141,7 +143,7 @@ void HostCopy::report() {
 }
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  if (listening() & kProfile) {
+  if (listening() & kProfile && !capture::on(call.stream)) {
     tell(kProfile, [&](Listener& l) { l.launch(d, kernel, call, name); });
   } else {
     d.launch(kernel, call, name);
@@ -151,7 +153,7 @@ void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name)
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s) {
   const unsigned whom = listening();
-  if (!whom) return d.copy(dst, to, src, from, bytes, s);
+  if (!whom || capture::on(s)) return d.copy(dst, to, src, from, bytes, s);
   CopyRecord copy{from, to, bytes, current_caller(), s, 0, 0, nullptr};
   {
     const StreamLock lock(s, whom & kProfile);

@@ -286,6 +286,7 @@ void register_index() {
       .samples<&one_hot_samples>();
   OpDef<NoAttrs>("mask_indices", {"mask"})
       .infer<&mask_indices_infer>()
+      .no_capture("how many positions there are depends on the data, and the host reads it")
       .outputs(2)
       .no_gradient("its input is a mask")
       .no_samples("the end of its result is not written; index_test covers it");

@@ -4,23 +4,26 @@
 #include <vector>
 
 #include <locus/core/op.h>
-#include <locus/devices/cpu.h>
+#include <locus/ops/optim/optim_kernel.h>
 
 namespace locus {
 
 namespace {
 
-// Inputs are w, g, m, w, g, m, ... with outputs w, m, ...; or w, g, ... with outputs w, ...
-DType infer_sgd(std::span<const Meta> in, const SGDUpdate&, std::span<Meta> out) {
-  const bool momenta = in.size() * 2 == out.size() * 3;
-  const size_t each = momenta ? 3 : 2, n = in.size() / each;
-  if (in.empty() || in.size() != n * each || out.size() != n * (each - 1))
-    throw ShapeError("expected weight, grad and momentum, or weight and grad, of each tensor");
+// Inputs are weight, gradient and states of each tensor, outputs its weight and states.
+template <class Rule>
+DType infer_update(std::span<const Meta> in, const Live<typename Rule::Numbers>&,
+                   std::span<Meta> out) {
+  constexpr size_t kOut = 1 + Rule::kStates, kIn = kOut + 1;
+  const size_t n = in.size() / kIn;
+  if (in.empty() || in.size() != n * kIn || out.size() != n * kOut)
+    throw ShapeError("expected weight, gradient and " + std::to_string(Rule::kStates) +
+                     " states of each tensor, and as many weights and states to write");
   for (size_t i = 0; i < n; ++i) {
-    const Meta& w = in[i * each];
-    for (size_t k = 1; k < each; ++k) {
-      const Meta& other = in[i * each + k];
-      const char* what = k == 1 ? "gradient" : "momentum";
+    const Meta& w = in[i * kIn];
+    for (size_t k = 1; k < kIn; ++k) {
+      const Meta& other = in[i * kIn + k];
+      const char* what = k == 1 ? "gradient" : "state";
       if (Shape(other) != Shape(w))
         throw ShapeError("tensor " + std::to_string(i) + ": expected a " + what +
                          " of the weight's shape " + to_string(Shape(w)) + ", got " +
@@ -32,54 +35,77 @@ DType infer_sgd(std::span<const Meta> in, const SGDUpdate&, std::span<Meta> out)
     if (w.dtype != in[0].dtype)
       throw DTypeError("tensor " + std::to_string(i) + " is " + name(w.dtype) + ", tensor 0 " +
                        name(in[0].dtype) + "; expected one dtype in a call");
-    out[i * (each - 1)] = w;
-    if (momenta) out[i * 2 + 1] = w;
+    for (size_t k = 0; k < kOut; ++k) out[i * kOut + k] = w;
   }
   return in[0].dtype;
 }
 
-void need_contiguous(const Tensor& t, const char* what, size_t i) {
+void need_contiguous(const Op& op, const Tensor& t, const char* what, size_t i) {
   if (!t.contiguous())
-    throw Error(std::string("sgd_update: ") + what + " " + std::to_string(i) + " " + describe(t) +
+    throw Error(op.name + ": " + what + " " + std::to_string(i) + " " + describe(t) +
                 " has gaps or another order; expected a contiguous tensor, since it is updated in "
                 "place");
 }
 
-}  // namespace
-
-void sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
-                const SGDUpdate& update) {
-  static const Op& op = get_op("sgd_update");
+// states[k][i] is the k-th state of weight i.
+void update(const Op& op, const Tensors& weights, const Tensors& grads,
+            std::initializer_list<const Tensors*> states, const auto& numbers) {
   const size_t n = weights.size();
-  if (grads.size() != n || (!momenta.empty() && momenta.size() != n))
-    throw Error("sgd_update: " + std::to_string(n) + " weights, " + std::to_string(grads.size()) +
-                " grads, " + std::to_string(momenta.size()) +
-                " momenta; expected as many of each (or no momenta)");
+  std::string lengths = std::to_string(n) + " weights, " + std::to_string(grads.size()) + " grads";
+  bool equal = grads.size() == n;
+  for (const Tensors* s : states) {
+    lengths += ", " + std::to_string(s->size()) + " states";
+    equal = equal && s->size() == n;
+  }
+  if (!equal) throw Error(op.name + ": " + lengths + "; expected as many of each");
   if (n == 0) return;
   std::vector<Ref> in, out;
-  in.reserve(3 * n);
-  out.reserve(2 * n);
+  in.reserve((2 + states.size()) * n);
+  out.reserve((1 + states.size()) * n);
   for (size_t i = 0; i < n; ++i) {
-    need_contiguous(weights[i], "weight", i);
+    need_contiguous(op, weights[i], "weight", i);
     in.emplace_back(weights[i]);
     in.emplace_back(grads[i]);
     out.emplace_back(weights[i]);
-    if (momenta.empty()) continue;
-    need_contiguous(momenta[i], "momentum", i);
-    in.emplace_back(momenta[i]);
-    out.emplace_back(momenta[i]);
+    for (const Tensors* s : states) {
+      need_contiguous(op, (*s)[i], "state", i);
+      in.emplace_back((*s)[i]);
+      out.emplace_back((*s)[i]);
+    }
   }
-  invoke_into(op, std::span<const Ref>(in), std::span<const Ref>(out), update);
+  invoke_into(op, std::span<const Ref>(in), std::span<const Ref>(out), numbers);
 }
 
-void register_optim() {
-  OpDef<SGDUpdate>("sgd_update", {"weight", "grad"})
-      .inputs(2, Op::kAny)
+template <template <class> class Rule>
+void define(const char* name, std::vector<std::string> arguments) {
+  OpDef<Live<typename Rule<float>::Numbers>>(name, std::move(arguments))
+      .inputs(2 + Rule<float>::kStates, Op::kAny)
       .outputs(Op::kAny)
-      .infer<&infer_sgd>()
+      .template infer<&infer_update<Rule<float>>>()
       .in_place()
       .no_gradient("updates in place, outside the graph")
       .no_samples("updates in place: tests/optim_test.cc");
+}
+
+}  // namespace
+
+void detail::sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
+                        const Live<SGDUpdate>& numbers) {
+  static const Op &plain = get_op("sgd_update"), &momentum = get_op("sgd_mom_update");
+  if (momenta.empty())
+    update(plain, weights, grads, {}, numbers);
+  else
+    update(momentum, weights, grads, {&momenta}, numbers);
+}
+
+void sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
+                const SGDUpdate& numbers) {
+  detail::sgd_update(weights, grads, momenta, Live<SGDUpdate>{numbers});
+}
+
+void register_optim() {
+  define<SGDRule>("sgd_update", {"weight", "grad"});
+  define<SGDMomentumRule>("sgd_mom_update", {"weight", "grad", "mom"});
 }
 
 }  // namespace locus

@@ -1,32 +1,33 @@
 // One launch updates many tensors: their pointers travel as a parameter of the kernel, and each
 // block finds its tensor by the number of blocks before it.
-#include <locus/devices/cuda.h>
+#include <utility>
+
+#include <locus/ops/kernel/cast.h>
+#include <locus/ops/kernel/launch.h>
 #include <locus/ops/optim/optim_kernel.h>
-#include <locus/ops/reduce/reduce_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-using reduction::ComputeType;
-using reduction::convert;
-
 constexpr int kMaxTensors = 64, kThreads = 256, kEach = 4;
 constexpr int64_t kChunk = kThreads * kEach;  // elements of a block
 
-template <class T>
+template <class T, int kOperands>
 struct Tensors {
-  T* weight[kMaxTensors];
-  const T* grad[kMaxTensors];
-  T* momentum[kMaxTensors];
+  T* operand[kOperands][kMaxTensors];  // the weight, its gradient (read only), its states
   int64_t size[kMaxTensors];
   int first_block[kMaxTensors + 1];
   int n;
 };
 
-template <class T, bool kMomentum>
+// `live`, where it is not null, has the numbers that `rule` is to be made of.
+template <class T, class Rule, size_t... S>
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(const __grid_constant__ Tensors<T> t, const SGDRule<ComputeType<T>> rule) {
-  using A = ComputeType<T>;
+    update(const __grid_constant__ Tensors<T, 2 + Rule::kStates> t, Rule rule,
+           const typename Rule::Numbers* live, std::index_sequence<S...>) {
+  using A = Compute<T>;
+  constexpr int kOperands = 2 + Rule::kStates;
+  if (live) rule = Rule(*live);
   int low = 0, high = t.n;  // first_block[low] <= blockIdx.x < first_block[high]
   const int block = static_cast<int>(blockIdx.x);
   while (high - low > 1) {
@@ -36,68 +37,57 @@ __global__ void __launch_bounds__(kThreads)
     else
       high = middle;
   }
-  T* w = t.weight[low];
-  const T* g = t.grad[low];
-  T* m = kMomentum ? t.momentum[low] : nullptr;
+  T* at[kOperands];
+#pragma unroll
+  for (int k = 0; k < kOperands; ++k) at[k] = t.operand[k][low];
   const int64_t size = t.size[low];
   const int64_t begin = (block - t.first_block[low]) * kChunk + threadIdx.x;
-  A ws[kEach], gs[kEach], ms[kEach];
+  A v[kOperands][kEach];
 #pragma unroll
   for (int u = 0; u < kEach; ++u) {
     const int64_t i = begin + u * kThreads;
     if (i >= size) continue;
-    ws[u] = convert<A>(w[i]);
-    gs[u] = convert<A>(g[i]);
-    if constexpr (kMomentum) ms[u] = convert<A>(m[i]);
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) v[k][u] = convert<A>(at[k][i]);
   }
 #pragma unroll
   for (int u = 0; u < kEach; ++u) {
     const int64_t i = begin + u * kThreads;
     if (i >= size) continue;
-    if constexpr (kMomentum) {
-      rule(ws[u], gs[u], ms[u]);
-      m[i] = convert<T>(ms[u]);
-    } else {
-      rule(ws[u], gs[u]);
-    }
-    w[i] = convert<T>(ws[u]);
+    rule(v[0][u], v[1][u], v[2 + S][u]...);
+    at[0][i] = convert<T>(v[0][u]);
+    ((at[2 + S][i] = convert<T>(v[2 + S][u])), ...);
   }
-}
-
-template <class T, bool kMomentum>
-void launch(const Call& call) {
-  const SGDRule<ComputeType<T>> rule(call.attributes<SGDUpdate>());
-  constexpr int kIn = kMomentum ? 3 : 2, kOut = kIn - 1;
-  const int n = call.n_in / kIn;
-  Tensors<T> t;
-  t.n = 0;
-  t.first_block[0] = 0;
-  const auto flush = [&] {
-    if (t.n == 0) return;
-    sgd_kernel<T, kMomentum>
-        <<<static_cast<unsigned>(t.first_block[t.n]), kThreads, 0, stream(call)>>>(t, rule);
-    t.n = 0;
-  };
-  for (int i = 0; i < n; ++i) {
-    const int64_t size = call.in[i * kIn].meta.size();
-    if (size == 0) continue;
-    t.weight[t.n] = call.out[i * kOut].as<T>();
-    t.grad[t.n] = call.in[i * kIn + 1].as<const T>();
-    t.momentum[t.n] = kMomentum ? call.out[i * kOut + 1].as<T>() : nullptr;
-    t.size[t.n] = size;
-    t.first_block[t.n + 1] = t.first_block[t.n] + static_cast<int>((size + kChunk - 1) / kChunk);
-    if (++t.n == kMaxTensors) flush();
-  }
-  flush();
 }
 
 struct Backend {
-  template <DType D>
-  static void sgd_update(const Call& call) {
-    if (call.n_in * 2 == call.n_out * 3)
-      launch<CppTypeOf<D>, true>(call);
-    else
-      launch<CppTypeOf<D>, false>(call);
+  template <class T, template <class> class RuleOf>
+  static void multi_tensor(const Call& call) {
+    using Rule = RuleOf<Compute<T>>;
+    constexpr int kOut = 1 + Rule::kStates, kIn = kOut + 1;
+    const auto& numbers = call.attributes<Live<typename Rule::Numbers>>();
+    const Rule rule(numbers.value);
+    Tensors<T, kIn> t;
+    static_assert(sizeof t + sizeof rule + 16 <= 4096, "more than a kernel's parameters may take");
+    t.n = 0;
+    t.first_block[0] = 0;
+    const auto flush = [&] {
+      if (t.n == 0) return;
+      update<<<static_cast<unsigned>(t.first_block[t.n]), kThreads, 0, stream(call)>>>(
+          t, rule, numbers.at, std::make_index_sequence<Rule::kStates>());
+      t.n = 0;
+    };
+    for (int i = 0; i < call.n_in / kIn; ++i) {
+      const int64_t size = call.in[i * kIn].meta.size();
+      if (size == 0) continue;
+      for (int k = 0; k < kIn; ++k)
+        t.operand[k][t.n] =
+            (k == 1 ? call.in[i * kIn + 1] : call.out[i * kOut + (k ? k - 1 : 0)]).template as<T>();
+      t.size[t.n] = size;
+      t.first_block[t.n + 1] = t.first_block[t.n] + static_cast<int>((size + kChunk - 1) / kChunk);
+      if (++t.n == kMaxTensors) flush();
+    }
+    flush();
   }
 };
 

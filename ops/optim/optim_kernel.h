@@ -1,23 +1,21 @@
 // The update rules of the optimizers, each written once for every device.
+//
+// A rule is made of its op's numbers, in the type A that elements compute in. It is called with a
+// weight, its gradient and kStates states, and changes the weight and the states. A new optimizer
+// is a rule, a line below, and an op in optim.cc; multi_tensor in optim_cpu.cc and optim.cu updates
+// any number of tensors by it at once.
 #pragma once
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
+#include <locus/ops/optim/optim_numbers.h>
 
 namespace locus {
 
-// The numbers of one SGD step, as MXNet names them.
-struct SGDUpdate {
-  double lr = 0.01;
-  double momentum = 0;
-  double wd = 0;              // weight decay
-  double rescale_grad = 1;    // 1 / batch size in Trainer::step
-  double clip_gradient = -1;  // clips rescale_grad * grad to [-c, c]; negative: not
-};
-
-// In the type A that the elements compute in.
 template <class A>
 struct SGDRule {
+  using Numbers = SGDUpdate;
+  static constexpr int kStates = 0;
   A lr, momentum, wd, rescale, clip;
 
   LOCUS_HD explicit SGDRule(const SGDUpdate& u)
@@ -33,8 +31,15 @@ struct SGDRule {
     return g;
   }
   LOCUS_HD void operator()(A& w, A g) const { w = (A(1) - lr * wd) * w - lr * gradient(g); }
+};
+
+template <class A>
+struct SGDMomentumRule : SGDRule<A> {
+  static constexpr int kStates = 1;
+  using SGDRule<A>::SGDRule;
+
   LOCUS_HD void operator()(A& w, A g, A& m) const {
-    m = momentum * m - lr * (gradient(g) + wd * w);
+    m = this->momentum * m - this->lr * (this->gradient(g) + this->wd * w);
     w += m;
   }
 };
@@ -42,7 +47,11 @@ struct SGDRule {
 template <class Backend>
 constexpr KernelList optim_kernels() {
   KernelList list;
-  list.add_each("sgd_update", kFloatDTypes, [](auto d) { return Backend::template sgd_update<d>; });
+  list.add_each("sgd_update", kFloatDTypes,
+                [](auto d) { return Backend::template multi_tensor<CppTypeOf<d>, SGDRule>; });
+  list.add_each("sgd_mom_update", kFloatDTypes, [](auto d) {
+    return Backend::template multi_tensor<CppTypeOf<d>, SGDMomentumRule>;
+  });
   return list;
 }
 

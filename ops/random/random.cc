@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
@@ -30,8 +31,10 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
     if (n < 0)
       throw ShapeError(op.name + ": lengths must not be negative, got shape " + to_string(shape));
   a.meta = make_meta(dtype, shape);
-  a.key = random::reserve(static_cast<uint64_t>(shape.size()) * words);
-  return invoke_on(o.context ? *o.context : current_context(), op, a);
+  const Context c = o.context.value_or(current_context());
+  a.key = live<PhiloxKey>(
+      c, [n = static_cast<uint64_t>(shape.size()) * words] { return random::reserve(n); });
+  return invoke_on(c, op, a);
 }
 
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
@@ -42,7 +45,7 @@ Samples samples_of(DType d, double a, double b) {
   r.b = b;
   r.low = 3;
   r.range = 100;
-  r.key = {7, 5};
+  r.key.value = {7, 5};
   r.meta = make_meta(d, Shape{3, 7});
   Sample one({}, r);
   r.meta = make_meta(d, Shape{1001});
@@ -121,6 +124,7 @@ Tensor permutation(int64_t n, TensorOptions o) {
   if (!holds(dtype, n - 1))
     throw DTypeError("permutation: numbers below " + std::to_string(n) + " do not fit dtype " +
                      name(dtype));
+  capture::check("permutation", "it is drawn on the host", {});
   const Tensor order = empty({n}, {cpu(), i64});
   int64_t* const at = static_cast<int64_t*>(order.data_ptr());
   std::iota(at, at + n, int64_t{0});

@@ -1,28 +1,35 @@
-#include <locus/devices/cuda.h>
+#include <curand_philox4x32_x.h>
+
+#include <locus/ops/kernel/launch.h>
 #include <locus/ops/random/random_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+// cuRAND's generator: the words of philox() on the host.
+__device__ PhiloxBlock words(const PhiloxKey& key, uint64_t block) {
+  const uint64_t at = key.offset + block;
+  const uint4 w = curand_Philox4x32_10(
+      make_uint4(static_cast<unsigned>(at), static_cast<unsigned>(at >> 32), 0, 0),
+      make_uint2(static_cast<unsigned>(key.seed), static_cast<unsigned>(key.seed >> 32)));
+  return {{w.x, w.y, w.z, w.w}};
+}
 
 // A thread turns one block into kCount consecutive elements. Grid-stride: any n fits.
 template <class T, template <class> class Distribution>
-__global__ void __launch_bounds__(kThreads) draw_blocks(RandomAttrs a, T* out, int64_t n) {
+__global__ void __launch_bounds__(kBlock)
+    draw_blocks(const __grid_constant__ RandomAttrs a, T* out, int64_t n) {
   using D = Distribution<T>;
+  const PhiloxKey key = a.key.now();
   const int64_t blocks = (n + D::kCount - 1) / D::kCount;
-  const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = blockIdx.x * static_cast<int64_t>(kThreads) + threadIdx.x; i < blocks;
-       i += step) {
-    struct alignas(sizeof(T) * D::kCount) Pack {
-      T value[D::kCount];
-    } pack;
-    D::draw(a, philox(a.key, static_cast<uint64_t>(i)), pack.value);
+  for (int64_t i = first_thread(); i < blocks; i += all_threads()) {
+    Pack<T, D::kCount> pack;
+    D::draw(a, words(key, static_cast<uint64_t>(i)), pack.v);
     const int64_t at = i * D::kCount;
     if (at + D::kCount <= n) {
-      *reinterpret_cast<Pack*>(out + at) = pack;
+      *reinterpret_cast<Pack<T, D::kCount>*>(out + at) = pack;
     } else {
-      for (int k = 0; at + k < n; ++k) out[at + k] = pack.value[k];
+      for (int k = 0; at + k < n; ++k) out[at + k] = pack.v[k];
     }
   }
 }
@@ -30,13 +37,9 @@ __global__ void __launch_bounds__(kThreads) draw_blocks(RandomAttrs a, T* out, i
 struct Backend {
   template <class T, template <class> class Distribution>
   static void draw(const Call& call) {
-    const int64_t n = call.out[0].meta.size();
-    const int64_t blocks = (n + Distribution<T>::kCount - 1) / Distribution<T>::kCount;
-    const int64_t most = 16LL * multiprocessors(call.stream);
-    const int64_t grid = (blocks + kThreads - 1) / kThreads;
-    draw_blocks<T, Distribution>
-        <<<static_cast<unsigned>(grid < most ? grid : most), kThreads, 0, stream(call)>>>(
-            call.attributes<RandomAttrs>(), call.out[0].as<T>(), n);
+    const int64_t n = call.out[0].meta.size(), count = Distribution<T>::kCount;
+    launch(call.stream, (n + count - 1) / count, draw_blocks<T, Distribution>,
+           call.attributes<RandomAttrs>(), call.out[0].as<T>(), n);
   }
 };
 

@@ -3,12 +3,10 @@
 // files that include this are compiled without fused multiply-add.
 #pragma once
 
-#include <cmath>
-#include <type_traits>
-
+#include <locus/core/dtype.h>
 #include <locus/core/generator.h>
 #include <locus/core/kernel_list.h>
-#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/cast.h>
 
 namespace locus {
 
@@ -18,7 +16,7 @@ struct RandomAttrs {
   double a = 0, b = 1;
   int64_t low = 0;
   uint64_t range = 1;
-  PhiloxKey key;
+  Live<PhiloxKey> key;
   Meta meta;
 };
 
@@ -122,16 +120,16 @@ LOCUS_HD void box_muller(double u1, double u2, double* z) {
 // Each distribution turns one block into kCount consecutive elements.
 template <class T>
 struct Uniform {
-  static constexpr int kCount = std::is_same_v<T, double> ? 2 : 4;
+  static constexpr int kCount = kSame<T, double> ? 2 : 4;
   LOCUS_HD static void draw(const RandomAttrs& a, const PhiloxBlock& b, T* out) {
-    if constexpr (std::is_same_v<T, double>) {
+    if constexpr (kSame<T, double>) {
       for (int i = 0; i < 2; ++i) {
         const double u = static_cast<double>(detail::pair(b, i) >> 11) * 0x1p-53;
         const double v = a.a + u * (a.b - a.a);
         out[i] = v < a.b ? v : a.a;  // rounded up to high
       }
     } else {
-      constexpr int kBits = std::is_same_v<T, Half> ? 11 : std::is_same_v<T, BFloat16> ? 8 : 24;
+      constexpr int kBits = kSame<T, Half> ? 11 : kSame<T, BFloat16> ? 8 : 24;
       constexpr float kUnit = 1.0f / static_cast<float>(1 << kBits);
       const float low = static_cast<float>(a.a), high = static_cast<float>(a.b);
       for (int i = 0; i < 4; ++i) {
@@ -145,10 +143,10 @@ struct Uniform {
 
 template <class T>
 struct Normal {
-  static constexpr int kCount = std::is_same_v<T, double> ? 2 : 4;
+  static constexpr int kCount = kSame<T, double> ? 2 : 4;
   LOCUS_HD static void draw(const RandomAttrs& a, const PhiloxBlock& b, T* out) {
     double z[4];
-    if constexpr (std::is_same_v<T, double>) {
+    if constexpr (kSame<T, double>) {
       const double u1 = static_cast<double>((detail::pair(b, 0) >> 11) + 1) * 0x1p-53;
       detail::box_muller(u1, static_cast<double>(detail::pair(b, 1) >> 11) * 0x1p-53, z);
     } else {

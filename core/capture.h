@@ -1,0 +1,104 @@
+// Work of a context recorded once and replayed: a CUDA graph, where that is the device.
+//
+//   Capture capture(gpu(0));
+//   Tensor y = relu(dot(x, w));    // recorded, not run
+//   Graph graph = capture.end();
+//   graph.replay();                // now y has its values; x's new ones at the next replay
+//
+// In between, what this thread calls on that context is recorded, on a stream of the capture's own.
+// All memory it takes is the graph's alone until the graph dies (stats() counts it), so that
+// addresses stay. Tensors from outside are kept alive; a replay is ordered with eager work on them
+// as one op that reads and writes them all would be. What a replay could not repeat throws
+// CaptureError: a host that reads, waits or sends pageable memory, an op that says so
+// (Op::no_capture), work on a context that the thread does not capture.
+//
+// What the host computes is frozen, but for the numbers that ops take through live(): random keys,
+// and what an optimizer is told to ask for anew. So n replays draw what n eager runs would have
+// drawn. Contents of results are undefined before the first replay.
+//
+// Threads: a Capture belongs to one, a Graph to one at a time; several may capture at once.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include <locus/core/caller.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+
+class Storage;
+namespace capture {
+struct Recording;
+}
+
+class Graph {
+ public:
+  Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
+  ~Graph();  // blocks until its replays are done; its results keep their memory
+
+  Context context() const;
+  void replay();  // enqueues, and does not wait
+
+ private:
+  friend class Capture;
+  explicit Graph(std::unique_ptr<capture::Recording> recording);
+  std::unique_ptr<capture::Recording> recording_;
+};
+
+class Capture {
+ public:
+  // CaptureError when the device records nothing, or the thread captures c already.
+  explicit Capture(Context c);
+  ~Capture();  // without end(): nothing is left of it
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // CaptureError when the device refuses what was recorded; nothing is left of it then.
+  Graph end();
+
+ private:
+  void leave();
+  std::unique_ptr<capture::Recording> recording_;
+  std::unique_ptr<StreamScope> scope_;
+};
+
+// For core and for ops.
+namespace capture {
+
+inline constinit thread_local Recording* innermost = nullptr;
+inline bool active() { return innermost != nullptr; }  // in this thread
+bool find(StreamView s);
+bool find(Context c);
+inline bool on(StreamView s) { return active() && find(s); }
+
+// `what` is about to enqueue on s. Throws CaptureError when it cannot be replayed: because of `why`
+// (null: nothing speaks against it), or because s is not recorded.
+void check(const std::string& what, const char* why, StreamView s);
+// It reads or writes this storage; s is recorded.
+void use(StreamView s, const std::shared_ptr<Storage>& storage, bool write);
+// The host is about to wait for work of c, or of all contexts.
+void refuse_wait(std::optional<Context> c, const char* what, Caller from);
+inline void check_wait(std::optional<Context> c, const char* what, Caller from) {
+  if (active()) [[unlikely]]
+    refuse_wait(c, what, from);
+}
+
+// Device memory that `fill` gives its `bytes` bytes before each replay of what is captured on c.
+const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
+
+}  // namespace capture
+
+// What source() gives: now, or, where the thread captures c, anew at each replay.
+template <class T>
+Live<T> live(Context c, auto source) {
+  if (!capture::active()) [[likely]]
+    return {source(), nullptr};
+  if (!capture::find(c)) return {source(), nullptr};
+  const auto fill = [source = std::move(source)](void* to) { *static_cast<T*>(to) = source(); };
+  return {T{}, static_cast<const T*>(capture::slot(c, sizeof(T), fill))};
+}
+
+}  // namespace locus
