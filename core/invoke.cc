@@ -257,7 +257,11 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
         in.empty() ? (where ? *where : current_context()) : common_context(op, in, in.size());
     if (op.make_view) {
       const Tensor& base = *in[0].tensor_;
-      out[0] = alias(base, op.make_view(base.handle()->view, attrs.data));
+      try {
+        out[0] = alias(base, op.make_view(base.handle()->view, attrs.data));
+      } catch (const Error&) {
+        rethrow(op, in);
+      }
     } else {
       Invocation call(op, in, attrs, out.size());
       call.on(c);

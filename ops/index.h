@@ -68,6 +68,7 @@ class Selection {
 
   Tensor base_;
   Tensors ids_;  // one an indexed axis, a mask for as many as it has; undefined: a whole axis
+  int at_ = 0;   // where the index's axes stand in the result
   Caller from_;
 };
 

@@ -9,10 +9,12 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/view.h>
 #include "tests/contexts.h"
+#include "tests/gradcheck.h"
 
 namespace locus::test {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -47,9 +49,49 @@ TEST(Index, ModesDecideWhatLiesOutside) {
     EXPECT_THAT(message_of<IndexError>(wait), HasSubstr("7"));
   }
   EXPECT_THAT(message_of<IndexError>([] { arange(3).take(array({-4})); }),
-              HasSubstr("index -4 is out of bounds for axis 0 with size 3"));
+              HasSubstr("take: index -4 is out of bounds for axis 0 with size 3"));
+  EXPECT_THAT(message_of<IndexError>([] {
+                pick(zeros({1, 3}), array({3}));
+              }),
+              HasSubstr("pick: index 3 is out of bounds for axis 1 with size 3"));
   EXPECT_THROW(take(zeros({0}), array({0})), IndexError);
   EXPECT_THROW(take(arange(3), array({true, false, true})), DTypeError);
+}
+
+TEST(Index, NaNIsNoIndexInAnyMode) {
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64, f16}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      Tensor x = arange(3, c);
+      const Tensor ids = from_values({1, NAN}, {2}, c, d);
+      for (IndexMode mode : {IndexMode::raise, IndexMode::clip, IndexMode::wrap})
+        EXPECT_THROW((take(x, ids, {.mode = mode}), wait_all()), IndexError);
+      EXPECT_THROW((pick(zeros({2, 3}, c), ids), wait_all()), IndexError);
+      EXPECT_THROW((x[ids].gather(), wait_all()), IndexError);
+      EXPECT_THROW(((x[ids] = array({1.f, 2.f}, c)), wait_all()), IndexError);
+      EXPECT_THAT(values(one_hot(ids, 2)), ElementsAre(0, 1, 0, 0));
+    }
+  }
+}
+
+// 1e6 times .1 in one place: f32 alone would be off by 1 %.
+TEST(Index, TakesGradientAddsAccurately) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    constexpr int64_t n = 1000000;
+    for (int64_t inner : {1, 3}) {
+      const Tensor x = zeros({4, inner}, c);
+      x.attach_grad();
+      Tensor y;
+      {
+        autograd::Record record;
+        y = take(x, full({n}, 2, {c, i64})) * .1f;
+      }
+      y.backward();
+      for (double v : values(x.grad()(2))) EXPECT_NEAR(v, n * static_cast<double>(.1f), .01);
+      EXPECT_THAT(values(x.grad()(1)), Each(0));
+    }
+  }
 }
 
 // The same bits on every run, whatever repeats.
@@ -86,11 +128,12 @@ TEST(Index, TakesGradientAddsRepeatedIndices) {
       return values(w.grad());
     };
     EXPECT_EQ(gradient(), gradient());
-    std::vector<float> wanted(17 * 5);
+    std::vector<double> wanted(17 * 5);
     const std::vector<float> h = head.to_vector<float>();
     for (size_t i = 0; i < 1000; ++i)
-      for (size_t k = 0; k < 5; ++k) wanted[static_cast<size_t>(ids[i]) * 5 + k] += h[i * 5 + k];
-    EXPECT_EQ(w.grad().to_vector<float>(), wanted);
+      for (size_t k = 0; k < 5; ++k)
+        wanted[static_cast<size_t>(ids[i]) * 5 + k] += static_cast<double>(h[i * 5 + k]);
+    expect_near(values(w.grad()), wanted, 1e-6, "sums");
   }
 }
 
@@ -147,7 +190,7 @@ TEST(Index, MasksGather) {
 TEST(Index, LargeMasksFindEveryPosition) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    for (int64_t n : {1, 15, 4096, 4097, 100003}) {
+    for (int64_t n : {1, 15, 511, 512, 513, 4097, 100003}) {
       std::vector<uint8_t> mask(static_cast<size_t>(n));
       std::vector<int64_t> wanted;
       for (int64_t i = 0; i < n; ++i) {
@@ -155,6 +198,14 @@ TEST(Index, LargeMasksFindEveryPosition) {
         if (i * i % 7 == 2) wanted.push_back(i);
       }
       EXPECT_EQ(nonzero(array(mask, c))[0].to_vector<int64_t>(), wanted);
+      const Tensor all = arange(n, {c, i32}), m = array(mask, c) > 0;
+      for (DType d : {i64, i32, f16, u8}) {
+        const Tensor x = (all % 100).astype(d);
+        EXPECT_EQ(values(x[m]), values(take(x, array(wanted, c)))) << name(d);
+        EXPECT_EQ(values(slice_axis(x, 0, Slice(1, {}))[slice_axis(m, 0, Slice(1, {}))]),
+                  values(take(x, array(wanted, c))))
+            << "at an odd address";
+      }
     }
   }
 }
@@ -183,6 +234,49 @@ TEST(Index, IndexTensorsBroadcastAndKeepTheirPlace) {
     EXPECT_THAT(values(x(array({0, 1}, c), Slice(), array({3, 0}, c))),
                 ElementsAre(3, 7, 11, 12, 16, 20));
     EXPECT_EQ(x(ellipsis, array({0, 0, 0}, c)).gather().shape(), (Shape{2, 3, 3}));
+  }
+}
+
+// In a row of indices, beside a tensor or apart from it, a position is one of them (NumPy).
+TEST(Index, PositionsBesideIndexTensorsAreIndices) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor x = arange(2 * 5 * 3, c).reshape({2, 5, 3});
+    const Tensor ids = array({2, 0}, c);
+    EXPECT_EQ(x(1, Slice(), ids).gather().shape(), (Shape{2, 5}));
+    EXPECT_THAT(values(x(1, Slice(), ids)), ElementsAre(17, 20, 23, 26, 29, 15, 18, 21, 24, 27));
+    EXPECT_EQ(x(Slice(), 1, ids).gather().shape(), (Shape{2, 2}));
+    EXPECT_THAT(values(x(Slice(), 1, ids)), ElementsAre(5, 3, 20, 18));
+    const Tensor first = array({1, 0}, c);
+    EXPECT_EQ(x(first, newaxis, 0).gather().shape(), (Shape{2, 1, 3}));
+    EXPECT_EQ(x(Slice(), 0, ellipsis, ids).gather().shape(), (Shape{2, 2}));
+    EXPECT_THAT(values(x(Slice(), 0, ellipsis, ids)), ElementsAre(2, 17, 0, 15));
+
+    x(0, Slice(), ids) = arange(10, c).reshape({2, 5});
+    EXPECT_THAT(values(x(0, Slice(), 2)), ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_THAT(values(x(0, Slice(), 0)), ElementsAre(5, 6, 7, 8, 9));
+    x(0, Slice(), ids) += arange(10, c).reshape({2, 5});
+    EXPECT_THAT(values(x(0, Slice(), 0)), ElementsAre(10, 12, 14, 16, 18));
+    EXPECT_THROW((x(0, Slice(), ids) = arange(10, c).reshape({5, 2})), ShapeError);
+  }
+}
+
+TEST(Index, MasksWithoutAxesTakeAllOrNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor x = arange(6, c).reshape({2, 3});
+    const Tensor yes = full({}, 1, c) > 0, no = full({}, 1, c) > 2;
+    EXPECT_EQ(yes.ndim(), 0);
+    EXPECT_EQ(Tensor(x[yes]).shape(), (Shape{1, 2, 3}));
+    EXPECT_EQ(Tensor(x[no]).shape(), (Shape{0, 2, 3}));
+    EXPECT_EQ(Tensor(x(Slice(), yes, array({2, 0}, c))).shape(), (Shape{2, 2}));
+    EXPECT_THAT(values(full({}, 5, c)[yes]), ElementsAre(5));
+    x[no] = 7;
+    EXPECT_THAT(values(x), ElementsAre(0, 1, 2, 3, 4, 5));
+    x[yes] = 7;
+    EXPECT_THAT(values(x), Each(7));
+    x[yes] = arange(6, c).reshape({1, 2, 3});
+    EXPECT_THAT(values(x), ElementsAre(0, 1, 2, 3, 4, 5));
   }
 }
 

@@ -1,5 +1,7 @@
 #include <locus/ops/join.h>
 
+#include <limits>
+
 #include <locus/core/autograd.h>
 #include <locus/ops/create.h>
 #include <locus/ops/view.h>
@@ -40,7 +42,25 @@ TEST(Join, StackMakesAnAxis) {
     EXPECT_THAT(values(stack({a, b}, {.axis = -1})), ElementsAre(1, 3, 2, 4));
     EXPECT_EQ(stack({a, b, a}, {.axis = 1}).shape(), (Shape{2, 3}));
   }
-  EXPECT_THROW(stack({zeros({2}), zeros({3})}), ShapeError);
+  EXPECT_EQ(stack({zeros({2}), zeros({2}, {f64})}).dtype(), f64);
+  EXPECT_THAT(message_of<ShapeError>([] {
+                stack({zeros({2}), zeros({3})});
+              }),
+              HasSubstr("stack: "));
+  EXPECT_THAT(message_of<ContextMismatch>([] {
+                stack({zeros({2}), zeros({2}, cpu(1))});
+              }),
+              HasSubstr("stack: "));
+  EXPECT_THAT(message_of<ShapeError>([] { stack({}); }), HasSubstr("stack: "));
+}
+
+// Stride 0 makes lengths that no memory holds.
+TEST(Join, RefusesLengthsPastAnyMemory) {
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const Tensor x = broadcast_to(zeros({1}), {most});
+  EXPECT_THROW(concat({x, x}, {.axis = 0}), ShapeError);
+  EXPECT_THROW(concat({x, x, x}, {.axis = 0}), ShapeError);  // 2^64 and a little more
+  EXPECT_THROW(stack({x, x}), Error);
 }
 
 TEST(Join, SplitGivesViews) {

@@ -69,12 +69,13 @@ TEST(Softmax, AgreesWithNaiveLoopsAtAnySize) {
       {{64, 10}, 1, 64, 10, 1},        {{3, 1}, 1, 3, 1, 1},         {{33, 1000}, -1, 33, 1000, 1},
       {{2, 9001}, 1, 2, 9001, 1},      {{1, 70001}, 1, 1, 70001, 1}, {{200, 37}, 0, 1, 200, 37},
       {{4, 11, 5}, 1, 4, 11, 5},       {{300, 7, 2}, 0, 1, 300, 14}, {{5000, 3}, 1, 5000, 3, 1},
-      {{2, 3000, 17}, 1, 2, 3000, 17}, {{129}, 0, 1, 129, 1},
+      {{2, 3000, 17}, 1, 2, 3000, 17}, {{129}, 0, 1, 129, 1},        {{3, 2048}, 1, 3, 2048, 1},
+      {{2, 10000}, 1, 2, 10000, 1},    {{2, 16384}, 1, 2, 16384, 1},
   };
   for (Context c : contexts()) {
     for (DType d : {f32, f64, f16, bf16}) {
       for (const Case& k : cases) {
-        for (double t : {1.0, 2.5}) {
+        for (double t : {1.0, 2.5, -1.5}) {
           SCOPED_TRACE(to_string(c) + " " + name(d) + " " + to_string(k.shape));
           const Tensor x = from_values(irregular(k.shape.size()), k.shape, c, d);
           std::vector<double> wanted = naive_log_softmax(values(x), k.outer, k.n, k.inner, t);
@@ -86,6 +87,28 @@ TEST(Softmax, AgreesWithNaiveLoopsAtAnySize) {
           if (HasFailure()) return;
         }
       }
+    }
+  }
+}
+
+TEST(Softmax, TakesRowsThatBeginAnywhere) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = from_values(irregular(2 * 2048 + 1), {2 * 2048 + 1}, c, f32);
+    const Tensor odd = slice_axis(x, 0, Slice(1, {})).reshape({2, 2048});
+    expect_near(values(log_softmax(odd)), naive_log_softmax(values(odd), 2, 2048, 1, 1), 2e-6,
+                "at an odd address");
+  }
+}
+
+// What is largest of x / t is what decides.
+TEST(Softmax, IsStableAtNegativeTemperatures) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    for (int64_t inner : {1, 2}) {
+      const Tensor x = from_values({0, 0, 1e4, 1e4}, {2, 2}, c, f32)(Slice(), Slice(0, inner));
+      for (double y : values(softmax(x, {.axis = 0, .temperature = -1})(0))) EXPECT_EQ(y, 1);
+      for (double y : values(log_softmax(x, {.axis = 0, .temperature = -1})(1))) EXPECT_EQ(y, -1e4);
     }
   }
 }
@@ -111,7 +134,8 @@ TEST(Softmax, IsStableAndKeepsNaNInItsRow) {
 TEST(Softmax, RefusesBadOptions) {
   const Tensor x = zeros({2, 3});
   EXPECT_THAT(message_of<ShapeError>([&] { softmax(x, {.axis = 2}); }), HasSubstr("softmax"));
-  EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 0}), Error);
+  EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 0}), AttributeError);
+  EXPECT_THROW(softmax(x, {.axis = 1, .temperature = NAN}), AttributeError);
   EXPECT_THROW(softmax(zeros({})), ShapeError);
   EXPECT_EQ(softmax(zeros({0, 3})).shape(), (Shape{0, 3}));
   EXPECT_EQ(softmax(zeros({3, 0})).shape(), (Shape{3, 0}));
@@ -184,6 +208,18 @@ TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
       EXPECT_THAT(text, HasSubstr("3"));
       EXPECT_EQ(softmax_cross_entropy(x, zeros({4}, {c, i64})).size(), 4);
       wait_all();
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, RefusesLabelsThatAreNotWhole) {
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64, f16}) {
+      for (double bad : {1.5, -0.5, double{NAN}}) {
+        SCOPED_TRACE(to_string(c) + " " + name(d) + " " + std::to_string(bad));
+        const Tensor x = zeros({2, 3}, c), labels = from_values({0, bad}, {2}, c, d);
+        EXPECT_THROW((softmax_cross_entropy(x, labels), wait_all()), IndexError);
+      }
     }
   }
 }

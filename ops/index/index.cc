@@ -15,17 +15,18 @@ namespace locus {
 
 namespace detail {
 
-void throw_out_of_bounds(int64_t index, int axis, int64_t size) {
-  throw IndexError("index " + std::to_string(index) + " is out of bounds for axis " +
-                   std::to_string(axis) + " with size " + std::to_string(size));
+void throw_out_of_bounds(const char* op, int64_t index, int axis, int64_t size) {
+  throw IndexError(
+      std::string(op) + ": index " + (index == kNoIndex ? "nan" : std::to_string(index)) +
+      " is out of bounds for axis " + std::to_string(axis) + " with size " + std::to_string(size));
 }
 
 Tensor integer_ids(const char* op, const Tensor& ids) {
-  if (ids.dtype() == i64 || ids.dtype() == i32) return ids;
+  if (is_id_dtype(ids.dtype())) return ids;
   if (ids.dtype() == bool_)
     throw DTypeError(std::string(op) + ": ids " + describe(ids) +
                      ": expected integers; write x[mask] for a mask");
-  return cast(ids, i64);
+  return cast(ids, f32);
 }
 
 Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a) {
@@ -52,12 +53,13 @@ namespace {
 
 using detail::taken;
 
+const char kIdDTypes[] = "expected ids of one dtype: i64, i32, u8, i8, f64 or f32";
+
 void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) {
   if (static_cast<int>(ids.size()) != a.n_axes)
     throw ShapeError("expected " + std::to_string(a.n_axes) + " index tensors");
   for (const Meta& m : ids) {
-    if ((m.dtype != i32 && m.dtype != i64) || m.dtype != ids[0].dtype)
-      throw DTypeError("expected ids of one dtype, i32 or i64");
+    if (!is_id_dtype(m.dtype) || m.dtype != ids[0].dtype) throw DTypeError(kIdDTypes);
     if (Shape(m) != Shape(ids[0])) throw ShapeError("expected ids of equal shapes");
   }
   for (int k = 0; k < a.n_axes; ++k) {
@@ -130,7 +132,7 @@ Meta picked(const Meta& data, const PickAttrs& a) {
 }
 
 void check_picks(const Meta& ids, const Meta& picks, int64_t length) {
-  if (ids.dtype != i32 && ids.dtype != i64) throw DTypeError("expected ids in i32 or i64");
+  if (!is_id_dtype(ids.dtype)) throw DTypeError(kIdDTypes);
   if (ids.size() != picks.size())
     throw ShapeError("expected one index for each place of the other axes, shape " +
                      to_string(Shape(picks)));
@@ -171,7 +173,7 @@ Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 
 DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Meta> out) {
-  if (in[0].dtype != i32 && in[0].dtype != i64) throw DTypeError("expected ids in i32 or i64");
+  if (!is_id_dtype(in[0].dtype)) throw DTypeError(kIdDTypes);
   if (in[0].rank == kMaxRank) throw ShapeError("expected ids with fewer than 8 axes");
   out[0] = in[0];
   out[0].shape[out[0].rank++] = a.depth;
@@ -179,10 +181,51 @@ DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Me
   return a.dtype;
 }
 
-DType mask_indices_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
-  out[0] = make_meta(i64, Shape{in[0].size()});
-  out[1] = make_meta(i64, Shape{});
+void check_mask(const Meta& mask, const Meta* offsets, int64_t count) {
+  if (mask.dtype != bool_) throw DTypeError("expected a mask in bool");
+  if (!offsets) return;
+  const Shape wanted{mask_tiles(mask.size()) + 1};
+  if (offsets->dtype != i64 || Shape(*offsets) != wanted || count < 0 || count > mask.size())
+    throw ShapeError("expected the mask_offsets of the mask, i64 " + to_string(wanted) +
+                     ", and their last number as count");
+}
+
+DType mask_offsets_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  check_mask(in[0], nullptr, 0);
+  out[0] = make_meta(i64, Shape{mask_tiles(in[0].size()) + 1});
   return in[0].dtype;
+}
+
+DType mask_indices_infer(std::span<const Meta> in, const MaskAttrs& a, std::span<Meta> out) {
+  check_mask(in[0], &in[1], a.count);
+  out[0] = make_meta(i64, Shape{a.count});
+  return in[0].dtype;
+}
+
+DType mask_select_infer(std::span<const Meta> in, const MaskAttrs& a, std::span<Meta> out) {
+  check_mask(in[1], &in[2], a.count);
+  if (Shape(in[1]) != Shape(in[0])) throw ShapeError("expected a mask of data's shape");
+  out[0] = make_meta(in[0].dtype, Shape{a.count});
+  return in[0].dtype;
+}
+
+DType mask_select_grad_infer(std::span<const Meta> in, const MaskAttrs& a, std::span<Meta> out) {
+  check_mask(in[1], &in[2], a.count);
+  if (Shape(in[0]) != Shape{a.count})
+    throw ShapeError("expected dout of shape " + to_string(Shape{a.count}));
+  out[0] = in[1];
+  out[0].dtype = in[0].dtype;
+  return in[0].dtype;
+}
+
+// Each is the other's gradient, and linear.
+Tensors mask_select_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("mask_select_grad");
+  return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
+}
+Tensors mask_select_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("mask_select");
+  return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
 }
 
 DType mask_fill_infer(std::span<const Meta> in, const MaskFillAttrs&, std::span<Meta> out) {
@@ -245,6 +288,43 @@ Samples one_hot_samples(Context c, DType d) {
           Sample({ids_of(c, i32, {1, 0}, {2, 1})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d})};
 }
 
+// Masks and their offsets: one within a tile, one of two tiles.
+std::vector<Tensors> sample_masks(Context c) {
+  static const Op& op = get_op("mask_offsets");
+  std::vector<Tensors> all;
+  for (const Shape& s : {Shape{3, 5}, Shape{kMaskTile + 100}}) {
+    std::vector<int64_t> bits(static_cast<size_t>(s.size()));
+    for (size_t i = 0; i < bits.size(); ++i) bits[i] = i * i % 7 == 2;
+    const Tensor mask = cast(array(bits, s, {c, i64}), bool_);
+    all.push_back({mask, invoke(op, {mask})});
+  }
+  return all;
+}
+MaskAttrs count_of(const Tensors& m) { return {m[1][-1].item<int64_t>()}; }
+
+Samples mask_offsets_samples(Context c, DType) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c)) s.push_back({Tensors{m[0]}});
+  return s;
+}
+Samples mask_indices_samples(Context c, DType) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c)) s.push_back({m, count_of(m)});
+  return s;
+}
+Samples mask_select_samples(Context c, DType d) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c))
+    s.push_back({{sample_values(c, d, m[0].shape()), m[0], m[1]}, count_of(m)});
+  return s;
+}
+Samples mask_select_grad_samples(Context c, DType d) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c))
+    s.push_back({{sample_values(c, d, {count_of(m).count}), m[0], m[1]}, count_of(m)});
+  return s;
+}
+
 Samples unravel_samples(Context c, DType) {
   return {
       Sample({ids_of(c, i64, {0, 7, 23, 11}, {4})}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
@@ -284,12 +364,22 @@ void register_index() {
       .infer<&one_hot_infer>()
       .no_gradient("its input is an index")
       .samples<&one_hot_samples>();
-  OpDef<NoAttrs>("mask_indices", {"mask"})
-      .infer<&mask_indices_infer>()
-      .no_capture("how many positions there are depends on the data, and the host reads it")
-      .outputs(2)
+  OpDef<>("mask_offsets", {"mask"})
+      .infer<&mask_offsets_infer>()
       .no_gradient("its input is a mask")
-      .no_samples("the end of its result is not written; index_test covers it");
+      .samples<&mask_offsets_samples>();
+  OpDef<MaskAttrs>("mask_indices", {"mask", "offsets"})
+      .infer<&mask_indices_infer>()
+      .no_gradient("its input is a mask")
+      .samples<&mask_indices_samples>();
+  OpDef<MaskAttrs>("mask_select", {"data", "mask", "offsets"})
+      .infer<&mask_select_infer>()
+      .gradient<&mask_select_gradient>(Keep::inputs)
+      .samples<&mask_select_samples>();
+  OpDef<MaskAttrs>("mask_select_grad", {"dout", "mask", "offsets"})
+      .infer<&mask_select_grad_infer>()
+      .gradient<&mask_select_grad_gradient>(Keep::inputs)
+      .samples<&mask_select_grad_samples>();
   OpDef<MaskFillAttrs>("mask_fill", {"target", "mask"})
       .infer<&mask_fill_infer>()
       .layout(Layout::rows)

@@ -59,6 +59,20 @@ __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* resu
   }
 }
 
+// One index tensor, single elements: nothing to divide. The memory's rate of random reads is the
+// limit, so a thread an element does as well as any other way.
+template <class T, class I>
+__global__ void __launch_bounds__(kBlock)
+    take_elements(const __grid_constant__ TakePlan p, const T* __restrict__ data,
+                  T* __restrict__ result, Fault* fault) {
+  const int64_t i = first_thread();
+  if (i >= p.rows) return;
+  const int64_t id = static_cast<const I*>(p.ids[0])[i * p.ids_stride[0][0]];
+  const int64_t k = resolve_index(id, p.length[0], p.mode);
+  if (k < 0) report(fault, id, p.length[0]);
+  result[i * p.result_stride[0]] = k < 0 ? T{} : data[k * p.step[0]];
+}
+
 template <bool kPut>
 void run_rows(const Call& call, const View& data, const View& result, const View* ids) {
   TakePlan p = make_take_plan(data, result, ids, call.attributes<TakeAttrs>());
@@ -66,8 +80,16 @@ void run_rows(const Call& call, const View& data, const View& result, const View
   const int bytes = widen_rows(p, size_of(data.meta.dtype), data.data, result.data);
   const int64_t n = p.rows * p.inner;
   Fault* const fault = cuda::fault(call);
+  const bool elements = !kPut && p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner == 1;
   by_bytes(bytes, [&](auto word) {
     using T = decltype(word);
+    const unsigned all = static_cast<unsigned>((n + kBlock - 1) / kBlock);
+    if (elements && p.id_dtype == i64)
+      return take_elements<T, int64_t>
+          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+    if (elements && p.id_dtype == i32)
+      return take_elements<T, int32_t>
+          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
     const unsigned blocks = blocks_for(call.stream, n);
     if (narrow(n))
       move_rows<T, uint32_t, kPut>
@@ -81,17 +103,13 @@ void run_rows(const Call& call, const View& data, const View& result, const View
 void take(const Call& call) { run_rows<false>(call, call.in[0], call.out[0], call.in + 1); }
 void put(const Call& call) { run_rows<true>(call, call.out[0], call.in[1], call.in + 2); }
 
-__device__ __forceinline__ int64_t id_at(const void* ids, bool wide, int64_t i) {
-  return wide ? static_cast<const int64_t*>(ids)[i] : static_cast<const int32_t*>(ids)[i];
-}
-
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_places(PickPlan p, int mode, const T* data, const void* ids, bool wide, T* out,
+    pick_places(PickPlan p, int mode, const T* data, const void* ids, DType type, T* out,
                 Fault* fault) {
   const int64_t n = p.outer * p.inner;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t id = id_at(ids, wide, i), k = resolve_index(id, p.length, mode);
+    const int64_t id = id_at(ids, type, i), k = resolve_index(id, p.length, mode);
     if (k < 0) {
       report(fault, id, p.length);
       out[i] = T{};
@@ -104,12 +122,12 @@ __global__ void __launch_bounds__(kBlock)
 // A thread an element of the result: dout where the index points, else 0. One launch.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_scatter(PickPlan p, int mode, const T* dout, const void* ids, bool wide, T* out,
+    pick_scatter(PickPlan p, int mode, const T* dout, const void* ids, DType type, T* out,
                  Fault* fault) {
   const int64_t n = p.outer * p.length * p.inner;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const int64_t rest = i / p.inner, place = rest / p.length * p.inner + i % p.inner;
-    const int64_t id = id_at(ids, wide, place), k = resolve_index(id, p.length, mode);
+    const int64_t id = id_at(ids, type, place), k = resolve_index(id, p.length, mode);
     if (k < 0) report(fault, id, p.length);
     out[i] = k == rest % p.length ? dout[place] : T{};
   }
@@ -123,7 +141,7 @@ void pick(const Call& call) {
   by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
     pick_places<T><<<blocks_for(call.stream, p.outer * p.inner), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype == i64, call.out[0].as<T>(), fault);
+        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
   });
 }
 
@@ -135,15 +153,15 @@ void pick_grad(const Call& call) {
   by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
     pick_scatter<T><<<blocks_for(call.stream, call.out[0].meta.size()), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype == i64, call.out[0].as<T>(), fault);
+        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
   });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    one_hot_rows(const void* ids, bool wide, int64_t n, int64_t depth, T on, T off, T* out) {
+    one_hot_rows(const void* ids, DType type, int64_t n, int64_t depth, T on, T off, T* out) {
   for (int64_t i = first_thread(); i < n; i += all_threads())
-    out[i] = id_at(ids, wide, i / depth) == i % depth ? on : off;
+    out[i] = id_at(ids, type, i / depth) == i % depth ? on : off;
 }
 
 // The bits of v as the unsigned type of its size.
@@ -165,7 +183,7 @@ void one_hot(const Call& call) {
         std::conditional_t<sizeof(V) == 2, uint16_t,
                            std::conditional_t<sizeof(V) == 4, uint32_t, uint64_t>>>;
     one_hot_rows<T><<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-        ids.data, ids.meta.dtype == i64, n, a.depth, bits_of<T>(convert<V>(a.on)),
+        ids.data, ids.meta.dtype, n, a.depth, bits_of<T>(convert<V>(a.on)),
         bits_of<T>(convert<V>(a.off)), call.out[0].as<T>());
   });
 }
@@ -229,14 +247,18 @@ void unravel(const Call& call) {
 // index_scatter.cu
 template <class T>
 void take_grad(const Call& call);
+void mask_offsets(const Call& call);
 void mask_indices(const Call& call);
+void mask_select(const Call& call);
+void mask_select_grad(const Call& call);
 
 namespace {
 struct Backend {
   static constexpr Kernel take = cuda::take, put = cuda::put, pick = cuda::pick,
                           pick_grad = cuda::pick_grad, one_hot = cuda::one_hot,
-                          mask_fill = cuda::mask_fill, mask_indices = cuda::mask_indices,
-                          unravel_index = cuda::unravel;
+                          mask_fill = cuda::mask_fill, mask_offsets = cuda::mask_offsets,
+                          mask_indices = cuda::mask_indices, mask_select = cuda::mask_select,
+                          mask_select_grad = cuda::mask_select_grad, unravel_index = cuda::unravel;
   template <DType D>
   static void take_grad(const Call& call) {
     cuda::take_grad<CppTypeOf<D>>(call);

@@ -1,5 +1,4 @@
-#include <cstdlib>
-
+#include <locus/core/scratch.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/index/index_kernel.h>
 
@@ -10,29 +9,28 @@ constexpr int64_t kGrain = 16384;
 
 LOCUS_HD int64_t grain_of(int64_t inner) { return inner >= kGrain ? 1 : kGrain / (inner + 1) + 1; }
 
-// Before anything is written.
-void check_rows(const TakePlan& p, const TakeAttrs& a) {
-  if (p.mode != 0) return;
-  // The axes before the index's repeat the same indices.
-  int64_t n = 1;
-  for (int i = a.at; i < p.rank; ++i) n *= p.shape[i];
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    for (; begin < end; ++begin) {
-      const TakeRow row = take_row(p, begin);
-      if (row.bad_axis >= 0)
-        detail::throw_out_of_bounds(row.bad, a.axes[row.bad_axis], p.length[row.bad_axis]);
-    }
+// Throws where a row has an index out of range. For all rows before anything is written to a target
+// that others see; a row at a time where the result is new.
+LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakePlan& p, const TakeAttrs& a) {
+  if (row.bad_axis >= 0)
+    detail::throw_out_of_bounds(op, row.bad, a.axes[row.bad_axis], p.length[row.bad_axis]);
+}
+void check_rows(const char* op, const TakePlan& p, const TakeAttrs& a) {
+  parallel_for(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; ++begin) check_row(op, take_row(p, begin), p, a);
   });
 }
 
 // move(data, result, stride of data, stride of result, n) on every run of every row.
 template <class F>
-LOCUS_HD void for_each_run(const TakePlan& p, int64_t begin, int64_t end, const F& move) {
+LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a, int64_t begin,
+                           int64_t end, const F& move) {
   const int last = p.inner_rank - 1;
   const int64_t run = last >= 0 ? p.inner_shape[last] : 1;
   const int64_t sd = last >= 0 ? p.inner_data[last] : 1, sr = last >= 0 ? p.inner_result[last] : 1;
   for (; begin < end; ++begin) {
     const TakeRow row = take_row(p, begin);
+    check_row(op, row, p, a);
     for (int64_t q = 0; q < p.inner; q += run) {
       int64_t d = row.data, r = row.result;
       if (q > 0) take_inner(p, q, d, r);
@@ -41,24 +39,56 @@ LOCUS_HD void for_each_run(const TakePlan& p, int64_t begin, int64_t end, const 
   }
 }
 
+// Single elements by one index tensor without strides of its own: the loop that most takes are. The
+// places of a few are known before the first is read, so that many reads are on their way at once.
+template <class T, class I>
+void take_elements(const TakePlan& p, const TakeAttrs& a, const T* data, T* result) {
+  constexpr int64_t kAhead = 64;
+  const I* ids = static_cast<const I*>(p.ids[0]);
+  const int64_t n = p.length[0], step = p.step[0], id_stride = p.ids_stride[0][0];
+  const int64_t stride = p.result_stride[0];
+  parallel_for(p.rows, kGrain, [&](int64_t begin, int64_t end) {
+    int64_t place[kAhead];
+    for (; begin < end; begin += kAhead) {
+      const int64_t m = end - begin < kAhead ? end - begin : kAhead;
+      bool good = true;
+      for (int64_t k = 0; k < m; ++k) {
+        const int64_t id = ids[(begin + k) * id_stride], valid = id < 0 ? id + n : id;
+        const bool in_range = static_cast<uint64_t>(valid) < static_cast<uint64_t>(n);
+        good &= in_range;
+        place[k] = in_range ? valid * step : 0;
+      }
+      for (int64_t k = 0; !good && k < m; ++k) check_row("take", take_row(p, begin + k), p, a);
+      for (int64_t k = 0; k < m; ++k) __builtin_prefetch(data + place[k]);
+      for (int64_t k = 0; k < m; ++k) result[(begin + k) * stride] = data[place[k]];
+    }
+  });
+}
+
 template <class T>
-void take_sized(const TakePlan& p, const T* data, T* result) {
+void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result) {
+  if (p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner == 1 && p.mode == 0) {
+    if (p.id_dtype == i64) return take_elements<T, int64_t>(p, a, data, result);
+    if (p.id_dtype == i32) return take_elements<T, int32_t>(p, a, data, result);
+  }
   parallel_for(p.rows, grain_of(p.inner), [&](int64_t begin, int64_t end) {
-    for_each_run(p, begin, end, [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
-      if (sd == 1 && sr == 1)
-        for (int64_t k = 0; k < n; ++k) result[r + k] = data[d + k];
-      else
-        for (int64_t k = 0; k < n; ++k) result[r + k * sr] = data[d + k * sd];
-    });
+    for_each_run("take", p, a, begin, end,
+                 [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
+                   if (sd == 1 && sr == 1)
+                     for (int64_t k = 0; k < n; ++k) result[r + k] = data[d + k];
+                   else
+                     for (int64_t k = 0; k < n; ++k) result[r + k * sr] = data[d + k * sd];
+                 });
   });
 }
 
 // One thread: a repeated index must leave one whole value, not a mix.
 template <class T>
-void put_sized(const TakePlan& p, T* data, const T* result) {
-  for_each_run(p, 0, p.rows, [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
-    for (int64_t k = 0; k < n; ++k) data[d + k * sd] = result[r + k * sr];
-  });
+void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* result) {
+  for_each_run("put", p, a, 0, p.rows,
+               [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
+                 for (int64_t k = 0; k < n; ++k) data[d + k * sd] = result[r + k * sr];
+               });
 }
 
 template <class F>
@@ -78,10 +108,9 @@ LOCUS_HD void by_size(DType d, const F& f) {
 void take(const Call& call) {
   const TakeAttrs& a = call.attributes<TakeAttrs>();
   const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
-  check_rows(p, a);
   by_size(call.in[0].meta.dtype, [&](auto zero) {
     using T = decltype(zero);
-    take_sized<T>(p, call.in[0].as<T>(), call.out[0].as<T>());
+    take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
   });
 }
 
@@ -90,52 +119,90 @@ void put(const Call& call) {
   const TakeAttrs& a = call.attributes<TakeAttrs>();
   const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
   if (p.rows * p.inner == 0) return;
-  check_rows(p, a);
+  check_rows("put", p, a);
   by_size(call.out[0].meta.dtype, [&](auto zero) {
     using T = decltype(zero);
-    put_sized<T>(p, call.out[0].as<T>(), call.in[1].as<T>());
+    put_sized<T>(p, a, call.out[0].as<T>(), call.in[1].as<T>());
   });
 }
 
-// Threads share out the elements of a row (or the rows' leading axes when a row is short), so that
-// each sum is in the order of the rows.
+struct Entry {
+  uint64_t place;  // in data, of an index row's beginning
+  int64_t row;
+};
+
+// Sorts by place, equal places in the order of the rows; `other` is as long. Returns which holds
+// the result.
+Entry* sort_by_place(Entry* a, Entry* other, int64_t n, uint64_t places) {
+  constexpr int kBits = 11;
+  for (int shift = 0; shift < 64 && places >> shift != 0; shift += kBits) {
+    int64_t begin[(1 << kBits) + 1] = {};
+    const auto digit = [&](const Entry& e) { return e.place >> shift & ((1 << kBits) - 1); };
+    for (int64_t i = 0; i < n; ++i) ++begin[digit(a[i]) + 1];
+    for (int d = 0; d < 1 << kBits; ++d) begin[d + 1] += begin[d];
+    for (int64_t i = 0; i < n; ++i) other[begin[digit(a[i])]++] = a[i];
+    Entry* const sorted = other;
+    other = a;
+    a = sorted;
+  }
+  return a;
+}
+
+// Rows of one place are added up in their order, in f64, by one thread.
 template <class T>
 void take_grad(const Call& call) {
   const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
   zero_view(call.out[0]);
   const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
+  const int64_t n = p.index_rows();
   if (p.rows * p.inner == 0) return;
-  check_rows(p, a.take);
-  T* data = call.out[0].as<T>();
-  const T* dout = call.in[0].as<T>();
-  const int64_t grain = kGrain / (p.rows + 1) + 1;
-  parallel_for(p.inner, grain < 16 ? 16 : grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = 0; row < p.rows; ++row) {
-      const TakeRow at = take_row(p, row);
-      if (p.inner_rank <= 1) {
-        const int64_t sd = p.inner_rank ? p.inner_data[0] : 1;
-        const int64_t sr = p.inner_rank ? p.inner_result[0] : 1;
-        T* to = data + at.data;
-        const T* from = dout + at.result;
-        for (int64_t q = begin; q < end; ++q) to[q * sd] += from[q * sr];
-        continue;
-      }
-      for (int64_t q = begin; q < end; ++q) {
-        int64_t d = at.data, r = at.result;
-        take_inner(p, q, d, r);
-        data[d] += dout[r];
-      }
+  const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(Entry));
+  Entry* const unsorted = memory.as<Entry>();
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const TakeRow row = take_row(p, i);
+      check_row("take_grad", row, p, a.take);
+      unsorted[i] = {static_cast<uint64_t>(row.data), i};
     }
   });
-}
-
-LOCUS_HD int64_t id_at(const View& ids, int64_t i) {
-  return ids.meta.dtype == i64 ? ids.as<int64_t>()[i] : ids.as<int32_t>()[i];
+  const Entry* e =
+      sort_by_place(unsorted, unsorted + n, n, static_cast<uint64_t>(call.out[0].meta.size()));
+  T* data = call.out[0].as<T>();
+  const T* dout = call.in[0].as<T>();
+  constexpr int64_t kPiece = 128;  // elements of a row at once
+  const int64_t pieces = (p.inner + kPiece - 1) / kPiece, others = p.rows / n * pieces;
+  parallel_for(n * others, kGrain / (p.inner < kPiece ? p.inner : kPiece) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t other = i / n, first = i % n, before = other / pieces;
+                   if (first > 0 && e[first - 1].place == e[first].place) continue;
+                   const int64_t q = other % pieces * kPiece;
+                   const int64_t length = p.inner - q < kPiece ? p.inner - q : kPiece;
+                   const bool runs = p.inner_rank <= 1;
+                   const int64_t sd = p.inner_rank ? p.inner_data[0] : 1;
+                   const int64_t sr = p.inner_rank ? p.inner_result[0] : 1;
+                   double sum[kPiece] = {};
+                   TakeRow row;
+                   for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
+                     row = take_row(p, before * n + e[k].row);
+                     for (int64_t c = 0; c < length; ++c) {
+                       int64_t d = 0, r = row.result + (runs ? (q + c) * sr : 0);
+                       if (!runs) take_inner(p, q + c, d, r);
+                       sum[c] += static_cast<double>(dout[r]);
+                     }
+                   }
+                   for (int64_t c = 0; c < length; ++c) {
+                     int64_t d = row.data + (runs ? (q + c) * sd : 0), r = 0;
+                     if (!runs) take_inner(p, q + c, d, r);
+                     data[d] = static_cast<T>(sum[c]);
+                   }
+                 }
+               });
 }
 
 LOCUS_HD int64_t picked(const View& ids, int64_t i, const PickPlan& p, const PickAttrs& a) {
-  const int64_t id = id_at(ids, i), k = resolve_index(id, p.length, a.mode);
-  if (k < 0) detail::throw_out_of_bounds(id, a.axis, p.length);
+  const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.length, a.mode);
+  if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.length);
   return k;
 }
 
@@ -181,44 +248,79 @@ void one_hot(const Call& call) {
       for (int64_t i = begin; i < end; ++i) {
         T* row = out + i * a.depth;
         for (int64_t k = 0; k < a.depth; ++k) row[k] = off;
-        const int64_t id = id_at(ids, i);
+        const int64_t id = id_at(ids.data, ids.meta.dtype, i);
         if (id >= 0 && id < a.depth) row[id] = on;
       }
     });
   });
 }
 
-// Outputs: the positions, as many as there are ones (the rest is not written), and their number.
-void mask_indices(const Call& call) {
+// f(tile's first element, its end, the number of ones before it) on every tile of a mask.
+template <class F>
+LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
+  parallel_for(mask_tiles(n), kGrain / kMaskTile, [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t)
+      f(t * kMaskTile, n - t * kMaskTile < kMaskTile ? n : (t + 1) * kMaskTile, offsets[t]);
+  });
+}
+
+void mask_offsets(const Call& call) {
   const uint8_t* mask = call.in[0].as<uint8_t>();
   int64_t* out = call.out[0].as<int64_t>();
-  const int64_t n = call.in[0].meta.size();
-  constexpr int64_t kBlocks = 512;
-  const int64_t block = n / kBlocks < kGrain ? kGrain : n / kBlocks + 1;
-  int64_t begins[kBlocks + 1];
-  parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t stop = (b + 1) * block < n ? (b + 1) * block : n;
-      int64_t count = 0;
-      for (int64_t i = b * block; i < stop; ++i) count += mask[i];
-      begins[b] = count;
-    }
+  const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
+  for_each_tile(n, out, [&](int64_t begin, int64_t end, int64_t) {
+    int count = 0;
+    for (int64_t i = begin; i < end; ++i) count += mask[i] != 0;
+    out[begin / kMaskTile] = count;
   });
   int64_t total = 0;
-  for (int64_t b = 0; b * block < n; ++b) {
-    const int64_t count = begins[b];
-    begins[b] = total;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t count = out[t];
+    out[t] = total;
     total += count;
   }
-  parallel_for((n + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b) {
-      const int64_t stop = (b + 1) * block < n ? (b + 1) * block : n;
-      int64_t at = begins[b];
-      for (int64_t i = b * block; i < stop; ++i)
-        if (mask[i]) out[at++] = i;
+  out[tiles] = total;
+}
+
+// out[k] = value(place of the k-th one). Written without branches: an element that is not the next
+// one is overwritten.
+template <class T, class F>
+void compress(const View& mask_view, const int64_t* offsets, T* out, const F& value) {
+  const uint8_t* mask = mask_view.as<uint8_t>();
+  for_each_tile(mask_view.meta.size(), offsets, [&](int64_t begin, int64_t, int64_t at) {
+    const int64_t stop = offsets[begin / kMaskTile + 1];
+    for (int64_t i = begin; at < stop; ++i) {
+      out[at] = value(i);
+      at += mask[i] != 0;
     }
   });
-  *call.out[1].as<int64_t>() = total;
+}
+
+void mask_indices(const Call& call) {
+  compress(call.in[0], call.in[1].as<int64_t>(), call.out[0].as<int64_t>(),
+           [](int64_t i) { return i; });
+}
+
+void mask_select(const Call& call) {
+  by_size(call.in[0].meta.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* data = call.in[0].as<T>();
+    compress(call.in[1], call.in[2].as<int64_t>(), call.out[0].as<T>(),
+             [&](int64_t i) { return data[i]; });
+  });
+}
+
+void mask_select_grad(const Call& call) {
+  by_size(call.in[0].meta.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* dout = call.in[0].as<T>();
+    const uint8_t* mask = call.in[1].as<uint8_t>();
+    T* out = call.out[0].as<T>();
+    for_each_tile(call.in[1].meta.size(), call.in[2].as<int64_t>(),
+                  [&](int64_t begin, int64_t end, int64_t at) {
+                    for (int64_t i = begin; i < end; ++i) out[i] = mask[i] ? dout[at++] : T{};
+                  });
+  });
 }
 
 void unravel(const Call& call) {
@@ -268,7 +370,10 @@ void mask_fill(const Call& call) {
 struct Backend {
   static constexpr Kernel take = LOCUS_ISA::take, put = LOCUS_ISA::put, pick = LOCUS_ISA::pick,
                           pick_grad = LOCUS_ISA::pick_grad, one_hot = LOCUS_ISA::one_hot,
-                          mask_fill = LOCUS_ISA::mask_fill, mask_indices = LOCUS_ISA::mask_indices,
+                          mask_fill = LOCUS_ISA::mask_fill, mask_offsets = LOCUS_ISA::mask_offsets,
+                          mask_indices = LOCUS_ISA::mask_indices,
+                          mask_select = LOCUS_ISA::mask_select,
+                          mask_select_grad = LOCUS_ISA::mask_select_grad,
                           unravel_index = LOCUS_ISA::unravel;
   template <DType D>
   static void take_grad(const Call& call) {

@@ -5,6 +5,7 @@
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
 #include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/ids.h>
 
 namespace locus {
 
@@ -36,12 +37,21 @@ struct OneHotAttrs {
 struct MaskFillAttrs {
   Scalar value = 0;
 };
+struct MaskAttrs {
+  int64_t count = 0;  // of the mask's ones
+};
 struct UnravelAttrs {
   Meta shape;
 };
 
-// An index made valid, or -1 where it is out of range in mode `raise`.
+// A mask is counted in tiles of so many elements: mask_offsets holds the ones before each tile, and
+// of all at its end.
+inline constexpr int64_t kMaskTile = 512;
+LOCUS_HD constexpr int64_t mask_tiles(int64_t n) { return (n + kMaskTile - 1) / kMaskTile; }
+
+// An index made valid, or -1 where it is out of range in mode `raise`, or none at all.
 LOCUS_HD int64_t resolve_index(int64_t i, int64_t n, int mode) {
+  if (i == kNoIndex) return -1;
   if (mode == 1) return i < 0 ? 0 : i >= n ? n - 1 : i;
   if (mode == 2) {
     const int64_t r = i % n;
@@ -62,8 +72,10 @@ struct TakePlan {
   int64_t result_stride[kMaxRank] = {};
   int64_t ids_stride[kMaxRank][kMaxRank] = {};  // [axis of the row][index tensor]
 
+  int first_id = 0;  // the axes from here on are the index's, those before repeat it
+
   int n_ids = 1;
-  bool wide = false;  // i64 indices, else i32
+  DType id_dtype = i64;
   const void* ids[kMaxRank] = {};
   int64_t length[kMaxRank] = {};  // of the indexed axes
   int64_t step[kMaxRank] = {};    // data's stride along them
@@ -75,9 +87,25 @@ struct TakePlan {
   int64_t inner_data[kMaxRank] = {};
   int64_t inner_result[kMaxRank] = {};
 
-  LOCUS_HD int64_t id(int k, int64_t offset) const {
-    return wide ? static_cast<const int64_t*>(ids[k])[offset]
-                : static_cast<const int32_t*>(ids[k])[offset];
+  LOCUS_HD int64_t index_rows() const {
+    int64_t n = 1;
+    for (int i = first_id; i < rank; ++i) n *= shape[i];
+    return n;
+  }
+  // Adds an axis to the rows, merged with the one before where memory allows.
+  LOCUS_HD void add_row_axis(int64_t n, int64_t data, int64_t result, const View* index, int axis) {
+    rows *= n;
+    if (n == 1) return;
+    const int last = rank - 1;
+    bool merges = last >= (axis < 0 ? 0 : first_id) && data_stride[last] == n * data &&
+                  result_stride[last] == n * result;
+    for (int k = 0; merges && axis >= 0 && k < n_ids; ++k)
+      merges = ids_stride[last][k] == n * index[k].stride[axis];
+    const int at = merges ? last : rank++;
+    shape[at] = merges ? shape[at] * n : n;
+    data_stride[at] = data;
+    result_stride[at] = result;
+    for (int k = 0; axis >= 0 && k < n_ids; ++k) ids_stride[at][k] = index[k].stride[axis];
   }
 };
 
@@ -86,7 +114,7 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
   TakePlan p;
   p.n_ids = a.n_axes;
   p.mode = a.mode;
-  p.wide = ids[0].meta.dtype == i64;
+  p.id_dtype = ids[0].meta.dtype;
   unsigned indexed = 0;
   for (int k = 0; k < a.n_axes; ++k) {
     p.ids[k] = ids[k].data;
@@ -100,18 +128,11 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
     while (indexed >> d & 1) ++d;
     return d++;
   };
-  for (; r < a.at; ++r) {
-    const int axis = next();
-    p.shape[p.rank] = result.meta.shape[r];
-    p.data_stride[p.rank] = data.stride[axis];
-    p.result_stride[p.rank++] = result.stride[r];
-  }
-  for (int i = 0; i < ids_rank; ++i, ++r) {
-    p.shape[p.rank] = result.meta.shape[r];
-    for (int k = 0; k < a.n_axes; ++k) p.ids_stride[p.rank][k] = ids[k].stride[i];
-    p.result_stride[p.rank++] = result.stride[r];
-  }
-  for (int i = 0; i < p.rank; ++i) p.rows *= p.shape[i];
+  for (; r < a.at; ++r)
+    p.add_row_axis(result.meta.shape[r], data.stride[next()], result.stride[r], ids, -1);
+  p.first_id = p.rank;
+  for (int i = 0; i < ids_rank; ++i, ++r)
+    p.add_row_axis(result.meta.shape[r], 0, result.stride[r], ids, i);
   for (; r < result.meta.rank; ++r) {
     const int axis = next();
     const int64_t n = result.meta.shape[r];
@@ -149,7 +170,8 @@ LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
     for (int k = 0; k < p.n_ids; ++k) at[k] += c * p.ids_stride[i][k];
   }
   for (int k = 0; k < p.n_ids; ++k) {
-    const int64_t id = p.id(k, at[k]), valid = resolve_index(id, p.length[k], p.mode);
+    const int64_t id = id_at(p.ids[k], p.id_dtype, at[k]);
+    const int64_t valid = resolve_index(id, p.length[k], p.mode);
     if (valid < 0) {
       out.bad = id;
       out.bad_axis = k;
@@ -192,14 +214,18 @@ constexpr KernelList index_kernels() {
   list.add("mask_fill", kAllDTypes, Backend::mask_fill);
   list.add_each("take_grad", DTypes<f32, f64>{},
                 [](auto d) { return Backend::template take_grad<d>; });
+  list.add("mask_offsets", DTypes<bool_>{}, Backend::mask_offsets);
   list.add("mask_indices", DTypes<bool_>{}, Backend::mask_indices);
+  list.add("mask_select", kAllDTypes, Backend::mask_select);
+  list.add("mask_select_grad", kAllDTypes, Backend::mask_select_grad);
   list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
   return list;
 }
 
 namespace detail {
-// Throws IndexError "index 7 is out of bounds for axis 0 with size 3". Compiled once, for kernels.
-[[noreturn]] void throw_out_of_bounds(int64_t index, int axis, int64_t size);
+// Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3". Compiled once, for
+// kernels.
+[[noreturn]] void throw_out_of_bounds(const char* op, int64_t index, int axis, int64_t size);
 }  // namespace detail
 
 }  // namespace locus

@@ -1,7 +1,9 @@
 // take's gradient, and the positions of a mask: what needs sorting or scanning.
 #include <cuda_runtime.h>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_scan.cuh>
 
+#include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/index/index_kernel.h>
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 // After a stable sort, equal places lie together in the order of the indices: the thread at the
-// first of them adds all up, always in the same order.
+// first of them adds all up in f64, always in the same order.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     add_places(TakePlan p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
@@ -33,78 +35,131 @@ __global__ void __launch_bounds__(kBlock)
     const uint64_t place = key[first];
     if (place == none || (first > 0 && key[first - 1] == place)) continue;
     const int64_t before = other / p.inner, q = other % p.inner;
-    T sum = 0;
+    double sum = 0;
     int64_t to = 0;
     for (int64_t k = first; k < n && key[k] == place; ++k) {
       const TakeRow row = take_row(p, before * n + value[k]);
       int64_t d = row.data, r = row.result;
       take_inner(p, q, d, r);
       to = d;
-      sum += dout[r];
+      sum += static_cast<double>(dout[r]);
     }
-    data[to] = sum;
+    data[to] = static_cast<T>(sum);
   }
 }
 
-constexpr int kChunk = 4096;  // mask elements a block
+// The bytes that are not 0, as ones.
+__device__ __forceinline__ uint32_t ones(uint32_t bytes) { return __vsetne4(bytes, 0); }
 
-__device__ __forceinline__ int count_own(const uint8_t* mask, int64_t begin, int64_t n) {
-  int count = 0;
-  for (int k = 0; k < kChunk / kBlock; ++k)
-    if (begin + k < n) count += mask[begin + k];
-  return count;
+// Blocks for a warp a tile.
+unsigned grid_of(int64_t n) {
+  return static_cast<unsigned>((mask_tiles(n) * 32 + kBlock - 1) / kBlock);
 }
-// The sum of `own` over the threads before this one; `total` over all.
-__device__ __forceinline__ int scan_block(int own, int& total) {
-  __shared__ int warps[kBlock / 32];
+
+// A warp counts a tile.
+__global__ void __launch_bounds__(kBlock)
+    count_tiles(const uint8_t* mask, int64_t n, int64_t* counts) {
+  static_assert(kMaskTile == 32 * 16);
+  const int64_t tile = first_thread() / 32, begin = first_thread() * 16;
+  if (tile >= mask_tiles(n)) return;
+  int count = 0;
+  if (begin + 16 <= n && aligned(mask, 16)) {
+    const uint4 w = *reinterpret_cast<const uint4*>(mask + begin);
+    count = __popc(ones(w.x) | ones(w.y) << 1 | ones(w.z) << 2 | ones(w.w) << 3);
+  } else {
+    for (int64_t i = begin; i < begin + 16 && i < n; ++i) count += mask[i] != 0;
+  }
+  count = __reduce_add_sync(0xffffffffu, count);
+  if (threadIdx.x % 32 == 0) counts[tile] = count;
+}
+
+// What walk_tiles moves: a tensor's elements, or their places.
+template <class T>
+struct Elements {
+  const T* data;
+  __device__ T operator()(int64_t i) const { return data[i]; }
+  __device__ Pack<T, 4> four(int64_t i, int64_t n) const {
+    if (i + 4 <= n && aligned(data, 4 * sizeof(T)))
+      return *reinterpret_cast<const Pack<T, 4>*>(data + i);
+    Pack<T, 4> x;
+    for (int k = 0; k < 4; ++k) x.v[k] = i + k < n ? data[i + k] : T{};
+    return x;
+  }
+};
+struct Places {
+  __device__ Pack<int64_t, 4> four(int64_t i, int64_t) const { return {i, i + 1, i + 2, i + 3}; }
+};
+
+// A warp walks a tile, four neighbours a lane at a time. Elements go to the places of the ones
+// before them (expand = false: the ones side by side, by way of shared memory, so that writes are
+// whole), or come from there, zeros where the mask is. value says what
+// element i is.
+template <class T, bool kExpand, class F>
+__global__ void __launch_bounds__(kBlock)
+    walk_tiles(const uint8_t* __restrict__ mask, int64_t n, const int64_t* __restrict__ offsets,
+               T* __restrict__ out, F value) {
+  constexpr int kSteps = kMaskTile / 128;
+  __shared__ T buffer[kExpand ? 1 : kBlock / 32][kExpand ? 1 : kMaskTile];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  int sum = own;
+  const int64_t tile = first_thread() / 32, begin = tile * kMaskTile + lane * 4;
+  if (tile >= mask_tiles(n)) return;
+  const bool words = aligned(mask, 4);
+  uint32_t bits[kSteps], own = 0;  // own: the counts of all steps, a byte each
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    const int64_t i = begin + s * 128;
+    bits[s] = 0;
+    if (i + 4 <= n && words)
+      bits[s] = ones(*reinterpret_cast<const uint32_t*>(mask + i));
+    else
+      for (int k = 0; k < 4; ++k)
+        if (i + k < n && mask[i + k]) bits[s] |= 1u << 8 * k;
+    own |= static_cast<uint32_t>(__popc(bits[s])) << 8 * s;
+  }
+  Pack<T, 4> values[kSteps];
+#pragma unroll
+  for (int s = 0; s < kSteps && !kExpand; ++s) values[s] = value.four(begin + s * 128, n);
+  uint32_t sum = own;
   for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(0xffffffffu, sum, step);
+    const uint32_t other = __shfl_up_sync(0xffffffffu, sum, step);
     if (lane >= step) sum += other;
   }
-  __syncthreads();
-  if (lane == 31) warps[warp] = sum;
-  __syncthreads();
+  const uint32_t all = __shfl_sync(0xffffffffu, sum, 31);
+  const int64_t first = offsets[tile];
   int before = 0;
-  total = 0;
-  for (int w = 0; w < kBlock / 32; ++w) {
-    if (w < warp) before += warps[w];
-    total += warps[w];
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) {
+    int at = before + static_cast<int>((sum - own) >> 8 * s & 255);
+    for (int k = 0; k < 4; ++k) {
+      const bool one = bits[s] >> 8 * k & 1;
+      if constexpr (kExpand)
+        values[s].v[k] = one ? value(first + at) : T{};
+      else if (one)
+        buffer[warp][at] = values[s].v[k];
+      at += one;
+    }
+    if constexpr (kExpand) {
+      const int64_t i = begin + s * 128;
+      if (i + 4 <= n && aligned(out, 4 * sizeof(T)))
+        *reinterpret_cast<Pack<T, 4>*>(out + i) = values[s];
+      else
+        for (int k = 0; k < 4; ++k)
+          if (i + k < n) out[i + k] = values[s].v[k];
+    }
+    before += static_cast<int>(all >> 8 * s & 255);
   }
-  return before + sum - own;
-}
-
-__global__ void __launch_bounds__(kBlock)
-    count_chunks(const uint8_t* mask, int64_t n, int64_t* counts) {
-  const int64_t begin = blockIdx.x * int64_t{kChunk} + threadIdx.x * (kChunk / kBlock);
-  int total;
-  scan_block(count_own(mask, begin, n), total);
-  if (threadIdx.x == 0) counts[blockIdx.x] = total;
-}
-
-// One block: counts become the sums of those before, *sum the sum of all.
-__global__ void __launch_bounds__(kBlock)
-    scan_counts(int64_t* counts, int64_t chunks, int64_t* sum) {
-  int64_t carry = 0;
-  for (int64_t begin = 0; begin < chunks; begin += kBlock) {
-    const int64_t i = begin + threadIdx.x;
-    const int own = i < chunks ? static_cast<int>(counts[i]) : 0;
-    int total;
-    const int before = scan_block(own, total);
-    if (i < chunks) counts[i] = carry + before;
-    carry += total;
+  if constexpr (!kExpand) {
+    __syncwarp();
+    for (int i = lane; i < before; i += 32) out[first + i] = buffer[warp][i];
   }
-  if (threadIdx.x == 0) *sum = carry;
 }
 
-__global__ void __launch_bounds__(kBlock)
-    write_positions(const uint8_t* mask, int64_t n, const int64_t* before, int64_t* out) {
-  const int64_t begin = blockIdx.x * int64_t{kChunk} + threadIdx.x * (kChunk / kBlock);
-  int total;
-  int64_t at = before[blockIdx.x] + scan_block(count_own(mask, begin, n), total);
-  for (int k = 0; k < kChunk / kBlock; ++k)
-    if (begin + k < n && mask[begin + k]) out[at++] = begin + k;
+template <class T, bool kExpand, class F>
+void walk_mask(const Call& call, const View& mask, const View& offsets, F value) {
+  const int64_t n = mask.meta.size();
+  if (n > 0)
+    walk_tiles<T, kExpand><<<grid_of(n), kBlock, 0, stream(call)>>>(
+        mask.as<uint8_t>(), n, offsets.as<int64_t>(), call.out[0].as<T>(), value);
 }
 
 int64_t padded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -130,8 +185,8 @@ void take_grad(const Call& call) {
       static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), n, 0, bits,
       stream(call)));
   const int64_t keys = padded(n * 8), values = padded(n * 4);
-  char* memory = static_cast<char*>(
-      workspace(call.stream, static_cast<size_t>(2 * keys + 2 * values) + temporary));
+  const Scratch scratch(call, static_cast<size_t>(2 * keys + 2 * values) + temporary);
+  char* memory = scratch.as<char>();
   uint64_t* key = reinterpret_cast<uint64_t*>(memory);
   uint64_t* sorted_key = reinterpret_cast<uint64_t*>(memory + keys);
   uint32_t* value = reinterpret_cast<uint32_t*>(memory + 2 * keys);
@@ -147,16 +202,32 @@ void take_grad(const Call& call) {
 template void take_grad<float>(const Call& call);
 template void take_grad<double>(const Call& call);
 
-void mask_indices(const Call& call) {
-  const int64_t n = call.in[0].meta.size(), chunks = (n + kChunk - 1) / kChunk;
-  const uint8_t* mask = call.in[0].as<uint8_t>();
-  int64_t* counts =
-      static_cast<int64_t*>(workspace(call.stream, static_cast<size_t>(chunks + 1) * 8));
-  const unsigned grid = static_cast<unsigned>(chunks);
-  if (chunks > 0) count_chunks<<<grid, kBlock, 0, stream(call)>>>(mask, n, counts);
-  scan_counts<<<1, kBlock, 0, stream(call)>>>(counts, chunks, call.out[1].as<int64_t>());
-  if (chunks > 0)
-    write_positions<<<grid, kBlock, 0, stream(call)>>>(mask, n, counts, call.out[0].as<int64_t>());
+void mask_offsets(const Call& call) {
+  const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
+  int64_t* out = call.out[0].as<int64_t>();
+  LOCUS_CUDA(cudaMemsetAsync(out + tiles, 0, sizeof *out, stream(call)));
+  if (n == 0) return;
+  count_tiles<<<grid_of(n), kBlock, 0, stream(call)>>>(call.in[0].as<uint8_t>(), n, out);
+  size_t temporary = 0;
+  LOCUS_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, temporary, out, tiles + 1, stream(call)));
+  const Scratch scratch(call, temporary);
+  LOCUS_CUDA(
+      cub::DeviceScan::ExclusiveSum(scratch.data(), temporary, out, tiles + 1, stream(call)));
 }
+
+void mask_indices(const Call& call) {
+  walk_mask<int64_t, false>(call, call.in[0], call.in[1], Places{});
+}
+
+template <bool kExpand>
+void mask_move(const Call& call) {
+  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    if constexpr (sizeof(T) <= 8)
+      walk_mask<T, kExpand>(call, call.in[1], call.in[2], Elements<T>{call.in[0].as<T>()});
+  });
+}
+void mask_select(const Call& call) { mask_move<false>(call); }
+void mask_select_grad(const Call& call) { mask_move<true>(call); }
 
 }  // namespace locus::cuda

@@ -17,10 +17,12 @@ struct SelectionAccess {
   static const Tensor& base(const Selection& s) { return s.base_; }
   static const Tensors& ids(const Selection& s) { return s.ids_; }
   static Caller from(const Selection& s) { return s.from_; }
-  static Selection make(const Tensor& base, Tensors ids, Caller from) {
+  static int at(const Selection& s) { return s.at_; }
+  static Selection make(const Tensor& base, Tensors ids, int at, Caller from) {
     Selection s;
     s.base_ = base;
     s.ids_ = std::move(ids);
+    s.at_ = at;
     s.from_ = from;
     return s;
   }
@@ -30,13 +32,26 @@ namespace {
 
 std::span<const Ref> spanned(const std::vector<Ref>& refs) { return refs; }
 
-// The positions of the ones of a mask, flat. Waits for their number.
-Tensor flat_positions(const Tensor& mask, Caller from) {
-  static const Op& op = get_op("mask_indices");
-  const Ref in(mask);
-  const Tensors out = invoke_all(op, {&in, 1});
-  return slice_axis(out[0], 0, Slice(0, out[1].item<int64_t>(from)));
-}
+// A mask counted: waits for the number of its ones, which shapes the result.
+struct Counted {
+  Tensor mask, offsets;
+  MaskAttrs attrs;
+
+  Counted(const Tensor& m, Caller from) : mask(m) {
+    static const Op& op = get_op("mask_offsets");
+    offsets = invoke(op, {mask});
+    attrs.count = offsets[-1].item<int64_t>(from);
+  }
+  // Flat, in row-major order.
+  Tensor positions() const {
+    static const Op& op = get_op("mask_indices");
+    return invoke(op, {mask, offsets}, attrs);
+  }
+  Tensor select(const Tensor& x) const {
+    static const Op& op = get_op("mask_select");
+    return invoke(op, {x, mask, offsets}, attrs);
+  }
+};
 
 // (axes, positions) of flat positions in a shape.
 Tensor unravel(const Tensor& flat, const Shape& shape) {
@@ -46,7 +61,7 @@ Tensor unravel(const Tensor& flat, const Shape& shape) {
 
 void check_mask(const Tensor& base, int axis, const Tensor& mask) {
   const Shape s = base.shape(), m = mask.shape();
-  if (m.rank() == 0 || axis + m.rank() > s.rank())
+  if (axis + m.rank() > s.rank())
     throw IndexError("too many indices for array: a mask of " + std::to_string(m.rank()) +
                      " axes for data " + describe(base));
   for (int i = 0; i < m.rank(); ++i)
@@ -85,9 +100,10 @@ Resolved resolve(const Selection& s) {
       add(detail::integer_ids("index", ids));
     } else {
       check_mask(r.base, axis, ids);
-      const Tensor flat = flat_positions(ids, from);
+      const Tensor flat = Counted(ids, from).positions();
       const int n = ids.ndim();
-      if (n == 1) {
+      if (n == 0) r.base = expand_dims(r.base, axis);  // as an axis of length 1, taken or not
+      if (n <= 1) {
         add(flat);
       } else if (r.base.contiguous()) {  // the masked axes seen as one
         const Shape shape = r.base.shape();
@@ -103,17 +119,16 @@ Resolved resolve(const Selection& s) {
     }
   }
   Shape common = r.ids[0].shape();
-  bool wide = false;
+  DType dtype = r.ids[0].dtype();
   for (const Tensor& t : r.ids) {
     common = broadcast_shapes(common, t.shape());
-    wide = wide || t.dtype() == i64;
+    if (t.dtype() != dtype) dtype = is_floating(promote(dtype, t.dtype())) ? f64 : i64;
   }
   for (Tensor& t : r.ids) {
-    if (wide && t.dtype() != i64) t = cast(t, i64);
+    if (t.dtype() != dtype) t = cast(t, dtype);
     if (t.shape() != common) t = broadcast_to(t, common);
   }
-  const bool neighbours = r.attrs.axes[r.attrs.n_axes - 1] - r.attrs.axes[0] == r.attrs.n_axes - 1;
-  r.attrs.at = neighbours ? r.attrs.axes[0] : int8_t{0};
+  r.attrs.at = static_cast<int8_t>(SelectionAccess::at(s));
   return r;
 }
 
@@ -198,12 +213,21 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
   Tensors ids;
   const int rest = x.ndim() - covered;
   bool plain = true;
+  // The axes of the result before the first index (positions are indices, too), where all indices
+  // are neighbours; else 0.
+  int at = -1;
+  bool ended = false;
   for (const Selector& item : items) {
+    const Index::Kind kind = item.basic().kind();
+    if (item.ids() || kind == Index::Kind::position) {
+      at = ended ? 0 : at < 0 ? static_cast<int>(ids.size()) : at;
+    } else {
+      ended = at >= 0;
+    }
     if (item.ids()) {
       ids.push_back(*item.ids());
       continue;
     }
-    const Index::Kind kind = item.basic().kind();
     const Slice& slice = item.basic().slice();
     plain =
         plain && kind == Index::Kind::slice && !slice.start() && !slice.stop() && slice.step() == 1;
@@ -211,8 +235,8 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
     if (kind == Index::Kind::rest)
       for (int i = 0; i < rest; ++i) ids.emplace_back();
   }
-  if (plain && covered <= x.ndim()) return SelectionAccess::make(x, std::move(ids), from);
-  return SelectionAccess::make(detail::basic_index(x, basic), std::move(ids), from);
+  if (plain && covered <= x.ndim()) return SelectionAccess::make(x, std::move(ids), at, from);
+  return SelectionAccess::make(detail::basic_index(x, basic), std::move(ids), at, from);
 }
 
 }  // namespace
@@ -241,6 +265,8 @@ Tensor& Tensor::operator=(const Selection& values) && {
 
 Tensor Selection::gather() const {
   static const Op& op = get_op("take");
+  if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
+    return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
   return invoke(op, spanned(r.refs({r.base})), r.attrs);
 }
@@ -301,7 +327,7 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
 Tensors nonzero(const Tensor& x, Caller from) {
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
-  const Tensor parts = unravel(flat_positions(mask, from), shape);
+  const Tensor parts = unravel(Counted(mask, from).positions(), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;

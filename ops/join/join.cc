@@ -23,7 +23,8 @@ DType concat_infer(std::span<const Meta> in, const ConcatAttrs& a, std::span<Met
       throw ShapeError("expected equal ranks and equal lengths on every axis but " +
                        std::to_string(a.axis));
     if (m.dtype != in[0].dtype) throw DTypeError("expected equal dtypes; cast one first");
-    length += m.shape[a.axis];
+    if (__builtin_add_overflow(length, m.shape[a.axis], &length))
+      throw ShapeError("the lengths of axis " + std::to_string(a.axis) + " add up past 2^63");
   }
   out[0].shape[a.axis] = length;
   return in[0].dtype;
@@ -42,6 +43,34 @@ Tensors concat_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return grads;
 }
 
+DType stack_infer(std::span<const Meta> in, const ConcatAttrs& a, std::span<Meta> out) {
+  const Meta& first = in[0];
+  if (a.axis > first.rank || first.rank == kMaxRank)
+    throw ShapeError("expected fewer than 8 axes, and axis in [0, " + std::to_string(first.rank) +
+                     "]");
+  for (const Meta& m : in) {
+    if (Shape(m) != Shape(first)) throw ShapeError("expected tensors of equal shapes");
+    if (m.dtype != first.dtype) throw DTypeError("expected equal dtypes; cast one first");
+  }
+  out[0] = first;
+  std::copy_backward(first.shape + a.axis, first.shape + first.rank, out[0].shape + first.rank + 1);
+  out[0].shape[a.axis] = static_cast<int64_t>(in.size());
+  ++out[0].rank;
+  return first.dtype;
+}
+
+Tensors stack_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  std::vector<Index> at(static_cast<size_t>(saved.attrs<ConcatAttrs>().axis), Slice());
+  Tensors grads(static_cast<size_t>(saved.n_in()));
+  for (int i = 0; i < saved.n_in(); ++i) {
+    if (!saved.needs(i)) continue;
+    at.push_back(i);
+    grads[static_cast<size_t>(i)] = detail::basic_index(dout[0], at);
+    at.pop_back();
+  }
+  return grads;
+}
+
 Samples concat_samples(Context c, DType d) {
   const auto v = [&](const Shape& s, int variant) {
     return sample_values(c, d, s, -2, 2, variant);
@@ -50,6 +79,29 @@ Samples concat_samples(Context c, DType d) {
           Sample({v({3, 2, 5}, 0), v({1, 2, 5}, 1)}, ConcatAttrs{0}),
           Sample({v({7}, 0)}, ConcatAttrs{0}),
           Sample({v({2, 0, 3}, 0), v({2, 2, 3}, 1)}, ConcatAttrs{1})};
+}
+
+Samples stack_samples(Context c, DType d) {
+  const auto v = [&](const Shape& s, int variant) {
+    return sample_values(c, d, s, -2, 2, variant);
+  };
+  return {Sample({v({2, 3}, 0), v({2, 3}, 1), v({2, 3}, 2)}, ConcatAttrs{1}),
+          Sample({v({4}, 0), v({4}, 1)}, ConcatAttrs{0}), Sample({v({}, 0)}, ConcatAttrs{0})};
+}
+
+// The operands in promote()'s dtype.
+Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
+  if (data.empty()) throw ShapeError(op.name + ": expected at least one tensor");
+  DType dtype = data[0].dtype();
+  for (const Tensor& t : data) dtype = promote(dtype, t.dtype());
+  Tensors casts;
+  casts.reserve(data.size());
+  std::vector<Ref> refs;
+  refs.reserve(data.size());
+  for (const Tensor& t : data)
+    refs.emplace_back(t.dtype() == dtype ? t : casts.emplace_back(cast(t, dtype)));
+  return invoke(op, std::span<const Ref>(refs),
+                ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
 }
 
 // x seen at `shape`, in memory of its own when that repeats elements.
@@ -61,36 +113,11 @@ Tensor merged(const Tensor& x, const Shape& broadcast, const Shape& shape) {
 
 Tensor concat(const Tensors& data, const ConcatOptions& options) {
   static const Op& op = get_op("concat");
-  if (data.empty()) throw ShapeError("concat: expected at least one tensor");
-  DType dtype = data[0].dtype();
-  for (const Tensor& t : data) dtype = promote(dtype, t.dtype());
-  Tensors casts;
-  casts.reserve(data.size());
-  std::vector<Ref> refs;
-  refs.reserve(data.size());
-  for (const Tensor& t : data) {
-    if (t.dtype() == dtype) {
-      refs.emplace_back(t);
-    } else {
-      casts.push_back(cast(t, dtype));
-      refs.emplace_back(casts.back());
-    }
-  }
-  return invoke(op, std::span<const Ref>(refs),
-                ConcatAttrs{normalize_axis(options.axis, data[0].ndim(), "concat")});
+  return join(op, data, options.axis, 0);
 }
-
 Tensor stack(const Tensors& data, const StackOptions& options) {
-  if (data.empty()) throw ShapeError("stack: expected at least one tensor");
-  const int axis = normalize_axis(options.axis, data[0].ndim() + 1, "stack");
-  Tensors expanded;
-  for (const Tensor& t : data) {
-    if (t.shape() != data[0].shape())
-      throw ShapeError("stack: expected tensors of equal shapes, got " + describe(data[0]) +
-                       " and " + describe(t));
-    expanded.push_back(expand_dims(t, axis));
-  }
-  return concat(expanded, {axis});
+  static const Op& op = get_op("stack");
+  return join(op, data, options.axis, 1);
 }
 
 Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
@@ -149,6 +176,12 @@ void register_join() {
       .layout(Layout::rows)
       .gradient<&concat_gradient>(Keep::none)
       .samples<&concat_samples>();
+  OpDef<ConcatAttrs>("stack")
+      .inputs(1, Op::kAny)
+      .infer<&stack_infer>()
+      .layout(Layout::rows)
+      .gradient<&stack_gradient>(Keep::none)
+      .samples<&stack_samples>();
 }
 
 }  // namespace locus

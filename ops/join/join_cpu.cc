@@ -5,12 +5,11 @@ namespace locus::LOCUS_ISA {
 namespace {
 
 struct Backend {
-  static void concat(const Call& call) {
-    const int axis = call.attributes<ConcatAttrs>().axis;
+  static void join(const Call& call) {
     int64_t begin = 0;
     for (int i = 0; i < call.n_in; ++i) {
-      copy_view(call.in[i], concat_part(call.out[0], call.in[i], axis, begin));
-      begin += call.in[i].meta.shape[axis];
+      const int axis = call.attributes<ConcatAttrs>().axis;
+      copy_view(call.in[i], next_part(call.out[0], call.in[i], axis, begin));
     }
   }
 };

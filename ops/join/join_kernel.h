@@ -10,18 +10,23 @@ struct ConcatAttrs {
   int32_t axis = 0;  // not negative
 };
 
-// The part of `out` that starts at `begin` along `axis` and has the shape of `in`.
-LOCUS_HD View concat_part(const View& out, const View& in, int axis, int64_t begin) {
+// The part of `out` that starts at `begin` along `axis` and has the shape of `in`, which may lack
+// that axis (stack). Moves `begin` behind it.
+LOCUS_HD View next_part(const View& out, const View& in, int axis, int64_t& begin) {
   View v = out;
-  v.meta.shape[axis] = in.meta.shape[axis];
   v.data = static_cast<char*>(out.data) + begin * out.stride[axis] * size_of(out.meta.dtype);
+  v.meta = in.meta;
+  const bool lacks = in.meta.rank < out.meta.rank;
+  for (int i = axis; lacks && i < in.meta.rank; ++i) v.stride[i] = out.stride[i + 1];
+  begin += lacks ? 1 : in.meta.shape[axis];
   return v;
 }
 
 template <class Backend>
 constexpr KernelList join_kernels() {
   KernelList list;
-  list.add("concat", kAllDTypes, Backend::concat);
+  list.add("concat", kAllDTypes, Backend::join);
+  list.add("stack", kAllDTypes, Backend::join);
   return list;
 }
 

@@ -35,7 +35,7 @@ __device__ __forceinline__ int64_t all_threads() {
 // Whether 32 bits count n elements.
 inline bool narrow(int64_t n) { return n < (int64_t{1} << 31); }
 
-inline bool aligned(const void* p, int64_t bytes) {
+LOCUS_HD bool aligned(const void* p, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
 }
 

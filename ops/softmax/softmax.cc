@@ -14,14 +14,10 @@
 namespace locus {
 
 void throw_label_out_of_range(int64_t label, int64_t row, int64_t classes) {
-  throw IndexError("softmax_cross_entropy: label " + std::to_string(label) + " of row " +
+  throw IndexError("softmax_cross_entropy: label " +
+                   (label == kNoIndex ? "with a fraction" : std::to_string(label)) + " of row " +
                    std::to_string(row) + " is out of range for " + std::to_string(classes) +
-                   " classes; expected labels in [0, " + std::to_string(classes) + ")");
-}
-
-void throw_out_of_memory(size_t bytes) {
-  throw OutOfMemory("softmax: no memory for a row of " + std::to_string(bytes) +
-                    " bytes of scratch; free some, or use a shorter axis");
+                   " classes; expected whole numbers in [0, " + std::to_string(classes) + ")");
 }
 
 namespace {
@@ -48,7 +44,7 @@ Meta rows_of(const Meta& logits, const Meta& labels) {
   rows.rank = static_cast<int8_t>(logits.rank - 1);
   if (logits.rank < 1 || !same_shape(rows, labels))
     throw ShapeError("expected labels of the shape of logits without its last axis, the classes");
-  if (!is_label_dtype(labels.dtype))
+  if (!is_id_dtype(labels.dtype))
     throw DTypeError(std::string("expected labels of dtype u8, i8, i32, i64, f32 or f64, got ") +
                      name(labels.dtype));
   return rows;
@@ -162,8 +158,9 @@ Samples loss_grad_samples(Context c, DType d) {
 
 Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
   const int axis = normalize_axis(o.axis, x.ndim(), op.name);
-  if (o.temperature == 0)
-    throw Error(op.name + ": data " + describe(x) + ": temperature is 0; expected another number");
+  if (o.temperature == 0 || o.temperature != o.temperature)
+    throw AttributeError(op.name + ": data " + describe(x) + ": temperature is " +
+                         (o.temperature == 0 ? "0" : "nan") + "; expected a number other than 0");
   const SoftmaxAttrs attrs{axis, o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
 }
@@ -180,10 +177,10 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
 }
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
   static const Op& op = get_op("softmax_cross_entropy");
-  if (is_floating(logits.dtype()) && is_label_dtype(labels.dtype())) [[likely]]
+  if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]]
     return invoke(op, {logits, labels});
   return invoke(op, {is_floating(logits.dtype()) ? logits : logits.astype(f64),
-                     is_label_dtype(labels.dtype()) ? labels : labels.astype(i64)});
+                     is_id_dtype(labels.dtype()) ? labels : labels.astype(f32)});
 }
 
 void register_softmax() {

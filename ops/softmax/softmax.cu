@@ -1,19 +1,26 @@
 // One kernel for all: a row of classes is shared by `lanes` neighbouring threads, a block holds as
-// many rows as fit. Rows of up to 8 * lanes elements stay in registers between the passes; longer
-// ones, and rows whose elements are apart (an axis that is not the last: one thread a row, so that
-// neighbours read neighbouring rows), are read again from the caches.
+// many rows as fit. Rows are read once and stay in registers: short ones element by element, those
+// of 1024 elements and more in 16-byte vectors where memory allows. Longer ones, and rows whose
+// elements are apart (an axis that is not the last: one thread a row, so that neighbours read
+// neighbouring rows), are read again from the caches.
 #include <locus/devices/cuda.h>
-#include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/kernel/cast.h>
+#include <locus/ops/kernel/launch.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-using namespace reduction;
-
 using Mode = SoftmaxMode;
 
-constexpr int kItems = 8, kMaxLanes = 1024;
+constexpr int kMaxLanes = 1024, kVectorLanes = 512;
+
+// Elements that a lane loads at once, and how many times. No times: rows are not held in registers.
+constexpr int kSingles = 8;
+template <class T>
+constexpr int kVector = 16 / sizeof(T);
+template <class T>
+constexpr int kVectors = sizeof(T) == 2 ? 4 : 8;
 
 struct Rows {
   int64_t rows, n, inner;
@@ -26,6 +33,19 @@ __device__ __forceinline__ float exponential(float x) { return expf(x); }
 __device__ __forceinline__ double exponential(double x) { return exp(x); }
 __device__ __forceinline__ float logarithm(float x) { return logf(x); }
 __device__ __forceinline__ double logarithm(double x) { return log(x); }
+
+struct Sum {
+  template <class A>
+  __device__ static A combine(A a, A b) {
+    return a + b;
+  }
+};
+struct Max {
+  template <class A>
+  __device__ static A combine(A a, A b) {  // NaN wins
+    return b > a || b != b ? b : a;
+  }
+};
 
 // The combination of all lanes of a row, in every lane. lanes is a power of two.
 template <class R, class A>
@@ -44,45 +64,69 @@ __device__ A all_lanes(A a, int lanes, A* shared) {
   return a;
 }
 
-template <Mode kMode, class T, bool kCached>
-__global__ void __launch_bounds__(kMaxLanes)
+template <Mode kMode, class T, int kN, int kItems>
+__global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     softmax_kernel(const T* __restrict__ x, const T* __restrict__ dy, T* __restrict__ y,
                    const __grid_constant__ Rows g) {
-  using A = ComputeType<T>;
+  using A = Compute<T>;
   constexpr bool kPair = kMode == Mode::softmax_grad || kMode == Mode::log_softmax_grad;
   constexpr bool kLabels = kMode == Mode::loss || kMode == Mode::loss_grad;
+  constexpr bool kCached = kItems > 0;
+  constexpr int kSize = kCached ? kN * kItems : 1;
   __shared__ A shared[32];
 
   const int lanes = blockDim.x, lane = threadIdx.x;
   const int64_t row = blockIdx.x * static_cast<int64_t>(blockDim.y) + threadIdx.y;
   const bool active = row < g.rows;
-  const int64_t stride = g.inner, n = active ? g.n : 0;
+  using Int = std::conditional_t<kCached, int, int64_t>;  // short rows
+  const Int n = active ? static_cast<Int>(g.n) : 0;
+  const int64_t stride = g.inner;
   const int64_t base = stride == 1 ? row * g.n : row / stride * g.n * stride + row % stride;
-  const A scale = static_cast<A>(g.scale);
+  // softmax(-x * s) is that of the mirrored row.
+  const A sign = !kPair && g.scale < 0 ? A(-1) : A(1), scale = sign * static_cast<A>(g.scale);
 
-  A a[kItems], b[kItems];
+  A a[kSize], b[kPair ? kSize : 1];
+  const auto place = [&](int i) { return (lane + i * lanes) * kN; };
   if constexpr (kCached) {
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      const int64_t c = lane + i * lanes;
-      if (c >= n) continue;
-      a[i] = convert<A>(x[base + c]);
-      if constexpr (kPair) b[i] = convert<A>(dy[base + c]);
+      if (place(i) >= n) continue;
+      using V = Pack<T, kN>;
+      const V v = *reinterpret_cast<const V*>(x + base + place(i));
+      for (int k = 0; k < kN; ++k) a[i * kN + k] = sign * convert<A>(v.v[k]);
+      if constexpr (kPair) {
+        const V d = *reinterpret_cast<const V*>(dy + base + place(i));
+        for (int k = 0; k < kN; ++k) b[i * kN + k] = convert<A>(d.v[k]);
+      }
     }
   }
-  // Calls f(c, x[c], dy[c]) for this lane's elements.
+  // Calls f(c, x[c], dy[c]) for this lane's elements; what it makes of x[c] stays when cached.
   const auto each = [&](auto f) {
     if constexpr (kCached) {
 #pragma unroll
-      for (int i = 0; i < kItems; ++i) {
-        const int64_t c = lane + i * lanes;
-        if (c < n) f(c, a[i], kPair ? b[i] : A(0));
-      }
+      for (int i = 0; i < kItems; ++i)
+        for (int k = 0; k < kN; ++k)
+          if (place(i) < n) f(place(i) + k, a[i * kN + k], b[kPair ? i * kN + k : 0]);
     } else {
       for (int64_t c = lane; c < n; c += lanes) {
-        const int64_t at = base + c * stride;
-        f(c, convert<A>(x[at]), kPair ? convert<A>(dy[at]) : A(0));
+        A v = sign * convert<A>(x[base + c * stride]);
+        f(c, v, kPair ? convert<A>(dy[base + c * stride]) : A(0));
       }
+    }
+  };
+  // y[c] = f(c, x[c], dy[c])
+  const auto write = [&](auto f) {
+    if constexpr (kCached) {
+#pragma unroll
+      for (int i = 0; i < kItems; ++i) {
+        if (place(i) >= n) continue;
+        Pack<T, kN> v;
+        for (int k = 0; k < kN; ++k)
+          v.v[k] = convert<T>(f(place(i) + k, a[i * kN + k], b[kPair ? i * kN + k : 0]));
+        *reinterpret_cast<Pack<T, kN>*>(y + base + place(i)) = v;
+      }
+    } else {
+      each([&](int64_t c, A v, A d) { y[base + c * stride] = convert<T>(f(c, v, d)); });
     }
   };
 
@@ -90,17 +134,25 @@ __global__ void __launch_bounds__(kMaxLanes)
     A total = 0;
     each([&](int64_t, A v, A d) { total += kMode == Mode::softmax_grad ? v * d : d; });
     total = all_lanes<Sum>(total, lanes, shared);
-    each([&](int64_t c, A v, A d) {
-      const A dx = kMode == Mode::softmax_grad ? v * (d - total) : d - exponential(v) * total;
-      y[base + c * stride] = convert<T>(dx * scale);
+    write([&](int64_t, A v, A d) {
+      return (kMode == Mode::softmax_grad ? v * (d - total) : d - exponential(v) * total) * scale;
     });
   } else {
-    A top = Max::identity<A>();
+    A top = -static_cast<A>(INFINITY);
     each([&](int64_t, A v, A) { top = Max::combine(top, v); });
     top = all_lanes<Max>(top, lanes, shared);
+    constexpr bool kKeeps = kCached && (kMode == Mode::softmax || kMode == Mode::loss_grad);
     A total = 0;
-    each([&](int64_t, A v, A) { total += exponential((v - top) * scale); });
+    each([&](int64_t, A& v, A) {
+      const A e = exponential((v - top) * scale);
+      if constexpr (kKeeps) v = e;
+      total += e;
+    });
     total = all_lanes<Sum>(total, lanes, shared);
+    const A factor = A(1) / total;
+    const auto probability = [&](A v) {
+      return (kKeeps ? v : exponential((v - top) * scale)) * factor;
+    };
 
     if constexpr (kLabels) {
       if (!active) return;
@@ -114,41 +166,42 @@ __global__ void __launch_bounds__(kMaxLanes)
         const A loss = logarithm(total) - (picked - top);
         y[row] = convert<T>(valid ? loss : (loss - loss) / (loss - loss));
       } else {
-        const A head = convert<A>(dy[row]), factor = A(1) / total;
-        each([&](int64_t c, A v, A) {
-          const A p = exponential(v - top) * factor;
-          y[base + c] = convert<T>((c == label ? p - A(1) : p) * head);
+        const A head = convert<A>(dy[row]);
+        write([&](int64_t c, A v, A) {
+          const A p = probability(v);
+          return (c == label ? p - A(1) : p) * head;
         });
       }
     } else if constexpr (kMode == Mode::softmax) {
-      const A factor = A(1) / total;
-      each([&](int64_t c, A v, A) {
-        y[base + c * stride] = convert<T>(exponential((v - top) * scale) * factor);
-      });
+      write([&](int64_t, A v, A) { return probability(v); });
     } else {
       const A log_total = logarithm(total);
-      each([&](int64_t c, A v, A) {
-        y[base + c * stride] = convert<T>((v - top) * scale - log_total);
-      });
+      write([&](int64_t, A v, A) { return (v - top) * scale - log_total; });
     }
   }
 }
 
 template <Mode kMode, class T>
-void launch(const Call& call, const Rows& g, const T* dy) {
-  int lanes = 1;
-  if (g.inner == 1)
-    for (lanes = 8; lanes < kMaxLanes && lanes * kItems < g.n;) lanes *= 2;
-  const bool cached = g.inner == 1 && g.n <= static_cast<int64_t>(lanes) * kItems;
-  const int together = lanes >= 128 ? 1 : 128 / lanes;
-  const dim3 block(static_cast<unsigned>(lanes), static_cast<unsigned>(together));
-  const auto grid = static_cast<unsigned>((g.rows + together - 1) / together);
-  const T* x = call.in[0].as<const T>();
+void launch_rows(const Call& call, const Rows& g, const T* dy) {
+  const T* x = call.in[0].as<T>();
   T* y = call.out[0].as<T>();
-  if (cached)
-    softmax_kernel<kMode, T, true><<<grid, block, 0, stream(call)>>>(x, dy, y, g);
+  // Blocks of enough lanes for each to hold so many elements.
+  const auto run = [&](auto kernel, int least, int most, int64_t each) {
+    int lanes = least;
+    while (lanes < most && lanes * each < g.n) lanes *= 2;
+    const int together = lanes >= 128 ? 1 : 128 / lanes;
+    const dim3 block(static_cast<unsigned>(lanes), static_cast<unsigned>(together));
+    const auto grid = static_cast<unsigned>((g.rows + together - 1) / together);
+    kernel<<<grid, block, 0, stream(call)>>>(x, dy, y, g);
+  };
+  constexpr int kV = kVector<T>, kVs = kVectors<T>;
+  const bool runs = g.inner == 1, whole = aligned(x, 16) && aligned(y, 16) && aligned(dy, 16);
+  if (runs && whole && g.n % kV == 0 && g.n >= 1024 && g.n <= kVectorLanes * kV * kVs)
+    run(softmax_kernel<kMode, T, kV, kVs>, 32, kVectorLanes, kV * kVs / 2);
+  else if (runs && g.n <= kMaxLanes * kSingles)
+    run(softmax_kernel<kMode, T, 1, kSingles>, 8, kMaxLanes, kSingles);
   else
-    softmax_kernel<kMode, T, false><<<grid, block, 0, stream(call)>>>(x, dy, y, g);
+    run(softmax_kernel<kMode, T, 1, 0>, runs ? kMaxLanes : 1, runs ? kMaxLanes : 1, 1);
 }
 
 struct Backend {
@@ -158,7 +211,7 @@ struct Backend {
     const SoftmaxShape s(call.in[0].meta, attrs.axis);
     const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
     using T = CppTypeOf<D>;
-    launch<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
+    launch_rows<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
   }
 
   template <Mode kMode, DType D>
@@ -166,7 +219,7 @@ struct Backend {
     const Meta& m = call.in[0].meta;
     const Rows g{call.in[1].meta.size(), m.shape[m.rank - 1], 1, 1, call.in[1], fault(call)};
     using T = CppTypeOf<D>;
-    launch<kMode, T>(call, g, call.n_in == 3 ? call.in[2].as<const T>() : nullptr);
+    launch_rows<kMode, T>(call, g, call.n_in == 3 ? call.in[2].as<const T>() : nullptr);
   }
 };
 

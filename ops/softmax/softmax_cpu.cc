@@ -1,6 +1,6 @@
 #include <Eigen/Core>
-#include <cstdlib>
 
+#include <locus/core/scratch.h>
 #include <locus/ops/kernel/math.h>
 #include <locus/ops/reduce/reduce_stage.h>
 #include <locus/ops/softmax/softmax_kernel.h>
@@ -13,27 +13,18 @@ using Row = Eigen::Map<Eigen::Array<A, Eigen::Dynamic, 1>>;
 template <class A>
 using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
 
-// Scratch memory of one range of rows.
+// body(begin, end, memory) on ranges of n rows, each with `elements` of scratch memory of its own.
 template <class A>
-class Scratch {
- public:
-  explicit Scratch(int64_t n)
-      : data_(n <= kInline ? inline_
-                           : static_cast<A*>(std::malloc(static_cast<size_t>(n) * sizeof(A)))) {
-    if (!data_) throw_out_of_memory(static_cast<size_t>(n) * sizeof(A));
-  }
-  ~Scratch() {
-    if (data_ != inline_) std::free(data_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  A* data() { return data_; }
-
- private:
-  static constexpr int64_t kInline = 2048;
-  alignas(64) A inline_[kInline];
-  A* data_;
-};
+void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, const auto& body) {
+  const int64_t whole = grain(work_each), most = (n + whole - 1) / whole;
+  const int64_t ranges = most < num_threads() ? most : num_threads();
+  const Scratch scratch(call, static_cast<size_t>(ranges * elements) * sizeof(A));
+  A* const memory = scratch.as<A>();
+  parallel_for(ranges, 1, [&](int64_t begin, int64_t end) {
+    for (; begin < end; ++begin)
+      body(n * begin / ranges, n * (begin + 1) / ranges, memory + begin * elements);
+  });
+}
 
 // out = exp((x - top) * scale); out may be x. m::exp turns into vector code for f32 only.
 template <class A>
@@ -43,6 +34,12 @@ void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
   } else {
     Row<A>(out, n) = ((ConstRow<A>(x, n) - top) * scale).exp();
   }
+}
+
+// Where exp(x * scale) is largest.
+template <class A>
+A top_of(const A* x, int64_t n, A scale) {
+  return scale < 0 ? reduce_block<Min>(x, n) : reduce_block<Max>(x, n);
 }
 
 // sum(exp((x - top) * scale))
@@ -68,7 +65,7 @@ template <>
 struct RowOf<Mode::softmax> {
   template <class A>
   static void row(const A* x, const A*, A* y, int64_t n, A scale) {
-    exp_row(x, n, reduce_block<Max>(x, n), scale, y);
+    exp_row(x, n, top_of(x, n, scale), scale, y);
     const A factor = A(1) / reduce_block<Sum>(y, n);
     for (int64_t i = 0; i < n; ++i) y[i] *= factor;
   }
@@ -77,7 +74,7 @@ template <>
 struct RowOf<Mode::log_softmax> {
   template <class A>
   static void row(const A* x, const A*, A* y, int64_t n, A scale) {
-    const A top = reduce_block<Max>(x, n), log_sum = std::log(exp_sum(x, n, top, scale));
+    const A top = top_of(x, n, scale), log_sum = std::log(exp_sum(x, n, top, scale));
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * scale - log_sum;
   }
 };
@@ -124,13 +121,13 @@ void run(const Call& call) {
   const A scale = static_cast<A>(1 / attrs.temperature);
   const int64_t n = s.n;
   if (s.inner == 1) {
-    parallel_for(s.outer, grain(4 * n), [&](int64_t begin, int64_t end) {
+    const int64_t elements = std::is_same_v<T, A> ? 0 : 2 * n;
+    for_rows<A>(call, s.outer, 4 * n, elements, [&](int64_t begin, int64_t end, A* a) {
       if constexpr (std::is_same_v<T, A>) {
         for (int64_t r = begin; r < end; ++r)
           RowOf<kMode>::row(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
       } else {
-        Scratch<A> rows(2 * n);
-        A *a = rows.data(), *b = a + n;
+        A* const b = a + n;
         for (int64_t r = begin; r < end; ++r) {
           widen(x + r * n, n, a);
           if (pair) widen(dy + r * n, n, b);
@@ -142,9 +139,9 @@ void run(const Call& call) {
     return;
   }
   const int64_t across = (s.inner + kColumns - 1) / kColumns;
-  parallel_for(s.outer * across, grain(4 * n * kColumns), [&](int64_t begin, int64_t end) {
-    Scratch<A> rows((pair ? 2 : 1) * n * kColumns);
-    A *a = rows.data(), *b = a + n * kColumns;
+  const int64_t tiles = s.outer * across, elements = (pair ? 2 : 1) * n * kColumns;
+  for_rows<A>(call, tiles, 4 * n * kColumns, elements, [&](int64_t begin, int64_t end, A* a) {
+    A* const b = a + n * kColumns;
     for (int64_t t = begin; t < end; ++t) {
       const int64_t j = t % across * kColumns, at = t / across * n * s.inner + j;
       const int64_t w = s.inner - j < kColumns ? s.inner - j : kColumns;
@@ -184,34 +181,36 @@ struct Loss {
 
   void forward() const {
     T* loss = call.out[0].as<T>();
-    parallel_for(rows, grain(4 * classes), [&](int64_t begin, int64_t end) {
-      Scratch<A> buffer(std::is_same_v<T, A> ? 0 : classes);
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t id = label(r);
-        const A* x = logits(r, buffer.data());
-        const A top = reduce_block<Max>(x, classes);
-        loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
-      }
-    });
+    const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
+    for_rows<A>(call, rows, 4 * classes, elements,
+                [&](int64_t begin, int64_t end, [[maybe_unused]] A* buffer) {
+                  for (int64_t r = begin; r < end; ++r) {
+                    const int64_t id = label(r);
+                    const A* x = logits(r, buffer);
+                    const A top = reduce_block<Max>(x, classes);
+                    loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
+                  }
+                });
   }
 
   void backward() const {
     const T* dloss = call.in[2].as<T>();
     T* dx = call.out[0].as<T>();
-    parallel_for(rows, grain(4 * classes), [&](int64_t begin, int64_t end) {
-      Scratch<A> buffer(std::is_same_v<T, A> ? 0 : classes);
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t id = label(r);
-        const A* x = logits(r, buffer.data());
-        const A scale = convert<A>(dloss[r]);
-        A* y = buffer.data();
-        if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
-        RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
-        y[id] -= A(1);
-        for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
-        if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
-      }
-    });
+    const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
+    for_rows<A>(call, rows, 4 * classes, elements,
+                [&](int64_t begin, int64_t end, [[maybe_unused]] A* buffer) {
+                  for (int64_t r = begin; r < end; ++r) {
+                    const int64_t id = label(r);
+                    const A* x = logits(r, buffer);
+                    const A scale = convert<A>(dloss[r]);
+                    A* y = buffer;
+                    if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
+                    RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
+                    y[id] -= A(1);
+                    for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
+                    if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
+                  }
+                });
   }
 };
 

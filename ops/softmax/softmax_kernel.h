@@ -3,6 +3,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/ids.h>
 
 namespace locus {
 
@@ -21,29 +22,9 @@ struct SoftmaxShape {
   LOCUS_HD int64_t rows() const { return outer * inner; }
 };
 
-// Class labels of any of these dtypes; floating ones are cut toward zero. NaN gives -1.
-LOCUS_HD constexpr bool is_label_dtype(DType d) {
-  return d == u8 || d == i8 || d == i32 || d == i64 || d == f32 || d == f64;
-}
-template <class F>
-LOCUS_HD int64_t whole_label(F v) {
-  return v > F(-1) && v < F(1e15) ? static_cast<int64_t>(v) : int64_t{-1};
-}
+// A class label; kNoIndex where a floating one is not whole.
 LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
-  switch (labels.meta.dtype) {
-    case u8:
-      return labels.as<const uint8_t>()[i];
-    case i8:
-      return labels.as<const int8_t>()[i];
-    case i32:
-      return labels.as<const int32_t>()[i];
-    case f32:
-      return whole_label(labels.as<const float>()[i]);
-    case f64:
-      return whole_label(labels.as<const double>()[i]);
-    default:
-      return labels.as<const int64_t>()[i];
-  }
+  return id_at(labels.data, labels.meta.dtype, i, true);
 }
 
 enum class SoftmaxMode { softmax, log_softmax, softmax_grad, log_softmax_grad, loss, loss_grad };
@@ -69,6 +50,5 @@ constexpr KernelList softmax_kernels() {
 
 // In softmax.cc, so that the files of each instruction set stay free of the standard containers.
 [[noreturn]] void throw_label_out_of_range(int64_t label, int64_t row, int64_t classes);
-[[noreturn]] void throw_out_of_memory(size_t bytes);
 
 }  // namespace locus

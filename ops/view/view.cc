@@ -55,14 +55,13 @@ bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {
 
 View reshape_view(const View& in, const ShapeAttrs& a) {
   if (in.meta.size() != a.target.size())
-    throw ShapeError("reshape: expected data of " + std::to_string(a.target.size()) +
-                     " elements, got shape " + to_string(Shape(in.meta)));
+    throw ShapeError("expected " + std::to_string(a.target.size()) + " elements for shape " +
+                     to_string(Shape(a.target)));
   View v{in.data, a.target, {}};
   v.meta.dtype = in.meta.dtype;
   if (!reshaped_strides(in, v.meta, v.stride))
-    throw Error("reshape: the strides of shape " + to_string(Shape(in.meta)) +
-                " allow no view of shape " + to_string(Shape(a.target)) +
-                "; call reshape(), which copies then, or contiguous() first");
+    throw ShapeError("its strides allow no view of shape " + to_string(Shape(a.target)) +
+                     "; call reshape(), which copies then, or contiguous() first");
   return v;
 }
 View transpose_view(const View& in, const TransposeAttrs& a) {
@@ -74,8 +73,8 @@ View transpose_view(const View& in, const TransposeAttrs& a) {
   return v;
 }
 [[noreturn]] void cannot_broadcast(const Shape& from, const Shape& to) {
-  throw ShapeError("broadcast_to: shape " + to_string(from) + " cannot be broadcast to shape " +
-                   to_string(to) + "; expected axes, from the last, of equal length or 1");
+  throw ShapeError("shape " + to_string(from) + " cannot be broadcast to shape " + to_string(to) +
+                   "; expected axes, from the last, of equal length or 1");
 }
 View broadcast_to_view(const View& in, const ShapeAttrs& a) {
   const int shift = a.target.rank - in.meta.rank;
@@ -94,7 +93,7 @@ View slice_view(const View& in, const SliceAttrs& a) {
   Meta m{in.meta.dtype, 0, {}};
   for (int i = 0; i < in.meta.rank; ++i) {
     if (!inside(a.begin[i], a.length[i], a.step[i], in.meta.shape[i]))
-      throw IndexError("slice: " + std::to_string(a.length[i]) + " elements from " +
+      throw IndexError(std::to_string(a.length[i]) + " elements from " +
                        std::to_string(a.begin[i]) + " are out of bounds for axis " +
                        std::to_string(i) + " with size " + std::to_string(in.meta.shape[i]));
     if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
@@ -209,8 +208,9 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   if (unknown >= 0) dims[unknown] = known > 0 && size % known == 0 ? size / known : 0;
   const Shape target(std::span<const int64_t>(dims, static_cast<size_t>(shape.rank())));
   if (target.size() != size || (unknown >= 0 && known == 0))
-    throw ShapeError("Cannot reshape array of size " + std::to_string(size) + " into shape " +
-                     to_string(shape));
+    throw ShapeError("reshape: " + describe(x) + ": Cannot reshape array of size " +
+                     std::to_string(size) + " into shape " + to_string(shape) +
+                     "; expected lengths whose product is the size");
   return detail::reshape_exact(x, target);
 }
 

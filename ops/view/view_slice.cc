@@ -60,16 +60,19 @@ Tensor Tensor::view(std::initializer_list<Index> items) const {
 Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   static const Op& op = get_op("slice");
   const Meta& m = x.impl().view.meta;
+  const auto refuse = [&](const std::string& why) {
+    throw IndexError("index: data " + describe(x) + ": " + why);
+  };
   int consumed = 0, ellipses = 0, added = 0;
   for (const Index& i : items) {
     consumed += i.kind() == Index::Kind::position || i.kind() == Index::Kind::slice;
     ellipses += i.kind() == Index::Kind::rest;
     added += i.kind() == Index::Kind::new_axis;
   }
-  if (ellipses > 1) throw IndexError("an index can only have a single ellipsis ('...')");
+  if (ellipses > 1) refuse("an index can only have a single ellipsis ('...')");
   if (consumed > m.rank)
-    throw IndexError("too many indices for array: array is " + std::to_string(m.rank) +
-                     "-dimensional, but " + std::to_string(consumed) + " were indexed");
+    refuse("too many indices for array: array is " + std::to_string(m.rank) + "-dimensional, but " +
+           std::to_string(consumed) + " were indexed");
 
   SliceAttrs a{};
   int64_t dims[2 * kMaxRank];
@@ -94,8 +97,8 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
       case Index::Kind::position: {
         const int64_t n = m.shape[axis], p = i.position();
         if (p < -n || p >= n)
-          throw IndexError("index " + std::to_string(p) + " is out of bounds for axis " +
-                           std::to_string(axis) + " with size " + std::to_string(n));
+          refuse("index " + std::to_string(p) + " is out of bounds for axis " +
+                 std::to_string(axis) + " with size " + std::to_string(n));
         a.begin[axis] = p < 0 ? p + n : p;
         a.length[axis] = a.step[axis] = 1;
         a.drop |= 1u << axis++;
@@ -104,7 +107,7 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   }
   while (axis < m.rank) whole();
   if (added > 0 && m.rank - __builtin_popcount(a.drop) + added > kMaxRank)
-    throw IndexError("a result of more than 8 axes; expected fewer newaxis");
+    refuse("a result of more than 8 axes; expected fewer newaxis");
   const Tensor sliced = invoke(op, {x}, a);
   if (added == 0) return sliced;
   return detail::reshape_exact(sliced,

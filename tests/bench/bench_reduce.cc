@@ -45,6 +45,9 @@ void add_reduce() {
             [](const Tensor& x) { return sum_to(x, {256}); });
     measure("argmax_rows_8192x1000", c, {8192, 1000}, 1,
             [](const Tensor& x) { return argmax(x, {.axis = 1}); });
+    if (c.type == DeviceType::gpu && real_gpu())
+      measure("softmax_10000x10000", c, {10000, 10000}, 2,
+              [](const Tensor& x) { return softmax(x); });
     measure("softmax_8192x1000", c, {8192, 1000}, 2, [](const Tensor& x) { return softmax(x); });
     measure("softmax_256x10", c, {256, 10}, 2, [](const Tensor& x) { return softmax(x); });
     measure("log_softmax_columns_1000x8192", c, {1000, 8192}, 2,

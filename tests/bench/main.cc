@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   locus::register_builtins();
   locus::bench::add_eager();
   locus::bench::add_exercises();
+  locus::bench::add_index();
   locus::bench::add_matmul();
   locus::bench::add_prefetch();
   locus::bench::add_runtime();

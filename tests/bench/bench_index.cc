@@ -1,0 +1,49 @@
+// Masks and index tensors: elements of the result a second.
+#include <locus/core/device.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/index.h>
+#include <locus/ops/random.h>
+
+#include "tests/bench/bench.h"
+
+namespace locus::bench {
+namespace {
+
+template <class F>
+void measure(const std::string& name, Context c, int64_t results, F f) {
+  add(name + "/" + to_string(c), [=](benchmark::State& state) {
+    const auto run = f(c);
+    for (int i = 0; i < 3; ++i) run();
+    wait_all();
+    constexpr int kBatch = 10;  // calls between two synchronisations
+    for (auto _ : state) {
+      for (int i = 0; i < kBatch; ++i) benchmark::DoNotOptimize(run());
+      wait_all();
+    }
+    const double calls = static_cast<double>(state.iterations()) * kBatch;
+    state.SetItemsProcessed(static_cast<int64_t>(calls) * results);
+    state.counters["us"] =
+        benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  });
+}
+
+Tensor random_values(Context c, int64_t n) { return random::uniform(-1, 1, {n}, {c}); }
+
+}  // namespace
+
+void add_index() {
+  for (Context c : contexts()) {
+    const bool large = c.type == DeviceType::gpu && real_gpu();
+    const int64_t n = large ? 100'000'000 : 10'000'000, few = n / 10;
+    measure("take_tenth_of_" + std::to_string(n), c, few, [=](Context on) {
+      return [x = random_values(on, n), ids = random::randint(0, n, {few}, {on, i64})] {
+        return take(x, ids);
+      };
+    });
+    measure("x[x > 0]_" + std::to_string(n), c, n / 2,
+            [=](Context on) { return [x = random_values(on, n)] { return x[x > 0].gather(); }; });
+  }
+}
+
+}  // namespace locus::bench
