@@ -159,8 +159,8 @@ Samples loss_grad_samples(Context c, DType d) {
 Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
   const int axis = normalize_axis(o.axis, x.ndim(), op.name);
   if (o.temperature == 0 || o.temperature != o.temperature)
-    throw AttributeError(op.name + ": data " + describe(x) + ": temperature is " +
-                         (o.temperature == 0 ? "0" : "nan") + "; expected a number other than 0");
+    throw ValueError(op.name + ": data " + describe(x) + ": temperature is " +
+                     (o.temperature == 0 ? "0" : "nan") + "; expected a number other than 0");
   const SoftmaxAttrs attrs{axis, o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
 }
