@@ -364,19 +364,24 @@ void register_index() {
       .infer<&one_hot_infer>()
       .no_gradient("its input is an index")
       .samples<&one_hot_samples>();
+  const char* by_data = "how many elements a mask selects depends on its data, and the host reads it";
   OpDef<>("mask_offsets", {"mask"})
+      .no_capture(by_data)
       .infer<&mask_offsets_infer>()
       .no_gradient("its input is a mask")
       .samples<&mask_offsets_samples>();
   OpDef<MaskAttrs>("mask_indices", {"mask", "offsets"})
+      .no_capture(by_data)
       .infer<&mask_indices_infer>()
       .no_gradient("its input is a mask")
       .samples<&mask_indices_samples>();
   OpDef<MaskAttrs>("mask_select", {"data", "mask", "offsets"})
+      .no_capture(by_data)
       .infer<&mask_select_infer>()
       .gradient<&mask_select_gradient>(Keep::inputs)
       .samples<&mask_select_samples>();
   OpDef<MaskAttrs>("mask_select_grad", {"dout", "mask", "offsets"})
+      .no_capture(by_data)
       .infer<&mask_select_grad_infer>()
       .gradient<&mask_select_grad_gradient>(Keep::inputs)
       .samples<&mask_select_grad_samples>();
