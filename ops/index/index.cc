@@ -330,6 +330,8 @@ Samples unravel_samples(Context c, DType) {
       Sample({ids_of(c, i64, {0, 7, 23, 11}, {4})}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
 }
 
+const char kCountedMask[] = "its call holds the number of the mask's ones, which data decide";
+
 }  // namespace
 
 void register_index() {
@@ -369,14 +371,17 @@ void register_index() {
       .no_gradient("its input is a mask")
       .samples<&mask_offsets_samples>();
   OpDef<MaskAttrs>("mask_indices", {"mask", "offsets"})
+      .no_capture(kCountedMask)
       .infer<&mask_indices_infer>()
       .no_gradient("its input is a mask")
       .samples<&mask_indices_samples>();
   OpDef<MaskAttrs>("mask_select", {"data", "mask", "offsets"})
+      .no_capture(kCountedMask)
       .infer<&mask_select_infer>()
       .gradient<&mask_select_gradient>(Keep::inputs)
       .samples<&mask_select_samples>();
   OpDef<MaskAttrs>("mask_select_grad", {"dout", "mask", "offsets"})
+      .no_capture(kCountedMask)
       .infer<&mask_select_grad_infer>()
       .gradient<&mask_select_grad_gradient>(Keep::inputs)
       .samples<&mask_select_grad_samples>();
