@@ -72,10 +72,11 @@ void Faults::check(Context context, cudaStream_t s) {
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
-  throw IndexError(std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
-                   std::to_string(fault.value) + " is out of range for axis of length " +
-                   std::to_string(fault.limit) + " (" + to_string(context) +
-                   ", found asynchronously)");
+  throw IndexError(
+      std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
+      (fault.value == INT64_MIN ? "that is no whole number" : std::to_string(fault.value)) +
+      " is out of range for axis of length " + std::to_string(fault.limit) + " (" +
+      to_string(context) + ", found asynchronously)");
 }
 
 Fault* fault(const Call& call) {

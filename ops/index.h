@@ -1,9 +1,9 @@
 // Indexing by tensors: take, pick, one_hot, and x[mask], x[ids], x(ids, Slice()).
 //
-// Index tensors are integers (MXNet's floating ones are cut to i64); -1 is the last entry. An index
-// outside its axis is an IndexError: at once on the CPU, on a GPU at the next wait of the host.
-// Masks are bool_; their number of ones is needed for the result's shape, so x[mask] and nonzero
-// wait for it, except x[mask] = number.
+// Index tensors are integers (floating ones are cut toward zero, as in MXNet); -1 is the last
+// entry. An index outside its axis, or NaN, is an IndexError: at once on the CPU, on a GPU at the
+// next wait of the host. Masks are bool_; their number of ones is needed for the result's shape, so
+// x[mask] and nonzero wait for it, except x[mask] = number.
 #pragma once
 
 #include <iosfwd>
@@ -33,7 +33,7 @@ struct OneHotOptions {
 };
 
 // The entries of x along an axis: the result has ids' shape in the place of that axis. The gradient
-// adds up repeated ids in order, the same bits on every run.
+// adds up repeated ids in order and in f64: the same bits on every run.
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options = {});
 // One element along an axis for each position of the others: ids has x's shape without that axis
 // (or with length 1 there). pick(log_softmax(y), label) is the usual call.
@@ -46,7 +46,9 @@ Tensors nonzero(const Tensor& x, Caller = Caller::here());
 // The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
 // conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
 // against each other; their axes appear in the place of the first when they are neighbours, else in
-// front (NumPy). Where an assignment names an element twice, which value stays is not defined, and
+// front (NumPy); positions among them count as index tensors, and a mask without axes takes an axis
+// of length 1 or none of it. Where an assignment names an element twice, which value stays is not
+// defined, and
 // += adds once. Lives in one expression.
 class Selection {
  public:

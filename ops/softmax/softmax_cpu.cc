@@ -1,6 +1,7 @@
 #include <Eigen/Core>
 
 #include <locus/core/scratch.h>
+#include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/math.h>
 #include <locus/ops/reduce/reduce_stage.h>
 #include <locus/ops/softmax/softmax_kernel.h>
@@ -102,17 +103,17 @@ constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
 template <class T, class A>
 void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
   for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[j * n + c] = convert<A>(x[c * stride + j]);
+    for (int64_t j = 0; j < w; ++j) out[j * n + c] = locus::convert<A>(x[c * stride + j]);
 }
 template <class T, class A>
 void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
   for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
+    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = locus::convert<T>(x[j * n + c]);
 }
 
 template <Mode kMode, class T>
 void run(const Call& call) {
-  using A = ComputeType<T>;
+  using A = locus::Compute<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
   const SoftmaxShape s(call.in[0].meta, attrs.axis);
   const bool pair = call.n_in == 2;
@@ -129,10 +130,10 @@ void run(const Call& call) {
       } else {
         A* const b = a + n;
         for (int64_t r = begin; r < end; ++r) {
-          widen(x + r * n, n, a);
-          if (pair) widen(dy + r * n, n, b);
+          convert_run(x + r * n, a, n);
+          if (pair) convert_run(dy + r * n, b, n);
           RowOf<kMode>::row(a, b, a, n, scale);
-          narrow(a, n, y + r * n);
+          convert_run(a, y + r * n, n);
         }
       }
     });
@@ -156,7 +157,7 @@ void run(const Call& call) {
 
 template <class T>
 struct Loss {
-  using A = ComputeType<T>;
+  using A = locus::Compute<T>;
 
   const Call& call;
   int64_t classes, rows;
@@ -174,7 +175,7 @@ struct Loss {
     if constexpr (std::is_same_v<T, A>) {
       return x;
     } else {
-      widen(x, classes, buffer);
+      convert_run(x, buffer, classes);
       return buffer;
     }
   }
@@ -182,35 +183,33 @@ struct Loss {
   void forward() const {
     T* loss = call.out[0].as<T>();
     const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
-    for_rows<A>(call, rows, 4 * classes, elements,
-                [&](int64_t begin, int64_t end, [[maybe_unused]] A* buffer) {
-                  for (int64_t r = begin; r < end; ++r) {
-                    const int64_t id = label(r);
-                    const A* x = logits(r, buffer);
-                    const A top = reduce_block<Max>(x, classes);
-                    loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
-                  }
-                });
+    for_rows<A>(call, rows, 4 * classes, elements, [&](int64_t begin, int64_t end, A* buffer) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t id = label(r);
+        const A* x = logits(r, buffer);
+        const A top = reduce_block<Max>(x, classes);
+        loss[r] = locus::convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
+      }
+    });
   }
 
   void backward() const {
     const T* dloss = call.in[2].as<T>();
     T* dx = call.out[0].as<T>();
     const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
-    for_rows<A>(call, rows, 4 * classes, elements,
-                [&](int64_t begin, int64_t end, [[maybe_unused]] A* buffer) {
-                  for (int64_t r = begin; r < end; ++r) {
-                    const int64_t id = label(r);
-                    const A* x = logits(r, buffer);
-                    const A scale = convert<A>(dloss[r]);
-                    A* y = buffer;
-                    if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
-                    RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
-                    y[id] -= A(1);
-                    for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
-                    if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
-                  }
-                });
+    for_rows<A>(call, rows, 4 * classes, elements, [&](int64_t begin, int64_t end, A* buffer) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t id = label(r);
+        const A* x = logits(r, buffer);
+        const A scale = locus::convert<A>(dloss[r]);
+        A* y = buffer;
+        if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
+        RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
+        y[id] -= A(1);
+        for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
+        if constexpr (!std::is_same_v<T, A>) convert_run(y, dx + r * classes, classes);
+      }
+    });
   }
 };
 

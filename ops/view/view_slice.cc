@@ -12,7 +12,8 @@ namespace {
 // begin and length of a Slice on an axis of n elements, by Python's rules.
 void resolve(const Slice& s, int64_t n, int64_t& begin, int64_t& length) {
   const int64_t step = s.step();
-  if (step == 0) throw Error("slice: the step must not be 0; use 1, or a negative one to go back");
+  if (step == 0)
+    throw ValueError("slice: the step must not be 0; use 1, or a negative one to go back");
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   const auto clip = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
   begin = s.start() ? clip(*s.start()) : step > 0 ? low : high;
@@ -25,7 +26,7 @@ void resolve(const Slice& s, int64_t n, int64_t& begin, int64_t& length) {
 int32_t stored_step(int64_t step, int64_t length) {
   if (length < 2) return 1;
   if (step != static_cast<int32_t>(step))
-    throw Error("slice: expected a step of at most 31 bits, got " + std::to_string(step));
+    throw ValueError("slice: expected a step of at most 31 bits, got " + std::to_string(step));
   return static_cast<int32_t>(step);
 }
 
