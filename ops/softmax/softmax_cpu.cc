@@ -112,7 +112,7 @@ void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
 
 template <Mode kMode, class T>
 void run(const Call& call) {
-  using A = ComputeType<T>;
+  using A = Compute<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
   const SoftmaxShape s(call.in[0].meta, attrs.axis);
   const bool pair = call.n_in == 2;
@@ -129,10 +129,10 @@ void run(const Call& call) {
       } else {
         A* const b = a + n;
         for (int64_t r = begin; r < end; ++r) {
-          widen(x + r * n, n, a);
-          if (pair) widen(dy + r * n, n, b);
+          convert_run(x + r * n, a, n);
+          if (pair) convert_run(dy + r * n, b, n);
           RowOf<kMode>::row(a, b, a, n, scale);
-          narrow(a, n, y + r * n);
+          convert_run(a, y + r * n, n);
         }
       }
     });
@@ -156,7 +156,7 @@ void run(const Call& call) {
 
 template <class T>
 struct Loss {
-  using A = ComputeType<T>;
+  using A = Compute<T>;
 
   const Call& call;
   int64_t classes, rows;
@@ -174,7 +174,7 @@ struct Loss {
     if constexpr (std::is_same_v<T, A>) {
       return x;
     } else {
-      widen(x, classes, buffer);
+      convert_run(x, buffer, classes);
       return buffer;
     }
   }
@@ -208,7 +208,7 @@ struct Loss {
                     RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
                     y[id] -= A(1);
                     for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
-                    if constexpr (!std::is_same_v<T, A>) narrow(y, classes, dx + r * classes);
+                    if constexpr (!std::is_same_v<T, A>) convert_run(y, dx + r * classes, classes);
                   }
                 });
   }
