@@ -1,22 +1,24 @@
-// Reductions over any set of axes: sum, mean, prod, max, min, norm, any, all, argmax, argmin.
+// Reductions over any set of axes.
 //
 //   sum(x)                                    all axes: a 0-d tensor
 //   max(x, {.axis = 1})                       one axis; negative axes count from the end
 //   mean(x, {.axis = {0, 2}, .keepdims = true})
 //   norm(x, {.out = log[i]})                  into existing memory: no allocation, no copy
 //
-// Dtypes follow NumPy: sum and prod of integers and booleans are i64 (and wrap); mean and norm of
-// them are f64; max and min keep the dtype; any and all are bool; argmax and argmin are i64. f16
-// and bf16 accumulate in f32. No elements: sum 0, prod 1, mean NaN, norm 0, any false, all true;
-// max, min, argmax and argmin throw ShapeError. NaN: max and min return it, argmax and argmin
-// return its position; of equal elements argmax and argmin return the first. Order: fixed by the
-// shape, so results repeat bit by bit. On the CPU f32 sums add blocks of at most 4096 elements in
-// 64 lanes and the blocks in f64: the same bits for every instruction set and number of threads.
+// Dtypes follow NumPy: sum and prod of integers and booleans are i64 (and wrap); mean, var, std,
+// norm and logsumexp of them are f64; max and min keep the dtype; any and all are bool; argmax and
+// argmin are i64. f16 and bf16 accumulate in f32. No elements: sum 0, prod 1, mean, var and std
+// NaN, logsumexp -inf, norm 0, any false, all true; max, min, argmax, argmin and the norms of order
+// inf and -inf throw ShapeError. NaN: argmax and argmin return its position, the others it. Order:
+// fixed by the shape, so results repeat bit by bit. On the CPU f32 results join blocks of at most
+// 4096 elements, each added in 64 lanes, in f64: the same bits for every number of threads, and
+// (logsumexp apart) for every instruction set.
 // Gradients: max and min send the gradient to every element equal to the result, as MXNet does.
 // That of prod is exact where elements are 0; its own gradient only where none is. Errors: an axis
-// out of range or given twice throws ShapeError.
+// out of range or given twice throws ShapeError, a NaN for ddof or ord ValueError.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
 
@@ -43,6 +45,8 @@ class Axes {
 // Makes sum(x, {0, 1}) an error: it would mean axis 0 with keepdims. Write {.axis = {0, 1}}.
 class ByName {
   friend struct ReduceOptions;
+  friend struct VarOptions;
+  friend struct NormOptions;
   constexpr explicit ByName() = default;
 };
 
@@ -55,17 +59,50 @@ struct ReduceOptions {
   Tensor out = {};
 };
 
+struct VarOptions {
+  ByName by_name = ByName();
+  Axes axis = {};
+  double ddof = 0;  // 1: the unbiased estimate from a sample
+  bool keepdims = false;
+  Tensor out = {};
+};
+
+struct NormOptions {
+  ByName by_name = ByName();
+  double ord = 2;
+  Axes axis = {};
+  bool keepdims = false;
+  Tensor out = {};
+};
+
 Tensor sum(const Tensor& x, const ReduceOptions& = {});
 Tensor mean(const Tensor& x, const ReduceOptions& = {});
 Tensor prod(const Tensor& x, const ReduceOptions& = {});
 Tensor max(const Tensor& x, const ReduceOptions& = {});
 Tensor min(const Tensor& x, const ReduceOptions& = {});
-Tensor norm(const Tensor& x, const ReduceOptions& = {});  // sqrt(sum(x * x))
 Tensor any(const Tensor& x, const ReduceOptions& = {});
 Tensor all(const Tensor& x, const ReduceOptions& = {});
-// Over one axis, or over all: then the position in the flattened tensor.
+// The position of the first largest or smallest, over one axis, or over all: then in the flattened
+// tensor.
 Tensor argmax(const Tensor& x, const ReduceOptions& = {});
 Tensor argmin(const Tensor& x, const ReduceOptions& = {});
+
+// sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root; n <= ddof divides by 0.
+// One pass, without the cancellation of mean(x^2) - mean(x)^2: what counts is the spread of x, not
+// its size. The gradient of std is 0 where std is.
+Tensor var(const Tensor& x, const VarOptions& = {});
+Tensor std(const Tensor& x, const VarOptions& = {});  // with `using namespace locus`: locus::std
+
+// log(sum(exp(x))), without overflow. Of -inf alone: -inf, with gradient 0.
+Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
+
+// sum(|x|^ord)^(1/ord): of a vector, over several axes as if flattened. ord = inf: max(|x|), -inf:
+// min(|x|), 0: how many are not 0. Sums are f64, so only f64 itself overflows (ord = 2: from
+// 1e154). Gradients: 0 where the norm is 0; inf and -inf as max and min.
+Tensor norm(const Tensor& x, const NormOptions& = {});
+inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o) {
+  return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out});
+}
 
 // Sums x over the axes along which `shape` would be broadcast to x's: the inverse of broadcast_to.
 // Keeps the dtype. x itself when it has that shape. Throws ShapeError when it does not broadcast.

@@ -1,17 +1,21 @@
 #include <locus/ops/reduce.h>
 
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include <locus/core/op.h>
-#include <locus/devices/cpu.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus {
+
+using namespace reduction;
 
 Axes::Axes(std::initializer_list<int> axes) : count_(static_cast<int>(axes.size())) {
   if (axes.size() > kMaxRank)
@@ -23,12 +27,14 @@ Axes::Axes(std::initializer_list<int> axes) : count_(static_cast<int>(axes.size(
 
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 uint32_t all_axes(int rank) { return (1u << rank) - 1; }
 
-ReduceAttrs attributes(const Tensor& x, const ReduceOptions& o, const char* op) {
+ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const char* op) {
   const int rank = x.ndim();
-  ReduceAttrs attrs{o.axis.all() ? all_axes(rank) : 0, o.keepdims};
-  for (int a : o.axis.list()) {
+  ReduceAttrs attrs{axis.all() ? all_axes(rank) : 0, keepdims};
+  for (int a : axis.list()) {
     const uint32_t bit = 1u << normalize_axis(a, rank, op);
     if (attrs.axes & bit)
       throw ShapeError(std::string(op) + ": data " + describe(x) + ": axis " + std::to_string(a) +
@@ -38,15 +44,17 @@ ReduceAttrs attributes(const Tensor& x, const ReduceOptions& o, const char* op) 
   return attrs;
 }
 
-Tensor reduce(const Op& op, const Tensor& x, const ReduceOptions& o) {
-  const ReduceAttrs attrs = attributes(x, o, op.name.c_str());
+template <class R>
+Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
+  static const Op& op = get_op(R::name);
+  const DType d = data.dtype(), taken = R::kTakes == Takes::floating  ? inexact(d)
+                                        : R::kTakes == Takes::boolean ? bool_
+                                                                      : d;
+  const Tensor x = d == taken ? data : data.astype(taken);
+  const ReduceBy<R> attrs{attributes(x, o.axis, o.keepdims, R::name), how};
   if (!o.out.defined()) return invoke(op, {x}, attrs);
   invoke_into(op, {x}, {o.out}, attrs);
   return o.out;
-}
-
-Tensor inexact_input(const Tensor& x) {
-  return is_floating(x.dtype()) ? x : x.astype(inexact(x.dtype()));
 }
 
 // Shape inference
@@ -69,28 +77,21 @@ void need_elements(const Meta& in, const ReduceAttrs& a) {
                        "value for none");
 }
 
-DType infer_sum(std::span<const Meta> in, const ReduceAttrs& a, std::span<Meta> out) {
+template <class R>
+DType infer(std::span<const Meta> in, const ReduceBy<R>& a, std::span<Meta> out) {
   const DType d = in[0].dtype;
-  out[0] = reduced(in[0], a, is_floating(d) ? d : i64);
-  return d;
-}
-
-DType infer_same(std::span<const Meta> in, const ReduceAttrs& a, std::span<Meta> out) {
-  out[0] = reduced(in[0], a, in[0].dtype);
-  return in[0].dtype;
-}
-
-DType infer_extreme(std::span<const Meta> in, const ReduceAttrs& a, std::span<Meta> out) {
-  need_elements(in[0], a);
-  return infer_same(in, a, out);
-}
-
-DType infer_arg(std::span<const Meta> in, const ReduceAttrs& a, std::span<Meta> out) {
-  if (std::popcount(a.axes) != 1 && a.axes != all_axes(in[0].rank))
+  if (R::kOrdered && std::popcount(a.axes) != 1 && a.axes != all_axes(in[0].rank))
     throw ShapeError("several axes are given; expected one axis, or none for the whole tensor");
-  need_elements(in[0], a);
-  out[0] = reduced(in[0], a, i64);
-  return in[0].dtype;
+  const auto need_number = [](const char* option, double v) {
+    if (std::isnan(v)) throw ValueError(std::string(option) + " is NaN; expected a number");
+  };
+  if constexpr (requires { a.how.ord; }) need_number("ord", a.how.ord);
+  if constexpr (requires { a.how.ddof; }) need_number("ddof", a.how.ddof);
+  if (a.how.needs_elements()) need_elements(in[0], a);
+  out[0] = reduced(in[0], a, dispatch(d, [](auto t) {
+                     return dtype_of<typename R::template Out<typename decltype(t)::type>>();
+                   }));
+  return d;
 }
 
 DType infer_sum_to(std::span<const Meta> in, const SumToAttrs& a, std::span<Meta> out) {
@@ -134,14 +135,14 @@ Tensors mean_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // With exactly one 0 in a group only that element has a gradient, with two none has.
 Tensors prod_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  const ReduceAttrs& a = saved.attrs<ReduceAttrs>();
   static const Op &prod_op = get_op("prod"), &sum_op = get_op("sum");
-  const ReduceAttrs kept{a.axes, true};
+  const ReduceAttrs kept{saved.attrs<ReduceAttrs>().axes, true};
   const Tensor& x = saved.in(0);
   const Tensor is_zero = x == 0;
   const Tensor nonzero = where(is_zero, 1, x);
-  const Tensor zeros = invoke(sum_op, {is_zero}, kept);
-  const Tensor product = invoke(prod_op, {nonzero}, kept) * with_axes(dout[0], saved);
+  const Tensor zeros = invoke(sum_op, {is_zero}, ReduceBy<Sum>{kept});
+  const Tensor product =
+      invoke(prod_op, {nonzero}, ReduceBy<Prod>{kept}) * with_axes(dout[0], saved);
   const Tensor others = where(zeros == 0, product / nonzero, 0);
   return {where(is_zero, where(zeros == 1, product, 0), others)};
 }
@@ -151,10 +152,42 @@ Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {hit.astype(dout[0].dtype()) * with_axes(dout[0], saved)};
 }
 
-Tensors norm_gradient(const Saved& saved, std::span<const Tensor> dout) {
+// y, and 1 where that is 0.
+Tensor divisor(const Tensor& y) { return where(y == 0, 1, y); }
+
+// (x - mean) scale / (n - ddof)
+Tensor from_mean(const Saved& saved, const Tensor& scale, double ddof) {
+  static const Op& op = get_op("mean");
+  const Tensor& x = saved.in(0);
+  const Tensor mean = invoke(op, {x}, ReduceBy<Mean>{{saved.attrs<ReduceAttrs>().axes, true}, {}});
+  const double left = std::max(static_cast<double>(reduced_count(saved)) - ddof, 0.);
+  return (x - mean) * with_axes(scale / left, saved);
+}
+Tensors var_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  return {from_mean(saved, dout[0] * 2, saved.attrs<ReduceBy<Var>>().how.ddof)};
+}
+Tensors std_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor& y = saved.out();
-  const Tensor scale = dout[0] / where(y == 0, 1, y);
-  return {saved.in(0) * with_axes(scale, saved)};
+  const Tensor scale = dout[0] / divisor(y) * (y != 0);
+  return {from_mean(saved, scale, saved.attrs<ReduceBy<Std>>().how.ddof)};
+}
+
+Tensors logsumexp_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const Tensor y = where(saved.out() == -kInfinity, 0, saved.out());
+  return {exp(saved.in(0) - with_axes(y, saved)) * with_axes(dout[0], saved)};
+}
+
+Tensors norm_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const double p = saved.attrs<ReduceBy<Norm>>().how.ord;
+  const Tensor &x = saved.in(0), &y = saved.out();
+  if (p == 2) return {x * with_axes(dout[0] / divisor(y), saved)};
+  const Tensor slope = sign(x) * with_axes(dout[0], saved);
+  if (p == 1) return {slope};
+  if (p == 0) return {slope * 0};
+  const Tensor whole = with_axes(y, saved);
+  if (std::isinf(p)) return {slope * (abs(x) == whole)};
+  const Tensor live = whole != 0, part = where(live, divisor(x) / divisor(whole), 1);
+  return {slope * live * pow(abs(part), p - 1)};
 }
 
 Tensors sum_to_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -163,27 +196,25 @@ Tensors sum_to_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Samples
 
+template <class R>
 Samples samples(Context c, DType d) {
-  return {
-      Sample({sample_values(c, d, {7})}, ReduceAttrs{1, false}),
-      Sample({sample_values(c, d, {3, 5})}, ReduceAttrs{1, false}),
-      Sample({sample_values(c, d, {3, 5})}, ReduceAttrs{2, true}),
-      Sample({sample_values(c, d, {4, 1})}, ReduceAttrs{3, false}),
-      Sample({sample_values(c, d, {2, 3, 2, 3})}, ReduceAttrs{1 | 4 | 8, false}),
-      Sample({sample_values(c, d, {2, 3, 4})}, ReduceAttrs{1 | 4, true}),
-      Sample({sample_values(c, d, {2, 3})}, ReduceAttrs{0, false}),
+  Samples all;
+  const auto add = [&](const Shape& shape, const ReduceAttrs& axes, const R& how = {}) {
+    if (R::kOrdered && std::popcount(axes.axes) != 1 && axes.axes != all_axes(shape.rank())) return;
+    all.push_back(Sample({sample_values(c, d, shape)}, ReduceBy<R>{axes, how}));
+    all.back().differentiable = !R::kOrdered;
   };
-}
-
-Samples arg_samples(Context c, DType d) {
-  Samples all = {
-      Sample({sample_values(c, d, {7})}, ReduceAttrs{1, false}),
-      Sample({sample_values(c, d, {3, 5})}, ReduceAttrs{1, false}),
-      Sample({sample_values(c, d, {3, 5})}, ReduceAttrs{2, true}),
-      Sample({sample_values(c, d, {2, 3, 4})}, ReduceAttrs{2, false}),
-      Sample({sample_values(c, d, {2, 3, 4})}, ReduceAttrs{7, false}),
-  };
-  for (Sample& s : all) s.differentiable = false;
+  add({7}, {1, false});
+  add({3, 5}, {1, false});
+  add({3, 5}, {2, true});
+  add({4, 1}, {3, false});
+  add({2, 3, 2, 3}, {1 | 4 | 8, false});
+  add({2, 3, 4}, {1 | 4, true});
+  add({2, 3, 4}, {2, false});
+  add({2, 3}, {0, false});
+  if constexpr (requires(R r) { r.ddof; }) add({3, 5}, {2, false}, {{}, 1.5});
+  if constexpr (requires(R r) { r.ord; })
+    for (double ord : {0., 1., 3., -1.5, kInfinity, -kInfinity}) add({3, 5}, {2, false}, {{}, ord});
   return all;
 }
 
@@ -201,46 +232,19 @@ Samples sum_to_samples(Context c, DType d) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("sum");
-  return reduce(op, x, o);
-}
-Tensor mean(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("mean");
-  return reduce(op, inexact_input(x), o);
-}
-Tensor prod(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("prod");
-  return reduce(op, x, o);
-}
-Tensor max(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("max");
-  return reduce(op, x, o);
-}
-Tensor min(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("min");
-  return reduce(op, x, o);
-}
-Tensor norm(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("norm");
-  return reduce(op, inexact_input(x), o);
-}
-Tensor any(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("any");
-  return reduce(op, x.dtype() == bool_ ? x : x.astype(bool_), o);
-}
-Tensor all(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("all");
-  return reduce(op, x.dtype() == bool_ ? x : x.astype(bool_), o);
-}
-Tensor argmax(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("argmax");
-  return reduce(op, x, o);
-}
-Tensor argmin(const Tensor& x, const ReduceOptions& o) {
-  static const Op& op = get_op("argmin");
-  return reduce(op, x, o);
-}
+Tensor sum(const Tensor& x, const ReduceOptions& o) { return reduce<Sum>(x, o); }
+Tensor mean(const Tensor& x, const ReduceOptions& o) { return reduce<Mean>(x, o); }
+Tensor prod(const Tensor& x, const ReduceOptions& o) { return reduce<Prod>(x, o); }
+Tensor max(const Tensor& x, const ReduceOptions& o) { return reduce<Max>(x, o); }
+Tensor min(const Tensor& x, const ReduceOptions& o) { return reduce<Min>(x, o); }
+Tensor any(const Tensor& x, const ReduceOptions& o) { return reduce<Any>(x, o); }
+Tensor all(const Tensor& x, const ReduceOptions& o) { return reduce<All>(x, o); }
+Tensor argmax(const Tensor& x, const ReduceOptions& o) { return reduce<Arg<true>>(x, o); }
+Tensor argmin(const Tensor& x, const ReduceOptions& o) { return reduce<Arg<false>>(x, o); }
+Tensor logsumexp(const Tensor& x, const ReduceOptions& o) { return reduce<LogSumExp>(x, o); }
+Tensor var(const Tensor& x, const VarOptions& o) { return reduce<Var>(x, o, {{}, o.ddof}); }
+Tensor std(const Tensor& x, const VarOptions& o) { return reduce<Std>(x, o, {{}, o.ddof}); }
+Tensor norm(const Tensor& x, const NormOptions& o) { return reduce<Norm>(x, o, {{}, o.ord}); }
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   static const Op& op = get_op("sum_to");
   if (x.shape() == shape) return x;
@@ -253,21 +257,24 @@ Tensor Tensor::mean() const { return locus::mean(*this); }
 Tensor Tensor::mean(const ReduceOptions& o) const { return locus::mean(*this, o); }
 
 void register_reduce() {
-  const auto define = [](const char* name) {
-    OpDef<ReduceAttrs> op(name, {"data"});
-    op.layout(Layout::rows);
+  const auto define = []<class R>(R) {
+    OpDef<ReduceBy<R>> op(R::name, {"data"});
+    op.layout(Layout::rows).template infer<&infer<R>>().template samples<&samples<R>>();
     return op;
   };
-  define("sum").infer<&infer_sum>().gradient<&sum_gradient>(Keep::none).samples<&samples>();
-  define("prod").infer<&infer_sum>().gradient<&prod_gradient>(Keep::inputs).samples<&samples>();
-  define("mean").infer<&infer_same>().gradient<&mean_gradient>(Keep::none).samples<&samples>();
-  define("norm").infer<&infer_same>().gradient<&norm_gradient>(Keep::both).samples<&samples>();
-  define("max").infer<&infer_extreme>().gradient<&extreme_gradient>(Keep::both).samples<&samples>();
-  define("min").infer<&infer_extreme>().gradient<&extreme_gradient>(Keep::both).samples<&samples>();
-  for (const char* name : {"any", "all"})
-    define(name).infer<&infer_same>().no_gradient("booleans have none").samples<&samples>();
-  for (const char* name : {"argmax", "argmin"})
-    define(name).infer<&infer_arg>().no_gradient("a position has none").samples<&arg_samples>();
+  define(Sum()).gradient<&sum_gradient>(Keep::none);
+  define(Mean()).gradient<&mean_gradient>(Keep::none);
+  define(Prod()).gradient<&prod_gradient>(Keep::inputs);
+  define(Max()).gradient<&extreme_gradient>(Keep::both);
+  define(Min()).gradient<&extreme_gradient>(Keep::both);
+  define(Any()).no_gradient("booleans have none");
+  define(All()).no_gradient("booleans have none");
+  define(Arg<true>()).no_gradient("a position has none");
+  define(Arg<false>()).no_gradient("a position has none");
+  define(Var()).gradient<&var_gradient>(Keep::inputs);
+  define(Std()).gradient<&std_gradient>(Keep::both);
+  define(LogSumExp()).gradient<&logsumexp_gradient>(Keep::both);
+  define(Norm()).gradient<&norm_gradient>(Keep::both);
   OpDef<SumToAttrs>("sum_to", {"data"})
       .layout(Layout::rows)
       .infer<&infer_sum_to>()

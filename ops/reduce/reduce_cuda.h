@@ -1,12 +1,15 @@
-// The CUDA kernel of every reduction, for reduce.cu and reduce_arg.cu. One launch each: a block of
-// 256 threads is `lanes` threads an output times 256 / lanes outputs. In `rows` form neighbouring
-// threads share an output (its elements are neighbours in memory), else they have neighbouring
-// outputs (going down columns). When the outputs are few, several blocks share an output: each
-// leaves a partial result in the workspace, and the last to arrive adds them in order, so the bits
-// do not depend on who was last.
+// The CUDA kernel of every reduction, for reduce.cu, reduce_arg.cu and reduce_compound.cu. One
+// launch each: a block of 256 threads is `lanes` threads an output times 256 / lanes outputs. In
+// `rows` form neighbouring threads share an output (its elements are neighbours in memory), else
+// they have neighbouring outputs (going down columns). When the outputs are few, several blocks
+// share an output: each leaves a partial result in scratch memory, and the last to arrive adds them
+// in order, so the bits do not depend on who was last.
 #pragma once
 
-#include <locus/devices/cuda.h>
+#include <optional>
+
+#include <locus/core/scratch.h>
+#include <locus/ops/kernel/launch.h>
 #include <locus/ops/reduce/reduce_kernel.h>
 
 namespace locus::cuda {
@@ -15,43 +18,23 @@ namespace {
 using namespace reduction;
 
 constexpr int kThreads = 256;
-constexpr int kTiles = 512;    // counters a stream: as many output tiles may be shared by blocks
-constexpr int kStreams = 256;  // streams with counters of their own
-constexpr int kUnroll = 8;
-
-// How many blocks of a tile have finished. 0 between launches: the last block puts it back.
-// Launches of one stream follow each other, so a stream's counters are never in use twice.
-__device__ unsigned g_finished[kStreams][kTiles];
-
+template <class R>
+constexpr int kUnroll = R::kHeavy ? 2 : 8;
 struct Geometry {
   int lanes;       // threads an output, a power of two
   bool rows;       // which of threadIdx.x and .y counts them
   int splits;      // blocks an output
   int64_t length;  // elements a block takes of an output
   void* parts;
-  unsigned* finished;  // null: g_finished[stream]
-  unsigned stream;
-  double divisor;  // negative: none
+  unsigned* finished;  // how many blocks of each tile; the last puts 0 back
 };
 
-__device__ __forceinline__ int64_t divide(int64_t& n, int64_t d) {  // the quotient; n: the rest
-  int64_t q;
-  if (((n | d) >> 32) == 0)
-    q = static_cast<uint32_t>(n) / static_cast<uint32_t>(d);
+template <int N>
+__device__ __forceinline__ void offsets_of(const Walk<N>& w, int64_t at, int64_t (&offset)[N]) {
+  if (w.size >> 31 == 0)
+    offsets<uint32_t>(w, at, offset);
   else
-    q = n / d;
-  n -= q * d;
-  return q;
-}
-
-__device__ __forceinline__ int64_t element_offset(const ReducePlan& p, int64_t k) {
-  int64_t at = 0;
-  for (int a = 0; a + 1 < p.n_reduce; ++a) {
-    int64_t i = k;
-    k = divide(i, p.reduce[a].size);
-    at += i * p.reduce[a].in;
-  }
-  return at + k * p.reduce[p.n_reduce - 1].in;
+    offsets<int64_t>(w, at, offset);
 }
 
 // Moves a value of any type in words.
@@ -85,10 +68,10 @@ __device__ __forceinline__ A load_shared_result(const A* p) {
 
 // Combines the lanes of each output in a fixed tree; lane 0 has the result. All threads call it.
 template <class R, class A>
-__device__ A combine_lanes(A a, int lanes, bool rows, A* shared) {
+__device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
   if (rows) {
     const int width = lanes < 32 ? lanes : 32;
-    for (int d = width / 2; d > 0; d /= 2) a = R::combine(a, shuffle_down(a, d, width));
+    for (int d = width / 2; d > 0; d /= 2) a = r.combine(a, shuffle_down(a, d, width));
     if (lanes <= 32) return a;
     const int warps = lanes / 32, lane = threadIdx.x;
     A* mine = shared + threadIdx.y * warps;
@@ -96,7 +79,7 @@ __device__ A combine_lanes(A a, int lanes, bool rows, A* shared) {
     if (lane % 32 == 0) mine[lane / 32] = a;
     __syncthreads();
     if (lane == 0)
-      for (int w = 1; w < warps; ++w) a = R::combine(a, mine[w]);
+      for (int w = 1; w < warps; ++w) a = r.combine(a, mine[w]);
     return a;
   }
   const int outputs = blockDim.x, lane = threadIdx.y;
@@ -105,7 +88,7 @@ __device__ A combine_lanes(A a, int lanes, bool rows, A* shared) {
   *mine = a;
   for (int d = lanes / 2; d > 0; d /= 2) {
     __syncthreads();
-    if (lane < d) *mine = a = R::combine(a, mine[d * outputs]);
+    if (lane < d) *mine = a = r.combine(a, mine[d * outputs]);
   }
   return a;
 }
@@ -113,9 +96,10 @@ __device__ A combine_lanes(A a, int lanes, bool rows, A* shared) {
 template <class R, class T>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(const T* __restrict__ in, typename R::template Out<T>* __restrict__ out,
-                  const __grid_constant__ ReducePlan p, const __grid_constant__ Geometry g) {
-  using A = typename R::template Acc<T>;
-  using Out = typename R::template Out<T>;
+                  const __grid_constant__ R r, const __grid_constant__ ReducePlan p,
+                  const __grid_constant__ Geometry g) {
+  using V = Promoted<T>;
+  using A = typename R::template Acc<V, int64_t>;
   __shared__ alignas(16) unsigned char shared_bytes[kThreads * sizeof(A)];
   __shared__ bool last;
   A* shared = reinterpret_cast<A*>(shared_bytes);
@@ -125,60 +109,60 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t o = blockIdx.x * per_block + (g.rows ? threadIdx.y : threadIdx.x);
   const bool active = o < p.outputs;
 
-  int64_t in_at = 0, out_at = 0;
-  for (int64_t a = 0, rest = o; a < p.n_keep; ++a) {
-    int64_t i = rest;
-    rest = a + 1 < p.n_keep ? divide(i, p.keep[a].size) : 0;
-    in_at += i * p.keep[a].in;
-    out_at += i * p.keep[a].out;
-  }
-
-  A acc = R::template identity<A>();
+  int64_t at[2] = {};  // out, in
+  if (active) offsets_of(p.keep, o, at);
+  A acc = r.template init<A>();
   if (active) {
-    const T* base = in + in_at;
+    const T* base = in + at[1];
     const int64_t begin = blockIdx.y * g.length;
     const int64_t end = begin + g.length < p.count ? begin + g.length : p.count;
     const int64_t step = g.lanes;
-    int64_t k = begin + lane;
-    if (p.n_reduce == 1) {
-      const int64_t stride = p.reduce[0].in;
-      for (; k + (kUnroll - 1) * step < end; k += kUnroll * step) {
-        T v[kUnroll];
+    int64_t k = begin + lane, count = 0;
+    const V first = R::kCentered && k < end ? convert<V>(*base) : V();
+    const auto add = [&](T v, int64_t index) {
+      acc = added(r, acc, convert<V>(v), Position<V, int64_t>{index, ++count, first});
+    };
+    if (p.reduce.rank == 1) {
+      const int64_t stride = p.reduce.stride[0][0];
+      for (; k + (kUnroll<R> - 1) * step < end; k += kUnroll<R> * step) {
+        T v[kUnroll<R>];
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u) v[u] = base[(k + u * step) * stride];
+        for (int u = 0; u < kUnroll<R>; ++u) v[u] = base[(k + u * step) * stride];
 #pragma unroll
-        for (int u = 0; u < kUnroll; ++u)
-          acc = R::combine(acc, R::template element<A>(v[u], k + u * step));
+        for (int u = 0; u < kUnroll<R>; ++u) add(v[u], k + u * step);
       }
-      for (; k < end; k += step) acc = R::combine(acc, R::template element<A>(base[k * stride], k));
+      for (; k < end; k += step) add(base[k * stride], k);
     } else {
-#pragma unroll 4
-      for (; k < end; k += step)
-        acc = R::combine(acc, R::template element<A>(base[element_offset(p, k)], k));
+#pragma unroll(R::kHeavy ? 1 : 4)
+      for (; k < end; k += step) {
+        int64_t offset[1] = {};
+        offsets_of(p.reduce, k, offset);
+        add(base[offset[0]], k);
+      }
     }
   }
-  acc = combine_lanes<R>(acc, g.lanes, g.rows, shared);
+  acc = combine_lanes(r, acc, g.lanes, g.rows, shared);
 
   if (g.splits > 1) {
     A* parts = static_cast<A*>(g.parts);
-    unsigned* finished = g.finished ? g.finished : g_finished[g.stream];
     if (active && lane == 0) parts[blockIdx.y * p.outputs + o] = acc;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0 && threadIdx.y == 0) {
-      last = atomicAdd(&finished[blockIdx.x], 1u) == gridDim.y - 1;
-      if (last) finished[blockIdx.x] = 0;
+      last = atomicAdd(&g.finished[blockIdx.x], 1u) == gridDim.y - 1;
+      if (last) g.finished[blockIdx.x] = 0;
     }
     __syncthreads();
     if (!last) return;
     __threadfence();
-    acc = R::template identity<A>();
+    acc = r.template init<A>();
     if (active)
       for (int s = lane; s < g.splits; s += g.lanes)
-        acc = R::combine(acc, load_shared_result(&parts[s * p.outputs + o]));
-    acc = combine_lanes<R>(acc, g.lanes, g.rows, shared);
+        acc = r.combine(acc, load_shared_result(&parts[s * p.outputs + o]));
+    acc = combine_lanes(r, acc, g.lanes, g.rows, shared);
   }
-  if (active && lane == 0) out[out_at] = R::template result<Out>(acc, g.divisor);
+  if (active && lane == 0)
+    out[at[0]] = convert<typename R::template Out<T>>(r.result(acc, static_cast<double>(p.count)));
 }
 
 inline int power_of_two_above(int64_t n, int limit) {
@@ -187,18 +171,13 @@ inline int power_of_two_above(int64_t n, int limit) {
   return p;
 }
 
-// R adds to a reduction: element<A>(value, k) and result<Out>(acc, divisor).
 template <class R, class T>
-void launch_reduce(const Call& call, uint32_t axes, bool ordered, bool mean) {
-  using A = typename R::template Acc<T>;
-  using Out = typename R::template Out<T>;
-  const ReducePlan p(call.in[0], axes, ordered);
-  const auto magnitude = [](int64_t n) { return n < 0 ? -n : n; };
+void launch_reduce(const Call& call, uint32_t axes, const R& r) {
+  using A = typename R::template Acc<Promoted<T>, int64_t>;
+  const ReducePlan p(call.in[0], axes, R::kOrdered);
 
   Geometry g{};
-  g.divisor = mean ? static_cast<double>(p.count) : -1;
-  g.rows =
-      p.outputs == 1 || magnitude(p.reduce[0].in) <= magnitude(p.keep[0].in) || p.keep[0].size == 1;
+  g.rows = p.outputs == 1 || magnitude(p.down()) <= magnitude(p.across()) || p.width() == 1;
   int outputs;
   if (g.rows) {
     g.lanes = power_of_two_above((p.count + 3) / 4, kThreads);
@@ -209,31 +188,39 @@ void launch_reduce(const Call& call, uint32_t axes, bool ordered, bool mean) {
   }
   const int64_t tiles = (p.outputs + outputs - 1) / outputs;
   const int64_t wanted = 8LL * multiprocessors(call.stream);
-  const int64_t chunk = static_cast<int64_t>(g.lanes) * kUnroll;
+  const int64_t chunk = static_cast<int64_t>(g.lanes) * kUnroll<R>;
   int64_t splits = 1;
-  if (tiles <= kTiles && tiles * 2 <= wanted) splits = wanted / tiles;
+  if (tiles <= kMaxCounters && tiles * 2 <= wanted) splits = wanted / tiles;
   if (splits > p.count / (2 * chunk)) splits = p.count / (2 * chunk);
   if (splits < 1) splits = 1;
   g.length = (p.count + splits * chunk - 1) / (splits * chunk) * chunk;
   splits = g.length > 0 ? (p.count + g.length - 1) / g.length : 1;
   g.splits = static_cast<int>(splits < 1 ? 1 : splits);
+  std::optional<Scratch> parts;
   if (g.splits > 1) {
-    const size_t parts = static_cast<size_t>(g.splits * p.outputs) * sizeof(A);
-    const bool own = call.stream.id < kStreams;
-    char* scratch = static_cast<char*>(
-        workspace(call.stream, parts + (own ? 0 : kTiles * sizeof(unsigned) + 16)));
-    g.parts = scratch;
-    g.stream = call.stream.id;
-    if (!own) {
-      g.finished = reinterpret_cast<unsigned*>(scratch + (parts + 15) / 16 * 16);
-      cudaMemsetAsync(g.finished, 0, kTiles * sizeof(unsigned), stream(call));
-    }
+    g.parts = parts.emplace(call, static_cast<size_t>(g.splits * p.outputs) * sizeof(A)).data();
+    g.finished = counters(call.stream, static_cast<int>(tiles));
   }
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(g.splits));
   const dim3 block = g.rows ? dim3(g.lanes, outputs) : dim3(outputs, g.lanes);
-  reduce_kernel<R, T>
-      <<<grid, block, 0, stream(call)>>>(call.in[0].as<T>(), call.out[0].as<Out>(), p, g);
+  reduce_kernel<R, T><<<grid, block, 0, stream(call)>>>(
+      call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, p, g);
 }
+
+struct Backend {
+  template <class R, DType D>
+  static void reduce(const Call& call) {
+    const auto& attrs = call.attributes<ReduceBy<R>>();
+    for_kernel(attrs.how, [&](const auto& r) {
+      launch_reduce<std::remove_cvref_t<decltype(r)>, CppTypeOf<D>>(call, attrs.axes, r);
+    });
+  }
+  template <DType D>
+  static void sum_to(const Call& call) {
+    launch_reduce<Sum, CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta),
+                                     Sum());
+  }
+};
 
 }  // namespace
 }  // namespace locus::cuda

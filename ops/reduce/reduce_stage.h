@@ -1,10 +1,6 @@
 // For the CPU kernels of the reductions, included once per instruction set: elements of any dtype
-// and strides brought into a row of the type they are computed in.
+// and strides brought into a row of the type they are computed in, and reduced there.
 #pragma once
-
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
 
 #include <locus/devices/cpu.h>
 #include <locus/ops/reduce/reduce_kernel.h>
@@ -18,105 +14,153 @@ constexpr int64_t kBlock = 4096;            // elements that meet in the accumul
 constexpr int64_t kMaxParts = 4096;         // partial results of blocks held at once
 constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 
-template <class T, class A>
-inline void widen(const T* x, int64_t n, A* out) {
-  int64_t i = 0;
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>)
-    for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(out + i,
-                       _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
-#endif
-  for (; i < n; ++i) out[i] = convert<A>(x[i]);
-}
-
-template <class A, class T>
-inline void narrow(const A* x, int64_t n, T* out) {
-  int64_t i = 0;
-#ifdef __F16C__
-  if constexpr (std::is_same_v<T, Half> && std::is_same_v<A, float>)
-    for (; i + 8 <= n; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < n; ++i) out[i] = convert<T>(x[i]);
-}
-
 // Where output o begins: in the input, and in the result.
 struct Offsets {
   int64_t in = 0, out = 0;
 };
-LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int first_axis = 0) {
+LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int axes) {
   Offsets at;
-  for (int a = first_axis; a < p.n_keep; ++a) {
+  for (int a = axes - 1; a >= 0; --a) {
     int64_t i = o;
-    if (a + 1 < p.n_keep) {
-      o = i / p.keep[a].size;
-      i -= o * p.keep[a].size;
+    if (a > 0) {
+      o = i / p.keep.shape[a];
+      i -= o * p.keep.shape[a];
     }
-    at.in += i * p.keep[a].in;
-    at.out += i * p.keep[a].out;
+    at.out += i * p.keep.stride[0][a];
+    at.in += i * p.keep.stride[1][a];
   }
   return at;
 }
-LOCUS_HD int64_t element_offset(const ReducePlan& p, int64_t k) {
-  int64_t at = 0;
-  for (int a = 0; a + 1 < p.n_reduce; ++a) {
-    const int64_t i = k;
-    k = i / p.reduce[a].size;
-    at += (i - k * p.reduce[a].size) * p.reduce[a].in;
-  }
-  return at + k * p.reduce[p.n_reduce - 1].in;
+LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o) {
+  return output_offsets(p, o, p.keep.rank);
 }
 
 // Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
 // the right type already, else in `buffer`.
-template <class T, class A>
-inline const A* stage(const T* base, const ReducePlan& p, int64_t k, int64_t n, A* buffer) {
-  const int64_t length = p.reduce[0].size, stride = p.reduce[0].in;
-  for (int64_t done = 0; done < n;) {
-    const int64_t rest = p.n_reduce == 1 ? n : length - k % length;
-    const int64_t run = rest < n - done ? rest : n - done;
-    const T* x = base + element_offset(p, k);
-    if (stride == 1) {
-      if constexpr (std::is_same_v<T, A>)
-        if (run == n) return x;
-      widen(x, run, buffer + done);
-    } else {
-      for (int64_t i = 0; i < run; ++i) buffer[done + i] = convert<A>(x[i * stride]);
-    }
-    done += run;
-    k += run;
+template <class T, class V>
+inline const V* stage(const T* base, const ReducePlan& p, int64_t k, int64_t n, V* buffer) {
+  if (p.reduce.rank == 1 && p.down() == 1) {
+    if constexpr (std::is_same_v<T, V>) return base + k;
+    convert_run(base + k, buffer, n);
+    return buffer;
   }
+  for_rows(p.reduce.path(0), k, n, [&](int64_t at, int64_t i, int64_t length, int64_t stride) {
+    if (stride == 1)
+      convert_run(base + at, buffer + i, length);
+    else
+      for (int64_t j = 0; j < length; ++j) buffer[i + j] = convert<V>(base[at + j * stride]);
+  });
   return buffer;
 }
 
-// The order of additions depends on n alone: kLanes side by side, then a tree.
-template <int kLanes, class R, class A>
-inline A reduce_lanes(const A* __restrict x, int64_t n) {
-  A lane[kLanes];
-  for (int i = 0; i < kLanes; ++i) lane[i] = R::map(x[i]);
-  int64_t b = kLanes;
-  for (; b + kLanes <= n; b += kLanes)
-    for (int i = 0; i < kLanes; ++i) lane[i] = R::combine(lane[i], R::map(x[b + i]));
-  for (int i = 0; b + i < n; ++i) lane[i] = R::combine(lane[i], R::map(x[b + i]));
-  for (int w = kLanes / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; ++i) lane[i] = R::combine(lane[i], lane[i + w]);
-  return lane[0];
+// The members of an accumulator.
+template <class... F>
+struct Fields {};
+struct Anything {
+  template <class T>
+  operator T() const;
+};
+template <class A>
+constexpr auto fields_of() {
+  if constexpr (!std::is_class_v<A>) {
+    return Fields<A>();
+  } else if constexpr (requires { A{Anything(), Anything(), Anything()}; }) {
+    [[maybe_unused]] auto [f, g, h] = A();
+    return Fields<decltype(f), decltype(g), decltype(h)>();
+  } else {
+    [[maybe_unused]] auto [f, g] = A();
+    return Fields<decltype(f), decltype(g)>();
+  }
 }
 
-template <class R, class A>
-[[maybe_unused]] __attribute__((noinline)) A reduce_block(const A* x, int64_t n) {
-  if (n >= 128) return reduce_lanes<64, R>(x, n);
-  if (n >= 16) return reduce_lanes<8, R>(x, n);
-  A a = R::template identity<A>();
-  for (int64_t i = 0; i < n; ++i) a = R::combine(a, R::map(x[i]));
+// n accumulators, member by member.
+template <class A, int64_t n, class = decltype(fields_of<A>())>
+struct Lanes;
+template <class A, int64_t n, class F>
+struct Lanes<A, n, Fields<F>> {
+  alignas(64) F f[n];
+  LOCUS_HD A get(int64_t i) const { return f[i]; }
+  LOCUS_HD void set(int64_t i, A a) { f[i] = a; }
+};
+template <class A, int64_t n, class F, class G>
+struct Lanes<A, n, Fields<F, G>> {
+  alignas(64) F f[n];
+  alignas(64) G g[n];
+  LOCUS_HD A get(int64_t i) const { return {f[i], g[i]}; }
+  LOCUS_HD void set(int64_t i, const A& a) {
+    const auto [x, y] = a;
+    f[i] = x, g[i] = y;
+  }
+};
+template <class A, int64_t n, class F, class G, class H>
+struct Lanes<A, n, Fields<F, G, H>> {
+  alignas(64) F f[n];
+  alignas(64) G g[n];
+  alignas(64) H h[n];
+  LOCUS_HD A get(int64_t i) const { return {f[i], g[i], h[i]}; }
+  LOCUS_HD void set(int64_t i, const A& a) {
+    const auto [x, y, z] = a;
+    f[i] = x, g[i] = y, h[i] = z;
+  }
+};
+
+// An accumulator of wider members.
+template <class To, class A>
+LOCUS_HD To widened(const A& a) {
+  if constexpr (std::is_same_v<To, A>) {
+    return a;
+  } else if constexpr (!std::is_class_v<A>) {
+    return static_cast<To>(a);
+  } else if constexpr (requires { A{Anything(), Anything(), Anything()}; }) {
+    const auto [x, y, z] = a;
+    return {x, y, z};
+  } else {
+    const auto [x, y] = a;
+    return {x, y};
+  }
+}
+
+// Counts elements of a block, in a vector as wide as one of them.
+template <class V>
+using Index = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
+template <class R, class V>
+using BlockAcc = typename R::template Acc<V, Index<V>>;
+
+// The order of additions depends on n alone: kLanes side by side, then a tree.
+template <int kLanes, class R, class V>
+inline BlockAcc<R, V> reduce_lanes(const R& r, const V* __restrict x, Index<V> n, V first) {
+  using I = Index<V>;
+  using A = BlockAcc<R, V>;
+  Lanes<A, kLanes> lane;
+  for (int i = 0; i < kLanes; ++i) lane.set(i, r.template init<A>());
+  I b = 0;
+  I count = 1;
+  for (; b + kLanes <= n; b += kLanes, ++count)
+    for (I i = 0; i < kLanes; ++i)
+      lane.set(i, added(r, lane.get(i), x[b + i], Position<V, I>{b + i, count, first}));
+  for (I i = 0; b + i < n; ++i)
+    lane.set(i, added(r, lane.get(i), x[b + i], Position<V, I>{b + i, count, first}));
+  for (int w = kLanes / 2; w > 0; w /= 2)
+    for (int i = 0; i < w; ++i) lane.set(i, r.combine(lane.get(i), lane.get(i + w)));
+  return lane.get(0);
+}
+
+template <class R, class V>
+[[maybe_unused]] __attribute__((noinline)) BlockAcc<R, V> reduce_block(const V* x, int64_t length,
+                                                                       const R& r = R(),
+                                                                       V first = V()) {
+  using I = Index<V>;
+  const I n = static_cast<I>(length);
+  if (n >= 128) return reduce_lanes<64>(r, x, n, first);
+  if (n >= 16) return reduce_lanes<8>(r, x, n, first);
+  auto a = r.template init<BlockAcc<R, V>>();
+  for (I i = 0; i < n; ++i) a = added(r, a, x[i], Position<V, I>{i, i + 1, first});
   return a;
 }
 
 // Whether to go down the columns: neighbouring outputs then lie side by side in memory.
 LOCUS_HD bool by_columns(const ReducePlan& p) {
-  return p.keep[0].in == 1 && p.keep[0].size >= 8 && p.reduce[0].in != 1;
+  return p.across() == 1 && p.width() >= 8 && p.down() != 1;
 }
 
 // Whether one output is work for all threads: the outputs alone would leave some idle.

@@ -103,17 +103,17 @@ constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
 template <class T, class A>
 void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
   for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[j * n + c] = locus::convert<A>(x[c * stride + j]);
+    for (int64_t j = 0; j < w; ++j) out[j * n + c] = convert<A>(x[c * stride + j]);
 }
 template <class T, class A>
 void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
   for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = locus::convert<T>(x[j * n + c]);
+    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
 }
 
 template <Mode kMode, class T>
 void run(const Call& call) {
-  using A = locus::Compute<T>;
+  using A = Compute<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
   const SoftmaxShape s(call.in[0].meta, attrs.axis);
   const bool pair = call.n_in == 2;
@@ -157,7 +157,7 @@ void run(const Call& call) {
 
 template <class T>
 struct Loss {
-  using A = locus::Compute<T>;
+  using A = Compute<T>;
 
   const Call& call;
   int64_t classes, rows;
@@ -188,7 +188,7 @@ struct Loss {
         const int64_t id = label(r);
         const A* x = logits(r, buffer);
         const A top = reduce_block<Max>(x, classes);
-        loss[r] = locus::convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
+        loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
       }
     });
   }
@@ -201,7 +201,7 @@ struct Loss {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t id = label(r);
         const A* x = logits(r, buffer);
-        const A scale = locus::convert<A>(dloss[r]);
+        const A scale = convert<A>(dloss[r]);
         A* y = buffer;
         if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
         RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
