@@ -94,6 +94,76 @@ TEST(Elementwise, IntegersWrapAndRejectNumbersThatDoNotFit) {
   }
 }
 
+TEST(Elementwise, NumbersAreRoundedToTheTensorsDtype) {
+  for (Context c : contexts()) {
+    for (DType d : {f16, bf16, f32}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      const Tensor x = full({2}, .1, {c, d});
+      EXPECT_THAT(values(x == .1), ElementsAre(1, 1));
+      EXPECT_THAT(values(x - .1), ElementsAre(0, 0));
+      EXPECT_THAT(values(.1 - x), ElementsAre(0, 0));
+    }
+    EXPECT_EQ(values(ones({1}, {c, f16}) + 70000)[0], kInf);
+    EXPECT_EQ(values(where(zeros({1}, {c, bool_}), full({1}, 1, {c, f16}), 70000))[0], kInf);
+  }
+}
+
+TEST(Elementwise, NumbersBeyondI64AreNotNegative) {
+  const uint64_t half = uint64_t{1} << 63, top = UINT64_MAX;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({5, -1}, c), y = full({1}, INT64_MAX, {c, i64});
+    EXPECT_THROW(x + half, DTypeError);
+    EXPECT_THROW(maximum(x, half), DTypeError);
+    EXPECT_THROW(where(x > 0, x, half), DTypeError);
+    EXPECT_THROW(x.copyto(c) += half, DTypeError);
+    EXPECT_THAT(values(x == top), ElementsAre(0, 0));
+    EXPECT_THAT(values(x < half), ElementsAre(1, 1));
+    EXPECT_THAT(values(half <= x), ElementsAre(0, 0));
+    EXPECT_THAT(values(y < half), ElementsAre(1));
+    EXPECT_THAT(values(y != half), ElementsAre(1));
+    EXPECT_EQ(values(ones({1}, c) * half)[0], 9223372036854775808.);
+    EXPECT_EQ(values(x / half)[0], 5 / 9223372036854775808.);
+  }
+}
+
+TEST(Elementwise, TwoNumbersAreAnError) {
+  EXPECT_EQ(test::message_of<Error>([] { add(1, 2); }),
+            "add: both operands are numbers; expected a tensor: full({}, number)");
+}
+
+TEST(Elementwise, LdexpRoundsOnce) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({1.5f, 1.f, 0.f, 1e38f, 3e-45f, kInf, 1.f, 8.f}, c);
+    const Tensor e = array({3.f, -149.f, 500.f, -280.f, 100.f, -9999.f, 128.f, .5f}, c);
+    const auto z = ldexp(x, e).to_vector<float>();
+    for (size_t i = 0; i < 7; ++i)
+      EXPECT_EQ(z[i], std::ldexp(x.to_vector<float>()[i], int(e.to_vector<float>()[i]))) << i;
+    EXPECT_NEAR(z[7], 8 * std::sqrt(2.f), 1e-5);
+    EXPECT_EQ(ldexp(array({3}, c), 2).dtype(), f64);
+  }
+}
+
+TEST(Elementwise, XlogyIsZeroAtZero) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({0.f, 0.f, 0.f, 2.f, 0.f}, c),
+                 y = array({0.f, -1.f, kInf, 1.f, kNan}, c);
+    const auto z = values(xlogy(x, y));
+    EXPECT_THAT(std::vector<double>(z.begin(), z.end() - 1), ElementsAre(0, 0, 0, 0));
+    EXPECT_TRUE(std::isnan(z[4]));
+    x.attach_grad();
+    y.attach_grad();
+    {
+      autograd::Record record;
+      (xlogy(x(Slice(0, 4)), y(Slice(0, 4)))).sum().backward();
+    }
+    EXPECT_THAT(values(x.grad()(Slice(0, 4))), ElementsAre(0, 0, kInf, 0));
+    EXPECT_THAT(values(y.grad()(Slice(0, 4))), ElementsAre(0, 0, 0, 2));
+  }
+}
+
 TEST(Elementwise, ModHasTheSignOfTheDivisor) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

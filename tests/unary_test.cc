@@ -111,6 +111,99 @@ TEST(Unary, IntegersStayWhereTheyCanAndBecomeF64Elsewhere) {
   }
 }
 
+TEST(Unary, BoolCountsWhereItCan) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({true, false}, c);
+    for (const Tensor& y : {abs(x), relu(x), floor(x), rint(x)}) {
+      EXPECT_EQ(y.dtype(), bool_);
+      EXPECT_THAT(values(y), ElementsAre(1, 0));
+    }
+    EXPECT_EQ(square(x).dtype(), i8);
+    EXPECT_THAT(values(square(x)), ElementsAre(1, 0));
+    EXPECT_THROW(-x, DTypeError);
+  }
+}
+
+TEST(Unary, ErfIsAtMostOne) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor y = erf(linspace(-5, 5, 100001, c));
+    EXPECT_THAT(values(sqrt(1 - y * y)), testing::Each(testing::Ge(0)));
+  }
+}
+
+TEST(Unary, AttributesAreChecked) {
+  const Tensor x = ones({2});
+  EXPECT_EQ(test::message_of<AttributeError>([&] { softcap(x, -1); }),
+            "softcap: data cpu(0) (2) f32: expected a number above 0 for c, got -1");
+  EXPECT_THROW(softcap(x, kNan), AttributeError);
+  EXPECT_THROW(smooth_l1(x, 0), AttributeError);
+  EXPECT_THROW(clip(x, 1, 0), AttributeError);
+  EXPECT_THROW(clip(x, kNan, 0), AttributeError);
+}
+
+TEST(Unary, ActivationsWithAttributes) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({-kInf, -4., -1., 0., .5, 4., kInf}, c);
+    const double e1 = std::expm1(-1.), e4 = std::expm1(-4.), a = 1.6732632423543772,
+                 s = 1.0507009873554805;
+    const auto near = [](std::vector<double> v) {
+      return testing::Pointwise(testing::DoubleNear(1e-12), v);
+    };
+    EXPECT_THAT(values(leaky_relu(x)), ElementsAre(-kInf, -1, -.25, 0, .5, 4, kInf));
+    EXPECT_THAT(values(leaky_relu(x, .5)), ElementsAre(-kInf, -2, -.5, 0, .5, 4, kInf));
+    EXPECT_THAT(values(elu(x, 2)(Slice(0, 6))), near({-2, 2 * e4, 2 * e1, 0, .5, 4}));
+    EXPECT_THAT(values(selu(x)(Slice(0, 6))),
+                near({-s * a, s * a * e4, s * a * e1, 0, s * .5, s * 4}));
+    EXPECT_THAT(values(hard_sigmoid(x)), near({0, 0, .3, .5, .6, 1, 1}));
+    EXPECT_THAT(values(hard_swish(x)(Slice(0, 6))), near({0, 0, -1 / 3., 0, .5 * 3.5 / 6, 4}));
+    EXPECT_THAT(values(smooth_l1(x, 2)(Slice(1, 6))), near({3.875, .875, 0, .375, 3.875}));
+    EXPECT_THAT(values(softcap(x, 2)), near({-2, 2 * std::tanh(-2.), 2 * std::tanh(-.5), 0,
+                                             2 * std::tanh(.25), 2 * std::tanh(2.), 2}));
+    EXPECT_THAT(values(clip(x, -1, .25)), ElementsAre(-1, -1, -1, 0, .25, .25, .25));
+    EXPECT_THAT(clip(array({-3, 0, 9}, c), -1.5, 4.5).to_vector<int64_t>(), ElementsAre(-1, 0, 4));
+    EXPECT_THAT(clip(array({3, 200}, {c, u8}), -5, 100).to_vector<uint8_t>(), ElementsAre(3, 100));
+    EXPECT_THAT(clip(array({3, 200}, {c, u8}), 300, 400).to_vector<uint8_t>(),
+                ElementsAre(255, 255));
+    const Tensor nan = full({1}, kNan, {c, f64});
+    for (const Tensor& y : {leaky_relu(nan), elu(nan), selu(nan), hard_sigmoid(nan),
+                            hard_swish(nan), smooth_l1(nan), softcap(nan, 1), clip(nan, 0, 1)})
+      EXPECT_TRUE(std::isnan(values(y)[0]));
+  }
+}
+
+TEST(UnaryGradient, AtKinks) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto slope = [&](Tensor (*f)(const Tensor&), double at) {
+      const Tensor x = full({1}, at, {c, f64});
+      x.attach_grad();
+      {
+        autograd::Record record;
+        f(x).backward();
+      }
+      return values(x.grad())[0];
+    };
+    const auto leaky = [](const Tensor& x) { return leaky_relu(x, .1); };
+    EXPECT_EQ(slope(leaky, 0), .1);
+    EXPECT_EQ(slope(leaky, kInf), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return elu(x, 3); }, 0), 3);
+    EXPECT_EQ(slope([](const Tensor& x) { return elu(x); }, -kInf), 0);
+    EXPECT_EQ(slope([](const Tensor& x) { return elu(x); }, kInf), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return hard_sigmoid(x); }, 2.5), 0);
+    EXPECT_EQ(slope([](const Tensor& x) { return hard_swish(x); }, -3), 0);
+    EXPECT_EQ(slope([](const Tensor& x) { return hard_swish(x); }, 3), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return smooth_l1(x); }, 1), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return smooth_l1(x); }, -kInf), -1);
+    EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 0), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 1), 1);
+    EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 1.5), 0);
+    EXPECT_EQ(slope([](const Tensor& x) { return softcap(x, 5); }, 0), 1);
+  }
+}
+
 TEST(Unary, TakesAnyLayout) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

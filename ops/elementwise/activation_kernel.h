@@ -183,7 +183,12 @@ Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) {
 Tensor hard_swish(const Tensor& x) { return call(formula::HardSwish(), x); }
 Tensor smooth_l1(const Tensor& x, double scalar) { return call(formula::SmoothL1{{}, scalar}, x); }
 Tensor clip(const Tensor& x, double a_min, double a_max) {
-  return call(formula::Clip{{}, a_min, a_max}, x);
+  const auto held = [&](double v) {  // i8 and u8 are computed in i32 on a GPU
+    return x.dtype() == u8   ? std::clamp(v, 0., 255.)
+           : x.dtype() == i8 ? std::clamp(v, -128., 127.)
+                             : v;
+  };
+  return call(formula::Clip{{}, held(a_min), held(a_max)}, x);
 }
 Tensor softcap(const Tensor& x, double c) { return call(formula::Softcap{{}, c}, x); }
 static Tensor relu_grad(const Operand& dy, const Operand& y) {

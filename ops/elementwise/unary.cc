@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <locus/ops/elementwise/call.h>
 
 #define LOCUS_FUNCTIONS
@@ -8,7 +10,7 @@
 namespace locus {
 
 void register_unary() {
-  define(formula::ArithmeticOps() + formula::ExponentialOps());
+  define(formula::UnaryOps());
   define(formula::ActivationOps() + formula::TrigonometricOps());
 }
 

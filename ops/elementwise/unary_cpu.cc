@@ -4,7 +4,6 @@
 #include <locus/ops/elementwise/unary_kernel.h>
 
 namespace locus::LOCUS_ISA {
-extern constinit const KernelList unary =
-    elementwise_kernels(formula::ArithmeticOps() + formula::ExponentialOps());
+extern constinit const KernelList unary = elementwise_kernels(formula::UnaryOps());
 extern constinit const KernelList activation = elementwise_kernels(formula::ActivationOps());
 }  // namespace locus::LOCUS_ISA

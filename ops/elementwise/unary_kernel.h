@@ -113,10 +113,8 @@ struct Log1p : Unary<kFloats, 16, kX> {
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x + 1); }
 };
 
-// nvcc takes the lists apart: the second goes with the activations.
-using ArithmeticOps = List<Negative, Abs, Sign, Square, Floor, Ceil, Trunc, Round, Rint, Sqrt,
-                           Rsqrt, Cbrt, Reciprocal>;
-using ExponentialOps = List<Exp, Expm1, Log, Log2, Log10, Log1p>;
+using UnaryOps = List<Negative, Abs, Sign, Square, Floor, Ceil, Trunc, Round, Rint, Sqrt, Rsqrt,
+                      Cbrt, Reciprocal, Exp, Expm1, Log, Log2, Log10, Log1p>;
 
 }  // namespace locus::formula
 

@@ -7,6 +7,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/cast.h>
 
 namespace locus {
 
@@ -78,35 +79,12 @@ LOCUS_HD uint32_t broadcast_axes(const Meta& shape, const Meta& target) {
 
 namespace reduction {
 
-// The type a dtype is computed in: f16 and bf16 in f32, small integers in i32.
 template <class T>
-struct Compute {
-  using type = std::conditional_t<std::is_integral_v<T> && sizeof(T) == 1, int32_t, T>;
-};
-template <>
-struct Compute<Half> {
-  using type = float;
-};
-template <>
-struct Compute<BFloat16> {
-  using type = float;
-};
-template <class T>
-using ComputeType = typename Compute<T>::type;
+using ComputeType = Promoted<T>;
 
 // Sums and products of integers are i64, as in NumPy on 64-bit systems.
 template <class T>
 using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
-
-template <class To, class From>
-LOCUS_HD To convert(From v) {
-  if constexpr (std::is_same_v<To, bool>)
-    return v != From(0);
-  else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>)
-    return To(static_cast<float>(v));
-  else
-    return static_cast<To>(v);
-}
 
 template <class T>
 LOCUS_HD T infinity() {  // or the largest integer

@@ -21,7 +21,8 @@ else()
   target_compile_definitions(locus_flags INTERFACE LOCUS_ONE_ISA)  # tests ask, too
 endif()
 include(LocusFamilies)
-add_library(locus ${sources} ${cuda_kernels} ${families})
+include(LocusFormulas)
+add_library(locus ${sources} ${cuda_kernels} ${families} ${formula_source})
 add_library(locus::locus ALIAS locus)
 
 # <locus/core/tensor.h> inside and outside: links to the source folders.
