@@ -13,7 +13,8 @@ enum class Activation : uint8_t { none, relu };
 // weight is (out, in) and bias, when defined, (out,). With `flatten` (MXNet's default) all axes of
 // data but the first are one: (N, ...) -> (N, out). Without it the last axis is replaced:
 // (..., in) -> (..., out). dtypes f32, f64, f16, bf16 (the last two add up in f32); operands of
-// different dtypes meet as NumPy promotes them. relu(NaN) is NaN, its gradient there 0.
+// different dtypes meet as NumPy promotes them. relu(NaN) is NaN, its gradient there 1, as relu has
+// it.
 //
 // Differentiable to any order. The plain backward pass is one op with one or few launches: the
 // mask of relu and the sum of the bias gradient are part of the products. With create_graph it is

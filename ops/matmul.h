@@ -26,7 +26,9 @@ Tensor dot(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // op(a)·op(b) for operands of rank 2 or more and of one dtype, where op swaps the last two axes if
-// told to. What dot, matmul and their gradients are made of.
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes);
+// told to. What dot, matmul and their gradients are made of. Written into `out` when that is
+// defined.
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes,
+              const Tensor& out = {});
 
 }  // namespace locus

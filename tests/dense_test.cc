@@ -94,6 +94,28 @@ TEST(DenseTest, NanPassesRelu) {
   }
 }
 
+// As relu's own, whichever way it is computed.
+TEST(DenseTest, TheGradientPassesNanInRelu) {
+  for (Context c : test::contexts())
+    for (DType d : {f32, f64, f16})
+      for (int64_t units : {1, 700})
+        for (bool create_graph : {false, true}) {
+          const Tensor x = array({{std::nan("")}, {-1.0}, {2.0}}, {c, d}),
+                       b = zeros({units}, {c, d});
+          b.attach_grad();
+          autograd::GradOptions options;
+          options.create_graph = create_graph;
+          {
+            const autograd::Record record;
+            const Tensor y = dense(x, ones({units, 1}, {c, d}), b, Activation::relu);
+            const Tensor dy = array({{1.0}, {10.0}, {100.0}}, {c, d});
+            options.head_gradients = {dy * ones({units}, {c, d})};
+            const Tensor g = autograd::grad(y, {b}, options)[0];
+            EXPECT_EQ(values(g), std::vector<double>(static_cast<size_t>(units), 101));
+          }
+        }
+}
+
 // The fused backward op against the formulas, on shapes that take each of its paths.
 TEST(DenseTest, BackwardIsThreeSumsOfTheMaskedGradient) {
   const int64_t shapes[][3] = {{1, 1, 1}, {64, 128, 10}, {64, 256, 128}, {33, 65, 127},

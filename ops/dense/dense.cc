@@ -2,12 +2,12 @@
 
 #include <string>
 
-#include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
 
 namespace locus {
 
@@ -61,46 +61,31 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
   return one_dtype(in);
 }
 
-Tensors dense_backward(const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor* y,
-                       const DenseBackwardAttrs& attrs) {
-  static const Op& op = get_op("dense_backward");
-  if (y != nullptr) {
-    const Ref in[] = {dy, x, w, *y};
-    return invoke_all(op, in, attrs);
-  }
-  const Ref in[] = {dy, x, w};
-  return invoke_all(op, in, attrs);
-}
-
-Tensor sum_rows(const Tensor& dz) {
-  static const Op& op = get_op("sum_to");
-  const int64_t units[] = {dz.shape()[1]};
-  SumToAttrs attrs;
-  attrs.target = make_meta(dz.dtype(), units);
-  return invoke(op, {dz}, attrs);
+// dx, dw and db. Recorded, they are made of ops that have gradients themselves.
+template <bool Relu>
+Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const Tensor dz = Relu ? where(saved.out() <= 0, 0, dout[0]) : dout[0];
+  Tensors gradients(static_cast<size_t>(saved.n_in()));
+  if (saved.needs(0)) gradients[0] = matmul(dz, saved.in(1), MatmulAttrs{});
+  if (saved.needs(1)) gradients[1] = matmul(dz, saved.in(0), MatmulAttrs{true, false});
+  if (saved.n_in() == 3 && saved.needs(2)) gradients[2] = sum_to(dz, saved.in_shape(2));
+  return gradients;
 }
 
 template <bool Relu>
-Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  const Tensor &x = saved.in(0), &w = saved.in(1);
+Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& op = get_op("dense_backward");
   const bool bias = saved.n_in() == 3 && saved.needs(2);
-  Tensors gradients(static_cast<size_t>(saved.n_in()));
-  if (autograd::is_recording()) {
-    const Tensor dz = Relu ? dout[0] * (saved.out() > 0).astype(dout[0].dtype()) : dout[0];
-    if (saved.needs(0)) gradients[0] = matmul(dz, w, MatmulAttrs{});
-    if (saved.needs(1)) gradients[1] = matmul(dz, x, MatmulAttrs{true, false});
-    if (bias) gradients[2] = sum_rows(dz);
-    return gradients;
-  }
+  std::vector<Ref> in{dout[0], saved.in(0), saved.in(1)};
+  if (Relu) in.emplace_back(saved.out());
   DenseBackwardAttrs attrs;
   attrs.relu = Relu;
   attrs.data = saved.needs(0);
   attrs.weight = saved.needs(1);
   attrs.bias = bias;
-  Tensors found = dense_backward(dout[0], x, w, Relu ? &saved.out() : nullptr, attrs);
-  if (attrs.data) gradients[0] = std::move(found[0]);
-  if (attrs.weight) gradients[1] = std::move(found[1]);
-  if (attrs.bias) gradients[2] = std::move(found[2]);
+  Tensors gradients{saved.place(0), saved.place(1), bias ? saved.place(2) : Tensor()};
+  gradients = invoke_all(op, in, attrs, std::move(gradients));
+  gradients.resize(static_cast<size_t>(saved.n_in()));
   return gradients;
 }
 
@@ -181,11 +166,13 @@ void register_dense() {
       .inputs(2, 3)
       .infer<&dense_infer>()
       .gradient<&dense_gradient<false>>(Keep::inputs)
+      .fused_gradient<&dense_fused_gradient<false>>()
       .samples<&dense_samples>();
   OpDef("dense_relu", {"data", "weight", "bias"})
       .inputs(2, 3)
       .infer<&dense_infer>()
       .gradient<&dense_gradient<true>>(Keep::both)
+      .fused_gradient<&dense_fused_gradient<true>>()
       .samples<&dense_relu_samples>();
   OpDef<DenseBackwardAttrs>("dense_backward", {"dy", "data", "weight", "y"})
       .inputs(3, 4)

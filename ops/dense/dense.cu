@@ -141,9 +141,9 @@ bool fused_backward(const Call& call, const Backward& b) {
 
 constexpr int kSumColumns = 32, kSumRows = 8;
 
-// dz = dy where y > 0, else 0 (nothing is written without y), and db = the sum of dz's rows. A
-// block has 32 columns and a part of the rows; the last block of a column adds up the parts in
-// order.
+// dz = 0 where y <= 0, else (also at NaN) dy (nothing is written without y), and db = the sum of
+// dz's rows. A block has 32 columns and a part of the rows; the last block of a column adds up the
+// parts in order.
 template <class S, class T = ComputeOf<S>>
 __global__ void __launch_bounds__(kSumColumns* kSumRows)
     mask_and_sum_kernel(const S* dy, const S* y, S* dz, S* db, int64_t rows, int64_t units,
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
       const int64_t at = row * units + column;
       S v = dy[at];
       if (y != nullptr) {
-        if (!(static_cast<T>(y[at]) > T(0))) v = static_cast<S>(T(0));
+        if (static_cast<T>(y[at]) <= T(0)) v = static_cast<S>(T(0));
         dz[at] = v;
       }
       sum += static_cast<T>(v);

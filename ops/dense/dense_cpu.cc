@@ -71,8 +71,9 @@ void dense_kernel(const Call& call) {
   y.store();
 }
 
-// dz = dy where y > 0, else 0 (skipped when dz is null), and db = the sum of its rows. Each thread
-// has columns of its own and adds up blocks of rows, so the sum does not depend on the threads.
+// dz = 0 where y <= 0, else (also at NaN) dy (skipped when dz is null), and db = the sum of its
+// rows. Each thread has columns of its own and adds up blocks of rows, so the sum does not depend
+// on the threads.
 template <class T>
 void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T* db) {
   constexpr int64_t kColumns = 128, kRows = 64;
@@ -90,7 +91,7 @@ void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T
           const int64_t at = i * units + begin;
           if (dz != nullptr) {
             for (int64_t j = 0; j < n; ++j) {
-              const T v = y[at + j] > T(0) ? dy[at + j] : T(0);
+              const T v = y[at + j] <= T(0) ? T(0) : dy[at + j];
               dz[at + j] = v;
               part[j] += v;
             }

@@ -147,7 +147,7 @@ void register_compare() {
       .infer<&infer_where>()
       .broadcasts()
       .layout(Layout::strided)
-      .gradient<&where_gradient>(Keep::inputs)
+      .gradient<&where_gradient>(keep_input(0))
       .samples<&samples_where>();
 }
 

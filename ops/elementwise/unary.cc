@@ -21,8 +21,7 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   if constexpr (requires { typename F::Fused; })
     return {invoke(op_of<typename F::Fused>(), {dout[0], s.out()})};
   else
-    return {F::template grad<Tensor>(s.inputs.empty() ? Tensor() : s.in(0),
-                                     s.outputs.empty() ? Tensor() : s.out(), dout[0])};
+    return {F::template grad<Tensor>(s.in(0), s.out(), dout[0])};
 }
 template <class F>
 Samples samples(Context c, DType d) {

@@ -22,7 +22,7 @@ struct TileProduct {
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
-  const float* mask = nullptr;  // laid out as a; where it is not > 0, a counts as 0
+  const float* mask = nullptr;  // laid out as a; where it is <= 0, a counts as 0
   const float* bias = nullptr;  // n, or null
   float* row_sum = nullptr;     // m, or null: the sum over k of each row of (masked) a
   float* partial = nullptr;     // scratch memory and counters, when splits > 1
@@ -92,10 +92,10 @@ __device__ __forceinline__ void fetch(float4 (&v)[2], const float* p, const floa
     v[i] = load4(p + at, valid, vector);
     if constexpr (Mask) {
       const float4 y = load4(mask + at, valid, vector);
-      v[i].x = y.x > 0 ? v[i].x : 0;
-      v[i].y = y.y > 0 ? v[i].y : 0;
-      v[i].z = y.z > 0 ? v[i].z : 0;
-      v[i].w = y.w > 0 ? v[i].w : 0;
+      v[i].x = y.x <= 0 ? 0 : v[i].x;
+      v[i].y = y.y <= 0 ? 0 : v[i].y;
+      v[i].z = y.z <= 0 ? 0 : v[i].z;
+      v[i].w = y.w <= 0 ? 0 : v[i].w;
     }
   }
 }
