@@ -5,9 +5,6 @@
 #include <cstring>
 #include <vector>
 
-#include <locus/core/autograd.h>
-#include <locus/core/error.h>
-
 namespace locus {
 namespace {
 
@@ -125,25 +122,6 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     from.kept.storage = t.storage;
     from.version = t.storage->version();
   }
-}
-
-void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
-  const View& v = target.impl().view;
-  const bool empty = v.meta.size() == 0;
-  for (int i = 0; i < v.meta.rank && !empty; ++i)
-    if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
-      throw Error(op.name + ": the target " + describe(target) +
-                  " is a broadcast view, in which several elements share memory; write into a "
-                  "copy of it: x.copyto(x.context())");
-  if (!autograd::is_recording()) return;
-  bool in_graph = needs_grad(target.impl());
-  for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());
-  if (in_graph)
-    throw Error(op.name +
-                ": in-place operations (+=, x(...) = y, out=) are not supported on tensors "
-                "that are being recorded: target " +
-                describe(target) +
-                "; write z = x + y instead, or leave the autograd::Record scope");
 }
 
 }  // namespace locus

@@ -248,7 +248,8 @@ TEST(Autograd, AGradientThatDoesNotDependOnItsVariableHasGradientZero) {
       const Tensor g = autograd::grad(y, {x}, {.create_graph = true})[0];
       EXPECT_EQ(floats(autograd::grad(g, {x}, {.retain_graph = true})[0]),
                 (std::vector<float>{0, 0}));
-      Tensor(x.grad()) += 7;
+      Tensor stale = x.grad();
+      stale += 7;
       g.backward();
       EXPECT_EQ(floats(x.grad()), (std::vector<float>{0, 0}));
     }

@@ -119,8 +119,9 @@ TEST(GradientPlace, IsNotOverwrittenWhileItIsTheHeadGradient) {
   a.attach_grad(bucket.reshape({2, 2}));
   b.attach_grad();
   const Tensor w = full({2, 2}, 2), y = recorded([&] { return dot(a, w) + dot(b, w); });
-  Tensor(a.grad()) += 1;
-  y.backward({.head_gradient = a.grad()});
+  Tensor head = a.grad();
+  head += 1;
+  y.backward({.head_gradient = head});
   EXPECT_EQ(floats(a.grad()), (std::vector<float>(4, 4)));
   EXPECT_EQ(floats(b.grad()), (std::vector<float>(4, 4)));
 }

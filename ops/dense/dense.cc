@@ -76,15 +76,14 @@ template <bool Relu>
 Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const Op& op = get_op("dense_backward");
   const bool bias = saved.n_in() == 3 && saved.needs(2);
-  std::vector<Ref> in{dout[0], saved.in(0), saved.in(1)};
-  if (Relu) in.emplace_back(saved.out());
+  const Ref in[] = {dout[0], saved.in(0), saved.in(1), saved.out()};
   DenseBackwardAttrs attrs;
   attrs.relu = Relu;
   attrs.data = saved.needs(0);
   attrs.weight = saved.needs(1);
   attrs.bias = bias;
   Tensors gradients{saved.place(0), saved.place(1), bias ? saved.place(2) : Tensor()};
-  gradients = invoke_all(op, in, attrs, std::move(gradients));
+  gradients = invoke_all(op, {in, Relu ? 4u : 3u}, attrs, std::move(gradients));
   gradients.resize(static_cast<size_t>(saved.n_in()));
   return gradients;
 }

@@ -99,7 +99,7 @@ Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const Take
   const Tensor wide = narrow ? cast(dout, f32) : dout;
   std::vector<Ref> refs{wide};
   for (int i = first; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
-  const Tensor sum = invoke(op, std::span<const Ref>(refs), a);
+  const Tensor sum = invoke(op, std::span<const Ref>(refs), a, narrow ? Tensor() : saved.place(0));
   return narrow ? cast(sum, dout.dtype()) : sum;
 }
 
