@@ -3,8 +3,13 @@
 // so create_graph gives higher orders. The scopes are thread-local, nest, and restore on exit.
 //
 // A graph may cross contexts: copyto is recorded, and each gradient returns to its tensor's
-// context. The graph is freed by backward() unless retain_graph; a second backward() then throws
-// Error.
+// context. Only what leads to a leaf, or for grad() to a variable, is computed. backward() frees
+// the graph as it walks unless retain_graph; a second backward() then throws Error.
+//
+// A leaf or variable that the heads reach, but whose gradient nothing contributes to (an index, a
+// second derivative of relu), has gradient 0. With create_graph a gradient always reaches its own
+// variable: differentiating 3 * x twice gives 0, where PyTorch has an error. With create_graph
+// backward() makes x.grad() part of the graph too.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -12,7 +17,7 @@
 namespace locus {
 
 struct BackwardOptions {
-  Tensor head_gradient = {};  // undefined: ones
+  Tensor head_gradient = {};  // undefined: ones; of the head's shape, on its context
   bool retain_graph = false;
   bool create_graph = false;  // record the backward pass itself
 };
@@ -56,13 +61,15 @@ struct GradOptions {
   Tensors head_gradients = {};  // empty: ones for each head
   bool retain_graph = false;    // create_graph implies it
   bool create_graph = false;
-  bool allow_unused = false;  // grad(): an undefined Tensor for a variable the heads do not use
+  // grad(): for a variable that the heads do not reach, an undefined Tensor; or zeros.
+  bool allow_unused = false;
+  bool materialize_grads = false;
 };
 
 // Several heads at once; each leaf's gradient is written once, the sum over the heads.
 void backward(const Tensors& heads, const GradOptions& = {});
 // The gradients of the sum of `heads` with respect to `variables`, as new tensors; .grad is not
-// touched. A variable that the heads do not depend on is an Error.
+// touched. A variable that the heads do not reach is an Error, unless the options say otherwise.
 Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
 

@@ -2,97 +2,126 @@
 
 #include <algorithm>
 #include <atomic>
-
-#include <locus/core/autograd.h>
-#include <locus/core/error.h>
+#include <cstring>
+#include <vector>
 
 namespace locus {
 namespace {
 
 std::atomic<uint64_t> next_order{1};
 
-bool keeps_inputs(const Op& op) { return op.keep == Keep::inputs || op.keep == Keep::both; }
-bool keeps_outputs(const Op& op) { return op.keep == Keep::outputs || op.keep == Keep::both; }
+// Adds `tail` bytes to what std::allocate_shared asks for, and says where they are.
+template <class T>
+struct WithTail {
+  using value_type = T;
+  size_t tail;
+  std::byte** at;
+
+  WithTail(size_t bytes, std::byte** where) : tail(bytes), at(where) {}
+  template <class U>
+  WithTail(const WithTail<U>& other) : tail(other.tail), at(other.at) {}
+  T* allocate(size_t n) {
+    auto* block = static_cast<std::byte*>(::operator new(n * sizeof(T) + tail));
+    *at = block + n * sizeof(T);
+    return reinterpret_cast<T*>(block);
+  }
+  void deallocate(T* p, size_t) { ::operator delete(p); }
+  friend bool operator==(const WithTail&, const WithTail&) { return true; }
+};
+
+template <class T>
+std::span<T> place(std::byte*& at, size_t n) {
+  static_assert(alignof(T) <= 8 && sizeof(T) % 8 == 0);
+  T* const first = reinterpret_cast<T*>(at);
+  std::uninitialized_value_construct_n(first, n);
+  at += n * sizeof(T);
+  return {first, n};
+}
 
 }  // namespace
 
+Node::Node(const Op& o, const AttrsView& a, size_t n_in, size_t n_out, std::byte* tail)
+    : op(o),
+      order(next_order.fetch_add(1, std::memory_order_relaxed)),
+      in(place<Input>(tail, n_in)),
+      out(place<Output>(tail, n_out)),
+      attrs(tail) {
+  if (a.size > 0) std::memcpy(attrs, a.data, static_cast<size_t>(a.size));
+}
+
+void Node::free() {
+  freed = true;
+  for (Input& i : in) {
+    i.value = Tensor();
+    i.edge = nullptr;
+  }
+  for (Output& o : out) o.kept.storage = nullptr;
+}
+
 Node::~Node() {
   // A chain of nodes is taken down in a loop: recursion would overflow the stack on long ones.
-  static thread_local std::vector<std::vector<std::shared_ptr<GraphState>>>* pending = nullptr;
-  if (pending) {
-    pending->push_back(std::move(edges));
-    return;
-  }
-  std::vector<std::vector<std::shared_ptr<GraphState>>> list;
-  pending = &list;
-  saved.inputs.clear();
-  list.push_back(std::move(edges));
+  static thread_local std::vector<std::shared_ptr<GraphState>>* pending = nullptr;
+  std::vector<std::shared_ptr<GraphState>> list;
+  const bool first = pending == nullptr;
+  if (first) pending = &list;
+  for (Input& i : in)
+    if (i.edge) pending->push_back(std::move(i.edge));
+  std::destroy(in.begin(), in.end());
+  std::destroy(out.begin(), out.end());
+  if (!first) return;
   while (!list.empty()) {
-    auto last = std::move(list.back());
+    const auto last = std::move(list.back());
     list.pop_back();
-    last.clear();
   }
   pending = nullptr;
 }
+
+int Saved::n_in() const { return static_cast<int>(node_.in.size()); }
+const Tensor& Saved::in(int i) const { return node_.in[static_cast<size_t>(i)].value; }
+const Tensor& Saved::out(int i) const { return node_.out[static_cast<size_t>(i)].value; }
+const Meta& Saved::in_meta(int i) const { return node_.in[static_cast<size_t>(i)].meta; }
+Context Saved::in_context(int i) const { return node_.in[static_cast<size_t>(i)].context; }
+const Meta& Saved::out_meta(int i) const {
+  return node_.out[static_cast<size_t>(i)].kept.view.meta;
+}
+bool Saved::needs(int i) const { return node_.in[static_cast<size_t>(i)].needed; }
+Tensor Saved::place(int i) const {
+  const auto& edge = node_.in[static_cast<size_t>(i)].edge;
+  return edge && edge->direct ? edge->grad : Tensor();
+}
+const void* Saved::attributes() const { return node_.attrs; }
 
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out) {
   const bool needed = std::any_of(in.begin(), in.end(),
                                   [](const Ref& r) { return needs_grad(*r.tensor_->handle()); });
   if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) return;
-  auto node = std::make_shared<Node>(op, Attrs(attrs), static_cast<int>(in.size()));
-  const size_t n = in.size();
-  node->order = next_order.fetch_add(1, std::memory_order_relaxed);
-  node->context = out[0].context();
-  Saved& saved = node->saved;
-  saved.metas.reserve(n);
-  saved.contexts.reserve(n);
-  saved.needs_grad.reserve(n);
-  node->edges.reserve(n);
-  for (const Ref& r : in) {
-    const TensorImpl& t = *r.tensor_->handle();
-    const bool needs = needs_grad(t);
-    saved.metas.push_back(t.view.meta);
-    saved.contexts.push_back(t.context);
-    saved.needs_grad.push_back(needs);
-    node->edges.push_back(needs ? t.graph : nullptr);
-    if (!keeps_inputs(op)) continue;
-    saved.inputs.push_back(*r.tensor_);
-    node->versions.push_back(t.storage->version());
+  std::byte* tail = nullptr;
+  const size_t bytes = in.size() * sizeof(Node::Input) + out.size() * sizeof(Node::Output) +
+                       static_cast<size_t>(attrs.size);
+  const auto node = std::allocate_shared<Node>(WithTail<Node>(bytes, &tail), op, attrs, in.size(),
+                                               out.size(), tail);
+  for (size_t i = 0; i < in.size(); ++i) {
+    Node::Input& to = node->in[i];
+    const TensorImpl& t = *in[i].tensor_->handle();
+    to.meta = t.view.meta;
+    to.context = t.context;
+    if (needs_grad(t)) to.edge = t.graph;
+    if (!op.keep.input(static_cast<int>(i))) continue;
+    to.value = *in[i].tensor_;
+    to.version = t.storage->version();
   }
-  if (!keeps_inputs(op)) saved.inputs.resize(n);
   for (size_t i = 0; i < out.size(); ++i) {
+    Node::Output& from = node->out[i];
     TensorImpl& t = out[i].impl();
-    node->out_metas.push_back(t.view.meta);
-    auto state = std::make_shared<GraphState>();
-    state->node = node;
-    state->index = static_cast<int>(i);
-    t.graph = std::move(state);
-    if (!keeps_outputs(op)) continue;
-    // The kept output is another handle, so that the node does not own itself; its place in the
-    // graph is restored when a gradient function is to be recorded.
-    saved.outputs.push_back(alias(out[i], t.view));
-    node->versions.push_back(t.storage->version());
+    from.kept.view = t.view;
+    from.kept.context = t.context;
+    from.kept.contiguous = t.contiguous;
+    from.state.node = node.get();
+    t.graph = std::shared_ptr<GraphState>(node, &from.state);
+    if (!op.keep.output(static_cast<int>(i))) continue;
+    from.kept.storage = t.storage;
+    from.version = t.storage->version();
   }
-  if (!keeps_outputs(op)) saved.outputs.resize(out.size());
-}
-
-void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
-  const View& v = target.impl().view;
-  const bool empty = v.meta.size() == 0;
-  for (int i = 0; i < v.meta.rank && !empty; ++i)
-    if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
-      throw Error(op.name + ": the target " + describe(target) +
-                  " is a broadcast view, in which several elements share memory; write into a "
-                  "copy of it: x.copyto(x.context())");
-  if (!autograd::is_recording()) return;
-  bool in_graph = needs_grad(target.impl());
-  for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());
-  if (in_graph)
-    throw Error(op.name +
-                ": in-place operations (+=, x(...) = y, out=) are not supported on tensors "
-                "that are being recorded: target " +
-                describe(target) +
-                "; write z = x + y instead, or leave the autograd::Record scope");
 }
 
 }  // namespace locus

@@ -1,13 +1,15 @@
 // The recorded graph: what hangs on a tensor that is part of one. Internal to core.
 //
-// A GraphState belongs to one TensorImpl: either the result of a node, or a leaf that attach_grad
-// made. Nodes own their inputs' states and never their outputs', so the graph is free of cycles.
+// A GraphState belongs to one TensorImpl: either the result of a node, in which it lies, or a leaf
+// that attach_grad made. Nodes own their inputs' states, and results' tensors their node, so the
+// graph is free of cycles.
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <span>
 
 #include <locus/core/op.h>
+#include <locus/core/saved.h>
 #include <locus/core/storage.h>
 #include <locus/core/tensor.h>
 
@@ -16,28 +18,48 @@ namespace locus {
 struct Node;
 
 struct GraphState {
-  std::shared_ptr<Node> node;   // null for a leaf
-  int index = 0;                // which of the node's outputs
+  Node* node = nullptr;         // null for a leaf
   GradReq req = GradReq::null;  // of a leaf
   bool fresh = false;           // written by backward since the last fresh_grad(x, true)
+  bool placed = false;          // the program chose grad's memory
   Tensor grad;                  // of a leaf
-  Tensor incoming;              // scratch of one backward pass
+  // Scratch of one backward pass.
+  bool wanted = false;  // grad() asked for it
+  bool direct = false;  // all of the gradient comes along one edge and may be made in place
+  int edges = 0;        // that lead here
+  Tensor incoming;      // the sum so far
 };
 
+// One recorded call, in one block of memory: its operands and attributes follow it.
 struct Node {
-  Node(const Op& o, const Attrs& attrs, int n_in) : op(o), saved(attrs, n_in) {}
+  struct Input {
+    Meta meta;
+    Context context;
+    bool needed = false;  // in this pass
+    uint64_t version = 0;
+    std::shared_ptr<GraphState> edge;  // null: needs no gradient
+    Tensor value;                      // when kept
+  };
+  struct Output {
+    GraphState state;
+    TensorImpl kept;  // without storage when it is not, and without its graph: no cycle
+    uint64_t version = 0;
+    Tensor value;  // `kept` as a handle, while the gradient function runs
+  };
+
+  Node(const Op& op, const AttrsView& attrs, size_t n_in, size_t n_out, std::byte* tail);
   ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  void free();  // lets go of all that it keeps
 
   const Op& op;
-  Saved saved;
-  std::vector<std::shared_ptr<GraphState>> edges;  // null: that input needs no gradient
-  std::vector<uint64_t> versions;                  // of the saved inputs, then outputs, when saved
-  std::vector<Meta> out_metas;
-  Context context;  // of the outputs
-  uint64_t order = 0;
+  const uint64_t order;  // of recording: a node comes after those it takes results from
   bool freed = false;
-  Tensors dout;  // scratch of one backward pass
-  bool scheduled = false;
+  bool reached = false, needed = false;  // in this pass
+  std::span<Input> in;
+  std::span<Output> out;
+  std::byte* attrs;
 };
 
 inline bool needs_grad(const TensorImpl& t) {
@@ -46,7 +68,8 @@ inline bool needs_grad(const TensorImpl& t) {
 
 // Leaves a node for an op that ran, when an input needs a gradient. Called while recording.
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out);
-// Throws Error when writing into `target` in place would break the graph being recorded.
+// Throws Error when writing into `target` in place would break the graph being recorded
+// (autograd.cc).
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target);
 
 }  // namespace locus

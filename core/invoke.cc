@@ -1,5 +1,7 @@
 // The path of every op call. What happens on each call is in invoke() from top to bottom; what
 // happens on errors is apart, so that the path stays short.
+#include <algorithm>
+
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
 #include <locus/core/device.h>
@@ -266,7 +268,9 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
     } else {
       Invocation call(op, in, attrs, out.size());
       call.on(c);
-      if (out[0].defined()) {
+      if (std::any_of(out.begin(), out.end(), [](const Tensor& t) { return t.defined(); })) {
+        for (size_t i = 0; i < out.size(); ++i)
+          if (!out[i].defined()) out[i] = call.make_output(i);
         std::vector<Ref> all(in.begin(), in.end());
         all.insert(all.end(), out.begin(), out.end());
         common_context(op, all, in.size());

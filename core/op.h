@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <locus/core/kernel.h>
+#include <locus/core/saved.h>
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -59,15 +60,11 @@ struct Attrs {
   }
 };
 
-// What backward reads, and so what recording keeps alive.
-enum class Keep : uint8_t { none, inputs, outputs, both };
-
 // What kernels take. `strided`: any strides in and out, elementwise ops; results keep the inputs'
 // layout (K-order). `rows`: any strides in, row-major out. `contiguous`: invoke() hands the kernel
 // row-major inputs, copying those that are not.
 enum class Layout : uint8_t { strided, rows, contiguous };
 
-class Saved;
 class Ref;
 struct KernelList;
 struct Sample {
@@ -87,8 +84,8 @@ struct Op {
   // Fills `out` (n_out metas), checks `in`, and returns the dtype that selects the kernel. Throws
   // ShapeError or DTypeError saying what was expected; invoke() adds the op's name and operands.
   using Infer = DType (*)(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
-  // One gradient per input, in order; an undefined Tensor where there is none. With `broadcasts`
-  // set, autograd sums each to its input's shape.
+  // One gradient per input, in order (saved.h). With `broadcasts` set, autograd sums each to its
+  // input's shape.
   using Gradient = Tensors (*)(const Saved& saved, std::span<const Tensor> dout);
   // A view op has no kernel: it returns the same memory seen differently (out.data included).
   using MakeView = View (*)(const View& in, const void* attrs);
@@ -109,6 +106,9 @@ struct Op {
   Keep keep = Keep::none;
   Infer infer = nullptr;
   Gradient gradient = nullptr;
+  // Optional: the same by kernels that need no gradient themselves. Called instead of `gradient` in
+  // a backward pass that is not itself recorded.
+  Gradient fused_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
@@ -123,35 +123,6 @@ struct Op {
   Kernel kernel(DeviceType type, DType dtype) const {
     return kernels[static_cast<int>(type)][static_cast<int>(dtype)].load(std::memory_order_acquire);
   }
-};
-
-// What an op's gradient may look at.
-class Saved {
- public:
-  Saved(const Attrs& attrs, int n_in) : attrs_(attrs), n_in_(n_in) {}
-  template <class A>
-  const A& attrs() const {
-    return attrs_.as<A>();
-  }
-  int n_in() const { return n_in_; }
-  // Kept tensors; an undefined Tensor when Keep does not include them.
-  const Tensor& in(int i) const { return inputs[static_cast<size_t>(i)]; }
-  const Tensor& out(int i = 0) const { return outputs[static_cast<size_t>(i)]; }
-  // Always known.
-  const Meta& in_meta(int i) const { return metas[static_cast<size_t>(i)]; }
-  Shape in_shape(int i) const { return Shape(in_meta(i)); }
-  DType in_dtype(int i) const { return in_meta(i).dtype; }
-  Context in_context(int i) const { return contexts[static_cast<size_t>(i)]; }
-  bool needs(int i) const { return needs_grad[static_cast<size_t>(i)]; }
-
-  Tensors inputs, outputs;
-  std::vector<Meta> metas;
-  std::vector<Context> contexts;
-  std::vector<bool> needs_grad;
-
- private:
-  Attrs attrs_;
-  int n_in_;
 };
 
 // Builds and registers an op:
@@ -195,7 +166,13 @@ class OpDef {
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
   OpDef& gradient(Keep keep) {
     op_.gradient = F;
-    op_.keep = keep;
+    op_.keep = op_.keep | keep;
+    return *this;
+  }
+  template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
+  OpDef& fused_gradient(Keep keep = Keep::none) {
+    op_.fused_gradient = F;
+    op_.keep = op_.keep | keep;
     return *this;
   }
   OpDef& no_gradient(const char* why) {
@@ -314,20 +291,20 @@ OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
 
 // Runs an op with one result on its inputs' context. Throws ValueError for attributes of a type
 // that is not the op's (left out: NoAttrs), Error for a number of inputs or results that it has
-// not.
+// not. The result is written into `out` when that is defined: same context, shape and dtype.
 template <class A = NoAttrs>
-Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}) {
-  Tensor out;
+Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensor out = {}) {
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, {&out, 1});
   return out;
 }
 template <class A = NoAttrs>
-Tensor invoke(const Op& op, Refs in, const A& attrs = {}) {
-  return invoke(op, std::span<const Ref>(in.begin(), in.size()), attrs);
+Tensor invoke(const Op& op, Refs in, const A& attrs = {}, Tensor out = {}) {
+  return invoke(op, std::span<const Ref>(in.begin(), in.size()), attrs, std::move(out));
 }
 template <class A>
-Tensor invoke(const OpRef<A>& op, Refs in, const std::type_identity_t<A>& attrs = {}) {
-  return invoke(static_cast<const Op&>(op), in, attrs);
+Tensor invoke(const OpRef<A>& op, Refs in, const std::type_identity_t<A>& attrs = {},
+              Tensor out = {}) {
+  return invoke(static_cast<const Op&>(op), in, attrs, std::move(out));
 }
 // An op without inputs (zeros, uniform) runs where it is told.
 template <class A = NoAttrs>
@@ -336,10 +313,10 @@ Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
   detail::invoke(op, {}, AttrsView::of(attrs), &where, {&out, 1});
   return out;
 }
-// Several results.
+// Several results, each into its place in `out` when there is one.
 template <class A = NoAttrs>
-Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}) {
-  Tensors out(static_cast<size_t>(op.n_out));
+Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
+  out.resize(static_cast<size_t>(op.n_out));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }

@@ -27,8 +27,10 @@ Tensor dot(const Tensor& a, const Tensor& b);
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // op(a)·op(b) for operands of rank 2 or more and of one dtype, where op swaps the last two axes if
-// told to. What dot, matmul and their gradients are made of.
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes);
+// told to. What dot, matmul and their gradients are made of. Written into `out` when that is
+// defined.
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes,
+              const Tensor& out = {});
 
 // Lets the products of f32 operands, those of dense included, be faster and less exact
 // (Precision::tf32), or exact again. For the whole process and for products that are launched from

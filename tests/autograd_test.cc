@@ -229,5 +229,53 @@ TEST(Autograd, RefusesAHeadGradientOfAnotherShapeOrContext) {
   EXPECT_THROW(y.backward({.head_gradient = ones({2}, cpu(1))}), ContextMismatch);
 }
 
+TEST(Autograd, TakesAPinnedHeadGradientForAHostHead) {
+  for (const Context c : {cpu(), cpu_pinned()}) {
+    const Tensor x = leaf({1, 2}, c), head = array({5.f, 6.f}, c == cpu() ? cpu_pinned() : cpu());
+    recorded([&] { return x * 2; }).backward({.head_gradient = head});
+    EXPECT_EQ(floats(x.grad()), (std::vector<float>{10, 12}));
+    EXPECT_EQ(x.grad().context(), c);
+  }
+}
+
+TEST(Autograd, AGradientThatDoesNotDependOnItsVariableHasGradientZero) {
+  for (Context c : contexts()) {
+    const Tensor x = leaf({-1, 2}, c);
+    for (const auto& f :
+         {+[](const Tensor& v) { return v * 3; }, +[](const Tensor& v) { return relu(v); },
+          +[](const Tensor& v) { return abs(v); }, +[](const Tensor& v) { return v + 0; }}) {
+      const Tensor y = recorded([&] { return f(x); });
+      const Tensor g = autograd::grad(y, {x}, {.create_graph = true})[0];
+      EXPECT_EQ(floats(autograd::grad(g, {x}, {.retain_graph = true})[0]),
+                (std::vector<float>{0, 0}));
+      Tensor stale = x.grad();
+      stale += 7;
+      g.backward();
+      EXPECT_EQ(floats(x.grad()), (std::vector<float>{0, 0}));
+    }
+    recorded([&] { return x * 3; }).backward({.create_graph = true});
+    const Tensor first = x.grad();
+    EXPECT_EQ(floats(first), (std::vector<float>{3, 3}));
+    EXPECT_EQ(floats(autograd::grad(first, {x})[0]), (std::vector<float>{0, 0}));
+  }
+}
+
+TEST(Autograd, MaterializesTheGradientOfAnUnusedVariable) {
+  const Tensor x = leaf({1, 2}), other = leaf({1, 2, 3});
+  const Tensor y = recorded([&] { return x * x; });
+  const Tensors g = autograd::grad(y, {other, x}, {.materialize_grads = true});
+  EXPECT_EQ(floats(g[0]), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(floats(g[1]), (std::vector<float>{2, 4}));
+}
+
+TEST(Autograd, APlainBackwardTakesARecordedGradientOutOfItsGraph) {
+  const Tensor x = leaf({1, 2});
+  recorded([&] { return x * x; }).backward({.create_graph = true});
+  EXPECT_TRUE(needs_grad(x.grad().impl()));
+  recorded([&] { return x * 3; }).backward();
+  EXPECT_FALSE(needs_grad(x.grad().impl()));
+  EXPECT_EQ(floats(x.grad()), (std::vector<float>{3, 3}));
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -2,11 +2,11 @@
 
 #include <string>
 
-#include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
 
 namespace locus {
 
@@ -60,51 +60,33 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
   return one_dtype(in);
 }
 
-Tensors dense_backward(const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor* y,
-                       const DenseBackwardAttrs& attrs) {
-  static const Op& op = get_op("dense_backward");
-  if (y != nullptr) {
-    const Ref in[] = {dy, x, w, *y};
-    return invoke_all(op, in, attrs);
-  }
-  const Ref in[] = {dy, x, w};
-  return invoke_all(op, in, attrs);
-}
-
-Tensor sum_rows(const Tensor& dz) {
-  static const Op& op = get_op("sum_to");
-  const int64_t units[] = {dz.shape()[1]};
-  SumToAttrs attrs;
-  attrs.target = make_meta(dz.dtype(), units);
-  return invoke(op, {dz}, attrs);
-}
-
+// dx, dw and db. Recorded, they are made of ops that have gradients themselves.
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  const Tensor &x = saved.in(0), &w = saved.in(1);
+  static const Op& relu_grad = get_op("relu_grad");
   const bool relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
-  const bool bias = saved.n_in() == 3 && saved.needs(2);
+  const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}) : dout[0];
   Tensors gradients(static_cast<size_t>(saved.n_in()));
-  if (autograd::is_recording()) {
-    static const Op& relu_grad = get_op("relu_grad");
-    const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}) : dout[0];
-    if (saved.needs(0)) gradients[0] = matmul(dz, w, MatmulAttrs{});
-    if (saved.needs(1)) gradients[1] = matmul(dz, x, MatmulAttrs{true, false});
-    if (bias) gradients[2] = sum_rows(dz);
-    return gradients;
-  }
-  DenseBackwardAttrs attrs;
-  attrs.relu = relu;
-  attrs.data = saved.needs(0);
-  attrs.weight = saved.needs(1);
-  attrs.bias = bias;
-  Tensors found = dense_backward(dout[0], x, w, relu ? &saved.out() : nullptr, attrs);
-  if (attrs.data) gradients[0] = std::move(found[0]);
-  if (attrs.weight) gradients[1] = std::move(found[1]);
-  if (attrs.bias) gradients[2] = std::move(found[2]);
+  if (saved.needs(0)) gradients[0] = matmul(dz, saved.in(1), MatmulAttrs{});
+  if (saved.needs(1)) gradients[1] = matmul(dz, saved.in(0), MatmulAttrs{true, false});
+  if (saved.n_in() == 3 && saved.needs(2)) gradients[2] = sum_to(dz, saved.in_shape(2));
   return gradients;
 }
 
-// With relu, sums that are far from the kink: above it for every unit, or below.
+Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<DenseBackwardAttrs> op("dense_backward");
+  const bool bias = saved.n_in() == 3 && saved.needs(2);
+  const Ref in[] = {dout[0], saved.in(0), saved.in(1), saved.out()};
+  DenseBackwardAttrs attrs;
+  attrs.relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
+  attrs.data = saved.needs(0);
+  attrs.weight = saved.needs(1);
+  attrs.bias = bias;
+  Tensors gradients{saved.place(0), saved.place(1), bias ? saved.place(2) : Tensor()};
+  gradients = invoke_all(op, {in, attrs.relu ? 4u : 3u}, attrs, std::move(gradients));
+  gradients.resize(static_cast<size_t>(saved.n_in()));
+  return gradients;
+}
+
 Samples dense_samples(Context c, DType d) {
   const auto x = [&](const Shape& s, double low, double high, int variant) {
     return sample_values(c, d, s, low, high, variant);
@@ -174,6 +156,7 @@ void register_dense() {
       .inputs(2, 3)
       .infer<&dense_infer>()
       .gradient<&dense_gradient>(Keep::both)
+      .fused_gradient<&dense_fused_gradient>()
       .samples<&dense_samples>();
   OpDef<DenseBackwardAttrs>("dense_backward", {"dy", "data", "weight", "y"})
       .inputs(3, 4)

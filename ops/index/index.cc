@@ -101,7 +101,7 @@ Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const Take
   const Tensor wide = narrow ? cast(dout, f32) : dout;
   std::vector<Ref> refs{wide};
   for (int i = first; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
-  const Tensor sum = invoke(op, std::span<const Ref>(refs), a);
+  const Tensor sum = invoke(op, std::span<const Ref>(refs), a, narrow ? Tensor() : saved.place(0));
   return narrow ? cast(sum, dout.dtype()) : sum;
 }
 
@@ -337,13 +337,13 @@ void register_index() {
       .inputs(2, Op::kAny)
       .infer<&take_infer>()
       .layout(Layout::rows)
-      .gradient<&take_gradient>(Keep::inputs)
+      .gradient<&take_gradient>(keep_inputs_from(1))
       .samples<&take_samples>();
   OpDef<TakeGradAttrs>("take_grad", {"dout", "ids"})
       .inputs(2, Op::kAny)
       .infer<&take_grad_infer>()
       .layout(Layout::rows)
-      .gradient<&take_grad_gradient>(Keep::inputs)
+      .gradient<&take_grad_gradient>(keep_inputs_from(1))
       .samples<&take_grad_samples>();
   OpDef<TakeAttrs>("put", {"target", "values", "ids"})
       .inputs(3, Op::kAny)
@@ -354,11 +354,11 @@ void register_index() {
       .no_samples("writes in place; index_test covers it");
   OpDef<PickAttrs>("pick", {"data", "ids"})
       .infer<&pick_infer>()
-      .gradient<&pick_gradient>(Keep::inputs)
+      .gradient<&pick_gradient>(keep_input(1))
       .samples<&pick_samples>();
   OpDef<PickAttrs>("pick_grad", {"dout", "ids"})
       .infer<&pick_grad_infer>()
-      .gradient<&pick_grad_gradient>(Keep::inputs)
+      .gradient<&pick_grad_gradient>(keep_input(1))
       .samples<&pick_grad_samples>();
   OpDef<OneHotAttrs>("one_hot", {"ids"})
       .infer<&one_hot_infer>()

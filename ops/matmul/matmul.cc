@@ -46,27 +46,22 @@ DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span
   return a.dtype;
 }
 
-// Summed over the axes along which the operand was broadcast.
-Tensor sum_to(const Tensor& gradient, const Meta& target) {
-  if (gradient.shape() == Shape(target)) return gradient;
-  static const Op& op = get_op("sum_to");
-  SumToAttrs attrs;
-  attrs.target = target;
-  return invoke(op, {gradient}, attrs);
-}
-
 Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const Op& sum_to = get_op("sum_to");
   const auto [ta, tb] = saved.attrs<MatmulAttrs>();
   const Tensor &a = saved.in(0), &b = saved.in(1), &dc = dout[0];
   Tensors gradients(2);
-  if (saved.needs(0)) {
-    const Tensor da = ta ? matmul(b, dc, {tb, true}) : matmul(dc, b, {false, !tb});
-    gradients[0] = sum_to(da, saved.in_meta(0));
-  }
-  if (saved.needs(1)) {
-    const Tensor db = tb ? matmul(dc, a, {true, ta}) : matmul(a, dc, {!ta, false});
-    gradients[1] = sum_to(db, saved.in_meta(1));
-  }
+  // Summed over the axes along which the operand was broadcast.
+  const auto product = [&](int i, const Tensor& left, const Tensor& right, MatmulAttrs transposes) {
+    const Meta& m = saved.in_meta(i);
+    const Shape s = dc.shape();
+    const bool whole = m.rank == s.rank() && std::equal(s.begin(), s.end() - 2, m.shape);
+    const Tensor g = matmul(left, right, transposes, whole ? saved.place(i) : Tensor());
+    gradients[static_cast<size_t>(i)] =
+        whole ? g : invoke(sum_to, {g}, SumToAttrs{m}, saved.place(i));
+  };
+  if (saved.needs(0)) ta ? product(0, b, dc, {tb, true}) : product(0, dc, b, {false, !tb});
+  if (saved.needs(1)) tb ? product(1, dc, a, {true, ta}) : product(1, a, dc, {!ta, false});
   return gradients;
 }
 
@@ -115,13 +110,14 @@ void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes) {
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out) {
   static const Op& op = get_op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
     const bool ra = readable(a), rb = readable(b);
-    if (!ra || !rb) return invoke(op, {ra ? a : dense_rows(a), rb ? b : dense_rows(b)}, transposes);
+    if (!ra || !rb)
+      return invoke(op, {ra ? a : dense_rows(a), rb ? b : dense_rows(b)}, transposes, out);
   }
-  return invoke(op, {a, b}, transposes);
+  return invoke(op, {a, b}, transposes, out);
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {

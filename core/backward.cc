@@ -1,0 +1,344 @@
+// The backward pass.
+#include <algorithm>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/core/graph.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+
+namespace locus {
+namespace {
+
+Tensor filled(Context c, const Meta& m, double value) {
+  static const Op& fill = get_op("fill");
+  return invoke_on(c, fill, FillAttrs{value, m});
+}
+
+Tensor add(const Tensor& a, const Tensor& b) {
+  static const Op& op = get_op("add");
+  return invoke(op, {a, b}, BinaryAttrs{});
+}
+
+Tensor sum_to(const Tensor& x, const Meta& target, const Tensor& out) {
+  static const Op& op = get_op("sum_to");
+  return invoke(op, {x}, SumToAttrs{target}, x.dtype() == target.dtype ? out : Tensor());
+}
+
+[[noreturn]] void not_in_graph() {
+  throw Error(
+      "backward: cannot differentiate a tensor that is not in a computational graph; compute it "
+      "under an autograd::Record scope from a tensor with attach_grad(), and set retain_graph to "
+      "call "
+      "backward() on the same graph again");
+}
+
+// `x` in a graph of its own.
+Tensor in_graph(const Tensor& x, std::shared_ptr<GraphState> state) {
+  Tensor seen = alias(x, x.impl().view);
+  seen.impl().graph = std::move(state);
+  return seen;
+}
+
+// A gradient that is recorded belongs to its variable's graph also where its value does not depend
+// on it, so that differentiating again gives 0.
+Tensor linked(const Tensor& gradient, const std::shared_ptr<GraphState>& variable) {
+  static const Op& op = *[] {
+    Op* made = new Op;
+    made->name = "gradient";
+    made->gradient = [](const Saved&, std::span<const Tensor> dout) -> Tensors {
+      return {dout[0], Tensor()};
+    };
+    return made;
+  }();
+  const Tensor stand_in = in_graph(gradient, variable);
+  Tensor out = alias(gradient, gradient.impl().view);
+  const Ref in[] = {gradient, stand_in};
+  record(op, in, {}, {&out, 1});
+  return out;
+}
+
+// One reverse walk: what is reachable from the heads, what of it is needed, then the gradients.
+class Pass {
+ public:
+  // Without variables: for the leaves.
+  Pass(const Tensors& heads, const Tensors* variables, const autograd::GradOptions& o)
+      : retain_(o.retain_graph || o.create_graph), create_(o.create_graph), all_(!variables) {
+    try {
+      prepare(heads, variables, o.head_gradients);
+    } catch (...) {
+      clear();
+      throw;
+    }
+  }
+  ~Pass() { clear(); }
+
+  void run() {
+    for (const auto& state : reached_) step(state);
+  }
+
+  // Hands each leaf its sum.
+  void write_leaves() {
+    for (const auto& leaf : leaves_) write(leaf);
+  }
+
+  // What arrived at a variable; undefined when it is not reachable.
+  Tensor captured(const Tensor& variable, bool materialize) {
+    const std::shared_ptr<GraphState>& state = variable.impl().graph;
+    Tensor found = state->incoming;
+    if (!found.defined() && (materialize || state->edges > 0))
+      found = filled(variable.context(), variable.impl().view.meta, 0);
+    return found.defined() && create_ ? linked(found, state) : found;
+  }
+
+ private:
+  void prepare(const Tensors& heads, const Tensors* variables, const Tensors& gradients) {
+    if (heads.empty()) throw Error("backward: expected at least one head");
+    if (!gradients.empty() && gradients.size() != heads.size())
+      throw Error("backward: " + std::to_string(heads.size()) + " heads and " +
+                  std::to_string(gradients.size()) + " head gradients; expected one each, or none");
+    for (size_t i = 0; variables && i < variables->size(); ++i) {
+      const TensorImpl& v = (*variables)[i].impl();
+      if (!needs_grad(v)) not_in_graph();
+      v.graph->wanted = true;
+      variables_.push_back(v.graph);
+    }
+    Tensors given(heads.size());
+    for (size_t i = 0; i < heads.size(); ++i) {
+      if (!gradients.empty()) given[i] = head_gradient(heads[i], gradients[i]);
+      if (!needs_grad(heads[i].impl())) not_in_graph();
+      reach(heads[i].impl().graph);
+    }
+    for (size_t i = 0; i < reached_.size(); ++i)
+      for (const Node::Input& in : reached_[i]->node->in)
+        if (in.edge) reach(in.edge);
+    std::sort(reached_.begin(), reached_.end(),
+              [](const auto& a, const auto& b) { return a->node->order > b->node->order; });
+    for (auto at = reached_.rbegin(); at != reached_.rend(); ++at) {
+      Node& node = *(*at)->node;
+      for (Node::Input& in : node.in) {
+        in.needed = in.edge && needed(*in.edge);
+        node.needed = node.needed || in.needed;
+      }
+    }
+    for (const auto& leaf : leaves_) leaf->direct = direct(*leaf, given);
+    for (size_t i = 0; i < heads.size(); ++i) {
+      GraphState& state = *heads[i].impl().graph;
+      if (!needed(state)) continue;
+      arrive(state, given[i].defined() ? given[i]
+                                       : filled(heads[i].context(), heads[i].impl().view.meta, 1));
+    }
+  }
+
+  // On the head's context: cpu and cpu_pinned are one memory.
+  static Tensor head_gradient(const Tensor& head, const Tensor& g) {
+    if (!g.defined()) return g;
+    if (g.shape() != head.shape())
+      throw ShapeError("backward: head " + describe(head) + ", its gradient " + describe(g) +
+                       "; expected equal shapes");
+    const Context a = head.context(), b = g.context();
+    if (a == b) return g;
+    if (!is_host(a) || !is_host(b) || a.type == b.type)
+      throw ContextMismatch("backward: head " + describe(head) + ", its gradient " + describe(g) +
+                            "; expected both on one context");
+    Tensor seen = in_graph(g, g.impl().graph);
+    seen.impl().context = a;
+    return seen;
+  }
+
+  void reach(const std::shared_ptr<GraphState>& state) {
+    ++state->edges;
+    Node* const node = state->node;
+    if (!node) {
+      if (state->edges == 1) leaves_.push_back(state);
+    } else if (node->freed) {
+      if (!state->wanted) not_in_graph();
+    } else if (!node->reached) {
+      node->reached = true;
+      reached_.push_back(state);
+    }
+  }
+
+  bool needed(const GraphState& state) const {
+    return state.wanted || (state.node ? state.node->needed : all_);
+  }
+
+  // Whether a gradient function may write a leaf's gradient where it is to be.
+  bool direct(const GraphState& leaf, const Tensors& head_gradients) const {
+    return all_ && !create_ && leaf.placed && leaf.req == GradReq::write && leaf.edges == 1 &&
+           std::none_of(head_gradients.begin(), head_gradients.end(), [&](const Tensor& g) {
+             return g.defined() && g.shares_memory_with(leaf.grad);
+           });
+  }
+
+  static void arrive(GraphState& state, const Tensor& gradient) {
+    state.incoming = state.incoming.defined() ? add(state.incoming, gradient) : gradient;
+  }
+
+  // Kept results are handed over as handles for the time of the call: the node must not own itself.
+  // When the pass is recorded they have their place in the graph.
+  Tensors differentiate(const std::shared_ptr<GraphState>& state) {
+    Node& node = *state->node;
+    for (Node::Output& o : node.out) {
+      if (!o.kept.storage) continue;
+      auto handle = std::make_shared<TensorImpl>(o.kept);
+      if (create_) handle->graph = std::shared_ptr<GraphState>(state, &o.state);
+      o.value = Tensor(std::move(handle));
+    }
+    const bool fused = !create_ && node.op.fused_gradient;
+    Tensors dx = (fused ? node.op.fused_gradient : node.op.gradient)(Saved(node), dout_);
+    for (Node::Output& o : node.out) o.value = Tensor();
+    return dx;
+  }
+
+  void step(const std::shared_ptr<GraphState>& state) {
+    Node& node = *state->node;
+    if (!node.needed) return;
+    dout_.clear();
+    bool any = false;
+    for (Node::Output& o : node.out) {
+      dout_.push_back(o.state.wanted ? o.state.incoming : std::move(o.state.incoming));
+      any = any || dout_.back().defined();
+    }
+    if (!any) return;
+    check_versions(node);
+    if (!node.op.gradient)
+      throw Error("backward: " + node.op.name + " has no gradient" +
+                  (node.op.no_gradient ? std::string(": ") + node.op.no_gradient : ""));
+    const Tensors dx = differentiate(state);
+    if (dx.size() != node.in.size())
+      throw Error("backward: the gradient of " + node.op.name + " gave " +
+                  std::to_string(dx.size()) + " tensors for " + std::to_string(node.in.size()) +
+                  " inputs");
+    for (size_t i = 0; i < dx.size(); ++i) {
+      const Node::Input& in = node.in[i];
+      if (!in.needed || !dx[i].defined()) continue;
+      const bool same = dx[i].shape() == Shape(in.meta);
+      if (!same && !node.op.broadcasts)
+        throw ShapeError("backward: the gradient of " + node.op.name + " has shape " +
+                         to_string(dx[i].shape()) + " for an input of shape " +
+                         to_string(Shape(in.meta)));
+      arrive(*in.edge,
+             same ? dx[i] : sum_to(dx[i], in.meta, Saved(node).place(static_cast<int>(i))));
+    }
+    dout_.clear();
+    if (!retain_) node.free();
+  }
+
+  static void check_versions(const Node& node) {
+    const auto check = [&](const TensorImpl& kept, uint64_t version) {
+      if (kept.storage->version() == version) return;
+      Tensor changed(std::make_shared<TensorImpl>(kept));
+      throw Error("backward: " + node.op.name + " needs " + describe(changed) +
+                  " as it was when recorded, but it was changed in place since; keep a copy");
+    };
+    for (const Node::Input& in : node.in)
+      if (in.value.defined()) check(in.value.impl(), in.version);
+    for (const Node::Output& out : node.out)
+      if (out.kept.storage) check(out.kept, out.version);
+  }
+
+  // A gradient's handle stays the same. Unless the program chose its memory, it takes over that of
+  // what arrived when nobody else holds it, which saves a copy a parameter and step.
+  void write(const std::shared_ptr<GraphState>& state) {
+    GraphState& leaf = *state;
+    Tensor incoming = std::move(leaf.incoming);
+    const bool adds = leaf.req == GradReq::add;
+    leaf.fresh = true;
+    if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
+      if (adds) return;
+      incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);
+    }
+    TensorImpl& grad = leaf.grad.impl();
+    if (create_) {  // the gradient is itself part of a graph
+      const Tensor sum = linked(adds ? add(leaf.grad, incoming) : incoming, state);
+      if (!leaf.placed) {
+        leaf.grad = sum;
+        return;
+      }
+      const autograd::Pause pause(autograd::is_training());
+      sum.copyto(leaf.grad);
+      grad.graph = sum.impl().graph;
+      return;
+    }
+    grad.graph = nullptr;
+    if (incoming.is(leaf.grad)) return;  // written in place already
+    if (adds) {
+      static const Op& op = get_op("add");
+      invoke_into(op, {leaf.grad, incoming}, {leaf.grad}, BinaryAttrs{});
+      return;
+    }
+    TensorImpl& fresh = incoming.impl();
+    const bool sole = incoming.handle().use_count() == 1 && fresh.storage.use_count() == 1;
+    if (sole && !leaf.placed && fresh.contiguous && grad.storage.use_count() == 1 &&
+        fresh.view.meta.dtype == grad.view.meta.dtype && fresh.context == grad.context) {
+      grad.storage = std::move(fresh.storage);
+      grad.view = fresh.view;
+      grad.contiguous = true;
+    } else {
+      incoming.copyto(leaf.grad);
+    }
+  }
+
+  static void clear(GraphState& state) {
+    state.wanted = state.direct = false;
+    state.edges = 0;
+    state.incoming = Tensor();
+  }
+  void clear() {  // also after an exception: leave no scratch behind
+    for (const auto& state : reached_) {
+      Node& node = *state->node;
+      node.reached = node.needed = false;
+      for (Node::Input& in : node.in) in.needed = false;
+      for (Node::Output& out : node.out) {
+        clear(out.state);
+        out.value = Tensor();
+      }
+    }
+    for (const auto* list : {&leaves_, &variables_})
+      for (const auto& state : *list) clear(*state);
+  }
+
+  const bool retain_, create_, all_;
+  // A result of each node, in the order of the walk; leaves; the variables that grad() asked for.
+  std::vector<std::shared_ptr<GraphState>> reached_, leaves_, variables_;
+  Tensors dout_;
+};
+
+class PassMode : public autograd::Mode {
+ public:
+  explicit PassMode(bool record) : Mode(record ? 1 : 0, -1) {}
+};
+
+}  // namespace
+
+namespace autograd {
+
+void backward(const Tensors& heads, const GradOptions& options) {
+  const PassMode mode(options.create_graph);
+  Pass pass(heads, nullptr, options);
+  pass.run();
+  pass.write_leaves();
+}
+
+Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& options) {
+  const PassMode mode(options.create_graph);
+  Pass pass(heads, &variables, options);
+  pass.run();
+  Tensors result;
+  for (const Tensor& v : variables) {
+    result.push_back(pass.captured(v, options.materialize_grads));
+    if (!result.back().defined() && !options.allow_unused)
+      throw Error("autograd::grad: the heads do not depend on variable " +
+                  std::to_string(result.size() - 1) + ", " + describe(v) +
+                  "; allow_unused or materialize_grads takes that");
+  }
+  return result;
+}
+
+Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& options) {
+  return grad(Tensors{head}, variables, options);
+}
+
+}  // namespace autograd
+}  // namespace locus
