@@ -85,11 +85,10 @@ DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Me
 
 template <class F>
 Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
-  static const Tensor none;
   const Tensor& d = dout[0];
   const auto& attrs = s.attrs<formula::AttrsOf<F>>();
-  const auto in = [&](int i) -> const Tensor& { return s.inputs.empty() ? none : s.in(i); };
-  const Tensor& out = s.outputs.empty() ? none : s.out();
+  const auto in = [&](int i) -> const Tensor& { return s.in(i); };
+  const Tensor& out = s.out();
   const F f = formula::formula_of<F>(attrs);
   Tensors g(static_cast<size_t>(s.n_in()));
   if constexpr (F::kArity == 1) {
@@ -162,8 +161,12 @@ Samples samples(Context c, DType d) {
 
 template <class F>
 void define_one() {
-  constexpr unsigned kIn = F::kReads & (formula::kX | formula::kY),
-                     kOut = F::kReads & formula::kOut;
+  // y is input 0 where x is a number.
+  constexpr Keep in = F::kArity == 3            ? keep_input(0)
+                      : F::kReads & formula::kY ? Keep::inputs
+                      : F::kReads & formula::kX ? keep_input(0)
+                                                : Keep::none;
+  constexpr Keep kept = F::kReads & formula::kOut ? in | Keep::outputs : in;
   OpDef<formula::AttrsOf<F>> op(F::name, F::kArity == 1 ? std::vector<std::string>{"data"}
                                          : F::kArity == 2
                                              ? std::vector<std::string>{"lhs", "rhs"}
@@ -173,10 +176,7 @@ void define_one() {
   if constexpr (F::kPredicate)
     op.no_gradient("the result is a truth value");
   else
-    op.template gradient<&gradient<F>>(kIn && kOut ? Keep::both
-                                       : kIn       ? Keep::inputs
-                                       : kOut      ? Keep::outputs
-                                                   : Keep::none);
+    op.template gradient<&gradient<F>>(kept);
 }
 
 }  // namespace detail
