@@ -64,7 +64,7 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const Op& relu_grad = get_op("relu_grad");
   const bool relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
-  const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}) : dout[0];
+  const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}, BinaryAttrs{}) : dout[0];
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (saved.needs(0)) gradients[0] = matmul(dz, saved.in(1), MatmulAttrs{});
   if (saved.needs(1)) gradients[1] = matmul(dz, saved.in(0), MatmulAttrs{true, false});
