@@ -95,6 +95,7 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
   const bool needed = std::any_of(in.begin(), in.end(),
                                   [](const Ref& r) { return needs_grad(*r.tensor_->handle()); });
   if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) return;
+  const Keep keep = op.keep_of ? op.keep_of(attrs.data) : op.keep;
   std::byte* tail = nullptr;
   const size_t bytes = in.size() * sizeof(Node::Input) + out.size() * sizeof(Node::Output) +
                        static_cast<size_t>(attrs.size);
@@ -106,7 +107,7 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     to.meta = t.view.meta;
     to.context = t.context;
     if (needs_grad(t)) to.edge = t.graph;
-    if (!op.keep.input(static_cast<int>(i))) continue;
+    if (!keep.input(static_cast<int>(i))) continue;
     to.value = *in[i].tensor_;
     to.version = t.storage->version();
   }
@@ -118,7 +119,7 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     from.kept.contiguous = t.contiguous;
     from.state.node = node.get();
     t.graph = std::shared_ptr<GraphState>(node, &from.state);
-    if (!op.keep.output(static_cast<int>(i))) continue;
+    if (!keep.output(static_cast<int>(i))) continue;
     from.kept.storage = t.storage;
     from.version = t.storage->version();
   }

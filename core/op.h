@@ -104,6 +104,7 @@ struct Op {
   bool broadcasts = false;
   Layout layout = Layout::contiguous;
   Keep keep = Keep::none;
+  Keep (*keep_of)(const void* attrs) = nullptr;  // where it depends on the attributes
   Infer infer = nullptr;
   Gradient gradient = nullptr;
   // Optional: the same by kernels that need no gradient themselves. Called instead of `gradient` in
@@ -167,6 +168,11 @@ class OpDef {
   OpDef& gradient(Keep keep) {
     op_.gradient = F;
     op_.keep = op_.keep | keep;
+    return *this;
+  }
+  template <Keep (*F)(const A&)>
+  OpDef& keeps() {
+    op_.keep_of = [](const void* a) { return F(*static_cast<const A*>(a)); };
     return *this;
   }
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>

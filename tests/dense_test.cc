@@ -94,6 +94,23 @@ TEST(DenseTest, NanPassesRelu) {
   }
 }
 
+TEST(DenseTest, OnlyReluKeepsItsResult) {
+  const Tensor x = ones({2, 3}), w = ones({4, 3});
+  w.attach_grad();
+  for (const Activation activation : {Activation::none, Activation::relu}) {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = dense(x, w, Tensor(), activation);
+    }
+    y += 1;
+    if (activation == Activation::relu)
+      EXPECT_THROW(y.backward(), Error);
+    else
+      EXPECT_NO_THROW(y.backward());
+  }
+}
+
 // As relu's own, whichever way it is computed.
 TEST(DenseTest, TheGradientPassesNanInRelu) {
   for (Context c : test::contexts())

@@ -72,6 +72,11 @@ Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return gradients;
 }
 
+// Only relu's mask reads the result.
+Keep dense_keeps(const DenseAttrs& a) {
+  return a.activation == Activation::relu ? Keep::both : Keep::inputs;
+}
+
 Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<DenseBackwardAttrs> op("dense_backward");
   const bool bias = saved.n_in() == 3 && saved.needs(2);
@@ -155,7 +160,8 @@ void register_dense() {
   OpDef<DenseAttrs>("dense", {"data", "weight", "bias"})
       .inputs(2, 3)
       .infer<&dense_infer>()
-      .gradient<&dense_gradient>(Keep::both)
+      .gradient<&dense_gradient>(Keep::inputs)
+      .keeps<&dense_keeps>()
       .fused_gradient<&dense_fused_gradient>()
       .samples<&dense_samples>();
   OpDef<DenseBackwardAttrs>("dense_backward", {"dy", "data", "weight", "y"})
