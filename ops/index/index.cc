@@ -364,7 +364,8 @@ void register_index() {
       .infer<&one_hot_infer>()
       .no_gradient("its input is an index")
       .samples<&one_hot_samples>();
-  const char* by_data = "how many elements a mask selects depends on its data, and the host reads it";
+  const char* by_data =
+      "how many elements a mask selects depends on its data, and the host reads it";
   OpDef<>("mask_offsets", {"mask"})
       .no_capture(by_data)
       .infer<&mask_offsets_infer>()
