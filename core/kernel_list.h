@@ -64,7 +64,7 @@ struct KernelList {
       while (*a == *b && *a != 0) ++a, ++b;
       if (*a == *b) return entry;
     }
-    return entries[kCapacity];  // too many: not a constant, so it does not compile
+    throw kCapacity;  // too many: not a constant, so it does not compile
   }
 };
 

@@ -132,6 +132,9 @@ std::unique_ptr<Device> open_cpu(Context c) { return std::make_unique<CpuDevice>
 }  // namespace
 
 void* host_allocate(size_t bytes, size_t alignment) {
+  // A system that overcommits hands out more than there is, and ends the program that uses it.
+  static const size_t most = host_memory().total;
+  if (most != 0 && bytes > most) return nullptr;
   void* p = nullptr;
   const bool huge = bytes >= kHugePage;
   if (posix_memalign(&p, huge ? kHugePage : alignment, bytes) != 0) return nullptr;

@@ -42,6 +42,7 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, O
   const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
   const cublasHandle_t handle = slot<Handle>(call.stream).blas;
   const Scratch workspace(call, kWorkspace);
+  const OutsideCapture allowed;  // a product of a new kind loads its kernels
   LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data(), kWorkspace));
   // Row-major c is column-major c', which is b' · a'.
   if (count == 1)

@@ -117,7 +117,7 @@ TEST(Copy, EveryPairOfDTypesAgreesWithTheFormula) {
   for (Context c : contexts()) {
     for (DType from : all) {
       const Tensor host =
-          array(std::vector<double>{-3.75, -1, 0, 1, 2.5, 100, 127, 3, 77}, {cpu(), from});
+          array(std::vector<double>{-3.75, -1, 0, 1, 2.5, 100, 127, 3, 77}, cpu()).astype(from);
       const Tensor x = host.copyto(c);
       for (DType to : all) {
         SCOPED_TRACE(to_string(c) + " " + name(from) + " to " + name(to));

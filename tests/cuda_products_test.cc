@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include <locus/core/capture.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/ops/matmul.h>
@@ -67,36 +68,20 @@ TEST(CudaProducts, LibrariesWorkOnTheirCallsStreamAtThePrecisionAskedFor) {
 // where it is refused, and what they were given stays theirs when the rest of memory is in use.
 TEST(CudaProducts, ProductsCanBeCapturedAndReplayed) {
   LOCUS_NEEDS_GPUS(1);
-  const Kernel kernel = get_op("matmul").kernel(DeviceType::gpu, f32);
   for (const auto& [m, n, k] : kProducts) {
     SCOPED_TRACE(to_string(Shape{m, n, k}));
     Tensor a = sample_values(gpu(0), f32, {m, k}), b = sample_values(gpu(0), f32, {k, n}, -2, 2, 1);
-    const Tensor y = zeros({m, n}, gpu(0));
-    dot(a, b).wait_to_read();  // loads the kernels
-    device(gpu(0)).synchronize({});
-    Stream s(gpu(0));
-    const auto native = static_cast<cudaStream_t>(s.view().native);
-    const View in[] = {a.impl().view, b.impl().view};
-    const MatmulAttrs attrs;
-    cudaGraph_t graph;
-    cudaGraphExec_t executable;
-    LOCUS_CUDA(cudaStreamBeginCapture(native, cudaStreamCaptureModeGlobal));
-    device(gpu(0)).launch(kernel, Call{in, &y.impl().view, 2, 1, &attrs, sizeof attrs, s.view()},
-                          "matmul");
-    LOCUS_CUDA(cudaStreamEndCapture(native, &graph));
-    LOCUS_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    Capture capture(gpu(0));
+    const Tensor y = dot(a, b);
+    Graph graph = capture.end();
     for (int i = 1; i <= 3; ++i) {
       a *= 2;
       const Tensor others = full({1 << 20}, std::nan(""), gpu(0));
       const Tensor expected = dot(a, b);
       full({int64_t{1} << 24}, std::nan(""), gpu(0));
-      device(gpu(0)).synchronize({});
-      LOCUS_CUDA(cudaGraphLaunch(executable, native));
-      device(gpu(0)).synchronize(s.view());
+      graph.replay();
       EXPECT_EQ(y.to_vector<float>(), expected.to_vector<float>()) << "replay " << i;
     }
-    LOCUS_CUDA(cudaGraphExecDestroy(executable));
-    LOCUS_CUDA(cudaGraphDestroy(graph));
   }
 }
 

@@ -261,6 +261,8 @@ TEST_F(Profiler, MemoryCounters) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));
     const size_t bytes = size_t{1} << 20;
+    wait_all();
+    memory_pool(c).release_cached();  // finds what is idle
     const size_t before = memory_pool(c).stats().in_use;
     const json events = trace_of([&] { ones({static_cast<int64_t>(bytes) / 4}, c); });
     size_t most = 0;

@@ -61,9 +61,9 @@ TEST(View, ReshapeErrorsSayTheSizes) {
   EXPECT_THAT(message_of<ShapeError>([] {
                 zeros({2, 3}, {f16}).reshape({4});
               }),
-              HasSubstr("reshape: f16 (2,3) on cpu(0)"));
+              HasSubstr("reshape: cpu(0) (2,3) f16"));
   EXPECT_THAT(message_of<ShapeError>([] { broadcast_to(zeros({3}, {f64}), {4}); }),
-              HasSubstr("broadcast_to: data f64 (3) on cpu(0)"));
+              HasSubstr("broadcast_to: data cpu(0) (3,) f64"));
   EXPECT_THROW(x.reshape({-1, -1}), ShapeError);
   EXPECT_THROW(x.reshape({30, 0}), ShapeError);
   EXPECT_EQ(zeros({0, 3}).reshape({-1, 0}).shape(), (Shape{0, 3}));  // 0 keeps the axis
