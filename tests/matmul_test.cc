@@ -180,7 +180,7 @@ TEST_F(MatmulTest, LongVectors) {
   });
 }
 
-// In f32, of numbers whose rounded sums drift to one side. 1e-5 is what 100 additions may lose.
+// In f32, of numbers whose rounded sums drift to one side. 3e-5 is what 300 additions may lose.
 TEST_F(MatmulTest, LongSumsAreAsExactAsShortOnes) {
   on_all([](Context c) {
     const double term = static_cast<double>(.1f) * static_cast<double>(.1f);
@@ -193,16 +193,16 @@ TEST_F(MatmulTest, LongSumsAreAsExactAsShortOnes) {
     const int64_t k = 1000000;
     const Tensor v = full({k}, .1, {c, f32}), pairs = full({k, 2}, .1, {c, f32});
     const Tensor row = v.reshape({1, k}), three = full({k, 3}, .1, {c, f32});
-    EXPECT_LT(worst(dot(v, v), k), 1e-5);
-    EXPECT_LT(worst(dot(row, v.reshape({k, 1})), k), 1e-5);
-    EXPECT_LT(worst(dot(pairs(Slice(), 1), pairs(Slice(), 0)), k), 1e-5) << "a column";
-    EXPECT_LT(worst(dot(pairs(Slice(), 1), v), k), 1e-5);
-    EXPECT_LT(worst(dot(row, three), k), 1e-5);
-    EXPECT_LT(worst(dot(three.T(), pairs), k), 1e-5);
-    EXPECT_LT(worst(dot(pairs.T(), three), k), 1e-5);
-    EXPECT_LT(worst(matmul(v.reshape({4, 1, k / 4}), v.reshape({4, k / 4, 1})), k / 4), 1e-5);
+    EXPECT_LT(worst(dot(v, v), k), 3e-5);
+    EXPECT_LT(worst(dot(row, v.reshape({k, 1})), k), 3e-5);
+    EXPECT_LT(worst(dot(pairs(Slice(), 1), pairs(Slice(), 0)), k), 3e-5) << "a column";
+    EXPECT_LT(worst(dot(pairs(Slice(), 1), v), k), 3e-5);
+    EXPECT_LT(worst(dot(row, three), k), 3e-5);
+    EXPECT_LT(worst(dot(three.T(), pairs), k), 3e-5);
+    EXPECT_LT(worst(dot(pairs.T(), three), k), 3e-5);
+    EXPECT_LT(worst(matmul(v.reshape({4, 1, k / 4}), v.reshape({4, k / 4, 1})), k / 4), 3e-5);
     const Tensor wide = full({20003, 70}, .1, {c, f32});
-    EXPECT_LT(worst(dot(wide.T(), wide), 20003), 1e-5);
+    EXPECT_LT(worst(dot(wide.T(), wide), 20003), 3e-5);
   });
 }
 
