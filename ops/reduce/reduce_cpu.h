@@ -7,20 +7,22 @@
 namespace locus::LOCUS_ISA {
 namespace {
 
-constexpr int64_t kRows = 256, kWidth = 512;  // a block when going down columns
+constexpr int64_t kRows = 256, kWidth = 128;  // a block when going down columns
 
 template <class R, class V>
 using TotalAcc = typename R::template Acc<Widest<V>, int64_t>;
 
-// Part j of block results begins at element k.
+// The results of a block that begins at element k.
+template <class R, class V>
+LOCUS_HD void join_one(const R& r, TotalAcc<R, V>& total, const BlockAcc<R, V>& part, int64_t k) {
+  TotalAcc<R, V> t = widened<TotalAcc<R, V>>(part);
+  if constexpr (requires { r.shift(t, k); }) r.shift(t, k);
+  total = r.combine(total, t);
+}
 template <class R, class V>
 __attribute__((noinline)) void join(const R& r, TotalAcc<R, V>* __restrict total,
                                     const BlockAcc<R, V>* __restrict part, int64_t n, int64_t k) {
-  for (int64_t j = 0; j < n; ++j) {
-    TotalAcc<R, V> t = widened<TotalAcc<R, V>>(part[j]);
-    if constexpr (requires { r.shift(t, k); }) r.shift(t, k);
-    total[j] = r.combine(total[j], t);
-  }
+  for (int64_t j = 0; j < n; ++j) join_one<R, V>(r, total[j], part[j], k);
 }
 
 // Elements k .. k + rows of `width` columns.
@@ -76,10 +78,8 @@ struct Reducer {
         for (int64_t o = begin; o < end; ++o) {
           const Offsets at = output_offsets(p, o);
           Total total = r.template init<Total>();
-          for (int64_t b = 0; b < blocks; ++b) {
-            const A part = block(in + at.in, b);
-            join<R, V>(r, &total, &part, 1, b * kBlock);
-          }
+          for (int64_t b = 0; b < blocks; ++b)
+            join_one<R, V>(r, total, block(in + at.in, b), b * kBlock);
           store(at.out, 0, &total, 1);
         }
       });
@@ -107,8 +107,8 @@ struct Reducer {
     Lanes<A, kWidth> acc;
     for (int64_t j = 0; j < width; ++j) acc.set(j, r.template init<A>());
     alignas(64) V buffer[kBlock], first[R::kCentered ? kWidth : 1];
-    if constexpr (R::kCentered) convert_run(base, first, width);
-    const bool even = p.reduce.rank == 1;
+    if constexpr (R::kCentered) row(base, width, first);
+    const bool even = p.reduce.rank == 1 && p.across() == 1;
     if (std::is_same_v<T, V> && even) {
       add_rows(r, acc, reinterpret_cast<const V*>(base + begin * p.down()), p.down(), I(0),
                static_cast<I>(n), width, first);
@@ -117,11 +117,16 @@ struct Reducer {
       for (int64_t k = 0; k < n; k += at_once) {
         const int64_t rows = n - k < at_once ? n - k : at_once;
         for (int64_t i = 0; i < rows; ++i)
-          convert_run(base + row_offset(begin + k + i), buffer + i * width, width);
+          row(base + row_offset(begin + k + i), width, buffer + i * width);
         add_rows(r, acc, buffer, width, static_cast<I>(k), static_cast<I>(rows), width, first);
       }
     }
     for (int64_t j = 0; j < width; ++j) result[j] = acc.get(j);
+  }
+  __attribute__((noinline)) void row(const T* x, int64_t width, V* result) const {
+    const int64_t across = p.across();
+    if (across == 1) return convert_run(x, result, width);
+    for (int64_t j = 0; j < width; ++j) result[j] = convert<V>(x[j * across]);
   }
   __attribute__((noinline)) int64_t row_offset(int64_t k) const {
     int64_t at = 0;
@@ -148,7 +153,7 @@ struct Reducer {
     const auto each = [&](int64_t t, A* part) {
       Offsets at = output_offsets(p, t / across, p.keep.rank - 1);
       const int64_t j = t % across * width, n = inner - j < width ? inner - j : width;
-      at.in += j, at.out += j * apart;
+      at.in += j * p.across(), at.out += j * apart;
       Total total[kWidth];
       for (int64_t i = 0; i < n; ++i) total[i] = r.template init<Total>();
       for (int64_t first = 0; first < blocks; first += at_once) {

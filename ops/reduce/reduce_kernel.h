@@ -301,7 +301,14 @@ struct Norm : Reduction {
   struct Euclidean : Reduction {
     template <class V, class I>
     using Acc = double;
-    LOCUS_HD static double map(double x) { return x * x; }
+    template <class V, class I>
+    LOCUS_HD static double add(double a, V x, const Position<V, I>&) {
+      const double y = x;
+#ifdef __FMA__
+      if constexpr (std::is_same_v<V, float>) return __builtin_fma(y, y, a);  // y * y is exact
+#endif
+      return a + y * y;
+    }
     LOCUS_HD static double combine(double a, double b) { return a + b; }
     LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
   };

@@ -158,9 +158,10 @@ template <class R, class V>
   return a;
 }
 
-// Whether to go down the columns: neighbouring outputs then lie side by side in memory.
+// Whether to go down the columns: neighbouring outputs lie side by side in memory, or have so few
+// elements that each alone is no work for a vector.
 LOCUS_HD bool by_columns(const ReducePlan& p) {
-  return p.across() == 1 && p.width() >= 8 && p.down() != 1;
+  return p.width() >= 8 && ((p.across() == 1 && p.down() != 1) || p.count < 16);
 }
 
 // Whether one output is work for all threads: the outputs alone would leave some idle.
