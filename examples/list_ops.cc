@@ -23,6 +23,7 @@ std::string dtypes(const Op& op, DeviceType type) {
 // A build without CUDA has the CPU's kernels alone, and says the same of those.
 std::string kernels(const Op& op) {
   if (op.make_view != nullptr) return "the same memory";
+  if (op.function != nullptr) return "from context to context";
   const std::string cpu = dtypes(op, DeviceType::cpu), gpu = dtypes(op, DeviceType::gpu);
   if (gpu.empty() || gpu == cpu) return cpu;
   return cpu + "; on GPUs " + gpu;
