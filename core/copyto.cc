@@ -61,11 +61,10 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // A blocking read goes behind the work that makes the data: no event, and its errors surface
   // here.
   StreamView s;
-  if (down) {
+  if (down)
     s = blocking ? current_stream(owner, d) : copy_stream(owner, d, d.stream(Lane::to_host));
-  } else {
+  else
     s = fill_stream(owner, d, to.storage->home());
-  }
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
     capture::check("copyto", not_replayable(from.context, to.context, blocking), s);
@@ -149,11 +148,10 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) 
   const bool cast_first = size_of(into.dtype()) <= size_of(x.dtype());
   const DType sent = cast_first ? into.dtype() : x.dtype();
   const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
-  if (target.contiguous && into.dtype() == sent) {
+  if (target.contiguous && into.dtype() == sent)
     transfer(packed.impl(), target, options.blocking);
-  } else {
+  else
     packed.copyto(target.context, options).copyto(into);
-  }
 }
 
 struct CopytoAttrs {
@@ -165,11 +163,10 @@ struct CopytoAttrs {
 void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Tensor> out) {
   const Tensor& x = *in[0].tensor_;
   const trace::Scope scope(TransferKind::copyto, a.from);
-  if (out[0].defined()) {
+  if (out[0].defined())
     copy_into(x, out[0], a.options);
-  } else {
+  else
     out[0] = copy_to(x, a.to, a.options);
-  }
 }
 
 Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {

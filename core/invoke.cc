@@ -119,11 +119,10 @@ class Invocation {
 
   Tensor make_output(size_t i) {
     View& v = out_[i];
-    if (op_.layout == Layout::strided) {
+    if (op_.layout == Layout::strided)
       choose_layout({in_views_.data(), in_.size()}, v);
-    } else {
+    else
       row_major(v.meta, v.stride);
-    }
     auto impl = std::make_shared<TensorImpl>();
     impl->storage = std::make_shared<Storage>(context_, bytes_of(v.meta), stream_);
     v.data = impl->storage->data();

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <iomanip>
 #include <sstream>
 

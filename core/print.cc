@@ -34,9 +34,8 @@ struct Decimal {
 Decimal parse_scientific(const char* text) {
   Decimal d;
   const char* p = text;
-  for (; *p != '\0' && *p != 'e'; ++p) {
+  for (; *p != '\0' && *p != 'e'; ++p)
     if (*p != '.') d.digits += *p;
-  }
   d.point = (*p == 'e' ? std::atoi(p + 1) : 0) + 1;
   while (d.digits.size() > 1 && d.digits.back() == '0') d.digits.pop_back();
   return d;
@@ -110,9 +109,8 @@ std::string positional(double v, DType dtype, int precision) {
     return sign + s;
   }
   if (d.digits == "0") return sign + "0.";
-  if (n <= d.point && precision == kUncut) {
+  if (n <= d.point && precision == kUncut)
     return sign + d.digits + std::string(static_cast<size_t>(d.point - n), '0') + '.';
-  }
   if (n <= d.point) {
     char text[400];
     std::snprintf(text, sizeof text, "%.0f.", std::fabs(v));

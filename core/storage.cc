@@ -1,6 +1,5 @@
 #include <locus/core/storage.h>
 
-#include <algorithm>
 
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
@@ -44,11 +43,10 @@ Storage::~Storage() {
   if (!release_) {
     if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home);
     Allocator& allocator = device(context_).allocator();
-    if (pending.empty()) {
+    if (pending.empty())
       allocator.deallocate(data_, bytes_, arena_);
-    } else {
+    else
       allocator.deallocate_after(data_, bytes_, arena_, pending);
-    }
     return;
   }
   // The lender may do anything with its memory, so nothing may be queued on it, home's work

@@ -45,11 +45,10 @@ EventView Timeline::record() {
 void Timeline::settle() {
   if (capturing_.load(std::memory_order_acquire)) return;
   std::lock_guard lock(mutex_);
-  if (recorded_.empty() || recorded_.back().at != now()) {
+  if (recorded_.empty() || recorded_.back().at != now())
     record_now();
-  } else {
+  else
     expected_.store(false, std::memory_order_release);
-  }
 }
 
 Timeline::Recorded& Timeline::record_now() {

@@ -1,6 +1,5 @@
 // Graphs: what a stream is given is recorded instead of run, and replayed with one call.
 #include <string>
-#include <utility>
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>

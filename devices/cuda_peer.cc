@@ -43,11 +43,10 @@ Links links;
 
 void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes,
                            CudaStream& s) {
-  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to)))) {
+  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to))))
     LOCUS_CUDA(copy_across(dst, src, bytes, s.native()));
-  } else {
+  else
     copy_staged(dst, to, src, from, bytes, s);
-  }
 }
 
 // Down on a stream of the source, up on a stream of the destination, one of the two being s.

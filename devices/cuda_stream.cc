@@ -1,5 +1,4 @@
 // Events, waiting, and the errors that surface there.
-#include <algorithm>
 #include <exception>
 #include <string>
 

@@ -3,8 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -211,11 +209,10 @@ void Queue::run(Entry& entry) {
         // whose memory is handed out when work is pushed.
         const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
                         {}};
-        if (link_model()) {
+        if (link_model())
           compute_at_pace(entry.kernel, call);
-        } else {
+        else
           entry.kernel(call);
-        }
         break;
       }
       case What::copy:

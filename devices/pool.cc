@@ -33,14 +33,12 @@ bool pool_caching() {
 }
 
 void CachingPool::poison(const void* p, size_t bytes) const {
-  if (options_.poison && __asan_poison_memory_region != nullptr) {
+  if (options_.poison && __asan_poison_memory_region != nullptr)
     __asan_poison_memory_region(p, bytes);
-  }
 }
 void CachingPool::unpoison(const void* p, size_t bytes) const {
-  if (options_.poison && __asan_unpoison_memory_region != nullptr) {
+  if (options_.poison && __asan_unpoison_memory_region != nullptr)
     __asan_unpoison_memory_region(p, bytes);
-  }
 }
 
 CachingPool::CachingPool(std::unique_ptr<MemorySource> source, const PoolOptions& options)
@@ -183,14 +181,12 @@ CachingPool::Chunk* CachingPool::find(Arena& own, size_t size, Kind from, Kind t
     const auto at = a.free[kind].lower_bound(&wanted);
     return at == a.free[kind].end() ? nullptr : *at;
   };
-  for (int kind = from; kind <= to; ++kind) {
+  for (int kind = from; kind <= to; ++kind)
     if (Chunk* chunk = best(own, kind)) return use(chunk, own, size);
-  }
   for (const auto& other : arenas_) {
     if (other == nullptr || !other->retired) continue;
-    for (int kind = from; kind <= to; ++kind) {
+    for (int kind = from; kind <= to; ++kind)
       if (Chunk* chunk = best(*other, kind)) return use(chunk, own, size);
-    }
   }
   return nullptr;
 }
@@ -226,9 +222,8 @@ void CachingPool::give(Arena& to, void* p) {
 }
 
 void CachingPool::flush(Arena& from) {
-  for (Arena::Bin& bin : from.bins) {
+  for (Arena::Bin& bin : from.bins)
     while (bin.count > 0) give(from, bin.blocks[--bin.count]);
-  }
 }
 
 void CachingPool::retire(StreamView stream) {
@@ -278,9 +273,8 @@ size_t CachingPool::largest_free_locked() const {
   size_t largest = 0;
   for (const auto& a : arenas_) {
     if (a == nullptr) continue;
-    for (const auto& free : a->free) {
+    for (const auto& free : a->free)
       if (!free.empty()) largest = std::max(largest, (*free.rbegin())->size);
-    }
   }
   return largest;
 }

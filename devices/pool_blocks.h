@@ -22,9 +22,8 @@ class CachingPool::Lock {
     int spins = 0;
     while (flag_.exchange(true, std::memory_order_acquire)) {
       // The holder may have lost its CPU.
-      while (flag_.load(std::memory_order_relaxed)) {
+      while (flag_.load(std::memory_order_relaxed))
         if (++spins > 100) std::this_thread::yield();
-      }
     }
     held_ = true;
   }

@@ -131,14 +131,12 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
 }
 
 void CachingPool::release_free_segments(Lock& lock) {
-  for (const auto& a : arenas_) {
+  for (const auto& a : arenas_)
     if (a != nullptr) flush(*a);
-  }
   std::vector<std::unique_ptr<Segment>> unused;
   const auto is_unused = [](const auto& segment) {
-    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next) {
+    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next)
       if (!chunk->free || chunk->arena->held) return false;
-    }
     return true;
   };
   const auto first = std::stable_partition(segments_.begin(), segments_.end(),

@@ -1,6 +1,5 @@
 #include <locus/core/profiler.h>
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -114,11 +113,10 @@ class Session {
     for (; row.resolved < row.bars.size(); ++row.resolved) {
       Bar& bar = row.bars[row.resolved];
       if (!bar.events) continue;
-      if (wait) {
+      if (wait)
         bar.events->wait();
-      } else if (!bar.events->done()) {
+      else if (!bar.events->done())
         return;
-      }
       if (row.last) {
         bar.start = row.last_end + bar.events->seconds_since(row.last->end());
       } else {

@@ -143,11 +143,10 @@ void HostCopy::report() {
 }
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  if (listening() & kProfile && !capture::on(call.stream)) {
+  if (listening() & kProfile && !capture::on(call.stream))
     tell(kProfile, [&](Listener& l) { l.launch(d, kernel, call, name); });
-  } else {
+  else
     d.launch(kernel, call, name);
-  }
 }
 
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,

@@ -165,11 +165,10 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   }
   std::string text;
   for (const std::string& line : table_lines(rows, "lllrrrrl")) text += line + "\n";
-  if (modelled) {
+  if (modelled)
     text += "* emulated GPU: times modelled by LOCUS_EMULATED_LINK\n";
-  } else if (emulated) {
+  else if (emulated)
     text += "* emulated GPU: times of this machine's memory and cores\n";
-  }
   const TransferEntry& worst = dearest(entries);
   return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }
