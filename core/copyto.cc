@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/graph.h>
 #include <locus/core/observe/trace.h>

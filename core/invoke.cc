@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>

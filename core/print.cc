@@ -10,7 +10,7 @@
 #include <ostream>
 #include <vector>
 
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/dtype.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/storage.h>

@@ -1,7 +1,6 @@
 #include <locus/core/storage.h>
 
-
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 

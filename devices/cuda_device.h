@@ -8,7 +8,7 @@
 
 #include <locus/core/device.h>
 #include <locus/devices/cuda.h>
-#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_ring.h>
 #include <locus/devices/pool.h>
 
@@ -17,40 +17,7 @@ namespace locus::cuda {
 class CudaDevice;
 struct CudaStream;
 
-int num_devices();   // 0 without a driver; asked once
 int first_opened();  // the first device that was opened; -1: none yet
-
-// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
-// the device is current already.
-class Guard {
- public:
-  explicit Guard(int device) {
-    if (num_devices() > 1) enter(device);
-  }
-  ~Guard() {
-    if (entered_) leave();
-  }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  void enter(int device);
-  static void leave();
-  bool entered_ = false;
-};
-
-// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
-// that no graph holds: taking memory, making a library's handle.
-class OutsideCapture {
- public:
-  OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 // What libraries keep for a stream, an object of each type: a handle, a plan in progress. Made by
 // T(stream) at first use, never destroyed.

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <string>
 
+#include <locus/core/context.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda_device.h>
 
 namespace locus::cuda {
 namespace {
@@ -39,6 +39,18 @@ CUcontext primary(int device) {
 }
 
 }  // namespace
+
+int num_devices() {
+  static const int n = [] {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      count = 0;
+    }
+    return count;
+  }();
+  return n;
+}
 
 const Driver& driver() {
   static const Driver found = [] {

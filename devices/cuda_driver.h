@@ -10,6 +10,8 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <locus/devices/cuda_check.h>
+
 namespace locus::cuda {
 
 // Found at run time: a binary that links the driver would not start on a machine without one.
@@ -61,5 +63,39 @@ inline cudaError_t free_memory(void* p) {
 inline cudaError_t free_host_memory(void* p) {
   return static_cast<cudaError_t>(driver().free_host(p));
 }
+
+int num_devices();  // 0 without a driver; asked once
+
+// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
+// the device is current already.
+class Guard {
+ public:
+  explicit Guard(int device) {
+    if (num_devices() > 1) enter(device);
+  }
+  ~Guard() {
+    if (entered_) leave();
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  void enter(int device);
+  static void leave();
+  bool entered_ = false;
+};
+
+// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
+// that no graph holds: taking memory, making a library's handle.
+class OutsideCapture {
+ public:
+  OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 }  // namespace locus::cuda

@@ -6,7 +6,6 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {

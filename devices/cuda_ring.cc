@@ -11,7 +11,6 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
-#include <locus/devices/cuda_device.h>
 #include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {

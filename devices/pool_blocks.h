@@ -1,4 +1,4 @@
-// The pool's inside, shared by pool.cc (blocks) and pool_shortage.cc (what happens without one).
+// The pool's inside, shared by pool_blocks.cc (blocks) and pool_shortage.cc (what happens without one).
 #pragma once
 
 #include <set>

@@ -3,7 +3,7 @@
 #include <array>
 #include <chrono>
 
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 
 namespace locus::trace {
 namespace {

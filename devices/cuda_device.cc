@@ -1,11 +1,9 @@
-#include <locus/devices/cuda.h>
+#include <locus/devices/cuda_device.h>
 
 #include <string>
 
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
-#include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus {
 namespace cuda {
@@ -27,18 +25,6 @@ std::atomic<int> opened_first{-1};
 }
 
 }  // namespace
-
-int num_devices() {
-  static const int n = [] {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      count = 0;
-    }
-    return count;
-  }();
-  return n;
-}
 
 int first_opened() { return opened_first.load(std::memory_order_relaxed); }
 
