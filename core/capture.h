@@ -42,13 +42,11 @@ class Graph {
   std::unique_ptr<capture::Recording> recording_;
 };
 
-class Capture {
+class Capture : NonCopyable {
  public:
   // CaptureError when the device records nothing, or the thread captures c already.
   explicit Capture(Context c);
   ~Capture();  // without end(): nothing is left of it
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
 
   // CaptureError when the device refuses what was recorded; nothing is left of it then.
   Graph end();

@@ -1,15 +1,15 @@
 #include <locus/core/device.h>
 
 #include <atomic>
-#include <mutex>
 
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  Mutex mutex;  // held to register and to open
   DeviceFactory factories[kMaxDeviceTypes];
   std::atomic<bool> registered[kMaxDeviceTypes] = {};
   std::atomic<Device*> devices[kMaxDeviceTypes][kMaxDevices] = {};
@@ -47,7 +47,7 @@ Device& open(Context c) {
   if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type] || c.index < 0 ||
       c.index >= kMaxDevices || c.index >= r.factories[type].count())
     no_such_device(c);
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   std::atomic<Device*>& slot = r.devices[type][c.index];
   if (!slot) slot = r.factories[type].open(c).release();
   return *slot;
@@ -61,7 +61,7 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
     throw Error("register_device: \"" + factory.name + "\" with code " + std::to_string(code) +
                 "; expected a code from 1 to " + std::to_string(kMaxDeviceTypes - 1));
   Registry& r = registry();
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   for (int i = 1; i < kMaxDeviceTypes; ++i)
     if (r.registered[i] && (i == code || r.factories[i].name == factory.name))
       throw Error("register_device: \"" + factory.name + "\" or its code " + std::to_string(code) +

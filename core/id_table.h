@@ -5,7 +5,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -25,7 +26,7 @@ class IdTable {
   template <class Make>
   T& find_or_enter(uint32_t id, const Make& make) {
     if (T* found = find(id)) return *found;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::atomic<Chunk*>& chunk = chunks_[id >> kChunkBits];
     if (!chunk.load(std::memory_order_relaxed)) chunk.store(new Chunk{}, std::memory_order_release);
     std::atomic<T*>& slot = (*chunk.load(std::memory_order_relaxed))[id & (kChunk - 1)];
@@ -35,7 +36,7 @@ class IdTable {
 
  private:
   using Chunk = std::array<std::atomic<T*>, kChunk>;
-  std::mutex mutex_;
+  Mutex mutex_;  // held to enter
   std::atomic<Chunk*> chunks_[kChunks] = {};
 };
 

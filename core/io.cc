@@ -27,7 +27,7 @@ constexpr int32_t kFlags[kNumDTypes] = {0, 1, 2, 12, 4, 6, 3, 5, 7};
 std::string reason(int code) { return std::generic_category().message(code); }
 
 // A file written beside its path, renamed over it when complete.
-class AtomicFile {
+class AtomicFile : NonCopyable {
  public:
   explicit AtomicFile(const std::string& path) : path_(path) {
     static std::atomic<unsigned> count{0};
@@ -39,8 +39,6 @@ class AtomicFile {
     if (fd_ >= 0) ::close(fd_);
     if (!done_) ::unlink(temp_.c_str());
   }
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, size_t bytes) {
     const char* p = static_cast<const char*>(data);
@@ -101,7 +99,7 @@ class Header {
 };
 
 // A file read front to back; every length it states is checked against what is left of it.
-class Reader {
+class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -118,8 +116,6 @@ class Reader {
     size_ = static_cast<uint64_t>(info.st_size);
   }
   ~Reader() { ::close(fd_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   uint64_t offset() const { return offset_; }
   uint64_t left() const { return size_ - offset_; }

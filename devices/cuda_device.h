@@ -3,10 +3,10 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/mutex.h>
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_ring.h>
@@ -51,7 +51,7 @@ struct CudaStream {
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
   std::atomic<bool> open{true}, capturing{false};
 
-  std::mutex mutex;
+  Mutex mutex;
   Slots slots;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
@@ -82,7 +82,7 @@ class Faults {
 
  private:
   static constexpr int kWords = 128;
-  std::mutex mutex_;
+  Mutex mutex_;  // held to add a word, and to take reports
   std::atomic<int> size_{0};
   const char* ops_[kWords] = {};
   Fault* words_ = nullptr;
@@ -150,11 +150,14 @@ class CudaDevice final : public Device {
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
   SmallBuffers small_;
 
-  std::mutex streams_mutex_;
-  // Tensors may live on a closed stream, not on one that captured.
-  std::vector<CudaStream*> streams_, closed_, captured_;
-  std::mutex events_mutex_;
-  std::vector<cudaEvent_t> events_, timed_events_;  // not in use
+  Mutex streams_mutex_;
+  std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
+  // To be opened again. Tensors may live on a closed stream, not on one that captured.
+  std::vector<CudaStream*> closed_ LOCUS_GUARDED_BY(streams_mutex_);
+  std::vector<CudaStream*> captured_ LOCUS_GUARDED_BY(streams_mutex_);
+  Mutex events_mutex_;
+  std::vector<cudaEvent_t> events_ LOCUS_GUARDED_BY(events_mutex_);  // not in use
+  std::vector<cudaEvent_t> timed_events_ LOCUS_GUARDED_BY(events_mutex_);
 };
 
 // The next copy between two devices checks their link again.

@@ -10,6 +10,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <locus/core/noncopyable.h>
 #include <locus/devices/cuda_check.h>
 
 namespace locus::cuda {
@@ -68,7 +69,7 @@ int num_devices();  // 0 without a driver; asked once
 
 // Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
 // the device is current already.
-class Guard {
+class Guard : NonCopyable {
  public:
   explicit Guard(int device) {
     if (num_devices() > 1) enter(device);
@@ -76,8 +77,6 @@ class Guard {
   ~Guard() {
     if (entered_) leave();
   }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
 
  private:
   void enter(int device);
@@ -87,12 +86,10 @@ class Guard {
 
 // For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
 // that no graph holds: taking memory, making a library's handle.
-class OutsideCapture {
+class OutsideCapture : NonCopyable {
  public:
   OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
   ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;

@@ -20,7 +20,7 @@ class CudaDevice::Graph final : public RecordedWork {
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
     if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
     device_.pool_->retire(stream_.view);
-    std::lock_guard lock(device_.streams_mutex_);
+    const MutexLock lock(device_.streams_mutex_);
     device_.captured_.push_back(&stream_);
   }
 
@@ -62,7 +62,7 @@ StreamView CudaDevice::begin_capture() {
   } catch (...) {
     s.capturing = false;
     pool_->retire(s.view);
-    std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     captured_.push_back(&s);
     throw;
   }

@@ -46,13 +46,11 @@ struct PoolOptions {
   bool poison = false;
 };
 
-class CachingPool final : public MemoryPool {
+class CachingPool final : public MemoryPool, private NonCopyable {
  public:
   CachingPool(std::unique_ptr<MemorySource> source, const PoolOptions& options);
   // Waits for deferred blocks, then releases everything.
   ~CachingPool() override;
-  CachingPool(const CachingPool&) = delete;
-  CachingPool& operator=(const CachingPool&) = delete;
 
   void* allocate(size_t bytes, StreamView stream) override;
   // `bytes` is what allocate was given. `stream` may be another one than allocate's, if the block

@@ -21,7 +21,7 @@ namespace {
 }
 
 // A file front to back; zlib unpacks it where it is gzipped, and checks its sums.
-class Reader {
+class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     std::error_code error;
@@ -32,8 +32,6 @@ class Reader {
     if (!file_) throw Error("read_idx: cannot open " + path + ": " + std::strerror(errno));
   }
   ~Reader() { gzclose(file_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   void read(void* out, size_t bytes, const std::string& what) {
     if (const size_t n = take(out, bytes); n < bytes) truncated(offset_, bytes - n, what);

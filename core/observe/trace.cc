@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include <locus/core/capture_check.h>
+#include <locus/core/mutex.h>
 
 namespace locus::trace {
 namespace {
@@ -35,8 +36,8 @@ void on_first_use(void (*read_environment)()) { first_use = read_environment; }
 
 unsigned listening() {
   if (listeners.load(std::memory_order_acquire) & kUnread) {
-    static std::mutex mutex;
-    std::lock_guard lock(mutex);
+    static Mutex mutex;
+    const MutexLock lock(mutex);
     if (listeners.load(std::memory_order_relaxed) & kUnread) {
       if (const auto read = first_use.load()) read();
       listeners.fetch_and(~kUnread, std::memory_order_relaxed);

@@ -64,7 +64,7 @@ double now();  // seconds on the host's clock
 
 // What the user called, for as long as it runs: what is copied or waited for inside is put down to
 // the user's line. The outermost of a thread counts.
-class Scope {
+class Scope : NonCopyable {
  public:
   Scope(TransferKind kind, Caller from) {
     if (!off()) [[unlikely]]
@@ -74,8 +74,6 @@ class Scope {
     if (open_) [[unlikely]]
       close();
   }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
 
   Caller caller() const { return from_; }
   TransferKind kind() const { return kind_; }
@@ -96,7 +94,7 @@ class Scope {
 };
 
 // A stretch in which the host is blocked by work of context c, if there is one.
-class Wait {
+class Wait : NonCopyable {
  public:
   explicit Wait(std::optional<Context> c) {
     if (c && !off()) [[unlikely]]
@@ -106,8 +104,6 @@ class Wait {
     if (open_) [[unlikely]]
       close();
   }
-  Wait(const Wait&) = delete;
-  Wait& operator=(const Wait&) = delete;
 
  private:
   void open(Context c);
@@ -122,7 +118,7 @@ class Wait {
 void waited(TransferKind kind, Context c, double start, Caller from);
 
 // A copy between two contexts of the host's memory, by an op on the calling thread.
-class HostCopy {
+class HostCopy : NonCopyable {
  public:
   HostCopy(Context from, Context to, size_t bytes) {
     if (!off() && !(from == to)) [[unlikely]]
@@ -132,8 +128,6 @@ class HostCopy {
     if (open_) [[unlikely]]
       close();
   }
-  HostCopy(const HostCopy&) = delete;
-  HostCopy& operator=(const HostCopy&) = delete;
   void done() {
     if (open_) [[unlikely]]
       report();
@@ -168,12 +162,10 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
 }
 
 // The two events around a piece of a stream's work. Devices without events give none.
-class Bracket {
+class Bracket : NonCopyable {
  public:
   Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record_time(s)) {}
   ~Bracket();
-  Bracket(const Bracket&) = delete;
-  Bracket& operator=(const Bracket&) = delete;
 
   void finish() { end_ = device_.record_time(stream_); }
   bool timed() const { return begin_.native != nullptr && end_.native != nullptr; }
