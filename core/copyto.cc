@@ -139,10 +139,9 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) 
   if (same_memory(source.context, target.context)) {
     static const OpRef<CopyAttrs> copy("copy");
     const size_t bytes = bytes_of(target.view.meta);
-    trace::HostCopy traced(source.context, target.context, bytes);
-    invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
-    traced.done();
-    return;
+    return trace::host_copy(source.context, target.context, bytes, [&] {
+      invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
+    });
   }
   // Cast on the side that has fewer bytes to send afterwards.
   const bool cast_first = size_of(into.dtype()) <= size_of(x.dtype());

@@ -94,17 +94,8 @@ StreamView Device::begin_capture() {
 std::unique_ptr<RecordedWork> Device::end_capture(StreamView) { return nullptr; }
 
 const char* name(Lane lane) {
-  switch (lane) {
-    case Lane::compute:
-      return "compute";
-    case Lane::to_device:
-      return "to_device";
-    case Lane::to_host:
-      return "to_host";
-    case Lane::peer:
-      return "peer";
-  }
-  return "unknown";
+  constexpr const char* kNames[kNumLanes] = {"compute", "to_device", "to_host", "peer"};
+  return kNames[static_cast<int>(lane)];
 }
 
 Device& device(Context c) {

@@ -23,8 +23,7 @@ class IdTable {
     return chunk ? (*chunk)[id & (kChunk - 1)].load(std::memory_order_acquire) : nullptr;
   }
   // What is there, after entering what make() returns if that is nothing. id < kCapacity.
-  template <class Make>
-  T& find_or_enter(uint32_t id, const Make& make) {
+  T& find_or_enter(uint32_t id, const auto& make) {
     if (T* found = find(id)) return *found;
     const MutexLock lock(mutex_);
     std::atomic<Chunk*>& chunk = chunks_[id >> kChunkBits];

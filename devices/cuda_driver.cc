@@ -9,14 +9,13 @@
 namespace locus::cuda {
 namespace {
 
-template <class F>
-void find(F& f, const char* name) {
+void find(auto& f, const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult state;
   LOCUS_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &state));
   LOCUS_CHECK(state == cudaDriverEntryPointSuccess,
               std::string("the CUDA driver has no ") + name + "; expected driver 525 or newer");
-  f = reinterpret_cast<F>(found);
+  f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(found);
 }
 
 void check(CUresult result, const char* call, int device) {

@@ -81,8 +81,7 @@ void Queue::wait_until_finished(uint64_t target, MutexLock& lock) {
   --drainers_;
 }
 
-template <class Fill>
-void Queue::push(Fill&& fill) {
+void Queue::push(const auto& fill) {
   MutexLock lock(mutex_);
   check_usable();
   if (recording_) return fill(recorded_.emplace_back());

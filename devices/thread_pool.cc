@@ -41,8 +41,7 @@ void pause_cpu() {
 }
 
 // Spins until ready() or until `limit` is over; false then.
-template <class F>
-bool spin_until(F&& ready, Clock::duration limit) {
+bool spin_until(const auto& ready, Clock::duration limit) {
   for (int i = 0; i < 64; ++i) {
     if (ready()) return true;
     pause_cpu();

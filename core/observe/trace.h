@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -117,36 +118,10 @@ class Wait : NonCopyable {
 // The same, for one that is over: from `start` until now, put down to `from`.
 void waited(TransferKind kind, Context c, double start, Caller from);
 
-// A copy between two contexts of the host's memory, by an op on the calling thread.
-class HostCopy : NonCopyable {
- public:
-  HostCopy(Context from, Context to, size_t bytes) {
-    if (!off() && !(from == to)) [[unlikely]]
-      open(from, to, bytes);
-  }
-  ~HostCopy() {
-    if (open_) [[unlikely]]
-      close();
-  }
-  void done() {
-    if (open_) [[unlikely]]
-      report();
-  }
-
- private:
-  void open(Context from, Context to, size_t bytes);
-  void close();
-  void report();
-
-  bool open_ = false;
-  Context from_, to_;
-  size_t bytes_ = 0;
-  double start_ = 0;
-};
-
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
+void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
 inline void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
@@ -159,6 +134,12 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
   if (off()) [[likely]]
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
+}
+// A copy between two contexts of the host's memory, by an op on the calling thread.
+inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {
+  if (off() || from == to) [[likely]]
+    return copy();
+  traced_host_copy(from, to, bytes, copy);
 }
 
 // The two events around a piece of a stream's work. Devices without events give none.
@@ -184,7 +165,7 @@ class Bracket : NonCopyable {
   EventView begin_, end_;
 };
 
-// Whether the calling thread is in something that is recorded as a whole: the ops of a HostCopy.
+// Whether the calling thread is in something that is recorded as a whole: the ops of a host_copy.
 bool recorded_as_a_whole();
 
 // Keeps what is enqueued on a stream, and the two events around it, together.
