@@ -122,15 +122,14 @@ void Queue::copy(void* dst, Context to, const void* src, Context from, size_t by
 
 void Queue::record(EventRef event) {
   if (closed()) return event->fire();
-  push([&](Entry& entry) {
-    entry.what = What::record;
-    entry.event = std::move(event);
-  });
+  push_event(What::record, std::move(event));
 }
 
-void Queue::wait(EventRef event) {
+void Queue::wait(EventRef event) { push_event(What::wait, std::move(event)); }
+
+void Queue::push_event(What what, EventRef event) {
   push([&](Entry& entry) {
-    entry.what = What::wait;
+    entry.what = what;
     entry.event = std::move(event);
   });
 }

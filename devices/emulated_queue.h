@@ -93,6 +93,7 @@ class Queue {
 
  private:
   void push(const auto& fill);
+  void push_event(What what, EventRef event);
   void start() LOCUS_REQUIRES(mutex_);
   void check_usable() const LOCUS_REQUIRES(mutex_);
   void wait_for_space(MutexLock& lock) LOCUS_REQUIRES(mutex_);

@@ -83,8 +83,7 @@ Tensor read_idx(const std::string& path) {
   Reader file(path);
   uint8_t magic[4], lengths[kMaxRank][4];
   file.read(magic, sizeof magic, "a magic number");
-  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                 [&](const auto& t) { return t.first == magic[2]; });
+  const auto type = std::ranges::find(kTypes, magic[2], &std::pair<uint8_t, DType>::first);
   if (magic[0] != 0 || magic[1] != 0 || type == std::end(kTypes)) {
     char hex[16];
     std::snprintf(hex, sizeof hex, "0x%02x%02x%02x%02x", magic[0], magic[1], magic[2], magic[3]);
