@@ -28,24 +28,15 @@ concept Element = std::same_as<T, bool> || std::same_as<T, float> || std::same_a
 
 template <Element T>
 constexpr DType dtype_of() {
-  if constexpr (std::same_as<T, bool>)
-    return bool_;
-  else if constexpr (std::same_as<T, float>)
-    return f32;
-  else if constexpr (std::same_as<T, double>)
-    return f64;
-  else if constexpr (std::same_as<T, Half>)
-    return f16;
-  else if constexpr (std::same_as<T, BFloat16>)
-    return bf16;
-  else if constexpr (sizeof(T) == 4)
-    return i32;
-  else if constexpr (sizeof(T) == 8)
-    return i64;
-  else if constexpr (std::is_signed_v<T>)
-    return i8;
-  else
-    return u8;
+  return std::same_as<T, bool>       ? bool_
+         : std::same_as<T, float>    ? f32
+         : std::same_as<T, double>   ? f64
+         : std::same_as<T, Half>     ? f16
+         : std::same_as<T, BFloat16> ? bf16
+         : sizeof(T) == 4            ? i32
+         : sizeof(T) == 8            ? i64
+         : std::is_signed_v<T>       ? i8
+                                     : u8;
 }
 
 LOCUS_HD constexpr int size_of(DType d) {

@@ -93,7 +93,8 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void release_uncached(void* p, size_t bytes, StreamView stream);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
-  Chunk* find(Arena& own, size_t size, Kind from, Kind to);
+  static Chunk* best(const Arena& from, size_t size, Kind first, Kind last);
+  Chunk* find(Arena& own, size_t size, Kind first, Kind last);
   Chunk* use(Chunk* chunk, Arena& to, size_t size);
   Chunk* steal(Lock& lock, Arena& to, size_t size);
   Chunk* grow(Lock& lock, Arena& to, size_t size);

@@ -105,13 +105,9 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
     if (other == nullptr || other == &to || other->retired || other->held) continue;
     flush(*other);
     const StreamView from = other->stream;
-    Chunk* chunk = nullptr;
-    for (int kind = small; kind <= large && chunk == nullptr; ++kind) {
-      Chunk wanted{nullptr, size, nullptr, nullptr};
-      const auto at = other->free[kind].lower_bound(&wanted);
-      if (at != other->free[kind].end()) chunk = use(*at, to, size);
-    }
+    Chunk* const chunk = best(*other, size, small, large);
     if (chunk == nullptr) continue;
+    use(chunk, to, size);
     lock.unlock();
     try {
       Device& d = device(options_.context);
