@@ -1,6 +1,5 @@
 // What moves data: copyto, an op that crosses contexts, and what is made of it: assignment, reading
 // on the host.
-#include <algorithm>
 #include <cstring>
 
 #include <locus/core/autograd.h>
@@ -179,10 +178,9 @@ Samples copyto_samples(Context c, DType d) {
   Samples samples;
   for (const Shape& shape : {Shape{2, 3}, Shape{37}, Shape{}}) {
     const Tensor x = allocate(c, make_meta(d, shape));
-    std::vector<double> v(static_cast<size_t>(x.size()));
-    for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 2);
     const Tensor host = allocate(cpu(), make_meta(f64, shape));
-    std::copy(v.begin(), v.end(), static_cast<double*>(host.data_ptr()));
+    auto* const v = static_cast<double*>(host.data_ptr());
+    for (int64_t i = 0; i < x.size(); ++i) v[i] = static_cast<double>(i % 2);
     host.copyto(x);
     samples.push_back(Sample({x}, CopytoAttrs{c}));
   }

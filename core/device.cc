@@ -25,7 +25,7 @@ Registry& registry() {
   Registry& r = registry();
   const int type = static_cast<int>(c.type);
   std::string text = to_string(c) + ": ";
-  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type]) {
+  if (!device_registered(c.type)) {
     text += "this machine has no " + std::string(device_type_name(c.type)) + " that Locus can use";
     if (c.type == DeviceType::gpu)
       text += "; use cpu(0), or set LOCUS_EMULATED_GPUS=" + std::to_string(c.index + 1) +
@@ -44,8 +44,8 @@ Registry& registry() {
 Device& open(Context c) {
   Registry& r = registry();
   const int type = static_cast<int>(c.type);
-  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type] || c.index < 0 ||
-      c.index >= kMaxDevices || c.index >= r.factories[type].count())
+  if (!device_registered(c.type) || c.index < 0 || c.index >= kMaxDevices ||
+      c.index >= r.factories[type].count())
     no_such_device(c);
   const MutexLock lock(r.mutex);
   std::atomic<Device*>& slot = r.devices[type][c.index];
@@ -119,8 +119,8 @@ ContextInfo context_info(Context c) { return device(c).info(); }
 
 int num_gpus() {
   Registry& r = registry();
-  const int type = static_cast<int>(DeviceType::gpu);
-  return r.registered[type] ? r.factories[type].count() : 0;
+  return device_registered(DeviceType::gpu) ? r.factories[static_cast<int>(DeviceType::gpu)].count()
+                                            : 0;
 }
 
 Context best_context() { return num_gpus() > 0 ? gpu(0) : cpu(0); }
