@@ -159,10 +159,9 @@ class OpDef {
   }
   template <DType (*F)(std::span<const Meta>, const A&, std::span<Meta>)>
   OpDef& infer() {
-    op_.infer = [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
+    return set(&Op::infer, [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
       return F(in, *static_cast<const A*>(a), out);
-    };
-    return *this;
+    });
   }
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
   OpDef& gradient(Keep keep) {
@@ -188,10 +187,9 @@ class OpDef {
   }
   template <void (*F)(std::span<const Ref>, const A&, std::span<Tensor>)>
   OpDef& function() {
-    op_.function = [](std::span<const Ref> in, const void* a, std::span<Tensor> out) {
+    return set(&Op::function, [](std::span<const Ref> in, const void* a, std::span<Tensor> out) {
       F(in, *static_cast<const A*>(a), out);
-    };
-    return *this;
+    });
   }
   template <Samples (*F)(Context, DType)>
   OpDef& samples() {
