@@ -27,10 +27,8 @@ namespace autograd {
 bool is_recording();
 bool is_training();  // what Dropout and its like ask
 
-class [[nodiscard]] Mode {
+class [[nodiscard]] Mode : NonCopyable {
  public:
-  Mode(const Mode&) = delete;
-  Mode& operator=(const Mode&) = delete;
   ~Mode();
 
  protected:

@@ -29,8 +29,7 @@ Tensor sum_to(const Tensor& x, const Meta& target, const Tensor& out) {
   throw Error(
       "backward: cannot differentiate a tensor that is not in a computational graph; compute it "
       "under an autograd::Record scope from a tensor with attach_grad(), and set retain_graph to "
-      "call "
-      "backward() on the same graph again");
+      "call backward() on the same graph again");
 }
 
 // `x` in a graph of its own.

@@ -1,8 +1,7 @@
 #include <locus/core/capture.h>
 
-#include <algorithm>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -50,7 +49,7 @@ struct Recording {
   Timeline& line;
   Recording* outer = nullptr;
   bool ended = false;
-  std::unordered_map<Storage*, Use> outside;
+  std::map<Storage*, Use> outside;
   std::vector<std::weak_ptr<Storage>> made;  // written here, and at home here
   std::vector<Numbers> numbers;
   std::vector<Source> sources;
@@ -62,13 +61,9 @@ struct Recording {
 void Recording::end() {
   if (std::exchange(ended, true)) return;
   line.set_capturing(false);
-  for (auto& [storage, use] : outside) uses.push_back(std::move(use));
   for (const auto& seen : made)
-    if (auto storage = seen.lock()) uses.push_back({std::move(storage), true});
-  const auto by_storage = [](const Use& a, const Use& b) { return a.storage < b.storage; };
-  const auto same = [](const Use& a, const Use& b) { return a.storage == b.storage; };
-  std::sort(uses.begin(), uses.end(), by_storage);
-  uses.erase(std::unique(uses.begin(), uses.end(), same), uses.end());
+    if (const auto storage = seen.lock()) outside[storage.get()] = {storage, true};
+  for (auto& [storage, use] : outside) uses.push_back(std::move(use));
   outside.clear();
   made.clear();
   work = device(context).end_capture(stream);

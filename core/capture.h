@@ -21,17 +21,11 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 
-#include <locus/core/caller.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/stream.h>
 
 namespace locus {
-
-class Storage;
-namespace capture {
-struct Recording;
-}
 
 class Graph {
  public:
@@ -48,13 +42,11 @@ class Graph {
   std::unique_ptr<capture::Recording> recording_;
 };
 
-class Capture {
+class Capture : NonCopyable {
  public:
   // CaptureError when the device records nothing, or the thread captures c already.
   explicit Capture(Context c);
   ~Capture();  // without end(): nothing is left of it
-  Capture(const Capture&) = delete;
-  Capture& operator=(const Capture&) = delete;
 
   // CaptureError when the device refuses what was recorded; nothing is left of it then.
   Graph end();
@@ -65,26 +57,8 @@ class Capture {
   std::unique_ptr<StreamScope> scope_;
 };
 
-// For core and for ops.
+// For ops.
 namespace capture {
-
-inline constinit thread_local Recording* innermost = nullptr;
-inline bool active() { return innermost != nullptr; }  // in this thread
-bool find(StreamView s);
-bool find(Context c);
-inline bool on(StreamView s) { return active() && find(s); }
-
-// `what` is about to enqueue on s. Throws CaptureError when it cannot be replayed: because of `why`
-// (null: nothing speaks against it), or because s is not recorded.
-void check(const std::string& what, const char* why, StreamView s);
-// It reads or writes this storage; s is recorded.
-void use(StreamView s, const std::shared_ptr<Storage>& storage, bool write);
-// The host is about to wait for work of c, or of all contexts.
-void refuse_wait(std::optional<Context> c, const char* what, Caller from);
-inline void check_wait(std::optional<Context> c, const char* what, Caller from) {
-  if (active()) [[unlikely]]
-    refuse_wait(c, what, from);
-}
 
 // Device memory that `fill` gives its `bytes` bytes before each replay of what is captured on c.
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);

@@ -48,13 +48,12 @@ Context Context::parse(std::string_view text) {
     if (!text.starts_with(type_name)) continue;
     std::string_view rest = text.substr(type_name.size());
     if (rest.empty()) return {type, 0};
-    if (rest.front() == ':') {
+    if (rest.front() == ':')
       rest.remove_prefix(1);
-    } else if (rest.front() == '(' && rest.back() == ')') {
+    else if (rest.front() == '(' && rest.back() == ')')
       rest = rest.substr(1, rest.size() - 2);
-    } else {
+    else
       continue;  // "cpu" is also a prefix of "cpu_pinned"
-    }
     int32_t index = -1;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
     if (error == std::errc() && end == rest.data() + rest.size() && index >= 0)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <locus/core/kernel.h>
+#include <locus/core/noncopyable.h>
 
 namespace locus {
 
@@ -44,12 +45,10 @@ ContextInfo context_info(Context c);
 Context current_context();
 
 // Sets it for a scope. Nests; restores on exit, exceptions included. Use within one thread.
-class [[nodiscard]] ContextScope {
+class [[nodiscard]] ContextScope : NonCopyable {
  public:
   explicit ContextScope(Context c);
   ~ContextScope();
-  ContextScope(const ContextScope&) = delete;
-  ContextScope& operator=(const ContextScope&) = delete;
 
  private:
   Context previous_;

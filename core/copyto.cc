@@ -1,10 +1,9 @@
 // What moves data: copyto, an op that crosses contexts, and what is made of it: assignment, reading
 // on the host.
-#include <algorithm>
 #include <cstring>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/graph.h>
 #include <locus/core/observe/trace.h>
@@ -61,11 +60,10 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // A blocking read goes behind the work that makes the data: no event, and its errors surface
   // here.
   StreamView s;
-  if (down) {
+  if (down)
     s = blocking ? current_stream(owner, d) : copy_stream(owner, d, d.stream(Lane::to_host));
-  } else {
+  else
     s = fill_stream(owner, d, to.storage->home());
-  }
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
     capture::check("copyto", not_replayable(from.context, to.context, blocking), s);
@@ -140,20 +138,18 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) 
   if (same_memory(source.context, target.context)) {
     static const OpRef<CopyAttrs> copy("copy");
     const size_t bytes = bytes_of(target.view.meta);
-    trace::HostCopy traced(source.context, target.context, bytes);
-    invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
-    traced.done();
-    return;
+    return trace::host_copy(source.context, target.context, bytes, [&] {
+      invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
+    });
   }
   // Cast on the side that has fewer bytes to send afterwards.
   const bool cast_first = size_of(into.dtype()) <= size_of(x.dtype());
   const DType sent = cast_first ? into.dtype() : x.dtype();
   const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
-  if (target.contiguous && into.dtype() == sent) {
+  if (target.contiguous && into.dtype() == sent)
     transfer(packed.impl(), target, options.blocking);
-  } else {
+  else
     packed.copyto(target.context, options).copyto(into);
-  }
 }
 
 struct CopytoAttrs {
@@ -165,11 +161,10 @@ struct CopytoAttrs {
 void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Tensor> out) {
   const Tensor& x = *in[0].tensor_;
   const trace::Scope scope(TransferKind::copyto, a.from);
-  if (out[0].defined()) {
+  if (out[0].defined())
     copy_into(x, out[0], a.options);
-  } else {
+  else
     out[0] = copy_to(x, a.to, a.options);
-  }
 }
 
 Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -183,10 +178,9 @@ Samples copyto_samples(Context c, DType d) {
   Samples samples;
   for (const Shape& shape : {Shape{2, 3}, Shape{37}, Shape{}}) {
     const Tensor x = allocate(c, make_meta(d, shape));
-    std::vector<double> v(static_cast<size_t>(x.size()));
-    for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 2);
     const Tensor host = allocate(cpu(), make_meta(f64, shape));
-    std::copy(v.begin(), v.end(), static_cast<double*>(host.data_ptr()));
+    auto* const v = static_cast<double*>(host.data_ptr());
+    for (int64_t i = 0; i < x.size(); ++i) v[i] = static_cast<double>(i % 2);
     host.copyto(x);
     samples.push_back(Sample({x}, CopytoAttrs{c}));
   }

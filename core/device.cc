@@ -1,15 +1,15 @@
 #include <locus/core/device.h>
 
 #include <atomic>
-#include <mutex>
 
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
+  Mutex mutex;  // held to register and to open
   DeviceFactory factories[kMaxDeviceTypes];
   std::atomic<bool> registered[kMaxDeviceTypes] = {};
   std::atomic<Device*> devices[kMaxDeviceTypes][kMaxDevices] = {};
@@ -25,7 +25,7 @@ Registry& registry() {
   Registry& r = registry();
   const int type = static_cast<int>(c.type);
   std::string text = to_string(c) + ": ";
-  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type]) {
+  if (!device_registered(c.type)) {
     text += "this machine has no " + std::string(device_type_name(c.type)) + " that Locus can use";
     if (c.type == DeviceType::gpu)
       text += "; use cpu(0), or set LOCUS_EMULATED_GPUS=" + std::to_string(c.index + 1) +
@@ -44,10 +44,10 @@ Registry& registry() {
 Device& open(Context c) {
   Registry& r = registry();
   const int type = static_cast<int>(c.type);
-  if (type < 1 || type >= kMaxDeviceTypes || !r.registered[type] || c.index < 0 ||
-      c.index >= kMaxDevices || c.index >= r.factories[type].count())
+  if (!device_registered(c.type) || c.index < 0 || c.index >= kMaxDevices ||
+      c.index >= r.factories[type].count())
     no_such_device(c);
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   std::atomic<Device*>& slot = r.devices[type][c.index];
   if (!slot) slot = r.factories[type].open(c).release();
   return *slot;
@@ -61,7 +61,7 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
     throw Error("register_device: \"" + factory.name + "\" with code " + std::to_string(code) +
                 "; expected a code from 1 to " + std::to_string(kMaxDeviceTypes - 1));
   Registry& r = registry();
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   for (int i = 1; i < kMaxDeviceTypes; ++i)
     if (r.registered[i] && (i == code || r.factories[i].name == factory.name))
       throw Error("register_device: \"" + factory.name + "\" or its code " + std::to_string(code) +
@@ -94,17 +94,8 @@ StreamView Device::begin_capture() {
 std::unique_ptr<RecordedWork> Device::end_capture(StreamView) { return nullptr; }
 
 const char* name(Lane lane) {
-  switch (lane) {
-    case Lane::compute:
-      return "compute";
-    case Lane::to_device:
-      return "to_device";
-    case Lane::to_host:
-      return "to_host";
-    case Lane::peer:
-      return "peer";
-  }
-  return "unknown";
+  constexpr const char* kNames[kNumLanes] = {"compute", "to_device", "to_host", "peer"};
+  return kNames[static_cast<int>(lane)];
 }
 
 Device& device(Context c) {
@@ -128,8 +119,8 @@ ContextInfo context_info(Context c) { return device(c).info(); }
 
 int num_gpus() {
   Registry& r = registry();
-  const int type = static_cast<int>(DeviceType::gpu);
-  return r.registered[type] ? r.factories[type].count() : 0;
+  return device_registered(DeviceType::gpu) ? r.factories[static_cast<int>(DeviceType::gpu)].count()
+                                            : 0;
 }
 
 Context best_context() { return num_gpus() > 0 ? gpu(0) : cpu(0); }

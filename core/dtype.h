@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include <locus/core/half.h>
@@ -12,47 +13,11 @@
 
 namespace locus {
 
-// The C++ type stored for each DType, and back. Integers map by size and sign.
+// The C++ type stored for each DType, in their order, and back. Integers map by size and sign.
 template <DType D>
-struct CppType;
-template <>
-struct CppType<f32> {
-  using type = float;
-};
-template <>
-struct CppType<f64> {
-  using type = double;
-};
-template <>
-struct CppType<f16> {
-  using type = Half;
-};
-template <>
-struct CppType<bf16> {
-  using type = BFloat16;
-};
-template <>
-struct CppType<i32> {
-  using type = int32_t;
-};
-template <>
-struct CppType<i64> {
-  using type = int64_t;
-};
-template <>
-struct CppType<u8> {
-  using type = uint8_t;
-};
-template <>
-struct CppType<i8> {
-  using type = int8_t;
-};
-template <>
-struct CppType<bool_> {
-  using type = bool;
-};
-template <DType D>
-using CppTypeOf = typename CppType<D>::type;
+using CppTypeOf =
+    std::tuple_element_t<static_cast<size_t>(D), std::tuple<float, double, Half, BFloat16, int32_t,
+                                                            int64_t, uint8_t, int8_t, bool>>;
 
 // What a C++ program may store in a tensor: bool, float, double and the integers with a DType.
 template <class T>
@@ -63,24 +28,15 @@ concept Element = std::same_as<T, bool> || std::same_as<T, float> || std::same_a
 
 template <Element T>
 constexpr DType dtype_of() {
-  if constexpr (std::same_as<T, bool>)
-    return bool_;
-  else if constexpr (std::same_as<T, float>)
-    return f32;
-  else if constexpr (std::same_as<T, double>)
-    return f64;
-  else if constexpr (std::same_as<T, Half>)
-    return f16;
-  else if constexpr (std::same_as<T, BFloat16>)
-    return bf16;
-  else if constexpr (sizeof(T) == 4)
-    return i32;
-  else if constexpr (sizeof(T) == 8)
-    return i64;
-  else if constexpr (std::is_signed_v<T>)
-    return i8;
-  else
-    return u8;
+  return std::same_as<T, bool>       ? bool_
+         : std::same_as<T, float>    ? f32
+         : std::same_as<T, double>   ? f64
+         : std::same_as<T, Half>     ? f16
+         : std::same_as<T, BFloat16> ? bf16
+         : sizeof(T) == 4            ? i32
+         : sizeof(T) == 8            ? i64
+         : std::is_signed_v<T>       ? i8
+                                     : u8;
 }
 
 LOCUS_HD constexpr int size_of(DType d) {

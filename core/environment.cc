@@ -42,9 +42,8 @@ std::optional<size_t> environment_bytes(const char* variable) {
   int shift = 0;
   if (end + 1 == last) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : -1;
   if (error != std::errc{} || last - end > 1 || shift < 0 || number == 0 ||
-      number > (UINT64_MAX >> 1 >> shift)) {
+      number > (UINT64_MAX >> 1 >> shift))
     refuse(variable, value, "a number of bytes above 0, such as 512M or 2G");
-  }
   return number << shift;
 }
 

@@ -1,24 +1,25 @@
 #include <locus/core/generator.h>
 
-#include <mutex>
 #include <optional>
 #include <random>
+
+#include <locus/core/mutex.h>
 
 namespace locus::random {
 namespace {
 
-std::mutex mutex;
-std::optional<PhiloxKey> state;
+Mutex mutex;
+std::optional<PhiloxKey> state LOCUS_GUARDED_BY(mutex);
 
 }  // namespace
 
 void seed(uint64_t value) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   state = PhiloxKey{value, 0};
 }
 
 PhiloxKey reserve(uint64_t n) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (!state) {
     std::random_device entropy;
     state = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};

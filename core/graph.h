@@ -31,7 +31,7 @@ struct GraphState {
 };
 
 // One recorded call, in one block of memory: its operands and attributes follow it.
-struct Node {
+struct Node : NonCopyable {
   struct Input {
     Meta meta;
     Context context;
@@ -49,8 +49,6 @@ struct Node {
 
   Node(const Op& op, const AttrsView& attrs, size_t n_in, size_t n_out, std::byte* tail);
   ~Node();
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
   void free();  // lets go of all that it keeps
 
   const Op& op;

@@ -5,7 +5,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -22,10 +23,9 @@ class IdTable {
     return chunk ? (*chunk)[id & (kChunk - 1)].load(std::memory_order_acquire) : nullptr;
   }
   // What is there, after entering what make() returns if that is nothing. id < kCapacity.
-  template <class Make>
-  T& find_or_enter(uint32_t id, const Make& make) {
+  T& find_or_enter(uint32_t id, const auto& make) {
     if (T* found = find(id)) return *found;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::atomic<Chunk*>& chunk = chunks_[id >> kChunkBits];
     if (!chunk.load(std::memory_order_relaxed)) chunk.store(new Chunk{}, std::memory_order_release);
     std::atomic<T*>& slot = (*chunk.load(std::memory_order_relaxed))[id & (kChunk - 1)];
@@ -35,7 +35,7 @@ class IdTable {
 
  private:
   using Chunk = std::array<std::atomic<T*>, kChunk>;
-  std::mutex mutex_;
+  Mutex mutex_;  // held to enter
   std::atomic<Chunk*> chunks_[kChunks] = {};
 };
 

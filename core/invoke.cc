@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
@@ -47,14 +47,15 @@ class Buffer {
   std::unique_ptr<T[]> heap_;
 };
 
+bool same_shape(const Meta& a, const Meta& b) {
+  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
+}
+
 // Gives `out` the layout of the first input that has the result's shape and no gaps (K-order), else
 // row-major.
 void choose_layout(std::span<const View> in, View& out) {
   for (const View& v : in) {
-    if (v.meta.rank != out.meta.rank) continue;
-    bool same = true;
-    for (int i = 0; i < out.meta.rank; ++i) same = same && v.meta.shape[i] == out.meta.shape[i];
-    if (!same || v.contiguous()) continue;
+    if (!same_shape(v.meta, out.meta) || v.contiguous()) continue;
     // Dense when the axes, sorted by stride, follow each other without gaps.
     int64_t expected = 1;
     int used = 0;
@@ -74,10 +75,6 @@ void choose_layout(std::span<const View> in, View& out) {
     return;
   }
   row_major(out.meta, out.stride);
-}
-
-bool same_shape(const Meta& a, const Meta& b) {
-  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
 }
 
 // One call of an op with kernels, from its operands to the launch.
@@ -119,11 +116,10 @@ class Invocation {
 
   Tensor make_output(size_t i) {
     View& v = out_[i];
-    if (op_.layout == Layout::strided) {
+    if (op_.layout == Layout::strided)
       choose_layout({in_views_.data(), in_.size()}, v);
-    } else {
+    else
       row_major(v.meta, v.stride);
-    }
     auto impl = std::make_shared<TensorImpl>();
     impl->storage = std::make_shared<Storage>(context_, bytes_of(v.meta), stream_);
     v.data = impl->storage->data();
@@ -168,8 +164,7 @@ class Invocation {
   void set_output(size_t i, const Tensor& target) { out_[i] = target.handle()->view; }
 
   // `out(i)` is result i; `fresh`: all were made for this call.
-  template <class Out>
-  void run(const Out& out, bool fresh) {
+  void run(const auto& out, bool fresh) {
     const size_t n_out = out_.size();
     if (capture::active()) [[unlikely]] {
       capture::check(op_.name, op_.no_capture, stream_);
@@ -218,8 +213,7 @@ void run_fresh(Invocation& call, std::span<Tensor> out) {
 }
 
 // Into `target(i)`; what the kernel cannot write there itself is made beside it and copied.
-template <class Target>
-void run_into(Invocation& call, size_t n_out, const Target& target) {
+void run_into(Invocation& call, size_t n_out, const auto& target) {
   bool direct = true;
   for (size_t i = 0; i < n_out; ++i) {
     call.check_target(i, target(i));

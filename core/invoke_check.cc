@@ -56,11 +56,10 @@ std::string count(int n, const char* what) {
 
 [[noreturn]] void wrong_inputs(const Op& op, std::span<const Ref> in) {
   std::string wanted = count(op.min_in, "input");
-  if (op.max_in == Op::kAny) {
+  if (op.max_in == Op::kAny)
     wanted = "at least " + wanted;
-  } else if (op.max_in != op.min_in) {
+  else if (op.max_in != op.min_in)
     wanted = std::to_string(op.min_in) + " to " + count(op.max_in, "input");
-  }
   for (size_t i = 0; i < op.arguments.size(); ++i)
     wanted += (i == 0 ? " (" : ", ") + op.arguments[i] + (i + 1 == op.arguments.size() ? ")" : "");
   throw Error(op.name + ": expected " + wanted + ", got " + std::to_string(in.size()) +

@@ -8,9 +8,6 @@
 #include <bit>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <iomanip>
-#include <sstream>
 
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
@@ -28,7 +25,7 @@ constexpr int32_t kFlags[kNumDTypes] = {0, 1, 2, 12, 4, 6, 3, 5, 7};
 std::string reason(int code) { return std::generic_category().message(code); }
 
 // A file written beside its path, renamed over it when complete.
-class AtomicFile {
+class AtomicFile : NonCopyable {
  public:
   explicit AtomicFile(const std::string& path) : path_(path) {
     static std::atomic<unsigned> count{0};
@@ -40,8 +37,6 @@ class AtomicFile {
     if (fd_ >= 0) ::close(fd_);
     if (!done_) ::unlink(temp_.c_str());
   }
-  AtomicFile(const AtomicFile&) = delete;
-  AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, size_t bytes) {
     const char* p = static_cast<const char*>(data);
@@ -102,7 +97,7 @@ class Header {
 };
 
 // A file read front to back; every length it states is checked against what is left of it.
-class Reader {
+class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -119,16 +114,13 @@ class Reader {
     size_ = static_cast<uint64_t>(info.st_size);
   }
   ~Reader() { ::close(fd_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   uint64_t offset() const { return offset_; }
   uint64_t left() const { return size_ - offset_; }
 
   void read(void* out, uint64_t bytes, const char* what) {
     if (bytes > left())
-      fail(offset_, std::string(what) + " takes " + std::to_string(bytes) + " bytes, but " +
-                        std::to_string(left()) + " are left: the file is truncated or damaged");
+      truncated(offset_, what + (" takes " + std::to_string(bytes)) + " bytes, but ", " are");
     char* p = static_cast<char*>(out);
     while (bytes > 0) {
       const ssize_t n = ::read(fd_, p, bytes);
@@ -146,6 +138,9 @@ class Reader {
     read(&v, sizeof v, what);
     return v;
   }
+  [[noreturn]] void truncated(uint64_t at, const std::string& what, const char* verb) const {
+    fail(at, what + std::to_string(left()) + verb + " left: the file is truncated or damaged");
+  }
   [[noreturn]] void fail(uint64_t at, const std::string& what) const {
     throw FormatError("load: " + path_ + ", offset " + std::to_string(at) + ": " + what);
   }
@@ -157,9 +152,9 @@ class Reader {
 };
 
 std::string hex(uint64_t v) {
-  std::ostringstream text;
-  text << "0x" << std::hex << v;
-  return text.str();
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
+  return text;
 }
 
 DType read_dtype(Reader& file) {
@@ -186,10 +181,10 @@ Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_
   }
   const size_t bytes = bytes_of(meta);
   if (bytes > file.left())
-    file.fail(file.offset(), "an array of shape " + to_string(Shape(meta)) + " and dtype " +
-                                 name(dtype) + " does not fit in the " +
-                                 std::to_string(file.left()) +
-                                 " bytes left: the file is truncated or damaged");
+    file.truncated(file.offset(),
+                   "an array of shape " + to_string(Shape(meta)) + " and dtype " + name(dtype) +
+                       " does not fit in the ",
+                   " bytes");
   Tensor host = allocate(is_host(to) ? to : Context{}, meta);
   uint8_t* const data = static_cast<uint8_t*>(host.impl().view.data);
   file.read(data, bytes, "an array's data");
@@ -284,8 +279,7 @@ NamedTensors load(const std::string& path, Context to, Caller from) {
   file.get<uint64_t>("the reserved field");
   const uint64_t count_at = file.offset(), count = file.get<uint64_t>("the number of arrays");
   if (count > file.left() / sizeof(uint32_t))
-    file.fail(count_at, std::to_string(count) + " arrays, but " + std::to_string(file.left()) +
-                            " bytes are left: the file is truncated or damaged");
+    file.truncated(count_at, std::to_string(count) + " arrays, but ", " bytes are");
   NamedTensors out;
   for (uint64_t i = 0; i < count; ++i) out.emplace_back(std::string(), read_array(file, to, from));
   const uint64_t names_at = file.offset(), names = file.get<uint64_t>("the number of names");
@@ -295,9 +289,7 @@ NamedTensors load(const std::string& path, Context to, Caller from) {
   for (uint64_t i = 0; i < names; ++i) {
     const uint64_t at = file.offset(), length = file.get<uint64_t>("a name's length");
     if (length > file.left())
-      file.fail(at, "a name of " + std::to_string(length) + " bytes, but " +
-                        std::to_string(file.left()) +
-                        " are left: the file is truncated or damaged");
+      file.truncated(at, "a name of " + std::to_string(length) + " bytes, but ", " are");
     out[i].first.resize(length);
     file.read(out[i].first.data(), length, "a name");
   }

@@ -9,6 +9,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include <locus/core/noncopyable.h>
+
 #ifdef __clang__
 #define LOCUS_THREAD_SAFETY(attribute) __attribute__((attribute))
 #else
@@ -30,12 +32,10 @@ class LOCUS_THREAD_SAFETY(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock {
+class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock : NonCopyable {
  public:
   explicit MutexLock(Mutex& m) LOCUS_THREAD_SAFETY(acquire_capability(m)) : lock_(m.mutex_) {}
   ~MutexLock() LOCUS_THREAD_SAFETY(release_capability()) {}
-  MutexLock(const MutexLock&) = delete;
-  MutexLock& operator=(const MutexLock&) = delete;
 
   // Opens the mutex until the condition is notified, or for no reason: wait in a loop.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include <locus/core/error.h>
 #include <locus/core/kernel_list.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<Op>, std::less<>> ops;
+  Mutex mutex;
+  std::map<std::string, std::unique_ptr<Op>, std::less<>> ops LOCUS_GUARDED_BY(mutex);
 };
 Registry& registry() {  // never destroyed: ops are used by other statics
   static Registry& r = *new Registry;
@@ -39,7 +39,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 Op& define_op(std::string_view name) {
   Registry& r = registry();
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   auto [entry, inserted] = r.ops.try_emplace(std::string(name));
   if (!inserted)
     throw Error(
@@ -52,7 +52,7 @@ Op& define_op(std::string_view name) {
 
 Op* find_op(std::string_view name) {
   Registry& r = registry();
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   const auto found = r.ops.find(name);
   return found == r.ops.end() ? nullptr : found->second.get();
 }
@@ -68,7 +68,7 @@ Op& get_op(std::string_view name) {
 
 std::vector<const Op*> all_ops() {
   Registry& r = registry();
-  std::lock_guard lock(r.mutex);
+  const MutexLock lock(r.mutex);
   std::vector<const Op*> list;
   for (const auto& [name, op] : r.ops) list.push_back(op.get());
   return list;

@@ -159,10 +159,9 @@ class OpDef {
   }
   template <DType (*F)(std::span<const Meta>, const A&, std::span<Meta>)>
   OpDef& infer() {
-    op_.infer = [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
+    return set(&Op::infer, [](std::span<const Meta> in, const void* a, std::span<Meta> out) {
       return F(in, *static_cast<const A*>(a), out);
-    };
-    return *this;
+    });
   }
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
   OpDef& gradient(Keep keep) {
@@ -172,8 +171,7 @@ class OpDef {
   }
   template <Keep (*F)(const A&)>
   OpDef& keeps() {
-    op_.keep_of = [](const void* a) { return F(*static_cast<const A*>(a)); };
-    return *this;
+    return set(&Op::keep_of, [](const void* a) { return F(*static_cast<const A*>(a)); });
   }
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
   OpDef& fused_gradient(Keep keep = Keep::none) {
@@ -181,10 +179,7 @@ class OpDef {
     op_.keep = op_.keep | keep;
     return *this;
   }
-  OpDef& no_gradient(const char* why) {
-    op_.no_gradient = why;
-    return *this;
-  }
+  OpDef& no_gradient(const char* why) { return set(&Op::no_gradient, why); }
   template <View (*F)(const View&, const A&)>
   OpDef& view() {
     op_.make_view = [](const View& in, const void* a) { return F(in, *static_cast<const A*>(a)); };
@@ -192,44 +187,21 @@ class OpDef {
   }
   template <void (*F)(std::span<const Ref>, const A&, std::span<Tensor>)>
   OpDef& function() {
-    op_.function = [](std::span<const Ref> in, const void* a, std::span<Tensor> out) {
+    return set(&Op::function, [](std::span<const Ref> in, const void* a, std::span<Tensor> out) {
       F(in, *static_cast<const A*>(a), out);
-    };
-    return *this;
+    });
   }
   template <Samples (*F)(Context, DType)>
   OpDef& samples() {
-    op_.samples = F;
-    return *this;
+    return set(&Op::samples, F);
   }
-  OpDef& no_samples(const char* why) {
-    op_.no_samples = why;
-    return *this;
-  }
-  OpDef& no_capture(const char* why) {
-    op_.no_capture = why;
-    return *this;
-  }
-  OpDef& outputs(int n) {
-    op_.n_out = n;
-    return *this;
-  }
-  OpDef& broadcasts() {
-    op_.broadcasts = true;
-    return *this;
-  }
-  OpDef& layout(Layout l) {
-    op_.layout = l;
-    return *this;
-  }
-  OpDef& in_place() {
-    op_.in_place = true;
-    return *this;
-  }
-  OpDef& random() {
-    op_.random = true;
-    return *this;
-  }
+  OpDef& no_samples(const char* why) { return set(&Op::no_samples, why); }
+  OpDef& no_capture(const char* why) { return set(&Op::no_capture, why); }
+  OpDef& outputs(int n) { return set(&Op::n_out, n); }
+  OpDef& broadcasts() { return set(&Op::broadcasts, true); }
+  OpDef& layout(Layout l) { return set(&Op::layout, l); }
+  OpDef& in_place() { return set(&Op::in_place, true); }
+  OpDef& random() { return set(&Op::random, true); }
   OpDef& kernel(DeviceType type, DType dtype, Kernel k) {
     op_.kernels[static_cast<int>(type)][static_cast<int>(dtype)] = k;
     return *this;
@@ -238,6 +210,12 @@ class OpDef {
   Op& op() { return op_; }
 
  private:
+  template <class T>
+  OpDef& set(T Op::*field, std::type_identity_t<T> value) {
+    op_.*field = value;
+    return *this;
+  }
+
   Op& op_;
 };
 

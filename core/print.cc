@@ -10,7 +10,7 @@
 #include <ostream>
 #include <vector>
 
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/dtype.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/storage.h>
@@ -34,9 +34,8 @@ struct Decimal {
 Decimal parse_scientific(const char* text) {
   Decimal d;
   const char* p = text;
-  for (; *p != '\0' && *p != 'e'; ++p) {
+  for (; *p != '\0' && *p != 'e'; ++p)
     if (*p != '.') d.digits += *p;
-  }
   d.point = (*p == 'e' ? std::atoi(p + 1) : 0) + 1;
   while (d.digits.size() > 1 && d.digits.back() == '0') d.digits.pop_back();
   return d;
@@ -110,9 +109,8 @@ std::string positional(double v, DType dtype, int precision) {
     return sign + s;
   }
   if (d.digits == "0") return sign + "0.";
-  if (n <= d.point && precision == kUncut) {
+  if (n <= d.point && precision == kUncut)
     return sign + d.digits + std::string(static_cast<size_t>(d.point - n), '0') + '.';
-  }
   if (n <= d.point) {
     char text[400];
     std::snprintf(text, sizeof text, "%.0f.", std::fabs(v));
@@ -242,11 +240,7 @@ class FloatFormat {
 class Printer {
  public:
   Printer(const void* data, const Meta& meta) : data_(data), meta_(meta) {
-    int64_t stride = 1;
-    for (int i = meta.rank - 1; i >= 0; --i) {
-      strides_[i] = stride;
-      stride *= meta.shape[i];
-    }
+    row_major(meta, strides_);
     summarise_ = meta.size() > kThreshold;
   }
 
@@ -271,30 +265,21 @@ class Printer {
 
  private:
   double real(int64_t i) const {
-    switch (meta_.dtype) {
-      case f64:
-        return static_cast<const double*>(data_)[i];
-      case f16:
-        return static_cast<double>(static_cast<float>(static_cast<const Half*>(data_)[i]));
-      case bf16:
-        return static_cast<double>(static_cast<float>(static_cast<const BFloat16*>(data_)[i]));
-      default:
-        return static_cast<const float*>(data_)[i];
-    }
+    return dispatch(meta_.dtype, [&](auto type) -> double {
+      const auto v = static_cast<const typename decltype(type)::type*>(data_)[i];
+      if constexpr (std::is_class_v<decltype(v)>)
+        return static_cast<float>(v);
+      else
+        return static_cast<double>(v);
+    });
   }
   std::string integer(int64_t i) const {
-    switch (meta_.dtype) {
-      case i32:
-        return std::to_string(static_cast<const int32_t*>(data_)[i]);
-      case i64:
-        return std::to_string(static_cast<const int64_t*>(data_)[i]);
-      case u8:
-        return std::to_string(static_cast<const uint8_t*>(data_)[i]);
-      case i8:
-        return std::to_string(static_cast<const int8_t*>(data_)[i]);
-      default:
-        return static_cast<const uint8_t*>(data_)[i] != 0 ? "True" : "False";
-    }
+    if (meta_.dtype == bool_) return static_cast<const uint8_t*>(data_)[i] != 0 ? "True" : "False";
+    return dispatch(meta_.dtype, [&](auto type) -> std::string {
+      using T = typename decltype(type)::type;
+      if constexpr (std::is_integral_v<T>) return std::to_string(static_cast<const T*>(data_)[i]);
+      return {};
+    });
   }
 
   bool summarised(int axis) const { return summarise_ && meta_.shape[axis] > 2 * kEdge; }

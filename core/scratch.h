@@ -7,16 +7,15 @@
 #pragma once
 
 #include <locus/core/kernel.h>
+#include <locus/core/noncopyable.h>
 
 namespace locus {
 
-class Scratch {
+class Scratch : NonCopyable {
  public:
   // Aligned to 256 bytes (64 on the host); null for 0 bytes. Throws OutOfMemory naming the context.
   Scratch(const Call& call, size_t bytes);
   ~Scratch();
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
 
   void* data() const { return data_; }
   template <class T>

@@ -1,8 +1,6 @@
 #include <locus/core/storage.h>
 
-#include <algorithm>
-
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 
@@ -44,11 +42,10 @@ Storage::~Storage() {
   if (!release_) {
     if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home);
     Allocator& allocator = device(context_).allocator();
-    if (pending.empty()) {
+    if (pending.empty())
       allocator.deallocate(data_, bytes_, arena_);
-    } else {
+    else
       allocator.deallocate_after(data_, bytes_, arena_, pending);
-    }
     return;
   }
   // The lender may do anything with its memory, so nothing may be queued on it, home's work
@@ -66,7 +63,7 @@ Storage::~Storage() {
 
 void Storage::order(StreamView s, bool write) {
   if (capture::on(s)) return;  // each replay is ordered as a whole
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   Timeline* const home = home_.load(std::memory_order_relaxed);
   const bool at_home = s.id == home_id_.load(std::memory_order_relaxed);
@@ -99,26 +96,26 @@ void Storage::move_home(Timeline& to) {
 }
 
 StreamView Storage::home() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Timeline* const home = home_.load(std::memory_order_relaxed);
   return home ? home->stream : arena_;
 }
 
 void Storage::hand_over() {
   if (arena_.id == 0) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   to_compute_ = true;
 }
 
 void Storage::leave_home(StreamView to) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   move_home(Timeline::of(to));
 }
 
 void Storage::mark(StreamView s, bool write) {
   if (s.id == 0 || capture::on(s)) return;  // the host's work is done already
   Timeline& line = Timeline::of(s);
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t at = line.advance();
   line.expect_waiters();
   foreign_.store(true, std::memory_order_release);
@@ -167,7 +164,7 @@ void Storage::wait_host(bool for_write) {
     line.finished(done);
   }
   if (!foreign_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
     if (for_write || u.write) u.line->wait(u.at, StreamView{});

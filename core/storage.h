@@ -4,12 +4,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include <locus/core/device.h>
 #include <locus/core/kernel.h>
+#include <locus/core/mutex.h>
 #include <locus/core/timeline.h>
 
 namespace locus {
@@ -26,14 +26,12 @@ struct GraphState;  // autograd.cc
 // Threads: the order is guarded by a mutex, taken only once a foreign stream is involved. Any
 // number of threads may read at once. A write beside another thread's read or write is ordered by
 // the program, as for any object; afterwards the order holds for everybody again.
-class Storage {
+class Storage : NonCopyable {
  public:
   Storage(Context context, size_t bytes, StreamView home);
   // Borrowed memory: `release` is called instead of freeing.
   Storage(Context context, void* data, size_t bytes, void (*release)(void*), void* owner);
   ~Storage();
-  Storage(const Storage&) = delete;
-  Storage& operator=(const Storage&) = delete;
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
@@ -84,24 +82,25 @@ class Storage {
   };
   void order(StreamView s, bool write);
   void mark(StreamView s, bool write);
-  void drop_finished();
-  void move_home(Timeline& to);
-  std::optional<Context> busy_on() const;  // whose foreign use is under way; mutex_ is held
-  std::vector<EventView> pending_uses();
+  void drop_finished() LOCUS_REQUIRES(mutex_);
+  void move_home(Timeline& to) LOCUS_REQUIRES(mutex_);
+  // Whose foreign use is under way.
+  std::optional<Context> busy_on() const LOCUS_REQUIRES(mutex_);
+  std::vector<EventView> pending_uses() LOCUS_REQUIRES(mutex_);
 
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Context context_;
   const StreamView arena_;  // whose memory it is, and where it returns to
-  // Guarded by mutex_ when it moves. Null, and 0, on the host.
+  // The three move with mutex_ held. Null, and 0, on the host.
   std::atomic<Timeline*> home_;
   std::atomic<uint32_t> home_id_;
   std::atomic<uint64_t> home_write_{0};  // the last write's number at home
-  bool to_compute_ = false;              // hand_over() was called; guarded by mutex_
   std::atomic<bool> foreign_{false};     // uses_ is not empty
   std::atomic<uint64_t> version_{0};
-  std::mutex mutex_;
-  std::vector<Use> uses_;  // foreign ones, at most two a stream, guarded by mutex_
+  Mutex mutex_;
+  bool to_compute_ LOCUS_GUARDED_BY(mutex_) = false;  // hand_over() was called
+  std::vector<Use> uses_ LOCUS_GUARDED_BY(mutex_);    // foreign ones, at most two a stream
   void (*release_)(void*) = nullptr;
   void* owner_ = nullptr;
 };

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 

@@ -61,13 +61,11 @@ class Stream {
 
 // Makes `s` the current stream of its context in this thread: for ops and for copies. Other
 // contexts keep theirs. `s` must outlive the scope.
-class [[nodiscard]] StreamScope {
+class [[nodiscard]] StreamScope : NonCopyable {
  public:
   explicit StreamScope(const Stream& s) : StreamScope(s.view()) {}
   explicit StreamScope(Stream&&) = delete;  // it would be closed at once
   ~StreamScope();
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
 
  private:
   friend class Capture;

@@ -1,6 +1,7 @@
 #include <locus/core/timeline.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 
 #include <locus/core/error.h>
@@ -44,12 +45,11 @@ EventView Timeline::record() {
 
 void Timeline::settle() {
   if (capturing_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(mutex_);
-  if (recorded_.empty() || recorded_.back().at != now()) {
+  const MutexLock lock(mutex_);
+  if (recorded_.empty() || recorded_.back().at != now())
     record_now();
-  } else {
+  else
     expected_.store(false, std::memory_order_release);
-  }
 }
 
 Timeline::Recorded& Timeline::record_now() {
@@ -91,7 +91,7 @@ uint64_t& Timeline::waited(uint32_t stream_id) {
 
 void Timeline::wait(uint64_t at, StreamView s) {
   if (at <= done_.load(std::memory_order_acquire)) return;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (s.id != 0) {
     uint64_t& behind = waited(s.id);
     if (at <= behind) return;
@@ -102,31 +102,29 @@ void Timeline::wait(uint64_t at, StreamView s) {
   }
   Recorded& r = event_for(at);
   ++r.users;  // keeps it while the lock is open
-  lock.unlock();
-  const auto leave = [&] {
-    lock.lock();
-    --r.users;
-  };
+  mutex_.unlock();
+  std::exception_ptr failure;
   try {
     device(stream.context).wait_host(r.event);
   } catch (...) {
-    leave();
-    throw;
+    failure = std::current_exception();
   }
-  leave();
+  mutex_.lock();
+  --r.users;
+  if (failure) std::rethrow_exception(failure);
   finished(r.at);
 }
 
 bool Timeline::precedes(uint64_t at, uint32_t stream_id) {
   if (at <= done_.load(std::memory_order_acquire)) return true;
   if (stream_id == 0) return false;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return at <= waited(stream_id);
 }
 
 bool Timeline::done(uint64_t at) {
   if (at <= done_.load(std::memory_order_acquire)) return true;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Recorded& r = event_for(at);
   if (!device(stream.context).done(r.event)) return false;
   finished(r.at);

@@ -16,11 +16,11 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -69,19 +69,20 @@ class Timeline {
 
   explicit Timeline(StreamView s) : stream(s) {}
   void settle();
-  Recorded& event_for(uint64_t at);  // these four: mutex_ is held
-  Recorded& record_now();
-  void trim();
-  uint64_t& waited(uint32_t stream_id);
+  Recorded& event_for(uint64_t at) LOCUS_REQUIRES(mutex_);
+  Recorded& record_now() LOCUS_REQUIRES(mutex_);
+  void trim() LOCUS_REQUIRES(mutex_);
+  uint64_t& waited(uint32_t stream_id) LOCUS_REQUIRES(mutex_);
 
   std::atomic<uint64_t> count_{0};
   std::atomic<bool> expected_{false}, capturing_{false};
   std::atomic<size_t> blur_{0};    // what was enqueued since somebody was expected, in bytes
   std::atomic<uint64_t> done_{0};  // work up to here is known to be done
-  std::mutex mutex_;
-  std::deque<Recorded> recorded_;  // ascending, references stay valid
-  size_t trim_at_ = 0;             // so many events make it look for finished ones
-  std::vector<std::pair<uint32_t, uint64_t>> waited_;  // stream id, the work it runs after
+  Mutex mutex_;
+  std::deque<Recorded> recorded_ LOCUS_GUARDED_BY(mutex_);  // ascending, references stay valid
+  size_t trim_at_ LOCUS_GUARDED_BY(mutex_) = 0;  // so many events make it look for finished ones
+  // Stream id, the work it runs after.
+  std::vector<std::pair<uint32_t, uint64_t>> waited_ LOCUS_GUARDED_BY(mutex_);
 };
 
 }  // namespace locus

@@ -36,12 +36,10 @@ struct TransferEntry {
 
 // Records everything in the process, on all threads, from its construction on. Several may be
 // alive; each has what happened in its life. Threads: any.
-class [[nodiscard]] TransferLog {
+class [[nodiscard]] TransferLog : NonCopyable {
  public:
   TransferLog();
   ~TransferLog();
-  TransferLog(const TransferLog&) = delete;
-  TransferLog& operator=(const TransferLog&) = delete;
 
   // The dearest first. Waits for copies still under way; throws DeviceError when a device has
   // failed.

@@ -31,14 +31,12 @@ Isa detect() {
   const bool f16c_movbe = leaf1 && (c >> 29 & 1) != 0 && (c >> 22 & 1) != 0;
   const bool lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) != 0 && (c >> 5 & 1) != 0;
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-      !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !f16c_movbe || !lzcnt) {
+      !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2") || !f16c_movbe || !lzcnt)
     return Isa::base;
-  }
   if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
       !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512vl")) {
+      !__builtin_cpu_supports("avx512vl"))
     return Isa::v3;
-  }
   return Isa::v4;
 #else
   return Isa::base;
@@ -71,9 +69,8 @@ class PinnedMemory final : public MemorySource {
 };
 
 std::unique_ptr<MemorySource> source_of(Context c) {
-  if (c.type == DeviceType::cpu_pinned && pinned_source.allocate != nullptr) {
+  if (c.type == DeviceType::cpu_pinned && pinned_source.allocate != nullptr)
     return std::make_unique<PinnedMemory>(pinned_source);
-  }
   return std::make_unique<HostMemory>(64);
 }
 

@@ -4,7 +4,6 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 
@@ -22,11 +21,10 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
     LOCUS_CUDA(copy_down(dst, src, bytes, native));
   } else if (from.type == DeviceType::cpu) {
     // A few bytes the driver puts into its queue at once.
-    if (bytes <= SmallBuffers::kBytes) {
+    if (bytes <= SmallBuffers::kBytes)
       LOCUS_CUDA(copy_up(dst, src, bytes, native));
-    } else {
+    else
       up_.upload(dst, src, bytes, native);
-    }
   } else if (to.type == DeviceType::cpu) {
     download(dst, src, bytes, s);
     check_faults();

@@ -3,12 +3,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/mutex.h>
 #include <locus/devices/cuda.h>
-#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_ring.h>
 #include <locus/devices/pool.h>
 
@@ -17,40 +17,7 @@ namespace locus::cuda {
 class CudaDevice;
 struct CudaStream;
 
-int num_devices();   // 0 without a driver; asked once
 int first_opened();  // the first device that was opened; -1: none yet
-
-// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
-// the device is current already.
-class Guard {
- public:
-  explicit Guard(int device) {
-    if (num_devices() > 1) enter(device);
-  }
-  ~Guard() {
-    if (entered_) leave();
-  }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  void enter(int device);
-  static void leave();
-  bool entered_ = false;
-};
-
-// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
-// that no graph holds: taking memory, making a library's handle.
-class OutsideCapture {
- public:
-  OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  OutsideCapture(const OutsideCapture&) = delete;
-  OutsideCapture& operator=(const OutsideCapture&) = delete;
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 // What libraries keep for a stream, an object of each type: a handle, a plan in progress. Made by
 // T(stream) at first use, never destroyed.
@@ -84,7 +51,7 @@ struct CudaStream {
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
   std::atomic<bool> open{true}, capturing{false};
 
-  std::mutex mutex;
+  Mutex mutex;
   Slots slots;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
@@ -115,7 +82,7 @@ class Faults {
 
  private:
   static constexpr int kWords = 128;
-  std::mutex mutex_;
+  Mutex mutex_;  // held to add a word, and to take reports
   std::atomic<int> size_{0};
   const char* ops_[kWords] = {};
   Fault* words_ = nullptr;
@@ -183,11 +150,14 @@ class CudaDevice final : public Device {
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
   SmallBuffers small_;
 
-  std::mutex streams_mutex_;
-  // Tensors may live on a closed stream, not on one that captured.
-  std::vector<CudaStream*> streams_, closed_, captured_;
-  std::mutex events_mutex_;
-  std::vector<cudaEvent_t> events_, timed_events_;  // not in use
+  Mutex streams_mutex_;
+  std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
+  // To be opened again. Tensors may live on a closed stream, not on one that captured.
+  std::vector<CudaStream*> closed_ LOCUS_GUARDED_BY(streams_mutex_);
+  std::vector<CudaStream*> captured_ LOCUS_GUARDED_BY(streams_mutex_);
+  Mutex events_mutex_;
+  std::vector<cudaEvent_t> events_ LOCUS_GUARDED_BY(events_mutex_);  // not in use
+  std::vector<cudaEvent_t> timed_events_ LOCUS_GUARDED_BY(events_mutex_);
 };
 
 // The next copy between two devices checks their link again.

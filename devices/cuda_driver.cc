@@ -3,20 +3,19 @@
 #include <atomic>
 #include <string>
 
+#include <locus/core/context.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda_device.h>
 
 namespace locus::cuda {
 namespace {
 
-template <class F>
-void find(F& f, const char* name) {
+void find(auto& f, const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult state;
   LOCUS_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &state));
   LOCUS_CHECK(state == cudaDriverEntryPointSuccess,
               std::string("the CUDA driver has no ") + name + "; expected driver 525 or newer");
-  f = reinterpret_cast<F>(found);
+  f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(found);
 }
 
 void check(CUresult result, const char* call, int device) {
@@ -39,6 +38,18 @@ CUcontext primary(int device) {
 }
 
 }  // namespace
+
+int num_devices() {
+  static const int n = [] {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) {
+      static_cast<void>(cudaGetLastError());
+      count = 0;
+    }
+    return count;
+  }();
+  return n;
+}
 
 const Driver& driver() {
   static const Driver found = [] {

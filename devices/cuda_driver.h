@@ -10,6 +10,9 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <locus/core/noncopyable.h>
+#include <locus/devices/cuda_check.h>
+
 namespace locus::cuda {
 
 // Found at run time: a binary that links the driver would not start on a machine without one.
@@ -61,5 +64,35 @@ inline cudaError_t free_memory(void* p) {
 inline cudaError_t free_host_memory(void* p) {
   return static_cast<cudaError_t>(driver().free_host(p));
 }
+
+int num_devices();  // 0 without a driver; asked once
+
+// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
+// the device is current already.
+class Guard : NonCopyable {
+ public:
+  explicit Guard(int device) {
+    if (num_devices() > 1) enter(device);
+  }
+  ~Guard() {
+    if (entered_) leave();
+  }
+
+ private:
+  void enter(int device);
+  static void leave();
+  bool entered_ = false;
+};
+
+// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
+// that no graph holds: taking memory, making a library's handle.
+class OutsideCapture : NonCopyable {
+ public:
+  OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+  ~OutsideCapture() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
 
 }  // namespace locus::cuda

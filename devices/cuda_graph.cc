@@ -1,10 +1,8 @@
 // Graphs: what a stream is given is recorded instead of run, and replayed with one call.
 #include <string>
-#include <utility>
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 
@@ -22,7 +20,7 @@ class CudaDevice::Graph final : public RecordedWork {
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
     if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
     device_.pool_->retire(stream_.view);
-    std::lock_guard lock(device_.streams_mutex_);
+    const MutexLock lock(device_.streams_mutex_);
     device_.captured_.push_back(&stream_);
   }
 
@@ -64,7 +62,7 @@ StreamView CudaDevice::begin_capture() {
   } catch (...) {
     s.capturing = false;
     pool_->retire(s.view);
-    std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     captured_.push_back(&s);
     throw;
   }

@@ -4,7 +4,6 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 #include <locus/devices/pool.h>
 
 namespace locus::cuda {
@@ -48,9 +47,8 @@ void free_pinned(void* p) { static_cast<void>(free_host_memory(p)); }
 }  // namespace
 
 std::unique_ptr<CachingPool> make_pool(Context context) {
-  PoolOptions options;
-  options.context = context;
-  return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index), options);
+  return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index),
+                                       PoolOptions{.context = context});
 }
 
 void offer_pinned_memory() { set_pinned_source(&allocate_pinned, &free_pinned); }

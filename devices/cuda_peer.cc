@@ -6,7 +6,6 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {
@@ -14,11 +13,9 @@ namespace {
 constexpr size_t kProbeBytes = size_t{256} << 10;
 
 // Memory for the check of a direct path.
-struct Probe {
+struct Probe : NonCopyable {
   explicit Probe(CudaDevice& d) : data(d.allocate_raw(kProbeBytes)) {}
   ~Probe() { static_cast<void>(free_memory(data)); }
-  Probe(const Probe&) = delete;
-  Probe& operator=(const Probe&) = delete;
   void* data;
 };
 
@@ -34,7 +31,7 @@ bool enable_access(int from, int to) {
 
 enum class Path : uint8_t { unknown, direct, staged };
 struct Links {
-  std::mutex mutex;
+  Mutex mutex;  // held to check a path
   std::atomic<Path> paths[kMaxDevices][kMaxDevices] = {};
 };
 Links links;
@@ -43,11 +40,10 @@ Links links;
 
 void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes,
                            CudaStream& s) {
-  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to)))) {
+  if (direct(static_cast<CudaDevice&>(device(from)), static_cast<CudaDevice&>(device(to))))
     LOCUS_CUDA(copy_across(dst, src, bytes, s.native()));
-  } else {
+  else
     copy_staged(dst, to, src, from, bytes, s);
-  }
 }
 
 // Down on a stream of the source, up on a stream of the destination, one of the two being s.
@@ -69,7 +65,7 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
   order(s, up);
   {
     // The slots are the target's: their events are recorded on its stream.
-    std::lock_guard lock(target.up_.mutex);
+    const MutexLock lock(target.up_.mutex);
     for (size_t at = 0; at < bytes; at += Ring::kSlotBytes) {
       const size_t n = std::min(bytes - at, Ring::kSlotBytes);
       Ring::Slot& slot = target.up_.take();
@@ -86,7 +82,7 @@ void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context fro
 bool CudaDevice::direct(CudaDevice& source, CudaDevice& target) {
   std::atomic<Path>& path = links.paths[source.index()][target.index()];
   if (path.load(std::memory_order_acquire) == Path::unknown) {
-    std::lock_guard lock(links.mutex);
+    const MutexLock lock(links.mutex);
     if (path.load(std::memory_order_acquire) == Path::unknown) {
       const char* why_not = try_direct(source, target);
       if (why_not)
@@ -130,7 +126,7 @@ const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
 }
 
 void forget_links() {
-  std::lock_guard lock(links.mutex);
+  const MutexLock lock(links.mutex);
   for (auto& row : links.paths)
     for (std::atomic<Path>& path : row) path.store(Path::unknown, std::memory_order_release);
 }

@@ -11,7 +11,6 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
-#include <locus/devices/cuda_device.h>
 #include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
@@ -121,7 +120,7 @@ Ring::Slot& Ring::take() {
 }
 
 void Ring::upload(void* dst, const void* src, size_t bytes, cudaStream_t s) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const size_t chunk = chunk_of(bytes);
   for (size_t at = 0; at < bytes; at += chunk) {
     const size_t n = std::min(chunk, bytes - at);
@@ -134,7 +133,7 @@ void Ring::upload(void* dst, const void* src, size_t bytes, cudaStream_t s) {
 }
 
 void Ring::download(void* dst, const void* src, size_t bytes, cudaStream_t s) {
-  std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const size_t chunk = chunk_of(bytes), chunks = (bytes + chunk - 1) / chunk;
   const auto piece = bytes >= kBeyondCaches ? &stream_piece : &copy_piece;
   const auto size_at = [&](size_t i) { return std::min(chunk, bytes - i * chunk); };
@@ -158,7 +157,7 @@ void Ring::download(void* dst, const void* src, size_t bytes, cudaStream_t s) {
 
 SmallBuffers::Lease::Lease(SmallBuffers& from, int device) : from_(from) {
   {
-    std::lock_guard lock(from.mutex_);
+    const MutexLock lock(from.mutex_);
     if (!from.free_.empty()) {
       memory_ = from.free_.back();
       from.free_.pop_back();
@@ -169,7 +168,7 @@ SmallBuffers::Lease::Lease(SmallBuffers& from, int device) : from_(from) {
 }
 
 SmallBuffers::Lease::~Lease() {
-  std::lock_guard lock(from_.mutex_);
+  const MutexLock lock(from_.mutex_);
   from_.free_.push_back(memory_);
 }
 

@@ -9,10 +9,11 @@
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
 #include <vector>
 
 #include <locus/core/kernel.h>
+#include <locus/core/mutex.h>
+#include <locus/core/noncopyable.h>
 
 namespace locus::cuda {
 
@@ -32,16 +33,16 @@ class Ring {
   // Returns when dst is filled. s should be idle: others wait for the ring meanwhile.
   void download(void* dst, const void* src, size_t bytes, cudaStream_t s);
 
-  // For copies that use the slots themselves: an empty slot; `mutex` is held. Throws OutOfMemory
+  // For copies that use the slots themselves: an empty slot. Throws OutOfMemory
   // when there is no page-locked memory.
-  Slot& take();
-  std::mutex mutex;
+  Slot& take() LOCUS_REQUIRES(mutex);
+  Mutex mutex;
 
  private:
-  void open();
+  void open() LOCUS_REQUIRES(mutex);
   const Context context_;
-  Slot slots_[kSlots];
-  int next_ = 0;
+  Slot slots_[kSlots] LOCUS_GUARDED_BY(mutex);
+  int next_ LOCUS_GUARDED_BY(mutex) = 0;
 };
 
 // Small page-locked buffers for small downloads, each its caller's until done: threads that wait
@@ -50,12 +51,10 @@ class SmallBuffers {
  public:
   static constexpr size_t kBytes = size_t{64} << 10;
 
-  class Lease {
+  class Lease : NonCopyable {
    public:
     Lease(SmallBuffers& from, int device);
     ~Lease();
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
     void* memory() const { return memory_; }
 
    private:
@@ -64,8 +63,8 @@ class SmallBuffers {
   };
 
  private:
-  std::mutex mutex_;
-  std::vector<void*> free_;
+  Mutex mutex_;
+  std::vector<void*> free_ LOCUS_GUARDED_BY(mutex_);
 };
 
 // What no machine does on demand, for tests: no page-locked memory for a new ring; direct links

@@ -1,11 +1,9 @@
 // Events, waiting, and the errors that surface there.
-#include <algorithm>
 #include <exception>
 #include <string>
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 namespace {
@@ -17,10 +15,10 @@ cudaEvent_t native(EventView e) { return static_cast<cudaEvent_t>(e.native); }
 // An event with a time costs several times one without.
 EventView CudaDevice::record(StreamView s, bool timed) {
   CudaStream& stream = find_stream(s);
-  std::vector<cudaEvent_t>& unused = timed ? timed_events_ : events_;
   cudaEvent_t event = nullptr;
   {
-    std::lock_guard lock(events_mutex_);
+    const MutexLock lock(events_mutex_);
+    std::vector<cudaEvent_t>& unused = timed ? timed_events_ : events_;
     if (!unused.empty()) {
       event = unused.back();
       unused.pop_back();
@@ -43,7 +41,7 @@ EventView CudaDevice::record(StreamView s, bool timed) {
 // Recording an event again does not disturb the streams that wait for its earlier record, so it can
 // be reused at once.
 void CudaDevice::release(EventView e) noexcept {
-  std::lock_guard lock(events_mutex_);
+  const MutexLock lock(events_mutex_);
   (e.timed ? timed_events_ : events_).push_back(native(e));
 }
 
@@ -86,7 +84,7 @@ void CudaDevice::synchronize(StreamView s) {
   } else {
     std::vector<CudaStream*> all;
     {
-      std::lock_guard lock(streams_mutex_);
+      const MutexLock lock(streams_mutex_);
       all = streams_;
     }
     std::exception_ptr failure;

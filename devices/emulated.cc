@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -103,11 +102,10 @@ class EmulatedDevice final : public Device {
     return std::chrono::duration<double, std::milli>(time).count();
   }
   void synchronize(StreamView s) override {
-    if (s.id == 0) {
+    if (s.id == 0)
       drain_all();
-    } else {
+    else
       queue(s).drain();
-    }
     failures_.rethrow_first();
   }
 

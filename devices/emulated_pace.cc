@@ -2,7 +2,6 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <thread>
 #include <unordered_map>

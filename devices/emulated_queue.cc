@@ -3,8 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -83,8 +81,7 @@ void Queue::wait_until_finished(uint64_t target, MutexLock& lock) {
   --drainers_;
 }
 
-template <class Fill>
-void Queue::push(Fill&& fill) {
+void Queue::push(const auto& fill) {
   MutexLock lock(mutex_);
   check_usable();
   if (recording_) return fill(recorded_.emplace_back());
@@ -125,15 +122,14 @@ void Queue::copy(void* dst, Context to, const void* src, Context from, size_t by
 
 void Queue::record(EventRef event) {
   if (closed()) return event->fire();
-  push([&](Entry& entry) {
-    entry.what = What::record;
-    entry.event = std::move(event);
-  });
+  push_event(What::record, std::move(event));
 }
 
-void Queue::wait(EventRef event) {
+void Queue::wait(EventRef event) { push_event(What::wait, std::move(event)); }
+
+void Queue::push_event(What what, EventRef event) {
   push([&](Entry& entry) {
-    entry.what = What::wait;
+    entry.what = what;
     entry.event = std::move(event);
   });
 }
@@ -211,11 +207,10 @@ void Queue::run(Entry& entry) {
         // whose memory is handed out when work is pushed.
         const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
                         {}};
-        if (link_model()) {
+        if (link_model())
           compute_at_pace(entry.kernel, call);
-        } else {
+        else
           entry.kernel(call);
-        }
         break;
       }
       case What::copy:

@@ -92,8 +92,8 @@ class Queue {
   void replay(const Entry& recorded);
 
  private:
-  template <class Fill>
-  void push(Fill&& fill);
+  void push(const auto& fill);
+  void push_event(What what, EventRef event);
   void start() LOCUS_REQUIRES(mutex_);
   void check_usable() const LOCUS_REQUIRES(mutex_);
   void wait_for_space(MutexLock& lock) LOCUS_REQUIRES(mutex_);

@@ -5,8 +5,9 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
+
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -21,7 +22,7 @@ class PlanCache {
   std::shared_ptr<const Plan> get(const Key& key, auto&& make) {
     if (auto plan = find(key)) return plan;
     auto made = std::make_shared<const Plan>(make());
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto [entry, fresh] = plans_.try_emplace(key);
     if (!fresh) return entry->second.plan;
     entry->second = {std::move(made), used_.insert(used_.begin(), entry)};
@@ -42,7 +43,7 @@ class PlanCache {
   };
 
   std::shared_ptr<const Plan> find(const Key& key) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto entry = plans_.find(key);
     if (entry == plans_.end()) return nullptr;
     used_.splice(used_.begin(), used_, entry->second.place);
@@ -50,9 +51,9 @@ class PlanCache {
   }
 
   const size_t capacity_;
-  std::mutex mutex_;
-  Plans plans_;
-  std::list<typename Plans::iterator> used_;  // the latest first
+  Mutex mutex_;
+  Plans plans_ LOCUS_GUARDED_BY(mutex_);
+  std::list<typename Plans::iterator> used_ LOCUS_GUARDED_BY(mutex_);  // the latest first
 };
 
 }  // namespace locus

@@ -46,13 +46,11 @@ struct PoolOptions {
   bool poison = false;
 };
 
-class CachingPool final : public MemoryPool {
+class CachingPool final : public MemoryPool, private NonCopyable {
  public:
   CachingPool(std::unique_ptr<MemorySource> source, const PoolOptions& options);
   // Waits for deferred blocks, then releases everything.
   ~CachingPool() override;
-  CachingPool(const CachingPool&) = delete;
-  CachingPool& operator=(const CachingPool&) = delete;
 
   void* allocate(size_t bytes, StreamView stream) override;
   // `bytes` is what allocate was given. `stream` may be another one than allocate's, if the block
@@ -95,7 +93,8 @@ class CachingPool final : public MemoryPool {
   void release_uncached(void* p, size_t bytes, StreamView stream);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
-  Chunk* find(Arena& own, size_t size, Kind from, Kind to);
+  static Chunk* best(const Arena& from, size_t size, Kind first, Kind last);
+  Chunk* find(Arena& own, size_t size, Kind first, Kind last);
   Chunk* use(Chunk* chunk, Arena& to, size_t size);
   Chunk* steal(Lock& lock, Arena& to, size_t size);
   Chunk* grow(Lock& lock, Arena& to, size_t size);

@@ -1,4 +1,5 @@
-// The pool's inside, shared by pool.cc (blocks) and pool_shortage.cc (what happens without one).
+// The pool's inside, shared by pool_blocks.cc (blocks) and pool_shortage.cc (what happens without
+// one).
 #pragma once
 
 #include <set>
@@ -9,22 +10,19 @@
 namespace locus {
 
 // A spin lock: held for tens of nanoseconds, never across a call that may block.
-class CachingPool::Lock {
+class CachingPool::Lock : NonCopyable {
  public:
   explicit Lock(std::atomic<bool>& flag) : flag_(flag) { lock(); }
   ~Lock() {
     if (held_) unlock();
   }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
 
   void lock() {
     int spins = 0;
     while (flag_.exchange(true, std::memory_order_acquire)) {
       // The holder may have lost its CPU.
-      while (flag_.load(std::memory_order_relaxed)) {
+      while (flag_.load(std::memory_order_relaxed))
         if (++spins > 100) std::this_thread::yield();
-      }
     }
     held_ = true;
   }

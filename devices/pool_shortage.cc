@@ -105,13 +105,9 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
     if (other == nullptr || other == &to || other->retired || other->held) continue;
     flush(*other);
     const StreamView from = other->stream;
-    Chunk* chunk = nullptr;
-    for (int kind = small; kind <= large && chunk == nullptr; ++kind) {
-      Chunk wanted{nullptr, size, nullptr, nullptr};
-      const auto at = other->free[kind].lower_bound(&wanted);
-      if (at != other->free[kind].end()) chunk = use(*at, to, size);
-    }
+    Chunk* const chunk = best(*other, size, small, large);
     if (chunk == nullptr) continue;
+    use(chunk, to, size);
     lock.unlock();
     try {
       Device& d = device(options_.context);
@@ -131,14 +127,12 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
 }
 
 void CachingPool::release_free_segments(Lock& lock) {
-  for (const auto& a : arenas_) {
+  for (const auto& a : arenas_)
     if (a != nullptr) flush(*a);
-  }
   std::vector<std::unique_ptr<Segment>> unused;
   const auto is_unused = [](const auto& segment) {
-    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next) {
+    for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next)
       if (!chunk->free || chunk->arena->held) return false;
-    }
     return true;
   };
   const auto first = std::stable_partition(segments_.begin(), segments_.end(),

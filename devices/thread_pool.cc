@@ -41,8 +41,7 @@ void pause_cpu() {
 }
 
 // Spins until ready() or until `limit` is over; false then.
-template <class F>
-bool spin_until(F&& ready, Clock::duration limit) {
+bool spin_until(const auto& ready, Clock::duration limit) {
   for (int i = 0; i < 64; ++i) {
     if (ready()) return true;
     pause_cpu();
@@ -63,9 +62,8 @@ std::vector<int> allowed_cpus() {
   std::vector<int> cpus;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
       if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-    }
   }
   return cpus;
 }
@@ -239,9 +237,8 @@ class ThreadPool {
         }
       }
       uint32_t expected = offered;
-      if (!worker.state.compare_exchange_strong(expected, taken, std::memory_order_acq_rel)) {
+      if (!worker.state.compare_exchange_strong(expected, taken, std::memory_order_acq_rel))
         continue;
-      }
       try {
         job_.run(worker.part);
       } catch (...) {

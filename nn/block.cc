@@ -99,8 +99,7 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
   }
   std::vector<std::pair<const Parameter*, const Tensor*>> plan;
   for (const auto& [name, p] : all) {
-    const auto it = std::find_if(file.begin(), file.end(),
-                                 [&key = name](const auto& entry) { return entry.first == key; });
+    const auto it = std::ranges::find(file, name, &NamedTensors::value_type::first);
     if (it == file.end()) {
       if (options.allow_missing) continue;
       throw FormatError("Parameter '" + name + "' is missing in file '" + path +
@@ -110,14 +109,10 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
     const Tensor& saved = it->second;
     if (!saved.defined())
       throw FormatError("load_parameters: " + path + " holds no array for '" + name + "'");
-    const Shape expected = p.shape(), shape = saved.shape();
-    bool same = shape.rank() == expected.rank();
-    for (int i = 0; same && i < shape.rank(); ++i)
-      same = expected[i] == 0 ? shape[i] > 0 : expected[i] == shape[i];
-    if (!same)
+    if (!p.fits(saved.shape()))
       throw ShapeError("Failed loading Parameter '" + name + "' from saved params " + path +
-                       ": shape incompatible expected " + to_string(expected) + " vs saved " +
-                       to_string(shape));
+                       ": shape incompatible expected " + to_string(p.shape()) + " vs saved " +
+                       to_string(saved.shape()));
     if (saved.dtype() != p.dtype() && !options.cast_dtype)
       throw DTypeError("Failed loading Parameter '" + name + "' from saved params " + path +
                        ": dtype incompatible expected " + locus::name(p.dtype()) + " vs saved " +
@@ -127,8 +122,7 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
   }
   if (!options.ignore_extra)
     for (const auto& [key, tensor] : file)
-      if (std::none_of(all.begin(), all.end(),
-                       [&wanted = key](const auto& entry) { return entry.first == wanted; }))
+      if (std::ranges::find(all, key, &Parameters::value_type::first) == all.end())
         throw FormatError("Parameter '" + key + "' loaded from file '" + path +
                           "' is not present in this block, which contains parameters " +
                           names(all) + ". Set ignore_extra to ignore.");

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <locus/core/tensor.h>
 #include <locus/nn/order.h>

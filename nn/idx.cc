@@ -21,7 +21,7 @@ namespace {
 }
 
 // A file front to back; zlib unpacks it where it is gzipped, and checks its sums.
-class Reader {
+class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     std::error_code error;
@@ -32,8 +32,6 @@ class Reader {
     if (!file_) throw Error("read_idx: cannot open " + path + ": " + std::strerror(errno));
   }
   ~Reader() { gzclose(file_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   void read(void* out, size_t bytes, const std::string& what) {
     if (const size_t n = take(out, bytes); n < bytes) truncated(offset_, bytes - n, what);
@@ -85,8 +83,7 @@ Tensor read_idx(const std::string& path) {
   Reader file(path);
   uint8_t magic[4], lengths[kMaxRank][4];
   file.read(magic, sizeof magic, "a magic number");
-  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                 [&](const auto& t) { return t.first == magic[2]; });
+  const auto type = std::ranges::find(kTypes, magic[2], &std::pair<uint8_t, DType>::first);
   if (magic[0] != 0 || magic[1] != 0 || type == std::end(kTypes)) {
     char hex[16];
     std::snprintf(hex, sizeof hex, "0x%02x%02x%02x%02x", magic[0], magic[1], magic[2], magic[3]);

@@ -1,5 +1,6 @@
 #include <locus/nn/metric.h>
 
+#include <algorithm>
 #include <limits>
 
 #include <locus/core/autograd.h>
@@ -16,21 +17,18 @@ void Accuracy::update(const Tensor& labels, const Tensor& preds) {
   const Shape shape = labels.shape();
   Tensor classes = preds;
   if (preds.shape() != shape) {
-    bool fits = preds.ndim() == shape.rank() + 1;
-    for (int i = 0; fits && i < shape.rank(); ++i) fits = preds.shape()[i] == shape[i];
-    if (!fits)
+    if (preds.ndim() != shape.rank() + 1 ||
+        !std::equal(shape.begin(), shape.end(), preds.shape().begin()))
       throw ShapeError("Accuracy: labels " + describe(labels) + " for preds " + describe(preds) +
                        "; expected preds of the labels' shape, or with one more axis, the classes");
     classes = argmax(preds, {.axis = -1});
   }
   const Tensor right = sum(classes == labels);
-  bool found = false;
-  for (Tensor& count : right_)
-    if (count.context() == right.context()) {
-      count = count + right;
-      found = true;
-    }
-  if (!found) right_.push_back(right);
+  const auto count = std::ranges::find(right_, right.context(), &Tensor::context);
+  if (count == right_.end())
+    right_.push_back(right);
+  else
+    *count = *count + right;
   total_ += shape.size();
 }
 

@@ -1,5 +1,6 @@
 #include <locus/nn/parameter.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include <locus/core/device.h>
@@ -17,19 +18,13 @@ std::string list(const std::vector<Context>& contexts) {
   return text + "]";
 }
 
-bool known(const Shape& s) {
-  for (int64_t d : s)
-    if (d == 0) return false;
-  return true;
-}
+bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
 // Contexts whose tensors ops take together.
 bool mix(Context a, Context b) {
   return is_host(a) && is_host(b) &&
          (a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned);
 }
-
-bool ends_with(std::string_view name, std::string_view end) { return name.ends_with(end); }
 
 }  // namespace
 
@@ -104,14 +99,14 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
     return;
   }
   for (const Context& c : contexts) device(c);  // not only at the first forward pass
+  const auto is_a = [&](auto... ends) { return (s.name.ends_with(ends) || ...); };
   if (s.options.init)
     s.pending = s.options.init;
-  else if (ends_with(s.name, "weight"))
+  else if (is_a("weight"))
     s.pending = global;
-  else if (ends_with(s.name, "bias") || ends_with(s.name, "beta") ||
-           ends_with(s.name, "running_mean"))
+  else if (is_a("bias", "beta", "running_mean"))
     s.pending = init::Zero();
-  else if (ends_with(s.name, "gamma") || ends_with(s.name, "running_var"))
+  else if (is_a("gamma", "running_var"))
     s.pending = init::One();
   else
     throw Error("Unknown initialization pattern for " + s.name +
@@ -130,11 +125,15 @@ void Parameter::infer_shape(const Shape& full) const {
   if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), s.asked);
 }
 
+bool Parameter::fits(const Shape& full) const {
+  const Shape& own = state().shape;
+  return std::equal(own.begin(), own.end(), full.begin(), full.end(),
+                    [](int64_t known, int64_t n) { return known == 0 ? n > 0 : known == n; });
+}
+
 void Parameter::complete(const Shape& full) const {
   State& s = state();
-  bool same = full.rank() == s.shape.rank() && known(full);
-  for (int i = 0; same && i < full.rank(); ++i) same = s.shape[i] == 0 || s.shape[i] == full[i];
-  if (!same)
+  if (!fits(full))
     throw ShapeError("Parameter '" + s.name + "': shape " + to_string(full) + "; expected " +
                      to_string(s.shape) + " (0: not known yet)");
   s.shape = full;

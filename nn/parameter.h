@@ -88,6 +88,7 @@ class Parameter {
   State& state() const;
   const Tensor* find(std::optional<Context> c) const;
   [[noreturn]] void refuse(std::optional<Context> c) const;
+  bool fits(const Shape& full) const;  // it has all lengths, and those that are known
   void complete(const Shape& full) const;
   void create(const Tensor& values, Caller) const;
   void rename(const std::string& path) const;  // the longest path names it

@@ -12,6 +12,11 @@ namespace {
 
 using Shapes = std::map<const Block*, Shape>;
 thread_local Shapes* watcher = nullptr;
+struct Watch : NonCopyable {
+  explicit Watch(Shapes& shapes) : outer(std::exchange(watcher, &shapes)) {}
+  ~Watch() { watcher = outer; }
+  Shapes* const outer;
+};
 
 std::string grouped(int64_t n) {
   std::string text = std::to_string(n);
@@ -50,14 +55,8 @@ std::string Block::summary(const Shape& input) {
   Shapes shapes;
   {
     const autograd::Pause pause;
-    Shapes* const outer = std::exchange(watcher, &shapes);
-    try {
-      (*this)(zeros(input, {where, dtype}));
-    } catch (...) {
-      watcher = outer;
-      throw;
-    }
-    watcher = outer;
+    const Watch watch(shapes);
+    (*this)(zeros(input, {where, dtype}));
   }
 
   std::vector<Parameter> counted;

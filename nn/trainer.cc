@@ -22,10 +22,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
 // Everything step() needs, cached: built at the first step, and again when a parameter's replicas
 // or multipliers were replaced. A replica that moved takes its state along.
 void Trainer::refresh(Caller from) {
-  bool same = generations_.size() == parameters_.size();
-  for (size_t i = 0; same && i < parameters_.size(); ++i)
-    same = generations_[i] == parameters_[i].generation();
-  if (same) [[likely]]
+  if (std::ranges::equal(generations_, parameters_, {}, {}, &Parameter::generation)) [[likely]]
     return;
 
   const autograd::Pause pause;

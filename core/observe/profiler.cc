@@ -1,6 +1,6 @@
+#include <locus/core/mutex.h>
 #include <locus/core/profiler.h>
 
-#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +47,7 @@ class Session {
 
   // Before anything is recorded on a stream of c.
   void anchor(Context c) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_host(c) || anchors_.count(c)) return;
     Device& d = device(c);
     // On an idle stream, twice: the first time opens it.
@@ -65,7 +65,7 @@ class Session {
   }
 
   void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     // What began before this recording is no part of it.
     if (closed_ || bar.start < recording_.start || (bar.events && !anchors_.count(id.context)))
       return;
@@ -81,7 +81,7 @@ class Session {
   }
 
   void finish() {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     closed_ = true;
     for (auto& [id, row] : recording_.rows) resolve(id.context, row, true);
     write_trace(file_, recording_);
@@ -94,13 +94,12 @@ class Session {
   }
 
  private:
-  void discard() {
+  void discard() LOCUS_REQUIRES(mutex_) {
     file_.close();
     std::remove((path_ + ".part").c_str());
   }
 
-  // mutex_ is held for what follows.
-  void sample(Context c) {
+  void sample(Context c) LOCUS_REQUIRES(mutex_) {
     const MemoryStats stats = memory_pool(c).stats();
     MemorySample& last = memory_[c];
     if (last.in_use == stats.in_use && last.reserved == stats.reserved) return;
@@ -110,15 +109,14 @@ class Session {
 
   // From event to event along the stream: the time since the anchor, in float milliseconds, would
   // be too coarse for a long trace.
-  void resolve(Context c, Row& row, bool wait) {
+  void resolve(Context c, Row& row, bool wait) LOCUS_REQUIRES(mutex_) {
     for (; row.resolved < row.bars.size(); ++row.resolved) {
       Bar& bar = row.bars[row.resolved];
       if (!bar.events) continue;
-      if (wait) {
+      if (wait)
         bar.events->wait();
-      } else if (!bar.events->done()) {
+      else if (!bar.events->done())
         return;
-      }
       if (row.last) {
         bar.start = row.last_end + bar.events->seconds_since(row.last->end());
       } else {
@@ -132,24 +130,24 @@ class Session {
   }
 
   const std::string path_;
-  std::mutex mutex_;
-  std::ofstream file_;
-  bool closed_ = false;
-  Recording recording_;
-  std::map<Context, Anchor> anchors_;
-  std::map<Context, MemorySample> memory_;
+  Mutex mutex_;
+  std::ofstream file_ LOCUS_GUARDED_BY(mutex_);
+  bool closed_ LOCUS_GUARDED_BY(mutex_) = false;
+  Recording recording_ LOCUS_GUARDED_BY(mutex_);
+  std::map<Context, Anchor> anchors_ LOCUS_GUARDED_BY(mutex_);
+  std::map<Context, MemorySample> memory_ LOCUS_GUARDED_BY(mutex_);
 };
 
 struct Current {
-  std::mutex mutex;
-  std::shared_ptr<Session> session;
+  Mutex mutex;
+  std::shared_ptr<Session> session LOCUS_GUARDED_BY(mutex);
 };
 Current& current() {
   static Current& c = *new Current;
   return c;
 }
 std::shared_ptr<Session> session() {
-  std::lock_guard lock(current().mutex);
+  const MutexLock lock(current().mutex);
   return current().session;
 }
 
@@ -233,7 +231,7 @@ void stop_at_exit() {
 void start(const std::string& path) {
   trace::listening();
   stop_at_exit();
-  std::lock_guard lock(current().mutex);
+  const MutexLock lock(current().mutex);
   if (current().session)
     throw Error("profiler::start: already recording " + current().session->path() +
                 "; call profiler::stop() first");
@@ -244,7 +242,7 @@ void start(const std::string& path) {
 void stop() {
   std::shared_ptr<Session> ended;
   {
-    std::lock_guard lock(current().mutex);
+    const MutexLock lock(current().mutex);
     if (!current().session)
       throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
     ended.swap(current().session);

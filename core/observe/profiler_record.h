@@ -4,7 +4,6 @@
 #include <iosfwd>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include <locus/core/caller.h>

@@ -39,16 +39,9 @@ class Writer {
   void row(RowId row, const std::string& name) {
     if (!named_.insert(row).second) return;
     const int pid = process(row.context);
-    write({{"ph", "M"},
-           {"name", "thread_name"},
-           {"pid", pid},
-           {"tid", row.id},
-           {"args", {{"name", name}}}});
-    write({{"ph", "M"},
-           {"name", "thread_sort_index"},
-           {"pid", pid},
-           {"tid", row.id},
-           {"args", {{"sort_index", row.id}}}});
+    for (const auto& [key, args] : {std::pair{"thread_name", json{{"name", name}}},
+                                    std::pair{"thread_sort_index", json{{"sort_index", row.id}}}})
+      write({{"ph", "M"}, {"name", key}, {"pid", pid}, {"tid", row.id}, {"args", args}});
   }
 
   void bar(RowId row, const Bar& b) {
@@ -114,16 +107,12 @@ class Writer {
     const char* const times = info.modelled   ? ", times modelled by LOCUS_EMULATED_LINK"
                               : info.emulated ? ", times of this machine's memory and cores"
                                               : "";
-    write(
-        {{"ph", "M"}, {"name", "process_name"}, {"pid", pid}, {"args", {{"name", to_string(c)}}}});
-    write({{"ph", "M"},
-           {"name", "process_labels"},
-           {"pid", pid},
-           {"args", {{"labels", info.name + times}}}});
-    write({{"ph", "M"},
-           {"name", "process_sort_index"},
-           {"pid", pid},
-           {"args", {{"sort_index", static_cast<int>(c.type) * kMaxDevices + c.index}}}});
+    const int place = static_cast<int>(c.type) * kMaxDevices + c.index;
+    for (const auto& [key, args] :
+         {std::pair{"process_name", json{{"name", to_string(c)}}},
+          std::pair{"process_labels", json{{"labels", info.name + times}}},
+          std::pair{"process_sort_index", json{{"sort_index", place}}}})
+      write({{"ph", "M"}, {"name", key}, {"pid", pid}, {"args", args}});
     return pid;
   }
 

@@ -3,13 +3,18 @@
 #include <array>
 #include <chrono>
 
-#include <locus/core/capture.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/mutex.h>
 
 namespace locus::trace {
 namespace {
 
 thread_local Scope* outermost = nullptr;
-thread_local bool inside = false;  // a HostCopy
+thread_local bool inside = false;  // a host_copy
+struct Inside {
+  Inside() { inside = true; }
+  ~Inside() { inside = false; }
+};
 
 Caller current_caller() { return outermost ? outermost->caller() : Caller{}; }
 
@@ -17,8 +22,7 @@ std::atomic<Listener*> entered[2];
 std::atomic<void (*)()> first_use{nullptr};
 
 // f(listener) for each of `whom`.
-template <class F>
-void tell(unsigned whom, const F& f) {
+void tell(unsigned whom, const auto& f) {
   for (const unsigned one : {kLog, kProfile})
     if (whom & one)
       if (Listener* l = entered[one - 1].load(std::memory_order_acquire)) f(*l);
@@ -35,8 +39,8 @@ void on_first_use(void (*read_environment)()) { first_use = read_environment; }
 
 unsigned listening() {
   if (listeners.load(std::memory_order_acquire) & kUnread) {
-    static std::mutex mutex;
-    std::lock_guard lock(mutex);
+    static Mutex mutex;
+    const MutexLock lock(mutex);
     if (listeners.load(std::memory_order_relaxed) & kUnread) {
       if (const auto read = first_use.load()) read();
       listeners.fetch_and(~kUnread, std::memory_order_relaxed);
@@ -101,18 +105,11 @@ void Wait::open(Context c) {
 }
 
 void Wait::close() {
+  if (!outermost) return waited(TransferKind::op, context_, start_, {});
   const double end = now();
-  const WaitRecord wait{outermost ? outermost->kind() : TransferKind::op,
-                        context_,
-                        0,
-                        end - start_,
-                        end,
-                        current_caller()};
-  if (outermost) outermost->add_wait(context_, wait.seconds);
-  tell(listening(), [&](Listener& l) {
-    l.waited(wait);
-    if (!outermost) l.call_waited(wait);
-  });
+  outermost->add_wait(context_, end - start_);
+  const WaitRecord wait{outermost->kind(), context_, 0, end - start_, end, outermost->caller()};
+  tell(listening(), [&](Listener& l) { l.waited(wait); });
 }
 
 void waited(TransferKind kind, Context c, double start, Caller from) {
@@ -124,30 +121,21 @@ void waited(TransferKind kind, Context c, double start, Caller from) {
   });
 }
 
-void HostCopy::open(Context from, Context to, size_t bytes) {
-  if (!listening()) return;
-  from_ = from;
-  to_ = to;
-  bytes_ = bytes;
-  open_ = true;
-  inside = true;
-  start_ = now();
-}
-
-void HostCopy::close() { inside = false; }
-
-void HostCopy::report() {
-  const CopyRecord copy{from_,  to_,   bytes_, current_caller(), {to_, 0, nullptr},
-                        start_, now(), nullptr};
-  tell(listening(), [&](Listener& l) { l.copied(copy); });
+void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy) {
+  if (!listening()) return copy();
+  const Inside whole;
+  const double start = now();
+  copy();
+  const CopyRecord record{from,  to,    bytes,  current_caller(), {to, 0, nullptr},
+                          start, now(), nullptr};
+  tell(listening(), [&](Listener& l) { l.copied(record); });
 }
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  if (listening() & kProfile && !capture::on(call.stream)) {
+  if (listening() & kProfile && !capture::on(call.stream))
     tell(kProfile, [&](Listener& l) { l.launch(d, kernel, call, name); });
-  } else {
+  else
     d.launch(kernel, call, name);
-  }
 }
 
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,

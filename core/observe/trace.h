@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -64,7 +65,7 @@ double now();  // seconds on the host's clock
 
 // What the user called, for as long as it runs: what is copied or waited for inside is put down to
 // the user's line. The outermost of a thread counts.
-class Scope {
+class Scope : NonCopyable {
  public:
   Scope(TransferKind kind, Caller from) {
     if (!off()) [[unlikely]]
@@ -74,8 +75,6 @@ class Scope {
     if (open_) [[unlikely]]
       close();
   }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
 
   Caller caller() const { return from_; }
   TransferKind kind() const { return kind_; }
@@ -96,7 +95,7 @@ class Scope {
 };
 
 // A stretch in which the host is blocked by work of context c, if there is one.
-class Wait {
+class Wait : NonCopyable {
  public:
   explicit Wait(std::optional<Context> c) {
     if (c && !off()) [[unlikely]]
@@ -106,8 +105,6 @@ class Wait {
     if (open_) [[unlikely]]
       close();
   }
-  Wait(const Wait&) = delete;
-  Wait& operator=(const Wait&) = delete;
 
  private:
   void open(Context c);
@@ -121,38 +118,10 @@ class Wait {
 // The same, for one that is over: from `start` until now, put down to `from`.
 void waited(TransferKind kind, Context c, double start, Caller from);
 
-// A copy between two contexts of the host's memory, by an op on the calling thread.
-class HostCopy {
- public:
-  HostCopy(Context from, Context to, size_t bytes) {
-    if (!off() && !(from == to)) [[unlikely]]
-      open(from, to, bytes);
-  }
-  ~HostCopy() {
-    if (open_) [[unlikely]]
-      close();
-  }
-  HostCopy(const HostCopy&) = delete;
-  HostCopy& operator=(const HostCopy&) = delete;
-  void done() {
-    if (open_) [[unlikely]]
-      report();
-  }
-
- private:
-  void open(Context from, Context to, size_t bytes);
-  void close();
-  void report();
-
-  bool open_ = false;
-  Context from_, to_;
-  size_t bytes_ = 0;
-  double start_ = 0;
-};
-
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
+void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
 inline void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
@@ -166,14 +135,18 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
 }
+// A copy between two contexts of the host's memory, by an op on the calling thread.
+inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {
+  if (off() || from == to) [[likely]]
+    return copy();
+  traced_host_copy(from, to, bytes, copy);
+}
 
 // The two events around a piece of a stream's work. Devices without events give none.
-class Bracket {
+class Bracket : NonCopyable {
  public:
   Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record_time(s)) {}
   ~Bracket();
-  Bracket(const Bracket&) = delete;
-  Bracket& operator=(const Bracket&) = delete;
 
   void finish() { end_ = device_.record_time(stream_); }
   bool timed() const { return begin_.native != nullptr && end_.native != nullptr; }
@@ -192,7 +165,7 @@ class Bracket {
   EventView begin_, end_;
 };
 
-// Whether the calling thread is in something that is recorded as a whole: the ops of a HostCopy.
+// Whether the calling thread is in something that is recorded as a whole: the ops of a host_copy.
 bool recorded_as_a_whole();
 
 // Keeps what is enqueued on a stream, and the two events around it, together.

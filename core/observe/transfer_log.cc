@@ -1,3 +1,4 @@
+#include <locus/core/mutex.h>
 #include <locus/core/transfer_log.h>
 
 #include <algorithm>
@@ -6,7 +7,6 @@
 #include <cstdlib>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <string_view>
 #include <tuple>
 
@@ -59,12 +59,12 @@ struct Pending {
 class Ledger final : public trace::Listener {
  public:
   void open(const RecordsRef& log) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     logs_.push_back(log);
     trace::start(trace::kLog, *this);
   }
   void close(const RecordsRef& log) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase(logs_, log);
     if (logs_.empty()) trace::stop(trace::kLog);
   }
@@ -76,7 +76,7 @@ class Ledger final : public trace::Listener {
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(w.kind), w.seconds * 1e6,
                    to_string(w.waited_for).c_str(), line_of(w.caller).c_str());
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const RecordsRef& log : logs_)
       log->add(w.kind, w.waited_for, cpu(0), w.caller, w.bytes, w.seconds);
   }
@@ -87,7 +87,7 @@ class Ledger final : public trace::Listener {
                    to_string(copy.from).c_str(), to_string(copy.to).c_str(), copy.bytes,
                    copy.events ? "issued" : "done", (copy.end - copy.start) * 1e6,
                    line_of(copy.caller).c_str());
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!copy.events) return settle({copy, logs_}, copy.end - copy.start);
     pending_.push_back({copy, logs_});
     if (pending_.size() < kSweep) return;
@@ -104,10 +104,10 @@ class Ledger final : public trace::Listener {
   // Waits for the copies under way. Rethrows the first failure of a device; such a copy counts with
   // the time its call took.
   std::vector<TransferEntry> entries(const RecordsRef& log) {
-    std::lock_guard resolving(resolving_);
+    const MutexLock resolving(resolving_);
     std::deque<Pending> under_way;
     {
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       under_way.swap(pending_);
     }
     std::exception_ptr failure;
@@ -119,35 +119,34 @@ class Ledger final : public trace::Listener {
       } catch (const DeviceError&) {
         if (!failure) failure = std::current_exception();
       }
-      std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       settle(p, seconds);
     }
     if (failure) std::rethrow_exception(failure);
     std::vector<TransferEntry> list;
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [key, entry] : log->sums) list.push_back(entry);
     return list;
   }
 
   void clear(const RecordsRef& log) {
-    std::lock_guard resolving(resolving_);
-    std::lock_guard lock(mutex_);
+    const MutexLock resolving(resolving_);
+    const MutexLock lock(mutex_);
     log->sums.clear();
     for (Pending& p : pending_) std::erase(p.logs, log);
   }
 
  private:
-  // mutex_ is held.
-  static void settle(const Pending& p, double seconds) {
+  void settle(const Pending& p, double seconds) LOCUS_REQUIRES(mutex_) {
     for (const RecordsRef& log : p.logs)
       log->add(TransferKind::copy, p.copy.from, p.copy.to, p.copy.caller, p.copy.bytes, seconds);
   }
 
   std::atomic<bool> print_{false};
-  std::mutex resolving_;  // taken before mutex_
-  std::mutex mutex_;
-  std::vector<RecordsRef> logs_;
-  std::deque<Pending> pending_;
+  Mutex resolving_;  // taken before mutex_
+  Mutex mutex_;
+  std::vector<RecordsRef> logs_ LOCUS_GUARDED_BY(mutex_);
+  std::deque<Pending> pending_ LOCUS_GUARDED_BY(mutex_);
 };
 
 // Never destroyed: the log of LOCUS_TRANSFERS is printed while the process ends.

@@ -124,29 +124,10 @@ const TransferEntry& dearest(const std::vector<TransferEntry>& entries) {
 }  // namespace
 
 const char* name(TransferKind kind) {
-  switch (kind) {
-    case TransferKind::copy:
-      return "copy";
-    case TransferKind::item:
-      return "item";
-    case TransferKind::to_vector:
-      return "to_vector";
-    case TransferKind::print:
-      return "print";
-    case TransferKind::copyto:
-      return "copyto";
-    case TransferKind::wait_to_read:
-      return "wait_to_read";
-    case TransferKind::wait_all:
-      return "wait_all";
-    case TransferKind::event:
-      return "event wait";
-    case TransferKind::stream:
-      return "synchronize";
-    case TransferKind::op:
-      return "an op";
-  }
-  return "unknown";
+  constexpr const char* kNames[] = {"copy",        "item",         "to_vector", "print",
+                                    "copyto",      "wait_to_read", "wait_all",  "event wait",
+                                    "synchronize", "an op"};
+  return kNames[static_cast<int>(kind)];
 }
 
 std::string format_transfers(const std::vector<TransferEntry>& entries) {
@@ -165,11 +146,10 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   }
   std::string text;
   for (const std::string& line : table_lines(rows, "lllrrrrl")) text += line + "\n";
-  if (modelled) {
+  if (modelled)
     text += "* emulated GPU: times modelled by LOCUS_EMULATED_LINK\n";
-  } else if (emulated) {
+  else if (emulated)
     text += "* emulated GPU: times of this machine's memory and cores\n";
-  }
   const TransferEntry& worst = dearest(entries);
   return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }

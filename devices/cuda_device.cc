@@ -1,11 +1,9 @@
-#include <locus/devices/cuda.h>
+#include <locus/devices/cuda_device.h>
 
 #include <string>
 
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
-#include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus {
 namespace cuda {
@@ -27,18 +25,6 @@ std::atomic<int> opened_first{-1};
 }
 
 }  // namespace
-
-int num_devices() {
-  static const int n = [] {
-    int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) {
-      static_cast<void>(cudaGetLastError());
-      count = 0;
-    }
-    return count;
-  }();
-  return n;
-}
 
 int first_opened() { return opened_first.load(std::memory_order_relaxed); }
 
@@ -81,14 +67,14 @@ CudaStream* CudaDevice::new_stream() {
   LOCUS_CHECK(s->view.id < IdTable<CudaStream>::kCapacity,
               "gpu: too many streams; close those not needed");
   streams.find_or_enter(s->view.id, [&] { return s; });
-  std::lock_guard lock(streams_mutex_);
+  const MutexLock lock(streams_mutex_);
   streams_.push_back(s);
   return s;
 }
 
 CudaStream& CudaDevice::reopen(bool captured) {
   {
-    std::lock_guard lock(streams_mutex_);
+    const MutexLock lock(streams_mutex_);
     std::vector<CudaStream*>& closed = captured ? captured_ : closed_;
     if (!closed.empty()) {
       CudaStream* s = closed.back();
@@ -112,7 +98,7 @@ void CudaDevice::close_stream(StreamView s) noexcept {
   // An error stays with the device: the next call that may throw reports it.
   static_cast<void>(cuda::synchronize(stream.native()));
   pool_->retire(s);
-  std::lock_guard lock(streams_mutex_);
+  const MutexLock lock(streams_mutex_);
   stream.open = false;
   closed_.push_back(&stream);
 }
@@ -131,7 +117,7 @@ CudaStream& CudaDevice::own_stream(StreamView s) {
 void CudaDevice::launch(Kernel kernel, const Call& call, const char* name) {
   const Guard guard(index());
   CudaStream& s = own_stream(call.stream);
-  std::lock_guard lock(s.mutex);
+  const MutexLock lock(s.mutex);
   s.op.store(name, std::memory_order_relaxed);
   kernel(call);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) [[unlikely]]

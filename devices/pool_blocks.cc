@@ -33,14 +33,12 @@ bool pool_caching() {
 }
 
 void CachingPool::poison(const void* p, size_t bytes) const {
-  if (options_.poison && __asan_poison_memory_region != nullptr) {
+  if (options_.poison && __asan_poison_memory_region != nullptr)
     __asan_poison_memory_region(p, bytes);
-  }
 }
 void CachingPool::unpoison(const void* p, size_t bytes) const {
-  if (options_.poison && __asan_unpoison_memory_region != nullptr) {
+  if (options_.poison && __asan_unpoison_memory_region != nullptr)
     __asan_unpoison_memory_region(p, bytes);
-  }
 }
 
 CachingPool::CachingPool(std::unique_ptr<MemorySource> source, const PoolOptions& options)
@@ -176,21 +174,21 @@ void CachingPool::insert(Chunk* chunk) {
   chunk->arena->free[chunk->segment->kind].insert(chunk);
 }
 
-// The best fit among the stream's own blocks, then among those of streams that are gone.
-CachingPool::Chunk* CachingPool::find(Arena& own, size_t size, Kind from, Kind to) {
+// The best fit among an arena's free blocks of these kinds.
+CachingPool::Chunk* CachingPool::best(const Arena& from, size_t size, Kind first, Kind last) {
   Chunk wanted{nullptr, size, nullptr, nullptr};
-  const auto best = [&](Arena& a, int kind) -> Chunk* {
-    const auto at = a.free[kind].lower_bound(&wanted);
-    return at == a.free[kind].end() ? nullptr : *at;
-  };
-  for (int kind = from; kind <= to; ++kind) {
-    if (Chunk* chunk = best(own, kind)) return use(chunk, own, size);
-  }
+  for (int kind = first; kind <= last; ++kind)
+    if (const auto at = from.free[kind].lower_bound(&wanted); at != from.free[kind].end())
+      return *at;
+  return nullptr;
+}
+
+// Among the stream's own blocks, then among those of streams that are gone.
+CachingPool::Chunk* CachingPool::find(Arena& own, size_t size, Kind first, Kind last) {
+  if (Chunk* chunk = best(own, size, first, last)) return use(chunk, own, size);
   for (const auto& other : arenas_) {
     if (other == nullptr || !other->retired) continue;
-    for (int kind = from; kind <= to; ++kind) {
-      if (Chunk* chunk = best(*other, kind)) return use(chunk, own, size);
-    }
+    if (Chunk* chunk = best(*other, size, first, last)) return use(chunk, own, size);
   }
   return nullptr;
 }
@@ -226,9 +224,8 @@ void CachingPool::give(Arena& to, void* p) {
 }
 
 void CachingPool::flush(Arena& from) {
-  for (Arena::Bin& bin : from.bins) {
+  for (Arena::Bin& bin : from.bins)
     while (bin.count > 0) give(from, bin.blocks[--bin.count]);
-  }
 }
 
 void CachingPool::retire(StreamView stream) {
@@ -278,9 +275,8 @@ size_t CachingPool::largest_free_locked() const {
   size_t largest = 0;
   for (const auto& a : arenas_) {
     if (a == nullptr) continue;
-    for (const auto& free : a->free) {
+    for (const auto& free : a->free)
       if (!free.empty()) largest = std::max(largest, (*free.rbegin())->size);
-    }
   }
   return largest;
 }

@@ -4,7 +4,6 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
-#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
 
@@ -41,7 +40,7 @@ Fault* Faults::word(const char* op) {
   const int n = size_.load(std::memory_order_acquire);
   int i = find(0, n);
   if (i < 0) {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const int now = size_.load(std::memory_order_relaxed);
     i = find(n, now);
     if (i < 0) {
@@ -62,7 +61,7 @@ void Faults::check(Context context, cudaStream_t s) {
   }
   if (first < 0) [[likely]]
     return;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Fault fault = words_[first];
   if (fault.raised != 1) return;  // another thread throws it
   for (int i = 0; i < n; ++i) {
