@@ -12,7 +12,7 @@ size_t bytes_of(const View& v) {
 // is an operand that is not there.
 template <class S>
 class Input {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
 
  public:
   Input(const Call& call, const View& v)
@@ -34,7 +34,7 @@ class Input {
 // Where a result is computed; store() puts a 16-bit one where it belongs.
 template <class S>
 class Output {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
 
  public:
   Output(const Call& call, const View& v)
@@ -63,7 +63,7 @@ LOCUS_HD int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
 template <class S>
 void dense_kernel(const Call& call) {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
   const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
                 units = call.in[1].meta.shape[0];
   const Input<S> x(call, call.in[0]), w(call, call.in[1]);
@@ -116,7 +116,7 @@ void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T
 
 template <class S>
 void dense_backward_kernel(const Call& call) {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
   const auto& attrs = call.attributes<DenseBackwardAttrs>();
   const int64_t rows = call.in[1].meta.shape[0], inputs = call.in[1].meta.shape[1],
                 units = call.in[2].meta.shape[0];

@@ -158,7 +158,7 @@ namespace {
 // else through packed copies.
 template <class S>
 struct Entry {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
   static constexpr bool kDirect = std::is_same_v<S, float> || std::is_same_v<S, double>;
 
   explicit Entry(const Product& product)
