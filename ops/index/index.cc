@@ -96,7 +96,7 @@ DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::spa
 
 // Adds dout up into zeros of data's shape; 16-bit sums are made in f32.
 Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const TakeGradAttrs& a) {
-  static const Op& op = get_op("take_grad");
+  static const OpRef<TakeGradAttrs> op("take_grad");
   const bool narrow = dout.dtype() == f16 || dout.dtype() == bf16;
   const Tensor wide = narrow ? cast(dout, f32) : dout;
   std::vector<Ref> refs{wide};
@@ -112,7 +112,7 @@ Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 
 Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("take");
+  static const OpRef<TakeAttrs> op("take");
   std::vector<Ref> refs{dout[0]};
   for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
   Tensors grads(static_cast<size_t>(saved.n_in()));
@@ -161,14 +161,14 @@ DType pick_grad_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Me
 }
 
 Tensors pick_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("pick_grad");
+  static const OpRef<PickAttrs> op("pick_grad");
   PickAttrs a = saved.attrs<PickAttrs>();
   a.length = saved.in_meta(0).shape[a.axis];
   return {invoke(op, {dout[0], saved.in(1)}, a), {}};
 }
 
 Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("pick");
+  static const OpRef<PickAttrs> op("pick");
   return {invoke(op, {dout[0], saved.in(1)}, saved.attrs<PickAttrs>()), {}};
 }
 
@@ -220,11 +220,11 @@ DType mask_select_grad_infer(std::span<const Meta> in, const MaskAttrs& a, std::
 
 // Each is the other's gradient, and linear.
 Tensors mask_select_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("mask_select_grad");
+  static const OpRef<MaskAttrs> op("mask_select_grad");
   return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
 }
 Tensors mask_select_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("mask_select");
+  static const OpRef<MaskAttrs> op("mask_select");
   return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
 }
 
@@ -290,7 +290,7 @@ Samples one_hot_samples(Context c, DType d) {
 
 // Masks and their offsets: one within a tile, one of two tiles.
 std::vector<Tensors> sample_masks(Context c) {
-  static const Op& op = get_op("mask_offsets");
+  static const OpRef<> op("mask_offsets");
   std::vector<Tensors> all;
   for (const Shape& s : {Shape{3, 5}, Shape{kMaskTile + 100}}) {
     std::vector<int64_t> bits(static_cast<size_t>(s.size()));

@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/index/index_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {
@@ -84,19 +84,13 @@ void run_rows(const Call& call, const View& data, const View& result, const View
   by_bytes(bytes, [&](auto word) {
     using T = decltype(word);
     const unsigned all = static_cast<unsigned>((n + kBlock - 1) / kBlock);
-    if (elements && p.id_dtype == i64)
-      return take_elements<T, int64_t>
-          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    if (elements && p.id_dtype == i32)
-      return take_elements<T, int32_t>
-          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    const unsigned blocks = blocks_for(call.stream, n);
-    if (narrow(n))
-      move_rows<T, uint32_t, kPut>
-          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    else
-      move_rows<T, uint64_t, kPut>
-          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+    if (elements && (p.id_dtype == i64 || p.id_dtype == i32)) {
+      const auto kernel = p.id_dtype == i64 ? take_elements<T, int64_t> : take_elements<T, int32_t>;
+      kernel<<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+      return;
+    }
+    const auto kernel = narrow(n) ? move_rows<T, uint32_t, kPut> : move_rows<T, uint64_t, kPut>;
+    launch(call.stream, n, kernel, p, data.as<T>(), result.as<T>(), fault);
   });
 }
 
@@ -138,10 +132,10 @@ void pick(const Call& call) {
   const PickPlan p = pick_plan(call.in[0].meta, a.axis);
   const View& ids = call.in[1];
   Fault* const fault = cuda::fault(call);
-  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
-    pick_places<T><<<blocks_for(call.stream, p.outer * p.inner), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
+    launch(call.stream, p.outer * p.inner, pick_places<T>, p, a.mode, call.in[0].as<T>(), ids.data,
+           ids.meta.dtype, call.out[0].as<T>(), fault);
   });
 }
 
@@ -150,10 +144,10 @@ void pick_grad(const Call& call) {
   const PickPlan p = pick_plan(call.out[0].meta, a.axis);
   const View& ids = call.in[1];
   Fault* const fault = cuda::fault(call);
-  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
-    pick_scatter<T><<<blocks_for(call.stream, call.out[0].meta.size()), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
+    launch(call.stream, call.out[0].meta.size(), pick_scatter<T>, p, a.mode, call.in[0].as<T>(),
+           ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
   });
 }
 
@@ -164,27 +158,15 @@ __global__ void __launch_bounds__(kBlock)
     out[i] = id_at(ids, type, i / depth) == i % depth ? on : off;
 }
 
-// The bits of v as the unsigned type of its size.
-template <class T, class V>
-T bits_of(V v) {
-  T bits;
-  __builtin_memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
-
 void one_hot(const Call& call) {
   const OneHotAttrs& a = call.attributes<OneHotAttrs>();
   const View& ids = call.in[0];
   const int64_t n = call.out[0].meta.size();
-  dispatch(a.dtype, [&](auto type) {
-    using V = typename decltype(type)::type;
-    using T = std::conditional_t<
-        sizeof(V) == 1, uint8_t,
-        std::conditional_t<sizeof(V) == 2, uint16_t,
-                           std::conditional_t<sizeof(V) == 4, uint32_t, uint64_t>>>;
-    one_hot_rows<T><<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-        ids.data, ids.meta.dtype, n, a.depth, bits_of<T>(convert<V>(a.on)),
-        bits_of<T>(convert<V>(a.off)), call.out[0].as<T>());
+  const uint64_t on = element_bits(a.dtype, a.on), off = element_bits(a.dtype, a.off);
+  by_size(size_of(a.dtype), [&](auto word) {
+    using T = decltype(word);
+    launch(call.stream, n, one_hot_rows<T>, ids.data, ids.meta.dtype, n, a.depth,
+           static_cast<T>(on), static_cast<T>(off), call.out[0].as<T>());
   });
 }
 
@@ -199,28 +181,14 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 void mask_fill(const Call& call) {
-  const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View &mask = call.in[1], &target = call.out[0];
   const Walk<2> w = walk_of(mask, target);
-  const unsigned blocks = blocks_for(call.stream, w.size);
-  uint64_t bits = 0;
-  dispatch(target.meta.dtype, [&](auto type) {
-    using V = typename decltype(type)::type;
-    const V v =
-        s.kind() == Scalar::Kind::floating ? convert<V>(s.floating()) : convert<V>(s.integer());
-    __builtin_memcpy(&bits, &v, sizeof v);
-  });
-  by_bytes(size_of(target.meta.dtype), [&](auto word) {
+  const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
+  by_size(size_of(target.meta.dtype), [&](auto word) {
     using T = decltype(word);
-    if constexpr (sizeof(T) <= 8) {
-      const T value = static_cast<T>(bits);
-      if (narrow(w.size))
-        mask_fill_places<T, uint32_t>
-            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
-      else
-        mask_fill_places<T, uint64_t>
-            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
-    }
+    const auto kernel =
+        narrow(w.size) ? mask_fill_places<T, uint32_t> : mask_fill_places<T, uint64_t>;
+    launch(call.stream, w.size, kernel, w, mask.as<bool>(), target.as<T>(), static_cast<T>(bits));
   });
 }
 
@@ -237,9 +205,8 @@ __global__ void __launch_bounds__(kBlock)
 
 void unravel(const Call& call) {
   const int64_t n = call.in[0].meta.size();
-  unravel_places<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-      call.attributes<UnravelAttrs>().shape, call.in[0].as<int64_t>(), call.out[0].as<int64_t>(),
-      n);
+  launch(call.stream, n, unravel_places, call.attributes<UnravelAttrs>().shape,
+         call.in[0].as<int64_t>(), call.out[0].as<int64_t>(), n);
 }
 
 }  // namespace

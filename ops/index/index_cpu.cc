@@ -91,25 +91,11 @@ void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* result) 
                });
 }
 
-template <class F>
-LOCUS_HD void by_size(DType d, const F& f) {
-  switch (size_of(d)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 void take(const Call& call) {
   const TakeAttrs& a = call.attributes<TakeAttrs>();
   const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
   });
 }
@@ -120,8 +106,8 @@ void put(const Call& call) {
   const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
   if (p.rows * p.inner == 0) return;
   check_rows("put", p, a);
-  by_size(call.out[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     put_sized<T>(p, a, call.out[0].as<T>(), call.in[1].as<T>());
   });
 }
@@ -209,8 +195,8 @@ LOCUS_HD int64_t picked(const View& ids, int64_t i, const PickPlan& p, const Pic
 void pick(const Call& call) {
   const PickAttrs& a = call.attributes<PickAttrs>();
   const PickPlan p = pick_plan(call.in[0].meta, a.axis);
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* data = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
     parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
@@ -225,8 +211,8 @@ void pick_grad(const Call& call) {
   const PickAttrs& a = call.attributes<PickAttrs>();
   const PickPlan p = pick_plan(call.out[0].meta, a.axis);
   zero_view(call.out[0]);
-  by_size(call.out[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* dout = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
     parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
@@ -302,8 +288,8 @@ void mask_indices(const Call& call) {
 }
 
 void mask_select(const Call& call) {
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* data = call.in[0].as<T>();
     compress(call.in[1], call.in[2].as<int64_t>(), call.out[0].as<T>(),
              [&](int64_t i) { return data[i]; });
@@ -311,8 +297,8 @@ void mask_select(const Call& call) {
 }
 
 void mask_select_grad(const Call& call) {
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* dout = call.in[0].as<T>();
     const uint8_t* mask = call.in[1].as<uint8_t>();
     T* out = call.out[0].as<T>();
@@ -341,16 +327,15 @@ void unravel(const Call& call) {
 
 // Inputs: the target itself, and a mask of its shape.
 void mask_fill(const Call& call) {
-  const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View& target = call.out[0];
+  const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
   const Walk<2> w = walk_of(call.in[1], target);
   const int last = w.rank - 1;
   const int64_t run = w.shape[last], sm = w.stride[0][last], st = w.stride[1][last];
   const uint8_t* mask = call.in[1].as<uint8_t>();
-  dispatch(target.meta.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T value =
-        s.kind() == Scalar::Kind::floating ? convert<T>(s.floating()) : convert<T>(s.integer());
+  by_size(size_of(target.meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    const T value = static_cast<T>(bits);
     T* data = target.as<T>();
     parallel_for(w.size / run, kGrain / run + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {

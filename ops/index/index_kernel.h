@@ -4,7 +4,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
-#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/copy.h>
 #include <locus/ops/kernel/ids.h>
 
 namespace locus {
