@@ -157,7 +157,7 @@ Tensor divisor(const Tensor& y) { return where(y == 0, 1, y); }
 
 // (x - mean) scale / (n - ddof)
 Tensor from_mean(const Saved& saved, const Tensor& scale, double ddof) {
-  static const Op& op = get_op("mean");
+  static const OpRef<ReduceBy<Mean>> op("mean");
   const Tensor& x = saved.in(0);
   const Tensor mean = invoke(op, {x}, ReduceBy<Mean>{{saved.attrs<ReduceAttrs>().axes, true}, {}});
   const double left = std::max(static_cast<double>(reduced_count(saved)) - ddof, 0.);
@@ -246,7 +246,7 @@ Tensor var(const Tensor& x, const VarOptions& o) { return reduce<Var>(x, o, {{},
 Tensor std(const Tensor& x, const VarOptions& o) { return reduce<Std>(x, o, {{}, o.ddof}); }
 Tensor norm(const Tensor& x, const NormOptions& o) { return reduce<Norm>(x, o, {{}, o.ord}); }
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  static const Op& op = get_op("sum_to");
+  static const OpRef<SumToAttrs> op("sum_to");
   if (x.shape() == shape) return x;
   return invoke(op, {x}, SumToAttrs{make_meta(x.dtype(), shape)});
 }
