@@ -9,8 +9,7 @@ namespace {
 template <class S, class T = Compute<S>>
 __global__ void __launch_bounds__(256)
     bias_kernel(S* y, const S* bias, int64_t units, bool relu, int64_t total) {
-  const int64_t stride = int64_t{gridDim.x} * 256;
-  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+  for (int64_t at = first_thread(); at < total; at += all_threads()) {
     T v = static_cast<T>(y[at]);
     if (bias != nullptr) v += static_cast<T>(bias[at % units]);
     if (relu) v = v < T(0) ? T(0) : v;
@@ -40,8 +39,7 @@ void dense_kernel(const Call& call) {
   library_product(call, D, rows, units, inputs, x, w, y);
   const int64_t total = rows * units;
   if (bias != nullptr || relu)
-    bias_kernel<S>
-        <<<blocks_for(call.stream, total), 256, 0, stream(call)>>>(y, bias, units, relu, total);
+    launch(call.stream, total, bias_kernel<S, Compute<S>>, y, bias, units, relu, total);
 }
 
 // Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x

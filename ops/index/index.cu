@@ -8,8 +8,8 @@ namespace {
 
 // Elements of up to 16 bytes where rows are runs on both sides; rescales the plan.
 int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
-  const int last = p.inner_rank - 1;
-  if (last < 0 || p.inner_data[last] != 1 || p.inner_result[last] != 1) return bytes;
+  const int last = p.inner.rank - 1;
+  if (last < 0 || p.inner.stride[0][last] != 1 || p.inner.stride[1][last] != 1) return bytes;
   const auto odd = [](const int64_t* v, int n) {
     bool any = false;
     for (int i = 0; i < n; ++i) any = any || v[i] % 2 != 0;
@@ -23,13 +23,14 @@ int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
             static_cast<uintptr_t>(2 * bytes) !=
         0)
       break;
-    if (p.inner_shape[last] % 2 != 0 || odd(p.inner_data, last) || odd(p.inner_result, last) ||
-        odd(p.data_stride, p.rank) || odd(p.result_stride, p.rank) || odd(p.step, p.n_ids))
+    if (p.inner.shape[last] % 2 != 0 || odd(p.inner.stride[0], last) ||
+        odd(p.inner.stride[1], last) || odd(p.data_stride, p.rank) ||
+        odd(p.result_stride, p.rank) || odd(p.step, p.n_ids))
       break;
-    p.inner_shape[last] /= 2;
-    p.inner /= 2;
-    halve(p.inner_data, last);
-    halve(p.inner_result, last);
+    p.inner.shape[last] /= 2;
+    p.inner.size /= 2;
+    halve(p.inner.stride[0], last);
+    halve(p.inner.stride[1], last);
     halve(p.data_stride, p.rank);
     halve(p.result_stride, p.rank);
     halve(p.step, p.n_ids);
@@ -41,8 +42,8 @@ int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
 // Take reads data and writes result; put the other way. I: uint32_t below 2^31 elements.
 template <class T, class I, bool kPut>
 __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* result, Fault* fault) {
-  const I inner = static_cast<I>(p.inner);
-  const int64_t n = p.rows * p.inner;
+  const I inner = static_cast<I>(p.inner.size);
+  const int64_t n = p.rows * p.inner.size;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const I row = static_cast<I>(i) / inner, q = static_cast<I>(i) - row * inner;
     const TakeRow at = take_row(p, static_cast<int64_t>(row));
@@ -76,11 +77,12 @@ __global__ void __launch_bounds__(kBlock)
 template <bool kPut>
 void run_rows(const Call& call, const View& data, const View& result, const View* ids) {
   TakePlan p = make_take_plan(data, result, ids, call.attributes<TakeAttrs>());
-  if (p.rows * p.inner == 0) return;
+  if (p.rows * p.inner.size == 0) return;
   const int bytes = widen_rows(p, size_of(data.meta.dtype), data.data, result.data);
-  const int64_t n = p.rows * p.inner;
+  const int64_t n = p.rows * p.inner.size;
   Fault* const fault = cuda::fault(call);
-  const bool elements = !kPut && p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner == 1;
+  const bool elements =
+      !kPut && p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner.size == 1;
   by_bytes(bytes, [&](auto word) {
     using T = decltype(word);
     const unsigned all = static_cast<unsigned>((n + kBlock - 1) / kBlock);

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t first = i / others, other = i % others;
     const uint64_t place = key[first];
     if (place == none || (first > 0 && key[first - 1] == place)) continue;
-    const int64_t before = other / p.inner, q = other % p.inner;
+    const int64_t before = other / p.inner.size, q = other % p.inner.size;
     double sum = 0;
     int64_t to = 0;
     for (int64_t k = first; k < n && key[k] == place; ++k) {
@@ -171,9 +171,9 @@ void take_grad(const Call& call) {
   const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
   zero_view(call.out[0], call.stream);
   const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
-  if (p.rows * p.inner == 0) return;
+  if (p.rows * p.inner.size == 0) return;
   const int64_t n = p.index_rows();
-  const int64_t others = p.rows / n * p.inner;
+  const int64_t others = p.rows / n * p.inner.size;
   const uint64_t none = static_cast<uint64_t>(call.out[0].meta.size());
   int bits = 1;
   while (bits < 64 && none >> bits) ++bits;

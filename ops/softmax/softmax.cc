@@ -109,14 +109,13 @@ Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // dlogits = (softmax(logits) - one_hot(labels)) * dloss.
 Tensors loss_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op &op = get_op("softmax_cross_entropy_grad"),
-                  &softmax_grad = get_op("softmax_grad");
+  static const OpRef<> op("softmax_cross_entropy_grad");
+  static const OpRef<SoftmaxAttrs> softmax_grad("softmax_grad");
   const Tensor &logits = saved.in(0), &labels = saved.in(1), &dloss = saved.in(2), &g = dout[0];
   const int axis = logits.ndim() - 1;
   Tensors result(3);
   if (saved.needs(0))
-    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)},
-                       SoftmaxAttrs{axis, 1});
+    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)}, {axis, 1});
   if (saved.needs(2))
     result[2] = sum(g * invoke(op, {logits, labels, ones_like(dloss)}), {.axis = axis});
   return result;
