@@ -49,16 +49,6 @@ __global__ void __launch_bounds__(kTile * 8) copy_tiles(Tiles t, const T* in, T*
       out[at[1] + (a0 + i) * t.sa + b0 + threadIdx.x] = tile[threadIdx.x][i];
 }
 
-// Whether the walk is a transposition, and of which axis.
-int transposed_axis(const Walk<2>& w) {
-  const int last = w.rank - 1;
-  if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
-    return -1;
-  for (int t = 0; t < last; ++t)
-    if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
-  return -1;
-}
-
 template <class T>
 void run_tiles(const Walk<2>& w, int t, const void* in, void* out, StreamView s) {
   const int last = w.rank - 1;

@@ -102,11 +102,7 @@ void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
 
 template <class T>
 void copy_same(const Walk<2>& w, const T* in, T* out) {
-  const int last = w.rank - 1;
-  if (last > 0 && w.stride[1][last] == 1 && w.stride[0][last] != 1 && w.stride[0][last] != 0)
-    for (int t = 0; t < last; ++t)
-      if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8)
-        return transpose_tiles(w, t, in, out);
+  if (const int t = transposed_axis(w); t >= 0) return transpose_tiles(w, t, in, out);
   copy_rows(w, in, out);
 }
 

@@ -1,9 +1,19 @@
-// The list of the copies' kernels.
+// What the kernels of copies share.
 #pragma once
 
 #include <locus/ops/kernel/copy.h>
 
 namespace locus {
+
+// Whether the walk is a transposition, and of which axis: -1 if not.
+LOCUS_HD int transposed_axis(const Walk<2>& w) {
+  const int last = w.rank - 1;
+  if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
+    return -1;
+  for (int t = 0; t < last; ++t)
+    if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
+  return -1;
+}
 
 template <class Backend>
 constexpr KernelList copy_kernels() {

@@ -124,13 +124,14 @@ Tensor ones(const Shape& shape, TensorOptions o) { return filled("ones", shape, 
 Tensor full(const Shape& shape, Scalar value, TensorOptions o) {
   return filled("full", shape, value, o);
 }
+static TensorOptions like(const Tensor& x, const TensorOptions& o) {
+  return {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())};
+}
 Tensor zeros_like(const Tensor& x, TensorOptions o) {
-  return filled("zeros_like", x.shape(), 0,
-                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+  return filled("zeros_like", x.shape(), 0, like(x, o));
 }
 Tensor ones_like(const Tensor& x, TensorOptions o) {
-  return filled("ones_like", x.shape(), 1,
-                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+  return filled("ones_like", x.shape(), 1, like(x, o));
 }
 
 Tensor arange(double stop, TensorOptions o) { return arange(0, stop, 1, o); }

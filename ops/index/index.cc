@@ -246,29 +246,25 @@ Tensor ids_of(Context c, DType d, const std::vector<int64_t>& v, const Shape& s)
 }
 
 Samples take_samples(Context c, DType d) {
-  Samples s;
-  s.push_back(
-      {{sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{1, {0}, 0, 0}});
-  s.push_back({{sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
-               TakeAttrs{1, {1}, 1, 0}});
-  s.push_back(
-      {{sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}});
-  s.push_back({{sample_values(c, d, {3, 4}), ids_of(c, i64, {1, 2, 1}, {3}),
-                ids_of(c, i64, {3, 0, 3}, {3})},
-               TakeAttrs{2, {0, 1}, 0, 0}});
-  return s;
+  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
+  return {
+      Sample({sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{}),
+      Sample({sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
+             TakeAttrs{1, {1}, 1, 0}),
+      Sample({sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}),
+      Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}, 0, 0})};
 }
 
 Samples take_grad_samples(Context c, DType d) {
-  Samples s;
-  s.push_back({{sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
-               TakeGradAttrs{{1, {0}, 0, 0}, make_meta(d, Shape{5, 3})}});
-  s.push_back({{sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
-               TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}});
-  s.push_back(
-      {{sample_values(c, d, {3}), ids_of(c, i64, {1, 2, 1}, {3}), ids_of(c, i64, {3, 0, 3}, {3})},
-       TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})}});
-  return s;
+  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
+  return {Sample({sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
+                 TakeGradAttrs{{}, make_meta(d, Shape{5, 3})}),
+          Sample({sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
+                 TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}),
+          Sample({sample_values(c, d, {2, 3, 2}), ids_of(c, i64, {3, 3}, {2})},
+                 TakeGradAttrs{{1, {2}, 2, 0}, make_meta(d, Shape{2, 3, 4})}),
+          Sample({sample_values(c, d, {3}), rows, columns},
+                 TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})})};
 }
 
 Samples pick_samples(Context c, DType d) {
@@ -302,27 +298,29 @@ std::vector<Tensors> sample_masks(Context c) {
 }
 MaskAttrs count_of(const Tensors& m) { return {m[1][-1].item<int64_t>()}; }
 
+// A sample for each mask, of the inputs made of the mask and its offsets.
+Samples over_masks(Context c, const auto& inputs) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c)) s.emplace_back(inputs(m), count_of(m));
+  return s;
+}
 Samples mask_offsets_samples(Context c, DType) {
   Samples s;
   for (const Tensors& m : sample_masks(c)) s.push_back({Tensors{m[0]}});
   return s;
 }
 Samples mask_indices_samples(Context c, DType) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c)) s.push_back({m, count_of(m)});
-  return s;
+  return over_masks(c, [](const Tensors& m) { return m; });
 }
 Samples mask_select_samples(Context c, DType d) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c))
-    s.push_back({{sample_values(c, d, m[0].shape()), m[0], m[1]}, count_of(m)});
-  return s;
+  return over_masks(c, [&](const Tensors& m) {
+    return Tensors{sample_values(c, d, m[0].shape()), m[0], m[1]};
+  });
 }
 Samples mask_select_grad_samples(Context c, DType d) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c))
-    s.push_back({{sample_values(c, d, {count_of(m).count}), m[0], m[1]}, count_of(m)});
-  return s;
+  return over_masks(c, [&](const Tensors& m) {
+    return Tensors{sample_values(c, d, {count_of(m).count}), m[0], m[1]};
+  });
 }
 
 Samples unravel_samples(Context c, DType) {

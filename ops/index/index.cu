@@ -101,16 +101,16 @@ void put(const Call& call) { run_rows<true>(call, call.out[0], call.in[1], call.
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_places(PickPlan p, int mode, const T* data, const void* ids, DType type, T* out,
+    pick_places(Along p, int mode, const T* data, const void* ids, DType type, T* out,
                 Fault* fault) {
-  const int64_t n = p.outer * p.inner;
+  const int64_t n = p.rows();
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t id = id_at(ids, type, i), k = resolve_index(id, p.length, mode);
+    const int64_t id = id_at(ids, type, i), k = resolve_index(id, p.n, mode);
     if (k < 0) {
-      report(fault, id, p.length);
+      report(fault, id, p.n);
       out[i] = T{};
     } else {
-      out[i] = data[(i / p.inner * p.length + k) * p.inner + i % p.inner];
+      out[i] = data[(i / p.inner * p.n + k) * p.inner + i % p.inner];
     }
   }
 }
@@ -118,40 +118,32 @@ __global__ void __launch_bounds__(kBlock)
 // A thread an element of the result: dout where the index points, else 0. One launch.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_scatter(PickPlan p, int mode, const T* dout, const void* ids, DType type, T* out,
+    pick_scatter(Along p, int mode, const T* dout, const void* ids, DType type, T* out,
                  Fault* fault) {
-  const int64_t n = p.outer * p.length * p.inner;
+  const int64_t n = p.rows() * p.n;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t rest = i / p.inner, place = rest / p.length * p.inner + i % p.inner;
-    const int64_t id = id_at(ids, type, place), k = resolve_index(id, p.length, mode);
-    if (k < 0) report(fault, id, p.length);
-    out[i] = k == rest % p.length ? dout[place] : T{};
+    const int64_t rest = i / p.inner, place = rest / p.n * p.inner + i % p.inner;
+    const int64_t id = id_at(ids, type, place), k = resolve_index(id, p.n, mode);
+    if (k < 0) report(fault, id, p.n);
+    out[i] = k == rest % p.n ? dout[place] : T{};
   }
 }
 
-void pick(const Call& call) {
+template <bool kGrad>
+void run_pick(const Call& call) {
   const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.in[0].meta, a.axis);
+  const Along p((kGrad ? call.out : call.in)[0].meta, a.axis);
   const View& ids = call.in[1];
-  Fault* const fault = cuda::fault(call);
   by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
-    launch(call.stream, p.outer * p.inner, pick_places<T>, p, a.mode, call.in[0].as<T>(), ids.data,
-           ids.meta.dtype, call.out[0].as<T>(), fault);
+    launch(call.stream, kGrad ? p.rows() * p.n : p.rows(), kGrad ? pick_scatter<T> : pick_places<T>,
+           p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(),
+           fault(call));
   });
 }
 
-void pick_grad(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.out[0].meta, a.axis);
-  const View& ids = call.in[1];
-  Fault* const fault = cuda::fault(call);
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    launch(call.stream, call.out[0].meta.size(), pick_scatter<T>, p, a.mode, call.in[0].as<T>(),
-           ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
-  });
-}
+void pick(const Call& call) { run_pick<false>(call); }
+void pick_grad(const Call& call) { run_pick<true>(call); }
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)

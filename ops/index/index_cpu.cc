@@ -185,40 +185,36 @@ void take_grad(const Call& call) {
                });
 }
 
-LOCUS_HD int64_t picked(const View& ids, int64_t i, const PickPlan& p, const PickAttrs& a) {
-  const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.length, a.mode);
-  if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.length);
-  return k;
+// move(place in the data, place in the result) for each element picked.
+LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move) {
+  const PickAttrs& a = call.attributes<PickAttrs>();
+  const Along p(data.meta, a.axis);
+  const View& ids = call.in[1];
+  parallel_for(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.n, a.mode);
+      if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.n);
+      move((i / p.inner * p.n + k) * p.inner + i % p.inner, i);
+    }
+  });
 }
 
 void pick(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.in[0].meta, a.axis);
   by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
     const T* data = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
-    parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        out[i] =
-            data[(i / p.inner * p.length + picked(call.in[1], i, p, a)) * p.inner + i % p.inner];
-    });
+    for_each_pick(call, call.in[0], [&](int64_t d, int64_t r) { out[r] = data[d]; });
   });
 }
 
 void pick_grad(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.out[0].meta, a.axis);
   zero_view(call.out[0]);
   by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
     const T* dout = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
-    parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        out[(i / p.inner * p.length + picked(call.in[1], i, p, a)) * p.inner + i % p.inner] =
-            dout[i];
-    });
+    for_each_pick(call, call.out[0], [&](int64_t d, int64_t r) { out[d] = dout[r]; });
   });
 }
 

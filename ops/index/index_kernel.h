@@ -174,17 +174,6 @@ LOCUS_HD void take_inner(const TakePlan& p, int64_t q, int64_t& data, int64_t& r
   result += at[1];
 }
 
-// pick's view of the world: (outer, length, inner), row-major.
-struct PickPlan {
-  int64_t outer = 1, length = 1, inner = 1;
-};
-LOCUS_HD PickPlan pick_plan(const Meta& data, int axis) {
-  PickPlan p;
-  for (int i = 0; i < data.rank; ++i)
-    (i < axis ? p.outer : i == axis ? p.length : p.inner) *= data.shape[i];
-  return p;
-}
-
 template <class Backend>
 constexpr KernelList index_kernels() {
   KernelList list;

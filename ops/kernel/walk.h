@@ -99,6 +99,16 @@ struct Walk {
   }
 };
 
+// Row-major memory of (outer, n, inner) elements, n of them along an axis.
+struct Along {
+  int64_t outer = 1, n = 1, inner = 1;
+
+  LOCUS_HD Along(const Meta& m, int axis) {
+    for (int i = 0; i < m.rank; ++i) (i < axis ? outer : i == axis ? n : inner) *= m.shape[i];
+  }
+  LOCUS_HD int64_t rows() const { return outer * inner; }
+};
+
 // Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)
 // consist of; `from` counts from 0.
 template <class F>

@@ -189,7 +189,7 @@ struct Backend {
   template <Mode kMode, DType D>
   static void along_axis(const Call& call) {
     const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
-    const SoftmaxShape s(call.in[0].meta, attrs.axis);
+    const Along s(call.in[0].meta, attrs.axis);
     const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
     using T = CppTypeOf<D>;
     launch_rows<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
