@@ -201,27 +201,23 @@ struct Entry {
   size_t bytes_a, bytes_b, bytes_c;
 };
 
-template <class S>
-void matmul_kernel(const Call& call) {
-  const Product p =
-      make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
-  const Entry<S> product(p);
-  const size_t bytes = product.scratch();
-  const int64_t count = p.batch.size;
-  const int threads = threads_for(p.m * count, p.n, p.k);
-  const bool apart = threads > 1 && count >= threads;  // an entry a thread
-  const int64_t each = apart ? (count + threads - 1) / threads : count;
-  const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
-  parallel_for(count, each, [&](int64_t begin, int64_t end) {
-    char* memory = scratch.as<char>() + static_cast<size_t>(begin / each) * bytes;
-    for (int64_t i = begin; i < end; ++i) product.multiply(i, apart ? 1 : threads, memory);
-  });
-}
-
 struct Backend {
   template <DType D>
   static void matmul(const Call& call) {
-    matmul_kernel<CppTypeOf<D>>(call);
+    using S = CppTypeOf<D>;
+    const Product p =
+        make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
+    const Entry<S> product(p);
+    const size_t bytes = product.scratch();
+    const int64_t count = p.batch.size;
+    const int threads = threads_for(p.m * count, p.n, p.k);
+    const bool apart = threads > 1 && count >= threads;  // an entry a thread
+    const int64_t each = apart ? (count + threads - 1) / threads : count;
+    const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
+    parallel_for(count, each, [&](int64_t begin, int64_t end) {
+      char* memory = scratch.as<char>() + static_cast<size_t>(begin / each) * bytes;
+      for (int64_t i = begin; i < end; ++i) product.multiply(i, apart ? 1 : threads, memory);
+    });
   }
 };
 
