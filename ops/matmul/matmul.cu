@@ -81,12 +81,6 @@ void plain_product(const Call& call, const Product& p) {
   launch(call.stream, total, plain_kernel<S, T>, p, total);
 }
 
-template <class S, class T>
-void integer_kernel(const Call& call) {
-  plain_product<S, T>(
-      call, make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>()));
-}
-
 // cuBLAS may add up all of k in one lane a result. Beyond twice this depth k is cut in blocks, so
 // that the error does not grow with it. Tensor cores add several products at once.
 constexpr int64_t kDepth = 4096, kTensorCoreDepth = 32768;
@@ -138,10 +132,8 @@ void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, O
 }
 
 template <DType D>
-void matmul_kernel(const Call& call) {
+void matmul_kernel(const Call& call, const Product& p) {
   using S = CppTypeOf<D>;
-  const Product p =
-      make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
   Leading la = leading(p.m, p.k, p.a_m, p.a_k), lb = leading(p.k, p.n, p.b_k, p.b_n);
   if (!la.ok || !lb.ok) return plain_product<S, double>(call, p);
   // A vector runs along k whichever way it lies; row_dots looks for that.
@@ -174,10 +166,12 @@ struct Backend {
   template <DType D>
   static void matmul(const Call& call) {
     using T = CppTypeOf<D>;
-    if constexpr (std::is_integral_v<T>)
-      integer_kernel<T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>(call);
+    const Product p =
+        make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
+    if constexpr (kInteger<T>)
+      plain_product<T, Wrap<T>>(call, p);
     else
-      matmul_kernel<D>(call);
+      matmul_kernel<D>(call, p);
   }
 };
 
