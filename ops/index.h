@@ -6,14 +6,9 @@
 // x[mask] and nonzero wait for it, except x[mask] = number.
 #pragma once
 
-#include <iosfwd>
-
-#include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/operand.h>
 
 namespace locus {
-
-class Operand;  // elementwise.h: a Tensor, a Selection or a number
 
 // What becomes of an index outside [-n, n): an IndexError; the nearest entry; the index modulo n.
 enum class IndexMode : uint8_t { raise, clip, wrap };
@@ -42,38 +37,5 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options = {})
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = {});
 // The positions of the elements that are not 0, in row-major order: one i64 tensor an axis.
 Tensors nonzero(const Tensor& x, Caller = Caller::here());
-
-// The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
-// conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
-// against each other; their axes appear in the place of the first when they are neighbours, else in
-// front (NumPy); positions among them count as index tensors, and a mask without axes takes an axis
-// of length 1 or none of it. Where an assignment names an element twice, which value stays is not
-// defined, and
-// += adds once. Lives in one expression.
-class Selection {
- public:
-  Selection(const Selection&) = default;
-  // x[m] = y[m]; the compiler's own would do nothing.
-  Selection& operator=(const Selection& values);
-  void operator=(const Operand& values) &&;
-  void operator+=(const Operand& values) &&;
-  void operator-=(const Operand& values) &&;
-  void operator*=(const Operand& values) &&;
-  void operator/=(const Operand& values) &&;
-
-  Tensor gather() const;
-
- private:
-  friend class Tensor;
-  friend struct SelectionAccess;
-  Selection() = default;
-
-  Tensor base_;
-  Tensors ids_;  // one an indexed axis, a mask for as many as it has; undefined: a whole axis
-  int at_ = 0;   // where the index's axes stand in the result
-  Caller from_;
-};
-
-std::ostream& operator<<(std::ostream& os, const Selection& s);
 
 }  // namespace locus

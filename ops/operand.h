@@ -1,5 +1,7 @@
-// What ops of several operands take.
+// What ops of several operands take, and what x[mask] and x[ids] are.
 #pragma once
+
+#include <iosfwd>
 
 #include <locus/core/tensor.h>
 #include <locus/ops/kernel/register.h>
@@ -25,5 +27,38 @@ class Operand {
   const Tensor* tensor_ = nullptr;
   Scalar scalar_ = 0;
 };
+
+// The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
+// conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
+// against each other; their axes appear in the place of the first when they are neighbours, else in
+// front (NumPy); positions among them count as index tensors, and a mask without axes takes an axis
+// of length 1 or none of it. Where an assignment names an element twice, which value stays is not
+// defined, and += adds once. Lives in one expression.
+class Selection {
+ public:
+  Selection(const Selection&) = default;
+  // x[m] = y[m]; the compiler's own would do nothing.
+  Selection& operator=(const Selection& values);
+  void operator=(const Operand& values) &&;
+  void operator+=(const Operand& values) &&;
+  void operator-=(const Operand& values) &&;
+  void operator*=(const Operand& values) &&;
+  void operator/=(const Operand& values) &&;
+
+  Tensor gather() const;
+
+ private:
+  friend class Tensor;
+  friend struct SelectionAccess;
+  Selection(const Tensor& base, Tensors ids, int at, Caller from)
+      : base_(base), ids_(std::move(ids)), at_(at), from_(from) {}
+
+  Tensor base_;
+  Tensors ids_;  // one an indexed axis, a mask for as many as it has; undefined: a whole axis
+  int at_ = 0;   // where the index's axes stand in the result
+  Caller from_;
+};
+
+std::ostream& operator<<(std::ostream& os, const Selection& s);
 
 }  // namespace locus

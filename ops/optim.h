@@ -6,7 +6,7 @@
 #include <locus/core/capture.h>
 #include <locus/core/tensor.h>
 #include <locus/ops/kernel/register.h>
-#include <locus/ops/optim/optim_numbers.h>
+#include <locus/ops/optim_numbers.h>
 
 namespace locus {
 

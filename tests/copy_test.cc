@@ -5,8 +5,8 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
-#include <locus/ops/copy/copy_kernel.h>
 #include <locus/ops/create.h>
+#include <locus/ops/kernel/copy.h>
 #include <locus/ops/view.h>
 #include "tests/contexts.h"
 

@@ -47,14 +47,14 @@ Samples contiguous_samples(Context c, DType d) {
 }  // namespace
 
 Tensor cast(const Tensor& x, DType dtype) {
-  static const Op& op = get_op("copy");
+  static const OpRef<CopyAttrs> op("copy");
   return invoke(op, {x}, CopyAttrs{dtype});
 }
 
 Tensor copy(const Tensor& x) { return cast(x, x.dtype()); }
 
 Tensor contiguous(const Tensor& x) {
-  static const Op& op = get_op("contiguous");
+  static const OpRef<> op("contiguous");
   return x.contiguous() ? x : invoke(op, {x});
 }
 

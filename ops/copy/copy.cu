@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
+#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {
@@ -46,16 +47,6 @@ __global__ void __launch_bounds__(kTile * 8) copy_tiles(Tiles t, const T* in, T*
   for (int64_t i = threadIdx.y; i < kTile; i += 8)
     if (a0 + i < t.na && b0 + threadIdx.x < t.nb)
       out[at[1] + (a0 + i) * t.sa + b0 + threadIdx.x] = tile[threadIdx.x][i];
-}
-
-// Whether the walk is a transposition, and of which axis.
-int transposed_axis(const Walk<2>& w) {
-  const int last = w.rank - 1;
-  if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
-    return -1;
-  for (int t = 0; t < last; ++t)
-    if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
-  return -1;
 }
 
 template <class T>

@@ -6,10 +6,6 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements a thread should have at least
 
-struct Word16 {
-  uint64_t a, b;
-};
-
 // A place in a walk: coordinates, and the offsets they give.
 struct Position {
   int64_t index[kMaxRank];
@@ -105,20 +101,9 @@ void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
 }
 
 template <class T>
-void copy_same(const Walk<2>& w, const void* in, void* out) {
-  const T* from = static_cast<const T*>(in);
-  T* to = static_cast<T*>(out);
-  const int last = w.rank - 1;
-  if (last > 0 && w.stride[1][last] == 1 && w.stride[0][last] != 1 && w.stride[0][last] != 0)
-    for (int t = 0; t < last; ++t)
-      if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8)
-        return transpose_tiles(w, t, from, to);
-  copy_rows(w, from, to);
-}
-
-template <class In, class Out>
-void copy_cast(const Walk<2>& w, const void* in, void* out) {
-  copy_rows(w, static_cast<const In*>(in), static_cast<Out*>(out));
+void copy_same(const Walk<2>& w, const T* in, T* out) {
+  if (const int t = transposed_axis(w); t >= 0) return transpose_tiles(w, t, in, out);
+  copy_rows(w, in, out);
 }
 
 struct Backend {
@@ -130,23 +115,14 @@ struct Backend {
 void copy_view(const View& in, const View& out) {
   Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
-  if (in.meta.dtype == out.meta.dtype) {
-    switch (widen(w, size_of(in.meta.dtype), in.data, out.data)) {
-      case 1:
-        return copy_same<uint8_t>(w, in.data, out.data);
-      case 2:
-        return copy_same<uint16_t>(w, in.data, out.data);
-      case 4:
-        return copy_same<uint32_t>(w, in.data, out.data);
-      case 8:
-        return copy_same<uint64_t>(w, in.data, out.data);
-      default:
-        return copy_same<Word16>(w, in.data, out.data);
-    }
-  }
+  if (in.meta.dtype == out.meta.dtype)
+    return by_bytes(widen(w, size_of(in.meta.dtype), in.data, out.data), [&](auto word) {
+      using T = decltype(word);
+      copy_same(w, in.as<T>(), out.as<T>());
+    });
   dispatch(in.meta.dtype, [&](auto from) {
     dispatch(out.meta.dtype, [&](auto to) {
-      copy_cast<typename decltype(from)::type, typename decltype(to)::type>(w, in.data, out.data);
+      copy_rows(w, in.as<typename decltype(from)::type>(), out.as<typename decltype(to)::type>());
     });
   });
 }

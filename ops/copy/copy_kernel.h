@@ -1,48 +1,19 @@
-// Strided copies, also for the kernels of other families. Read by the CPU kernels of every
-// instruction set and by nvcc.
+// What the kernels of copies share.
 #pragma once
 
-#include <locus/core/dtype.h>
-#include <locus/core/kernel_list.h>
-#include <locus/ops/kernel/cast.h>
-#include <locus/ops/kernel/walk.h>
+#include <locus/ops/kernel/copy.h>
 
 namespace locus {
 
-// The element size, at most 16 bytes, in which a same-dtype walk can be done: elements made of
-// runs. Rescales the walk.
-LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out) {
-  if (w.stride[0][w.rank - 1] != 1 || w.stride[1][w.rank - 1] != 1) return bytes;
-  while (bytes < 16) {
-    if ((reinterpret_cast<uintptr_t>(in) | reinterpret_cast<uintptr_t>(out)) &
-        static_cast<uintptr_t>(2 * bytes - 1))
-      return bytes;
-    if (w.shape[w.rank - 1] % 2 != 0) return bytes;
-    for (int i = 0; i + 1 < w.rank; ++i)
-      if (w.stride[0][i] % 2 != 0 || w.stride[1][i] % 2 != 0) return bytes;
-    w.shape[w.rank - 1] /= 2;
-    w.size /= 2;
-    for (int i = 0; i + 1 < w.rank; ++i) {
-      w.stride[0][i] /= 2;
-      w.stride[1][i] /= 2;
-    }
-    bytes *= 2;
-  }
-  return bytes;
+// Whether the walk is a transposition, and of which axis: -1 if not.
+LOCUS_HD int transposed_axis(const Walk<2>& w) {
+  const int last = w.rank - 1;
+  if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
+    return -1;
+  for (int t = 0; t < last; ++t)
+    if (w.stride[0][t] == 1 && w.shape[t] >= 8 && w.shape[last] >= 8) return t;
+  return -1;
 }
-
-// Copies `in` to `out`, views of one shape, casting where the dtypes differ; and sets every byte of
-// `out` to zero. For the kernels of other families.
-#ifdef LOCUS_ISA
-namespace LOCUS_ISA {
-void copy_view(const View& in, const View& out);
-void zero_view(const View& out);
-}  // namespace LOCUS_ISA
-#endif
-namespace cuda {
-void copy_view(const View& in, const View& out, StreamView stream);
-void zero_view(const View& out, StreamView stream);
-}  // namespace cuda
 
 template <class Backend>
 constexpr KernelList copy_kernels() {

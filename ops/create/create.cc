@@ -24,7 +24,7 @@ Meta checked_meta(const char* op, DType dtype, const Shape& shape) {
 }
 
 Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOptions& o) {
-  static const Op& fill = get_op("fill");
+  static const OpRef<FillAttrs> fill("fill");
   return invoke_on(where(o), fill,
                    FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
 }
@@ -77,7 +77,7 @@ Samples arange_samples(Context, DType d) {
 }
 
 Tensor run_arange(const ArangeAttrs& a, const TensorOptions& o) {
-  static const Op& op = get_op("arange");
+  static const OpRef<ArangeAttrs> op("arange");
   return invoke_on(where(o), op, a);
 }
 
@@ -87,7 +87,7 @@ namespace detail {
 
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
                  DType fallback, Caller from) {
-  static const Op& copy = get_op("copy");
+  static const OpRef<CopyAttrs> copy("copy");
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
   Tensor t = allocate(host, checked_meta("array", d, shape));
@@ -124,13 +124,14 @@ Tensor ones(const Shape& shape, TensorOptions o) { return filled("ones", shape, 
 Tensor full(const Shape& shape, Scalar value, TensorOptions o) {
   return filled("full", shape, value, o);
 }
+static TensorOptions like(const Tensor& x, const TensorOptions& o) {
+  return {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())};
+}
 Tensor zeros_like(const Tensor& x, TensorOptions o) {
-  return filled("zeros_like", x.shape(), 0,
-                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+  return filled("zeros_like", x.shape(), 0, like(x, o));
 }
 Tensor ones_like(const Tensor& x, TensorOptions o) {
-  return filled("ones_like", x.shape(), 1,
-                {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())});
+  return filled("ones_like", x.shape(), 1, like(x, o));
 }
 
 Tensor arange(double stop, TensorOptions o) { return arange(0, stop, 1, o); }
@@ -156,7 +157,7 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
 }
 
 Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o) {
-  static const Op& fill = get_op("fill");
+  static const OpRef<FillAttrs> fill("fill");
   const int64_t width = columns == 0 ? rows : columns;
   const Tensor t = filled("eye", {rows, width}, 0, o);
   const int64_t down = std::max<int64_t>(0, -k), right = std::max<int64_t>(0, k);

@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/create/create_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {
@@ -35,14 +35,9 @@ __global__ void __launch_bounds__(kBlock) arange_flat(ArangeAttrs a, T* out, int
 
 struct Backend {
   static void fill(const Call& call) {
-    const Scalar& s = call.attributes<FillAttrs>().value;
-    uint64_t bits = 0;
-    dispatch(call.out[0].meta.dtype, [&](auto type) {
-      using T = typename decltype(type)::type;
-      const T v = element<T>(s.kind(), s.integer(), s.floating());
-      __builtin_memcpy(&bits, &v, sizeof v);
-    });
-    fill_view(call.out[0], bits, call.stream);
+    const View& out = call.out[0];
+    const Scalar& value = call.attributes<FillAttrs>().value;
+    fill_view(out, element_bits(out.meta.dtype, value), call.stream);
   }
 
   template <class T>
@@ -64,21 +59,11 @@ void fill_view(const View& out, uint64_t bits, StreamView s) {
     const int64_t total = w.size * bytes;
     return launch(s, total / 16 + 16, fill_flat, out.as<Word16>(), Word16{pattern, pattern}, total);
   }
-  const auto run = [&](auto value) {
-    using T = decltype(value);
-    launch(s, w.size, narrow(w.size) ? fill_strided<T, uint32_t> : fill_strided<T, uint64_t>, w,
-           out.as<T>(), value);
-  };
-  switch (bytes) {
-    case 1:
-      return run(static_cast<uint8_t>(bits));
-    case 2:
-      return run(static_cast<uint16_t>(bits));
-    case 4:
-      return run(static_cast<uint32_t>(bits));
-    default:
-      return run(bits);
-  }
+  by_size(bytes, [&](auto word) {
+    using T = decltype(word);
+    const auto kernel = narrow(w.size) ? fill_strided<T, uint32_t> : fill_strided<T, uint64_t>;
+    launch(s, w.size, kernel, w, out.as<T>(), static_cast<T>(bits));
+  });
 }
 
 void zero_view(const View& out, StreamView s) { fill_view(out, 0, s); }

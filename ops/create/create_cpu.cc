@@ -9,16 +9,10 @@ constexpr int64_t kGrain = 16384;
 struct Backend {
   static void fill(const Call& call) {
     const View& out = call.out[0];
-    const Scalar& s = call.attributes<FillAttrs>().value;
-    uint64_t bits = 0;
+    uint64_t bits = element_bits(out.meta.dtype, call.attributes<FillAttrs>().value);
     View value = out;
     value.data = &bits;
     for (int i = 0; i < out.meta.rank; ++i) value.stride[i] = 0;
-    dispatch(out.meta.dtype, [&](auto type) {
-      using T = typename decltype(type)::type;
-      const T v = element<T>(s.kind(), s.integer(), s.floating());
-      __builtin_memcpy(&bits, &v, sizeof v);
-    });
     copy_view(value, out);
   }
 

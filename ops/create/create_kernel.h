@@ -3,7 +3,7 @@
 
 #include <locus/core/kernel_list.h>
 #include <locus/core/op.h>
-#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/copy.h>
 
 namespace locus {
 
@@ -14,12 +14,6 @@ struct ArangeAttrs {
   bool has_last = false;
   Meta meta;
 };
-
-// A weak number as an element: integers exact (wrapping into narrow types), floats as casts do.
-template <class T>
-LOCUS_HD T element(Scalar::Kind kind, int64_t integer, double floating) {
-  return kind == Scalar::Kind::floating ? convert<T>(floating) : convert<T>(integer);
-}
 
 template <class Backend>
 constexpr KernelList create_kernels() {

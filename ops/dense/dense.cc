@@ -62,7 +62,7 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
 
 // dx, dw and db. Recorded, they are made of ops that have gradients themselves.
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& relu_grad = get_op("relu_grad");
+  static const OpRef<BinaryAttrs> relu_grad("relu_grad");
   const bool relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
   const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}, BinaryAttrs{}) : dout[0];
   Tensors gradients(static_cast<size_t>(saved.n_in()));
@@ -126,7 +126,7 @@ Samples dense_backward_samples(Context c, DType d) {
 }
 
 Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation) {
-  static const Op& op = get_op("dense");
+  static const OpRef<DenseAttrs> op("dense");
   const DenseAttrs attrs{activation};
   return b.defined() ? invoke(op, {x, w, b}, attrs) : invoke(op, {x, w}, attrs);
 }

@@ -9,39 +9,12 @@ namespace {
 template <class S, class T = Compute<S>>
 __global__ void __launch_bounds__(256)
     bias_kernel(S* y, const S* bias, int64_t units, bool relu, int64_t total) {
-  const int64_t stride = int64_t{gridDim.x} * 256;
-  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+  for (int64_t at = first_thread(); at < total; at += all_threads()) {
     T v = static_cast<T>(y[at]);
     if (bias != nullptr) v += static_cast<T>(bias[at % units]);
     if (relu) v = v < T(0) ? T(0) : v;
     y[at] = static_cast<S>(v);
   }
-}
-
-template <DType D>
-void dense_kernel(const Call& call) {
-  using S = CppTypeOf<D>;
-  const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
-                units = call.in[1].meta.shape[0];
-  const S* bias = call.n_in == 3 ? call.in[2].as<const S>() : nullptr;
-  const int64_t ld = inputs > 0 ? inputs : 1;
-  const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
-  S* y = call.out[0].as<S>();
-  const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
-  if constexpr (D == f32) {
-    if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
-      const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
-      TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
-      p.bias = bias;
-      p.relu = relu;
-      return launch_tiles(call, plan, p, false, true);
-    }
-  }
-  library_product(call, D, rows, units, inputs, x, w, y);
-  const int64_t total = rows * units;
-  if (bias != nullptr || relu)
-    bias_kernel<S>
-        <<<blocks_for(call.stream, total), 256, 0, stream(call)>>>(y, bias, units, relu, total);
 }
 
 // Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x
@@ -193,47 +166,64 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   if (ty == 0 && column < units) db[column] = static_cast<S>(static_cast<Compute<S>>(sum));
 }
 
-template <DType D>
-void dense_backward_kernel(const Call& call) {
-  using S = CppTypeOf<D>;
-  const Backward b = read(call);
-  if constexpr (D == f32) {
-    if (fused_backward(call, b)) return;
-  }
-  const size_t masked = b.y != nullptr ? static_cast<size_t>(b.rows * b.units) * sizeof(S) : 0;
-  const Scratch dz_memory(call, masked);
-  const void* dz = masked > 0 ? dz_memory.data() : b.dy;
-  if (b.units > 0 && (b.y != nullptr || b.db != nullptr)) {
-    const int64_t columns = (b.units + kSumColumns - 1) / kSumColumns;
-    int64_t splits = 4 * multiprocessors(call.stream) / columns;
-    if (splits > b.rows / 64) splits = b.rows / 64;
-    if (splits < 1 || columns > kMaxCounters) splits = 1;
-    const bool shared = splits > 1;
-    const Scratch partial(call,
-                          shared ? static_cast<size_t>(splits * b.units) * sizeof(double) : 0);
-    const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(splits));
-    mask_and_sum_kernel<S><<<grid, dim3(kSumColumns, kSumRows), 0, stream(call)>>>(
-        static_cast<const S*>(b.dy), static_cast<const S*>(b.y), dz_memory.as<S>(),
-        static_cast<S*>(b.db), b.rows, b.units, (b.rows + splits - 1) / splits,
-        partial.as<double>(), shared ? counters(call.stream, static_cast<int>(columns)) : nullptr);
-  }
-  const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
-  if (b.dx != nullptr)
-    library_product(call, D, b.rows, b.inputs, b.units, {dz, ld_units, false},
-                    {b.w, ld_inputs, false}, b.dx);
-  if (b.dw != nullptr)
-    library_product(call, D, b.units, b.inputs, b.rows, {dz, ld_units, true},
-                    {b.x, ld_inputs, false}, b.dw);
-}
-
 struct Backend {
   template <DType D>
   static void dense(const Call& call) {
-    dense_kernel<D>(call);
+    using S = CppTypeOf<D>;
+    const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
+                  units = call.in[1].meta.shape[0];
+    const S* bias = call.n_in == 3 ? call.in[2].as<const S>() : nullptr;
+    const int64_t ld = inputs > 0 ? inputs : 1;
+    const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
+    S* y = call.out[0].as<S>();
+    const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
+    if constexpr (D == f32) {
+      if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
+        const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
+        TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
+        p.bias = bias;
+        p.relu = relu;
+        return launch_tiles(call, plan, p, false, true);
+      }
+    }
+    library_product(call, D, rows, units, inputs, x, w, y);
+    const int64_t total = rows * units;
+    if (bias != nullptr || relu)
+      launch(call.stream, total, bias_kernel<S, Compute<S>>, y, bias, units, relu, total);
   }
+
   template <DType D>
   static void dense_backward(const Call& call) {
-    dense_backward_kernel<D>(call);
+    using S = CppTypeOf<D>;
+    const Backward b = read(call);
+    if constexpr (D == f32) {
+      if (fused_backward(call, b)) return;
+    }
+    const size_t masked = b.y != nullptr ? static_cast<size_t>(b.rows * b.units) * sizeof(S) : 0;
+    const Scratch dz_memory(call, masked);
+    const void* dz = masked > 0 ? dz_memory.data() : b.dy;
+    if (b.units > 0 && (b.y != nullptr || b.db != nullptr)) {
+      const int64_t columns = (b.units + kSumColumns - 1) / kSumColumns;
+      int64_t splits = 4 * multiprocessors(call.stream) / columns;
+      if (splits > b.rows / 64) splits = b.rows / 64;
+      if (splits < 1 || columns > kMaxCounters) splits = 1;
+      const bool shared = splits > 1;
+      const Scratch partial(call,
+                            shared ? static_cast<size_t>(splits * b.units) * sizeof(double) : 0);
+      const dim3 grid(static_cast<unsigned>(columns), static_cast<unsigned>(splits));
+      mask_and_sum_kernel<S><<<grid, dim3(kSumColumns, kSumRows), 0, stream(call)>>>(
+          static_cast<const S*>(b.dy), static_cast<const S*>(b.y), dz_memory.as<S>(),
+          static_cast<S*>(b.db), b.rows, b.units, (b.rows + splits - 1) / splits,
+          partial.as<double>(),
+          shared ? counters(call.stream, static_cast<int>(columns)) : nullptr);
+    }
+    const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
+    if (b.dx != nullptr)
+      library_product(call, D, b.rows, b.inputs, b.units, {dz, ld_units, false},
+                      {b.w, ld_inputs, false}, b.dx);
+    if (b.dw != nullptr)
+      library_product(call, D, b.units, b.inputs, b.rows, {dz, ld_units, true},
+                      {b.x, ld_inputs, false}, b.dw);
   }
 };
 

@@ -12,7 +12,7 @@ size_t bytes_of(const View& v) {
 // is an operand that is not there.
 template <class S>
 class Input {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
 
  public:
   Input(const Call& call, const View& v)
@@ -34,7 +34,7 @@ class Input {
 // Where a result is computed; store() puts a 16-bit one where it belongs.
 template <class S>
 class Output {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
 
  public:
   Output(const Call& call, const View& v)
@@ -60,24 +60,6 @@ class Output {
 };
 
 LOCUS_HD int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
-
-template <class S>
-void dense_kernel(const Call& call) {
-  using T = typename ComputeOf<S>::type;
-  const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
-                units = call.in[1].meta.shape[0];
-  const Input<S> x(call, call.in[0]), w(call, call.in[1]);
-  const bool has_bias = call.n_in == 3;
-  const Input<S> bias(call, has_bias ? call.in[2] : View{});
-  Output<S> y(call, call.out[0]);
-  const Scratch scratch(call, gemm_scratch<T>(rows, units, inputs));
-  const int64_t ld = at_least_1(inputs);
-  gemm<T>(rows, units, inputs, {x.data(), ld, false}, {w.data(), ld, true}, y.data(),
-          has_bias ? bias.data() : nullptr,
-          call.attributes<DenseAttrs>().activation == Activation::relu,
-          threads_for(rows, units, inputs), scratch.data());
-  y.store();
-}
 
 // dz = 0 where y <= 0, else dy (skipped when dz is null), and db = the sum of its rows. Each thread
 // has columns of its own and adds up blocks of rows, so the sum does not depend on the threads.
@@ -114,42 +96,53 @@ void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T
   });
 }
 
-template <class S>
-void dense_backward_kernel(const Call& call) {
-  using T = typename ComputeOf<S>::type;
-  const auto& attrs = call.attributes<DenseBackwardAttrs>();
-  const int64_t rows = call.in[1].meta.shape[0], inputs = call.in[1].meta.shape[1],
-                units = call.in[2].meta.shape[0];
-  const Input<S> dy(call, call.in[0]), x(call, call.in[1]), w(call, call.in[2]);
-  const Input<S> y(call, attrs.relu ? call.in[3] : View{});
-  const Scratch masked(call, attrs.relu ? bytes_of<T>(call.in[0]) : 0);
-  Output<S> dx(call, call.out[0]), dw(call, call.out[1]), db(call, call.out[2]);
-
-  if (attrs.relu || attrs.bias)
-    mask_and_sum(rows, units, dy.data(), y.data(), masked.as<T>(),
-                 attrs.bias ? db.data() : nullptr);
-  const T* dz = attrs.relu ? masked.as<T>() : dy.data();
-  const int threads = threads_for(rows, units, inputs);
-  const int64_t ld_units = at_least_1(units), ld_inputs = at_least_1(inputs);
-  const auto multiply = [&](int64_t m, int64_t n, int64_t k, Operand<T> a, const T* b, T* c) {
-    const Scratch scratch(call, gemm_scratch<T>(m, n, k));
-    gemm<T>(m, n, k, a, {b, ld_inputs, false}, c, nullptr, false, threads, scratch.data());
-  };
-  if (attrs.data) multiply(rows, inputs, units, {dz, ld_units, false}, w.data(), dx.data());
-  if (attrs.weight) multiply(units, inputs, rows, {dz, ld_units, true}, x.data(), dw.data());
-  dx.store();
-  dw.store();
-  db.store();
-}
-
 struct Backend {
   template <DType D>
   static void dense(const Call& call) {
-    dense_kernel<CppTypeOf<D>>(call);
+    using S = CppTypeOf<D>;
+    using T = Factor<S>;
+    const int64_t rows = call.in[0].meta.shape[0], inputs = call.in[0].meta.shape[1],
+                  units = call.in[1].meta.shape[0];
+    const Input<S> x(call, call.in[0]), w(call, call.in[1]);
+    const bool has_bias = call.n_in == 3;
+    const Input<S> bias(call, has_bias ? call.in[2] : View{});
+    Output<S> y(call, call.out[0]);
+    const Scratch scratch(call, gemm_scratch<T>(rows, units, inputs));
+    const int64_t ld = at_least_1(inputs);
+    gemm<T>(rows, units, inputs, {x.data(), ld, false}, {w.data(), ld, true}, y.data(),
+            has_bias ? bias.data() : nullptr,
+            call.attributes<DenseAttrs>().activation == Activation::relu,
+            threads_for(rows, units, inputs), scratch.data());
+    y.store();
   }
+
   template <DType D>
   static void dense_backward(const Call& call) {
-    dense_backward_kernel<CppTypeOf<D>>(call);
+    using S = CppTypeOf<D>;
+    using T = Factor<S>;
+    const auto& attrs = call.attributes<DenseBackwardAttrs>();
+    const int64_t rows = call.in[1].meta.shape[0], inputs = call.in[1].meta.shape[1],
+                  units = call.in[2].meta.shape[0];
+    const Input<S> dy(call, call.in[0]), x(call, call.in[1]), w(call, call.in[2]);
+    const Input<S> y(call, attrs.relu ? call.in[3] : View{});
+    const Scratch masked(call, attrs.relu ? bytes_of<T>(call.in[0]) : 0);
+    Output<S> dx(call, call.out[0]), dw(call, call.out[1]), db(call, call.out[2]);
+
+    if (attrs.relu || attrs.bias)
+      mask_and_sum(rows, units, dy.data(), y.data(), masked.as<T>(),
+                   attrs.bias ? db.data() : nullptr);
+    const T* dz = attrs.relu ? masked.as<T>() : dy.data();
+    const int threads = threads_for(rows, units, inputs);
+    const int64_t ld_units = at_least_1(units), ld_inputs = at_least_1(inputs);
+    const auto multiply = [&](int64_t m, int64_t n, int64_t k, Operand<T> a, const T* b, T* c) {
+      const Scratch scratch(call, gemm_scratch<T>(m, n, k));
+      gemm<T>(m, n, k, a, {b, ld_inputs, false}, c, nullptr, false, threads, scratch.data());
+    };
+    if (attrs.data) multiply(rows, inputs, units, {dz, ld_units, false}, w.data(), dx.data());
+    if (attrs.weight) multiply(units, inputs, rows, {dz, ld_units, true}, x.data(), dw.data());
+    dx.store();
+    dw.store();
+    db.store();
   }
 };
 

@@ -6,27 +6,23 @@
 namespace locus::formula {
 
 // The slope is 2 / sqrt(pi) exp(-x^2).
-struct Erf : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "erf";
+struct Erf : Unary<"erf", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::erf(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * (exp(-(x * x)) * 1.1283791670955126); }
 };
-struct Softsign : Unary<kFloats, 4, kX> {
-  static constexpr const char* name = "softsign";
+struct Softsign : Unary<"softsign", kFloats, 4, kX> {
   LOCUS_HD auto apply(auto x) const {
     return m::abs(x) == m::infinity(x) ? m::copysign(m::c(x, 1), x) : x / (m::c(x, 1) + m::abs(x));
   }
   auto grad(auto& x, auto&, auto& dy) const { return dy / square(abs(x) + 1); }
 };
 // log(1 + exp(x)), MXNet's softrelu.
-struct Softplus : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "softplus";
+struct Softplus : Unary<"softplus", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)) + m::log1p(m::exp(-m::abs(x))); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * sigmoid(x); }
 };
 // x times the normal distribution's cumulative function: x / 2 (1 + erf(x / sqrt(2))).
-struct Gelu : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "gelu";
+struct Gelu : Unary<"gelu", kFloats, 16, kX> {
   template <class V>
   LOCUS_HD V apply(V x) const {
     if (x == -m::infinity(x)) return m::c(x, 0);
@@ -38,8 +34,7 @@ struct Gelu : Unary<kFloats, 16, kX> {
   }
 };
 // x sigmoid(x), also called swish.
-struct Silu : Unary<kFloats, 8, kX> {
-  static constexpr const char* name = "silu";
+struct Silu : Unary<"silu", kFloats, 8, kX> {
   LOCUS_HD auto apply(auto x) const {
     return x == -m::infinity(x) ? m::c(x, 0) : x * m::sigmoid(x);
   }
@@ -48,37 +43,31 @@ struct Silu : Unary<kFloats, 8, kX> {
     return dy * s * (x * (1 - s) + 1);
   }
 };
-struct Relu : Unary<kAll, 1, kOut> {
-  static constexpr const char* name = "relu";
+struct Relu : Unary<"relu", kAll, 1, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)); }
   auto grad(auto&, auto& y, auto& dy) const { return relu_grad(dy, y); }
 };
-struct Sigmoid : Unary<kFloats, 8, kOut> {
-  static constexpr const char* name = "sigmoid";
+struct Sigmoid : Unary<"sigmoid", kFloats, 8, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::sigmoid(x); }
   auto grad(auto&, auto& y, auto& dy) const { return sigmoid_grad(dy, y); }
 };
-struct Tanh : Unary<kFloats, 8, kOut> {
-  static constexpr const char* name = "tanh";
+struct Tanh : Unary<"tanh", kFloats, 8, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::tanh(x); }
   auto grad(auto&, auto& y, auto& dy) const { return tanh_grad(dy, y); }
 };
-struct LeakyRelu : Unary<kFloats, 1, kX> {
-  static constexpr const char* name = "leaky_relu";
+struct LeakyRelu : Unary<"leaky_relu", kFloats, 1, kX> {
   Real slope = .25;
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : x * slope(x); }
   auto grad(auto& x, auto&, auto& dy) const { return where(x > 0, dy, dy * slope(x)); }
 };
-struct Elu : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "elu";
+struct Elu : Unary<"elu", kFloats, 16, kX> {
   Real alpha = 1;
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : alpha(x) * m::expm1(x); }
   auto grad(auto& x, auto&, auto& dy) const {
     return where(x > 0, dy, dy * exp(minimum(x, 0)) * alpha(x));
   }
 };
-struct Selu : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "selu";
+struct Selu : Unary<"selu", kFloats, 16, kX> {
   static constexpr double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;
   LOCUS_HD auto apply(auto x) const {
     return m::c(x, kScale) * (x > 0 ? x : m::c(x, kAlpha) * m::expm1(x));
@@ -87,8 +76,7 @@ struct Selu : Unary<kFloats, 16, kX> {
     return dy * where(x > 0, kScale, exp(minimum(x, 0)) * (kScale * kAlpha));
   }
 };
-struct HardSigmoid : Unary<kFloats, 2, kOut> {
-  static constexpr const char* name = "hard_sigmoid";
+struct HardSigmoid : Unary<"hard_sigmoid", kFloats, 2, kOut> {
   Real alpha = .2, beta = .5;
   LOCUS_HD auto apply(auto x) const {
     return m::min(m::max(alpha(x) * x + beta(x), m::c(x, 0)), m::c(x, 1));
@@ -97,8 +85,7 @@ struct HardSigmoid : Unary<kFloats, 2, kOut> {
     return where(logical_and(y > 0, y < 1), dy * alpha(x), 0);
   }
 };
-struct HardSwish : Unary<kFloats, 4, kX> {
-  static constexpr const char* name = "hard_swish";
+struct HardSwish : Unary<"hard_swish", kFloats, 4, kX> {
   LOCUS_HD auto apply(auto x) const {
     return x <= -3 ? m::c(x, 0) : x >= 3 ? x : x * (x + m::c(x, 3)) / m::c(x, 6);
   }
@@ -106,8 +93,7 @@ struct HardSwish : Unary<kFloats, 4, kX> {
     return dy * where(x <= -3, 0, where(x >= 3, 1, x / 3 + .5));
   }
 };
-struct SmoothL1 : Unary<kFloats, 2, kX> {
-  static constexpr const char* name = "smooth_l1";
+struct SmoothL1 : Unary<"smooth_l1", kFloats, 2, kX> {
   Real scalar = 1;
   LOCUS_HD auto apply(auto x) const {
     const auto s = scalar(x), a = m::abs(x), end = m::c(x, 1) / (s * s);
@@ -120,8 +106,7 @@ struct SmoothL1 : Unary<kFloats, 2, kX> {
   void check(auto expect) const { expect(scalar > 0, "scalar", scalar, "a number above 0"); }
 };
 // Bounds of integers are cut to them.
-struct Clip : Unary<kNumbers, 1, kX> {
-  static constexpr const char* name = "clip";
+struct Clip : Unary<"clip", kNumbers, 1, kX> {
   Real a_min = -1, a_max = 1;
   LOCUS_HD auto apply(auto x) const { return m::min(m::max(x, a_min(x)), a_max(x)); }
   auto grad(auto& x, auto&, auto& dy) const {
@@ -131,8 +116,7 @@ struct Clip : Unary<kNumbers, 1, kX> {
     expect(a_min <= a_max, "a_min", a_min, "a number that is not above a_max");
   }
 };
-struct Softcap : Unary<kFloats, 16, kOut> {
-  static constexpr const char* name = "softcap";
+struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
   Real c = 1;
   LOCUS_HD auto apply(auto x) const { return c(x) * m::tanh(x / c(x)); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (1 - square(y / c(y))); }
@@ -140,19 +124,16 @@ struct Softcap : Unary<kFloats, 16, kOut> {
 };
 
 // One launch each for the backward passes of three activations, of dy and the result y.
-struct ReluGrad : Binary<kFloats, 1, kY> {
-  static constexpr const char* name = "relu_grad";
+struct ReluGrad : Binary<"relu_grad", kFloats, 1, kY> {
   LOCUS_HD auto apply(auto dy, auto y) const { return y <= 0 ? m::c(y, 0) : dy; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return relu_grad(d, y); }
 };
-struct SigmoidGrad : Binary<kFloats, 1, kX | kY> {
-  static constexpr const char* name = "sigmoid_grad";
+struct SigmoidGrad : Binary<"sigmoid_grad", kFloats, 1, kX | kY> {
   LOCUS_HD auto apply(auto dy, auto y) const { return dy * y * (m::c(y, 1) - y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return sigmoid_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * (1 - 2 * y); }
 };
-struct TanhGrad : Binary<kFloats, 1, kX | kY> {
-  static constexpr const char* name = "tanh_grad";
+struct TanhGrad : Binary<"tanh_grad", kFloats, 1, kX | kY> {
   LOCUS_HD auto apply(auto dy, auto y) const { return dy * (m::c(y, 1) - y * y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return tanh_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * y * -2; }

@@ -28,7 +28,7 @@ inline constexpr Meet kMeet = F::kPredicate                      ? Meet::compare
 // The op of a formula, looked up once.
 template <class F>
 const Op& op_of() {
-  static const Op& op = get_op(F::name);
+  static const OpRef<formula::AttrsOf<F>> op(F::name);
   return op;
 }
 

@@ -11,52 +11,40 @@ LOCUS_HD bool truth(V x) {
   return x != V(0);
 }
 
-struct Equal : Predicate<2> {
-  static constexpr const char* name = "equal";
+struct Equal : Predicate<"equal", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x == y; }
 };
-struct NotEqual : Predicate<2> {
-  static constexpr const char* name = "not_equal";
+struct NotEqual : Predicate<"not_equal", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x != y; }
 };
-struct Greater : Predicate<2> {
-  static constexpr const char* name = "greater";
+struct Greater : Predicate<"greater", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x > y; }
 };
-struct GreaterEqual : Predicate<2> {
-  static constexpr const char* name = "greater_equal";
+struct GreaterEqual : Predicate<"greater_equal", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x >= y; }
 };
-struct Lesser : Predicate<2> {
-  static constexpr const char* name = "lesser";
+struct Lesser : Predicate<"lesser", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x < y; }
 };
-struct LesserEqual : Predicate<2> {
-  static constexpr const char* name = "lesser_equal";
+struct LesserEqual : Predicate<"lesser_equal", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return x <= y; }
 };
-struct LogicalAnd : Predicate<2> {
-  static constexpr const char* name = "logical_and";
+struct LogicalAnd : Predicate<"logical_and", 2> {
   LOCUS_HD bool apply(auto x, auto y) const { return truth(x) && truth(y); }
 };
-struct LogicalOr : Predicate<2> {
-  static constexpr const char* name = "logical_or";
+struct LogicalOr : Predicate<"logical_or", 2> {
   LOCUS_HD bool apply(auto x, auto y) const { return truth(x) || truth(y); }
 };
-struct LogicalXor : Predicate<2> {
-  static constexpr const char* name = "logical_xor";
+struct LogicalXor : Predicate<"logical_xor", 2> {
   LOCUS_HD auto apply(auto x, auto y) const { return truth(x) != truth(y); }
 };
-struct LogicalNot : Predicate<1> {
-  static constexpr const char* name = "logical_not";
+struct LogicalNot : Predicate<"logical_not", 1> {
   LOCUS_HD auto apply(auto x) const { return !truth(x); }
 };
-struct IsNan : Predicate<1> {
-  static constexpr const char* name = "isnan";
+struct IsNan : Predicate<"isnan", 1> {
   LOCUS_HD auto apply(auto x) const { return x != x; }
 };
-struct IsInf : Predicate<1> {
-  static constexpr const char* name = "isinf";
+struct IsInf : Predicate<"isinf", 1> {
   template <class V>
   LOCUS_HD bool apply(V x) const {
     if constexpr (kFloating<V>)
@@ -65,8 +53,7 @@ struct IsInf : Predicate<1> {
       return false;
   }
 };
-struct IsFinite : Predicate<1> {
-  static constexpr const char* name = "isfinite";
+struct IsFinite : Predicate<"isfinite", 1> {
   template <class V>
   LOCUS_HD bool apply(V x) const {
     if constexpr (kFloating<V>)
@@ -76,8 +63,7 @@ struct IsFinite : Predicate<1> {
   }
 };
 // The operand before x and y is a mask.
-struct Where : Form<3, kAll, 1, kX> {
-  static constexpr const char* name = "where";
+struct Where : Form<"where", 3, kAll, 1, kX> {
   LOCUS_HD auto apply(auto mask, auto x, auto y) const { return truth(mask) ? x : y; }
   auto dx(auto& mask, auto& d) const { return where(mask, d, 0); }
   auto dy(auto& mask, auto& d) const { return where(mask, 0, d); }

@@ -4,14 +4,11 @@
 
 #include <locus/core/storage.h>
 #include <locus/ops/elementwise/call.h>
-#include <locus/ops/index.h>
 
 #define LOCUS_FUNCTIONS
 #include <locus/ops/elementwise/elementwise_kernel.h>
 
 namespace locus {
-
-Operand::Operand(const Selection& s) : held_(s.gather()), tensor_(&held_) {}
 
 namespace detail {
 
@@ -69,7 +66,7 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
                      "x.astype(" +
                      name(d) + ")");
   if (d != to) {
-    static const Op& copy = get_op("copy");
+    static const OpRef<CopyAttrs> copy("copy");
     return invoke_into(copy, {run(op, rule, x, y, BinaryAttrs())}, {x}, CopyAttrs{to});
   }
   if (y.is_scalar()) return invoke_into(op, {x}, {x}, attrs);

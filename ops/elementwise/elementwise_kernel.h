@@ -5,41 +5,35 @@
 
 namespace locus::formula {
 
-struct Add : Binary<kAll, 1, kNothing> {
-  static constexpr const char* name = "add";
+struct Add : Binary<"add", kAll, 1, kNothing> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::add(x, y); }
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
   auto dy(auto&, auto&, auto&, auto& d) const { return d; }
 };
-struct Subtract : Binary<kNumbers, 1, kNothing> {
-  static constexpr const char* name = "subtract";
+struct Subtract : Binary<"subtract", kNumbers, 1, kNothing> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::subtract(x, y); }
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
   auto dy(auto&, auto&, auto&, auto& d) const { return -d; }
 };
-struct Multiply : Binary<kAll, 1, kX | kY> {
-  static constexpr const char* name = "multiply";
+struct Multiply : Binary<"multiply", kAll, 1, kX | kY> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::multiply(x, y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d * y; }
   auto dy(auto& x, auto&, auto&, auto& d) const { return d * x; }
 };
-struct Divide : Binary<kFloats, 1, kY | kOut> {
-  static constexpr const char* name = "divide";
+struct Divide : Binary<"divide", kFloats, 1, kY | kOut> {
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return x / y; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
   auto dy(auto&, auto& y, auto& z, auto& d) const { return -(d * z / y); }
 };
-struct Mod : Binary<kNumbers, 16, kX | kY> {
-  static constexpr const char* name = "mod";
+struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::mod(x, y); }
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor(x / y)); }
 };
 // x^0 has slope 0 everywhere, where y x^(y-1) would say 0 * inf at x = 0; x^y log x is 0 at x = 0.
-struct Power : Binary<kNumbers, 32, kX | kY | kOut> {
-  static constexpr const char* name = "power";
+struct Power : Binary<"power", kNumbers, 32, kX | kY | kOut> {
   static constexpr double kLow = .3, kHigh = 3, kLow2 = .4, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::power(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {
@@ -53,26 +47,22 @@ struct Power : Binary<kNumbers, 32, kX | kY | kOut> {
   }
   auto dy(auto& x, auto&, auto& z, auto& d) const { return d * z * log(where(x == 0, 1, x)); }
 };
-struct Maximum : Binary<kAll, 1, kX | kY> {
-  static constexpr const char* name = "maximum";
+struct Maximum : Binary<"maximum", kAll, 1, kX | kY> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::max(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, d, 0); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, 0, d); }
 };
-struct Minimum : Binary<kAll, 1, kX | kY> {
-  static constexpr const char* name = "minimum";
+struct Minimum : Binary<"minimum", kAll, 1, kX | kY> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::min(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, d, 0); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, 0, d); }
 };
-struct Ldexp : Binary<kFloats, 32, kX | kY | kOut> {
-  static constexpr const char* name = "ldexp";
+struct Ldexp : Binary<"ldexp", kFloats, 32, kX | kY | kOut> {
   LOCUS_HD auto apply(auto x, auto y) const { return m::ldexp(x, y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return ldexp(d, y); }
   auto dy(auto&, auto&, auto& z, auto& d) const { return d * z * 0.69314718055994531; }
 };
-struct Xlogy : Binary<kFloats, 8, kX | kY> {
-  static constexpr const char* name = "xlogy";
+struct Xlogy : Binary<"xlogy", kFloats, 8, kX | kY> {
   static constexpr double kLow2 = .3, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::xlogy(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {

@@ -2,9 +2,9 @@
 // Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
 //
 // A formula is a struct whose members are the op's attributes, of type Real; most have none:
-//   name                 the op's name
-//   Unary or Binary      its base: the dtypes it has kernels for; what apply() costs, in additions
-//                        (what is worth a second thread); what its gradient reads
+//   Unary or Binary      its base: the op's name; the dtypes it has kernels for; what apply()
+//   costs,
+//                        in additions (what is worth a second thread); what its gradient reads
 //   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
 //   grad(x, y, dy)       unary: the gradient of y = apply(x), written as if for numbers, but made
 //   of
@@ -32,20 +32,36 @@ LOCUS_HD constexpr List<F..., G...> operator+(List<F...>, List<G...>) {
   return {};
 }
 
-template <int Arity, unsigned Kinds, int Cost, unsigned Reads = kNothing, bool Predicate = false>
+// Text as an argument of a template.
+struct Name {
+  char text[24] = {};
+  template <int N>
+  LOCUS_HD constexpr Name(const char (&literal)[N]) {
+    for (int i = 0; i < N; ++i) text[i] = literal[i];
+  }
+};
+
+template <Name Of, int Arity, unsigned Kinds, int Cost, unsigned Reads = kNothing,
+          bool Predicate = false>
 struct Form {
+  static constexpr const char* name = Of.text;
   static constexpr int kArity = Arity, kCost = Cost;
   static constexpr unsigned kKinds = Kinds, kReads = Reads;
   static constexpr bool kPredicate = Predicate;  // the result is bool_, else of the operands' dtype
   static constexpr bool kCountsBool = false;     // takes bool as i8
   static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh;
 };
-template <unsigned Kinds, int Cost, unsigned Reads>
-struct Unary : Form<1, Kinds, Cost, Reads> {};
-template <unsigned Kinds, int Cost, unsigned Reads>
-struct Binary : Form<2, Kinds, Cost, Reads> {};
-template <int Arity>
-struct Predicate : Form<Arity, kAll, 1, kNothing, true> {};
+template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
+struct Unary : Form<Of, 1, Kinds, Cost, Reads> {};
+// The slope is 0 wherever there is one.
+template <Name Of, unsigned Kinds, int Cost>
+struct Step : Unary<Of, Kinds, Cost, kNothing> {
+  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
+};
+template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
+struct Binary : Form<Of, 2, Kinds, Cost, Reads> {};
+template <Name Of, int Arity>
+struct Predicate : Form<Of, Arity, kAll, 1, kNothing, true> {};
 
 // An attribute. c(x) is c as a number to meet x: of its type, or a double beside a Tensor. f32
 // kernels never see the double.

@@ -5,62 +5,51 @@
 
 namespace locus::formula {
 
-struct Sin : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "sin";
+struct Sin : Unary<"sin", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::sin(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * cos(x); }
 };
-struct Cos : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "cos";
+struct Cos : Unary<"cos", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::cos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * sin(x)); }
 };
-struct Tan : Unary<kFloats, 16, kOut> {
-  static constexpr const char* name = "tan";
+struct Tan : Unary<"tan", kFloats, 16, kOut> {
   static constexpr double kLow = -1.2, kHigh = 1.2;
   LOCUS_HD auto apply(auto x) const { return m::tan(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (y * y + 1); }
 };
-struct Arcsin : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arcsin";
+struct Arcsin : Unary<"arcsin", kFloats, 16, kX> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::asin(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(1 - x * x); }
 };
-struct Arccos : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arccos";
+struct Arccos : Unary<"arccos", kFloats, 16, kX> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::acos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * rsqrt(1 - x * x)); }
 };
-struct Arctan : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arctan";
+struct Arctan : Unary<"arctan", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::atan(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * x + 1); }
 };
-struct Sinh : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "sinh";
+struct Sinh : Unary<"sinh", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::sinh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * cosh(x); }
 };
-struct Cosh : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "cosh";
+struct Cosh : Unary<"cosh", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::cosh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * sinh(x); }
 };
-struct Arcsinh : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arcsinh";
+struct Arcsinh : Unary<"arcsinh", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::asinh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x + 1); }
 };
-struct Arccosh : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arccosh";
+struct Arccosh : Unary<"arccosh", kFloats, 16, kX> {
   static constexpr double kLow = 1.2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::acosh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x - 1); }
 };
-struct Arctanh : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "arctanh";
+struct Arctanh : Unary<"arctanh", kFloats, 16, kX> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::atanh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (1 - x * x); }

@@ -5,109 +5,84 @@
 
 namespace locus::formula {
 
-struct Negative : Unary<kNumbers, 1, kNothing> {
-  static constexpr const char* name = "negative";
+struct Negative : Unary<"negative", kNumbers, 1, kNothing> {
   LOCUS_HD auto apply(auto x) const { return m::negative(x); }
   auto grad(auto&, auto&, auto& dy) const { return -dy; }
 };
-struct Abs : Unary<kAll, 1, kX> {
-  static constexpr const char* name = "abs";
+struct Abs : Unary<"abs", kAll, 1, kX> {
   LOCUS_HD auto apply(auto x) const { return m::abs(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * sign(x); }
 };
 // -1, 0 or 1; NaN stays NaN.
-struct Sign : Unary<kNumbers, 1, kNothing> {
-  static constexpr const char* name = "sign";
+struct Sign : Step<"sign", kNumbers, 1> {
   LOCUS_HD auto apply(auto x) const { return x > 0 ? m::c(x, 1) : x < 0 ? m::c(x, -1) : x; }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
-struct Square : Unary<kNumbers, 1, kX> {
-  static constexpr const char* name = "square";
+struct Square : Unary<"square", kNumbers, 1, kX> {
   static constexpr bool kCountsBool = true;
   LOCUS_HD auto apply(auto x) const { return m::multiply(x, x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * x * 2; }
 };
-struct Floor : Unary<kAll, 2, kNothing> {
-  static constexpr const char* name = "floor";
+struct Floor : Step<"floor", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::floor(x); }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
-struct Ceil : Unary<kAll, 2, kNothing> {
-  static constexpr const char* name = "ceil";
+struct Ceil : Step<"ceil", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::ceil(x); }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
-struct Trunc : Unary<kAll, 2, kNothing> {
-  static constexpr const char* name = "trunc";
+struct Trunc : Step<"trunc", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::trunc(x); }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
 // Halves away from zero.
-struct Round : Unary<kAll, 2, kNothing> {
-  static constexpr const char* name = "round";
+struct Round : Step<"round", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::round(x); }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
 // Halves to even.
-struct Rint : Unary<kAll, 2, kNothing> {
-  static constexpr const char* name = "rint";
+struct Rint : Step<"rint", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::rint(x); }
-  auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
 };
-struct Sqrt : Unary<kFloats, 4, kOut> {
-  static constexpr const char* name = "sqrt";
+struct Sqrt : Unary<"sqrt", kFloats, 4, kOut> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::sqrt(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * 2); }
 };
-struct Rsqrt : Unary<kFloats, 8, kX | kOut> {
-  static constexpr const char* name = "rsqrt";
+struct Rsqrt : Unary<"rsqrt", kFloats, 8, kX | kOut> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / m::sqrt(x); }
   auto grad(auto& x, auto& y, auto& dy) const { return dy * y / (x * -2); }
 };
-struct Cbrt : Unary<kFloats, 16, kOut> {
-  static constexpr const char* name = "cbrt";
+struct Cbrt : Unary<"cbrt", kFloats, 16, kOut> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::cbrt(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * y * 3); }
 };
-struct Reciprocal : Unary<kFloats, 4, kOut> {
-  static constexpr const char* name = "reciprocal";
+struct Reciprocal : Unary<"reciprocal", kFloats, 4, kOut> {
   static constexpr double kLow = .3, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / x; }
   auto grad(auto&, auto& y, auto& dy) const { return -(dy * y * y); }
 };
-struct Exp : Unary<kFloats, 8, kOut> {
-  static constexpr const char* name = "exp";
+struct Exp : Unary<"exp", kFloats, 8, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::exp(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * y; }
 };
-struct Expm1 : Unary<kFloats, 16, kOut> {
-  static constexpr const char* name = "expm1";
+struct Expm1 : Unary<"expm1", kFloats, 16, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::expm1(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (y + 1); }
 };
-struct Log : Unary<kFloats, 8, kX> {
-  static constexpr const char* name = "log";
+struct Log : Unary<"log", kFloats, 8, kX> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / x; }
 };
-struct Log2 : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "log2";
+struct Log2 : Unary<"log2", kFloats, 16, kX> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log2(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 0.69314718055994531); }
 };
-struct Log10 : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "log10";
+struct Log10 : Unary<"log10", kFloats, 16, kX> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log10(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 2.3025850929940457); }
 };
-struct Log1p : Unary<kFloats, 16, kX> {
-  static constexpr const char* name = "log1p";
+struct Log1p : Unary<"log1p", kFloats, 16, kX> {
   static constexpr double kLow = -0.7, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::log1p(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x + 1); }

@@ -96,7 +96,7 @@ DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::spa
 
 // Adds dout up into zeros of data's shape; 16-bit sums are made in f32.
 Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const TakeGradAttrs& a) {
-  static const Op& op = get_op("take_grad");
+  static const OpRef<TakeGradAttrs> op("take_grad");
   const bool narrow = dout.dtype() == f16 || dout.dtype() == bf16;
   const Tensor wide = narrow ? cast(dout, f32) : dout;
   std::vector<Ref> refs{wide};
@@ -112,7 +112,7 @@ Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 
 Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("take");
+  static const OpRef<TakeAttrs> op("take");
   std::vector<Ref> refs{dout[0]};
   for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
   Tensors grads(static_cast<size_t>(saved.n_in()));
@@ -161,14 +161,14 @@ DType pick_grad_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Me
 }
 
 Tensors pick_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("pick_grad");
+  static const OpRef<PickAttrs> op("pick_grad");
   PickAttrs a = saved.attrs<PickAttrs>();
   a.length = saved.in_meta(0).shape[a.axis];
   return {invoke(op, {dout[0], saved.in(1)}, a), {}};
 }
 
 Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("pick");
+  static const OpRef<PickAttrs> op("pick");
   return {invoke(op, {dout[0], saved.in(1)}, saved.attrs<PickAttrs>()), {}};
 }
 
@@ -220,11 +220,11 @@ DType mask_select_grad_infer(std::span<const Meta> in, const MaskAttrs& a, std::
 
 // Each is the other's gradient, and linear.
 Tensors mask_select_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("mask_select_grad");
+  static const OpRef<MaskAttrs> op("mask_select_grad");
   return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
 }
 Tensors mask_select_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("mask_select");
+  static const OpRef<MaskAttrs> op("mask_select");
   return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
 }
 
@@ -246,29 +246,25 @@ Tensor ids_of(Context c, DType d, const std::vector<int64_t>& v, const Shape& s)
 }
 
 Samples take_samples(Context c, DType d) {
-  Samples s;
-  s.push_back(
-      {{sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{1, {0}, 0, 0}});
-  s.push_back({{sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
-               TakeAttrs{1, {1}, 1, 0}});
-  s.push_back(
-      {{sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}});
-  s.push_back({{sample_values(c, d, {3, 4}), ids_of(c, i64, {1, 2, 1}, {3}),
-                ids_of(c, i64, {3, 0, 3}, {3})},
-               TakeAttrs{2, {0, 1}, 0, 0}});
-  return s;
+  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
+  return {
+      Sample({sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{}),
+      Sample({sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
+             TakeAttrs{1, {1}, 1, 0}),
+      Sample({sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}),
+      Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}, 0, 0})};
 }
 
 Samples take_grad_samples(Context c, DType d) {
-  Samples s;
-  s.push_back({{sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
-               TakeGradAttrs{{1, {0}, 0, 0}, make_meta(d, Shape{5, 3})}});
-  s.push_back({{sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
-               TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}});
-  s.push_back(
-      {{sample_values(c, d, {3}), ids_of(c, i64, {1, 2, 1}, {3}), ids_of(c, i64, {3, 0, 3}, {3})},
-       TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})}});
-  return s;
+  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
+  return {Sample({sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
+                 TakeGradAttrs{{}, make_meta(d, Shape{5, 3})}),
+          Sample({sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
+                 TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}),
+          Sample({sample_values(c, d, {2, 3, 2}), ids_of(c, i64, {3, 3}, {2})},
+                 TakeGradAttrs{{1, {2}, 2, 0}, make_meta(d, Shape{2, 3, 4})}),
+          Sample({sample_values(c, d, {3}), rows, columns},
+                 TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})})};
 }
 
 Samples pick_samples(Context c, DType d) {
@@ -290,7 +286,7 @@ Samples one_hot_samples(Context c, DType d) {
 
 // Masks and their offsets: one within a tile, one of two tiles.
 std::vector<Tensors> sample_masks(Context c) {
-  static const Op& op = get_op("mask_offsets");
+  static const OpRef<> op("mask_offsets");
   std::vector<Tensors> all;
   for (const Shape& s : {Shape{3, 5}, Shape{kMaskTile + 100}}) {
     std::vector<int64_t> bits(static_cast<size_t>(s.size()));
@@ -302,27 +298,29 @@ std::vector<Tensors> sample_masks(Context c) {
 }
 MaskAttrs count_of(const Tensors& m) { return {m[1][-1].item<int64_t>()}; }
 
+// A sample for each mask, of the inputs made of the mask and its offsets.
+Samples over_masks(Context c, const auto& inputs) {
+  Samples s;
+  for (const Tensors& m : sample_masks(c)) s.emplace_back(inputs(m), count_of(m));
+  return s;
+}
 Samples mask_offsets_samples(Context c, DType) {
   Samples s;
   for (const Tensors& m : sample_masks(c)) s.push_back({Tensors{m[0]}});
   return s;
 }
 Samples mask_indices_samples(Context c, DType) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c)) s.push_back({m, count_of(m)});
-  return s;
+  return over_masks(c, [](const Tensors& m) { return m; });
 }
 Samples mask_select_samples(Context c, DType d) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c))
-    s.push_back({{sample_values(c, d, m[0].shape()), m[0], m[1]}, count_of(m)});
-  return s;
+  return over_masks(c, [&](const Tensors& m) {
+    return Tensors{sample_values(c, d, m[0].shape()), m[0], m[1]};
+  });
 }
 Samples mask_select_grad_samples(Context c, DType d) {
-  Samples s;
-  for (const Tensors& m : sample_masks(c))
-    s.push_back({{sample_values(c, d, {count_of(m).count}), m[0], m[1]}, count_of(m)});
-  return s;
+  return over_masks(c, [&](const Tensors& m) {
+    return Tensors{sample_values(c, d, {count_of(m).count}), m[0], m[1]};
+  });
 }
 
 Samples unravel_samples(Context c, DType) {

@@ -1,15 +1,15 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/index/index_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {
 
 // Elements of up to 16 bytes where rows are runs on both sides; rescales the plan.
 int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
-  const int last = p.inner_rank - 1;
-  if (last < 0 || p.inner_data[last] != 1 || p.inner_result[last] != 1) return bytes;
+  const int last = p.inner.rank - 1;
+  if (last < 0 || p.inner.stride[0][last] != 1 || p.inner.stride[1][last] != 1) return bytes;
   const auto odd = [](const int64_t* v, int n) {
     bool any = false;
     for (int i = 0; i < n; ++i) any = any || v[i] % 2 != 0;
@@ -23,13 +23,14 @@ int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
             static_cast<uintptr_t>(2 * bytes) !=
         0)
       break;
-    if (p.inner_shape[last] % 2 != 0 || odd(p.inner_data, last) || odd(p.inner_result, last) ||
-        odd(p.data_stride, p.rank) || odd(p.result_stride, p.rank) || odd(p.step, p.n_ids))
+    if (p.inner.shape[last] % 2 != 0 || odd(p.inner.stride[0], last) ||
+        odd(p.inner.stride[1], last) || odd(p.data_stride, p.rank) ||
+        odd(p.result_stride, p.rank) || odd(p.step, p.n_ids))
       break;
-    p.inner_shape[last] /= 2;
-    p.inner /= 2;
-    halve(p.inner_data, last);
-    halve(p.inner_result, last);
+    p.inner.shape[last] /= 2;
+    p.inner.size /= 2;
+    halve(p.inner.stride[0], last);
+    halve(p.inner.stride[1], last);
     halve(p.data_stride, p.rank);
     halve(p.result_stride, p.rank);
     halve(p.step, p.n_ids);
@@ -41,8 +42,8 @@ int widen_rows(TakePlan& p, int bytes, const void* data, const void* result) {
 // Take reads data and writes result; put the other way. I: uint32_t below 2^31 elements.
 template <class T, class I, bool kPut>
 __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* result, Fault* fault) {
-  const I inner = static_cast<I>(p.inner);
-  const int64_t n = p.rows * p.inner;
+  const I inner = static_cast<I>(p.inner.size);
+  const int64_t n = p.rows * p.inner.size;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const I row = static_cast<I>(i) / inner, q = static_cast<I>(i) - row * inner;
     const TakeRow at = take_row(p, static_cast<int64_t>(row));
@@ -76,27 +77,22 @@ __global__ void __launch_bounds__(kBlock)
 template <bool kPut>
 void run_rows(const Call& call, const View& data, const View& result, const View* ids) {
   TakePlan p = make_take_plan(data, result, ids, call.attributes<TakeAttrs>());
-  if (p.rows * p.inner == 0) return;
+  if (p.rows * p.inner.size == 0) return;
   const int bytes = widen_rows(p, size_of(data.meta.dtype), data.data, result.data);
-  const int64_t n = p.rows * p.inner;
+  const int64_t n = p.rows * p.inner.size;
   Fault* const fault = cuda::fault(call);
-  const bool elements = !kPut && p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner == 1;
+  const bool elements =
+      !kPut && p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner.size == 1;
   by_bytes(bytes, [&](auto word) {
     using T = decltype(word);
     const unsigned all = static_cast<unsigned>((n + kBlock - 1) / kBlock);
-    if (elements && p.id_dtype == i64)
-      return take_elements<T, int64_t>
-          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    if (elements && p.id_dtype == i32)
-      return take_elements<T, int32_t>
-          <<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    const unsigned blocks = blocks_for(call.stream, n);
-    if (narrow(n))
-      move_rows<T, uint32_t, kPut>
-          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
-    else
-      move_rows<T, uint64_t, kPut>
-          <<<blocks, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+    if (elements && (p.id_dtype == i64 || p.id_dtype == i32)) {
+      const auto kernel = p.id_dtype == i64 ? take_elements<T, int64_t> : take_elements<T, int32_t>;
+      kernel<<<all, kBlock, 0, stream(call)>>>(p, data.as<T>(), result.as<T>(), fault);
+      return;
+    }
+    const auto kernel = narrow(n) ? move_rows<T, uint32_t, kPut> : move_rows<T, uint64_t, kPut>;
+    launch(call.stream, n, kernel, p, data.as<T>(), result.as<T>(), fault);
   });
 }
 
@@ -105,16 +101,16 @@ void put(const Call& call) { run_rows<true>(call, call.out[0], call.in[1], call.
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_places(PickPlan p, int mode, const T* data, const void* ids, DType type, T* out,
+    pick_places(Along p, int mode, const T* data, const void* ids, DType type, T* out,
                 Fault* fault) {
-  const int64_t n = p.outer * p.inner;
+  const int64_t n = p.rows();
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t id = id_at(ids, type, i), k = resolve_index(id, p.length, mode);
+    const int64_t id = id_at(ids, type, i), k = resolve_index(id, p.n, mode);
     if (k < 0) {
-      report(fault, id, p.length);
+      report(fault, id, p.n);
       out[i] = T{};
     } else {
-      out[i] = data[(i / p.inner * p.length + k) * p.inner + i % p.inner];
+      out[i] = data[(i / p.inner * p.n + k) * p.inner + i % p.inner];
     }
   }
 }
@@ -122,40 +118,32 @@ __global__ void __launch_bounds__(kBlock)
 // A thread an element of the result: dout where the index points, else 0. One launch.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_scatter(PickPlan p, int mode, const T* dout, const void* ids, DType type, T* out,
+    pick_scatter(Along p, int mode, const T* dout, const void* ids, DType type, T* out,
                  Fault* fault) {
-  const int64_t n = p.outer * p.length * p.inner;
+  const int64_t n = p.rows() * p.n;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t rest = i / p.inner, place = rest / p.length * p.inner + i % p.inner;
-    const int64_t id = id_at(ids, type, place), k = resolve_index(id, p.length, mode);
-    if (k < 0) report(fault, id, p.length);
-    out[i] = k == rest % p.length ? dout[place] : T{};
+    const int64_t rest = i / p.inner, place = rest / p.n * p.inner + i % p.inner;
+    const int64_t id = id_at(ids, type, place), k = resolve_index(id, p.n, mode);
+    if (k < 0) report(fault, id, p.n);
+    out[i] = k == rest % p.n ? dout[place] : T{};
   }
 }
 
-void pick(const Call& call) {
+template <bool kGrad>
+void run_pick(const Call& call) {
   const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.in[0].meta, a.axis);
+  const Along p((kGrad ? call.out : call.in)[0].meta, a.axis);
   const View& ids = call.in[1];
-  Fault* const fault = cuda::fault(call);
-  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
-    pick_places<T><<<blocks_for(call.stream, p.outer * p.inner), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
+    launch(call.stream, kGrad ? p.rows() * p.n : p.rows(), kGrad ? pick_scatter<T> : pick_places<T>,
+           p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(),
+           fault(call));
   });
 }
 
-void pick_grad(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.out[0].meta, a.axis);
-  const View& ids = call.in[1];
-  Fault* const fault = cuda::fault(call);
-  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    pick_scatter<T><<<blocks_for(call.stream, call.out[0].meta.size()), kBlock, 0, stream(call)>>>(
-        p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault);
-  });
-}
+void pick(const Call& call) { run_pick<false>(call); }
+void pick_grad(const Call& call) { run_pick<true>(call); }
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
@@ -164,27 +152,15 @@ __global__ void __launch_bounds__(kBlock)
     out[i] = id_at(ids, type, i / depth) == i % depth ? on : off;
 }
 
-// The bits of v as the unsigned type of its size.
-template <class T, class V>
-T bits_of(V v) {
-  T bits;
-  __builtin_memcpy(&bits, &v, sizeof bits);
-  return bits;
-}
-
 void one_hot(const Call& call) {
   const OneHotAttrs& a = call.attributes<OneHotAttrs>();
   const View& ids = call.in[0];
   const int64_t n = call.out[0].meta.size();
-  dispatch(a.dtype, [&](auto type) {
-    using V = typename decltype(type)::type;
-    using T = std::conditional_t<
-        sizeof(V) == 1, uint8_t,
-        std::conditional_t<sizeof(V) == 2, uint16_t,
-                           std::conditional_t<sizeof(V) == 4, uint32_t, uint64_t>>>;
-    one_hot_rows<T><<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-        ids.data, ids.meta.dtype, n, a.depth, bits_of<T>(convert<V>(a.on)),
-        bits_of<T>(convert<V>(a.off)), call.out[0].as<T>());
+  const uint64_t on = element_bits(a.dtype, a.on), off = element_bits(a.dtype, a.off);
+  by_size(size_of(a.dtype), [&](auto word) {
+    using T = decltype(word);
+    launch(call.stream, n, one_hot_rows<T>, ids.data, ids.meta.dtype, n, a.depth,
+           static_cast<T>(on), static_cast<T>(off), call.out[0].as<T>());
   });
 }
 
@@ -199,28 +175,14 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 void mask_fill(const Call& call) {
-  const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View &mask = call.in[1], &target = call.out[0];
   const Walk<2> w = walk_of(mask, target);
-  const unsigned blocks = blocks_for(call.stream, w.size);
-  uint64_t bits = 0;
-  dispatch(target.meta.dtype, [&](auto type) {
-    using V = typename decltype(type)::type;
-    const V v =
-        s.kind() == Scalar::Kind::floating ? convert<V>(s.floating()) : convert<V>(s.integer());
-    __builtin_memcpy(&bits, &v, sizeof v);
-  });
-  by_bytes(size_of(target.meta.dtype), [&](auto word) {
+  const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
+  by_size(size_of(target.meta.dtype), [&](auto word) {
     using T = decltype(word);
-    if constexpr (sizeof(T) <= 8) {
-      const T value = static_cast<T>(bits);
-      if (narrow(w.size))
-        mask_fill_places<T, uint32_t>
-            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
-      else
-        mask_fill_places<T, uint64_t>
-            <<<blocks, kBlock, 0, stream(call)>>>(w, mask.as<bool>(), target.as<T>(), value);
-    }
+    const auto kernel =
+        narrow(w.size) ? mask_fill_places<T, uint32_t> : mask_fill_places<T, uint64_t>;
+    launch(call.stream, w.size, kernel, w, mask.as<bool>(), target.as<T>(), static_cast<T>(bits));
   });
 }
 
@@ -237,9 +199,8 @@ __global__ void __launch_bounds__(kBlock)
 
 void unravel(const Call& call) {
   const int64_t n = call.in[0].meta.size();
-  unravel_places<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(
-      call.attributes<UnravelAttrs>().shape, call.in[0].as<int64_t>(), call.out[0].as<int64_t>(),
-      n);
+  launch(call.stream, n, unravel_places, call.attributes<UnravelAttrs>().shape,
+         call.in[0].as<int64_t>(), call.out[0].as<int64_t>(), n);
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ void check_rows(const char* op, const TakePlan& p, const TakeAttrs& a) {
 template <class F>
 LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a, int64_t begin,
                            int64_t end, const F& move) {
-  const int last = p.inner_rank - 1;
-  const int64_t run = last >= 0 ? p.inner_shape[last] : 1;
-  const int64_t sd = last >= 0 ? p.inner_data[last] : 1, sr = last >= 0 ? p.inner_result[last] : 1;
+  const int last = p.inner.rank - 1;
+  const int64_t run = p.inner.shape[last];
+  const int64_t sd = p.inner.stride[0][last], sr = p.inner.stride[1][last];
   for (; begin < end; ++begin) {
     const TakeRow row = take_row(p, begin);
     check_row(op, row, p, a);
-    for (int64_t q = 0; q < p.inner; q += run) {
+    for (int64_t q = 0; q < p.inner.size; q += run) {
       int64_t d = row.data, r = row.result;
       if (q > 0) take_inner(p, q, d, r);
       move(d, r, sd, sr, run);
@@ -67,11 +67,11 @@ void take_elements(const TakePlan& p, const TakeAttrs& a, const T* data, T* resu
 
 template <class T>
 void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result) {
-  if (p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner == 1 && p.mode == 0) {
+  if (p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner.size == 1 && p.mode == 0) {
     if (p.id_dtype == i64) return take_elements<T, int64_t>(p, a, data, result);
     if (p.id_dtype == i32) return take_elements<T, int32_t>(p, a, data, result);
   }
-  parallel_for(p.rows, grain_of(p.inner), [&](int64_t begin, int64_t end) {
+  parallel_for(p.rows, grain_of(p.inner.size), [&](int64_t begin, int64_t end) {
     for_each_run("take", p, a, begin, end,
                  [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
                    if (sd == 1 && sr == 1)
@@ -91,25 +91,11 @@ void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* result) 
                });
 }
 
-template <class F>
-LOCUS_HD void by_size(DType d, const F& f) {
-  switch (size_of(d)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    default:
-      return f(uint64_t{});
-  }
-}
-
 void take(const Call& call) {
   const TakeAttrs& a = call.attributes<TakeAttrs>();
   const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
   });
 }
@@ -118,10 +104,10 @@ void take(const Call& call) {
 void put(const Call& call) {
   const TakeAttrs& a = call.attributes<TakeAttrs>();
   const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
-  if (p.rows * p.inner == 0) return;
+  if (p.rows * p.inner.size == 0) return;
   check_rows("put", p, a);
-  by_size(call.out[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     put_sized<T>(p, a, call.out[0].as<T>(), call.in[1].as<T>());
   });
 }
@@ -155,7 +141,7 @@ void take_grad(const Call& call) {
   zero_view(call.out[0]);
   const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
   const int64_t n = p.index_rows();
-  if (p.rows * p.inner == 0) return;
+  if (p.rows * p.inner.size == 0) return;
   const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(Entry));
   Entry* const unsorted = memory.as<Entry>();
   parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
@@ -170,17 +156,16 @@ void take_grad(const Call& call) {
   T* data = call.out[0].as<T>();
   const T* dout = call.in[0].as<T>();
   constexpr int64_t kPiece = 128;  // elements of a row at once
-  const int64_t pieces = (p.inner + kPiece - 1) / kPiece, others = p.rows / n * pieces;
-  parallel_for(n * others, kGrain / (p.inner < kPiece ? p.inner : kPiece) + 1,
+  const int64_t pieces = (p.inner.size + kPiece - 1) / kPiece, others = p.rows / n * pieces;
+  parallel_for(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
                    const int64_t other = i / n, first = i % n, before = other / pieces;
                    if (first > 0 && e[first - 1].place == e[first].place) continue;
                    const int64_t q = other % pieces * kPiece;
-                   const int64_t length = p.inner - q < kPiece ? p.inner - q : kPiece;
-                   const bool runs = p.inner_rank <= 1;
-                   const int64_t sd = p.inner_rank ? p.inner_data[0] : 1;
-                   const int64_t sr = p.inner_rank ? p.inner_result[0] : 1;
+                   const int64_t length = p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
+                   const bool runs = p.inner.rank == 1;
+                   const int64_t sd = p.inner.stride[0][0], sr = p.inner.stride[1][0];
                    double sum[kPiece] = {};
                    TakeRow row;
                    for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
@@ -200,40 +185,36 @@ void take_grad(const Call& call) {
                });
 }
 
-LOCUS_HD int64_t picked(const View& ids, int64_t i, const PickPlan& p, const PickAttrs& a) {
-  const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.length, a.mode);
-  if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.length);
-  return k;
+// move(place in the data, place in the result) for each element picked.
+LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move) {
+  const PickAttrs& a = call.attributes<PickAttrs>();
+  const Along p(data.meta, a.axis);
+  const View& ids = call.in[1];
+  parallel_for(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.n, a.mode);
+      if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.n);
+      move((i / p.inner * p.n + k) * p.inner + i % p.inner, i);
+    }
+  });
 }
 
 void pick(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.in[0].meta, a.axis);
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* data = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
-    parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        out[i] =
-            data[(i / p.inner * p.length + picked(call.in[1], i, p, a)) * p.inner + i % p.inner];
-    });
+    for_each_pick(call, call.in[0], [&](int64_t d, int64_t r) { out[r] = data[d]; });
   });
 }
 
 void pick_grad(const Call& call) {
-  const PickAttrs& a = call.attributes<PickAttrs>();
-  const PickPlan p = pick_plan(call.out[0].meta, a.axis);
   zero_view(call.out[0]);
-  by_size(call.out[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* dout = call.in[0].as<T>();
     T* out = call.out[0].as<T>();
-    parallel_for(p.outer * p.inner, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        out[(i / p.inner * p.length + picked(call.in[1], i, p, a)) * p.inner + i % p.inner] =
-            dout[i];
-    });
+    for_each_pick(call, call.out[0], [&](int64_t d, int64_t r) { out[d] = dout[r]; });
   });
 }
 
@@ -302,8 +283,8 @@ void mask_indices(const Call& call) {
 }
 
 void mask_select(const Call& call) {
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* data = call.in[0].as<T>();
     compress(call.in[1], call.in[2].as<int64_t>(), call.out[0].as<T>(),
              [&](int64_t i) { return data[i]; });
@@ -311,8 +292,8 @@ void mask_select(const Call& call) {
 }
 
 void mask_select_grad(const Call& call) {
-  by_size(call.in[0].meta.dtype, [&](auto zero) {
-    using T = decltype(zero);
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+    using T = decltype(word);
     const T* dout = call.in[0].as<T>();
     const uint8_t* mask = call.in[1].as<uint8_t>();
     T* out = call.out[0].as<T>();
@@ -341,27 +322,22 @@ void unravel(const Call& call) {
 
 // Inputs: the target itself, and a mask of its shape.
 void mask_fill(const Call& call) {
-  const Scalar& s = call.attributes<MaskFillAttrs>().value;
   const View& target = call.out[0];
+  const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
   const Walk<2> w = walk_of(call.in[1], target);
   const int last = w.rank - 1;
   const int64_t run = w.shape[last], sm = w.stride[0][last], st = w.stride[1][last];
   const uint8_t* mask = call.in[1].as<uint8_t>();
-  dispatch(target.meta.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T value =
-        s.kind() == Scalar::Kind::floating ? convert<T>(s.floating()) : convert<T>(s.integer());
+  by_size(size_of(target.meta.dtype), [&](auto word) {
+    using T = decltype(word);
+    const T value = static_cast<T>(bits);
     T* data = target.as<T>();
     parallel_for(w.size / run, kGrain / run + 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        int64_t m = 0, t = 0, rest = row;
-        for (int i = last - 1; i >= 0; --i) {
-          m += rest % w.shape[i] * w.stride[0][i];
-          t += rest % w.shape[i] * w.stride[1][i];
-          rest /= w.shape[i];
-        }
+        int64_t at[2] = {};
+        w.locate(row, at, last);
         for (int64_t k = 0; k < run; ++k)
-          if (mask[m + k * sm]) data[t + k * st] = value;
+          if (mask[at[0] + k * sm]) data[at[1] + k * st] = value;
       }
     });
   });

@@ -4,7 +4,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
-#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/copy.h>
 #include <locus/ops/kernel/ids.h>
 
 namespace locus {
@@ -81,11 +81,7 @@ struct TakePlan {
   int64_t step[kMaxRank] = {};    // data's stride along them
   int mode = 0;
 
-  int inner_rank = 0;
-  int64_t inner = 1;
-  int64_t inner_shape[kMaxRank] = {};
-  int64_t inner_data[kMaxRank] = {};
-  int64_t inner_result[kMaxRank] = {};
+  Walk<2> inner;  // of a row's elements: data, result
 
   LOCUS_HD int64_t index_rows() const {
     int64_t n = 1;
@@ -135,21 +131,9 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
     p.add_row_axis(result.meta.shape[r], 0, result.stride[r], ids, i);
   for (; r < result.meta.rank; ++r) {
     const int axis = next();
-    const int64_t n = result.meta.shape[r];
-    p.inner *= n;
-    if (n == 1) continue;
-    const int last = p.inner_rank - 1;
-    if (last >= 0 && p.inner_data[last] == n * data.stride[axis] &&
-        p.inner_result[last] == n * result.stride[r]) {
-      p.inner_shape[last] *= n;
-      p.inner_data[last] = data.stride[axis];
-      p.inner_result[last] = result.stride[r];
-    } else {
-      p.inner_shape[p.inner_rank] = n;
-      p.inner_data[p.inner_rank] = data.stride[axis];
-      p.inner_result[p.inner_rank++] = result.stride[r];
-    }
+    p.inner.add(result.meta.shape[r], {data.stride[axis], result.stride[r]});
   }
+  p.inner.tidy();
   return p;
 }
 
@@ -184,23 +168,10 @@ LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
 
 // Places of element `q` of a row, added to its beginning.
 LOCUS_HD void take_inner(const TakePlan& p, int64_t q, int64_t& data, int64_t& result) {
-  for (int i = p.inner_rank - 1; i >= 0; --i) {
-    const int64_t c = i > 0 ? q % p.inner_shape[i] : q;
-    if (i > 0) q /= p.inner_shape[i];
-    data += c * p.inner_data[i];
-    result += c * p.inner_result[i];
-  }
-}
-
-// pick's view of the world: (outer, length, inner), row-major.
-struct PickPlan {
-  int64_t outer = 1, length = 1, inner = 1;
-};
-LOCUS_HD PickPlan pick_plan(const Meta& data, int axis) {
-  PickPlan p;
-  for (int i = 0; i < data.rank; ++i)
-    (i < axis ? p.outer : i == axis ? p.length : p.inner) *= data.shape[i];
-  return p;
+  int64_t at[2] = {};
+  p.inner.locate(q, at, p.inner.rank);
+  data += at[0];
+  result += at[1];
 }
 
 template <class Backend>

@@ -5,8 +5,8 @@
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
-#include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/index/index_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t first = i / others, other = i % others;
     const uint64_t place = key[first];
     if (place == none || (first > 0 && key[first - 1] == place)) continue;
-    const int64_t before = other / p.inner, q = other % p.inner;
+    const int64_t before = other / p.inner.size, q = other % p.inner.size;
     double sum = 0;
     int64_t to = 0;
     for (int64_t k = first; k < n && key[k] == place; ++k) {
@@ -171,10 +171,9 @@ void take_grad(const Call& call) {
   const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
   zero_view(call.out[0], call.stream);
   const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
-  if (p.rows * p.inner == 0) return;
-  int64_t n = 1;
-  for (int i = a.take.at; i < p.rank; ++i) n *= p.shape[i];
-  const int64_t others = p.rows / n * p.inner;
+  if (p.rows * p.inner.size == 0) return;
+  const int64_t n = p.index_rows();
+  const int64_t others = p.rows / n * p.inner.size;
   const uint64_t none = static_cast<uint64_t>(call.out[0].meta.size());
   int bits = 1;
   while (bits < 64 && none >> bits) ++bits;
@@ -191,13 +190,12 @@ void take_grad(const Call& call) {
   uint64_t* sorted_key = reinterpret_cast<uint64_t*>(memory + keys);
   uint32_t* value = reinterpret_cast<uint32_t*>(memory + 2 * keys);
   uint32_t* sorted_value = reinterpret_cast<uint32_t*>(memory + 2 * keys + values);
-  find_places<<<blocks_for(call.stream, n), kBlock, 0, stream(call)>>>(p, n, none, key, value,
-                                                                       fault(call));
+  launch(call.stream, n, find_places, p, n, none, key, value, fault(call));
   LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(memory + 2 * keys + 2 * values, temporary, key,
                                              sorted_key, value, sorted_value, n, 0, bits,
                                              stream(call)));
-  add_places<<<blocks_for(call.stream, n * others), kBlock, 0, stream(call)>>>(
-      p, n, others, none, sorted_key, sorted_value, call.in[0].as<T>(), call.out[0].as<T>());
+  launch(call.stream, n * others, add_places<T>, p, n, others, none, sorted_key, sorted_value,
+         call.in[0].as<T>(), call.out[0].as<T>());
 }
 template void take_grad<float>(const Call& call);
 template void take_grad<double>(const Call& call);
@@ -221,10 +219,9 @@ void mask_indices(const Call& call) {
 
 template <bool kExpand>
 void mask_move(const Call& call) {
-  by_bytes(size_of(call.in[0].meta.dtype), [&](auto word) {
+  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
-    if constexpr (sizeof(T) <= 8)
-      walk_mask<T, kExpand>(call, call.in[1], call.in[2], Elements<T>{call.in[0].as<T>()});
+    walk_mask<T, kExpand>(call, call.in[1], call.in[2], Elements<T>{call.in[0].as<T>()});
   });
 }
 void mask_select(const Call& call) { mask_move<false>(call); }

@@ -14,17 +14,14 @@
 namespace locus {
 
 struct SelectionAccess {
-  static const Tensor& base(const Selection& s) { return s.base_; }
-  static const Tensors& ids(const Selection& s) { return s.ids_; }
-  static Caller from(const Selection& s) { return s.from_; }
-  static int at(const Selection& s) { return s.at_; }
+  const Tensor& base;
+  const Tensors& ids;
+  int at;
+  Caller from;
+
+  SelectionAccess(const Selection& s) : base(s.base_), ids(s.ids_), at(s.at_), from(s.from_) {}
   static Selection make(const Tensor& base, Tensors ids, int at, Caller from) {
-    Selection s;
-    s.base_ = base;
-    s.ids_ = std::move(ids);
-    s.at_ = at;
-    s.from_ = from;
-    return s;
+    return {base, std::move(ids), at, from};
   }
 };
 
@@ -38,24 +35,24 @@ struct Counted {
   MaskAttrs attrs;
 
   Counted(const Tensor& m, Caller from) : mask(m) {
-    static const Op& op = get_op("mask_offsets");
+    static const OpRef<> op("mask_offsets");
     offsets = invoke(op, {mask});
     attrs.count = offsets[-1].item<int64_t>(from);
   }
   // Flat, in row-major order.
   Tensor positions() const {
-    static const Op& op = get_op("mask_indices");
+    static const OpRef<MaskAttrs> op("mask_indices");
     return invoke(op, {mask, offsets}, attrs);
   }
   Tensor select(const Tensor& x) const {
-    static const Op& op = get_op("mask_select");
+    static const OpRef<MaskAttrs> op("mask_select");
     return invoke(op, {x, mask, offsets}, attrs);
   }
 };
 
 // (axes, positions) of flat positions in a shape.
 Tensor unravel(const Tensor& flat, const Shape& shape) {
-  static const Op& op = get_op("unravel_index");
+  static const OpRef<UnravelAttrs> op("unravel_index");
   return invoke(op, {flat}, UnravelAttrs{make_meta(i64, shape)});
 }
 
@@ -85,22 +82,21 @@ struct Resolved {
   }
 };
 
-Resolved resolve(const Selection& s) {
-  Resolved r{SelectionAccess::base(s), {}};
-  const Caller from = SelectionAccess::from(s);
+Resolved resolve(const SelectionAccess& s) {
+  Resolved r{s.base, {}};
   int axis = 0;
   const auto add = [&](const Tensor& ids) {
     r.attrs.axes[r.attrs.n_axes++] = static_cast<int8_t>(axis++);
     r.ids.push_back(ids);
   };
-  for (const Tensor& ids : SelectionAccess::ids(s)) {
+  for (const Tensor& ids : s.ids) {
     if (!ids.defined()) {
       ++axis;
     } else if (ids.dtype() != bool_) {
       add(detail::integer_ids("index", ids));
     } else {
       check_mask(r.base, axis, ids);
-      const Tensor flat = Counted(ids, from).positions();
+      const Tensor flat = Counted(ids, s.from).positions();
       const int n = ids.ndim();
       if (n == 0) r.base = expand_dims(r.base, axis);  // as an axis of length 1, taken or not
       if (n <= 1) {
@@ -128,12 +124,12 @@ Resolved resolve(const Selection& s) {
     if (t.dtype() != dtype) t = cast(t, dtype);
     if (t.shape() != common) t = broadcast_to(t, common);
   }
-  r.attrs.at = static_cast<int8_t>(SelectionAccess::at(s));
+  r.attrs.at = static_cast<int8_t>(s.at);
   return r;
 }
 
 void put(const Resolved& r, const Tensor& given) {
-  static const Op& op = get_op("put");
+  static const OpRef<TakeAttrs> op("put");
   const Shape wanted(detail::taken(r.base.impl().view.meta, r.ids[0].impl().view.meta, r.attrs));
   Tensor values = given.dtype() == r.base.dtype() ? given : cast(given, r.base.dtype());
   if (values.shares_memory_with(r.base)) values = copy(values);
@@ -152,12 +148,11 @@ void put(const Resolved& r, const Tensor& given) {
 }
 
 // x[mask] = number: no positions are needed, and nothing waits.
-bool fill_mask(const Selection& s, const Scalar& value) {
-  static const Op& op = get_op("mask_fill");
-  const Tensor& base = SelectionAccess::base(s);
+bool fill_mask(const SelectionAccess& s, const Scalar& value) {
+  static const OpRef<MaskFillAttrs> op("mask_fill");
   int axis = -1, at = 0;
   Tensor mask;
-  for (const Tensor& ids : SelectionAccess::ids(s)) {
+  for (const Tensor& ids : s.ids) {
     if (ids.defined()) {
       if (mask.defined() || ids.dtype() != bool_) return false;
       mask = ids;
@@ -165,30 +160,25 @@ bool fill_mask(const Selection& s, const Scalar& value) {
     }
     ++at;
   }
-  check_mask(base, axis, mask);
-  const Shape shape = base.shape(), own = mask.shape();
+  check_mask(s.base, axis, mask);
+  const Shape shape = s.base.shape(), own = mask.shape();
   if (own != shape) {
     std::vector<int64_t> dims(static_cast<size_t>(shape.rank()), 1);
     std::copy(own.begin(), own.end(), dims.begin() + axis);
     mask = broadcast_to(detail::reshape_exact(mask, Shape(std::span<const int64_t>(dims))), shape);
   }
-  invoke_into(op, {base, mask}, {base}, MaskFillAttrs{value});
+  invoke_into(op, {s.base, mask}, {s.base}, MaskFillAttrs{value});
   return true;
 }
 
 // x[...] op= values: gathered, changed, put back.
-template <class F>
-void update(const Selection& s, const F& change) {
-  static const Op& op = get_op("take");
+void update(const Selection& s, const auto& change) {
+  static const OpRef<TakeAttrs> op("take");
   const Resolved r = resolve(s);
   Tensor t = invoke(op, spanned(r.refs({r.base})), r.attrs);
   change(t);
   put(r, t);
 }
-
-}  // namespace
-
-namespace {
 
 Selection select(const Tensor& x, std::span<const Selector> items) {
   std::vector<Index> basic;
@@ -258,13 +248,14 @@ Selection Tensor::operator()(const Selector& a, const Selector& b, const Selecto
 }
 
 Tensor::Tensor(const Selection& s) : Tensor(s.gather()) {}
+Operand::Operand(const Selection& s) : held_(s.gather()), tensor_(&held_) {}
 
 Tensor& Tensor::operator=(const Selection& values) && {
-  return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess::from(values));
+  return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess(values).from);
 }
 
 Tensor Selection::gather() const {
-  static const Op& op = get_op("take");
+  static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
@@ -297,11 +288,11 @@ void Selection::operator/=(const Operand& values) && {
 }
 
 std::ostream& operator<<(std::ostream& os, const Selection& s) {
-  return os << At<Tensor>(s.gather(), SelectionAccess::from(s));
+  return os << At<Tensor>(s.gather(), SelectionAccess(s).from);
 }
 
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
-  static const Op& op = get_op("take");
+  static const OpRef<TakeAttrs> op("take");
   const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
                 TakeAttrs{1, {axis}, axis, static_cast<uint8_t>(options.mode)});
@@ -309,7 +300,7 @@ Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
 Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
 
 Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
-  static const Op& op = get_op("pick");
+  static const OpRef<PickAttrs> op("pick");
   PickAttrs a;
   a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
   a.mode = static_cast<uint8_t>(options.mode);
@@ -318,7 +309,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
 }
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
-  static const Op& op = get_op("one_hot");
+  static const OpRef<OneHotAttrs> op("one_hot");
   if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got " + std::to_string(depth));
   return invoke(op, {detail::integer_ids("one_hot", ids)},
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});

@@ -71,10 +71,12 @@ Tensors stack_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return grads;
 }
 
+auto values_of(Context c, DType d) {
+  return [=](const Shape& s, int variant) { return sample_values(c, d, s, -2, 2, variant); };
+}
+
 Samples concat_samples(Context c, DType d) {
-  const auto v = [&](const Shape& s, int variant) {
-    return sample_values(c, d, s, -2, 2, variant);
-  };
+  const auto v = values_of(c, d);
   return {Sample({v({2, 3}, 0), v({2, 4}, 1), v({2, 1}, 2)}, ConcatAttrs{1}),
           Sample({v({3, 2, 5}, 0), v({1, 2, 5}, 1)}, ConcatAttrs{0}),
           Sample({v({7}, 0)}, ConcatAttrs{0}),
@@ -82,9 +84,7 @@ Samples concat_samples(Context c, DType d) {
 }
 
 Samples stack_samples(Context c, DType d) {
-  const auto v = [&](const Shape& s, int variant) {
-    return sample_values(c, d, s, -2, 2, variant);
-  };
+  const auto v = values_of(c, d);
   return {Sample({v({2, 3}, 0), v({2, 3}, 1), v({2, 3}, 2)}, ConcatAttrs{1}),
           Sample({v({4}, 0), v({4}, 1)}, ConcatAttrs{0}), Sample({v({}, 0)}, ConcatAttrs{0})};
 }
@@ -104,19 +104,25 @@ Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
                 ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
 }
 
-// x seen at `shape`, in memory of its own when that repeats elements.
-Tensor merged(const Tensor& x, const Shape& broadcast, const Shape& shape) {
-  return detail::reshape_exact(broadcast_to(x, broadcast), shape);
+// x with a new axis of length n at `at`, merged with `axis` beside it: in memory of its own when
+// that repeats elements.
+Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
+  const Shape s = x.shape();
+  std::vector<int64_t> wide(s.begin(), s.end()), result(wide);
+  wide.insert(wide.begin() + at, n);
+  result[static_cast<size_t>(axis)] *= n;
+  const Tensor t = broadcast_to(expand_dims(x, at), Shape(std::span<const int64_t>(wide)));
+  return detail::reshape_exact(t, Shape(std::span<const int64_t>(result)));
 }
 
 }  // namespace
 
 Tensor concat(const Tensors& data, const ConcatOptions& options) {
-  static const Op& op = get_op("concat");
+  static const OpRef<ConcatAttrs> op("concat");
   return join(op, data, options.axis, 0);
 }
 Tensor stack(const Tensors& data, const StackOptions& options) {
-  static const Op& op = get_op("stack");
+  static const OpRef<ConcatAttrs> op("stack");
   return join(op, data, options.axis, 1);
 }
 
@@ -145,13 +151,7 @@ Tensor tile(const Tensor& x, const Shape& reps) {
     const int64_t n = reps[i];
     if (n < 0) throw ShapeError("tile: expected repetitions >= 0, got " + to_string(reps));
     if (n == 1) continue;
-    const int axis = lead + i;
-    const Shape s = t.shape();
-    std::vector<int64_t> wide(s.begin(), s.end()), result(wide);
-    wide.insert(wide.begin() + axis, n);
-    result[static_cast<size_t>(axis)] *= n;
-    t = merged(expand_dims(t, axis), Shape(std::span<const int64_t>(wide)),
-               Shape(std::span<const int64_t>(result)));
+    t = repeated(t, n, lead + i, lead + i);
     copied = !t.shares_memory_with(x);
   }
   return copied ? t : copy(t);
@@ -160,12 +160,7 @@ Tensor tile(const Tensor& x, const Shape& reps) {
 Tensor repeat(const Tensor& x, int64_t n, int axis) {
   const int at = normalize_axis(axis, x.ndim(), "repeat");
   if (n < 0) throw ShapeError("repeat: expected n >= 0, got " + std::to_string(n));
-  const Shape s = x.shape();
-  std::vector<int64_t> wide(s.begin(), s.end()), result(wide);
-  wide.insert(wide.begin() + at + 1, n);
-  result[static_cast<size_t>(at)] *= n;
-  const Tensor t = merged(expand_dims(x, at + 1), Shape(std::span<const int64_t>(wide)),
-                          Shape(std::span<const int64_t>(result)));
+  const Tensor t = repeated(x, n, at, at + 1);
   return t.shares_memory_with(x) ? copy(t) : t;
 }
 

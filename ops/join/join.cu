@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
 #include <locus/ops/join/join_kernel.h>
+#include <locus/ops/kernel/copy_gpu.h>
 
 namespace locus::cuda {
 namespace {

@@ -1,5 +1,5 @@
-#include <locus/ops/copy/copy_kernel.h>
 #include <locus/ops/join/join_kernel.h>
+#include <locus/ops/kernel/copy.h>
 
 namespace locus::LOCUS_ISA {
 namespace {

@@ -16,32 +16,12 @@ template <class V>
 LOCUS_HD V c(const V&, double value) {
   return static_cast<V>(value);
 }
-template <class V>
-LOCUS_HD V select(bool condition, V a, V b) {
-  return condition ? a : b;
-}
-
-// The unsigned type that integers V are computed in.
-template <bool Wide>
-struct WrapType {
-  using type = uint32_t;
-};
-template <>
-struct WrapType<true> {
-  using type = uint64_t;
-};
-template <class V>
-using Wrap = typename WrapType<sizeof(V) == 8>::type;
 
 LOCUS_HD float infinity(float) { return bits_float(0x7f800000u); }
 LOCUS_HD float nan(float) { return bits_float(0x7fc00000u); }
 LOCUS_HD double infinity(double) { return bits_double(0x7ff0000000000000u); }
 LOCUS_HD double nan(double) { return infinity(1.0) - infinity(1.0); }
 
-template <class V>
-LOCUS_HD bool isnan(V x) {
-  return x != x;
-}
 // NaN if either is.
 template <class V>
 LOCUS_HD V max(V a, V b) {
@@ -81,20 +61,18 @@ LOCUS_HD float fma(float a, float b, float c) {
 #endif
 }
 
-// name(float), name(double): CUDA's on the device, libm's on the host. Spelled out rather than
-// std::name, whose inline overloads would be shared between instruction sets.
+// CUDA's function on the device, libm's on the host. Spelled out rather than std::name, whose
+// inline overloads would be shared between instruction sets.
 #ifdef __CUDA_ARCH__
-#define LOCUS_M32(name) \
-  LOCUS_HD float name(float x) { return ::name##f(x); }
-#define LOCUS_M64(name) \
-  LOCUS_HD double name(double x) { return ::name(x); }
+#define LOCUS_LIBM(name) ::name
 #else
-#define LOCUS_M32(name) \
-  LOCUS_HD float name(float x) { return __builtin_##name##f(x); }
-#define LOCUS_M64(name) \
-  LOCUS_HD double name(double x) { return __builtin_##name(x); }
+#define LOCUS_LIBM(name) __builtin_##name
 #endif
-#define LOCUS_M(name) LOCUS_M32(name) LOCUS_M64(name)
+#define LOCUS_M64(name) \
+  LOCUS_HD double name(double x) { return LOCUS_LIBM(name)(x); }
+#define LOCUS_M(name) \
+  LOCUS_M64(name)     \
+  LOCUS_HD float name(float x) { return LOCUS_LIBM(name##f)(x); }
 LOCUS_M(sqrt)
 LOCUS_M(floor)
 LOCUS_M(ceil)
@@ -115,15 +93,6 @@ LOCUS_M(acosh)
 LOCUS_M(atanh)
 LOCUS_M(log2)
 LOCUS_M(log10)
-LOCUS_M64(exp)
-LOCUS_M64(expm1)
-LOCUS_M64(log)
-LOCUS_M64(log1p)
-LOCUS_M64(tanh)
-LOCUS_M64(erf)
-#undef LOCUS_M
-#undef LOCUS_M32
-#undef LOCUS_M64
 // Integers are whole.
 #define LOCUS_WHOLE(name) \
   template <class V>      \
@@ -134,52 +103,56 @@ LOCUS_WHOLE(trunc)
 LOCUS_WHOLE(rint)
 LOCUS_WHOLE(round)
 #undef LOCUS_WHOLE
-#ifdef __CUDA_ARCH__
-LOCUS_HD float pow(float x, float y) { return ::powf(x, y); }
-LOCUS_HD double pow(double x, double y) { return ::pow(x, y); }
-LOCUS_HD float fmod(float x, float y) { return ::fmodf(x, y); }
-LOCUS_HD double fmod(double x, double y) { return ::fmod(x, y); }
-LOCUS_HD float scale(float x, int n) { return ::ldexpf(x, n); }
-LOCUS_HD double scale(double x, int n) { return ::ldexp(x, n); }
-#else
-LOCUS_HD float pow(float x, float y) { return __builtin_powf(x, y); }
-LOCUS_HD double pow(double x, double y) { return __builtin_pow(x, y); }
-LOCUS_HD float fmod(float x, float y) { return __builtin_fmodf(x, y); }
-LOCUS_HD double fmod(double x, double y) { return __builtin_fmod(x, y); }
-LOCUS_HD float scale(float x, int n) { return __builtin_ldexpf(x, n); }
-LOCUS_HD double scale(double x, int n) { return __builtin_ldexp(x, n); }
-#endif
+LOCUS_HD float pow(float x, float y) { return LOCUS_LIBM(powf)(x, y); }
+LOCUS_HD double pow(double x, double y) { return LOCUS_LIBM(pow)(x, y); }
+LOCUS_HD float fmod(float x, float y) { return LOCUS_LIBM(fmodf)(x, y); }
+LOCUS_HD double fmod(double x, double y) { return LOCUS_LIBM(fmod)(x, y); }
+LOCUS_HD float scale(float x, int n) { return LOCUS_LIBM(ldexpf)(x, n); }
+LOCUS_HD double scale(double x, int n) { return LOCUS_LIBM(ldexp)(x, n); }
 
-LOCUS_HD float exp(float x) {
 #ifdef __CUDA_ARCH__
-  return ::expf(x);
+LOCUS_M(exp)
+LOCUS_M(expm1)
+LOCUS_M(log)
+LOCUS_M(log1p)
+LOCUS_M(tanh)
+LOCUS_M(erf)
 #else
-  // x = n ln2 + r. Comparisons are written so that NaN stays.
-  float v = x > 89.0f ? 89.0f : x;
-  v = v < -104.0f ? -104.0f : v;
+LOCUS_M64(exp)
+LOCUS_M64(expm1)
+LOCUS_M64(log)
+LOCUS_M64(log1p)
+LOCUS_M64(tanh)
+LOCUS_M64(erf)
+
+// exp(r) - 1 with x = n ln2 + r. Comparisons are written so that NaN stays.
+LOCUS_HD float exp_rest(float x, int32_t& n) {
   const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  const float t = fma(v, 1.44269504f, shifter);
-  const int32_t n = static_cast<int32_t>(float_bits(t) - float_bits(shifter));
+  const float t = fma(x, 1.44269504f, shifter);
+  n = static_cast<int32_t>(float_bits(t) - float_bits(shifter));
   const float k = t - shifter;
-  float r = fma(k, -0.693359375f, v);
+  float r = fma(k, -0.693359375f, x);
   r = fma(k, 2.12194440e-4f, r);
   float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
   p = fma(p, r, 8.3334519073e-3f);
   p = fma(p, r, 4.1665795894e-2f);
   p = fma(p, r, 1.6666665459e-1f);
   p = fma(p, r, 5.0000001201e-1f);
-  p = fma(p * r, r, r) + 1.0f;
+  return fma(p * r, r, r);
+}
+
+LOCUS_HD float exp(float x) {
+  float v = x > 89.0f ? 89.0f : x;
+  v = v < -104.0f ? -104.0f : v;
+  int32_t n;
+  const float p = exp_rest(v, n) + 1.0f;
   // Two steps, so that results near the ends of the range scale without overflow of the exponent.
   const int32_t half = n >> 1, rest = n - half;
   return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
          bits_float(static_cast<uint32_t>(rest + 127) << 23);
-#endif
 }
 
 LOCUS_HD float log(float x) {
-#ifdef __CUDA_ARCH__
-  return ::logf(x);
-#else
   const bool tiny = x < 1.17549435e-38f;
   const uint32_t bits = float_bits(tiny ? x * 8388608.0f : x);
   float e = static_cast<float>(static_cast<int32_t>((bits >> 23) & 255u) - 126);
@@ -204,47 +177,24 @@ LOCUS_HD float log(float x) {
   r = x == infinity(x) ? x : r;
   r = x == 0.0f ? -infinity(x) : r;
   return x < 0.0f || x != x ? nan(x) : r;
-#endif
 }
 
 // log of the rounded sum, and what rounding left out of it.
 LOCUS_HD float log1p(float x) {
-#ifdef __CUDA_ARCH__
-  return ::log1pf(x);
-#else
   const float u = 1.0f + x, r = log(u) + (x - (u - 1.0f)) / u;
   return u == 0.0f || u == infinity(x) ? log(u) : r;
-#endif
 }
 
 // 2^n (exp(r) - 1) + (2^n - 1) with x = n ln2 + r, where that cannot overflow.
 LOCUS_HD float expm1(float x) {
-#ifdef __CUDA_ARCH__
-  return ::expm1f(x);
-#else
-  const float shifter = 12582912.0f;
-  const float v = x > 16.0f ? 16.0f : x < -18.0f ? -18.0f : x;
-  const float t = fma(v, 1.44269504f, shifter);
-  const uint32_t n = float_bits(t) - float_bits(shifter);
-  const float k = t - shifter;
-  float r = fma(k, -0.693359375f, v);
-  r = fma(k, 2.12194440e-4f, r);
-  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
-  p = fma(p, r, 8.3334519073e-3f);
-  p = fma(p, r, 4.1665795894e-2f);
-  p = fma(p, r, 1.6666665459e-1f);
-  p = fma(p, r, 5.0000001201e-1f);
-  p = fma(p * r, r, r);
-  const float scale = bits_float((n + 127u) << 23);
-  const float small = fma(p, scale, scale - 1.0f);
+  int32_t n;
+  const float p = exp_rest(x > 16.0f ? 16.0f : x < -18.0f ? -18.0f : x, n);
+  const float power = bits_float(static_cast<uint32_t>(n + 127) << 23);
+  const float small = fma(p, power, power - 1.0f);
   return x > 16.0f ? exp(x) : x == 0.0f ? x : small;
-#endif
 }
 
 LOCUS_HD float tanh(float x) {
-#ifdef __CUDA_ARCH__
-  return ::tanhf(x);
-#else
   const float a = abs(x), z = x * x;
   const float large = 1.0f - 2.0f / (exp(a + a) + 1.0f);
   float p = fma(-5.70498872745e-3f, z, 2.06390887954e-2f);
@@ -252,13 +202,9 @@ LOCUS_HD float tanh(float x) {
   p = fma(p, z, 1.33314422036e-1f);
   p = fma(p, z, -3.33332819422e-1f);
   return copysign(a < 0.625f ? fma(p * z, x, x) : large, x);
-#endif
 }
 
 LOCUS_HD float erf(float x) {
-#ifdef __CUDA_ARCH__
-  return ::erff(x);
-#else
   float v = x > 4.0f ? 4.0f : x;
   v = v < -4.0f ? -4.0f : v;
   const float z = v * v;
@@ -274,8 +220,11 @@ LOCUS_HD float erf(float x) {
   q = fma(q, z, -1.42647390514189e-02f);
   const float r = v * p / q;  // off by an ulp or two where it is nearly 1
   return r > 1.0f ? 1.0f : r < -1.0f ? -1.0f : r;
-#endif
 }
+#endif
+#undef LOCUS_M
+#undef LOCUS_M64
+#undef LOCUS_LIBM
 
 // 1 / (1 + exp(-x)), exact to rounding on both sides of 0: never 1 - (something near 1).
 template <class V>

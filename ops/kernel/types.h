@@ -21,29 +21,26 @@ template <class T>
 inline constexpr bool kSigned = T(-1) < T(0);
 
 namespace detail {
-template <class T, bool Small>
-struct ComputeType {
-  using type = T;
+template <bool Condition, class A, class B>
+struct IfType {
+  using type = A;
 };
-template <class T>
-struct ComputeType<T, true> {
-  using type = int32_t;
-};
-template <>
-struct ComputeType<Half, false> {
-  using type = float;
-};
-template <>
-struct ComputeType<BFloat16, false> {
-  using type = float;
+template <class A, class B>
+struct IfType<false, A, B> {
+  using type = B;
 };
 }  // namespace detail
+template <bool Condition, class A, class B>
+using If = typename detail::IfType<Condition, A, B>::type;
 
 // f16 and bf16 in f32, the others in themselves.
 template <class T>
-using Compute = typename detail::ComputeType<T, false>::type;
+using Compute = If<k16Bit<T>, float, T>;
 // Also i8, u8 and bool in i32, as C++ computes them.
 template <class T>
-using Promoted = typename detail::ComputeType<T, sizeof(T) == 1>::type;
+using Promoted = If<sizeof(T) == 1, int32_t, Compute<T>>;
+// Integers as unsigned ones, which wrap.
+template <class T>
+using Wrap = If<sizeof(T) == 8, uint64_t, uint32_t>;
 
 }  // namespace locus

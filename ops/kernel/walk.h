@@ -61,6 +61,14 @@ struct Walk {
     for (int k = 0; k < N; ++k) all = all && stride[k][0] == 1;
     return all;
   }
+  // Adds the offsets of element i, counted over the first `axes` axes.
+  LOCUS_HD void locate(int64_t i, int64_t (&offset)[N], int axes) const {
+    for (int a = axes - 1; a >= 0; --a) {
+      const int64_t rest = a > 0 ? i / shape[a] : 0, index = i - rest * shape[a];
+      for (int k = 0; k < N; ++k) offset[k] += index * stride[k][a];
+      i = rest;
+    }
+  }
   LOCUS_HD Path path(int k) const { return {rank, shape, stride[k]}; }
   // Whether operand k lies in the walk's order without gaps: element i at offset i.
   LOCUS_HD bool dense(int k) const {
@@ -89,6 +97,16 @@ struct Walk {
     swap(shape[a], shape[b]);
     for (int k = 0; k < N; ++k) swap(stride[k][a], stride[k][b]);
   }
+};
+
+// Row-major memory of (outer, n, inner) elements, n of them along an axis.
+struct Along {
+  int64_t outer = 1, n = 1, inner = 1;
+
+  LOCUS_HD Along(const Meta& m, int axis) {
+    for (int i = 0; i < m.rank; ++i) (i < axis ? outer : i == axis ? n : inner) *= m.shape[i];
+  }
+  LOCUS_HD int64_t rows() const { return outer * inner; }
 };
 
 // Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)

@@ -47,7 +47,7 @@ DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span
 }
 
 Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& sum_to = get_op("sum_to");
+  static const OpRef<SumToAttrs> sum_to("sum_to");
   const auto [ta, tb] = saved.attrs<MatmulAttrs>();
   const Tensor &a = saved.in(0), &b = saved.in(1), &dc = dout[0];
   Tensors gradients(2);
@@ -90,7 +90,7 @@ bool readable(const Tensor& x) {
 
 // Kernels take any strides but are fast on matrices with unbroken rows or columns only.
 Tensor dense_rows(const Tensor& x) {
-  static const Op& copy = get_op("copy");
+  static const OpRef<CopyAttrs> copy("copy");
   return invoke(copy, {x}, CopyAttrs{x.dtype()});
 }
 
@@ -111,7 +111,7 @@ void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out) {
-  static const Op& op = get_op("matmul");
+  static const OpRef<MatmulAttrs> op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
     const bool ra = readable(a), rb = readable(b);
     if (!ra || !rb)

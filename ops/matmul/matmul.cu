@@ -63,13 +63,12 @@ __global__ void __launch_bounds__(256)
 // Any strides, any type: a thread an output.
 template <class S, class T>
 __global__ void __launch_bounds__(256) plain_kernel(Product p, int64_t total) {
-  const int64_t stride = int64_t{gridDim.x} * 256;
-  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+  for (int64_t at = first_thread(); at < total; at += all_threads()) {
     const int64_t column = at % p.n, row = at / p.n % p.m;
-    int64_t a_offset, b_offset;
-    p.offsets(at / p.n / p.m, a_offset, b_offset);
-    const S* a = static_cast<const S*>(p.a) + a_offset + row * p.a_m;
-    const S* b = static_cast<const S*>(p.b) + b_offset + column * p.b_n;
+    int64_t entry[2] = {};
+    p.batch.locate(at / p.n / p.m, entry, p.batch.rank);
+    const S* a = static_cast<const S*>(p.a) + entry[0] + row * p.a_m;
+    const S* b = static_cast<const S*>(p.b) + entry[1] + column * p.b_n;
     T sum = 0;
     for (int64_t k = 0; k < p.k; ++k) sum += convert<T>(a[k * p.a_k]) * convert<T>(b[k * p.b_k]);
     static_cast<S*>(p.c)[at] = convert<S>(sum);
@@ -78,14 +77,8 @@ __global__ void __launch_bounds__(256) plain_kernel(Product p, int64_t total) {
 
 template <class S, class T>
 void plain_product(const Call& call, const Product& p) {
-  const int64_t total = p.batch_size() * p.m * p.n;
-  plain_kernel<S, T><<<blocks_for(call.stream, total), 256, 0, stream(call)>>>(p, total);
-}
-
-template <class S, class T>
-void integer_kernel(const Call& call) {
-  plain_product<S, T>(
-      call, make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>()));
+  const int64_t total = p.batch.size * p.m * p.n;
+  launch(call.stream, total, plain_kernel<S, T>, p, total);
 }
 
 // cuBLAS may add up all of k in one lane a result. Beyond twice this depth k is cut in blocks, so
@@ -97,8 +90,8 @@ constexpr int64_t kFewResults = 1 << 16;  // all blocks of so few side by side
 template <class S>
 __global__ void __launch_bounds__(256)
     add_parts_kernel(const float* parts, int64_t splits, int lanes, S* c, int64_t n) {
-  const int64_t stride = int64_t{gridDim.x} * 256, total = (n * lanes + 31) / 32 * 32;
-  for (int64_t at = int64_t{blockIdx.x} * 256 + threadIdx.x; at < total; at += stride) {
+  const int64_t total = (n * lanes + 31) / 32 * 32;
+  for (int64_t at = first_thread(); at < total; at += all_threads()) {
     const int64_t i = at / lanes;
     float sum = 0;
     if (i < n)
@@ -139,30 +132,24 @@ void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, O
 }
 
 template <DType D>
-void matmul_kernel(const Call& call) {
+void matmul_kernel(const Call& call, const Product& p) {
   using S = CppTypeOf<D>;
-  const Product p =
-      make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
   Leading la = leading(p.m, p.k, p.a_m, p.a_k), lb = leading(p.k, p.n, p.b_k, p.b_n);
   if (!la.ok || !lb.ok) return plain_product<S, double>(call, p);
   // A vector runs along k whichever way it lies; row_dots looks for that.
   if (p.n == 1 && p.b_k == 1) lb = {p.k > 0 ? p.k : 1, true, true};
 
-  Product outer = p;
-  int64_t count = 1;
+  // The innermost axis of the batch at once, the others one by one.
+  const int last = p.batch.rank - 1;
+  const int64_t count = p.batch.shape[last], repeats = count > 0 ? p.batch.size / count : 0;
   Operand a{p.a, la.ld, la.column_major}, b{p.b, lb.ld, lb.column_major};
-  if (p.batch_rank > 0) {
-    const int last = --outer.batch_rank;
-    count = p.batch[last];
-    a.batch = p.a_batch[last];
-    b.batch = p.b_batch[last];
-  }
-  const int64_t repeats = outer.batch_size();
+  a.batch = p.batch.stride[0][last];
+  b.batch = p.batch.stride[1][last];
   for (int64_t i = 0; i < repeats; ++i) {
-    int64_t a_offset, b_offset;
-    outer.offsets(i, a_offset, b_offset);
-    a.data = static_cast<const S*>(p.a) + a_offset;
-    b.data = static_cast<const S*>(p.b) + b_offset;
+    int64_t at[2] = {};
+    p.batch.locate(i, at, last);
+    a.data = static_cast<const S*>(p.a) + at[0];
+    b.data = static_cast<const S*>(p.b) + at[1];
     S* c = static_cast<S*>(p.c) + i * count * p.m * p.n;
     if constexpr (D == f32)
       f32_product(call, p.m, p.n, p.k, a, b, c, count);
@@ -179,10 +166,12 @@ struct Backend {
   template <DType D>
   static void matmul(const Call& call) {
     using T = CppTypeOf<D>;
-    if constexpr (std::is_integral_v<T>)
-      integer_kernel<T, std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>(call);
+    const Product p =
+        make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
+    if constexpr (kInteger<T>)
+      plain_product<T, Wrap<T>>(call, p);
     else
-      matmul_kernel<D>(call);
+      matmul_kernel<D>(call, p);
   }
 };
 
@@ -226,8 +215,8 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   if (direct) return;
   const auto add = [&](auto* to) {
     const int lanes = parts > 1 ? 32 : 1;
-    add_parts_kernel<<<blocks_for(call.stream, results * lanes), 256, 0, stream(call)>>>(
-        sums.as<float>(), parts, lanes, to, results);
+    const auto kernel = add_parts_kernel<std::remove_pointer_t<decltype(to)>>;
+    launch(call.stream, results * lanes, kernel, sums.as<float>(), parts, lanes, to, results);
   };
   if (dtype == f32) add(static_cast<float*>(c));
   if (dtype == f16) add(static_cast<Half*>(c));

@@ -158,7 +158,7 @@ namespace {
 // else through packed copies.
 template <class S>
 struct Entry {
-  using T = typename ComputeOf<S>::type;
+  using T = Factor<S>;
   static constexpr bool kDirect = std::is_same_v<S, float> || std::is_same_v<S, double>;
 
   explicit Entry(const Product& product)
@@ -173,10 +173,10 @@ struct Entry {
   size_t scratch() const { return bytes_a + bytes_b + bytes_c + gemm_scratch<T>(p.m, p.n, p.k); }
 
   void multiply(int64_t entry, int threads, char* memory) const {
-    int64_t a_offset, b_offset;
-    p.offsets(entry, a_offset, b_offset);
-    const S* a = static_cast<const S*>(p.a) + a_offset;
-    const S* b = static_cast<const S*>(p.b) + b_offset;
+    int64_t at[2] = {};
+    p.batch.locate(entry, at, p.batch.rank);
+    const S* a = static_cast<const S*>(p.a) + at[0];
+    const S* b = static_cast<const S*>(p.b) + at[1];
     S* c = static_cast<S*>(p.c) + entry * p.m * p.n;
     T* const packed_a = reinterpret_cast<T*>(memory);
     T* const packed_b = reinterpret_cast<T*>(memory + bytes_a);
@@ -201,27 +201,23 @@ struct Entry {
   size_t bytes_a, bytes_b, bytes_c;
 };
 
-template <class S>
-void matmul_kernel(const Call& call) {
-  const Product p =
-      make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
-  const Entry<S> product(p);
-  const size_t bytes = product.scratch();
-  const int64_t count = p.batch_size();
-  const int threads = threads_for(p.m * count, p.n, p.k);
-  const bool apart = threads > 1 && count >= threads;  // an entry a thread
-  const int64_t each = apart ? (count + threads - 1) / threads : count;
-  const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
-  parallel_for(count, each, [&](int64_t begin, int64_t end) {
-    char* memory = scratch.as<char>() + static_cast<size_t>(begin / each) * bytes;
-    for (int64_t i = begin; i < end; ++i) product.multiply(i, apart ? 1 : threads, memory);
-  });
-}
-
 struct Backend {
   template <DType D>
   static void matmul(const Call& call) {
-    matmul_kernel<CppTypeOf<D>>(call);
+    using S = CppTypeOf<D>;
+    const Product p =
+        make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
+    const Entry<S> product(p);
+    const size_t bytes = product.scratch();
+    const int64_t count = p.batch.size;
+    const int threads = threads_for(p.m * count, p.n, p.k);
+    const bool apart = threads > 1 && count >= threads;  // an entry a thread
+    const int64_t each = apart ? (count + threads - 1) / threads : count;
+    const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
+    parallel_for(count, each, [&](int64_t begin, int64_t end) {
+      char* memory = scratch.as<char>() + static_cast<size_t>(begin / each) * bytes;
+      for (int64_t i = begin; i < end; ++i) product.multiply(i, apart ? 1 : threads, memory);
+    });
   }
 };
 

@@ -5,6 +5,7 @@
 #include <locus/core/dtype.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/kernel/types.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 
 namespace locus::LOCUS_ISA {
@@ -53,33 +54,7 @@ LOCUS_HD size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
 
 // What a storage type is multiplied in. Unsigned integers wrap; signed overflow is undefined.
 template <class S>
-struct ComputeOf {
-  using type = S;
-};
-template <>
-struct ComputeOf<Half> {
-  using type = float;
-};
-template <>
-struct ComputeOf<BFloat16> {
-  using type = float;
-};
-template <>
-struct ComputeOf<int32_t> {
-  using type = uint32_t;
-};
-template <>
-struct ComputeOf<int64_t> {
-  using type = uint64_t;
-};
-template <>
-struct ComputeOf<int8_t> {
-  using type = uint32_t;
-};
-template <>
-struct ComputeOf<uint8_t> {
-  using type = uint32_t;
-};
+using Factor = If<kInteger<S>, Wrap<S>, Compute<S>>;
 
 // Below this much work a fork-join costs more than it saves.
 inline constexpr double kSerialFlops = 1e6;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/walk.h>
 #include <locus/ops/matmul_attrs.h>
 
 namespace locus {
@@ -15,24 +16,7 @@ struct Product {
   void* c = nullptr;
   int64_t m = 0, n = 0, k = 0;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0;
-  int batch_rank = 0;  // after merging axes that can be walked as one
-  int64_t batch[kMaxRank] = {}, a_batch[kMaxRank] = {}, b_batch[kMaxRank] = {};
-
-  LOCUS_HD int64_t batch_size() const {
-    int64_t count = 1;
-    for (int i = 0; i < batch_rank; ++i) count *= batch[i];
-    return count;
-  }
-  // Where entry i of the batch lies in a and in b, in elements.
-  LOCUS_HD void offsets(int64_t i, int64_t& a_offset, int64_t& b_offset) const {
-    a_offset = b_offset = 0;
-    for (int axis = batch_rank - 1; axis >= 0; --axis) {
-      const int64_t at = i % batch[axis];
-      i /= batch[axis];
-      a_offset += at * a_batch[axis];
-      b_offset += at * b_batch[axis];
-    }
-  }
+  Walk<2> batch;  // of a and b
 };
 
 // Both operands of rank 2 or more; batch axes broadcast from the right.
@@ -52,23 +36,12 @@ LOCUS_HD Product make_product(const View& a, const View& b, const View& c, Matmu
   p.b_k = b.stride[bk];
   p.b_n = b.stride[bn];
   for (int axis = 0; axis < rc - 2; ++axis) {
-    const int64_t length = c.meta.shape[axis];
-    if (length == 1) continue;
     const int ia = axis - (rc - ra), ib = axis - (rc - rb);
     const int64_t sa = ia >= 0 && a.meta.shape[ia] != 1 ? a.stride[ia] : 0;
     const int64_t sb = ib >= 0 && b.meta.shape[ib] != 1 ? b.stride[ib] : 0;
-    const int last = p.batch_rank - 1;
-    if (last >= 0 && p.a_batch[last] == sa * length && p.b_batch[last] == sb * length) {
-      p.batch[last] *= length;
-      p.a_batch[last] = sa;
-      p.b_batch[last] = sb;
-    } else {
-      p.batch[p.batch_rank] = length;
-      p.a_batch[p.batch_rank] = sa;
-      p.b_batch[p.batch_rank] = sb;
-      ++p.batch_rank;
-    }
+    p.batch.add(c.meta.shape[axis], {sa, sb});
   }
+  p.batch.tidy();
   return p;
 }
 

@@ -91,7 +91,7 @@ void define(const char* name, std::vector<std::string> arguments) {
 
 void detail::sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
                         const Live<SGDUpdate>& numbers) {
-  static const Op &plain = get_op("sgd_update"), &momentum = get_op("sgd_mom_update");
+  static const OpRef<Live<SGDUpdate>> plain("sgd_update"), momentum("sgd_mom_update");
   if (momenta.empty())
     update(plain, weights, grads, {}, numbers);
   else

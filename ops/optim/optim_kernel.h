@@ -8,7 +8,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
-#include <locus/ops/optim/optim_numbers.h>
+#include <locus/ops/optim_numbers.h>
 
 namespace locus {
 

@@ -40,13 +40,8 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
 Samples samples_of(DType d, double a, double b) {
-  RandomAttrs r;
-  r.a = a;
-  r.b = b;
-  r.low = 3;
-  r.range = 100;
+  RandomAttrs r{.a = a, .b = b, .low = 3, .range = 100, .meta = make_meta(d, Shape{3, 7})};
   r.key.value = {7, 5};
-  r.meta = make_meta(d, Shape{3, 7});
   Sample one({}, r);
   r.meta = make_meta(d, Shape{1001});
   return {one, Sample({}, r)};
@@ -75,47 +70,37 @@ Limits limits(DType d) {
 namespace random {
 
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
-  static const Op& op = get_op("uniform");
+  static const OpRef<RandomAttrs> op("uniform");
   if (!(low <= high) || !std::isfinite(high - low))
     throw ValueError("uniform: expected finite low <= high, got low " + std::to_string(low) +
                      ", high " + std::to_string(high));
-  RandomAttrs a;
-  a.a = low;
-  a.b = high;
-  return draw(op, a, shape, o, f32, words_of(o));
+  return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
 }
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
-  static const Op& op = get_op("normal");
+  static const OpRef<RandomAttrs> op("normal");
   if (!(scale >= 0) || !std::isfinite(scale) || !std::isfinite(loc))
     throw ValueError("normal: expected a finite loc and scale >= 0, got loc " +
                      std::to_string(loc) + ", scale " + std::to_string(scale));
-  RandomAttrs a;
-  a.a = loc;
-  a.b = scale;
-  return draw(op, a, shape, o, f32, words_of(o));
+  return draw(op, {.a = loc, .b = scale}, shape, o, f32, words_of(o));
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
-  static const Op& op = get_op("randint");
+  static const OpRef<RandomAttrs> op("randint");
   const DType dtype = o.dtype.value_or(i32);
   const Limits l = limits(dtype);
   if (low >= high || low < l.low || high - 1 > l.high)
     throw ValueError("randint: expected low < high, both within " + std::string(name(dtype)) +
                      ", got low " + std::to_string(low) + ", high " + std::to_string(high));
-  RandomAttrs a;
-  a.low = low;
-  a.range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  return draw(op, a, shape, o, i32, 2);
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  return draw(op, {.low = low, .range = range}, shape, o, i32, 2);
 }
 
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
-  static const Op& op = get_op("bernoulli");
+  static const OpRef<RandomAttrs> op("bernoulli");
   if (!(prob >= 0 && prob <= 1))
     throw ValueError("bernoulli: expected a probability in [0, 1], got " + std::to_string(prob));
-  RandomAttrs a;
-  a.a = prob;
-  return draw(op, a, shape, o, f32, 1);
+  return draw(op, {.a = prob}, shape, o, f32, 1);
 }
 
 Tensor permutation(int64_t n, TensorOptions o) {

@@ -16,8 +16,8 @@ struct RandomAttrs {
   double a = 0, b = 1;
   int64_t low = 0;
   uint64_t range = 1;
-  Live<PhiloxKey> key;
-  Meta meta;
+  Live<PhiloxKey> key = {};
+  Meta meta = {};
 };
 
 struct PhiloxBlock {

@@ -46,7 +46,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
 
 template <class R>
 Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
-  static const Op& op = get_op(R::name);
+  static const OpRef<ReduceBy<R>> op(R::name);
   const DType d = data.dtype(), taken = R::kTakes == Takes::floating  ? inexact(d)
                                         : R::kTakes == Takes::boolean ? bool_
                                                                       : d;
@@ -135,14 +135,14 @@ Tensors mean_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // With exactly one 0 in a group only that element has a gradient, with two none has.
 Tensors prod_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op &prod_op = get_op("prod"), &sum_op = get_op("sum");
+  static const OpRef<ReduceBy<Prod>> prod_op("prod");
+  static const OpRef<ReduceBy<Sum>> sum_op("sum");
   const ReduceAttrs kept{saved.attrs<ReduceAttrs>().axes, true};
   const Tensor& x = saved.in(0);
   const Tensor is_zero = x == 0;
   const Tensor nonzero = where(is_zero, 1, x);
-  const Tensor zeros = invoke(sum_op, {is_zero}, ReduceBy<Sum>{kept});
-  const Tensor product =
-      invoke(prod_op, {nonzero}, ReduceBy<Prod>{kept}) * with_axes(dout[0], saved);
+  const Tensor zeros = invoke(sum_op, {is_zero}, {kept, {}});
+  const Tensor product = invoke(prod_op, {nonzero}, {kept, {}}) * with_axes(dout[0], saved);
   const Tensor others = where(zeros == 0, product / nonzero, 0);
   return {where(is_zero, where(zeros == 1, product, 0), others)};
 }
@@ -157,9 +157,9 @@ Tensor divisor(const Tensor& y) { return where(y == 0, 1, y); }
 
 // (x - mean) scale / (n - ddof)
 Tensor from_mean(const Saved& saved, const Tensor& scale, double ddof) {
-  static const Op& op = get_op("mean");
+  static const OpRef<ReduceBy<Mean>> op("mean");
   const Tensor& x = saved.in(0);
-  const Tensor mean = invoke(op, {x}, ReduceBy<Mean>{{saved.attrs<ReduceAttrs>().axes, true}, {}});
+  const Tensor mean = invoke(op, {x}, {{saved.attrs<ReduceAttrs>().axes, true}, {}});
   const double left = std::max(static_cast<double>(reduced_count(saved)) - ddof, 0.);
   return (x - mean) * with_axes(scale / left, saved);
 }
@@ -246,7 +246,7 @@ Tensor var(const Tensor& x, const VarOptions& o) { return reduce<Var>(x, o, {{},
 Tensor std(const Tensor& x, const VarOptions& o) { return reduce<Std>(x, o, {{}, o.ddof}); }
 Tensor norm(const Tensor& x, const NormOptions& o) { return reduce<Norm>(x, o, {{}, o.ord}); }
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  static const Op& op = get_op("sum_to");
+  static const OpRef<SumToAttrs> op("sum_to");
   if (x.shape() == shape) return x;
   return invoke(op, {x}, SumToAttrs{make_meta(x.dtype(), shape)});
 }

@@ -129,13 +129,9 @@ struct Reducer {
     for (int64_t j = 0; j < width; ++j) result[j] = convert<V>(x[j * across]);
   }
   __attribute__((noinline)) int64_t row_offset(int64_t k) const {
-    int64_t at = 0;
-    for (int a = p.reduce.rank - 1; a > 0; --a) {
-      const int64_t i = k;
-      k = i / p.reduce.shape[a];
-      at += (i - k * p.reduce.shape[a]) * p.reduce.stride[0][a];
-    }
-    return at + k * p.reduce.stride[0][0];
+    int64_t at[1] = {};
+    p.reduce.locate(k, at, p.reduce.rank);
+    return at[0];
   }
 
   void columns() const {

@@ -37,15 +37,17 @@ __device__ __forceinline__ void offsets_of(const Walk<N>& w, int64_t at, int64_t
     offsets<int64_t>(w, at, offset);
 }
 
-// Moves a value of any type in words.
+// A value of any type in words.
+template <class A>
+union Words {
+  static_assert(sizeof(A) % 4 == 0);
+  A value;
+  uint32_t word[sizeof(A) / 4];
+  __device__ Words() {}
+};
 template <class A>
 __device__ __forceinline__ A shuffle_down(A v, int distance, int width) {
-  static_assert(sizeof(A) % 4 == 0);
-  union Words {
-    A value;
-    uint32_t word[sizeof(A) / 4];
-    __device__ Words() {}
-  } w;
+  Words<A> w;
   w.value = v;
 #pragma unroll
   for (unsigned i = 0; i < sizeof(A) / 4; ++i)
@@ -55,11 +57,7 @@ __device__ __forceinline__ A shuffle_down(A v, int distance, int width) {
 // Past the first-level cache: another block wrote it.
 template <class A>
 __device__ __forceinline__ A load_shared_result(const A* p) {
-  union Words {
-    A value;
-    uint32_t word[sizeof(A) / 4];
-    __device__ Words() {}
-  } w;
+  Words<A> w;
 #pragma unroll
   for (unsigned i = 0; i < sizeof(A) / 4; ++i)
     w.word[i] = __ldcg(reinterpret_cast<const uint32_t*>(p) + i);

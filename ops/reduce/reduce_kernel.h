@@ -79,10 +79,7 @@ struct Sum : Reduction {
   using Out = Wide<T>;
   template <class V, class I>
   using Acc = Wide<V>;
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {
-    return m::add(a, b);
-  }
+  LOCUS_HD static auto combine(auto a, auto b) { return m::add(a, b); }
   template <class A>
   LOCUS_HD A result(A a, double n) const {
     if constexpr (std::is_floating_point_v<A>) return divides ? a / static_cast<A>(n) : a;
@@ -105,10 +102,7 @@ struct Prod : Reduction {
   LOCUS_HD static A init() {
     return 1;
   }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {
-    return m::multiply(a, b);
-  }
+  LOCUS_HD static auto combine(auto a, auto b) { return m::multiply(a, b); }
 };
 
 struct Max : Reduction {
@@ -118,10 +112,7 @@ struct Max : Reduction {
   LOCUS_HD static A init() {
     return lowest<A>();
   }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {  // NaN wins
-    return m::max(b, a);
-  }
+  LOCUS_HD static auto combine(auto a, auto b) { return m::max(b, a); }  // NaN wins
 };
 
 struct Min : Max {
@@ -130,10 +121,7 @@ struct Min : Max {
   LOCUS_HD static A init() {
     return highest<A>();
   }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {
-    return m::min(b, a);
-  }
+  LOCUS_HD static auto combine(auto a, auto b) { return m::min(b, a); }
 };
 
 // On booleans; unlike Max and Min they have a result for no elements.
@@ -194,10 +182,7 @@ struct Arg : Reduction {
     const bool take = equal ? b.index < a.index : better(b.value, a.value);
     return {take ? b.value : a.value, take ? b.index : a.index};
   }
-  template <class A>
-  LOCUS_HD static void shift(A& a, int64_t k) {
-    a.index += k;
-  }
+  LOCUS_HD static void shift(auto& a, int64_t k) { a.index += k; }
   LOCUS_HD static int64_t result(auto a, double) { return a.index; }
 };
 
@@ -255,10 +240,7 @@ struct LogSumExp : Reduction {
   LOCUS_HD static A init() {
     return {lowest<decltype(A::top)>(), 0};
   }
-  template <class A, class V, class I>
-  LOCUS_HD static A add(A a, V x, const Position<V, I>&) {
-    return combine(a, A{x, 1});
-  }
+  LOCUS_HD static auto add(auto a, auto x, const auto&) { return combine(a, decltype(a){x, 1}); }
   template <class A>
   LOCUS_HD static A combine(A a, A b) {  // b.top may be NaN, and sum is then
     const bool up = b.top > a.top;

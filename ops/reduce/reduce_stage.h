@@ -19,17 +19,9 @@ struct Offsets {
   int64_t in = 0, out = 0;
 };
 LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int axes) {
-  Offsets at;
-  for (int a = axes - 1; a >= 0; --a) {
-    int64_t i = o;
-    if (a > 0) {
-      o = i / p.keep.shape[a];
-      i -= o * p.keep.shape[a];
-    }
-    at.out += i * p.keep.stride[0][a];
-    at.in += i * p.keep.stride[1][a];
-  }
-  return at;
+  int64_t at[2] = {};
+  p.keep.locate(o, at, axes);
+  return {at[1], at[0]};
 }
 LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o) {
   return output_offsets(p, o, p.keep.rank);

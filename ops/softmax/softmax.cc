@@ -67,17 +67,17 @@ DType infer_loss_grad(std::span<const Meta> in, const NoAttrs&, std::span<Meta> 
 // dx = (dy - exp(y) sum(dy)) / t. Each is an op of its own, and linear in dy.
 
 Tensors softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("softmax_grad");
+  static const OpRef<SoftmaxAttrs> op("softmax_grad");
   return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
 }
 
 Tensors log_softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("log_softmax_grad");
+  static const OpRef<SoftmaxAttrs> op("log_softmax_grad");
   return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
 }
 
 Tensors softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("softmax_grad");
+  static const OpRef<SoftmaxAttrs> op("softmax_grad");
   const SoftmaxAttrs& a = saved.attrs<SoftmaxAttrs>();
   const Tensor &y = saved.in(0), &dy = saved.in(1), &g = dout[0];
   const ReduceOptions along{.axis = a.axis, .keepdims = true};
@@ -103,20 +103,19 @@ Tensors log_softmax_grad_gradient(const Saved& saved, std::span<const Tensor> do
 }
 
 Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("softmax_cross_entropy_grad");
+  static const OpRef<> op("softmax_cross_entropy_grad");
   return {invoke(op, {saved.in(0), saved.in(1), dout[0]}), Tensor()};
 }
 
 // dlogits = (softmax(logits) - one_hot(labels)) * dloss.
 Tensors loss_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op &op = get_op("softmax_cross_entropy_grad"),
-                  &softmax_grad = get_op("softmax_grad");
+  static const OpRef<> op("softmax_cross_entropy_grad");
+  static const OpRef<SoftmaxAttrs> softmax_grad("softmax_grad");
   const Tensor &logits = saved.in(0), &labels = saved.in(1), &dloss = saved.in(2), &g = dout[0];
   const int axis = logits.ndim() - 1;
   Tensors result(3);
   if (saved.needs(0))
-    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)},
-                       SoftmaxAttrs{axis, 1});
+    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)}, {axis, 1});
   if (saved.needs(2))
     result[2] = sum(g * invoke(op, {logits, labels, ones_like(dloss)}), {.axis = axis});
   return result;
@@ -169,15 +168,15 @@ Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, const SoftmaxOptions& o) {
-  static const Op& op = get_op("softmax");
+  static const OpRef<SoftmaxAttrs> op("softmax");
   return run(op, x, o);
 }
 Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
-  static const Op& op = get_op("log_softmax");
+  static const OpRef<SoftmaxAttrs> op("log_softmax");
   return run(op, x, o);
 }
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
-  static const Op& op = get_op("softmax_cross_entropy");
+  static const OpRef<> op("softmax_cross_entropy");
   if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]]
     return invoke(op, {logits, labels});
   return invoke(op, {is_floating(logits.dtype()) ? logits : logits.astype(f64),

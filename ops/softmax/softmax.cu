@@ -6,6 +6,7 @@
 #include <locus/devices/cuda.h>
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/launch.h>
+#include <locus/ops/kernel/math.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 
 namespace locus::cuda {
@@ -29,30 +30,11 @@ struct Rows {
   Fault* fault;
 };
 
-__device__ __forceinline__ float exponential(float x) { return expf(x); }
-__device__ __forceinline__ double exponential(double x) { return exp(x); }
-__device__ __forceinline__ float logarithm(float x) { return logf(x); }
-__device__ __forceinline__ double logarithm(double x) { return log(x); }
-
-struct Sum {
-  template <class A>
-  __device__ static A combine(A a, A b) {
-    return a + b;
-  }
-};
-struct Max {
-  template <class A>
-  __device__ static A combine(A a, A b) {  // NaN wins
-    return b > a || b != b ? b : a;
-  }
-};
-
 // The combination of all lanes of a row, in every lane. lanes is a power of two.
-template <class R, class A>
-__device__ A all_lanes(A a, int lanes, A* shared) {
+template <class A>
+__device__ A all_lanes(A a, int lanes, A* shared, const auto& combine) {
   const int width = lanes < 32 ? lanes : 32;
-  for (int d = width / 2; d > 0; d /= 2)
-    a = R::combine(a, __shfl_xor_sync(0xffffffffu, a, d, width));
+  for (int d = width / 2; d > 0; d /= 2) a = combine(a, __shfl_xor_sync(0xffffffffu, a, d, width));
   if (lanes <= 32) return a;
   const int warps = lanes / 32;
   A* mine = shared + threadIdx.y * warps;
@@ -60,7 +42,7 @@ __device__ A all_lanes(A a, int lanes, A* shared) {
   if (threadIdx.x % 32 == 0) mine[threadIdx.x / 32] = a;
   __syncthreads();
   a = mine[0];
-  for (int w = 1; w < warps; ++w) a = R::combine(a, mine[w]);
+  for (int w = 1; w < warps; ++w) a = combine(a, mine[w]);
   return a;
 }
 
@@ -85,6 +67,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   // softmax(-x * s) is that of the mirrored row.
   const A sign = !kPair && g.scale < 0 ? A(-1) : A(1), scale = sign * static_cast<A>(g.scale);
 
+  const auto add = [](A a, A b) { return a + b; };
   A a[kSize], b[kPair ? kSize : 1];
   const auto place = [&](int i) { return (lane + i * lanes) * kN; };
   if constexpr (kCached) {
@@ -133,26 +116,24 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   if constexpr (kPair) {
     A total = 0;
     each([&](int64_t, A v, A d) { total += kMode == Mode::softmax_grad ? v * d : d; });
-    total = all_lanes<Sum>(total, lanes, shared);
+    total = all_lanes(total, lanes, shared, add);
     write([&](int64_t, A v, A d) {
-      return (kMode == Mode::softmax_grad ? v * (d - total) : d - exponential(v) * total) * scale;
+      return (kMode == Mode::softmax_grad ? v * (d - total) : d - m::exp(v) * total) * scale;
     });
   } else {
     A top = -static_cast<A>(INFINITY);
-    each([&](int64_t, A v, A) { top = Max::combine(top, v); });
-    top = all_lanes<Max>(top, lanes, shared);
+    each([&](int64_t, A v, A) { top = m::max(v, top); });
+    top = all_lanes(top, lanes, shared, [](A a, A b) { return m::max(b, a); });
     constexpr bool kKeeps = kCached && (kMode == Mode::softmax || kMode == Mode::loss_grad);
     A total = 0;
     each([&](int64_t, A& v, A) {
-      const A e = exponential((v - top) * scale);
+      const A e = m::exp((v - top) * scale);
       if constexpr (kKeeps) v = e;
       total += e;
     });
-    total = all_lanes<Sum>(total, lanes, shared);
+    total = all_lanes(total, lanes, shared, add);
     const A factor = A(1) / total;
-    const auto probability = [&](A v) {
-      return (kKeeps ? v : exponential((v - top) * scale)) * factor;
-    };
+    const auto probability = [&](A v) { return (kKeeps ? v : m::exp((v - top) * scale)) * factor; };
 
     if constexpr (kLabels) {
       if (!active) return;
@@ -163,7 +144,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
         if (lane > 0) return;
         // NaN where there is no such class.
         const A picked = valid ? convert<A>(x[base + label]) : top;
-        const A loss = logarithm(total) - (picked - top);
+        const A loss = m::log(total) - (picked - top);
         y[row] = convert<T>(valid ? loss : (loss - loss) / (loss - loss));
       } else {
         const A head = convert<A>(dy[row]);
@@ -175,7 +156,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     } else if constexpr (kMode == Mode::softmax) {
       write([&](int64_t, A v, A) { return probability(v); });
     } else {
-      const A log_total = logarithm(total);
+      const A log_total = m::log(total);
       write([&](int64_t, A v, A) { return (v - top) * scale - log_total; });
     }
   }
@@ -208,7 +189,7 @@ struct Backend {
   template <Mode kMode, DType D>
   static void along_axis(const Call& call) {
     const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
-    const SoftmaxShape s(call.in[0].meta, attrs.axis);
+    const Along s(call.in[0].meta, attrs.axis);
     const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
     using T = CppTypeOf<D>;
     launch_rows<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);

@@ -115,7 +115,7 @@ template <Mode kMode, class T>
 void run(const Call& call) {
   using A = Compute<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
-  const SoftmaxShape s(call.in[0].meta, attrs.axis);
+  const Along s(call.in[0].meta, attrs.axis);
   const bool pair = call.n_in == 2;
   const T *x = call.in[0].as<T>(), *dy = pair ? call.in[1].as<T>() : nullptr;
   T* y = call.out[0].as<T>();

@@ -4,22 +4,13 @@
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
 #include <locus/ops/kernel/ids.h>
+#include <locus/ops/kernel/walk.h>
 
 namespace locus {
 
 struct SoftmaxAttrs {
   int32_t axis = 0;  // not negative
   double temperature = 1;
-};
-
-// Memory of (outer, n, inner) elements: a softmax runs along n, on outer * inner rows.
-struct SoftmaxShape {
-  int64_t outer = 1, n = 1, inner = 1;
-
-  LOCUS_HD SoftmaxShape(const Meta& m, int axis) {
-    for (int i = 0; i < m.rank; ++i) (i < axis ? outer : i == axis ? n : inner) *= m.shape[i];
-  }
-  LOCUS_HD int64_t rows() const { return outer * inner; }
 };
 
 // A class label; kNoIndex where a floating one is not whole.

@@ -98,30 +98,26 @@ View slice_view(const View& in, const SliceAttrs& a) {
                        std::to_string(i) + " with size " + std::to_string(in.meta.shape[i]));
     if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
   }
-  return slice_of(in, m, a.begin, a.step, a.drop);
+  return slice_of(in, m, a);
 }
 
 Tensors reshape_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {detail::reshape_exact(dout[0], saved.in_shape(0))};
 }
 Tensors transpose_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("transpose");
+  static const OpRef<TransposeAttrs> op("transpose");
   TransposeAttrs inverse;
   for (int8_t i = 0; i < saved.in_meta(0).rank; ++i)
     inverse.axes[saved.attrs<TransposeAttrs>().axes[i]] = i;
   return {invoke(op, {dout[0]}, inverse)};
 }
 Tensors broadcast_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("sum_to");
+  static const OpRef<SumToAttrs> op("sum_to");
   return {invoke(op, {dout[0]}, SumToAttrs{make_meta(dout[0].dtype(), saved.in_shape(0))})};
 }
 Tensors slice_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("slice_grad");
-  const SliceAttrs& a = saved.attrs<SliceAttrs>();
-  SliceGradAttrs g{saved.in_meta(0), {}, {}, a.drop};
-  std::copy_n(a.begin, kMaxRank, g.begin);
-  std::copy_n(a.step, kMaxRank, g.step);
-  return {invoke(op, {dout[0]}, g)};
+  static const OpRef<SliceGradAttrs> op("slice_grad");
+  return {invoke(op, {dout[0]}, {saved.attrs<SliceAttrs>(), saved.in_meta(0)})};
 }
 
 DType slice_grad_infer(std::span<const Meta> in, const SliceGradAttrs& a, std::span<Meta> out) {
@@ -139,11 +135,9 @@ DType slice_grad_infer(std::span<const Meta> in, const SliceGradAttrs& a, std::s
   return in[0].dtype;
 }
 Tensors slice_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const Op& op = get_op("slice");
+  static const OpRef<SliceAttrs> op("slice");
   const SliceGradAttrs& g = saved.attrs<SliceGradAttrs>();
-  SliceAttrs a{{}, {}, {}, g.drop};
-  std::copy_n(g.begin, kMaxRank, a.begin);
-  std::copy_n(g.step, kMaxRank, a.step);
+  SliceAttrs a{g, {}};
   for (int i = 0, n = 0; i < g.base.rank; ++i)
     a.length[i] = g.drop >> i & 1 ? 1 : saved.in_meta(0).shape[n++];
   return {invoke(op, {dout[0]}, a)};
@@ -162,19 +156,20 @@ Samples broadcast_samples(Context c, DType d) {
           Sample({sample_values(c, d, {})}, ShapeAttrs{make_meta(d, Shape{3})})};
 }
 Samples slice_samples(Context c, DType d) {
-  return {Sample({sample_values(c, d, {6, 5})}, SliceAttrs{{1, 4}, {3, 2}, {2, -3}, 0}),
-          Sample({sample_values(c, d, {3, 4, 2})}, SliceAttrs{{0, 2, 0}, {3, 1, 2}, {1, 1, 1}, 2})};
+  return {
+      Sample({sample_values(c, d, {6, 5})}, SliceAttrs{{{1, 4}, {2, -3}, 0}, {3, 2}}),
+      Sample({sample_values(c, d, {3, 4, 2})}, SliceAttrs{{{0, 2, 0}, {1, 1, 1}, 2}, {3, 1, 2}})};
 }
 Samples slice_grad_samples(Context c, DType d) {
   const Meta a = make_meta(d, Shape{6, 5}), b = make_meta(d, Shape{3, 4, 2});
-  return {Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{a, {1, 4}, {2, -3}, 0}),
-          Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{b, {0, 2, 0}, {1, 1, 1}, 2})};
+  return {Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{{{1, 4}, {2, -3}, 0}, a}),
+          Sample({sample_values(c, d, {3, 2})}, SliceGradAttrs{{{0, 2, 0}, {1, 1, 1}, 2}, b})};
 }
 
 }  // namespace
 
 Tensor detail::reshape_exact(const Tensor& x, const Shape& shape) {
-  static const Op& op = get_op("reshape");
+  static const OpRef<ShapeAttrs> op("reshape");
   const ShapeAttrs a{make_meta(x.dtype(), shape)};
   const View& v = x.impl().view;
   int64_t stride[kMaxRank];
@@ -223,7 +218,7 @@ Tensor flatten(const Tensor& x) {
 }
 
 Tensor transpose(const Tensor& x, std::span<const int> axes) {
-  static const Op& op = get_op("transpose");
+  static const OpRef<TransposeAttrs> op("transpose");
   const int rank = x.ndim();
   TransposeAttrs a;
   if (axes.empty()) {
@@ -290,7 +285,7 @@ Tensor squeeze(const Tensor& x, int axis) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
-  static const Op& op = get_op("broadcast_to");
+  static const OpRef<ShapeAttrs> op("broadcast_to");
   return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
 }
 

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/copy/copy_gpu.h>
+#include <locus/ops/kernel/copy_gpu.h>
 #include <locus/ops/view/view_kernel.h>
 
 namespace locus::cuda {
@@ -8,11 +8,10 @@ namespace {
 
 struct Backend {
   static void slice_grad(const Call& call) {
-    const SliceGradAttrs& a = call.attributes<SliceGradAttrs>();
+    const SlicePlace& at = call.attributes<SliceGradAttrs>();
     zero_view(call.out[0], call.stream);
     if (call.in[0].meta.size() == 0) return;
-    copy_view(call.in[0], slice_of(call.out[0], call.in[0].meta, a.begin, a.step, a.drop),
-              call.stream);
+    copy_view(call.in[0], slice_of(call.out[0], call.in[0].meta, at), call.stream);
   }
 };
 

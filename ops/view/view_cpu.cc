@@ -1,4 +1,4 @@
-#include <locus/ops/copy/copy_kernel.h>
+#include <locus/ops/kernel/copy.h>
 #include <locus/ops/view/view_kernel.h>
 
 namespace locus::LOCUS_ISA {
@@ -6,10 +6,10 @@ namespace {
 
 struct Backend {
   static void slice_grad(const Call& call) {
-    const SliceGradAttrs& a = call.attributes<SliceGradAttrs>();
+    const SlicePlace& at = call.attributes<SliceGradAttrs>();
     zero_view(call.out[0]);
     if (call.in[0].meta.size() == 0) return;
-    copy_view(call.in[0], slice_of(call.out[0], call.in[0].meta, a.begin, a.step, a.drop));
+    copy_view(call.in[0], slice_of(call.out[0], call.in[0].meta, at));
   }
 };
 

@@ -8,31 +8,28 @@ namespace locus {
 
 // Axis i of the result starts at begin[i], takes length[i] elements, step[i] apart (negative:
 // backwards). Bit i of `drop`: the axis, of length 1, is left out of the result.
-struct SliceAttrs {
+struct SlicePlace {
   int64_t begin[kMaxRank];
-  int64_t length[kMaxRank];
   int32_t step[kMaxRank];
   uint32_t drop;
+};
+struct SliceAttrs : SlicePlace {
+  int64_t length[kMaxRank];
 };
 // The inverse: an input with the slice's shape, put into zeros of the base's dtype and shape.
-struct SliceGradAttrs {
+struct SliceGradAttrs : SlicePlace {
   Meta base;
-  int64_t begin[kMaxRank];
-  int32_t step[kMaxRank];
-  uint32_t drop;
 };
-static_assert(sizeof(SliceAttrs) <= 192 && sizeof(SliceGradAttrs) <= 192);
 
 // The part of `base` that a slice of shape `m` covers.
-LOCUS_HD View slice_of(const View& base, const Meta& m, const int64_t* begin, const int32_t* step,
-                       uint32_t drop) {
+LOCUS_HD View slice_of(const View& base, const Meta& m, const SlicePlace& at) {
   View v;
   int64_t offset = 0;
   int n = 0;
   for (int i = 0; i < base.meta.rank; ++i) {
-    offset += begin[i] * base.stride[i];
-    if (drop >> i & 1) continue;
-    v.stride[n++] = step[i] * base.stride[i];
+    offset += at.begin[i] * base.stride[i];
+    if (at.drop >> i & 1) continue;
+    v.stride[n++] = at.step[i] * base.stride[i];
   }
   v.meta = m;
   v.data = static_cast<char*>(base.data) + offset * size_of(m.dtype);

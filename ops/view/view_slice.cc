@@ -31,7 +31,7 @@ int32_t stored_step(int64_t step, int64_t length) {
 }
 
 Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
-  static const Op& op = get_op("slice");
+  static const OpRef<SliceAttrs> op("slice");
   SliceAttrs a{};
   const Meta& m = x.impl().view.meta;
   for (int i = 0; i < m.rank; ++i) {
@@ -59,7 +59,7 @@ Tensor Tensor::view(std::initializer_list<Index> items) const {
 }
 
 Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
-  static const Op& op = get_op("slice");
+  static const OpRef<SliceAttrs> op("slice");
   const Meta& m = x.impl().view.meta;
   const auto refuse = [&](const std::string& why) {
     throw IndexError("index: data " + describe(x) + ": " + why);
