@@ -65,8 +65,9 @@ void check_fits(const char* op, DType d, const Scalar& s);
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 
 // Calls f with a std::type_identity of the storage type.
+// Always inlined: copies for different instruction sets must not be merged.
 template <class F>
-decltype(auto) dispatch(DType d, F&& f) {
+inline __attribute__((always_inline)) decltype(auto) dispatch(DType d, F&& f) {
   switch (d) {
     case f32:
       return f(std::type_identity<float>());

@@ -141,6 +141,10 @@ class Invocation {
         throw DTypeError(std::string("the result is ") + name(meta.dtype) +
                          ", the target that it should be written into " + name(wanted.dtype) +
                          "; expected equal dtypes");
+      if (op_.in_place && op_.layout == Layout::contiguous && !target.contiguous())
+        throw ShapeError("the target " + describe(target) +
+                         ", which is written in place, has gaps or another order; expected a "
+                         "contiguous tensor");
     } catch (const Error&) {
       rethrow(op_, in_);
     }
@@ -253,6 +257,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
     const Context c =
         in.empty() ? (where ? *where : current_context()) : common_context(op, in, in.size());
     if (op.make_view) {
+      if (out[0].defined()) is_view(op);
       const Tensor& base = *in[0].tensor_;
       try {
         out[0] = alias(base, op.make_view(base.handle()->view, attrs.data));
@@ -264,7 +269,10 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       call.on(c);
       if (std::any_of(out.begin(), out.end(), [](const Tensor& t) { return t.defined(); })) {
         for (size_t i = 0; i < out.size(); ++i)
-          if (!out[i].defined()) out[i] = call.make_output(i);
+          if (out[i].defined())
+            check_in_place(op, in, out[i]);
+          else
+            out[i] = call.make_output(i);
         std::vector<Ref> all(in.begin(), in.end());
         all.insert(all.end(), out.begin(), out.end());
         common_context(op, all, in.size());
@@ -289,6 +297,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
     for (const Ref& target : out) targets.push_back(*target.tensor_);
     return run_function(op, in, attrs, targets);
   }
+  if (op.make_view) is_view(op);
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
   common_context(op, all, in.size());

@@ -95,6 +95,13 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
     wrong_outputs(op, n_out);
   if (attrs.type != op.attrs_type) [[unlikely]]
     check_attrs(op, *attrs.type);
+  if (!op.infer && !op.make_view && !op.function) [[unlikely]]
+    throw Error(op.name + ": is not complete; OpDef needs infer(), view() or function()");
+}
+
+void is_view(const Op& op) {
+  throw Error(op.name + ": gives the same memory seen differently and writes nothing; copy its " +
+              "result: y.copyto(target)");
 }
 
 void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type, DType dtype) {

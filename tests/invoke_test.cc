@@ -4,8 +4,11 @@
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
+#include <locus/ops/index.h>
 #include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/optim.h>
 #include <locus/ops/softmax/softmax_kernel.h>
+#include <locus/ops/view.h>
 #include "tests/contexts.h"
 
 namespace locus::test {
@@ -71,6 +74,40 @@ TEST(Invoke, WritesIntoResultsThatAreThere) {
     EXPECT_THROW(into(zeros({2, 3}, {c, f64})), DTypeError);
     EXPECT_THROW(into(zeros({2, 3}, cpu(1))), ContextMismatch);
   }
+}
+
+TEST(Invoke, ResultsThatAreThereAreNoPartOfARecording) {
+  const Tensor x = ones({3}), w = ones({3});
+  w.attach_grad();
+  const autograd::Record record;
+  Tensor out = w;
+  const Ref in[] = {x, x};
+  EXPECT_THROW(detail::invoke(get_op("add"), in, AttrsView::of(BinaryAttrs()), nullptr, {&out, 1}),
+               Error);
+  EXPECT_TRUE(w.has_grad());
+  EXPECT_EQ(values(w), std::vector<double>(3, 1));
+}
+
+TEST(Invoke, ViewsAndUnfinishedOpsAreRefusedWhereTheyCannotRun) {
+  const Tensor x = ones({2, 3}), y = zeros({2, 3});
+  const Op& view = get_op("transpose");
+  const Ref in(x), target(y);
+  Attrs none;
+  const AttrsView attrs(none.bytes, 0, view.attrs_type);
+  EXPECT_THROW(detail::invoke_into(view, {&in, 1}, attrs, {&target, 1}), Error);
+  static const Op& unfinished =
+      OpDef("unfinished", {"x"}).no_gradient("of a test").no_samples("of a test");
+  const std::string text = message_of<Error>([&] { invoke(unfinished, {x}); });
+  EXPECT_NE(text.find("needs infer()"), std::string::npos) << text;
+}
+
+TEST(Invoke, WeightsWithGapsAreRefused) {
+  const Tensor w = ones({6}), g = ones({3});
+  const Tensor every = w(Slice({}, {}, 2));
+  EXPECT_THROW(
+      invoke_into(get_op("sgd_update"), {every, g}, {every}, Live<SGDUpdate>{SGDUpdate{}, nullptr}),
+      Error);
+  EXPECT_EQ(values(w), std::vector<double>(6, 1));
 }
 
 // A function of the host: the sum of its inputs' means, whatever their contexts.

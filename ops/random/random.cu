@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kBlock)
     Pack<T, D::kCount> pack;
     D::draw(a, words(key, static_cast<uint64_t>(i)), pack.v);
     const int64_t at = i * D::kCount;
-    if (at + D::kCount <= n) {
+    if (at + D::kCount <= n && aligned(out, sizeof pack)) {
       *reinterpret_cast<Pack<T, D::kCount>*>(out + at) = pack;
     } else {
       for (int k = 0; at + k < n; ++k) out[at + k] = pack.v[k];

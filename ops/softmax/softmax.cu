@@ -73,7 +73,13 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   if constexpr (kCached) {
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      if (place(i) >= n) continue;
+      if (place(i) >= n) {  // adds nothing, whatever is made of it
+        for (int k = 0; k < kN; ++k) {
+          a[i * kN + k] = kPair ? A(0) : -static_cast<A>(INFINITY);
+          if constexpr (kPair) b[i * kN + k] = 0;
+        }
+        continue;
+      }
       using V = Pack<T, kN>;
       const V v = *reinterpret_cast<const V*>(x + base + place(i));
       for (int k = 0; k < kN; ++k) a[i * kN + k] = sign * convert<A>(v.v[k]);
@@ -88,8 +94,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     if constexpr (kCached) {
 #pragma unroll
       for (int i = 0; i < kItems; ++i)
-        for (int k = 0; k < kN; ++k)
-          if (place(i) < n) f(place(i) + k, a[i * kN + k], b[kPair ? i * kN + k : 0]);
+        for (int k = 0; k < kN; ++k) f(place(i) + k, a[i * kN + k], b[kPair ? i * kN + k : 0]);
     } else {
       for (int64_t c = lane; c < n; c += lanes) {
         A v = sign * convert<A>(x[base + c * stride]);
@@ -122,8 +127,10 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     });
   } else {
     A top = -static_cast<A>(INFINITY);
-    each([&](int64_t, A v, A) { top = m::max(v, top); });
-    top = all_lanes(top, lanes, shared, [](A a, A b) { return m::max(b, a); });
+    // A NaN is not looked for here: it stays in the total.
+    const auto larger = [](A a, A b) { return b > a ? b : a; };
+    each([&](int64_t, A v, A) { top = larger(top, v); });
+    top = all_lanes(top, lanes, shared, larger);
     constexpr bool kKeeps = kCached && (kMode == Mode::softmax || kMode == Mode::loss_grad);
     A total = 0;
     each([&](int64_t, A& v, A) {
