@@ -54,17 +54,14 @@ struct KernelList {
 
  private:
   constexpr KernelEntry& entry_of(const char* op) {
-    for (KernelEntry& entry : entries) {
-      if (entry.op == nullptr) {
-        ++size;
-        entry.op = op;
-        return entry;
-      }
-      const char *a = entry.op, *b = op;
+    for (int i = 0; i < size; ++i) {
+      const char *a = entries[i].op, *b = op;
       while (*a == *b && *a != 0) ++a, ++b;
-      if (*a == *b) return entry;
+      if (*a == *b) return entries[i];
     }
-    throw kCapacity;  // too many: not a constant, so it does not compile
+    if (size == kCapacity) throw kCapacity;  // not a constant, so it does not compile
+    entries[size].op = op;
+    return entries[size++];
   }
 };
 

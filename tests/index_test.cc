@@ -351,5 +351,24 @@ TEST(Index, GathersAreRecordedAndAssignmentsRefused) {
   }
 }
 
+TEST(Index, IdsMayBeTheTargetItself) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor i = array({2, 0, 1}, c);
+    i[i] = i;
+    EXPECT_THAT(values(i), ElementsAre(0, 1, 2));
+    i = array({2, 0, 1}, c);
+    i[i] += i;
+    EXPECT_THAT(values(i), ElementsAre(2, 1, 3));
+  }
+}
+
+TEST(Index, MasksRefuseNumbersThatDoNotFit) {
+  Tensor x = zeros({2}, u8);
+  EXPECT_THROW(x[x == 0] = 300, DTypeError);
+  EXPECT_THROW(x[x == 0] = -1, DTypeError);
+  EXPECT_THAT(values(x), ElementsAre(0, 0));
+}
+
 }  // namespace
 }  // namespace locus::test

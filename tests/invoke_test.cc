@@ -110,6 +110,14 @@ TEST(Invoke, WeightsWithGapsAreRefused) {
   EXPECT_EQ(values(w), std::vector<double>(6, 1));
 }
 
+TEST(Invoke, WhereTakesAsManyInputsAsItHasNoNumbers) {
+  const Op& where = get_op("where");
+  const Sample s = where.samples(cpu(), f32)[0];
+  Tensor out;
+  const std::vector<Ref> in{s.inputs[0], s.inputs[1]};
+  EXPECT_THROW(detail::invoke(where, in, s.attrs.view(), nullptr, {&out, 1}), ValueError);
+}
+
 // A function of the host: the sum of its inputs' means, whatever their contexts.
 void sum_of_means(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
   Tensor total = in[0].tensor_->mean();

@@ -68,5 +68,15 @@ TEST(ReduceGradient, HasASecondOrder) {
   }
 }
 
+TEST(ReduceGradient, OfAMeanOfManyHalves) {
+  const Tensor x = ones({1000000}, f16);
+  x.attach_grad();
+  {
+    const autograd::Record record;
+    (mean(x) * 60000.).backward();
+  }
+  EXPECT_NEAR(x.grad()(0).item<float>(), .06f, 1e-4f);
+}
+
 }  // namespace
 }  // namespace locus::test

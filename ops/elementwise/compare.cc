@@ -41,6 +41,10 @@ DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta>
   if (in[0].dtype != bool_)
     throw DTypeError(std::string("expected a bool condition, got ") + name(in[0].dtype) +
                      "; compare it: condition != 0");
+  const size_t wanted = 1u + !a.x_scalar + !a.y_scalar;
+  if (in.size() != wanted)
+    throw ValueError("expected " + std::to_string(wanted) + " inputs beside " +
+                     std::to_string(3 - wanted) + " numbers");
   Shape shape(in[0]);
   for (const Meta& m : in.subspan(1)) {
     if (m.dtype != a.dtype)

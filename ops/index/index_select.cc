@@ -128,8 +128,10 @@ Resolved resolve(const SelectionAccess& s) {
   return r;
 }
 
-void put(const Resolved& r, const Tensor& given) {
+void put(Resolved r, const Tensor& given) {
   static const OpRef<TakeAttrs> op("put");
+  for (Tensor& ids : r.ids)  // read while the target is written
+    if (ids.shares_memory_with(r.base)) ids = copy(ids);
   const Shape wanted(detail::taken(r.base.impl().view.meta, r.ids[0].impl().view.meta, r.attrs));
   Tensor values = given.dtype() == r.base.dtype() ? given : cast(given, r.base.dtype());
   if (values.shares_memory_with(r.base)) values = copy(values);
@@ -161,6 +163,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
     ++at;
   }
   check_mask(s.base, axis, mask);
+  check_fits("index", s.base.dtype(), value);
   const Shape shape = s.base.shape(), own = mask.shape();
   if (own != shape) {
     std::vector<int64_t> dims(static_cast<size_t>(shape.rank()), 1);

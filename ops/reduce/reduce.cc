@@ -129,7 +129,11 @@ Tensors sum_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 
 Tensors mean_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  const Tensor scaled = dout[0] * (1.0 / static_cast<double>(reduced_count(saved)));
+  // In steps: n may be past what f16 holds, and 1 / n below it.
+  double left = static_cast<double>(reduced_count(saved));
+  Tensor scaled = dout[0];
+  for (; left > 32768; left /= 32768) scaled = scaled / 32768;
+  scaled = scaled / left;
   return {broadcast_to(with_axes(scaled, saved), saved.in_shape(0))};
 }
 

@@ -71,21 +71,20 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   A a[kSize], b[kPair ? kSize : 1];
   const auto place = [&](int i) { return (lane + i * lanes) * kN; };
   if constexpr (kCached) {
+    using V = Pack<T, kN>;
+    V v[kItems], d[kPair ? kItems : 1];  // all are asked for before the first is used
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      if (place(i) >= n) {  // adds nothing, whatever is made of it
-        for (int k = 0; k < kN; ++k) {
-          a[i * kN + k] = kPair ? A(0) : -static_cast<A>(INFINITY);
-          if constexpr (kPair) b[i * kN + k] = 0;
-        }
-        continue;
-      }
-      using V = Pack<T, kN>;
-      const V v = *reinterpret_cast<const V*>(x + base + place(i));
-      for (int k = 0; k < kN; ++k) a[i * kN + k] = sign * convert<A>(v.v[k]);
-      if constexpr (kPair) {
-        const V d = *reinterpret_cast<const V*>(dy + base + place(i));
-        for (int k = 0; k < kN; ++k) b[i * kN + k] = convert<A>(d.v[k]);
+      if (place(i) < n) v[i] = *reinterpret_cast<const V*>(x + base + place(i));
+      if (kPair && place(i) < n) d[i] = *reinterpret_cast<const V*>(dy + base + place(i));
+    }
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const bool inside = place(i) < n;  // beyond: what adds nothing
+      for (int k = 0; k < kN; ++k) {
+        const A outside = kPair ? A(0) : -static_cast<A>(INFINITY);
+        a[i * kN + k] = inside ? sign * convert<A>(v[i].v[k]) : outside;
+        if constexpr (kPair) b[i * kN + k] = inside ? convert<A>(d[i].v[k]) : A(0);
       }
     }
   }
