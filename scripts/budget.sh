@@ -1,20 +1,15 @@
 #!/usr/bin/env bash
 # The limits this project keeps, and whether it does:
-#   ./scripts/budget.sh [--strict] [BUILD_FOLDER]
-# BUILD_FOLDER (default: build) is for what only objects tell; --strict counts include loops and
-# public headers that name kernels as breaches, not only as figures.
-strict=no
-if [ "${1:-}" = --strict ]; then strict=yes && shift; fi
+#   ./scripts/budget.sh [BUILD_FOLDER]      the folder (default: build) for what only objects tell
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 folder=${1:-build}
-MAX_LINES=400 MAX_CODE=20600 MAX_KERNELS=200 MAX_SECONDS=20
+MAX_LINES=400 MAX_CODE=19900 MAX_KERNELS=200 MAX_SECONDS=20
 # Of a processor, all CUDA files together: three times the 691 kernels of November 2026 take two cores
 # 7 minutes then.
 MAX_SECONDS_PER_KERNEL=0.40
 rooms=(core devices ops nn)
 broken=0
 breach() { printf 'over budget: %s\n' "$*"; broken=$((broken + 1)); }
-shed() { if [ $strict = yes ]; then breach "$*"; else printf 'to shed: %s\n' "$*"; fi; }
 sources() { git ls-files --cached --others --exclude-standard -- "$@" | grep -v '^\.' || true; }
 
 # Files a person can read in one sitting.
@@ -58,7 +53,7 @@ arrows() {
 }
 for room in "${rooms[@]}"; do
   while read -r loop; do
-    [ -z "$loop" ] || shed "$room has an include loop: $loop"
+    [ -z "$loop" ] || breach "$room has an include loop: $loop"
   done < <(arrows "$room" | tsort 2>&1 > /dev/null |
     awk '/loop/ {if (text) print text; text = ""; next} {text = text (text ? " <- " : "") $2}
          END {print text}')
@@ -68,7 +63,7 @@ done
 hits=$(sources 'ops/*.h' 'nn/*.h' 'core/*.h' | grep -vE '^ops/.*/' |
   xargs grep -nE '#include [<"]([^>"]*_kernel\.h|locus/ops/[a-z_]+/|[^>"]*(cuda|cublas|cudnn|cudart|curand|nccl))' |
   grep -v '<locus/ops/kernel/register.h>' || true)
-[ -z "$hits" ] || shed "public headers that name kernels or vendors:"$'\n'"$hits"
+[ -z "$hits" ] || breach "public headers that name kernels or vendors:"$'\n'"$hits"
 
 # Rooms include only rightwards: nn, ops, devices, core.
 check_includes() {
