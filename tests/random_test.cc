@@ -180,6 +180,8 @@ TEST(Random, BadBoundsAreErrors) {
   EXPECT_THROW(random::uniform(kNan, 1, {2}), ValueError);
   EXPECT_THROW(random::uniform(0, kInf, {2}), ValueError);
   EXPECT_THROW(random::uniform(-1e308, 1e308, {2}), ValueError);
+  EXPECT_THROW(random::uniform(-2e38, 2e38, {2}), ValueError);
+  EXPECT_NO_THROW(random::uniform(-2e38, 2e38, {2}, f64));
   EXPECT_THROW(random::normal(0, -1, {2}), ValueError);
   EXPECT_THROW(random::normal(kNan, 1, {2}), ValueError);
   EXPECT_THROW(random::normal(0, kInf, {2}), ValueError);

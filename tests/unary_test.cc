@@ -198,6 +198,7 @@ TEST(UnaryGradient, AtKinks) {
     EXPECT_EQ(slope([](const Tensor& x) { return hard_swish(x); }, 3), 1);
     EXPECT_EQ(slope([](const Tensor& x) { return smooth_l1(x); }, 1), 1);
     EXPECT_EQ(slope([](const Tensor& x) { return smooth_l1(x); }, -kInf), -1);
+    EXPECT_EQ(slope([](const Tensor& x) { return smooth_l1(x, 1e200); }, 0), 0);
     EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 0), 1);
     EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 1), 1);
     EXPECT_EQ(slope([](const Tensor& x) { return clip(x, 0, 1); }, 1.5), 0);

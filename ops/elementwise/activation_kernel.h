@@ -100,8 +100,8 @@ struct SmoothL1 : Unary<"smooth_l1", kFloats, 2, kX> {
     return a > end ? a - m::c(x, .5) * end : m::c(x, .5) * (s * x) * (s * x);
   }
   auto grad(auto& x, auto&, auto& dy) const {
-    const auto square = scalar(x) * scalar(x);
-    return dy * where(abs(x) > 1 / square, sign(x), x * square);
+    const auto steep = x * scalar(x) * scalar(x);
+    return dy * where(abs(steep) > 1, sign(x), steep);
   }
   void check(auto expect) const { expect(scalar > 0, "scalar", scalar, "a number above 0"); }
 };

@@ -71,9 +71,14 @@ namespace random {
 
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("uniform");
-  if (!(low <= high) || !std::isfinite(high - low))
-    throw ValueError("uniform: expected finite low <= high, got low " + std::to_string(low) +
-                     ", high " + std::to_string(high));
+  // The narrower dtypes are drawn in f32.
+  const double most = o.dtype == f64 ? std::numeric_limits<double>::max()
+                                     : double{std::numeric_limits<float>::max()};
+  if (!(low <= high && high - low <= most && -most <= low && high <= most))
+    throw ValueError(
+        "uniform: expected finite low <= high that are not further apart than the "
+        "dtype reaches, got low " +
+        std::to_string(low) + ", high " + std::to_string(high));
   return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
 }
 
