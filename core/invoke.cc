@@ -85,12 +85,7 @@ class Invocation {
     for (size_t i = 0; i < in.size(); ++i) {
       const TensorImpl& t = *in[i].tensor_->handle();
       in_metas_[i] = t.view.meta;
-      if (op.layout == Layout::contiguous && !t.contiguous) [[unlikely]] {
-        copies_.push_back(row_major_copy(*in[i].tensor_, t.view.meta.dtype));
-        in_views_[i] = copies_.back().impl().view;
-      } else {
-        in_views_[i] = t.view;
-      }
+      in_views_[i] = t.view;
     }
     Buffer<Meta, 2> metas(n_out);
     try {
@@ -101,13 +96,20 @@ class Invocation {
     for (size_t i = 0; i < n_out; ++i) out_[i].meta = metas[i];
   }
 
-  // Where it runs, before anything is allocated.
+  // Where it runs; nothing is allocated before that is known to work.
   void on(Context c) {
     context_ = c;
     device_ = &device(c);
     stream_ = current_stream(c, *device_);
     if (!op_.kernel(device_->kernels(), column_)) [[unlikely]]
       no_kernel(op_, in_, c, device_->kernels(), column_);
+    if (op_.layout == Layout::contiguous)
+      for (size_t i = 0; i < in_.size(); ++i) {
+        if (in_[i].tensor_->handle()->contiguous) [[likely]]
+          continue;
+        copies_.push_back(row_major_copy(*in_[i].tensor_, in_metas_[i].dtype));
+        in_views_[i] = copies_.back().impl().view;
+      }
     if (!op_.broadcasts) return;
     for (size_t i = 0; i < in_.size(); ++i)
       if (!same_shape(in_metas_[i], out_[0].meta))

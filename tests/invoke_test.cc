@@ -110,6 +110,13 @@ TEST(Invoke, WeightsWithGapsAreRefused) {
   EXPECT_EQ(values(w), std::vector<double>(6, 1));
 }
 
+TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
+  const Tensor x = ones({4, 6}).T();
+  const uint64_t before = memory_pool(cpu()).stats().allocations;
+  EXPECT_THROW(invoke(get_op("softmax"), {x}, SoftmaxAttrs{5, 1}), ShapeError);
+  EXPECT_EQ(memory_pool(cpu()).stats().allocations, before);
+}
+
 TEST(Invoke, WhereTakesAsManyInputsAsItHasNoNumbers) {
   const Op& where = get_op("where");
   const Sample s = where.samples(cpu(), f32)[0];
