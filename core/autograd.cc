@@ -1,9 +1,9 @@
 #include <locus/core/autograd.h>
 
 #include <locus/core/error.h>
-#include <locus/core/graph.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/core/tape.h>
 
 namespace locus {
 namespace {

@@ -20,7 +20,7 @@ struct Numbers {
   std::vector<std::byte> sent, now = std::vector<std::byte>(kSlots);
   size_t used = 0;
 };
-struct Source {
+struct LiveNumber {
   std::function<void(void*)> fill;
   size_t numbers, offset;
 };
@@ -52,7 +52,7 @@ struct Recording {
   std::map<Storage*, Use> outside;
   std::vector<std::weak_ptr<Storage>> made;  // written here, and at home here
   std::vector<Numbers> numbers;
-  std::vector<Source> sources;
+  std::vector<LiveNumber> live;
   // Once it ended.
   std::vector<Use> uses;  // what is left of both
   std::unique_ptr<RecordedWork> work;
@@ -86,7 +86,7 @@ Recording::~Recording() {
 }
 
 void Recording::replay() {
-  for (const Source& s : sources) s.fill(numbers[s.numbers].now.data() + s.offset);
+  for (const LiveNumber& n : live) n.fill(numbers[n.numbers].now.data() + n.offset);
   for (const Use& u : uses)
     u.write ? u.storage->before_write(stream) : u.storage->before_read(stream);
   Device& d = device(context);
@@ -157,9 +157,9 @@ const void* slot(Context c, size_t bytes, std::function<void(void*)> fill) {
   if (r.numbers.empty() || r.numbers.back().used + bytes > kSlots)
     r.numbers.emplace_back().memory = std::make_shared<Storage>(c, kSlots, r.stream);
   Numbers& n = r.numbers.back();
-  r.sources.push_back({std::move(fill), r.numbers.size() - 1, n.used});
+  r.live.push_back({std::move(fill), r.numbers.size() - 1, n.used});
   n.used += bytes;
-  return static_cast<std::byte*>(n.memory->data()) + r.sources.back().offset;
+  return static_cast<std::byte*>(n.memory->data()) + r.live.back().offset;
 }
 
 }  // namespace capture

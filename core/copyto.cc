@@ -5,11 +5,11 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
-#include <locus/core/graph.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/core/tape.h>
 #include <locus/core/tensor.h>
 
 namespace locus {

@@ -7,12 +7,12 @@
 #include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/core/graph.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/core/tape.h>
 
 namespace locus::detail {
 namespace {

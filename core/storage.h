@@ -14,7 +14,7 @@
 
 namespace locus {
 
-struct GraphState;  // autograd.cc
+struct GraphState;  // tape.h
 
 // A block of one context's memory and what is still in flight on it.
 //

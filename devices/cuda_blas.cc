@@ -29,9 +29,9 @@ cudaDataType_t blas_type(DType d) {
 
 }  // namespace
 
-void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Operand a, Operand b,
+void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options) {
-  const auto op = [](const Operand& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const auto op = [](const Matrix& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
   const cudaDataType_t type = blas_type(in), result = blas_type(options.out);
   const cublasComputeType_t compute = in == f64                   ? CUBLAS_COMPUTE_64F
                                       : in == f32 && options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32

@@ -7,7 +7,7 @@
 namespace locus::cuda {
 
 // A matrix with unbroken rows (or columns), and the distance to the next one of a batch.
-struct Operand {
+struct Matrix {
   const void* data;
   int64_t ld;
   bool column_major = false;
@@ -22,7 +22,7 @@ struct BlasOptions {
 
 // c (m x n, row-major) = a (m x k) · b (k x n), `count` times; n·m elements from one result to the
 // next. a and b are of dtype `in`: f32, f64, f16 or bf16; the last two add up in f32.
-void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Operand a, Operand b,
+void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options);
 
 }  // namespace locus::cuda

@@ -127,7 +127,7 @@ class CudaDevice final : public Device {
   void* allocate_raw(size_t bytes);
 
  private:
-  class Graph;
+  class Work;
   CudaStream* new_stream();
   CudaStream& reopen(bool captured);     // an unused one, or a new one
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError

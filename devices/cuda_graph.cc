@@ -6,15 +6,15 @@
 
 namespace locus::cuda {
 
-class CudaDevice::Graph final : public RecordedWork {
+class CudaDevice::Work final : public RecordedWork {
  public:
-  Graph(CudaDevice& d, CudaStream& s) : device_(d), stream_(s) {
+  Work(CudaDevice& d, CudaStream& s) : device_(d), stream_(s) {
     const Guard guard(d.index());
     error_ = cudaStreamEndCapture(s.native(), &graph_);
     static_cast<void>(cudaGetLastError());
     s.capturing = false;
   }
-  ~Graph() override {
+  ~Work() override {
     const Guard guard(device_.index());
     static_cast<void>(cuda::synchronize(stream_.native()));
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
@@ -70,7 +70,7 @@ StreamView CudaDevice::begin_capture() {
 }
 
 std::unique_ptr<RecordedWork> CudaDevice::end_capture(StreamView s) {
-  return std::make_unique<Graph>(*this, find_stream(s));
+  return std::make_unique<Work>(*this, find_stream(s));
 }
 
 }  // namespace locus::cuda

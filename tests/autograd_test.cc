@@ -1,6 +1,6 @@
 #include <locus/core/autograd.h>
 
-#include <locus/core/graph.h>
+#include <locus/core/tape.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/unary.h>

@@ -36,7 +36,7 @@ class Session {
     if (!file_.is_open())
       throw Error("profiler::start: cannot write " + path_ + "; expected a file in a folder that " +
                   "exists and can be written");
-    recording_.start = trace::now();
+    profile_.start = trace::now();
   }
   ~Session() {
     for (const auto& [context, anchor] : anchors_)
@@ -67,9 +67,9 @@ class Session {
   void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
     const MutexLock lock(mutex_);
     // What began before this recording is no part of it.
-    if (closed_ || bar.start < recording_.start || (bar.events && !anchors_.count(id.context)))
+    if (closed_ || bar.start < profile_.start || (bar.events && !anchors_.count(id.context)))
       return;
-    Row& row = recording_.rows[id];
+    Row& row = profile_.rows[id];
     row.bars.push_back(std::move(bar));
     for (Context c : memory_of) sample(c);
     if (row.bars.size() - row.resolved < kSweep) return;
@@ -83,8 +83,8 @@ class Session {
   void finish() {
     const MutexLock lock(mutex_);
     closed_ = true;
-    for (auto& [id, row] : recording_.rows) resolve(id.context, row, true);
-    write_trace(file_, recording_);
+    for (auto& [id, row] : profile_.rows) resolve(id.context, row, true);
+    write_trace(file_, profile_);
     file_.close();
     const std::string part = path_ + ".part";
     if (!file_ || std::rename(part.c_str(), path_.c_str()) != 0) {
@@ -104,7 +104,7 @@ class Session {
     MemorySample& last = memory_[c];
     if (last.in_use == stats.in_use && last.reserved == stats.reserved) return;
     last = {c, trace::now(), stats.in_use, stats.reserved};
-    recording_.memory.push_back(last);
+    profile_.memory.push_back(last);
   }
 
   // From event to event along the stream: the time since the anchor, in float milliseconds, would
@@ -133,7 +133,7 @@ class Session {
   Mutex mutex_;
   std::ofstream file_ LOCUS_GUARDED_BY(mutex_);
   bool closed_ LOCUS_GUARDED_BY(mutex_) = false;
-  Recording recording_ LOCUS_GUARDED_BY(mutex_);
+  Profile profile_ LOCUS_GUARDED_BY(mutex_);
   std::map<Context, Anchor> anchors_ LOCUS_GUARDED_BY(mutex_);
   std::map<Context, MemorySample> memory_ LOCUS_GUARDED_BY(mutex_);
 };

@@ -47,12 +47,12 @@ struct MemorySample {
   size_t in_use = 0, reserved = 0;
 };
 
-struct Recording {
+struct Profile {
   double start = 0;
   std::map<RowId, Row> rows;
   std::vector<MemorySample> memory;
 };
 
-void write_trace(std::ostream& os, const Recording& recording);
+void write_trace(std::ostream& os, const Profile& profile);
 
 }  // namespace locus::profiler

@@ -136,13 +136,13 @@ class Writer {
 
 }  // namespace
 
-void write_trace(std::ostream& os, const Recording& recording) {
-  Writer writer(os, recording.start);
-  for (const auto& [id, row] : recording.rows) {
+void write_trace(std::ostream& os, const Profile& profile) {
+  Writer writer(os, profile.start);
+  for (const auto& [id, row] : profile.rows) {
     writer.row(id, row_name(id));
     for (const Bar& bar : row.bars) writer.bar(id, bar);
   }
-  for (const MemorySample& m : recording.memory) writer.memory(m);
+  for (const MemorySample& m : profile.memory) writer.memory(m);
   writer.finish();
 }
 

@@ -72,7 +72,7 @@ bool fused_backward(const Call& call, const Backward& b) {
   if (b.dx != nullptr && data.tile != tile) data = recut(b.rows, b.inputs, b.units, tile, half);
 
   const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
-  const Operand dz{b.dy, ld_units, false}, dz_t{b.dy, ld_units, true}, x{b.x, ld_inputs, false},
+  const Matrix dz{b.dy, ld_units, false}, dz_t{b.dy, ld_units, true}, x{b.x, ld_inputs, false},
       w{b.w, ld_inputs, false};
   TileProduct dx, dw;
   int data_blocks = 0, weight_blocks = 0;
@@ -174,7 +174,7 @@ struct Backend {
                   units = call.in[1].meta.shape[0];
     const S* bias = call.n_in == 3 ? call.in[2].as<const S>() : nullptr;
     const int64_t ld = inputs > 0 ? inputs : 1;
-    const Operand x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
+    const Matrix x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
     S* y = call.out[0].as<S>();
     const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
     if constexpr (D == f32) {

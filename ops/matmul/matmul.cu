@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(256)
 }
 
 // Long vectors and matrices times a vector are a matter of reading fast.
-bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Operand b, float* c) {
+bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c) {
   const bool column = n == 1 && !a.column_major && b.column_major;
   const bool row = m == 1 && !a.column_major && b.column_major;
   if (k < 1024 || (!column && !row)) return false;
@@ -115,14 +115,14 @@ bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Oper
   const Scratch partial(call, shared ? static_cast<size_t>(outputs * splits) * sizeof(float) : 0);
   unsigned* arrived = shared ? counters(call.stream, static_cast<int>(outputs)) : nullptr;
   const dim3 grid(static_cast<unsigned>(outputs), static_cast<unsigned>(splits));
-  const Operand &matrix = column ? a : b, &vector = column ? b : a;
+  const Matrix &matrix = column ? a : b, &vector = column ? b : a;
   row_dot_kernel<<<grid, 256, 0, stream(call)>>>(static_cast<const float*>(matrix.data), matrix.ld,
                                                  static_cast<const float*>(vector.data), c, k,
                                                  k_split, partial.as<float>(), arrived);
   return true;
 }
 
-void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Operand a, Operand b, float* c,
+void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c,
                  int64_t count) {
   if (count == 1 && row_dots(call, m, n, k, a, b, c)) return;
   if (!own_product(m, n, k, count)) return library_product(call, f32, m, n, k, a, b, c, count);
@@ -142,7 +142,7 @@ void matmul_kernel(const Call& call, const Product& p) {
   // The innermost axis of the batch at once, the others one by one.
   const int last = p.batch.rank - 1;
   const int64_t count = p.batch.shape[last], repeats = count > 0 ? p.batch.size / count : 0;
-  Operand a{p.a, la.ld, la.column_major}, b{p.b, lb.ld, lb.column_major};
+  Matrix a{p.a, la.ld, la.column_major}, b{p.b, lb.ld, lb.column_major};
   a.batch = p.batch.stride[0][last];
   b.batch = p.batch.stride[1][last];
   for (int64_t i = 0; i < repeats; ++i) {
@@ -177,8 +177,8 @@ struct Backend {
 
 }  // namespace
 
-void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
-                     Operand b, void* c, int64_t count) {
+void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Matrix a,
+                     Matrix b, void* c, int64_t count) {
   const int64_t size = size_of(dtype), results = count * m * n;
   if (results == 0) return;
   if (k == 0) {
@@ -192,7 +192,7 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
 
   const int64_t a_step = a.column_major ? a.ld : 1, b_step = b.column_major ? 1 : b.ld;
   const auto multiply = [&](int64_t begin, int64_t length, void* to, bool accumulate) {
-    Operand x = a, y = b;
+    Matrix x = a, y = b;
     x.data = static_cast<const char*>(a.data) + begin * a_step * size;
     y.data = static_cast<const char*>(b.data) + begin * b_step * size;
     blas_product(call, dtype, m, n, length, x, y, to, count, {f32, tf32, accumulate});
@@ -203,7 +203,7 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   const bool direct = !few && dtype == f32;
   const Scratch sums(call, direct ? 0 : static_cast<size_t>(parts * results) * sizeof(float));
   if (few) {
-    Operand x = a, y = b;
+    Matrix x = a, y = b;
     x.batch = depth * a_step;
     y.batch = depth * b_step;
     blas_product(call, dtype, m, n, depth, x, y, sums.data(), blocks, {f32, tf32});
@@ -223,8 +223,8 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   if (dtype == bf16) add(static_cast<BFloat16*>(c));
 }
 
-TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Operand a,
-                         Operand b, float* c, int64_t count) {
+TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+                         float* c, int64_t count) {
   TileProduct p;
   p.a = static_cast<const float*>(a.data);
   p.b = static_cast<const float*>(b.data);

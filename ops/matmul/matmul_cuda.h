@@ -12,12 +12,12 @@ namespace locus::cuda {
 
 // c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS, any of them empty or
 // long; f16 and bf16 add up in f32.
-void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Operand a,
-                     Operand b, void* c, int64_t count = 1);
+void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Matrix a,
+                     Matrix b, void* c, int64_t count = 1);
 
 // The same for our own f32 kernels, ready to launch but for scratch memory: a plan says how much.
-TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Operand a,
-                         Operand b, float* c, int64_t count = 1);
+TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+                         float* c, int64_t count = 1);
 // Takes scratch memory when the plan needs it.
 void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count = 1);

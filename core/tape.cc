@@ -1,4 +1,4 @@
-#include <locus/core/graph.h>
+#include <locus/core/tape.h>
 
 #include <algorithm>
 #include <atomic>

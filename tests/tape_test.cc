@@ -1,5 +1,5 @@
 // What recording keeps and what a backward pass computes.
-#include <locus/core/graph.h>
+#include <locus/core/tape.h>
 
 #include <cstdlib>
 #include <functional>
@@ -50,7 +50,7 @@ void increment(Tensor x) { x += 1; }
 
 std::vector<float> floats(const Tensor& x) { return x.to_vector<float>(); }
 
-TEST(Graph, AMaskNamesOperandsOneByOne) {
+TEST(Tape, AMaskNamesOperandsOneByOne) {
   constexpr Keep k = keep_input(0) | keep_input(2) | keep_output(1);
   static_assert(k.input(0) && !k.input(1) && k.input(2) && !k.output(0) && k.output(1));
   static_assert(Keep::both.input(100) && Keep::both.output(100) && !k.input(100));
@@ -58,7 +58,7 @@ TEST(Graph, AMaskNamesOperandsOneByOne) {
   static_assert(Keep::none == Keep{} && (Keep::inputs | Keep::outputs) == Keep::both);
 }
 
-TEST(Graph, KeepsNoOperandThatItsGradientDoesNotRead) {
+TEST(Tape, KeepsNoOperandThatItsGradientDoesNotRead) {
   for (Context c : contexts()) {
     const Tensor x = array({1.f, 2.f, 3.f}, c), ids = array({2, 0}, c);
     const Tensor rows = array({{1.f, 2.f}, {3.f, 4.f}}, c), mask = x != 2;
@@ -86,7 +86,7 @@ TEST(Graph, KeepsNoOperandThatItsGradientDoesNotRead) {
   }
 }
 
-TEST(Graph, LetsGoOfTheMemoryOfWhatItDoesNotKeep) {
+TEST(Tape, LetsGoOfTheMemoryOfWhatItDoesNotKeep) {
   Tensor y;
   std::weak_ptr<Storage> memory;
   {
@@ -110,7 +110,7 @@ int fewest_allocations(const std::function<Tensor()>& f) {
   return fewest;
 }
 
-TEST(Graph, ARecordedCallTakesOneAllocationMore) {
+TEST(Tape, ARecordedCallTakesOneAllocationMore) {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   for (const std::function<Tensor()>& f : {std::function<Tensor()>([&] { return x + y; }),
                                            {[&] { return x * y; }},
@@ -157,7 +157,7 @@ const Op& two_op() {
   return op;
 }
 
-TEST(Graph, TheGradientOfAnUnusedResultIsUndefinedAndNotFilled) {
+TEST(Tape, TheGradientOfAnUnusedResultIsUndefinedAndNotFilled) {
   const Tensor x = leaf({1, 2});
   const Ref in[] = {x};
   for (int used = 0; used < 2; ++used) {
@@ -177,7 +177,7 @@ TEST(Graph, TheGradientOfAnUnusedResultIsUndefinedAndNotFilled) {
   EXPECT_EQ(floats(x.grad()), (std::vector<float>{3, 3}));
 }
 
-TEST(Graph, GradComputesOnlyWhatLeadsToItsVariables) {
+TEST(Tape, GradComputesOnlyWhatLeadsToItsVariables) {
   const Tensor x = leaf({1, 2, 3}).reshape({1, 3}), w = ones({3, 3});
   x.attach_grad();
   w.attach_grad();
@@ -221,7 +221,7 @@ void square_kernel(const Call& call) {
     call.out[0].as<T>()[i] = call.in[0].as<T>()[i] * call.in[0].as<T>()[i];
 }
 
-TEST(Graph, CoreChoosesBetweenAComposedAndAFusedGradient) {
+TEST(Tape, CoreChoosesBetweenAComposedAndAFusedGradient) {
   static const Op& op = OpDef("test_square", {"x"})
                             .infer<&same_infer>()
                             .gradient<&square_composed>(Keep::inputs)
@@ -240,7 +240,7 @@ TEST(Graph, CoreChoosesBetweenAComposedAndAFusedGradient) {
   EXPECT_EQ(floats(autograd::grad(g, {x})[0]), (std::vector<float>{2, 2}));
 }
 
-TEST(Graph, BackwardFreesAsItWalks) {
+TEST(Tape, BackwardFreesAsItWalks) {
   const Tensor x = leaf({1, 2});
   std::weak_ptr<Storage> memory;
   const Tensor y = recorded([&] {

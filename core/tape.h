@@ -1,4 +1,4 @@
-// The recorded graph: what hangs on a tensor that is part of one. Internal to core.
+// The tape: what recording hangs on a tensor that is part of the graph. Internal to core.
 //
 // A GraphState belongs to one TensorImpl: either the result of a node, in which it lies, or a leaf
 // that attach_grad made. Nodes own their inputs' states, and results' tensors their node, so the
