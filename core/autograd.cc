@@ -1,5 +1,7 @@
 #include <locus/core/autograd.h>
 
+#include <utility>
+
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
@@ -29,9 +31,7 @@ Mode::~Mode() {
 bool fresh_grad(const Tensor& x, bool clear) {
   GraphState* state = x.impl().graph.get();
   if (!state) return false;
-  const bool fresh = state->fresh;
-  if (clear) state->fresh = false;
-  return fresh;
+  return clear ? std::exchange(state->fresh, false) : state->fresh;
 }
 
 }  // namespace autograd
@@ -41,24 +41,23 @@ void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target)
   const bool empty = v.meta.size() == 0;
   for (int i = 0; i < v.meta.rank && !empty; ++i)
     if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
-      throw Error(op.name + ": the target " + describe(target) +
+      throw Error(op.name, ": the target ", describe(target),
                   " is a broadcast view, in which several elements share memory; write into a "
                   "copy of it: x.copyto(x.context())");
   if (!autograd::is_recording()) return;
   bool in_graph = needs_grad(target.impl());
   for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());
   if (in_graph)
-    throw Error(op.name +
+    throw Error(op.name,
                 ": in-place operations (+=, x(...) = y, out=) are not supported on tensors "
-                "that are being recorded: target " +
-                describe(target) +
-                "; write z = x + y instead, or leave the autograd::Record scope");
+                "that are being recorded: target ",
+                describe(target), "; write z = x + y instead, or leave the autograd::Record scope");
 }
 
 void Tensor::attach_grad(GradReq req) const {
   TensorImpl& t = impl();
   if (!is_floating(t.view.meta.dtype))
-    throw DTypeError("attach_grad: " + describe(*this) + "; expected a floating dtype");
+    throw DTypeError("attach_grad: ", describe(*this), "; expected a floating dtype");
   auto state = std::make_shared<GraphState>();
   state->req = req;
   if (req != GradReq::null) state->grad = allocate(t.context, t.view.meta);
@@ -86,7 +85,7 @@ bool Tensor::has_grad() const { return impl().graph && impl().graph->grad.define
 
 Tensor Tensor::grad() const {
   if (!has_grad())
-    throw Error("grad: " + describe(*this) +
+    throw Error("grad: ", describe(*this),
                 " has no gradient attached; call attach_grad() before recording");
   return impl().graph->grad;
 }
@@ -94,10 +93,8 @@ Tensor Tensor::grad() const {
 Tensor Tensor::detach() const { return impl().graph ? alias(*this, impl().view) : *this; }
 
 void Tensor::zero_grad() const {
-  static const Op& fill = get_op("fill");
-  const Tensor g = grad();
   const autograd::Pause pause(autograd::is_training());
-  invoke_into(fill, {}, {g}, FillAttrs{0, g.impl().view.meta});
+  grad() = 0;  // through to its memory
 }
 
 void Tensor::backward() const { autograd::backward({*this}); }

@@ -11,18 +11,19 @@ namespace locus {
 namespace {
 
 Tensor filled(Context c, const Meta& m, double value) {
-  static const Op& fill = get_op("fill");
+  static const OpRef<FillAttrs> fill("fill");
   return invoke_on(c, fill, FillAttrs{value, m});
 }
 
-Tensor add(const Tensor& a, const Tensor& b) {
-  static const Op& op = get_op("add");
-  return invoke(op, {a, b}, BinaryAttrs{});
+// Into `out` when that is defined.
+Tensor add(const Tensor& a, const Tensor& b, const Tensor& out = {}) {
+  static const OpRef<BinaryAttrs> op("add");
+  return invoke(op, {a, b}, {}, out);
 }
 
 Tensor sum_to(const Tensor& x, const Meta& target, const Tensor& out) {
-  static const Op& op = get_op("sum_to");
-  return invoke(op, {x}, SumToAttrs{target}, x.dtype() == target.dtype ? out : Tensor());
+  static const OpRef<SumToAttrs> op("sum_to");
+  return invoke(op, {x}, {target}, x.dtype() == target.dtype ? out : Tensor());
 }
 
 [[noreturn]] void not_in_graph() {
@@ -62,13 +63,8 @@ class Pass {
  public:
   // Without variables: for the leaves.
   Pass(const Tensors& heads, const Tensors* variables, const autograd::GradOptions& o)
-      : retain_(o.retain_graph || o.create_graph), create_(o.create_graph), all_(!variables) {
-    try {
-      prepare(heads, variables, o.head_gradients);
-    } catch (...) {
-      clear();
-      throw;
-    }
+      : Pass(o, !variables) {
+    prepare(heads, variables, o.head_gradients);
   }
   ~Pass() { clear(); }
 
@@ -91,11 +87,14 @@ class Pass {
   }
 
  private:
+  Pass(const autograd::GradOptions& o, bool all)
+      : retain_(o.retain_graph || o.create_graph), create_(o.create_graph), all_(all) {}
+
   void prepare(const Tensors& heads, const Tensors* variables, const Tensors& gradients) {
     if (heads.empty()) throw Error("backward: expected at least one head");
     if (!gradients.empty() && gradients.size() != heads.size())
-      throw Error("backward: " + std::to_string(heads.size()) + " heads and " +
-                  std::to_string(gradients.size()) + " head gradients; expected one each, or none");
+      throw Error("backward: ", heads.size(), " heads and ", gradients.size(),
+                  " head gradients; expected one each, or none");
     for (size_t i = 0; variables && i < variables->size(); ++i) {
       const TensorImpl& v = (*variables)[i].impl();
       if (!needs_grad(v)) not_in_graph();
@@ -133,12 +132,12 @@ class Pass {
   static Tensor head_gradient(const Tensor& head, const Tensor& g) {
     if (!g.defined()) return g;
     if (g.shape() != head.shape())
-      throw ShapeError("backward: head " + describe(head) + ", its gradient " + describe(g) +
+      throw ShapeError("backward: head ", describe(head), ", its gradient ", describe(g),
                        "; expected equal shapes");
     const Context a = head.context(), b = g.context();
     if (a == b) return g;
     if (!is_host(a) || !is_host(b) || a.type == b.type)
-      throw ContextMismatch("backward: head " + describe(head) + ", its gradient " + describe(g) +
+      throw ContextMismatch("backward: head ", describe(head), ", its gradient ", describe(g),
                             "; expected both on one context");
     Tensor seen = in_graph(g, g.impl().graph);
     seen.impl().context = a;
@@ -202,21 +201,19 @@ class Pass {
     if (!any) return;
     check_versions(node);
     if (!node.op.gradient)
-      throw Error("backward: " + node.op.name + " has no gradient" +
-                  (node.op.no_gradient ? std::string(": ") + node.op.no_gradient : ""));
+      throw Error("backward: ", node.op.name, " has no gradient",
+                  node.op.no_gradient ? std::string(": ") + node.op.no_gradient : "");
     const Tensors dx = differentiate(state);
     if (dx.size() != node.in.size())
-      throw Error("backward: the gradient of " + node.op.name + " gave " +
-                  std::to_string(dx.size()) + " tensors for " + std::to_string(node.in.size()) +
-                  " inputs");
+      throw Error("backward: the gradient of ", node.op.name, " gave ", dx.size(), " tensors for ",
+                  node.in.size(), " inputs");
     for (size_t i = 0; i < dx.size(); ++i) {
       const Node::Input& in = node.in[i];
       if (!in.needed || !dx[i].defined()) continue;
       const bool same = dx[i].shape() == Shape(in.meta);
       if (!same && !node.op.broadcasts)
-        throw ShapeError("backward: the gradient of " + node.op.name + " has shape " +
-                         to_string(dx[i].shape()) + " for an input of shape " +
-                         to_string(Shape(in.meta)));
+        throw ShapeError("backward: the gradient of ", node.op.name, " has shape ", dx[i].shape(),
+                         " for an input of shape ", Shape(in.meta));
       arrive(*in.edge,
              same ? dx[i] : sum_to(dx[i], in.meta, Saved(node).place(static_cast<int>(i))));
     }
@@ -228,7 +225,7 @@ class Pass {
     const auto check = [&](const TensorImpl& kept, uint64_t version) {
       if (kept.storage->version() == version) return;
       Tensor changed(std::make_shared<TensorImpl>(kept));
-      throw Error("backward: " + node.op.name + " needs " + describe(changed) +
+      throw Error("backward: ", node.op.name, " needs ", describe(changed),
                   " as it was when recorded, but it was changed in place since; keep a copy");
     };
     for (const Node::Input& in : node.in)
@@ -263,8 +260,7 @@ class Pass {
     grad.graph = nullptr;
     if (incoming.is(leaf.grad)) return;  // written in place already
     if (adds) {
-      static const Op& op = get_op("add");
-      invoke_into(op, {leaf.grad, incoming}, {leaf.grad}, BinaryAttrs{});
+      add(leaf.grad, incoming, leaf.grad);
       return;
     }
     TensorImpl& fresh = incoming.impl();
@@ -328,9 +324,8 @@ Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& 
   for (const Tensor& v : variables) {
     result.push_back(pass.captured(v, options.materialize_grads));
     if (!result.back().defined() && !options.allow_unused)
-      throw Error("autograd::grad: the heads do not depend on variable " +
-                  std::to_string(result.size() - 1) + ", " + describe(v) +
-                  "; allow_unused or materialize_grads takes that");
+      throw Error("autograd::grad: the heads do not depend on variable ", result.size() - 1, ", ",
+                  describe(v), "; allow_unused or materialize_grads takes that");
   }
   return result;
 }

@@ -1,6 +1,8 @@
 // The user's source line, carried to whatever copies or waits so that reports can name it.
 #pragma once
 
+#include <string>
+
 namespace locus {
 
 // Pass as the last default argument: `Caller from = Caller::here()` is evaluated at the call site.
@@ -14,6 +16,11 @@ struct Caller {
     return {file, line};
   }
 };
+
+// "train.cc:152"
+inline std::string to_string(Caller c) {
+  return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
+}
 
 // For operators, which take no default arguments: converting the operand records the line.
 // Borrows `value` for the duration of the full expression.

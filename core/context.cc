@@ -1,7 +1,6 @@
 #include <locus/core/context.h>
 
 #include <atomic>
-#include <charconv>
 #include <deque>
 #include <ostream>
 
@@ -54,13 +53,11 @@ Context Context::parse(std::string_view text) {
       rest = rest.substr(1, rest.size() - 2);
     else
       continue;  // "cpu" is also a prefix of "cpu_pinned"
-    int32_t index = -1;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), index);
-    if (error == std::errc() && end == rest.data() + rest.size() && index >= 0)
-      return {type, index};
+    const auto index = number_in<int32_t>(rest);
+    if (index && *index >= 0) return {type, *index};
   }
-  throw Error("Context::parse: \"" + std::string(text) + "\" names no context; expected one of " +
-              all_names() + ", alone or with an index: gpu(1) or gpu:1");
+  throw Error("Context::parse: \"", text, "\" names no context; expected one of ", all_names(),
+              ", alone or with an index: gpu(1) or gpu:1");
 }
 
 std::string to_string(Context c) {

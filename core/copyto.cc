@@ -93,7 +93,7 @@ void check_blocking(const Tensor& from, Context to, const CopyOptions& options) 
   const bool pageable_target = to.type == DeviceType::cpu && !is_host(from.context());
   if (pageable_source || pageable_target)
     throw Error(
-        "copyto: " + describe(from) + " to " + to_string(to) +
+        "copyto: ", describe(from), " to ", to,
         " with blocking = false needs page-locked host memory; use a cpu_pinned() tensor on "
         "the host's side, or leave blocking = true");
 }
@@ -114,22 +114,19 @@ Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options) {
   Device& there = device(to);
   const StreamView lane = there.stream(is_host(source.context) ? Lane::to_device : Lane::peer);
   const StreamView filled_on = copy_stream(to, there, lane);
-  auto target = std::make_shared<TensorImpl>();
-  target->storage = std::make_shared<Storage>(to, bytes_of(source.view.meta), filled_on);
-  target->view = packed.impl().view;
-  target->view.data = target->storage->data();
-  target->context = to;
-  row_major(target->view.meta, target->view.stride);
-  transfer(packed.impl(), *target, options.blocking);
-  if (filled_on.id == lane.id) target->storage->hand_over();
-  return Tensor(std::move(target));
+  View view = packed.impl().view;
+  row_major(view.meta, view.stride);
+  const Tensor target = make_tensor(to, view, filled_on);
+  transfer(packed.impl(), target.impl(), options.blocking);
+  if (filled_on.id == lane.id) target.impl().storage->hand_over();
+  return target;
 }
 
 // Into existing memory.
 void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) {
   const TensorImpl &source = x.impl(), &target = into.impl();
   if (x.shape() != into.shape())
-    throw ShapeError("copyto: source " + describe(x) + ", target " + describe(into) +
+    throw ShapeError("copyto: source ", describe(x), ", target ", describe(into),
                      "; expected equal shapes");
   check_blocking(x, target.context, options);
   if (source.view.data == target.view.data && source.storage == target.storage &&
@@ -226,9 +223,9 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
   const bool pinned =
       context().type == DeviceType::cpu_pinned || values.context().type == DeviceType::cpu_pinned;
   if (context() != values.context() && !(pinned && same_memory(context(), values.context())))
-    throw ContextMismatch("assignment: operands live on different contexts: target " +
-                          describe(*this) + ", values " + describe(values) +
-                          "; move one first: values.as_in_context(" + to_string(context()) + ")");
+    throw ContextMismatch("assignment: operands live on different contexts: target ",
+                          describe(*this), ", values ", describe(values),
+                          "; move one first: values.as_in_context(", context(), ")");
   if (shape() == values.shape()) {
     values.copyto(*this, {}, given.from);
     return *this;
@@ -241,7 +238,7 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
     common = values.shape();
   }
   if (common != shape())
-    throw ShapeError("assignment: values " + describe(values) + " do not broadcast to target " +
+    throw ShapeError("assignment: values ", describe(values), " do not broadcast to target ",
                      describe(*this));
   const Ref in(values);
   check_in_place(copyto_op(), {&in, 1}, *this);
@@ -276,7 +273,7 @@ void Tensor::read_item(DType dtype, void* out, Caller from) const {
   const trace::Scope scope(TransferKind::item, from);
   capture::check_wait(context(), "item", from);
   if (size() != 1)
-    throw ShapeError("item: " + describe(*this) + " has " + std::to_string(size()) +
+    throw ShapeError("item: ", describe(*this), " has ", size(),
                      " elements; expected one (use to_vector, or index it first)");
   to_host(out, dtype, from);
 }

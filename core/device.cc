@@ -22,23 +22,18 @@ Registry& registry() {
 }
 
 [[noreturn]] void no_such_device(Context c) {
-  Registry& r = registry();
-  const int type = static_cast<int>(c.type);
-  std::string text = to_string(c) + ": ";
-  if (!device_registered(c.type)) {
-    text += "this machine has no " + std::string(device_type_name(c.type)) + " that Locus can use";
-    if (c.type == DeviceType::gpu)
-      text += "; use cpu(0), or set LOCUS_EMULATED_GPUS=" + std::to_string(c.index + 1) +
-              " for emulated ones";
-    throw DeviceError(text);
-  }
-  const DeviceFactory& f = r.factories[type];
+  if (!device_registered(c.type))
+    throw DeviceError(c, ": this machine has no ", device_type_name(c.type), " that Locus can use",
+                      c.type != DeviceType::gpu
+                          ? ""
+                          : text_of("; use cpu(0), or set LOCUS_EMULATED_GPUS=", c.index + 1,
+                                    " for emulated ones"));
+  const DeviceFactory& f = registry().factories[static_cast<int>(c.type)];
   const int n = f.count();
-  text += "this machine has " + std::to_string(n) + " " + f.name + (n == 1 ? "" : "s");
-  if (n > 0) text += ", " + f.name + "(0)";
-  if (n > 1) text += " to " + f.name + "(" + std::to_string(n - 1) + ")";
-  if (*f.advice) text += std::string("; ") + f.advice;
-  throw DeviceError(text);
+  throw DeviceError(c, ": this machine has ", n, " ", f.name, n == 1 ? "" : "s",
+                    n > 0 ? ", " + f.name + "(0)" : "",
+                    n > 1 ? text_of(" to ", f.name, "(", n - 1, ")") : "", *f.advice ? "; " : "",
+                    f.advice);
 }
 
 Device& open(Context c) {
@@ -58,14 +53,14 @@ Device& open(Context c) {
 void register_device(DeviceType type, const DeviceFactory& factory) {
   const int code = static_cast<int>(type);
   if (code < 1 || code >= kMaxDeviceTypes)
-    throw Error("register_device: \"" + factory.name + "\" with code " + std::to_string(code) +
-                "; expected a code from 1 to " + std::to_string(kMaxDeviceTypes - 1));
+    throw Error("register_device: \"", factory.name, "\" with code ", code,
+                "; expected a code from 1 to ", kMaxDeviceTypes - 1);
   Registry& r = registry();
   const MutexLock lock(r.mutex);
   for (int i = 1; i < kMaxDeviceTypes; ++i)
     if (r.registered[i] && (i == code || r.factories[i].name == factory.name))
-      throw Error("register_device: \"" + factory.name + "\" or its code " + std::to_string(code) +
-                  " is taken by \"" + r.factories[i].name + "\"; choose another name");
+      throw Error("register_device: \"", factory.name, "\" or its code ", code, " is taken by \"",
+                  r.factories[i].name, "\"; choose another name");
   r.factories[code] = factory;
   name_device_type(type, factory.name);
   r.registered[code] = true;
@@ -78,8 +73,8 @@ DeviceType register_device(const DeviceFactory& factory) {
     register_device(static_cast<DeviceType>(i), factory);
     return static_cast<DeviceType>(i);
   }
-  throw Error("register_device: no code is left for \"" + factory.name + "\"; Locus has room for " +
-              std::to_string(kMaxDeviceTypes - 1) + " device types");
+  throw Error("register_device: no code is left for \"", factory.name, "\"; Locus has room for ",
+              kMaxDeviceTypes - 1, " device types");
 }
 
 bool device_registered(DeviceType type) {
@@ -88,8 +83,7 @@ bool device_registered(DeviceType type) {
 }
 
 StreamView Device::begin_capture() {
-  throw CaptureError(to_string(stream(Lane::compute).context) +
-                     " records no graphs; expected a GPU");
+  throw CaptureError(stream(Lane::compute).context, " records no graphs; expected a GPU");
 }
 std::unique_ptr<RecordedWork> Device::end_capture(StreamView) { return nullptr; }
 
@@ -111,7 +105,7 @@ MemoryPool& memory_pool(Context c) { return device(c).allocator(); }
 
 MemoryInfo gpu_memory_info(Context c) {
   if (c.type != DeviceType::gpu)
-    throw DeviceError("gpu_memory_info: " + to_string(c) + " is not a gpu; expected gpu(i)");
+    throw DeviceError("gpu_memory_info: ", c, " is not a gpu; expected gpu(i)");
   return device(c).memory();
 }
 

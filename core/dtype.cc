@@ -56,10 +56,10 @@ bool holds(DType d, const Scalar& s) {
 void check_fits(const char* op, DType d, const Scalar& s) {
   if (holds(d, s)) [[likely]]
     return;
-  throw DTypeError(std::string(op) + ": the number " +
-                   (s.beyond_i64() ? "2^63 or above" : std::to_string(s.integer())) +
-                   " does not fit the tensor's dtype " + name(d) +
-                   "; convert the tensor first: x.astype(" + (s.beyond_i64() ? "f64)" : "i64)"));
+  throw DTypeError(op, ": the number ",
+                   s.beyond_i64() ? "2^63 or above" : std::to_string(s.integer()),
+                   " does not fit the tensor's dtype ", name(d),
+                   "; convert the tensor first: x.astype(", s.beyond_i64() ? "f64)" : "i64)");
 }
 
 }  // namespace locus

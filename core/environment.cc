@@ -1,6 +1,5 @@
 #include <locus/core/environment.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <string>
 
@@ -15,7 +14,7 @@ std::string_view value_of(const char* variable) {
 }
 
 [[noreturn]] void refuse(const char* variable, std::string_view value, const std::string& accepts) {
-  throw Error(std::string(variable) + "=" + std::string(value) + ": expected " + accepts);
+  throw Error(variable, "=", value, ": expected ", accepts);
 }
 
 }  // namespace
@@ -23,28 +22,21 @@ std::string_view value_of(const char* variable) {
 std::optional<int64_t> environment_number(const char* variable, int64_t lowest, int64_t highest) {
   const std::string_view value = value_of(variable);
   if (value.empty()) return std::nullopt;
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc{} || end != value.data() + value.size() || number < lowest ||
-      number > highest) {
-    refuse(variable, value,
-           "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest));
-  }
+  const auto number = number_in<int64_t>(value);
+  if (!number || *number < lowest || *number > highest)
+    refuse(variable, value, text_of("a whole number from ", lowest, " to ", highest));
   return number;
 }
 
 std::optional<size_t> environment_bytes(const char* variable) {
   const std::string_view value = value_of(variable);
   if (value.empty()) return std::nullopt;
-  uint64_t number = 0;
-  const char* last = value.data() + value.size();
-  const auto [end, error] = std::from_chars(value.data(), last, number);
-  int shift = 0;
-  if (end + 1 == last) shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : -1;
-  if (error != std::errc{} || last - end > 1 || shift < 0 || number == 0 ||
-      number > (UINT64_MAX >> 1 >> shift))
+  const char unit = value.back();
+  const int shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0;
+  const auto number = number_in<uint64_t>(value.substr(0, value.size() - (shift > 0)));
+  if (!number || *number == 0 || *number > (UINT64_MAX >> 1 >> shift))
     refuse(variable, value, "a number of bytes above 0, such as 512M or 2G");
-  return number << shift;
+  return *number << shift;
 }
 
 std::optional<size_t> environment_choice(const char* variable,

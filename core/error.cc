@@ -19,11 +19,11 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
 
 std::exception_ptr reworded(const std::function<std::string(const std::string&)>& edit) {
   return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, OutOfMemory,
-                     DeviceError, FormatError, Error>(edit);
+                     DeviceError, CaptureError, FormatError, Error>(edit);
 }
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
-  throw Error(message + " (" + condition + " failed at " + file + ":" + std::to_string(line) + ")");
+  throw Error(message, " (", condition, " failed at ", file, ":", line, ")");
 }
 
 }  // namespace locus

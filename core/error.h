@@ -7,11 +7,16 @@
 #include <stdexcept>
 #include <string>
 
+#include <locus/core/text.h>
+
 namespace locus {
 
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  // The text in pieces, as text_of() takes them.
+  template <class First, class... Rest>
+  explicit Error(const First& first, const Rest&... rest)
+      : std::runtime_error(text_of(first, rest...)) {}
 };
 
 // Operands on different contexts. Thrown before anything is allocated or launched.
@@ -49,6 +54,24 @@ class FormatError : public Error {
   using Error::Error;
 };
 
+// Steps that are all taken, whichever of them fails; then the first failure is thrown.
+class FirstFailure {
+ public:
+  void run(const auto& step) {
+    try {
+      step();
+    } catch (...) {
+      if (!failure_) failure_ = std::current_exception();
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::exception_ptr failure_;
+};
+
 // The exception being handled, of the same type, with the text that `edit` makes of its own.
 std::exception_ptr reworded(const std::function<std::string(const std::string& text)>& edit);
 
@@ -57,9 +80,9 @@ std::exception_ptr reworded(const std::function<std::string(const std::string& t
 
 }  // namespace locus
 
-// An invariant the caller must keep. The message is evaluated only on failure.
-#define LOCUS_CHECK(condition, message)                               \
-  do {                                                                \
-    if (!(condition)) [[unlikely]]                                    \
-      ::locus::check_failed(__FILE__, __LINE__, #condition, message); \
+// An invariant the caller must keep. The message, in pieces, is evaluated only on failure.
+#define LOCUS_CHECK(condition, ...)                                                         \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
+      ::locus::check_failed(__FILE__, __LINE__, #condition, ::locus::text_of(__VA_ARGS__)); \
   } while (false)

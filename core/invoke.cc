@@ -122,13 +122,9 @@ class Invocation {
       choose_layout({in_views_.data(), in_.size()}, v);
     else
       row_major(v.meta, v.stride);
-    auto impl = std::make_shared<TensorImpl>();
-    impl->storage = std::make_shared<Storage>(context_, bytes_of(v.meta), stream_);
-    v.data = impl->storage->data();
-    impl->view = v;
-    impl->context = context_;
-    impl->contiguous = op_.layout != Layout::strided || v.contiguous();
-    return Tensor(std::move(impl));
+    Tensor made = make_tensor(context_, v, stream_);
+    v.data = made.handle()->view.data;
+    return made;
   }
 
   // Throws when result i cannot be written into `target` without a conversion.
@@ -136,15 +132,15 @@ class Invocation {
     const Meta &meta = out_[i].meta, &wanted = target.handle()->view.meta;
     try {
       if (!same_shape(meta, wanted))
-        throw ShapeError("the result has shape " + to_string(Shape(meta)) +
-                         ", the target that it should be written into " + to_string(Shape(wanted)) +
+        throw ShapeError("the result has shape ", Shape(meta),
+                         ", the target that it should be written into ", Shape(wanted),
                          "; expected equal shapes");
       if (meta.dtype != wanted.dtype)
-        throw DTypeError(std::string("the result is ") + name(meta.dtype) +
-                         ", the target that it should be written into " + name(wanted.dtype) +
+        throw DTypeError("the result is ", name(meta.dtype),
+                         ", the target that it should be written into ", name(wanted.dtype),
                          "; expected equal dtypes");
       if (op_.in_place && op_.layout == Layout::contiguous && !target.contiguous())
-        throw ShapeError("the target " + describe(target) +
+        throw ShapeError("the target ", describe(target),
                          ", which is written in place, has gaps or another order; expected a "
                          "contiguous tensor");
     } catch (const Error&) {
@@ -212,6 +208,13 @@ class Invocation {
   StreamView stream_;
 };
 
+// Targets live where the inputs do.
+void check_contexts(const Op& op, std::span<const Ref> in, const auto& out) {
+  std::vector<Ref> all(in.begin(), in.end());
+  all.insert(all.end(), out.begin(), out.end());
+  common_context(op, all, in.size());
+}
+
 // All results in memory of their own.
 void run_fresh(Invocation& call, std::span<Tensor> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = call.make_output(i);
@@ -251,7 +254,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
             std::span<Tensor> out) {
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
-    throw Error(op.name + ": writes in place; call invoke_into");
+    throw Error(op.name, ": writes in place; call invoke_into");
   if (op.function) [[unlikely]] {
     run_function(op, in, attrs, out);
     if (!op.gradient) return;
@@ -275,9 +278,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
             check_in_place(op, in, out[i]);
           else
             out[i] = call.make_output(i);
-        std::vector<Ref> all(in.begin(), in.end());
-        all.insert(all.end(), out.begin(), out.end());
-        common_context(op, all, in.size());
+        check_contexts(op, in, out);
         run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
       } else {
         run_fresh(call, out);
@@ -300,9 +301,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
     return run_function(op, in, attrs, targets);
   }
   if (op.make_view) is_view(op);
-  std::vector<Ref> all(in.begin(), in.end());
-  all.insert(all.end(), out.begin(), out.end());
-  common_context(op, all, in.size());
+  check_contexts(op, in, out);
   Invocation call(op, in, attrs, out.size());
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });

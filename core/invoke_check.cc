@@ -28,9 +28,6 @@ std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
   }
   return text;
 }
-std::string list_operands(const Op& op, std::span<const Ref> in) {
-  return list_operands(op, in, in.size());
-}
 
 [[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> all, size_t n_in,
                                    size_t other) {
@@ -38,9 +35,9 @@ std::string list_operands(const Op& op, std::span<const Ref> in) {
   const std::string here = to_string(all[0].tensor_->context());
   const std::string text =
       op.name + ": operands live on different contexts: " + list_operands(op, all, n_in);
-  if (other >= n_in) throw ContextMismatch(text + "; expected " + b + " on " + here);
-  throw ContextMismatch(text + "; move one first: " + b + ".as_in_context(" + here + ") or " + a +
-                        ".as_in_context(" + to_string(all[other].tensor_->context()) + ")");
+  if (other >= n_in) throw ContextMismatch(text, "; expected ", b, " on ", here);
+  throw ContextMismatch(text, "; move one first: ", b, ".as_in_context(", here, ") or ", a,
+                        ".as_in_context(", all[other].tensor_->context(), ")");
 }
 
 std::string type_name(const std::type_info& type) {
@@ -62,14 +59,14 @@ std::string count(int n, const char* what) {
     wanted = std::to_string(op.min_in) + " to " + count(op.max_in, "input");
   for (size_t i = 0; i < op.arguments.size(); ++i)
     wanted += (i == 0 ? " (" : ", ") + op.arguments[i] + (i + 1 == op.arguments.size() ? ")" : "");
-  throw Error(op.name + ": expected " + wanted + ", got " + std::to_string(in.size()) +
-              (in.empty() ? "" : ": " + list_operands(op, in)));
+  throw Error(op.name, ": expected ", wanted, ", got ", in.size(),
+              in.empty() ? "" : ": " + list_operands(op, in, in.size()));
 }
 
 [[noreturn]] void wrong_outputs(const Op& op, size_t n) {
   if (op.n_out == Op::kAny)
-    throw Error(op.name + ": its attributes say how many results it has; call invoke_into");
-  throw Error(op.name + ": has " + count(op.n_out, "result") + ", and " + std::to_string(n) +
+    throw Error(op.name, ": its attributes say how many results it has; call invoke_into");
+  throw Error(op.name, ": has ", count(op.n_out, "result"), ", and ", n,
               " was asked for; call invoke for an op of one result, invoke_all for several");
 }
 
@@ -77,13 +74,13 @@ std::string count(int n, const char* what) {
 
 void check_attrs(const Op& op, const std::type_info& given) {
   if (given != *op.attrs_type)  // by name, too: each shared library has a type_info of its own
-    throw ValueError(op.name + ": expected attributes of type " + type_name(*op.attrs_type) +
-                     ", got " + type_name(given));
+    throw ValueError(op.name, ": expected attributes of type ", type_name(*op.attrs_type), ", got ",
+                     type_name(given));
 }
 
 void rethrow(const Op& op, std::span<const Ref> in) {
   std::rethrow_exception(reworded([&](const std::string& text) {
-    return op.name + ": " + list_operands(op, in) + (in.empty() ? "" : ": ") + text;
+    return op.name + ": " + list_operands(op, in, in.size()) + (in.empty() ? "" : ": ") + text;
   }));
 }
 
@@ -96,11 +93,11 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
   if (attrs.type != op.attrs_type) [[unlikely]]
     check_attrs(op, *attrs.type);
   if (!op.infer && !op.make_view && !op.function) [[unlikely]]
-    throw Error(op.name + ": is not complete; OpDef needs infer(), view() or function()");
+    throw Error(op.name, ": is not complete; OpDef needs infer(), view() or function()");
 }
 
 void is_view(const Op& op) {
-  throw Error(op.name + ": gives the same memory seen differently and writes nothing; copy its " +
+  throw Error(op.name, ": gives the same memory seen differently and writes nothing; copy its ",
               "result: y.copyto(target)");
 }
 
@@ -109,13 +106,13 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
   for (int d = 0; d < kNumDTypes; ++d)
     if (op.kernel(type, static_cast<DType>(d)))
       listed += std::string(listed.empty() ? "" : ", ") + name(static_cast<DType>(d));
-  throw DTypeError(op.name + ": " + list_operands(op, in) + ": no kernel for " + name(dtype) +
-                   " on " + to_string(c) + "; " +
-                   (listed.empty() ? "it has none for this device" : "expected one of " + listed));
+  throw DTypeError(op.name, ": ", list_operands(op, in, in.size()), ": no kernel for ", name(dtype),
+                   " on ", c, "; ",
+                   listed.empty() ? "it has none for this device" : "expected one of " + listed);
 }
 
 void empty_operand(const Op& op) {
-  throw Error(op.name + ": an operand is an empty Tensor (default-constructed or moved from)");
+  throw Error(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {

@@ -1,13 +1,15 @@
 #include <locus/core/io.h>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
@@ -67,7 +69,7 @@ class AtomicFile : NonCopyable {
 
  private:
   [[noreturn]] void fail(const char* what, const std::string& where) const {
-    throw Error("save: " + std::string(what) + " " + where + ": " + reason(errno));
+    throw Error("save: ", what, " ", where, ": ", reason(errno));
   }
   std::string path_, temp_;
   int fd_ = -1;
@@ -100,37 +102,22 @@ class Header {
 class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    if (fd_ < 0 || ::fstat(fd_, &info) != 0) {
-      const std::string why = reason(errno);
-      if (fd_ >= 0) ::close(fd_);
-      throw Error("load: cannot open " + path + ": " + why);
-    }
-    if (!S_ISREG(info.st_mode)) {
-      ::close(fd_);
-      throw Error("load: " + path + " is not a regular file");
-    }
-    size_ = static_cast<uint64_t>(info.st_size);
+    std::error_code why;
+    size_ = std::filesystem::file_size(path, why);
+    if (!why) file_.open(path, std::ios::binary);
+    if (!file_.is_open())
+      throw Error("load: cannot open ", path, ": ", why ? why.message() : reason(errno));
   }
-  ~Reader() { ::close(fd_); }
 
   uint64_t offset() const { return offset_; }
   uint64_t left() const { return size_ - offset_; }
 
   void read(void* out, uint64_t bytes, const char* what) {
-    if (bytes > left())
-      truncated(offset_, what + (" takes " + std::to_string(bytes)) + " bytes, but ", " are");
-    char* p = static_cast<char*>(out);
-    while (bytes > 0) {
-      const ssize_t n = ::read(fd_, p, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) throw Error("load: cannot read " + path_ + ": " + reason(errno));
-      if (n == 0) fail(offset_, std::string("the file became shorter inside ") + what);
-      p += n;
-      offset_ += static_cast<uint64_t>(n);
-      bytes -= static_cast<uint64_t>(n);
-    }
+    if (bytes > left()) truncated(offset_, text_of(what, " takes ", bytes, " bytes, but "), " are");
+    file_.read(static_cast<char*>(out), static_cast<std::streamsize>(bytes));
+    if (file_.bad()) throw Error("load: cannot read ", path_, ": ", reason(errno));
+    if (!file_) fail(offset_, "the file became shorter inside ", what);
+    offset_ += bytes;
   }
   template <class T>
   T get(const char* what) {
@@ -139,32 +126,28 @@ class Reader : NonCopyable {
     return v;
   }
   [[noreturn]] void truncated(uint64_t at, const std::string& what, const char* verb) const {
-    fail(at, what + std::to_string(left()) + verb + " left: the file is truncated or damaged");
+    fail(at, what, left(), verb, " left: the file is truncated or damaged");
   }
-  [[noreturn]] void fail(uint64_t at, const std::string& what) const {
-    throw FormatError("load: " + path_ + ", offset " + std::to_string(at) + ": " + what);
+  [[noreturn]] void fail(uint64_t at, const auto&... what) const {
+    throw FormatError("load: ", path_, ", offset ", at, ": ", what...);
   }
 
  private:
   std::string path_;
-  int fd_ = -1;
+  std::ifstream file_;
   uint64_t size_ = 0, offset_ = 0;
 };
 
-std::string hex(uint64_t v) {
-  char text[24];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(v));
-  return text;
-}
+std::string hex(uint64_t v) { return formatted("0x%" PRIx64, v); }
 
 DType read_dtype(Reader& file) {
   const uint64_t at = file.offset();
   const int32_t flag = file.get<int32_t>("a dtype");
   for (int i = 0; i < kNumDTypes; ++i)
     if (kFlags[i] == flag) return static_cast<DType>(i);
-  file.fail(at, "dtype " + std::to_string(flag) + (flag == 8 ? " (int16)" : "") +
-                    "; expected 0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, "
-                    "6 int64, 7 bool or 12 bfloat16");
+  file.fail(at, "dtype ", flag, flag == 8 ? " (int16)" : "",
+            "; expected 0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, 6 int64, 7 bool "
+            "or 12 bfloat16");
 }
 
 // The rest of an array after its shape. Lengths are checked against the file before any allocation.
@@ -182,8 +165,8 @@ Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_
   const size_t bytes = bytes_of(meta);
   if (bytes > file.left())
     file.truncated(file.offset(),
-                   "an array of shape " + to_string(Shape(meta)) + " and dtype " + name(dtype) +
-                       " does not fit in the ",
+                   text_of("an array of shape ", Shape(meta), " and dtype ", name(dtype),
+                           " does not fit in the "),
                    " bytes");
   Tensor host = allocate(is_host(to) ? to : Context{}, meta);
   uint8_t* const data = static_cast<uint8_t*>(host.impl().view.data);
@@ -194,8 +177,7 @@ Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_
 }
 
 int read_rank(Reader& file, int64_t rank, uint64_t at) {
-  if (rank < 0 || rank > kMaxRank)
-    file.fail(at, std::to_string(rank) + " axes; expected 0 to " + std::to_string(kMaxRank));
+  if (rank < 0 || rank > kMaxRank) file.fail(at, rank, " axes; expected 0 to ", kMaxRank);
   return static_cast<int>(rank);
 }
 
@@ -206,8 +188,8 @@ Tensor read_array(Reader& file, Context to, Caller from) {
   std::vector<int64_t> dims;
   if (tag != kV1 && tag != kV2 && tag != kV3) {  // V0: the tag is the rank
     if (tag > 32)
-      file.fail(at, "array tag " + hex(tag) +
-                        "; expected 0xf993fac8 (V1), 0xf993fac9 (V2), 0xf993faca (V3) or a rank");
+      file.fail(at, "array tag ", hex(tag),
+                "; expected 0xf993fac8 (V1), 0xf993fac9 (V2), 0xf993faca (V3) or a rank");
     if (tag == 0) return {};
     for (int i = read_rank(file, tag, at); i > 0; --i)
       dims.push_back(file.get<uint32_t>("an axis length"));
@@ -217,11 +199,9 @@ Tensor read_array(Reader& file, Context to, Caller from) {
     const uint64_t stype_at = file.offset();
     const int32_t stype = file.get<int32_t>("a storage type");
     if (stype == 1 || stype == 2)
-      file.fail(stype_at,
-                std::string(stype == 1 ? "a row_sparse" : "a csr") +
-                    " array; only dense ones can be read: store it with tostype('default')");
-    if (stype != 0)
-      file.fail(stype_at, "storage type " + std::to_string(stype) + "; expected 0 (dense)");
+      file.fail(stype_at, stype == 1 ? "a row_sparse" : "a csr",
+                " array; only dense ones can be read: store it with tostype('default')");
+    if (stype != 0) file.fail(stype_at, "storage type ", stype, "; expected 0 (dense)");
   }
   const uint64_t rank_at = file.offset();
   const int32_t rank = file.get<int32_t>("a rank");
@@ -240,12 +220,12 @@ Tensor read_array(Reader& file, Context to, Caller from) {
 void save(const std::string& path, const NamedTensors& tensors, Caller from) {
   size_t named = 0;
   for (const auto& [key, tensor] : tensors) {
-    if (!tensor.defined()) throw Error("save: " + path + ": '" + key + "' is an undefined tensor");
+    if (!tensor.defined()) throw Error("save: ", path, ": '", key, "' is an undefined tensor");
     named += !key.empty();
   }
   if (named != 0 && named != tensors.size())
-    throw Error("save: " + path + ": " + std::to_string(named) + " of " +
-                std::to_string(tensors.size()) + " tensors have names; expected all or none");
+    throw Error("save: ", path, ": ", named, " of ", tensors.size(),
+                " tensors have names; expected all or none");
   AtomicFile file(path);
   Header header;
   header.put(kMagic).put(uint64_t{0}).put(uint64_t{tensors.size()});
@@ -273,28 +253,26 @@ NamedTensors load(const std::string& path, Context to, Caller from) {
   Reader file(path);
   const uint64_t magic = file.get<uint64_t>("the file's magic number");
   if (magic != kMagic)
-    file.fail(0,
-              "magic number " + hex(magic) + "; expected 0x112 (MXNet's .params)" +
-                  ((magic & 0xffff) == 0x4b50 ? ". This is a zip archive, perhaps an .npz" : ""));
+    file.fail(0, "magic number ", hex(magic), "; expected 0x112 (MXNet's .params)",
+              (magic & 0xffff) == 0x4b50 ? ". This is a zip archive, perhaps an .npz" : "");
   file.get<uint64_t>("the reserved field");
   const uint64_t count_at = file.offset(), count = file.get<uint64_t>("the number of arrays");
   if (count > file.left() / sizeof(uint32_t))
-    file.truncated(count_at, std::to_string(count) + " arrays, but ", " bytes are");
+    file.truncated(count_at, text_of(count, " arrays, but "), " bytes are");
   NamedTensors out;
   for (uint64_t i = 0; i < count; ++i) out.emplace_back(std::string(), read_array(file, to, from));
   const uint64_t names_at = file.offset(), names = file.get<uint64_t>("the number of names");
   if (names != 0 && names != count)
-    file.fail(names_at, std::to_string(names) + " names for " + std::to_string(count) +
-                            " arrays; expected as many, or none");
+    file.fail(names_at, names, " names for ", count, " arrays; expected as many, or none");
   for (uint64_t i = 0; i < names; ++i) {
     const uint64_t at = file.offset(), length = file.get<uint64_t>("a name's length");
     if (length > file.left())
-      file.truncated(at, "a name of " + std::to_string(length) + " bytes, but ", " are");
+      file.truncated(at, text_of("a name of ", length, " bytes, but "), " are");
     out[i].first.resize(length);
     file.read(out[i].first.data(), length, "a name");
   }
   if (file.left() != 0)
-    file.fail(file.offset(), std::to_string(file.left()) + " bytes after the end of the last name");
+    file.fail(file.offset(), file.left(), " bytes after the end of the last name");
   return out;
 }
 

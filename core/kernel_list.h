@@ -54,11 +54,8 @@ struct KernelList {
 
  private:
   constexpr KernelEntry& entry_of(const char* op) {
-    for (int i = 0; i < size; ++i) {
-      const char *a = entries[i].op, *b = op;
-      while (*a == *b && *a != 0) ++a, ++b;
-      if (*a == *b) return entries[i];
-    }
+    for (int i = 0; i < size; ++i)
+      if (std::string_view(entries[i].op) == op) return entries[i];
     if (size == kCapacity) throw kCapacity;  // not a constant, so it does not compile
     entries[size].op = op;
     return entries[size++];

@@ -43,7 +43,7 @@ Op& define_op(std::string_view name) {
   auto [entry, inserted] = r.ops.try_emplace(std::string(name));
   if (!inserted)
     throw Error(
-        "define_op: \"" + std::string(name) +
+        "define_op: \"", name,
         "\" is defined already; choose another name, or set_kernel() to add a kernel to it");
   entry->second = std::make_unique<Op>();
   entry->second->name = name;
@@ -62,8 +62,8 @@ Op& get_op(std::string_view name) {
   std::string near;
   for (const Op* op : all_ops())
     if (edit_distance(op->name, name) <= 2) near += (near.empty() ? "" : ", ") + op->name;
-  throw Error("get_op: there is no op \"" + std::string(name) + "\"" +
-              (near.empty() ? "; all_ops() lists them" : "; near it: " + near));
+  throw Error("get_op: there is no op \"", name, "\"",
+              near.empty() ? "; all_ops() lists them" : "; near it: " + near);
 }
 
 std::vector<const Op*> all_ops() {

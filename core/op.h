@@ -35,8 +35,6 @@ struct AttrsView {
   int size = 0;
   const std::type_info* type = &typeid(NoAttrs);
 
-  AttrsView() = default;
-  AttrsView(const void* d, int n, const std::type_info* t) : data(d), size(n), type(t) {}
   template <class A>
   static AttrsView of(const A& a) {
     static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs);

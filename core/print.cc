@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cinttypes>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <ostream>
@@ -15,6 +15,7 @@
 #include <locus/core/observe/trace.h>
 #include <locus/core/storage.h>
 #include <locus/core/tensor.h>
+#include <locus/core/text.h>
 
 namespace locus {
 namespace {
@@ -31,15 +32,16 @@ struct Decimal {
   int point = 1;
 };
 
-Decimal parse_scientific(const char* text) {
-  Decimal d;
-  const char* p = text;
-  for (; *p != '\0' && *p != 'e'; ++p)
-    if (*p != '.') d.digits += *p;
-  d.point = (*p == 'e' ? std::atoi(p + 1) : 0) + 1;
-  while (d.digits.size() > 1 && d.digits.back() == '0') d.digits.pop_back();
+// Of "1.25e-03".
+Decimal parse_scientific(const std::string& text) {
+  const size_t e = text.find('e');
+  Decimal d{text.substr(0, e), std::stoi(text.substr(e + 1)) + 1};
+  std::erase(d.digits, '.');
+  d.digits.erase(std::max<size_t>(d.digits.find_last_not_of('0') + 1, 1));
   return d;
 }
+// With so many digits after the first.
+Decimal rounded(double a, int decimals) { return parse_scientific(formatted("%.*e", decimals, a)); }
 
 // How far the neighbours of a 16-bit float are: bits of the significand and smallest exponent.
 struct Format16 {
@@ -58,26 +60,22 @@ Decimal shortest16(double a, Format16 format) {
   const bool boundary = m == 0.5 && e > format.min_exponent;
   const double low = a - (boundary ? gap / 4 : gap / 2), high = a + gap / 2;
   const bool even = std::fmod(a / gap, 2.0) == 0;
-  char text[64];
-  for (int decimals = 0; decimals < 20; ++decimals) {
-    std::snprintf(text, sizeof text, "%.*e", decimals, a);
-    const Decimal nearest = parse_scientific(text);
-    const int unit = std::atoi(std::strchr(text, 'e') + 1) - decimals;
-    std::string digits = text;
-    digits.erase(digits.find('e'));
-    std::erase(digits, '.');
-    const int64_t n = std::atoll(digits.c_str());
-    for (const int64_t candidate : {n, std::strtod(text, nullptr) > a ? n - 1 : n + 1}) {
-      std::snprintf(text, sizeof text, "%llde%d", static_cast<long long>(candidate), unit);
-      const double back = std::strtod(text, nullptr);
+  for (int decimals = 0; decimals < 17; ++decimals) {
+    const Decimal nearest = rounded(a, decimals);
+    const int unit = nearest.point - 1 - decimals;
+    const auto value = [&](int64_t n) {
+      return std::strtod(formatted("%" PRId64 "e%d", n, unit).c_str(), nullptr);
+    };
+    std::string digits = nearest.digits;
+    digits.resize(static_cast<size_t>(decimals) + 1, '0');
+    const int64_t n = std::stoll(digits);
+    for (const int64_t candidate : {n, value(n) > a ? n - 1 : n + 1}) {
+      const double back = value(candidate);
       if (!((back > low && back < high) || (even && (back == low || back == high)))) continue;
-      if (candidate == n) return nearest;
-      std::snprintf(text, sizeof text, "%.*e", decimals, back);
-      return parse_scientific(text);
+      return candidate == n ? nearest : rounded(back, decimals);
     }
   }
-  std::snprintf(text, sizeof text, "%.20e", a);
-  return parse_scientific(text);
+  return rounded(a, 17);
 }
 
 // The shortest digits that round-trip in `dtype`. `a` is finite and not negative.
@@ -86,12 +84,10 @@ Decimal shortest(double a, DType dtype) {
   if (dtype == f16) return shortest16(a, kHalf);
   if (dtype == bf16) return shortest16(a, kBFloat16);
   char text[48];
-  const auto end =
-      dtype == f32 ? std::to_chars(text, text + sizeof text - 1, static_cast<float>(a),
-                                   std::chars_format::scientific)
-                   : std::to_chars(text, text + sizeof text - 1, a, std::chars_format::scientific);
-  *end.ptr = '\0';
-  return parse_scientific(text);
+  const auto to_chars = [&](auto value) {
+    return std::to_chars(text, text + sizeof text, value, std::chars_format::scientific).ptr;
+  };
+  return parse_scientific({text, dtype == f32 ? to_chars(static_cast<float>(a)) : to_chars(a)});
 }
 
 // "12.5": at most `precision` decimals, trailing zeros dropped, the point kept. The digits are the
@@ -102,20 +98,13 @@ std::string positional(double v, DType dtype, int precision) {
   const Decimal d = shortest(std::fabs(v), dtype);
   const int n = static_cast<int>(d.digits.size());
   if (n - d.point > precision) {
-    char text[400];
-    std::snprintf(text, sizeof text, "%.*f", precision, std::fabs(v));
-    std::string s = text;
-    s.erase(s.find_last_not_of('0') + 1);
-    return sign + s;
+    const std::string s = formatted("%.*f", precision, std::fabs(v));
+    return sign + s.substr(0, s.find_last_not_of('0') + 1);
   }
   if (d.digits == "0") return sign + "0.";
   if (n <= d.point && precision == kUncut)
     return sign + d.digits + std::string(static_cast<size_t>(d.point - n), '0') + '.';
-  if (n <= d.point) {
-    char text[400];
-    std::snprintf(text, sizeof text, "%.0f.", std::fabs(v));
-    return sign + text;
-  }
+  if (n <= d.point) return sign + formatted("%.0f.", std::fabs(v));
   std::string s = d.point > 0 ? d.digits.substr(0, static_cast<size_t>(d.point)) : "0";
   s += '.';
   if (d.point < 0) s.append(static_cast<size_t>(-d.point), '0');
@@ -140,9 +129,7 @@ std::string format_scalar(double v, DType dtype) {
   const Decimal d = shortest(a, dtype);
   std::string s = (v < 0 ? "-" : "") + d.digits.substr(0, 1);
   if (d.digits.size() > 1) s += "." + d.digits.substr(1);
-  char exponent[16];
-  std::snprintf(exponent, sizeof exponent, "e%+03d", d.point - 1);
-  return s + exponent;
+  return s + formatted("e%+03d", d.point - 1);
 }
 
 double quotient(double a, double b, DType dtype) {
@@ -201,27 +188,22 @@ class FloatFormat {
     for (const double v : values) {
       if (!std::isfinite(v)) continue;
       int n = static_cast<int>(shortest(std::fabs(v), dtype_).digits.size()) - 1;
-      if (n > kPrecision) {  // the cut may leave zeros at the end
-        char text[48];
-        std::snprintf(text, sizeof text, "%.*e", kPrecision, std::fabs(v));
-        n = static_cast<int>(parse_scientific(text).digits.size()) - 1;
-      }
+      if (n > kPrecision)  // the cut may leave zeros at the end
+        n = static_cast<int>(rounded(std::fabs(v), kPrecision).digits.size()) - 1;
       decimals_ = std::max(decimals_, n);
     }
     for (const double v : values) {
       if (!std::isfinite(v)) continue;
       left_ = std::max<size_t>(left_, std::signbit(v) ? 2 : 1);
-      char text[48];
-      std::snprintf(text, sizeof text, "%.*e", decimals_, v);
-      exponent_digits_ = std::max(exponent_digits_, std::strlen(std::strchr(text, 'e')) - 2);
+      const std::string text = formatted("%.*e", decimals_, v);
+      exponent_digits_ = std::max(exponent_digits_, text.size() - text.find('e') - 2);
     }
     right_ = exponent_digits_ + 2 + static_cast<size_t>(decimals_);
   }
   std::string scientific(double v) const {
-    char text[48];
-    std::snprintf(text, sizeof text, "%.*e", decimals_, std::fabs(v));
     Decimal d = shortest(std::fabs(v), dtype_);
-    if (v == 0 || static_cast<int>(d.digits.size()) != decimals_ + 1) d = parse_scientific(text);
+    if (v == 0 || static_cast<int>(d.digits.size()) != decimals_ + 1)
+      d = rounded(std::fabs(v), decimals_);
     d.digits.resize(static_cast<size_t>(decimals_) + 1, '0');
     const int exponent = d.point - 1;
     const std::string magnitude = std::to_string(std::abs(v == 0 ? 0 : exponent));
@@ -299,25 +281,21 @@ class Printer {
   // The text of a sub-array. `indent` starts its continuation lines, `width` is what a line holds.
   std::string block(int axis, int64_t offset, const std::string& indent, size_t width) const {
     const int64_t n = meta_.shape[axis];
-    const int axes_left = meta_.rank - axis;
+    const bool innermost = axis + 1 == meta_.rank;
     std::string text, line = indent;
     for (int64_t i = 0; i < n; ++i) {
       const int64_t at = offset + i * strides_[axis];
-      if (summarised(axis) && i == kEdge) {
-        append("...", axes_left, indent, width, text, line);
-        i = n - kEdge - 1;
+      const bool gap = summarised(axis) && i == kEdge;
+      if (gap) i = n - kEdge - 1;
+      const bool last = i + 1 == n;
+      const std::string piece = gap         ? "..."
+                                : innermost ? word_(at)
+                                            : block(axis + 1, at, indent + ' ', width - 1);
+      if (!innermost) {
+        text += line + piece;
+        line = last ? "" : std::string(static_cast<size_t>(meta_.rank - axis - 1), '\n') + indent;
         continue;
       }
-      append(axes_left == 1 ? word_(at) : block(axis + 1, at, indent + ' ', width - 1), axes_left,
-             indent, width, text, line, i + 1 == n);
-    }
-    text += line;
-    return '[' + text.substr(indent.size()) + ']';
-  }
-
-  void append(const std::string& piece, int axes_left, const std::string& indent, size_t width,
-              std::string& text, std::string& line, bool last = false) const {
-    if (axes_left == 1) {
       if (line.size() + piece.size() > width - 1 && line.size() > indent.size()) {
         line.erase(line.find_last_not_of(' ') + 1);
         text += line + '\n';
@@ -325,10 +303,9 @@ class Printer {
       }
       line += piece;
       if (!last) line += ' ';
-    } else {
-      text += line + piece;
-      line = last ? "" : std::string(static_cast<size_t>(axes_left - 1), '\n') + indent;
     }
+    text += line;
+    return '[' + text.substr(indent.size()) + ']';
   }
 
   const void* data_;

@@ -11,8 +11,7 @@ namespace {
 
 void check_rank(size_t rank) {
   if (rank > static_cast<size_t>(kMaxRank))
-    throw ShapeError("Shape: expected at most " + std::to_string(kMaxRank) + " axes, got " +
-                     std::to_string(rank));
+    throw ShapeError("Shape: expected at most ", kMaxRank, " axes, got ", rank);
 }
 
 // The number of elements. Lengths of 0 are left out, so that strides, too, stay in range.
@@ -22,7 +21,7 @@ void check_size(const Meta& m) {
   for (int i = 0; i < m.rank; ++i) {
     if (m.shape[i] == 0) continue;
     if (__builtin_mul_overflow(n, m.shape[i], &n) || n > kMost) [[unlikely]]
-      throw ShapeError("Shape: " + to_string(Shape(m)) +
+      throw ShapeError("Shape: ", Shape(m),
                        " has more elements than memory can hold; expected fewer than 2^60");
   }
 }
@@ -69,8 +68,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const int64_t da = ia < 0 ? 1 : a.begin()[ia], db = ib < 0 ? 1 : b.begin()[ib];
     if (da != db && da != 1 && db != 1)
-      throw ShapeError("operands could not be broadcast together with shapes " + to_string(a) +
-                       " " + to_string(b) +
+      throw ShapeError("operands could not be broadcast together with shapes ", a, " ", b,
                        "; expected equal lengths, or 1, from the last axis on");
     dims[i] = da == 1 ? db : da;
   }
@@ -79,8 +77,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 int normalize_axis(int axis, int rank, std::string_view op) {
   if (axis < -rank || axis >= rank)
-    throw ShapeError(std::string(op) + ": axis " + std::to_string(axis) +
-                     " is out of bounds for a tensor of " + std::to_string(rank) + " axes");
+    throw ShapeError(op, ": axis ", axis, " is out of bounds for a tensor of ", rank, " axes");
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -91,8 +88,8 @@ Meta make_meta(DType dtype, std::span<const int64_t> shape) {
   m.rank = static_cast<int8_t>(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 0)
-      throw ShapeError("Shape: negative length " + std::to_string(shape[i]) + " in " +
-                       to_string(Shape(shape)) + "; expected lengths >= 0");
+      throw ShapeError("Shape: negative length ", shape[i], " in ", Shape(shape),
+                       "; expected lengths >= 0");
     m.shape[i] = shape[i];
   }
   check_size(m);

@@ -26,39 +26,14 @@ Storage::Storage(Context context, size_t bytes, StreamView home)
   data_ = device(context).allocator().allocate(bytes, home);
 }
 
-Storage::Storage(Context context, void* data, size_t bytes, void (*release)(void*), void* owner)
-    : data_(data),
-      bytes_(bytes),
-      context_(context),
-      arena_(device(context).stream(Lane::compute)),
-      home_(timeline_of(arena_)),
-      home_id_(arena_.id),
-      release_(release),
-      owner_(owner) {}
-
 Storage::~Storage() {
   std::vector<EventView> pending = pending_uses();
-  Timeline* const home = home_.load(std::memory_order_relaxed);
-  if (!release_) {
-    if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home);
-    Allocator& allocator = device(context_).allocator();
-    if (pending.empty())
-      allocator.deallocate(data_, bytes_, arena_);
-    else
-      allocator.deallocate_after(data_, bytes_, arena_, pending);
-    return;
-  }
-  // The lender may do anything with its memory, so nothing may be queued on it, home's work
-  // included.
-  if (home) record_into(pending, *home);
-  for (const EventView& e : pending) {
-    try {
-      device(e.context).wait_host(e);
-    } catch (const Error&) {
-    }
-    device(e.context).release(e);
-  }
-  release_(owner_);
+  if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home_.load());
+  Allocator& allocator = device(context_).allocator();
+  if (pending.empty())
+    allocator.deallocate(data_, bytes_, arena_);
+  else
+    allocator.deallocate_after(data_, bytes_, arena_, pending);
 }
 
 void Storage::order(StreamView s, bool write) {
@@ -153,7 +128,7 @@ std::vector<EventView> Storage::pending_uses() {
   return pending;
 }
 
-void Storage::wait_host(bool for_write) {
+void Storage::wait_host() {
   const StreamView at = home();
   if (at.id != 0) {
     const trace::Wait wait(at.context);
@@ -167,7 +142,7 @@ void Storage::wait_host(bool for_write) {
   const MutexLock lock(mutex_);
   const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
-    if (for_write || u.write) u.line->wait(u.at, StreamView{});
+    if (u.write) u.line->wait(u.at, StreamView{});
   drop_finished();
 }
 

@@ -15,6 +15,7 @@
 namespace locus {
 
 struct GraphState;  // tape.h
+class Tensor;
 
 // A block of one context's memory and what is still in flight on it.
 //
@@ -29,8 +30,6 @@ struct GraphState;  // tape.h
 class Storage : NonCopyable {
  public:
   Storage(Context context, size_t bytes, StreamView home);
-  // Borrowed memory: `release` is called instead of freeing.
-  Storage(Context context, void* data, size_t bytes, void (*release)(void*), void* owner);
   ~Storage();
 
   void* data() const { return data_; }
@@ -68,8 +67,7 @@ class Storage : NonCopyable {
   void hand_over();
   // Its stream is done with it and will be another's: from now on `to` is its home.
   void leave_home(StreamView to);
-  // The host blocks until the pending writes (and, for_write, reads) are done.
-  void wait_host(bool for_write = false);
+  void wait_host();  // the host blocks until the pending writes are done
 
   // Counts writes in place; autograd refuses to use a saved tensor whose storage changed.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -101,8 +99,6 @@ class Storage : NonCopyable {
   Mutex mutex_;
   bool to_compute_ LOCUS_GUARDED_BY(mutex_) = false;  // hand_over() was called
   std::vector<Use> uses_ LOCUS_GUARDED_BY(mutex_);    // foreign ones, at most two a stream
-  void (*release_)(void*) = nullptr;
-  void* owner_ = nullptr;
 };
 
 struct TensorImpl {
@@ -112,5 +108,8 @@ struct TensorImpl {
   std::shared_ptr<Storage> storage;
   std::shared_ptr<GraphState> graph;  // null until recorded or attach_grad
 };
+
+// New memory on c, at home on `home`, seen through `view` (whose data it becomes).
+Tensor make_tensor(Context c, View view, StreamView home);
 
 }  // namespace locus

@@ -1,6 +1,5 @@
 #include <locus/core/stream.h>
 
-#include <exception>
 #include <string>
 #include <utility>
 
@@ -28,7 +27,7 @@ Event::~Event() {
 
 const EventView& Event::opened(const char* call) const {
   if (!owns_)
-    throw Error(std::string("Event::") + call + ": the event of " + to_string(view_.context) +
+    throw Error("Event::", call, ": the event of ", view_.context,
                 " was moved from; use the event it was moved to, or record another");
   return view_;
 }
@@ -45,10 +44,10 @@ void Event::wait(Caller caller) const {
 double Event::elapsed_ms(const Event& later, Caller caller) const {
   const EventView &from = opened("elapsed_ms"), &to = later.opened("elapsed_ms");
   if (!(from.context == to.context))
-    throw Error("Event::elapsed_ms: events of different contexts, " + to_string(from.context) +
-                " and " + to_string(to.context) + "; expected two events of one context");
+    throw Error("Event::elapsed_ms: events of different contexts, ", from.context, " and ",
+                to.context, "; expected two events of one context");
   if (!from.native)
-    throw Error("Event::elapsed_ms: " + to_string(from.context) +
+    throw Error("Event::elapsed_ms: ", from.context,
                 " records no times; use a clock around the calls");
   const trace::Scope scope(TransferKind::event, caller);
   wait(caller);
@@ -83,9 +82,9 @@ void Stream::close() noexcept {
 
 const StreamView& Stream::opened(const char* call) const {
   if (!owns_)
-    throw Error(std::string("Stream::") + call + ": the stream of " + to_string(view_.context) +
-                " was moved from; use the Stream it was moved to, or open another: Stream(" +
-                to_string(view_.context) + ")");
+    throw Error("Stream::", call, ": the stream of ", view_.context,
+                " was moved from; use the Stream it was moved to, or open another: Stream(",
+                view_.context, ")");
   return view_;
 }
 
@@ -123,17 +122,13 @@ StreamView current_stream(Context c) { return current_stream(c, device(c)); }
 void wait_all(Caller from) {
   const trace::Scope scope(TransferKind::wait_all, from);
   capture::check_wait({}, "wait_all", from);
-  std::exception_ptr failure;
+  FirstFailure failure;
   for (const Context c : opened_devices()) {
     if (is_host(c)) continue;
     const trace::Wait wait(c);
-    try {
-      device(c).synchronize({});
-    } catch (const Error&) {
-      if (!failure) failure = std::current_exception();
-    }
+    failure.run([&] { device(c).synchronize({}); });
   }
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
 }
 
 }  // namespace locus

@@ -1,7 +1,8 @@
 #include <locus/core/table.h>
 
 #include <algorithm>
-#include <cstdio>
+
+#include <locus/core/text.h>
 
 namespace locus {
 
@@ -10,9 +11,7 @@ std::string memory_text(uint64_t bytes) {
   double v = static_cast<double>(bytes);
   int unit = 0;
   for (; v >= 1024 && unit < 4; ++unit) v /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g %s", v, units[unit]);
-  return text;
+  return formatted("%.4g %s", v, units[unit]);
 }
 
 std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& rows,

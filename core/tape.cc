@@ -114,14 +114,11 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
   for (size_t i = 0; i < out.size(); ++i) {
     Node::Output& from = node->out[i];
     TensorImpl& t = out[i].impl();
-    from.kept.view = t.view;
-    from.kept.context = t.context;
-    from.kept.contiguous = t.contiguous;
+    const bool kept = keep.output(static_cast<int>(i));
+    from.kept = {t.view, t.context, t.contiguous, kept ? t.storage : nullptr, nullptr};
+    from.version = t.storage->version();
     from.state.node = node.get();
     t.graph = std::shared_ptr<GraphState>(node, &from.state);
-    if (!keep.output(static_cast<int>(i))) continue;
-    from.kept.storage = t.storage;
-    from.version = t.storage->version();
   }
 }
 

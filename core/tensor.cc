@@ -26,24 +26,23 @@ bool Tensor::shares_memory_with(const Tensor& other) const {
   return impl().storage == other.impl().storage;
 }
 
+Tensor make_tensor(Context c, View view, StreamView home) {
+  auto storage = std::make_shared<Storage>(c, bytes_of(view.meta), home);
+  view.data = storage->data();
+  return Tensor(std::make_shared<TensorImpl>(
+      TensorImpl{view, c, view.contiguous(), std::move(storage), nullptr}));
+}
+
 Tensor allocate(Context c, const Meta& m) {
-  Device& d = device(c);
-  auto impl = std::make_shared<TensorImpl>();
-  impl->storage = std::make_shared<Storage>(c, bytes_of(m), current_stream(c, d));
-  impl->view.data = impl->storage->data();
-  impl->view.meta = m;
-  row_major(m, impl->view.stride);
-  impl->context = c;
-  return Tensor(std::move(impl));
+  View view{nullptr, m, {}};
+  row_major(m, view.stride);
+  return make_tensor(c, view, current_stream(c));
 }
 
 Tensor alias(const Tensor& of, const View& view) {
-  auto impl = std::make_shared<TensorImpl>();
-  impl->view = view;
-  impl->context = of.impl().context;
-  impl->contiguous = view.contiguous();
-  impl->storage = of.impl().storage;
-  return Tensor(std::move(impl));
+  const TensorImpl& base = of.impl();
+  return Tensor(std::make_shared<TensorImpl>(
+      TensorImpl{view, base.context, view.contiguous(), base.storage, nullptr}));
 }
 
 std::string describe(const Tensor& x) {

@@ -1,7 +1,6 @@
 #include <locus/core/timeline.h>
 
 #include <algorithm>
-#include <exception>
 #include <string>
 
 #include <locus/core/error.h>
@@ -20,8 +19,8 @@ IdTable<Timeline> table;
 }  // namespace
 
 Timeline& Timeline::of(StreamView s) {
-  LOCUS_CHECK(s.id > 0 && s.id < IdTable<Timeline>::kCapacity,
-              "no timeline for stream " + std::to_string(s.id) + " of " + to_string(s.context));
+  LOCUS_CHECK(s.id > 0 && s.id < IdTable<Timeline>::kCapacity, "no timeline for stream ", s.id,
+              " of ", s.context);
   return table.find_or_enter(s.id, [&] { return new Timeline(s); });
 }
 
@@ -33,7 +32,7 @@ void Timeline::before_copy(size_t bytes) {
 
 void Timeline::check_not_capturing() const {
   if (capturing_.load(std::memory_order_acquire))
-    throw CaptureError("a tensor of " + to_string(stream.context) +
+    throw CaptureError("a tensor of ", stream.context,
                        " was made by work that is being recorded, and has no values yet; use it "
                        "elsewhere after Capture::end() and a replay()");
 }
@@ -103,15 +102,11 @@ void Timeline::wait(uint64_t at, StreamView s) {
   Recorded& r = event_for(at);
   ++r.users;  // keeps it while the lock is open
   mutex_.unlock();
-  std::exception_ptr failure;
-  try {
-    device(stream.context).wait_host(r.event);
-  } catch (...) {
-    failure = std::current_exception();
-  }
+  FirstFailure failure;
+  failure.run([&] { device(stream.context).wait_host(r.event); });
   mutex_.lock();
   --r.users;
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
   finished(r.at);
 }
 

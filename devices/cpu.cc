@@ -52,25 +52,19 @@ std::string cpu_name() {
   return "CPU";
 }
 
-struct PinnedSource {
-  void* (*allocate)(size_t) = nullptr;
-  void (*free)(void*) = nullptr;
-};
-PinnedSource pinned_source;  // set while the program starts, before the first device opens
+// Set while the program starts, before the first device opens.
+void* (*allocate_pinned)(size_t bytes) = nullptr;
+void (*free_pinned)(void* p) = nullptr;
 
 class PinnedMemory final : public MemorySource {
  public:
-  explicit PinnedMemory(PinnedSource source) : source_(source) {}
-  void* allocate(size_t bytes) override { return source_.allocate(bytes); }
-  void release(void* p, size_t) noexcept override { source_.free(p); }
-
- private:
-  PinnedSource source_;
+  void* allocate(size_t bytes) override { return allocate_pinned(bytes); }
+  void release(void* p, size_t) noexcept override { free_pinned(p); }
 };
 
 std::unique_ptr<MemorySource> source_of(Context c) {
-  if (c.type == DeviceType::cpu_pinned && pinned_source.allocate != nullptr)
-    return std::make_unique<PinnedMemory>(pinned_source);
+  if (c.type == DeviceType::cpu_pinned && allocate_pinned != nullptr)
+    return std::make_unique<PinnedMemory>();
   return std::make_unique<HostMemory>(64);
 }
 
@@ -94,16 +88,10 @@ class CpuDevice final : public Device {
 
   void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
             StreamView) override {
-    LOCUS_CHECK(is_host(to) && is_host(from), to_string(context_) +
-                                                  " copies host memory only, not " +
-                                                  to_string(from) + " to " + to_string(to));
-    if (bytes == 0) return;
-    parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(kCopyGrain),
-                 [&](int64_t begin, int64_t end) {
-                   std::memcpy(static_cast<char*>(dst) + begin,
-                               static_cast<const char*>(src) + begin,
-                               static_cast<size_t>(end - begin));
-                 });
+    LOCUS_CHECK(is_host(to) && is_host(from), context_, " copies host memory only, not ", from,
+                " to ", to);
+    copy_on_threads(dst, src, bytes, kCopyGrain,
+                    [](char* d, const char* s, size_t n) { std::memcpy(d, s, n); });
   }
 
   // The host's work is done when a call returns, so its events have fired before they exist.
@@ -115,7 +103,7 @@ class CpuDevice final : public Device {
     if (!is_host(e.context)) device(e.context).wait_host(e);
   }
   double elapsed_ms(EventView, EventView) override {
-    throw Error(to_string(context_) + " records no times; use a clock around the calls");
+    throw Error(context_, " records no times; use a clock around the calls");
   }
   void synchronize(StreamView) override {}
 
@@ -141,6 +129,15 @@ void* host_allocate(size_t bytes, size_t alignment) {
 
 void host_free(void* p) { std::free(p); }
 
+void copy_on_threads(void* dst, const void* src, size_t bytes, size_t grain,
+                     void (*move)(char*, const char*, size_t)) {
+  parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(grain),
+               [=](int64_t begin, int64_t end) {
+                 move(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
+                      static_cast<size_t>(end - begin));
+               });
+}
+
 MemoryInfo host_memory() {
   std::ifstream file("/proc/meminfo");
   MemoryInfo info;
@@ -153,7 +150,8 @@ MemoryInfo host_memory() {
 }
 
 void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void*)) {
-  pinned_source = {allocate, free};
+  allocate_pinned = allocate;
+  free_pinned = free;
 }
 
 void register_cpu() {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -28,18 +27,16 @@ Mutex mutex;
 Ports ports[kMaxDevices] LOCUS_GUARDED_BY(mutex);
 std::optional<LinkModel> model;
 
-[[noreturn]] void refuse(std::string_view text, const std::string& what) {
-  throw Error("LOCUS_EMULATED_LINK=" + std::string(text) + ": " + what);
+[[noreturn]] void refuse(std::string_view text, const auto&... what) {
+  throw Error("LOCUS_EMULATED_LINK=", text, ": ", what...);
 }
 
 double number(std::string_view text, std::string_view key, std::string_view value, bool zero) {
-  double v = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), v);
-  const bool number = error == std::errc{} && end == value.data() + value.size();
-  if (!number || !std::isfinite(v) || v < (zero ? 0 : 1e-3) || v > 1e9)
-    refuse(text, std::string(key) + "=" + std::string(value) + "; expected " +
-                     (zero ? "microseconds, from 0 to 1e9" : "GB/s, from 0.001 to 1e9"));
-  return v;
+  const auto v = number_in<double>(value);
+  if (!v || !(*v >= (zero ? 0 : 1e-3) && *v <= 1e9))
+    refuse(text, key, "=", value, "; expected ",
+           zero ? "microseconds, from 0 to 1e9" : "GB/s, from 0.001 to 1e9");
+  return *v;
 }
 
 // When the copy's ports have carried it.
@@ -89,11 +86,11 @@ LinkModel LinkModel::parse(std::string_view text) {
                           : key == "latency_us" ? &m.latency_us
                                                 : nullptr;
     if (field == nullptr || equals == std::string_view::npos)
-      refuse(text, "\"" + std::string(entry) +
-                       "\"; expected key=number, with the keys h2d, d2h, peer (GB/s) and "
-                       "latency_us, separated by commas");
+      refuse(text, "\"", entry,
+             "\"; expected key=number, with the keys h2d, d2h, peer (GB/s) and latency_us, "
+             "separated by commas");
     if (seen.find("," + std::string(key) + ",") != std::string::npos)
-      refuse(text, std::string(key) + " is there twice; expected it once");
+      refuse(text, key, " is there twice; expected it once");
     seen += std::string(key) + ",";
     *field = number(text, key, entry.substr(equals + 1), field == &m.latency_us);
   }

@@ -35,13 +35,10 @@ void Failures::add(std::exception_ptr error) {
 }
 
 void Failures::rethrow_first() {
-  std::exception_ptr first;
-  {
-    const MutexLock lock(mutex_);
-    if (errors_.empty()) return;
-    first = std::move(errors_.front());
-    errors_.erase(errors_.begin());
-  }
+  const MutexLock lock(mutex_);
+  if (errors_.empty()) return;
+  const std::exception_ptr first = std::move(errors_.front());
+  errors_.erase(errors_.begin());
   std::rethrow_exception(first);
 }
 
@@ -50,10 +47,10 @@ Queue::Queue(Context context, Failures& failures)
 
 void Queue::check_usable() const {
   if (closed_)
-    throw DeviceError("a closed stream of " + to_string(context_) +
-                      " was used; open another: Stream(" + to_string(context_) + ")");
+    throw DeviceError("a closed stream of ", context_, " was used; open another: Stream(", context_,
+                      ")");
   if (ring_ != nullptr && process_ != process())
-    throw DeviceError(to_string(context_) +
+    throw DeviceError(context_,
                       " was used before fork(), and its threads are not in the child; use it in "
                       "one of the two processes only");
 }
@@ -66,13 +63,9 @@ void Queue::start() {
     std::thread([this] { serve(); }).detach();
   } catch (const std::system_error& e) {
     ring_ = nullptr;
-    throw DeviceError(to_string(context_) + ": a stream's thread cannot be started: " + e.what() +
+    throw DeviceError(context_, ": a stream's thread cannot be started: ", e.what(),
                       "; use fewer streams, or raise the limit of threads (ulimit -u)");
   }
-}
-
-void Queue::wait_for_space(MutexLock& lock) {
-  while (pushed_ - finished_ == kCapacity) lock.wait(space_);
 }
 
 void Queue::wait_until_finished(uint64_t target, MutexLock& lock) {
@@ -86,7 +79,7 @@ void Queue::push(const auto& fill) {
   check_usable();
   if (recording_) return fill(recorded_.emplace_back());
   if (ring_ == nullptr) start();
-  wait_for_space(lock);
+  while (pushed_ - finished_ == kCapacity) lock.wait(space_);
   check_usable();
   fill(ring_[pushed_ % kCapacity]);
   ++pushed_;
@@ -101,7 +94,7 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
     entry.views.assign(call.in, call.in + call.n_in);
     entry.views.insert(entry.views.end(), call.out, call.out + call.n_out);
     entry.n_in = call.n_in;
-    entry.attrs = Attrs(AttrsView(call.attrs, call.attrs_size, &typeid(NoAttrs)));
+    entry.attrs = Attrs({call.attrs, call.attrs_size, &typeid(NoAttrs)});
   });
 }
 
@@ -121,7 +114,10 @@ void Queue::copy(void* dst, Context to, const void* src, Context from, size_t by
 }
 
 void Queue::record(EventRef event) {
-  if (closed()) return event->fire();
+  {
+    const MutexLock lock(mutex_);
+    if (closed_) return event->fire();
+  }
   push_event(What::record, std::move(event));
 }
 
@@ -134,11 +130,6 @@ void Queue::push_event(What what, EventRef event) {
   });
 }
 
-bool Queue::closed() {
-  const MutexLock lock(mutex_);
-  return closed_;
-}
-
 void Queue::drain() {
   MutexLock lock(mutex_);
   const uint64_t target = pushed_;
@@ -149,7 +140,7 @@ void Queue::drain() {
 void Queue::close() {
   MutexLock lock(mutex_);
   if (std::exchange(closed_, true) || ring_ == nullptr) return;
-  wait_for_space(lock);
+  while (pushed_ - finished_ == kCapacity) lock.wait(space_);
   ring_[pushed_ % kCapacity].what = What::stop;
   const uint64_t target = ++pushed_;
   if (asleep_) work_.notify_one();

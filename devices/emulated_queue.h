@@ -96,9 +96,7 @@ class Queue {
   void push_event(What what, EventRef event);
   void start() LOCUS_REQUIRES(mutex_);
   void check_usable() const LOCUS_REQUIRES(mutex_);
-  void wait_for_space(MutexLock& lock) LOCUS_REQUIRES(mutex_);
   void wait_until_finished(uint64_t target, MutexLock& lock) LOCUS_REQUIRES(mutex_);
-  bool closed();
   void serve();
   void run(Entry& entry);
 

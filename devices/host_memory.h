@@ -10,6 +10,10 @@ namespace locus {
 void* host_allocate(size_t bytes, size_t alignment);  // nullptr when there is none
 void host_free(void* p);
 
+// Copies on the pool's threads: `move` is memcpy or its like, for pieces of `grain` bytes.
+void copy_on_threads(void* dst, const void* src, size_t bytes, size_t grain,
+                     void (*move)(char* dst, const char* src, size_t bytes));
+
 class HostMemory : public MemorySource {
  public:
   explicit HostMemory(size_t alignment) : alignment_(alignment) {}

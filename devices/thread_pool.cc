@@ -138,35 +138,26 @@ class ThreadPool {
       std::atomic<uint32_t>& state = workers_[w]->state;
       if (state.exchange(offered, std::memory_order_acq_rel) == parked) {
         make_way(*workers_[w]);
-        wake(*workers_[w]);
+        syscall(SYS_futex, &state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
       }
     }
-    std::exception_ptr error;
-    const auto run_here = [&](int part) {
-      try {
-        job.run(part);
-      } catch (...) {
-        if (error == nullptr) error = std::current_exception();
-      }
-    };
-    run_here(0);
+    FirstFailure failure;
+    failure.run([&] { job.run(0); });
     for (int w = 1; w < parts; ++w) {
       Worker& worker = *workers_[w];
       uint32_t expected = offered;
       if (worker.state.compare_exchange_strong(expected, idle, std::memory_order_acq_rel)) {
-        run_here(w);
+        failure.run([&] { job.run(w); });
         make_way(worker);
         continue;
       }
       spin_until([&] { return worker.state.load(std::memory_order_acquire) != taken; },
                  std::chrono::hours(1 << 20));
-      if (worker.error != nullptr) {
-        if (error == nullptr) error = worker.error;
-        worker.error = nullptr;
-      }
+      if (worker.error)
+        failure.run([&] { std::rethrow_exception(std::exchange(worker.error, nullptr)); });
     }
     busy_.store(false, std::memory_order_release);
-    if (error != nullptr) std::rethrow_exception(error);
+    failure.rethrow();
   }
 
   // A worker pinned to the CPU its caller runs on would only take turns with it: it moves to the
@@ -185,10 +176,6 @@ class ThreadPool {
     sched_setaffinity(thread, sizeof set, &set);
   }
 
-  void wake(Worker& worker) {
-    syscall(SYS_futex, &worker.state, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
-  }
-
   void start_workers(int count) {
     if (count < static_cast<int>(workers_.size())) return;
     if (workers_.empty()) {
@@ -199,25 +186,25 @@ class ThreadPool {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      while (static_cast<int>(workers_.size()) <= count) {
-        auto worker = std::make_unique<Worker>();
-        const size_t index = workers_.size();
-        workers_.reserve(index + 1);  // once its thread runs, nothing may throw
-        worker->part = static_cast<int>(index);
-        std::thread([this, w = worker.get()] { serve(*w); }).detach();
-        while (worker->thread.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
-        if (pin_ && index < cpus_.size()) {
-          worker->cpu = cpus_[index];
-          pin(worker->thread, worker->cpu);
-        }
-        workers_.push_back(std::move(worker));
-      }
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
+    FirstFailure failure;
+    failure.run([&] {
+      while (static_cast<int>(workers_.size()) <= count) start_worker();
+    });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    failure.rethrow();
+  }
+  void start_worker() {
+    auto worker = std::make_unique<Worker>();
+    const size_t index = workers_.size();
+    workers_.reserve(index + 1);  // once its thread runs, nothing may throw
+    worker->part = static_cast<int>(index);
+    std::thread([this, w = worker.get()] { serve(*w); }).detach();
+    while (worker->thread.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
+    if (pin_ && index < cpus_.size()) {
+      worker->cpu = cpus_[index];
+      pin(worker->thread, worker->cpu);
+    }
+    workers_.push_back(std::move(worker));
   }
 
   void serve(Worker& worker) {
@@ -269,8 +256,7 @@ ThreadPool& pool() {
 int num_threads() { return pool().threads(); }
 
 void set_num_threads(int n) {
-  LOCUS_CHECK(n >= 1 && n <= kMaxThreads, "set_num_threads(" + std::to_string(n) +
-                                              "): expected 1 to " + std::to_string(kMaxThreads));
+  LOCUS_CHECK(n >= 1 && n <= kMaxThreads, "set_num_threads(", n, "): expected 1 to ", kMaxThreads);
   pool().set_threads(n);
 }
 

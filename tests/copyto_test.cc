@@ -262,37 +262,5 @@ TEST(Copyto, APageableSourceIsFreeAtOnce) {
   }
 }
 
-// Memory lent by the program goes back only when nothing is queued on it any more.
-TEST(Copyto, BorrowedMemoryIsReturnedAfterTheWorkOnIt) {
-  for (Context c : contexts()) {
-    for (const bool foreign : {false, true}) {
-      Tensor lender = zeros({256}, c);
-      struct Loan {
-        Context context;
-        double seen = -1;
-        Tensor* lender;
-      } loan{c, -1, &lender};
-      Stream side(c);
-      {
-        auto impl = std::make_shared<TensorImpl>(lender.impl());
-        impl->graph = nullptr;
-        impl->storage = std::make_shared<Storage>(
-            c, lender.data_ptr(), 1024,
-            [](void* p) {
-              auto& l = *static_cast<Loan*>(p);
-              l.seen = values(*l.lender)[0];
-            },
-            &loan);
-        Tensor lent(std::move(impl));
-        std::optional<StreamScope> on;
-        if (foreign) on.emplace(side);
-        for (int i = 0; i < 20; ++i) delay(current_stream(c));
-        lent += 3;
-      }
-      EXPECT_EQ(loan.seen, 3) << c;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace locus::test

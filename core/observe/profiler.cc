@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <locus/core/error.h>
 #include <locus/core/observe/profiler_record.h>
@@ -34,7 +35,7 @@ class Session {
   explicit Session(const std::string& path) : path_(path) {
     if (!path.empty() && !std::filesystem::is_directory(path)) file_.open(path + ".part");
     if (!file_.is_open())
-      throw Error("profiler::start: cannot write " + path_ + "; expected a file in a folder that " +
+      throw Error("profiler::start: cannot write ", path_, "; expected a file in a folder that ",
                   "exists and can be written");
     profile_.start = trace::now();
   }
@@ -89,7 +90,7 @@ class Session {
     const std::string part = path_ + ".part";
     if (!file_ || std::rename(part.c_str(), path_.c_str()) != 0) {
       discard();
-      throw Error("profiler::stop: cannot write " + path_ + "; is the disk full?");
+      throw Error("profiler::stop: cannot write ", path_, "; is the disk full?");
     }
   }
 
@@ -138,23 +139,32 @@ class Session {
   std::map<Context, MemorySample> memory_ LOCUS_GUARDED_BY(mutex_);
 };
 
-struct Current {
-  Mutex mutex;
-  std::shared_ptr<Session> session LOCUS_GUARDED_BY(mutex);
-};
-Current& current() {
-  static Current& c = *new Current;
-  return c;
-}
-std::shared_ptr<Session> session() {
-  const MutexLock lock(current().mutex);
-  return current().session;
-}
-
 RowId row_of(StreamView s) { return {s.context, s.id != 0 ? s.id : thread_number()}; }
 
 class Profiler final : public trace::Listener {
  public:
+  std::shared_ptr<Session> session() {
+    const MutexLock lock(mutex_);
+    return session_;
+  }
+
+  void start(const std::string& path) {
+    const MutexLock lock(mutex_);
+    if (session_)
+      throw Error("profiler::start: already recording ", session_->path(),
+                  "; call profiler::stop() first");
+    session_ = std::make_shared<Session>(path);
+    trace::start(trace::kProfile, *this);
+  }
+
+  std::shared_ptr<Session> stop() {
+    const MutexLock lock(mutex_);
+    if (!session_)
+      throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
+    trace::stop(trace::kProfile);
+    return std::exchange(session_, nullptr);
+  }
+
   void prepare(Context c) override {
     if (const auto now = session()) now->anchor(c);
   }
@@ -162,9 +172,8 @@ class Profiler final : public trace::Listener {
   void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
     const auto now = session();
     if (!now || trace::recorded_as_a_whole()) return d.launch(kernel, call, name);
-    const trace::StreamLock lock(call.stream, true);
-    Bar bar;
-    bar.name = name;
+    const auto lock = trace::lock_stream(call.stream);
+    Bar bar{.name = name};
     for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
     for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
     if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
@@ -182,32 +191,34 @@ class Profiler final : public trace::Listener {
     const auto now = session();
     if (!now) return;
     const StreamView s = copy.stream;
-    Bar bar;
-    bar.what = Bar::What::copy;
-    bar.name = "copy";
-    bar.from = copy.from;
-    bar.to = copy.to;
-    bar.bytes = copy.bytes;
-    bar.caller = copy.caller;
-    bar.mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number();
-    bar.start = copy.start;
-    bar.end = copy.end;
-    bar.events = copy.events;
+    Bar bar{.what = Bar::What::copy,
+            .name = "copy",
+            .from = copy.from,
+            .to = copy.to,
+            .bytes = copy.bytes,
+            .caller = copy.caller,
+            .mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number(),
+            .start = copy.start,
+            .end = copy.end,
+            .events = copy.events};
     now->add(row_of(s), std::move(bar), {copy.from, copy.to});
   }
 
   void waited(const trace::WaitRecord& wait) override {
     const auto now = session();
     if (!now || trace::recorded_as_a_whole()) return;
-    Bar bar;
-    bar.what = Bar::What::wait;
-    bar.name = name(wait.kind);
-    bar.from = wait.waited_for;
-    bar.caller = wait.caller;
-    bar.start = wait.end - wait.seconds;
-    bar.end = wait.end;
+    Bar bar{.what = Bar::What::wait,
+            .name = name(wait.kind),
+            .from = wait.waited_for,
+            .caller = wait.caller,
+            .start = wait.end - wait.seconds,
+            .end = wait.end};
     now->add({cpu(0), thread_number()}, std::move(bar), {});
   }
+
+ private:
+  Mutex mutex_;
+  std::shared_ptr<Session> session_ LOCUS_GUARDED_BY(mutex_);
 };
 Profiler& profiler() {
   static Profiler& p = *new Profiler;
@@ -216,7 +227,7 @@ Profiler& profiler() {
 
 void stop_at_exit() {
   static const int registered = std::atexit([] {
-    if (!session()) return;
+    if (!profiler().session()) return;
     try {
       stop();
     } catch (const std::exception& e) {
@@ -231,24 +242,9 @@ void stop_at_exit() {
 void start(const std::string& path) {
   trace::listening();
   stop_at_exit();
-  const MutexLock lock(current().mutex);
-  if (current().session)
-    throw Error("profiler::start: already recording " + current().session->path() +
-                "; call profiler::stop() first");
-  current().session = std::make_shared<Session>(path);
-  trace::start(trace::kProfile, profiler());
+  profiler().start(path);
 }
 
-void stop() {
-  std::shared_ptr<Session> ended;
-  {
-    const MutexLock lock(current().mutex);
-    if (!current().session)
-      throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
-    ended.swap(current().session);
-    trace::stop(trace::kProfile);
-  }
-  ended->finish();
-}
+void stop() { profiler().stop()->finish(); }
 
 }  // namespace locus::profiler

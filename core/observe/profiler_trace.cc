@@ -48,8 +48,7 @@ class Writer {
     json event{{"ph", "X"}, {"name", b.name}, {"ts", micros(b.start)}};
     event["dur"] = (b.end - b.start) * 1e6;
     json& args = event["args"];
-    if (b.caller.file)
-      args["line"] = std::string(b.caller.file) + ":" + std::to_string(b.caller.line);
+    if (b.caller.file) args["line"] = to_string(b.caller);
     switch (b.what) {
       case Bar::What::op:
         event["cat"] = "op";

@@ -51,11 +51,11 @@ unsigned listening() {
 
 bool recorded_as_a_whole() { return inside; }
 
-StreamLock::StreamLock(StreamView s, bool on) {
+std::unique_lock<std::mutex> lock_stream(StreamView s) {
   static std::array<std::mutex, 64> mutexes;
-  if (!on || s.id == 0) return;
+  if (s.id == 0) return {};
   tell(kProfile, [&](Listener& l) { l.prepare(s.context); });
-  lock_ = std::unique_lock(mutexes[s.id % mutexes.size()]);
+  return std::unique_lock(mutexes[s.id % mutexes.size()]);
 }
 
 double now() {
@@ -144,7 +144,7 @@ void traced_copy(Device& d, void* dst, Context to, const void* src, Context from
   if (!whom || capture::on(s)) return d.copy(dst, to, src, from, bytes, s);
   CopyRecord copy{from, to, bytes, current_caller(), s, 0, 0, nullptr};
   {
-    const StreamLock lock(s, whom & kProfile);
+    const auto lock = lock_stream(whom & kProfile ? s : StreamView{});
     copy.events = std::make_shared<Bracket>(d, s);
     copy.start = now();
     d.copy(dst, to, src, from, bytes, s);

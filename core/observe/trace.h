@@ -169,12 +169,6 @@ class Bracket : NonCopyable {
 bool recorded_as_a_whole();
 
 // Keeps what is enqueued on a stream, and the two events around it, together.
-class StreamLock {
- public:
-  StreamLock(StreamView s, bool on);
-
- private:
-  std::unique_lock<std::mutex> lock_;
-};
+std::unique_lock<std::mutex> lock_stream(StreamView s);
 
 }  // namespace locus::trace

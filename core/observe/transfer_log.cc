@@ -26,11 +26,9 @@ struct TransferLog::Records {
   void add(TransferKind kind, Context from, Context to, Caller caller, uint64_t bytes,
            double seconds) {
     const Key key{kind, from, to, caller.file ? caller.file : "", caller.line};
-    TransferEntry& e = sums[key];
-    e.kind = kind;
-    e.from = from;
-    e.to = to;
-    e.caller = caller;
+    TransferEntry& e =
+        sums.try_emplace(key, TransferEntry{.kind = kind, .from = from, .to = to, .caller = caller})
+            .first->second;
     e.count += 1;
     e.bytes += bytes;
     e.seconds += seconds;
@@ -41,10 +39,6 @@ struct TransferLog::Records {
 namespace {
 
 using RecordsRef = std::shared_ptr<TransferLog::Records>;
-
-std::string line_of(Caller c) {
-  return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
-}
 
 // The events of copies under way are kept until they have fired; beyond this many, a new copy
 // sweeps out those that have.
@@ -75,7 +69,7 @@ class Ledger final : public trace::Listener {
   void call_waited(const trace::WaitRecord& w) override {
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(w.kind), w.seconds * 1e6,
-                   to_string(w.waited_for).c_str(), line_of(w.caller).c_str());
+                   to_string(w.waited_for).c_str(), to_string(w.caller).c_str());
     const MutexLock lock(mutex_);
     for (const RecordsRef& log : logs_)
       log->add(w.kind, w.waited_for, cpu(0), w.caller, w.bytes, w.seconds);
@@ -86,7 +80,7 @@ class Ledger final : public trace::Listener {
       std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f us, %s\n",
                    to_string(copy.from).c_str(), to_string(copy.to).c_str(), copy.bytes,
                    copy.events ? "issued" : "done", (copy.end - copy.start) * 1e6,
-                   line_of(copy.caller).c_str());
+                   to_string(copy.caller).c_str());
     const MutexLock lock(mutex_);
     if (!copy.events) return settle({copy, logs_}, copy.end - copy.start);
     pending_.push_back({copy, logs_});
@@ -110,19 +104,17 @@ class Ledger final : public trace::Listener {
       const MutexLock lock(mutex_);
       under_way.swap(pending_);
     }
-    std::exception_ptr failure;
+    FirstFailure failure;
     for (const Pending& p : under_way) {
       double seconds = p.copy.end - p.copy.start;
-      try {
+      failure.run([&] {
         p.copy.events->wait();
         seconds = p.copy.events->seconds();
-      } catch (const DeviceError&) {
-        if (!failure) failure = std::current_exception();
-      }
+      });
       const MutexLock lock(mutex_);
       settle(p, seconds);
     }
-    if (failure) std::rethrow_exception(failure);
+    failure.rethrow();
     std::vector<TransferEntry> list;
     const MutexLock lock(mutex_);
     for (const auto& [key, entry] : log->sums) list.push_back(entry);

@@ -1,9 +1,9 @@
 // The text of a transfer log: the table and its advice.
 #include <algorithm>
-#include <cstdio>
 #include <string_view>
 
 #include <locus/core/table.h>
+#include <locus/core/text.h>
 #include <locus/core/transfer_log.h>
 
 namespace locus {
@@ -18,9 +18,7 @@ std::string scaled(double value, std::initializer_list<std::pair<double, const c
   const std::pair<double, const char*>* unit = units.begin();
   while (unit + 1 != units.end() && value < unit->first) ++unit;
   const double x = value / unit->first;
-  char text[48];
-  std::snprintf(text, sizeof text, "%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
-  return text;
+  return formatted("%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
 }
 
 std::string time_text(double s) { return scaled(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}); }
@@ -31,22 +29,16 @@ std::string bytes_text(uint64_t n) {
 
 // The file with its folder, and the line.
 std::string line_text(Caller c) {
-  if (!c.file) return "(line not known)";
-  std::string_view file = c.file;
+  const std::string_view file = c.file ? c.file : "";
   const size_t slash = file.rfind('/');
-  if (slash != std::string_view::npos && slash > 0) {
-    const size_t folder = file.rfind('/', slash - 1);
-    if (folder != std::string_view::npos) file.remove_prefix(folder + 1);
-  }
-  return std::string(file) + ":" + std::to_string(c.line);
+  if (slash != std::string_view::npos && slash > 0) c.file += file.rfind('/', slash - 1) + 1;
+  return to_string(c);
 }
 
 std::string rate_text(const TransferEntry& e) {
   if (e.kind != TransferKind::copy || e.seconds <= 0) return "-";
   const double rate = static_cast<double>(e.bytes) / e.seconds / 1e9;
-  char text[32];
-  std::snprintf(text, sizeof text, rate < 0.095 ? "%.1g" : "%.2f", rate);
-  return text;
+  return rate < 0.095 ? formatted("%.1g", rate) : formatted("%.2f", rate);
 }
 
 std::string advice_for_copy(const TransferEntry& e) {
@@ -57,12 +49,12 @@ std::string advice_for_copy(const TransferEntry& e) {
     return many + ": mostly latency; gather them and copy once";
   if (is_host(e.from) && is_host(e.to))
     return "both are the host's memory; create the tensor where it is used";
-  if (e.from.type == DeviceType::cpu && each >= kLarge)
-    return "the source is pageable memory; from a cpu_pinned() tensor the copy runs at the link's "
-           "speed, and with {.blocking = false} the host goes on";
-  if (e.to.type == DeviceType::cpu && each >= kLarge)
-    return "the target is pageable memory; into a cpu_pinned() tensor the copy runs at the link's "
-           "speed, and with {.blocking = false} the host goes on";
+  const bool up = e.from.type == DeviceType::cpu;
+  if ((up || e.to.type == DeviceType::cpu) && each >= kLarge)
+    return text_of(
+        "the ", up ? "source is pageable memory; from" : "target is pageable memory; into",
+        " a cpu_pinned() tensor the copy runs at the link's speed, and with {.blocking = "
+        "false} the host goes on");
   if (e.count >= kMany)
     return many + ": keep the data on " + place + " if it is the same each time";
   if (!is_host(e.from) && !is_host(e.to))

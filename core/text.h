@@ -1,0 +1,39 @@
+// Text of errors and reports, made of pieces. Internal.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace locus {
+
+// One text of several pieces: strings, numbers, and what has a to_string() of its own.
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::string text;
+  const auto append = [&text]<class P>(const P& part) {
+    using std::to_string;
+    if constexpr (std::is_convertible_v<const P&, std::string_view>)
+      text += std::string_view(part);
+    else
+      text += to_string(part);
+  };
+  (append(parts), ...);
+  return text;
+}
+
+// printf's, for up to 511 characters.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
+// The number that all of `text` is; nullopt when it is none.
+template <class T>
+std::optional<T> number_in(std::string_view text) {
+  T number{};
+  const char* const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, number);
+  return error == std::errc{} && end == last ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace locus
