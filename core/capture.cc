@@ -29,24 +29,21 @@ struct Use {
   bool write = false;
 };
 
-std::string place(Caller from) {
-  return from.file ? std::string(from.file) + ":" + std::to_string(from.line) + ": " : "";
-}
-
 }  // namespace
 
 struct Recording {
-  explicit Recording(Context c)
-      : context(c), stream(device(c).begin_capture()), line(Timeline::of(stream)) {
-    line.set_capturing(true);
+  explicit Recording(Context c) : Recording(c, device(c).begin_capture()) {
+    line = &Timeline::of(stream);
+    line->set_capturing(true);
   }
+  Recording(Context c, StreamView s) : context(c), stream(s) {}
   ~Recording();
   void end();
   void replay();
 
   const Context context;
   const StreamView stream;
-  Timeline& line;
+  Timeline* line = nullptr;
   Recording* outer = nullptr;
   bool ended = false;
   std::map<Storage*, Use> outside;
@@ -54,19 +51,18 @@ struct Recording {
   std::vector<Numbers> numbers;
   std::vector<LiveNumber> live;
   // Once it ended.
-  std::vector<Use> uses;  // what is left of both
+  std::vector<Use> uses;  // of both
   std::unique_ptr<RecordedWork> work;
 };
 
 void Recording::end() {
   if (std::exchange(ended, true)) return;
-  line.set_capturing(false);
+  if (line) line->set_capturing(false);
+  work = device(context).end_capture(stream);
   for (const auto& seen : made)
     if (const auto storage = seen.lock()) outside[storage.get()] = {storage, true};
   for (auto& [storage, use] : outside) uses.push_back(std::move(use));
   outside.clear();
-  made.clear();
-  work = device(context).end_capture(stream);
 }
 
 // The stream will be another recording's. Results live on: as if made on the compute stream.
@@ -75,13 +71,14 @@ Recording::~Recording() {
   try {
     end();
     d.synchronize(stream);
-  } catch (const Error&) {
+  } catch (...) {
     // Of replays: the next call that may throw reports it again.
   }
-  line.finished(line.now());
+  if (line) line->finished(line->now());
   const StreamView compute = d.stream(Lane::compute);
-  for (const Use& u : uses)
-    if (u.storage->home().id == stream.id) u.storage->leave_home(compute);
+  for (const auto& seen : made)
+    if (const auto storage = seen.lock(); storage && storage->home().id == stream.id)
+      storage->leave_home(compute);
   numbers.clear();
 }
 
@@ -90,7 +87,7 @@ void Recording::replay() {
   for (const Use& u : uses)
     u.write ? u.storage->before_write(stream) : u.storage->before_read(stream);
   Device& d = device(context);
-  line.before_launch();
+  line->before_launch();
   for (Numbers& n : numbers) {
     if (n.sent == n.now) continue;
     d.copy(n.memory->data(), context, n.now.data(), cpu(), n.used, stream);
@@ -123,9 +120,9 @@ bool find(Context c) { return recording_on(c) != nullptr; }
 void check(const std::string& what, const char* why, StreamView s) {
   if (!active()) return;
   const std::string text = what + ": " + to_string(innermost->context) + " is being captured, and ";
-  if (why) throw CaptureError(text + "this cannot be replayed: " + why);
+  if (why) throw CaptureError(text, "this cannot be replayed: ", why);
   if (!recording_on(s))
-    throw CaptureError(text + "work on another stream or context, here of " + to_string(s.context) +
+    throw CaptureError(text, "work on another stream or context, here of ", s.context,
                        ", would not be replayed; do it before or after, or capture that context "
                        "too");
 }
@@ -144,7 +141,7 @@ void use(StreamView s, const std::shared_ptr<Storage>& storage, bool write) {
 void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
   const Recording* r = c ? recording_on(*c) : innermost;
   if (r)
-    throw CaptureError(place(from) + what + ": " + to_string(r->context) +
+    throw CaptureError(from.file ? to_string(from) + ": " : "", what, ": ", r->context,
                        " is being captured, and the host cannot wait for it: nothing runs yet; "
                        "read after the replay");
 }
@@ -153,7 +150,7 @@ const void* slot(Context c, size_t bytes, std::function<void(void*)> fill) {
   constexpr size_t kAlignment = 16;
   Recording& r = *recording_on(c);
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  LOCUS_CHECK(bytes <= kSlots, "live numbers of " + std::to_string(bytes) + " bytes");
+  LOCUS_CHECK(bytes <= kSlots, "live numbers of ", bytes, " bytes");
   if (r.numbers.empty() || r.numbers.back().used + bytes > kSlots)
     r.numbers.emplace_back().memory = std::make_shared<Storage>(c, kSlots, r.stream);
   Numbers& n = r.numbers.back();
@@ -166,11 +163,10 @@ const void* slot(Context c, size_t bytes, std::function<void(void*)> fill) {
 
 Capture::Capture(Context c) {
   if (capture::find(c))
-    throw CaptureError("Capture: this thread captures " + to_string(c) +
-                       " already; end() that capture first");
+    throw CaptureError("Capture: this thread captures ", c, " already; end() that capture first");
   recording_ = std::make_unique<capture::Recording>(c);
-  recording_->outer = std::exchange(capture::innermost, recording_.get());
   scope_.reset(new StreamScope(recording_->stream));
+  recording_->outer = std::exchange(capture::innermost, recording_.get());
 }
 
 void Capture::leave() {

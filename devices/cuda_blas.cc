@@ -15,13 +15,16 @@ namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-struct Handle {
-  explicit Handle(CudaStream& s) {
-    LOCUS_CUDA(cublasCreate(&blas));
-    LOCUS_CUDA(cublasSetStream(blas, s.native()));
-  }
-  cublasHandle_t blas = nullptr;
-};
+int handle_slot() {
+  static const int slot = Slots::add([](CudaStream& s) -> void* {
+    cublasHandle_t handle = nullptr;
+    LOCUS_CUDA(cublasCreate(&handle));
+    LOCUS_CUDA(cublasSetStream(handle, s.native()));
+    return handle;
+  });
+  return slot;
+}
+[[maybe_unused]] const int registered = handle_slot();
 
 cudaDataType_t blas_type(DType d) {
   return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -40,7 +43,7 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, M
   const double one64 = 1, old64 = old;
   const void* alpha = in == f64 ? static_cast<const void*>(&one64) : &one;
   const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
-  const cublasHandle_t handle = slot<Handle>(call.stream).blas;
+  const auto handle = static_cast<cublasHandle_t>(slot(call.stream, handle_slot()));
   const Scratch workspace(call, kWorkspace);
   const OutsideCapture allowed;  // a product of a new kind loads its kernels
   LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data(), kWorkspace));

@@ -14,7 +14,7 @@ void failed(bool out_of_memory, const char* what, const char* call, const char* 
   const std::string text =
       std::string(call) + " failed at " + file + ":" + std::to_string(line) + ": " + what;
   if (out_of_memory)
-    throw OutOfMemory(text + "; free tensors, or call memory_pool(context).release_cached()");
+    throw OutOfMemory(text, "; free tensors, or call memory_pool(context).release_cached()");
   throw DeviceError(text);
 }
 

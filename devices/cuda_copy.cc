@@ -29,14 +29,13 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
     download(dst, src, bytes, s);
     check_faults();
   } else {
-    throw DeviceError("copy: " + to_string(from) + " to " + to_string(to) +
-                      " has no direct path; copy to cpu(0) first");
+    throw DeviceError("copy: ", from, " to ", to, " has no direct path; copy to cpu(0) first");
   }
 }
 
 void CudaDevice::download(void* dst, const void* src, size_t bytes, CudaStream& s) {
   if (bytes <= SmallBuffers::kBytes) {
-    const SmallBuffers::Lease buffer(small_, index());
+    const SmallBuffers::Lease buffer(small_);
     LOCUS_CUDA(copy_down(buffer.memory(), src, bytes, s.native()));
     wait_for(s);
     std::memcpy(dst, buffer.memory(), bytes);

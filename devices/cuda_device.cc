@@ -12,8 +12,14 @@ namespace {
 IdTable<CudaStream> streams;
 std::atomic<int> opened_first{-1};
 
+// Entered while the program starts, in no order.
+std::vector<Slots::Make>& makers() {
+  static std::vector<Slots::Make> list;
+  return list;
+}
+
 [[noreturn]] void unknown_stream(StreamView s) {
-  throw Error(to_string(s.context) + ": stream " + std::to_string(s.id) +
+  throw Error(s.context, ": stream ", s.id,
               " is not a CUDA stream of Locus; expected device(context).stream() or a Stream");
 }
 
@@ -37,11 +43,19 @@ CudaStream& find_stream(StreamView s) {
 
 int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessors(); }
 
-int Slots::next() {
-  static std::atomic<int> n{0};
-  const int index = n++;
-  LOCUS_CHECK(index < kMost, "too many libraries keep something for a stream");
-  return index;
+int Slots::add(Make make) {
+  makers().push_back(make);
+  LOCUS_CHECK(makers().size() <= kMost, "too many libraries keep something for a stream");
+  return static_cast<int>(makers().size()) - 1;
+}
+
+void Slots::make(int library, CudaStream& s) {
+  const OutsideCapture allowed;
+  items_[library] = makers()[static_cast<size_t>(library)](s);
+}
+
+void Slots::fill(CudaStream& s) {
+  for (size_t i = 0; i < makers().size(); ++i) get(static_cast<int>(i), s);
 }
 
 CudaDevice::CudaDevice(Context context) : context_(context) {
@@ -57,13 +71,16 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   opened_first.compare_exchange_strong(none, index());
 }
 
-CudaStream* CudaDevice::new_stream() {
+CudaStream* CudaDevice::new_stream(bool for_captures) {
   cudaStream_t native;
   LOCUS_CUDA(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking));
   auto* s = new CudaStream;
   s->device = this;
+  s->for_captures = for_captures;
   s->view = {context_, new_stream_id(), native};
-  s->counters = make_counters(*this, native);
+  constexpr size_t kCounterBytes = kMaxCounters * sizeof(unsigned);
+  s->counters = static_cast<unsigned*>(allocate_raw(kCounterBytes));
+  LOCUS_CUDA(cudaMemsetAsync(s->counters, 0, kCounterBytes, native));
   LOCUS_CHECK(s->view.id < IdTable<CudaStream>::kCapacity,
               "gpu: too many streams; close those not needed");
   streams.find_or_enter(s->view.id, [&] { return s; });
@@ -72,22 +89,14 @@ CudaStream* CudaDevice::new_stream() {
   return s;
 }
 
-CudaStream& CudaDevice::reopen(bool captured) {
-  {
-    const MutexLock lock(streams_mutex_);
-    std::vector<CudaStream*>& closed = captured ? captured_ : closed_;
-    if (!closed.empty()) {
-      CudaStream* s = closed.back();
-      closed.pop_back();
-      return *s;
-    }
-  }
+CudaStream& CudaDevice::reopen(Spares<CudaStream*>& unused) {
+  if (CudaStream* s = unused.take()) return *s;
   const Guard guard(index());
-  return *new_stream();
+  return *new_stream(&unused == &captured_);
 }
 
 StreamView CudaDevice::open_stream() {
-  CudaStream& s = reopen(false);
+  CudaStream& s = reopen(closed_);
   pool_->revive(s.view);
   s.open = true;
   return s.view;
@@ -98,19 +107,18 @@ void CudaDevice::close_stream(StreamView s) noexcept {
   // An error stays with the device: the next call that may throw reports it.
   static_cast<void>(cuda::synchronize(stream.native()));
   pool_->retire(s);
-  const MutexLock lock(streams_mutex_);
   stream.open = false;
-  closed_.push_back(&stream);
+  closed_.put(&stream);
 }
 
 CudaStream& CudaDevice::own_stream(StreamView s) {
   CudaStream& stream = find_stream(s);
   if (stream.device != this) [[unlikely]]
-    throw DeviceError(to_string(context_) + " was given a stream of " +
-                      to_string(stream.view.context) + "; use one of its own");
+    throw DeviceError(context_, " was given a stream of ", stream.view.context,
+                      "; use one of its own");
   if (!stream.open.load(std::memory_order_relaxed)) [[unlikely]]
-    throw DeviceError("a closed stream of " + to_string(context_) +
-                      " was used; open another: Stream(" + to_string(context_) + ")");
+    throw DeviceError("a closed stream of ", context_, " was used; open another: Stream(", context_,
+                      ")");
   return stream;
 }
 

@@ -11,6 +11,7 @@
 #include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_ring.h>
 #include <locus/devices/pool.h>
+#include <locus/devices/spares.h>
 
 namespace locus::cuda {
 
@@ -19,23 +20,22 @@ struct CudaStream;
 
 int first_opened();  // the first device that was opened; -1: none yet
 
-// What libraries keep for a stream, an object of each type: a handle, a plan in progress. Made by
-// T(stream) at first use, never destroyed.
+// What libraries keep for a stream, such as a handle: made when a capture on the stream begins,
+// else at first use, and never destroyed.
 class Slots {
  public:
-  template <class T>
-  T& get(CudaStream& s) {
-    static const int index = next();
-    if (!items_[index]) [[unlikely]] {
-      const OutsideCapture allowed;
-      items_[index] = new T(s);
-    }
-    return *static_cast<T*>(items_[index]);
+  using Make = void* (*)(CudaStream& s);
+  static int add(Make make);  // a library's number; call while the program starts
+  void* get(int library, CudaStream& s) {
+    if (!items_[library]) [[unlikely]]
+      make(library, s);
+    return items_[library];
   }
+  void fill(CudaStream& s);
 
  private:
   static constexpr int kMost = 8;
-  static int next();
+  void make(int library, CudaStream& s);
   void* items_[kMost] = {};
 };
 
@@ -43,13 +43,15 @@ class Slots {
 // open_stream(), so that tensors allocated on it can still be freed in its order.
 //
 // launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together
-// (they share the counters) and guards the slots.
+// (they share the counters) and guards the slots. A capture begins, and the host waits for a stream
+// made for captures, with it held: to wait for one that is being captured would end the capture.
 struct CudaStream {
   CudaDevice* device = nullptr;
   StreamView view;
   unsigned* counters = nullptr;          // kMaxCounters
   std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
   std::atomic<bool> open{true}, capturing{false};
+  bool for_captures = false;
 
   Mutex mutex;
   Slots slots;
@@ -60,15 +62,11 @@ struct CudaStream {
 // Throws Error when the stream is not one of this back end's.
 CudaStream& find_stream(StreamView s);
 
-// For kernel functions: the stream's T.
-template <class T>
-T& slot(StreamView view) {
+// For kernel functions: what a library keeps for the stream.
+inline void* slot(StreamView view, int library) {
   CudaStream& s = find_stream(view);
-  return s.slots.get<T>(s);
+  return s.slots.get(library, s);
 }
-
-// Throws OutOfMemory.
-unsigned* make_counters(CudaDevice& device, cudaStream_t s);
 
 // The words kernels report bad values in: page-locked memory the device writes, one word an op, so
 // that the word that is raised names it. Threads: any.
@@ -128,8 +126,8 @@ class CudaDevice final : public Device {
 
  private:
   class Work;
-  CudaStream* new_stream();
-  CudaStream& reopen(bool captured);     // an unused one, or a new one
+  CudaStream* new_stream(bool for_captures = false);
+  CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
   EventView record(StreamView s, bool timed);
   void wait_for(CudaStream& s);
@@ -153,11 +151,8 @@ class CudaDevice final : public Device {
   Mutex streams_mutex_;
   std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
   // To be opened again. Tensors may live on a closed stream, not on one that captured.
-  std::vector<CudaStream*> closed_ LOCUS_GUARDED_BY(streams_mutex_);
-  std::vector<CudaStream*> captured_ LOCUS_GUARDED_BY(streams_mutex_);
-  Mutex events_mutex_;
-  std::vector<cudaEvent_t> events_ LOCUS_GUARDED_BY(events_mutex_);  // not in use
-  std::vector<cudaEvent_t> timed_events_ LOCUS_GUARDED_BY(events_mutex_);
+  Spares<CudaStream*> closed_, captured_;
+  Spares<cudaEvent_t> events_, timed_events_;
 };
 
 // The next copy between two devices checks their link again.

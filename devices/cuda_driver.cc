@@ -13,16 +13,16 @@ void find(auto& f, const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult state;
   LOCUS_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &state));
-  LOCUS_CHECK(state == cudaDriverEntryPointSuccess,
-              std::string("the CUDA driver has no ") + name + "; expected driver 525 or newer");
+  LOCUS_CHECK(state == cudaDriverEntryPointSuccess, "the CUDA driver has no ", name,
+              "; expected driver 525 or newer");
   f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(found);
 }
 
 void check(CUresult result, const char* call, int device) {
   if (result == CUDA_SUCCESS) [[likely]]
     return;
-  throw DeviceError(to_string(gpu(device)) + ": " + call +
-                    " failed: " + cudaGetErrorString(static_cast<cudaError_t>(result)));
+  throw DeviceError(gpu(device), ": ", call,
+                    " failed: ", cudaGetErrorString(static_cast<cudaError_t>(result)));
 }
 
 // The context that the runtime uses on a device; created at first use, kept for good.

@@ -7,15 +7,8 @@
 
 namespace locus::cuda {
 
-unsigned* make_counters(CudaDevice& device, cudaStream_t s) {
-  constexpr size_t kBytes = kMaxCounters * sizeof(unsigned);
-  auto* counters = static_cast<unsigned*>(device.allocate_raw(kBytes));
-  LOCUS_CUDA(cudaMemsetAsync(counters, 0, kBytes, s));
-  return counters;
-}
-
 unsigned* counters(StreamView view, int n) {
-  LOCUS_CHECK(n <= kMaxCounters, "at most " + std::to_string(kMaxCounters) + " counters a launch");
+  LOCUS_CHECK(n <= kMaxCounters, "at most ", kMaxCounters, " counters a launch");
   return find_stream(view).counters;
 }
 
@@ -44,7 +37,7 @@ Fault* Faults::word(const char* op) {
     const int now = size_.load(std::memory_order_relaxed);
     i = find(n, now);
     if (i < 0) {
-      LOCUS_CHECK(now < kWords, "more than " + std::to_string(kWords) + " ops report faults");
+      LOCUS_CHECK(now < kWords, "more than ", kWords, " ops report faults");
       ops_[i = now] = op;
       size_.store(now + 1, std::memory_order_release);
     }
@@ -72,10 +65,10 @@ void Faults::check(Context context, cudaStream_t s) {
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
   throw IndexError(
-      std::string(ops_[first] ? ops_[first] : "a kernel") + ": index " +
-      (fault.value == INT64_MIN ? "that is no whole number" : std::to_string(fault.value)) +
-      " is out of range for axis of length " + std::to_string(fault.limit) + " (" +
-      to_string(context) + ", found asynchronously)");
+      ops_[first] ? ops_[first] : "a kernel", ": index ",
+      fault.value == INT64_MIN ? "that is no whole number" : std::to_string(fault.value),
+      " is out of range for axis of length ", fault.limit, " (", context,
+      ", found asynchronously)");
 }
 
 Fault* fault(const Call& call) {

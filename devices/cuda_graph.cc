@@ -20,8 +20,7 @@ class CudaDevice::Work final : public RecordedWork {
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
     if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
     device_.pool_->retire(stream_.view);
-    const MutexLock lock(device_.streams_mutex_);
-    device_.captured_.push_back(&stream_);
+    device_.captured_.put(&stream_);
   }
 
   void prepare() override {
@@ -50,20 +49,20 @@ class CudaDevice::Work final : public RecordedWork {
 };
 
 StreamView CudaDevice::begin_capture() {
-  CudaStream& s = reopen(true);
+  CudaStream& s = reopen(captured_);
   const Guard guard(index());
   try {
     wait_for(s);  // a new one clears its counters
     pool_->hold(s.view);
-    s.capturing = true;
+    const MutexLock lock(s.mutex);
+    s.slots.fill(s);
     // Relaxed: the pool may take memory from the driver meanwhile, and libraries load kernels. What
     // would end the capture is refused by core/capture.h.
     LOCUS_CUDA(cudaStreamBeginCapture(s.native(), cudaStreamCaptureModeRelaxed));
+    s.capturing = true;
   } catch (...) {
-    s.capturing = false;
     pool_->retire(s.view);
-    const MutexLock lock(streams_mutex_);
-    captured_.push_back(&s);
+    captured_.put(&s);
     throw;
   }
   return s.view;

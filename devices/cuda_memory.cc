@@ -34,7 +34,9 @@ class DeviceMemory final : public MemorySource {
   int index_;
 };
 
-void* allocate_pinned(size_t bytes) {
+}  // namespace
+
+void* pinned_memory(size_t bytes) {
   // Some context must be current; gpu(0)'s only when the program has used none yet.
   const Guard guard(std::max(0, first_opened()));
   const OutsideCapture allowed;
@@ -42,16 +44,15 @@ void* allocate_pinned(size_t bytes) {
   const cudaError_t error = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
   return or_null(error, "cudaHostAlloc", p);
 }
-void free_pinned(void* p) { static_cast<void>(free_host_memory(p)); }
-
-}  // namespace
 
 std::unique_ptr<CachingPool> make_pool(Context context) {
   return std::make_unique<CachingPool>(std::make_unique<DeviceMemory>(context.index),
                                        PoolOptions{.context = context});
 }
 
-void offer_pinned_memory() { set_pinned_source(&allocate_pinned, &free_pinned); }
+void offer_pinned_memory() {
+  set_pinned_source(&pinned_memory, [](void* p) { static_cast<void>(free_host_memory(p)); });
+}
 
 void* CudaDevice::allocate_raw(size_t bytes) {
   const Guard guard(index());

@@ -10,8 +10,8 @@
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
-#include <locus/devices/cpu.h>
 #include <locus/devices/cuda_driver.h>
+#include <locus/devices/host_memory.h>
 
 namespace locus::cuda {
 namespace {
@@ -51,29 +51,13 @@ void stream_piece(char* dst, const char* src, size_t n) {
 #endif
 }
 
-void copy_on_threads(void* dst, const void* src, size_t bytes,
-                     void (*piece)(char*, const char*, size_t)) {
-  parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(kPiece),
-               [=](int64_t begin, int64_t end) {
-                 piece(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
-                       static_cast<size_t>(end - begin));
-               });
-}
-
 // Page-locked memory; the pinned pool's cached blocks go back first when there is none left.
-void* allocate_pinned(size_t bytes, int device, const std::string& what) {
-  const Guard guard(device);
-  void* p = nullptr;
+void* allocate_pinned(size_t bytes, const std::string& what) {
   for (const bool again : {false, true}) {
-    const cudaError_t error = pretend().no_pinned_memory
-                                  ? cudaErrorMemoryAllocation
-                                  : cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
-    if (error == cudaSuccess) return p;
-    if (error != cudaErrorMemoryAllocation) failed(error, "cudaHostAlloc", __FILE__, __LINE__);
-    static_cast<void>(cudaGetLastError());
+    if (void* p = pretend().no_pinned_memory ? nullptr : pinned_memory(bytes)) return p;
     if (!again) memory_pool(cpu_pinned()).release_cached();
   }
-  throw OutOfMemory("out of page-locked memory: " + what + " needs " + std::to_string(bytes >> 10) +
+  throw OutOfMemory("out of page-locked memory: ", what, " needs ", bytes >> 10,
                     " KiB. Free cpu_pinned() tensors, raise the limit of locked memory (ulimit -l, "
                     "or the container's memory), or keep the host's side in cpu_pinned()");
 }
@@ -91,7 +75,7 @@ void Ring::open() {
   for (Slot& slot : slots_)
     if (!slot.free) LOCUS_CUDA(cudaEventCreateWithFlags(&slot.free, cudaEventDisableTiming));
   auto* memory = static_cast<char*>(
-      allocate_pinned(kSlots * kSlotBytes, context_.index,
+      allocate_pinned(kSlots * kSlotBytes,
                       "the ring through which " + to_string(context_) + " copies pageable memory"));
   for (Slot& slot : slots_) {
     slot.memory = memory;
@@ -126,7 +110,7 @@ void Ring::upload(void* dst, const void* src, size_t bytes, cudaStream_t s) {
     const size_t n = std::min(chunk, bytes - at);
     Slot& slot = take();
     // Through the caches: the copy engine reads the slot from there.
-    copy_on_threads(slot.memory, static_cast<const char*>(src) + at, n, &copy_piece);
+    copy_on_threads(slot.memory, static_cast<const char*>(src) + at, n, kPiece, &copy_piece);
     LOCUS_CUDA(copy_up(static_cast<char*>(dst) + at, slot.memory, n, s));
     LOCUS_CUDA(record(slot.free, s));
   }
@@ -150,26 +134,13 @@ void Ring::download(void* dst, const void* src, size_t bytes, cudaStream_t s) {
   for (size_t i = 0; i < chunks; ++i) {
     Slot& slot = slots_[i % kSlots];
     LOCUS_CUDA(cudaEventSynchronize(slot.free));
-    copy_on_threads(static_cast<char*>(dst) + i * chunk, slot.memory, size_at(i), piece);
+    copy_on_threads(static_cast<char*>(dst) + i * chunk, slot.memory, size_at(i), kPiece, piece);
     if (i + ahead < chunks) issue(i + ahead, slot);
   }
 }
 
-SmallBuffers::Lease::Lease(SmallBuffers& from, int device) : from_(from) {
-  {
-    const MutexLock lock(from.mutex_);
-    if (!from.free_.empty()) {
-      memory_ = from.free_.back();
-      from.free_.pop_back();
-      return;
-    }
-  }
-  memory_ = allocate_pinned(kBytes, device, "a buffer for small copies to pageable memory");
-}
-
-SmallBuffers::Lease::~Lease() {
-  const MutexLock lock(from_.mutex_);
-  from_.free_.push_back(memory_);
+SmallBuffers::Lease::Lease(SmallBuffers& from) : from_(from), memory_(from.free_.take()) {
+  if (!memory_) memory_ = allocate_pinned(kBytes, "a buffer for small copies to pageable memory");
 }
 
 }  // namespace locus::cuda

@@ -9,11 +9,11 @@
 
 #include <atomic>
 #include <cstddef>
-#include <vector>
 
 #include <locus/core/kernel.h>
 #include <locus/core/mutex.h>
 #include <locus/core/noncopyable.h>
+#include <locus/devices/spares.h>
 
 namespace locus::cuda {
 
@@ -53,8 +53,8 @@ class SmallBuffers {
 
   class Lease : NonCopyable {
    public:
-    Lease(SmallBuffers& from, int device);
-    ~Lease();
+    explicit Lease(SmallBuffers& from);
+    ~Lease() { from_.free_.put(memory_); }
     void* memory() const { return memory_; }
 
    private:
@@ -63,9 +63,11 @@ class SmallBuffers {
   };
 
  private:
-  Mutex mutex_;
-  std::vector<void*> free_ LOCUS_GUARDED_BY(mutex_);
+  Spares<void*> free_;
 };
+
+// nullptr when there is none. cuda_memory.cc.
+void* pinned_memory(size_t bytes);
 
 // What no machine does on demand, for tests: no page-locked memory for a new ring; direct links
 // between GPUs that deliver other bytes.

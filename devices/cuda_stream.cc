@@ -1,5 +1,5 @@
 // Events, waiting, and the errors that surface there.
-#include <exception>
+#include <optional>
 #include <string>
 
 #include <locus/core/error.h>
@@ -15,15 +15,7 @@ cudaEvent_t native(EventView e) { return static_cast<cudaEvent_t>(e.native); }
 // An event with a time costs several times one without.
 EventView CudaDevice::record(StreamView s, bool timed) {
   CudaStream& stream = find_stream(s);
-  cudaEvent_t event = nullptr;
-  {
-    const MutexLock lock(events_mutex_);
-    std::vector<cudaEvent_t>& unused = timed ? timed_events_ : events_;
-    if (!unused.empty()) {
-      event = unused.back();
-      unused.pop_back();
-    }
-  }
+  cudaEvent_t event = (timed ? timed_events_ : events_).take();
   if (!event) {
     const Guard guard(index());
     LOCUS_CUDA(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
@@ -41,8 +33,7 @@ EventView CudaDevice::record(StreamView s, bool timed) {
 // Recording an event again does not disturb the streams that wait for its earlier record, so it can
 // be reused at once.
 void CudaDevice::release(EventView e) noexcept {
-  const MutexLock lock(events_mutex_);
-  (e.timed ? timed_events_ : events_).push_back(native(e));
+  (e.timed ? timed_events_ : events_).put(native(e));
 }
 
 bool CudaDevice::done(EventView e) {
@@ -67,14 +58,15 @@ double CudaDevice::elapsed_ms(EventView from, EventView to) {
 }
 
 void CudaDevice::wait_for(CudaStream& s) {
-  if (s.capturing) return;  // nothing runs there; to wait would end the capture
-  const cudaError_t error = cuda::synchronize(s.native());
+  std::optional<MutexLock> lock;  // no capture begins meanwhile, and none that began is ended
+  if (s.for_captures) lock.emplace(s.mutex);
+  const cudaError_t error = s.capturing ? cudaSuccess : cuda::synchronize(s.native());
   if (error == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());
   const char* op = s.op.load(std::memory_order_relaxed);
-  throw DeviceError(std::string(op ? op : "a copy") + " on " + to_string(context_) +
-                    ", or an op before it: " + cudaGetErrorString(error) +
+  throw DeviceError(op ? op : "a copy", " on ", context_,
+                    ", or an op before it: ", cudaGetErrorString(error),
                     " (found asynchronously; CUDA_LAUNCH_BLOCKING=1 finds it at the op itself)");
 }
 
@@ -87,15 +79,9 @@ void CudaDevice::synchronize(StreamView s) {
       const MutexLock lock(streams_mutex_);
       all = streams_;
     }
-    std::exception_ptr failure;
-    for (CudaStream* stream : all) {
-      try {
-        wait_for(*stream);
-      } catch (const DeviceError&) {
-        if (!failure) failure = std::current_exception();
-      }
-    }
-    if (failure) std::rethrow_exception(failure);
+    FirstFailure failure;
+    for (CudaStream* stream : all) failure.run([&] { wait_for(*stream); });
+    failure.rethrow();
   }
   check_faults();
 }

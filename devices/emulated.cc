@@ -13,6 +13,7 @@
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/emulated_queue.h>
 #include <locus/devices/host_memory.h>
+#include <locus/devices/spares.h>
 
 namespace locus {
 namespace {
@@ -47,7 +48,7 @@ class EmulatedDevice final : public Device {
 
   StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view(); }
   StreamView open_stream() override {
-    Queue& q = take(false);
+    Queue& q = take(closed_);
     q.reopen();
     pool_.revive(q.view());
     return q.view();
@@ -55,12 +56,11 @@ class EmulatedDevice final : public Device {
   void close_stream(StreamView s) noexcept override {
     queue(s).close();
     pool_.retire(s);
-    const MutexLock lock(mutex_);
-    closed_.push_back(&queue(s));
+    closed_.put(&queue(s));
   }
 
   StreamView begin_capture() override {
-    Queue& q = take(true);
+    Queue& q = take(captured_);
     pool_.hold(q.view());
     q.begin_recording();
     return q.view();
@@ -144,8 +144,7 @@ class EmulatedDevice final : public Device {
     ~Work() override {
       queue_.drain();
       device_.pool_.retire(queue_.view());
-      const MutexLock lock(device_.mutex_);
-      device_.captured_.push_back(&queue_);
+      device_.captured_.put(&queue_);
     }
     void prepare() override {}
     void replay() override {
@@ -159,17 +158,9 @@ class EmulatedDevice final : public Device {
   };
 
   // An unused one, or a new one.
-  Queue& take(bool captured) {
-    {
-      const MutexLock lock(mutex_);
-      std::vector<Queue*>& unused = captured ? captured_ : closed_;
-      if (!unused.empty()) {
-        Queue* const q = unused.back();
-        unused.pop_back();
-        return *q;
-      }
-    }
-    return *add_queue();
+  Queue& take(Spares<Queue*>& unused) {
+    Queue* const q = unused.take();
+    return q ? *q : *add_queue();
   }
   Queue* add_queue() {
     const MutexLock lock(mutex_);
@@ -185,8 +176,8 @@ class EmulatedDevice final : public Device {
     for (Queue* q : all) q->drain();
   }
   Queue& queue(StreamView s) {
-    LOCUS_CHECK(s.context == context_ && s.native != nullptr,
-                to_string(context_) + " was given a stream of " + to_string(s.context));
+    LOCUS_CHECK(s.context == context_ && s.native != nullptr, context_, " was given a stream of ",
+                s.context);
     return *static_cast<Queue*>(s.native);
   }
 
@@ -198,7 +189,7 @@ class EmulatedDevice final : public Device {
   // Closed ones too: tensors may name them for as long as they live.
   std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);
   // To be opened again. Tensors may live on a closed stream, not on one that was captured.
-  std::vector<Queue*> closed_ LOCUS_GUARDED_BY(mutex_), captured_ LOCUS_GUARDED_BY(mutex_);
+  Spares<Queue*> closed_, captured_;
   Queue* lanes_[kNumLanes];
   CachingPool pool_;
 };

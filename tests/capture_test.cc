@@ -20,6 +20,7 @@
 #include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 #include "tests/contexts.h"
+#include "tests/fake_device.h"
 
 namespace locus::test {
 namespace {
@@ -246,6 +247,17 @@ TEST(Capture, CpusRecordNothing) {
 }
 
 // The numbers that n eager runs would have drawn, in their order.
+// Whatever the device throws when a capture ends, a destructor lets nothing out.
+TEST(Capture, OneThatCannotEndLeavesNothing) {
+  for (int i = 0; i < 2; ++i) {
+    { const Capture dropped(fake()); }
+    EXPECT_FALSE(capture::active());
+    Capture refused(fake());
+    EXPECT_THROW(refused.end(), std::bad_alloc);
+    EXPECT_FALSE(capture::active());
+  }
+}
+
 TEST(Capture, RandomOpsDrawNewNumbersAtEachReplay) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);

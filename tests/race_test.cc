@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include <locus/core/capture.h>
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>
 #include <locus/ops/create.h>
@@ -171,6 +172,26 @@ TEST(Race, LargePageableCopiesByManyThreads) {
       d.copyto(back);
       const std::vector<float> got = back.to_vector<float>();
       EXPECT_EQ(std::count(got.begin(), got.end(), float(t * 100 + i)), n);
+    }
+  });
+}
+
+// The host waits for all streams, those that are just being captured left out.
+TEST(Race, SomeCaptureWhileOthersWaitForEverything) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Context c = gpu(0);
+  on_threads([&](int t, auto&) {
+    for (int i = 0; i < 40; ++i) {
+      if (t % 2 == 0) {
+        wait_all();
+        continue;
+      }
+      const Tensor x = full({64}, t, c);
+      Capture capture(c);
+      const Tensor y = x + 1;
+      Graph graph = capture.end();
+      graph.replay();
+      EXPECT_THAT(values(y), Each(t + 1.0));
     }
   });
 }
