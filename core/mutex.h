@@ -6,8 +6,10 @@
 //   void add_locked() LOCUS_REQUIRES(mutex_);  // the caller holds it
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include <locus/core/noncopyable.h>
 
@@ -42,6 +44,36 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock : NonCopyable {
 
  private:
   std::unique_lock<std::mutex> lock_;
+};
+
+// The same for what is held for tens of nanoseconds, and never across a call that may block.
+class LOCUS_THREAD_SAFETY(capability("mutex")) SpinMutex {
+ public:
+  void lock() LOCUS_THREAD_SAFETY(acquire_capability()) {
+    int spins = 0;
+    while (locked_.exchange(true, std::memory_order_acquire)) {
+      // The holder may have lost its CPU.
+      while (locked_.load(std::memory_order_relaxed))
+        if (++spins > 100) std::this_thread::yield();
+    }
+  }
+  void unlock() LOCUS_THREAD_SAFETY(release_capability()) {
+    locked_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> locked_{false};
+};
+
+class LOCUS_THREAD_SAFETY(scoped_lockable) SpinLock : NonCopyable {
+ public:
+  explicit SpinLock(SpinMutex& m) LOCUS_THREAD_SAFETY(acquire_capability(m)) : mutex_(m) {
+    m.lock();
+  }
+  ~SpinLock() LOCUS_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+
+ private:
+  SpinMutex& mutex_;
 };
 
 }  // namespace locus

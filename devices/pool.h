@@ -14,13 +14,13 @@
 // LOCUS_POOL=off makes every block a driver allocation, for memory checkers.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -72,56 +72,53 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   // addresses stay in a graph that is replayed. Call from Device::begin_capture.
   void hold(StreamView stream);
 
-  // The largest block that is free now on any stream, cached segments only.
-  size_t largest_free() const;
-
  private:
   struct Arena;
   struct Segment;
   struct Chunk;
   struct Deferred;
-  class Lock;
   enum Kind { small, medium, large };
 
   static Kind kind_of(size_t size);
   size_t rounded(size_t bytes) const;
   int bin_of(size_t size) const;
-  Arena& arena(StreamView stream);
-  void* hand_out(void* p, size_t bytes, size_t size);
+  Arena& arena(StreamView stream) LOCUS_REQUIRES(mutex_);
+  void* hand_out(void* p, size_t bytes, size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
+  void* take(size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_uncached(size_t bytes);
   void release_uncached(void* p, size_t bytes, StreamView stream);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
   static Chunk* best(const Arena& from, size_t size, Kind first, Kind last);
-  Chunk* find(Arena& own, size_t size, Kind first, Kind last);
-  Chunk* use(Chunk* chunk, Arena& to, size_t size);
-  Chunk* steal(Lock& lock, Arena& to, size_t size);
-  Chunk* grow(Lock& lock, Arena& to, size_t size);
-  Chunk* grow_by(Lock& lock, Arena& to, size_t size, size_t segment_size);
-  void give(Arena& to, void* p);
-  void insert(Chunk* chunk);
-  void flush(Arena& from);
-  void finish(Lock& lock, const Deferred& block);
-  void poll(Lock& lock, int patience);
-  bool wait_deferred(Lock& lock);
-  void release_free_segments(Lock& lock);
-  [[noreturn]] void out_of_memory(size_t bytes) const;
-  size_t largest_free_locked() const;
+  Chunk* find(Arena& own, size_t size, Kind first, Kind last) LOCUS_REQUIRES(mutex_);
+  Chunk* use(Chunk* chunk, Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* steal(Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* grow(Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* grow_by(Arena& to, size_t size, size_t segment_size) LOCUS_REQUIRES(mutex_);
+  void absorb(Chunk* left, Chunk* right) LOCUS_REQUIRES(mutex_);
+  void give(Arena& to, void* p) LOCUS_REQUIRES(mutex_);
+  void insert(Chunk* chunk) LOCUS_REQUIRES(mutex_);
+  void flush(Arena& from) LOCUS_REQUIRES(mutex_);
+  void finish(const Deferred& block) LOCUS_REQUIRES(mutex_);
+  void poll(int patience) LOCUS_REQUIRES(mutex_);
+  bool wait_deferred() LOCUS_REQUIRES(mutex_);
+  void release_free_segments() LOCUS_REQUIRES(mutex_);
+  [[noreturn]] void out_of_memory(size_t bytes) const LOCUS_REQUIRES(mutex_);
+  size_t largest_free() const LOCUS_REQUIRES(mutex_);  // on any stream, cached segments only
 
   const std::unique_ptr<MemorySource> source_;
   const PoolOptions options_;
   const int rounding_bits_;
-  mutable std::atomic<bool> locked_{false};
-
-  // Guarded by locked_.
-  MemoryStats stats_;
-  std::vector<std::unique_ptr<Arena>> arenas_;  // by stream id
-  std::unordered_map<void*, Chunk*> chunks_;    // by address
-  std::vector<std::unique_ptr<Segment>> segments_;
-  std::vector<Deferred> deferred_;
-  int waiting_ = 0;  // threads that wait for deferred blocks they took out of deferred_
-  unsigned ticks_ = 0;
+  mutable SpinMutex mutex_;
+  MemoryStats stats_ LOCUS_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Arena>> arenas_ LOCUS_GUARDED_BY(mutex_);  // by stream id
+  std::unordered_map<void*, Chunk*> chunks_ LOCUS_GUARDED_BY(mutex_);    // by address
+  std::vector<std::unique_ptr<Segment>> segments_ LOCUS_GUARDED_BY(mutex_);
+  std::vector<Deferred> deferred_ LOCUS_GUARDED_BY(mutex_);
+  // Threads that wait for deferred blocks they took out of deferred_.
+  int waiting_ LOCUS_GUARDED_BY(mutex_) = 0;
+  unsigned ticks_ LOCUS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace locus

@@ -51,9 +51,10 @@ CachingPool::CachingPool(std::unique_ptr<MemorySource> source, const PoolOptions
 }
 
 CachingPool::~CachingPool() {
-  Lock lock(locked_);
-  wait_deferred(lock);
-  lock.unlock();
+  {
+    const SpinLock lock(mutex_);
+    wait_deferred();
+  }
   for (const auto& segment : segments_) {
     unpoison(segment->data, segment->size);
     source_->release(segment->data, segment->size);
@@ -102,14 +103,14 @@ void* CachingPool::hand_out(void* p, size_t bytes, size_t size) {
 
 void* CachingPool::allocate(size_t bytes, StreamView stream) {
   if (bytes > kLargest) {
-    Lock lock(locked_);
+    const SpinLock lock(mutex_);
     out_of_memory(bytes);
   }
   const size_t size = rounded(bytes);
   if (size <= kSmall) {
-    Lock lock(locked_);
+    const SpinLock lock(mutex_);
     // Asking a driver for events costs a microsecond: now and then is enough.
-    if (!deferred_.empty() && ++ticks_ % 16 == 0) poll(lock, 1);
+    if (!deferred_.empty() && ++ticks_ % 16 == 0) poll(1);
     if (stream.id < arenas_.size() && arenas_[stream.id] != nullptr) {
       Arena::Bin& bin = arenas_[stream.id]->bins[bin_of(size)];
       if (bin.count > 0) return hand_out(bin.blocks[--bin.count], bytes, size);
@@ -123,7 +124,7 @@ void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept 
   if (!options_.caching) return release_uncached(p, bytes, stream);
   const size_t size = rounded(bytes);
   poison(p, size);
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   stats_.in_use -= size;
   Arena& own = arena(stream);
   if (size > kSmall || own.retired) return give(own, p);
@@ -146,7 +147,7 @@ void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept 
 void CachingPool::deallocate_after(void* p, size_t bytes, StreamView stream,
                                    std::span<const EventView> pending) noexcept {
   if (pending.empty()) return deallocate(p, bytes, stream);
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   deferred_.push_back({p, bytes, stream, {pending.begin(), pending.end()}});
 }
 
@@ -193,6 +194,14 @@ CachingPool::Chunk* CachingPool::find(Arena& own, size_t size, Kind first, Kind 
   return nullptr;
 }
 
+void CachingPool::absorb(Chunk* left, Chunk* right) {
+  left->size += right->size;
+  left->next = right->next;
+  if (right->next != nullptr) right->next->previous = left;
+  chunks_.erase(right->data);
+  delete right;
+}
+
 // Frees a block for the stream of `to`, and merges it with free neighbours that stream may use.
 void CachingPool::give(Arena& to, void* p) {
   const auto at = chunks_.find(p);
@@ -202,13 +211,6 @@ void CachingPool::give(Arena& to, void* p) {
   chunk->arena = &to;
   const auto mergeable = [&](const Chunk* other) {
     return other != nullptr && other->free && (other->arena == &to || other->arena->retired);
-  };
-  const auto absorb = [&](Chunk* left, Chunk* right) {
-    left->size += right->size;
-    left->next = right->next;
-    if (right->next != nullptr) right->next->previous = left;
-    chunks_.erase(right->data);
-    delete right;
   };
   if (Chunk* next = chunk->next; mergeable(next)) {
     next->arena->free[next->segment->kind].erase(next);
@@ -229,49 +231,46 @@ void CachingPool::flush(Arena& from) {
 }
 
 void CachingPool::retire(StreamView stream) {
-  Lock lock(locked_);
-  Arena& own = arena(stream);
-  flush(own);
-  own.retired = true;
-  own.held = false;
-  const auto kept = std::exchange(own.kept, {});
-  lock.unlock();
+  std::vector<std::pair<void*, size_t>> kept;
+  {
+    const SpinLock lock(mutex_);
+    Arena& own = arena(stream);
+    flush(own);
+    own.retired = true;
+    own.held = false;
+    kept.swap(own.kept);
+  }
   for (auto [p, bytes] : kept) release_uncached(p, bytes, stream);
 }
 
 void CachingPool::revive(StreamView stream) {
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   arena(stream).retired = false;
 }
 
 void CachingPool::hold(StreamView stream) {
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   arena(stream).retired = false;
   arena(stream).held = true;
 }
 
 MemoryStats CachingPool::stats() const {
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   return stats_;
 }
 
 void CachingPool::set_limit(size_t bytes) {
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   stats_.limit = bytes;
 }
 
 void CachingPool::release_cached() {
-  Lock lock(locked_);
-  poll(lock, INT_MAX);
-  release_free_segments(lock);
+  const SpinLock lock(mutex_);
+  poll(INT_MAX);
+  release_free_segments();
 }
 
 size_t CachingPool::largest_free() const {
-  Lock lock(locked_);
-  return largest_free_locked();
-}
-
-size_t CachingPool::largest_free_locked() const {
   size_t largest = 0;
   for (const auto& a : arenas_) {
     if (a == nullptr) continue;

@@ -3,38 +3,10 @@
 #pragma once
 
 #include <set>
-#include <thread>
 
 #include <locus/devices/pool.h>
 
 namespace locus {
-
-// A spin lock: held for tens of nanoseconds, never across a call that may block.
-class CachingPool::Lock : NonCopyable {
- public:
-  explicit Lock(std::atomic<bool>& flag) : flag_(flag) { lock(); }
-  ~Lock() {
-    if (held_) unlock();
-  }
-
-  void lock() {
-    int spins = 0;
-    while (flag_.exchange(true, std::memory_order_acquire)) {
-      // The holder may have lost its CPU.
-      while (flag_.load(std::memory_order_relaxed))
-        if (++spins > 100) std::this_thread::yield();
-    }
-    held_ = true;
-  }
-  void unlock() {
-    held_ = false;
-    flag_.store(false, std::memory_order_release);
-  }
-
- private:
-  std::atomic<bool>& flag_;
-  bool held_ = false;
-};
 
 struct CachingPool::Segment {
   char* data;

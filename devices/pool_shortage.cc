@@ -17,76 +17,75 @@ constexpr size_t kSegment[] = {size_t{2} << 20, size_t{32} << 20, 0};  // by Kin
 }  // namespace
 
 void* CachingPool::allocate_slow(size_t bytes, size_t size, StreamView stream) {
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   Arena& own = arena(stream);
   const Kind kind = kind_of(size);
   Chunk* chunk = find(own, size, kind, kind);
   if (chunk == nullptr) {
-    poll(lock, INT_MAX);
+    poll(INT_MAX);
     flush(own);
     chunk = find(own, size, kind, kind);
   }
-  if (chunk == nullptr) chunk = grow(lock, own, size);
+  if (chunk == nullptr) chunk = grow(own, size);
   while (chunk == nullptr) {
     if ((chunk = find(own, size, small, large)) != nullptr) break;
-    if ((chunk = steal(lock, own, size)) != nullptr) break;
-    release_free_segments(lock);
-    if ((chunk = grow(lock, own, size)) != nullptr) break;
-    if (!wait_deferred(lock)) out_of_memory(bytes);
+    if ((chunk = steal(own, size)) != nullptr) break;
+    release_free_segments();
+    if ((chunk = grow(own, size)) != nullptr) break;
+    if (!wait_deferred()) out_of_memory(bytes);
   }
   return hand_out(chunk->data, bytes, size);
 }
 
+// From the source; nullptr beyond the limit, and when there is none.
+void* CachingPool::take(size_t size) {
+  if (stats_.limit != 0 && stats_.reserved + size > stats_.limit) return nullptr;
+  stats_.reserved += size;  // before unlocking: threads must not pass the limit together
+  void* p = nullptr;
+  FirstFailure failure;
+  mutex_.unlock();
+  failure.run([&] { p = source_->allocate(size); });
+  mutex_.lock();
+  if (p != nullptr)
+    ++stats_.driver_allocations;
+  else
+    stats_.reserved -= size;
+  failure.rethrow();
+  return p;
+}
+
 void* CachingPool::allocate_uncached(size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
-  Lock lock(locked_);
-  poll(lock, INT_MAX);
+  const SpinLock lock(mutex_);
+  poll(INT_MAX);
   for (;;) {
-    if (stats_.limit == 0 || stats_.reserved + size <= stats_.limit) {
-      stats_.reserved += size;
-      lock.unlock();
-      void* p = source_->allocate(size);
-      lock.lock();
-      if (p != nullptr) {
-        ++stats_.driver_allocations;
-        return hand_out(p, bytes, size);
-      }
-      stats_.reserved -= size;
-    }
-    if (!wait_deferred(lock)) out_of_memory(bytes);
+    if (void* p = take(size)) return hand_out(p, bytes, size);
+    if (!wait_deferred()) out_of_memory(bytes);
   }
 }
 
 void CachingPool::release_uncached(void* p, size_t bytes, StreamView stream) {
   const size_t size = std::max<size_t>(bytes, 1);
   {
-    Lock lock(locked_);
+    const SpinLock lock(mutex_);
     if (Arena& own = arena(stream); own.held) return own.kept.emplace_back(p, bytes), void();
   }
   source_->release(p, size);
-  Lock lock(locked_);
+  const SpinLock lock(mutex_);
   stats_.in_use -= size;
   stats_.reserved -= size;
 }
 
 // A whole segment where it fits; when memory is short, just the block.
-CachingPool::Chunk* CachingPool::grow(Lock& lock, Arena& to, size_t size) {
+CachingPool::Chunk* CachingPool::grow(Arena& to, size_t size) {
   const size_t segment = std::max(kSegment[kind_of(size)], size);
-  if (Chunk* chunk = grow_by(lock, to, size, segment)) return chunk;
-  return segment > size ? grow_by(lock, to, size, size) : nullptr;
+  if (Chunk* chunk = grow_by(to, size, segment)) return chunk;
+  return segment > size ? grow_by(to, size, size) : nullptr;
 }
 
-CachingPool::Chunk* CachingPool::grow_by(Lock& lock, Arena& to, size_t size, size_t segment_size) {
-  if (stats_.limit != 0 && stats_.reserved + segment_size > stats_.limit) return nullptr;
-  stats_.reserved += segment_size;  // before unlocking: threads must not pass the limit together
-  lock.unlock();
-  auto* data = static_cast<char*>(source_->allocate(segment_size));
-  lock.lock();
-  if (data == nullptr) {
-    stats_.reserved -= segment_size;
-    return nullptr;
-  }
-  ++stats_.driver_allocations;
+CachingPool::Chunk* CachingPool::grow_by(Arena& to, size_t size, size_t segment_size) {
+  auto* data = static_cast<char*>(take(segment_size));
+  if (data == nullptr) return nullptr;
   segments_.push_back(
       std::make_unique<Segment>(Segment{data, segment_size, kind_of(size), nullptr}));
   Segment* segment = segments_.back().get();
@@ -99,7 +98,7 @@ CachingPool::Chunk* CachingPool::grow_by(Lock& lock, Arena& to, size_t size, siz
 }
 
 // Takes a free block of another stream, whose queued work may still use it: ours waits for that.
-CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
+CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     Arena* other = arenas_[i].get();
     if (other == nullptr || other == &to || other->retired || other->held) continue;
@@ -108,7 +107,7 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
     Chunk* const chunk = best(*other, size, small, large);
     if (chunk == nullptr) continue;
     use(chunk, to, size);
-    lock.unlock();
+    mutex_.unlock();
     try {
       Device& d = device(options_.context);
       const EventView event = d.record(from);
@@ -116,17 +115,17 @@ CachingPool::Chunk* CachingPool::steal(Lock& lock, Arena& to, size_t size) {
       to.held ? d.wait_host(event) : d.wait(to.stream, event);
       d.release(event);
     } catch (...) {
-      lock.lock();
+      mutex_.lock();
       give(*other, chunk->data);
       throw;
     }
-    lock.lock();
+    mutex_.lock();
     return chunk;
   }
   return nullptr;
 }
 
-void CachingPool::release_free_segments(Lock& lock) {
+void CachingPool::release_free_segments() {
   for (const auto& a : arenas_)
     if (a != nullptr) flush(*a);
   std::vector<std::unique_ptr<Segment>> unused;
@@ -147,14 +146,14 @@ void CachingPool::release_free_segments(Lock& lock) {
     }
   }
   ++waiting_;
-  lock.unlock();
+  mutex_.unlock();
   size_t released = 0;
   for (const auto& segment : unused) {
     unpoison(segment->data, segment->size);
     source_->release(segment->data, segment->size);
     released += segment->size;
   }
-  lock.lock();
+  mutex_.lock();
   stats_.reserved -= released;
   --waiting_;
 }
@@ -173,7 +172,7 @@ bool is_done(EventView event) {
 }  // namespace
 
 // Looks at deferred blocks, oldest first, until `patience` of them are not done.
-void CachingPool::poll(Lock& lock, int patience) {
+void CachingPool::poll(int patience) {
   std::vector<Deferred> finished;
   size_t kept = 0, i = 0;
   for (; i < deferred_.size() && patience > 0; ++i) {
@@ -190,43 +189,44 @@ void CachingPool::poll(Lock& lock, int patience) {
     if (kept != i) deferred_[kept] = std::move(deferred_[i]);
     ++kept;
   }
-  const auto at = [&](size_t n) { return deferred_.begin() + static_cast<std::ptrdiff_t>(n); };
-  deferred_.erase(at(kept), at(i));
-  for (const Deferred& block : finished) finish(lock, block);
+  const auto first = deferred_.begin();
+  deferred_.erase(first + static_cast<std::ptrdiff_t>(kept),
+                  first + static_cast<std::ptrdiff_t>(i));
+  for (const Deferred& block : finished) finish(block);
 }
 
 // The host waits for deferred blocks. False when there are none to wait for.
-bool CachingPool::wait_deferred(Lock& lock) {
+bool CachingPool::wait_deferred() {
   if (deferred_.empty()) {
     if (waiting_ == 0) return false;
     while (waiting_ > 0) {
-      lock.unlock();
+      mutex_.unlock();
       std::this_thread::yield();
-      lock.lock();
+      mutex_.lock();
     }
     return true;
   }
   std::vector<Deferred> blocks;
   blocks.swap(deferred_);
   ++waiting_;
-  lock.unlock();
+  mutex_.unlock();
   for (const Deferred& block : blocks) {
     for (const EventView& event : block.pending) {
       try {
         device(event.context).wait_host(event);
-      } catch (const Error&) {
+      } catch (...) {
         // As in is_done.
       }
       device(event.context).release(event);
     }
   }
-  lock.lock();
-  for (const Deferred& block : blocks) finish(lock, block);
+  mutex_.lock();
+  for (const Deferred& block : blocks) finish(block);
   --waiting_;
   return true;
 }
 
-void CachingPool::finish(Lock& lock, const Deferred& block) {
+void CachingPool::finish(const Deferred& block) {
   if (options_.caching) {
     const size_t size = rounded(block.bytes);
     stats_.in_use -= size;
@@ -234,19 +234,19 @@ void CachingPool::finish(Lock& lock, const Deferred& block) {
     give(arena(block.stream), block.block);
     return;
   }
-  lock.unlock();
+  mutex_.unlock();
   release_uncached(block.block, block.bytes, block.stream);
-  lock.lock();
+  mutex_.lock();
 }
 
 void CachingPool::out_of_memory(size_t bytes) const {
   const std::string where = to_string(options_.context);
-  throw OutOfMemory(
-      "out of memory on " + where + ": " + memory_text(bytes) + " requested; in use " +
-      memory_text(stats_.in_use) + ", reserved " + memory_text(stats_.reserved) + ", limit " +
-      (stats_.limit == 0 ? std::string("none") : memory_text(stats_.limit)) +
-      ", largest free block " + memory_text(largest_free_locked()) +
-      ". Free tensors, use smaller batches, or raise memory_pool(" + where + ")'s limit");
+  throw OutOfMemory("out of memory on ", where, ": ", memory_text(bytes), " requested; in use ",
+                    memory_text(stats_.in_use), ", reserved ", memory_text(stats_.reserved),
+                    ", limit ", stats_.limit == 0 ? std::string("none") : memory_text(stats_.limit),
+                    ", largest free block ", memory_text(largest_free()),
+                    ". Free tensors, use smaller batches, or raise memory_pool(", where,
+                    ")'s limit");
 }
 
 }  // namespace locus
