@@ -131,6 +131,16 @@ else
   say "no objects in $folder: symbols not checked"
 fi
 
+# A weak function of a CPU kernel is named after its instruction set: the linker would take any other
+# from whichever copy comes first, and an older processor crash in it.
+for isa in base v3 v4; do
+  kernels=$folder/CMakeFiles/locus_kernels_$isa.dir
+  [ -d "$folder/CMakeFiles/locus_kernels_v4.dir" ] && [ -d "$kernels" ] || continue
+  hits=$(find "$kernels" -name '*.o' -print0 | xargs -0 nm --defined-only |
+    awk '$2 == "W" {print $3}' | sort -u | grep -vE "[0-9](Eigen_)?$isa" | c++filt || true)
+  [ -z "$hits" ] || breach "kernels for $isa share functions with others:"$'\n'"$hits"
+done
+
 over() { awk -v s="$1" -v m=$MAX_SECONDS 'BEGIN {exit !(s > m)}'; }
 
 # Ninja's log has the time on the clock, which counts what else the machine did: a file that looks
