@@ -96,6 +96,15 @@ Meta make_meta(DType dtype, std::span<const int64_t> shape) {
   return m;
 }
 
+DType one_dtype(std::span<const Meta> metas) {
+  const DType first = metas[0].dtype;
+  for (const Meta& m : metas)
+    if (m.dtype != first)
+      throw DTypeError("expected one dtype, got ", name(first), " and ", name(m.dtype),
+                       "; cast one with astype()");
+  return first;
+}
+
 size_t bytes_of(const Meta& m) {
   check_size(m);
   return static_cast<size_t>(m.size()) * static_cast<size_t>(size_of(m.dtype));

@@ -64,6 +64,8 @@ int normalize_axis(int axis, int rank, std::string_view op);
 // A Meta of this dtype and shape. Throws ShapeError for a negative length, and for more elements
 // than memory can have.
 Meta make_meta(DType dtype, std::span<const int64_t> shape);
+// The dtype that all of them have, of one or more. Throws DTypeError when they differ.
+DType one_dtype(std::span<const Meta> metas);
 // What its elements take. Throws ShapeError when memory cannot have so many.
 size_t bytes_of(const Meta& m);
 // `v` seen at a shape that it broadcasts to: stride 0 along the axes it lacks. Keeps its dtype.

@@ -12,27 +12,14 @@ namespace locus {
 
 namespace {
 
-std::string text(const Meta& m) { return to_string(Shape(m)); }
-
-DType one_dtype(std::span<const Meta> in) {
-  for (const Meta& m : in)
-    if (m.dtype != in[0].dtype)
-      throw DTypeError(std::string("expected one dtype, got ") + name(in[0].dtype) + " and " +
-                       name(m.dtype) + "; cast one with astype()");
-  return in[0].dtype;
-}
-
 DType dense_infer(std::span<const Meta> in, const DenseAttrs&, std::span<Meta> out) {
-  if (in.size() != 2 && in.size() != 3)
-    throw ShapeError("expected data, weight and perhaps bias, got " + std::to_string(in.size()) +
-                     " operands");
   const Meta &x = in[0], &w = in[1];
   if (x.rank != 2 || w.rank != 2 || x.shape[1] != w.shape[1])
-    throw ShapeError("expected data (N,in) and weight (out,in) with one `in`, got data " + text(x) +
-                     " and weight " + text(w));
+    throw ShapeError("expected data (N,in) and weight (out,in) with one `in`, got data ", Shape(x),
+                     " and weight ", Shape(w));
   if (in.size() == 3 && (in[2].rank != 1 || in[2].shape[0] != w.shape[0]))
-    throw ShapeError("expected bias (" + std::to_string(w.shape[0]) + ",) for weight " + text(w) +
-                     ", got " + text(in[2]));
+    throw ShapeError("expected bias (", w.shape[0], ",) for weight ", Shape(w), ", got ",
+                     Shape(in[2]));
   const int64_t shape[] = {x.shape[0], w.shape[0]};
   out[0] = make_meta(x.dtype, shape);
   return one_dtype(in);
@@ -41,17 +28,15 @@ DType dense_infer(std::span<const Meta> in, const DenseAttrs&, std::span<Meta> o
 DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
                      std::span<Meta> out) {
   const size_t expected = attrs.relu ? 4 : 3;
-  if (in.size() != expected)
-    throw ShapeError("expected " + std::to_string(expected) + " operands, got " +
-                     std::to_string(in.size()));
+  if (in.size() != expected) throw ShapeError("expected ", expected, " operands, got ", in.size());
   const Meta &dy = in[0], &x = in[1], &w = in[2];
   const bool fits = dy.rank == 2 && x.rank == 2 && w.rank == 2 && dy.shape[0] == x.shape[0] &&
                     dy.shape[1] == w.shape[0] && x.shape[1] == w.shape[1];
   if (!fits)
-    throw ShapeError("expected dy (N,out), data (N,in) and weight (out,in), got " + text(dy) +
-                     ", " + text(x) + " and " + text(w));
+    throw ShapeError("expected dy (N,out), data (N,in) and weight (out,in), got ", Shape(dy), ", ",
+                     Shape(x), " and ", Shape(w));
   if (attrs.relu && Shape(in[3]) != Shape(dy))
-    throw ShapeError("expected y to be like dy " + text(dy) + ", got " + text(in[3]));
+    throw ShapeError("expected y to be like dy ", Shape(dy), ", got ", Shape(in[3]));
   const int64_t none[] = {0};
   const Meta empty = make_meta(dy.dtype, none);
   out[0] = attrs.data ? x : empty;

@@ -134,7 +134,7 @@ struct Backend {
     const T* dz = attrs.relu ? masked.as<T>() : dy.data();
     const int threads = threads_for(rows, units, inputs);
     const int64_t ld_units = at_least_1(units), ld_inputs = at_least_1(inputs);
-    const auto multiply = [&](int64_t m, int64_t n, int64_t k, Operand<T> a, const T* b, T* c) {
+    const auto multiply = [&](int64_t m, int64_t n, int64_t k, Matrix<T> a, const T* b, T* c) {
       const Scratch scratch(call, gemm_scratch<T>(m, n, k));
       gemm<T>(m, n, k, a, {b, ld_inputs, false}, c, nullptr, false, threads, scratch.data());
     };

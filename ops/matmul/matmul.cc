@@ -15,35 +15,27 @@ namespace {
 
 std::atomic<Precision> precision{Precision::f32};
 
-std::string text(const Meta& m) { return to_string(Shape(m)); }
-
 DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span<Meta> out) {
-  if (in.size() != 2) throw ShapeError("expected two operands, got " + std::to_string(in.size()));
   const Meta &a = in[0], &b = in[1];
   if (a.rank < 2 || b.rank < 2)
-    throw ShapeError("expected matrices or stacks of them (two axes or more), got " + text(a) +
-                     " and " + text(b));
-  if (a.dtype != b.dtype)
-    throw DTypeError(std::string("expected one dtype, got ") + name(a.dtype) + " and " +
-                     name(b.dtype) + "; cast one with astype()");
+    throw ShapeError("expected matrices or stacks of them (two axes or more), got ", Shape(a),
+                     " and ", Shape(b));
   const int64_t m = a.shape[a.rank - (attrs.transpose_a ? 1 : 2)];
   const int64_t ka = a.shape[a.rank - (attrs.transpose_a ? 2 : 1)];
   const int64_t kb = b.shape[b.rank - (attrs.transpose_b ? 1 : 2)];
   const int64_t n = b.shape[b.rank - (attrs.transpose_b ? 2 : 1)];
-  if (ka != kb) {
-    std::string shapes = text(a) + (attrs.transpose_a ? " transposed" : "") + " and " + text(b) +
-                         (attrs.transpose_b ? " transposed" : "");
-    throw ShapeError("expected the columns of the left operand (" + std::to_string(ka) +
-                     ") to be as many as the rows of the right one (" + std::to_string(kb) +
-                     "): shapes " + shapes);
-  }
+  if (ka != kb)
+    throw ShapeError("expected the columns of the left operand (", ka,
+                     ") to be as many as the rows of the right one (", kb, "): shapes ", Shape(a),
+                     attrs.transpose_a ? " transposed" : "", " and ", Shape(b),
+                     attrs.transpose_b ? " transposed" : "");
   const Shape batch = broadcast_shapes(Shape(std::span(a.shape, static_cast<size_t>(a.rank - 2))),
                                        Shape(std::span(b.shape, static_cast<size_t>(b.rank - 2))));
   out[0] = make_meta(a.dtype, batch);
   out[0].rank = static_cast<int8_t>(batch.rank() + 2);
   out[0].shape[batch.rank()] = m;
   out[0].shape[batch.rank() + 1] = n;
-  return a.dtype;
+  return one_dtype(in);
 }
 
 Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -104,8 +96,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
 
 void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
   if (a.ndim() == 0 || b.ndim() == 0)
-    throw ShapeError(std::string(op) + ": expected operands of one axis or more, got " +
-                     describe(a) + " and " + describe(b) + "; multiply a 0-d tensor with *");
+    throw ShapeError(op, ": expected operands of one axis or more, got ", describe(a), " and ",
+                     describe(b), "; multiply a 0-d tensor with *");
 }
 
 }  // namespace
@@ -127,12 +119,12 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   const Shape sa = a.shape(), sb = b.shape();
   const int64_t k = sa[-1];
   if (k != sb[0])
-    throw ShapeError("dot: expected the last axis of the left operand (" + std::to_string(k) +
-                     ") to be as long as the first axis of the right one (" +
-                     std::to_string(sb[0]) + "): " + describe(a) + " and " + describe(b));
+    throw ShapeError("dot: expected the last axis of the left operand (", k,
+                     ") to be as long as the first axis of the right one (", sb[0],
+                     "): ", describe(a), " and ", describe(b));
   if (ra + rb - 2 > kMaxRank)
-    throw ShapeError("dot: expected a result of at most " + std::to_string(kMaxRank) +
-                     " axes: " + describe(a) + " and " + describe(b));
+    throw ShapeError("dot: expected a result of at most ", kMaxRank, " axes: ", describe(a),
+                     " and ", describe(b));
   int64_t m = 1, n = 1, dims[2 * kMaxRank];
   int rank = 0;
   for (int i = 0; i < ra - 1; ++i) m *= dims[rank++] = sa[i];

@@ -31,7 +31,7 @@ void slab(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, 
 }
 
 template <class T>
-void slab(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, int64_t ldc,
+void slab(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
           const T* bias, bool relu) {
   constexpr int kRows = Eigen::RowMajor, kColumns = Eigen::ColMajor;
   if constexpr (sizeof(T) == 1 || (!std::is_same_v<T, float> && !std::is_same_v<T, double>)) {
@@ -69,18 +69,18 @@ LOCUS_HD int64_t share(int64_t n, int threads) {
 }
 
 template <class T>
-void cut(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, const T* bias,
-         bool relu, int threads) {
+void cut(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
+         int threads) {
   if (threads <= 1) return slab(m, n, k, a, b, c, n, bias, relu);
   if (m >= n || m >= 32 * threads) {
     parallel_for(m, share(m, threads), [&](int64_t begin, int64_t end) {
-      Operand<T> rows = a;
+      Matrix<T> rows = a;
       rows.data += begin * (a.column_major ? 1 : a.ld);
       slab(end - begin, n, k, rows, b, c + begin * n, n, bias, relu);
     });
   } else {
     parallel_for(n, share(n, threads), [&](int64_t begin, int64_t end) {
-      Operand<T> columns = b;
+      Matrix<T> columns = b;
       columns.data += begin * (b.column_major ? b.ld : 1);
       slab(m, end - begin, k, a, columns, c + begin, n, bias == nullptr ? bias : bias + begin,
            relu);
@@ -89,7 +89,7 @@ void cut(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, cons
 }
 
 template <class T>
-void sum_blocks(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, const T* bias,
+void sum_blocks(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias,
                 bool relu, int threads, void* scratch) {
   const int64_t results = m * n, blocks = (k + kDepth - 1) / kDepth;
   const int64_t most = blocks_at_once(results, k);
@@ -100,7 +100,7 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
   const bool strided = results == 1 && (a_step != 1 || b_step != 1);
   const auto multiply = [&](int64_t block, T* part, int threads_here) {
     const int64_t begin = block * kDepth, depth = k - begin < kDepth ? k - begin : kDepth;
-    Operand<T> left = a, right = b;
+    Matrix<T> left = a, right = b;
     left.data += begin * a_step;
     right.data += begin * b_step;
     if (strided)
@@ -136,8 +136,8 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* 
 }  // namespace
 
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, const T* bias,
-          bool relu, int threads, void* scratch) {
+void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
+          int threads, void* scratch) {
   if constexpr (std::is_floating_point_v<T>) {
     // A vector without gaps runs along k, which is how Eigen adds it up fast.
     if (m == 1 && a.column_major && a.ld == 1) a = {a.data, k > 0 ? k : 1, false};
@@ -147,9 +147,9 @@ void gemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, con
   cut(m, n, k, a, b, c, bias, relu, threads);
 }
 
-template void gemm(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*, const float*,
+template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*, const float*,
                    bool, int, void*);
-template void gemm(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
+template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*,
                    const double*, bool, int, void*);
 
 namespace {
@@ -184,8 +184,8 @@ struct Entry {
         bytes_c > 0 ? reinterpret_cast<T*>(memory + bytes_a + bytes_b) : reinterpret_cast<T*>(c);
     if (bytes_a > 0) pack(a, p.m, p.k, p.a_m, p.a_k, packed_a);
     if (bytes_b > 0) pack(b, p.k, p.n, p.b_k, p.b_n, packed_b);
-    Operand<T> left{packed_a, p.k > 0 ? p.k : 1, false};
-    Operand<T> right{packed_b, p.n > 0 ? p.n : 1, false};
+    Matrix<T> left{packed_a, p.k > 0 ? p.k : 1, false};
+    Matrix<T> right{packed_b, p.n > 0 ? p.n : 1, false};
     if constexpr (kDirect) {
       if (la.ok) left = {a, la.ld, la.column_major};
       if (lb.ok) right = {b, lb.ld, lb.column_major};

@@ -11,7 +11,7 @@
 namespace locus::LOCUS_ISA {
 
 template <class T>
-struct Operand {
+struct Matrix {
   const T* data;
   int64_t ld;
   bool column_major;
@@ -21,12 +21,12 @@ struct Operand {
 // T: float, double, uint32_t, uint64_t. `threads`: 1 keeps it on the caller. `scratch`: of
 // gemm_scratch<T>() bytes.
 template <class T>
-void gemm(int64_t m, int64_t n, int64_t k, Operand<T> a, Operand<T> b, T* c, const T* bias,
-          bool relu, int threads, void* scratch);
+void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
+          int threads, void* scratch);
 
-extern template void gemm(int64_t, int64_t, int64_t, Operand<float>, Operand<float>, float*,
+extern template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*,
                           const float*, bool, int, void*);
-extern template void gemm(int64_t, int64_t, int64_t, Operand<double>, Operand<double>, double*,
+extern template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*,
                           const double*, bool, int, void*);
 
 // A floating sum over more than twice kDepth is the sum, in f64, of the sums over blocks of k: as
