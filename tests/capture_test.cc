@@ -249,13 +249,10 @@ TEST(Capture, CpusRecordNothing) {
 // The numbers that n eager runs would have drawn, in their order.
 // Whatever the device throws when a capture ends, a destructor lets nothing out.
 TEST(Capture, OneThatCannotEndLeavesNothing) {
-  for (int i = 0; i < 2; ++i) {
-    { const Capture dropped(fake()); }
-    EXPECT_FALSE(capture::active());
-    Capture refused(fake());
-    EXPECT_THROW(refused.end(), std::bad_alloc);
-    EXPECT_FALSE(capture::active());
-  }
+  { const Capture dropped(fake()); }
+  Capture refused(fake());
+  EXPECT_THROW(refused.end(), std::bad_alloc);
+  EXPECT_FALSE(capture::active());
 }
 
 TEST(Capture, RandomOpsDrawNewNumbersAtEachReplay) {

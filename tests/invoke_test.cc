@@ -14,6 +14,16 @@
 namespace locus::test {
 namespace {
 
+TEST(Reworded, KeepsTheTypeOfAnError) {
+  try {
+    throw CaptureError("y: ", 2, " of ", cpu(1));
+  } catch (...) {
+    const std::exception_ptr e = reworded([](const std::string& text) { return "x: " + text; });
+    const auto again = [&] { std::rethrow_exception(e); };
+    EXPECT_EQ(message_of<CaptureError>(again), "x: y: 2 of cpu(1)");
+  }
+}
+
 TEST(Invoke, RefusesAnotherNumberOfInputs) {
   const Tensor x = ones({3});
   EXPECT_THROW(invoke(get_op("exp"), Refs{}), Error);

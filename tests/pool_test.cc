@@ -378,5 +378,17 @@ TEST_F(Pool, ThreadsShareItOnOneStreamAndOnSeveral) {
   EXPECT_EQ(pool.stats().reserved, 0u);
 }
 
+TEST_F(Pool, CountsNothingThatItsSourceFailedToGive) {
+  class Broken final : public MemorySource {
+    void* allocate(size_t) override { throw DeviceError("lost"); }
+    void release(void*, size_t) noexcept override {}
+  };
+  for (bool caching : {true, false}) {
+    CachingPool pool(std::make_unique<Broken>(), {.context = fake(), .caching = caching});
+    EXPECT_THROW(pool.allocate(100, on(1)), DeviceError);
+    EXPECT_EQ(pool.stats().reserved, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace locus
