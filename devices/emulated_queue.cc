@@ -133,7 +133,7 @@ void Queue::push_event(What what, EventRef event) {
 void Queue::drain() {
   MutexLock lock(mutex_);
   const uint64_t target = pushed_;
-  if (finished_ < target) check_usable();
+  if (finished_ < target && !closed_) check_usable();  // close() may be draining it, too
   wait_until_finished(target, lock);
 }
 
