@@ -197,8 +197,7 @@ const Op& copyto_op() {
 
 Tensor row_major_copy(const Tensor& x, DType dtype) {
   static const OpRef<CopyAttrs> copy("copy");
-  const Meta m = make_meta(dtype, x.shape());
-  Tensor out = allocate(x.context(), m);
+  const Tensor out = allocate(x.context(), make_meta(dtype, x.shape()));
   const autograd::Pause pause(autograd::is_training());
   invoke_into(copy, {x}, {out}, CopyAttrs{dtype});
   return out;
@@ -230,14 +229,7 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
     values.copyto(*this, {}, given.from);
     return *this;
   }
-  // Broadcast: the values seen at the target's shape.
-  Shape common;
-  try {
-    common = broadcast_shapes(values.shape(), shape());
-  } catch (const ShapeError&) {
-    common = values.shape();
-  }
-  if (common != shape())
+  if (!broadcasts_to(values.shape(), shape()))
     throw ShapeError("assignment: values ", describe(values), " do not broadcast to target ",
                      describe(*this));
   const Ref in(values);

@@ -1,5 +1,10 @@
 #include <locus/core/error.h>
 
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
 namespace locus {
 namespace {
 
@@ -20,6 +25,13 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
 std::exception_ptr reworded(const std::function<std::string(const std::string&)>& edit) {
   return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, OutOfMemory,
                      DeviceError, CaptureError, FormatError, Error>(edit);
+}
+
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? text.get() : type.name();
 }
 
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {

@@ -2,14 +2,20 @@
 // operands with context, shape and dtype, what was expected, and what to do about it.
 #pragma once
 
+#include <concepts>
 #include <exception>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 
 #include <locus/core/text.h>
 
 namespace locus {
+
+// The name of a type, as C++ spells it.
+std::string type_name(const std::type_info& type);
 
 class Error : public std::runtime_error {
  public:

@@ -1,9 +1,5 @@
 #include <locus/core/invoke_check.h>
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
 #include <string>
 
 #include <locus/core/device.h>
@@ -38,13 +34,6 @@ std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
   if (other >= n_in) throw ContextMismatch(text, "; expected ", b, " on ", here);
   throw ContextMismatch(text, "; move one first: ", b, ".as_in_context(", here, ") or ", a,
                         ".as_in_context(", all[other].tensor_->context(), ")");
-}
-
-std::string type_name(const std::type_info& type) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
-  return status == 0 ? text.get() : type.name();
 }
 
 std::string count(int n, const char* what) {

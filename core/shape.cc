@@ -72,7 +72,15 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
                        "; expected equal lengths, or 1, from the last axis on");
     dims[i] = da == 1 ? db : da;
   }
-  return Shape(std::span(dims, static_cast<size_t>(rank)));
+  return Shape(dims, rank);
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  const int shift = to.rank() - from.rank();
+  bool fits = shift >= 0;
+  for (int i = 0; fits && i < from.rank(); ++i)
+    fits = from.begin()[i] == 1 || from.begin()[i] == to.begin()[i + shift];
+  return fits;
 }
 
 int normalize_axis(int axis, int rank, std::string_view op) {
@@ -103,6 +111,20 @@ DType one_dtype(std::span<const Meta> metas) {
       throw DTypeError("expected one dtype, got ", name(first), " and ", name(m.dtype),
                        "; cast one with astype()");
   return first;
+}
+
+Meta with_axis(Meta m, int axis, int64_t length) {
+  if (m.rank == kMaxRank) throw ShapeError("expected fewer than ", kMaxRank, " axes");
+  std::copy_backward(m.shape + axis, m.shape + m.rank, m.shape + m.rank + 1);
+  m.shape[axis] = length;
+  ++m.rank;
+  return m;
+}
+
+Meta without_axis(Meta m, int axis) {
+  std::copy(m.shape + axis + 1, m.shape + m.rank, m.shape + axis);
+  --m.rank;
+  return m;
 }
 
 size_t bytes_of(const Meta& m) {

@@ -28,7 +28,8 @@ class Shape {
   Shape() = default;
   Shape(std::initializer_list<Dim> dims);
   explicit Shape(std::span<const int64_t> dims);
-  explicit Shape(const Meta& m) : Shape(std::span(m.shape, static_cast<size_t>(m.rank))) {}
+  Shape(const int64_t* dims, int rank) : Shape(std::span(dims, static_cast<size_t>(rank))) {}
+  explicit Shape(const Meta& m) : Shape(m.shape, m.rank) {}
 
   int rank() const { return rank_; }
   // Axis i; negative i counts from the end. Throws ShapeError when out of range.
@@ -59,6 +60,8 @@ std::ostream& operator<<(std::ostream& os, const Shape& s);
 
 // NumPy's broadcasting of two shapes. Throws ShapeError ("operands could not be broadcast ...").
 Shape broadcast_shapes(const Shape& a, const Shape& b);
+// Whether broadcasting `from` against `to` gives `to`.
+bool broadcasts_to(const Shape& from, const Shape& to);
 // Resolves a negative axis; throws ShapeError naming `op` when it is outside [-rank, rank).
 int normalize_axis(int axis, int rank, std::string_view op);
 // A Meta of this dtype and shape. Throws ShapeError for a negative length, and for more elements
@@ -66,6 +69,10 @@ int normalize_axis(int axis, int rank, std::string_view op);
 Meta make_meta(DType dtype, std::span<const int64_t> shape);
 // The dtype that all of them have, of one or more. Throws DTypeError when they differ.
 DType one_dtype(std::span<const Meta> metas);
+// m with a new axis of this length at `axis`, and without that axis. The first throws ShapeError
+// where m has 8 axes already.
+Meta with_axis(Meta m, int axis, int64_t length);
+Meta without_axis(Meta m, int axis);
 // What its elements take. Throws ShapeError when memory cannot have so many.
 size_t bytes_of(const Meta& m);
 // `v` seen at a shape that it broadcasts to: stride 0 along the axes it lacks. Keeps its dtype.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,15 @@ std::string text_of(const Parts&... parts) {
       text += to_string(part);
   };
   (append(parts), ...);
+  return text;
+}
+
+// What `of` gives of each item, with `between` between them.
+template <class F = std::identity>
+std::string listed(const auto& items, F of = {}, std::string_view between = ", ") {
+  std::string text;
+  for (const auto& item : items)
+    text += text_of(text.empty() ? "" : between, std::invoke(of, item));
   return text;
 }
 

@@ -1,9 +1,6 @@
 #include <locus/nn/block.h>
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <ostream>
 #include <set>
 #include <typeinfo>
@@ -37,10 +34,8 @@ Parameters Block::parameters() const {
 }
 
 namespace {
-std::string names(const Parameters& parameters) {
-  std::string text;
-  for (const auto& [name, p] : parameters) text += (text.empty() ? "" : ", ") + name;
-  return text.empty() ? "none" : text;
+std::string names(const auto& list) {
+  return list.empty() ? "none" : listed(list, [](const auto& entry) { return entry.first; });
 }
 }  // namespace
 
@@ -48,7 +43,7 @@ Parameter Block::parameter(std::string_view name) const {
   const Parameters all = parameters();
   for (const auto& [key, p] : all)
     if (key == name) return p;
-  throw Error(type_name() + ": no parameter '" + std::string(name) + "'; there are: " + names(all));
+  throw Error(type_name(), ": no parameter '", name, "'; there are: ", names(all));
 }
 
 void Block::initialize(const Contexts& contexts, const InitializeOptions& options, Caller from) {
@@ -85,47 +80,44 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
                  Caller from) {
   NamedTensors file = locus::load(path, cpu(), from);
   const Parameters all = parameters();
-  std::string found;
   std::set<std::string_view> keys;
   for (auto& [key, tensor] : file) {
     // export() and Module write "arg:0.weight" and "aux:...".
     if (key.starts_with("arg:") || key.starts_with("aux:")) key.erase(0, 4);
     if (key.empty())
-      throw FormatError("load_parameters: " + path +
-                        " is a list without names; expected the names " + names(all));
+      throw FormatError("load_parameters: ", path, " is a list without names; expected the names ",
+                        names(all));
     if (!keys.insert(key).second)
-      throw FormatError("load_parameters: " + path + " has '" + key + "' twice");
-    found += (found.empty() ? "" : ", ") + key;
+      throw FormatError("load_parameters: ", path, " has '", key, "' twice");
   }
   std::vector<std::pair<const Parameter*, const Tensor*>> plan;
   for (const auto& [name, p] : all) {
     const auto it = std::ranges::find(file, name, &NamedTensors::value_type::first);
     if (it == file.end()) {
       if (options.allow_missing) continue;
-      throw FormatError("Parameter '" + name + "' is missing in file '" + path +
-                        "', which contains parameters: " + (found.empty() ? "none" : found) +
+      throw FormatError("Parameter '", name, "' is missing in file '", path,
+                        "', which contains parameters: ", names(file),
                         ". Set allow_missing to ignore missing parameters.");
     }
     const Tensor& saved = it->second;
     if (!saved.defined())
-      throw FormatError("load_parameters: " + path + " holds no array for '" + name + "'");
+      throw FormatError("load_parameters: ", path, " holds no array for '", name, "'");
     if (!p.fits(saved.shape()))
-      throw ShapeError("Failed loading Parameter '" + name + "' from saved params " + path +
-                       ": shape incompatible expected " + to_string(p.shape()) + " vs saved " +
-                       to_string(saved.shape()));
+      throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
+                       ": shape incompatible expected ", p.shape(), " vs saved ", saved.shape());
     if (saved.dtype() != p.dtype() && !options.cast_dtype)
-      throw DTypeError("Failed loading Parameter '" + name + "' from saved params " + path +
-                       ": dtype incompatible expected " + locus::name(p.dtype()) + " vs saved " +
-                       locus::name(saved.dtype()) +
+      throw DTypeError("Failed loading Parameter '", name, "' from saved params ", path,
+                       ": dtype incompatible expected ", locus::name(p.dtype()), " vs saved ",
+                       locus::name(saved.dtype()),
                        ". Set cast_dtype to cast the dtype of saved params.");
     plan.emplace_back(&p, &saved);
   }
   if (!options.ignore_extra)
     for (const auto& [key, tensor] : file)
       if (std::ranges::find(all, key, &Parameters::value_type::first) == all.end())
-        throw FormatError("Parameter '" + key + "' loaded from file '" + path +
-                          "' is not present in this block, which contains parameters " +
-                          names(all) + ". Set ignore_extra to ignore.");
+        throw FormatError("Parameter '", key, "' loaded from file '", path,
+                          "' is not present in this block, which contains parameters ", names(all),
+                          ". Set ignore_extra to ignore.");
   for (const auto& [p, saved] : plan) {
     if (p->initialized() && (!contexts || p->list_ctx() == contexts->list()))
       p->set_data(*saved, from);
@@ -139,11 +131,7 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
 }
 
 std::string Block::type_name() const {
-  const char* raw = typeid(*this).name();
-  int status = 0;
-  char* text = abi::__cxa_demangle(raw, nullptr, nullptr, &status);
-  std::string full = status == 0 ? text : raw;
-  std::free(text);
+  const std::string full = locus::type_name(typeid(*this));
   const size_t colon = full.rfind("::");
   return colon == std::string::npos ? full : full.substr(colon + 2);
 }

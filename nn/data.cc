@@ -10,7 +10,7 @@
 namespace locus::data {
 Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std::move(label)) {
   if (data_.ndim() == 0 || label_.ndim() == 0 || data_.shape()[0] != label_.shape()[0])
-    throw ShapeError("Dataset: data " + describe(data_) + " and label " + describe(label_) +
+    throw ShapeError("Dataset: data ", describe(data_), " and label ", describe(label_),
                      "; expected the same length of axis 0");
 }
 
@@ -53,14 +53,11 @@ Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
                        const SplitAndLoadOptions& options, Caller from) {
   const int axis = normalize_axis(options.batch_axis, batch.ndim(), "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
-  const std::string what = "split_and_load: data with shape " + to_string(batch.shape());
-  if (length < n)
-    throw ShapeError(what + ": too many slices, " + std::to_string(n) + ", for axis " +
-                     std::to_string(axis));
+  const std::string what = text_of("split_and_load: data with shape ", batch.shape());
+  if (length < n) throw ShapeError(what, ": too many slices, ", n, ", for axis ", axis);
   if (options.even_split && length % n != 0)
-    throw ShapeError(what + " cannot be evenly split into " + std::to_string(n) +
-                     " slices along axis " + std::to_string(axis) +
-                     ". Use a batch size that's multiple of " + std::to_string(n) +
+    throw ShapeError(what, " cannot be evenly split into ", n, " slices along axis ", axis,
+                     ". Use a batch size that's multiple of ", n,
                      " or set even_split=false to allow uneven partitioning of data.");
   Tensors parts;
   int64_t begin = 0;

@@ -16,8 +16,8 @@
 namespace locus::data {
 namespace {
 
-[[noreturn]] void bad(const std::string& path, const std::string& what) {
-  throw FormatError("read_idx: " + path + ": " + what);
+[[noreturn]] void bad(const std::string& path, const auto&... what) {
+  throw FormatError("read_idx: ", path, ": ", what...);
 }
 
 // A file front to back; zlib unpacks it where it is gzipped, and checks its sums.
@@ -26,10 +26,10 @@ class Reader : NonCopyable {
   explicit Reader(const std::string& path) : path_(path) {
     std::error_code error;
     if (!std::filesystem::is_regular_file(path, error))
-      throw Error("read_idx: cannot open " + path + ": " +
-                  (error ? error.message() : "not a regular file"));
+      throw Error("read_idx: cannot open ", path, ": ",
+                  error ? error.message() : "not a regular file");
     file_ = gzopen(path.c_str(), "rb");
-    if (!file_) throw Error("read_idx: cannot open " + path + ": " + std::strerror(errno));
+    if (!file_) throw Error("read_idx: cannot open ", path, ": ", std::strerror(errno));
   }
   ~Reader() { gzclose(file_); }
 
@@ -45,8 +45,8 @@ class Reader : NonCopyable {
     return true;
   }
   [[noreturn]] void truncated(size_t found, size_t missing, const std::string& what) const {
-    bad(path_, "truncated: it ends after " + std::to_string(found) + " bytes; expected " +
-                   std::to_string(missing) + " more for " + what);
+    bad(path_, "truncated: it ends after ", found, " bytes; expected ", missing, " more for ",
+        what);
   }
 
  private:
@@ -60,9 +60,9 @@ class Reader : NonCopyable {
       if (n < 0) {
         int code = 0;
         const std::string why = gzerror(file_, &code);
-        if (code == Z_ERRNO) throw Error("read_idx: cannot read " + path_ + ": " + why);
+        if (code == Z_ERRNO) throw Error("read_idx: cannot read ", path_, ": ", why);
         if (code == Z_MEM_ERROR) throw OutOfMemory("read_idx: zlib: no memory");
-        bad(path_, "damaged gzip data: " + why);
+        bad(path_, "damaged gzip data: ", why);
       }
       done += static_cast<size_t>(n);
       offset_ += static_cast<size_t>(n);
@@ -87,13 +87,13 @@ Tensor read_idx(const std::string& path) {
   if (magic[0] != 0 || magic[1] != 0 || type == std::end(kTypes)) {
     char hex[16];
     std::snprintf(hex, sizeof hex, "0x%02x%02x%02x%02x", magic[0], magic[1], magic[2], magic[3]);
-    bad(path, "magic number " + std::string(hex) +
-                  "; expected 0x0000TTRR, an IDX file of type TT 08, 09, 0c, 0d or 0e");
+    bad(path, "magic number ", hex,
+        "; expected 0x0000TTRR, an IDX file of type TT 08, 09, 0c, 0d or 0e");
   }
   const size_t rank = magic[3];
   if (rank < 1 || rank > static_cast<size_t>(kMaxRank))
-    bad(path, std::to_string(rank) + " axes; expected 1 to " + std::to_string(kMaxRank));
-  file.read(lengths, 4 * rank, std::to_string(rank) + " lengths");
+    bad(path, rank, " axes; expected 1 to ", kMaxRank);
+  file.read(lengths, 4 * rank, text_of(rank, " lengths"));
   std::vector<int64_t> dims;
   for (size_t i = 0; i < rank; ++i)
     dims.push_back(int64_t{lengths[i][0]} << 24 | lengths[i][1] << 16 | lengths[i][2] << 8 |
@@ -104,14 +104,14 @@ Tensor read_idx(const std::string& path) {
   } catch (const ShapeError& e) {
     bad(path, e.what());
   }
-  const std::string what = "shape " + to_string(Shape(meta));
+  const std::string what = text_of("shape ", Shape(meta));
   const size_t bytes = bytes_of(meta), on_disk = std::filesystem::file_size(path);
   // Deflate packs at most 1032 to 1: a header that lies allocates no more than that.
   if (bytes / 1032 > on_disk) file.truncated(on_disk, bytes, what);
   Tensor out = allocate(cpu(), meta);
   uint8_t* const data = static_cast<uint8_t*>(out.data_ptr());
   file.read(data, bytes, what);
-  if (!file.at_end()) bad(path, "more data than " + what + " needs");
+  if (!file.at_end()) bad(path, "more data than ", what, " needs");
   const size_t width = static_cast<size_t>(size_of(meta.dtype));
   if (std::endian::native == std::endian::little)
     for (size_t at = 0; at < bytes; at += width) std::reverse(data + at, data + at + width);
@@ -126,27 +126,25 @@ Dataset mnist(const std::string& directory, Split split) {
     std::string packed = plain.string() + ".gz";
     if (std::filesystem::exists(packed)) return packed;
     if (std::filesystem::exists(plain)) return plain.string();
-    throw Error("mnist: there is neither " + packed + " nor " + plain.string() +
+    throw Error("mnist: there is neither ", packed, " nor ", plain.string(),
                 "; expected MNIST's four files in that directory");
   };
   const std::string image_path = find("images-idx3"), label_path = find("labels-idx1");
   const Tensor images = read_idx(image_path), labels = read_idx(label_path);
   if (images.dtype() != u8 || images.ndim() != 3 || images.shape()[1] != 28 ||
       images.shape()[2] != 28)
-    bad(image_path, "shape " + to_string(images.shape()) + ", dtype " + name(images.dtype()) +
-                        "; expected (N,28,28) u8");
+    bad(image_path, "shape ", images.shape(), ", dtype ", name(images.dtype()),
+        "; expected (N,28,28) u8");
   if (labels.dtype() != u8 || labels.ndim() != 1)
-    bad(label_path, "shape " + to_string(labels.shape()) + ", dtype " + name(labels.dtype()) +
-                        "; expected (N,) u8");
+    bad(label_path, "shape ", labels.shape(), ", dtype ", name(labels.dtype()),
+        "; expected (N,) u8");
   const int64_t n = images.shape()[0];
   if (labels.shape()[0] != n)
-    bad(label_path, std::to_string(labels.shape()[0]) + " labels; expected " + std::to_string(n) +
-                        ", as many as there are images in " + image_path);
+    bad(label_path, labels.shape()[0], " labels; expected ", n, ", as many as there are images in ",
+        image_path);
   const uint8_t* digit = static_cast<const uint8_t*>(labels.data_ptr());
   for (int64_t i = 0; i < n; ++i)
-    if (digit[i] > 9)
-      bad(label_path, "label " + std::to_string(digit[i]) + " at position " + std::to_string(i) +
-                          "; expected 0 to 9");
+    if (digit[i] > 9) bad(label_path, "label ", digit[i], " at position ", i, "; expected 0 to 9");
   return {cast(images.reshape({n, 28 * 28}), f32) / 255, cast(labels, i32)};
 }
 

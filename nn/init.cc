@@ -26,7 +26,7 @@ Initializer::Fill constant_fill(double value) {
 Initializer::Fill xavier_fill(const XavierOptions& o) {
   return [o](const Shape& shape, DType dtype) {
     if (shape.rank() < 2)
-      throw ShapeError("init::Xavier: a shape of " + to_string(shape) +
+      throw ShapeError("init::Xavier: a shape of ", shape,
                        "; expected at least two axes, (out, in, ...)");
     double area = 1;
     for (int i = 2; i < shape.rank(); ++i) area *= static_cast<double>(shape[i]);

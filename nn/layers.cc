@@ -21,17 +21,15 @@ Tensor Sequential::forward(const Tensor& x) {
 }
 
 Block& Sequential::operator[](int i) const {
-  if (i < -size() || i >= size())
-    throw IndexError("Sequential: layer " + std::to_string(i) + "; there are " +
-                     std::to_string(size()));
+  if (i < -size() || i >= size()) throw IndexError("Sequential: layer ", i, "; there are ", size());
   return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
 }
 
 Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
     : units_(units), activation_(activation), flatten_(options.flatten) {
   if (units <= 0 || options.in_units < 0)
-    throw ShapeError("Dense: units " + std::to_string(units) + ", in_units " +
-                     std::to_string(options.in_units) + "; expected units > 0, in_units >= 0");
+    throw ShapeError("Dense: units ", units, ", in_units ", options.in_units,
+                     "; expected units > 0, in_units >= 0");
   weight_ = add_parameter("weight", {units, options.in_units},
                           {.init = options.weight_initializer, .dtype = options.dtype});
   if (options.use_bias)
@@ -45,7 +43,7 @@ Tensor Dense::forward(const Tensor& x) {
   if (!weight_.initialized() && weight_.deferred()) [[unlikely]] {
     const Shape shape = x.shape();
     if (shape.rank() < (flatten_ ? 2 : 1))
-      throw ShapeError("Dense: input " + describe(x) + "; expected (batch, features)");
+      throw ShapeError("Dense: input ", describe(x), "; expected (batch, features)");
     int64_t width = 1;
     for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
     weight_.infer_shape({units_, width});
@@ -59,17 +57,17 @@ Tensor Dense::forward(const Tensor& x) {
 
 std::string Dense::repr() const {
   const int64_t in = weight_.shape()[1];
-  return "Dense(" + (in == 0 ? "None" : std::to_string(in)) + " -> " + std::to_string(units_) +
-         ", " + std::string(activation_.name) + ")";
+  return text_of("Dense(", in == 0 ? "None" : std::to_string(in), " -> ", units_, ", ",
+               activation_.name, ")");
 }
 
-std::string Activate::repr() const { return "Activation(" + std::string(activation_.name) + ")"; }
+std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }
 
 Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
 
 Dropout::Dropout(double rate) : rate_(rate) {
   if (!(rate >= 0 && rate < 1))
-    throw ValueError("Dropout: rate " + std::to_string(rate) + "; expected 0 <= rate < 1");
+    throw ValueError("Dropout: rate ", rate, "; expected 0 <= rate < 1");
 }
 
 Tensor Dropout::forward(const Tensor& x) {

@@ -11,19 +11,12 @@
 namespace locus::nn {
 namespace {
 
-bool broadcasts(const Shape& from, const Shape& to) {
-  const int shift = to.rank() - from.rank();
-  for (int i = 0; shift >= 0 && i < from.rank(); ++i)
-    if (from[i] != 1 && from[i] != to[i + shift]) return false;
-  return shift >= 0;
-}
-
 // Scales, and takes the mean over all axes but the first. Weights may have at most `limit`'s shape.
 Tensor finish(Tensor loss, double weight, const Tensor& sample_weight, const Shape& limit) {
   if (sample_weight.defined()) {
-    if (!broadcasts(sample_weight.shape(), limit))
-      throw ShapeError("sample_weight " + describe(sample_weight) +
-                       ": expected a shape that broadcasts to " + to_string(limit));
+    if (!broadcasts_to(sample_weight.shape(), limit))
+      throw ShapeError("sample_weight ", describe(sample_weight),
+                       ": expected a shape that broadcasts to ", limit);
     loss = loss * sample_weight;
   }
   if (weight != 1) loss = loss * weight;
@@ -34,8 +27,8 @@ Tensor finish(Tensor loss, double weight, const Tensor& sample_weight, const Sha
 Tensor like(const Tensor& label, const Tensor& pred, const char* who) {
   if (label.shape() == pred.shape()) return label;
   if (label.size() != pred.size())
-    throw ShapeError(std::string(who) + ": label " + describe(label) + " for pred " +
-                     describe(pred) + "; expected as many elements");
+    throw ShapeError(who, ": label ", describe(label), " for pred ", describe(pred),
+                     "; expected as many elements");
   return label.reshape(pred.shape());
 }
 
@@ -54,16 +47,16 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& lab
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
   const Shape shape = last.shape();
-  const Shape outer(std::span<const int64_t>(shape.begin(), static_cast<size_t>(rank - 1)));
+  const Shape outer(shape.begin(), rank - 1);
   Tensor each;
   if (!options_.sparse_label) {
     const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
     each = -sum(log_p * like(label, pred, "SoftmaxCrossEntropyLoss"), {.axis = axis});
   } else {
     if (label.size() != outer.size())
-      throw ShapeError("SoftmaxCrossEntropyLoss: label " + describe(label) + " for pred " +
-                       describe(pred) + " with classes on axis " + std::to_string(axis) +
-                       "; expected label shape " + to_string(outer));
+      throw ShapeError("SoftmaxCrossEntropyLoss: label ", describe(label), " for pred ",
+                       describe(pred), " with classes on axis ", axis, "; expected label shape ",
+                       outer);
     const Tensor rows = last.reshape({outer.size(), shape[-1]});
     const Tensor ids = label.reshape({outer.size()});
     each = options_.from_logits ? -pick(rows, ids) : softmax_cross_entropy(rows, ids);

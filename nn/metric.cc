@@ -19,7 +19,7 @@ void Accuracy::update(const Tensor& labels, const Tensor& preds) {
   if (preds.shape() != shape) {
     if (preds.ndim() != shape.rank() + 1 ||
         !std::equal(shape.begin(), shape.end(), preds.shape().begin()))
-      throw ShapeError("Accuracy: labels " + describe(labels) + " for preds " + describe(preds) +
+      throw ShapeError("Accuracy: labels ", describe(labels), " for preds ", describe(preds),
                        "; expected preds of the labels' shape, or with one more axis, the classes");
     classes = argmax(preds, {.axis = -1});
   }
@@ -34,8 +34,8 @@ void Accuracy::update(const Tensor& labels, const Tensor& preds) {
 
 void Accuracy::update(const Tensors& labels, const Tensors& preds) {
   if (labels.size() != preds.size())
-    throw ShapeError("Accuracy: " + std::to_string(labels.size()) + " labels for " +
-                     std::to_string(preds.size()) + " preds; expected as many");
+    throw ShapeError("Accuracy: ", labels.size(), " labels for ", preds.size(),
+                     " preds; expected as many");
   for (size_t i = 0; i < labels.size(); ++i) update(labels[i], preds[i]);
 }
 

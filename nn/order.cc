@@ -47,12 +47,9 @@ std::vector<int32_t> order_of(int64_t n, bool shuffle, uint64_t seed, uint64_t e
 Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
              uint64_t seed)
     : samples_(samples), batch_size_(batch_size), shuffle_(shuffle), last_(last), seed_(seed) {
-  if (batch_size <= 0)
-    throw ValueError(std::string(who) + ": batch_size " + std::to_string(batch_size) +
-                     "; expected > 0");
+  if (batch_size <= 0) throw ValueError(who, ": batch_size ", batch_size, "; expected > 0");
   if (samples < 0 || samples > INT32_MAX)
-    throw ValueError(std::string(who) + ": " + std::to_string(samples) +
-                     " samples; expected 0 to 2^31 - 1");
+    throw ValueError(who, ": ", samples, " samples; expected 0 to 2^31 - 1");
 }
 
 // Of all there is, what the next epoch hands out.

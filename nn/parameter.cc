@@ -12,12 +12,6 @@
 namespace locus::nn {
 namespace {
 
-std::string list(const std::vector<Context>& contexts) {
-  std::string text = "[";
-  for (const Context& c : contexts) text += (text.size() > 1 ? ", " : "") + to_string(c);
-  return text + "]";
-}
-
 bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
 // Contexts whose tensors ops take together.
@@ -43,7 +37,7 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
     : state_(std::make_shared<State>()) {
   for (int64_t d : shape)
     if (d < 0)
-      throw ShapeError("Parameter '" + name + "': shape " + to_string(shape) +
+      throw ShapeError("Parameter '", name, "': shape ", shape,
                        "; expected lengths >= 0, 0 for one that is not known yet");
   state_->name = std::move(name);
   state_->shape = shape;
@@ -109,7 +103,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
   else if (is_a("gamma", "running_var"))
     s.pending = init::One();
   else
-    throw Error("Unknown initialization pattern for " + s.name +
+    throw Error("Unknown initialization pattern for ", s.name,
                 ". Default initialization is now limited to \"weight\", \"bias\", \"gamma\" and "
                 "\"beta\". Give the parameter an initializer of its own.");
   s.asked = from;
@@ -134,8 +128,8 @@ bool Parameter::fits(const Shape& full) const {
 void Parameter::complete(const Shape& full) const {
   State& s = state();
   if (!fits(full))
-    throw ShapeError("Parameter '" + s.name + "': shape " + to_string(full) + "; expected " +
-                     to_string(s.shape) + " (0: not known yet)");
+    throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.shape,
+                     " (0: not known yet)");
   s.shape = full;
 }
 
@@ -169,20 +163,19 @@ const Tensor* Parameter::find(std::optional<Context> c) const {
 
 void Parameter::refuse(std::optional<Context> c) const {
   const State& s = state();
-  const std::string who = "Parameter '" + s.name + "' ";
+  const std::string who = text_of("Parameter '", s.name, "' ");
   if (!s.replicas.empty())
-    throw ContextMismatch(who + "was not initialized on context " +
-                          to_string(c ? *c : current_context()) + ". It was only initialized on " +
-                          list(s.contexts) +
-                          ". Move the input there with as_in_context, or the network with "
+    throw ContextMismatch(who, "was not initialized on context ", c ? *c : current_context(),
+                          ". It was only initialized on [", listed(s.contexts),
+                          "]. Move the input there with as_in_context, or the network with "
                           "reset_ctx.");
   if (s.pending)
-    throw Error(who +
+    throw Error(who,
                 "has not been initialized yet because initialization was deferred. Actual "
                 "initialization happens during the first forward pass. Please pass one batch of "
                 "data through the network before accessing Parameters. You can also avoid deferred "
                 "initialization by specifying in_units, num_features, etc., for network layers.");
-  throw Error(who +
+  throw Error(who,
               "has not been initialized. Note that you should initialize parameters before using "
               "them: call initialize() on the network, and make its Trainer from the same "
               "network's parameters().");
@@ -197,7 +190,7 @@ Tensor Parameter::data(std::optional<Context> c) const {
 Tensor Parameter::grad(std::optional<Context> c) const {
   const Tensor* t = find(c);
   if (t && grad_req() == GradReq::null)
-    throw Error("Cannot get gradient array for Parameter '" + name() + "' because grad_req='null'");
+    throw Error("Cannot get gradient array for Parameter '", name(), "' because grad_req='null'");
   if (!t) refuse(c);
   return t->grad();
 }
@@ -227,8 +220,8 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
     return create(values, from);
   }
   if (values.shape() != s.shape)
-    throw ShapeError("Parameter '" + s.name + "': set_data with " + describe(values) +
-                     "; expected shape " + to_string(s.shape));
+    throw ShapeError("Parameter '", s.name, "': set_data with ", describe(values),
+                     "; expected shape ", s.shape);
   const autograd::Pause pause;
   for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
 }

@@ -19,12 +19,6 @@ namespace {
 
 constexpr int kMaxWorkers = 256, kMaxPrefetch = 1024;
 
-Shape with_length(int64_t n, const Shape& row) {
-  std::vector<int64_t> lengths{n};
-  lengths.insert(lengths.end(), row.begin(), row.end());
-  return Shape(lengths);
-}
-
 // Rows of one tensor, stacked in host memory. The first put allocates it; after that any number of
 // threads may put different rows at once.
 class Stack {
@@ -32,21 +26,20 @@ class Stack {
   Stack(const char* part, Context where, int64_t rows) : part_(part), where_(where), rows_(rows) {}
 
   void put(int64_t at, const Tensor& row, int64_t sample, Caller from) {
-    const std::string what = "Prefetcher: the " + std::string(part_) + " of sample " +
-                             std::to_string(sample) + ", " + describe(row) + ", ";
+    const std::string what =
+        text_of("Prefetcher: the ", part_, " of sample ", sample, ", ", describe(row), ", ");
     if (!row.defined() || !is_host(row.context()))
-      throw ContextMismatch(what + "is not on the host; decode must return tensors on cpu(0)");
-    if (!all_.defined())
-      all_ = allocate(where_, make_meta(row.dtype(), with_length(rows_, row.shape())));
-    const Shape stacked = all_.shape();
-    const Shape expected(std::vector<int64_t>(stacked.begin() + 1, stacked.end()));
+      throw ContextMismatch(what, "is not on the host; decode must return tensors on cpu(0)");
+    const Meta meta = make_meta(row.dtype(), row.shape());
+    if (!all_.defined()) all_ = allocate(where_, with_axis(meta, 0, rows_));
+    const Shape expected(all_.shape().begin() + 1, all_.ndim() - 1);
     if (row.shape() != expected)
-      throw ShapeError(what + "differs from the first of its batch, " + to_string(expected) +
+      throw ShapeError(what, "differs from the first of its batch, ", expected,
                        "; all must have one shape");
     if (row.dtype() != all_.dtype())
-      throw DTypeError(what + "differs from the first of its batch, " + name(all_.dtype()) +
+      throw DTypeError(what, "differs from the first of its batch, ", name(all_.dtype()),
                        "; all must have one dtype");
-    const size_t bytes = bytes_of(make_meta(row.dtype(), row.shape()));
+    const size_t bytes = bytes_of(meta);
     if (bytes == 0) return;
     const Tensor packed = contiguous(row);
     packed.wait_to_read(from);
@@ -72,8 +65,7 @@ Decode rows_of(const Dataset& dataset, Caller from) {
 
 void check(const char* option, int value, int highest) {
   if (value < 1 || value > highest)
-    throw ValueError("Prefetcher: " + std::string(option) + " " + std::to_string(value) +
-                     "; expected 1 to " + std::to_string(highest));
+    throw ValueError("Prefetcher: ", option, " ", value, "; expected 1 to ", highest);
 }
 
 }  // namespace

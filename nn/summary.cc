@@ -26,9 +26,7 @@ std::string grouped(int64_t n) {
 }
 
 std::string contexts_of(const std::vector<Context>& list) {
-  std::string text;
-  for (const Context& c : list) text += (text.empty() ? "" : " ") + to_string(c);
-  return text.empty() ? "-" : text;
+  return list.empty() ? "-" : listed(list, {}, " ");
 }
 
 void add_context(std::vector<Context>& list, Context c) {

@@ -12,7 +12,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     : optimizer_(std::move(optimizer)) {
   if (!optimizer_) throw Error("Trainer: the optimizer is null");
   for (const auto& [name, p] : parameters) {
-    if (!p.valid()) throw Error("Trainer: '" + name + "' is not a parameter");
+    if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
     const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
                                   [&q = p](const Parameter& other) { return other.is(q); });
     if (!seen) parameters_.push_back(p);  // one that two layers share is updated once
@@ -103,8 +103,7 @@ void Trainer::allreduce_grads(Caller from) {
 }
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  if (batch_size <= 0)
-    throw ValueError("Trainer: batch_size " + std::to_string(batch_size) + "; expected > 0");
+  if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
   refresh(from);
   bool stale = false;
   for (const Slot& slot : slots_)
@@ -115,35 +114,29 @@ void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   const double rescale = 1 / static_cast<double>(batch_size);
   const autograd::Pause pause;
   for (Batch& b : batches_) {
-    if (stale) {
-      update_fresh(b, rescale);
+    if (!stale) {
+      apply(b, rescale);
       continue;
     }
-    for (size_t i = 0; i < b.slots.size(); ++i) {
-      b.group.gradients[i] = b.group.weights[i].grad();
-      autograd::fresh_grad(b.group.weights[i], true);
-    }
-    optimizer_->update(b.group, rescale);
+    Batch fresh = b;  // only the weights whose gradients are new
+    std::erase_if(fresh.slots, [&](size_t i) { return !autograd::fresh_grad(slots_[i].weight); });
+    if (fresh.slots.empty()) continue;
+    fill(fresh.group, fresh.slots);
+    apply(fresh, rescale);
   }
 }
 
-// Only the weights of a batch whose gradients are new.
-void Trainer::update_fresh(const Batch& batch, double rescale) {
-  std::vector<size_t> slots;
-  for (size_t i : batch.slots)
-    if (autograd::fresh_grad(slots_[i].weight, true)) slots.push_back(i);
-  if (slots.empty()) return;
-  optim::ParameterGroup group;
-  group.lr_mult = batch.group.lr_mult;
-  group.wd_mult = batch.group.wd_mult;
-  fill(group, slots);
-  for (size_t i = 0; i < slots.size(); ++i) group.gradients[i] = group.weights[i].grad();
-  optimizer_->update(group, rescale);
+void Trainer::apply(Batch& batch, double rescale) {
+  for (size_t i = 0; i < batch.slots.size(); ++i) {
+    batch.group.gradients[i] = batch.group.weights[i].grad();
+    autograd::fresh_grad(batch.group.weights[i], true);
+  }
+  optimizer_->update(batch.group, rescale);
 }
 
 void Trainer::refuse_stale(const Slot& slot) const {
-  throw Error("Gradient of Parameter `" + parameters_[slot.parameter].name() + "` on context " +
-              to_string(slot.context) +
+  throw Error("Gradient of Parameter `", parameters_[slot.parameter].name(), "` on context ",
+              slot.context,
               " has not been updated by backward since last `step`. This could mean a bug in your "
               "model that made it only use a subset of the Parameters (Blocks) for this iteration. "
               "If you are intentionally only using a subset, call step with ignore_stale_grad=true "

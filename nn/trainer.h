@@ -46,7 +46,7 @@ class Trainer {
   };
   void refresh(Caller);
   void fill(optim::ParameterGroup& group, const std::vector<size_t>& slots) const;
-  void update_fresh(const Batch& batch, double rescale);
+  void apply(Batch& batch, double rescale);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 
   std::vector<Parameter> parameters_;

@@ -32,6 +32,31 @@ TEST(Shapes, Broadcast) {
   EXPECT_THROW(broadcast_shapes({0}, {2}), ShapeError);
 }
 
+TEST(Shapes, BroadcastToOneAnotherOneWay) {
+  EXPECT_TRUE(broadcasts_to({3, 1}, {2, 3, 4}));
+  EXPECT_TRUE(broadcasts_to({}, {3}));
+  EXPECT_TRUE(broadcasts_to({1}, {0}));
+  EXPECT_FALSE(broadcasts_to({2, 3, 4}, {3, 1}));
+  EXPECT_FALSE(broadcasts_to({4}, {1}));
+  EXPECT_FALSE(broadcasts_to({1, 3}, {3}));
+}
+
+TEST(Shapes, GainAndLoseAxes) {
+  const Meta m = make_meta(f32, Shape{2, 3});
+  EXPECT_EQ(Shape(with_axis(m, 0, 5)), (Shape{5, 2, 3}));
+  EXPECT_EQ(Shape(with_axis(m, 2, 5)), (Shape{2, 3, 5}));
+  EXPECT_EQ(Shape(without_axis(m, 0)), (Shape{3}));
+  EXPECT_THROW(with_axis(make_meta(f32, Shape{1, 1, 1, 1, 1, 1, 1, 1}), 0, 1), ShapeError);
+}
+
+TEST(Errors, AreMadeOfTheirParts) {
+  const int8_t axis = 3;
+  const ShapeError e("data ", Shape{2, 3}, " on ", cpu(1), ": axis ", axis, std::string("; "), 2.5);
+  EXPECT_STREQ(e.what(), "data (2,3) on cpu(1): axis 3; 2.500000");
+  EXPECT_EQ(listed(Shape{4, 5}, {}, " or "), "4 or 5");
+  EXPECT_EQ(listed(std::vector<int>{}), "");
+}
+
 TEST(Shapes, AreRangesOfTheirAxes) {
   EXPECT_EQ((std::span<const int64_t>(Shape{2, 3}).size()), 2u);
   EXPECT_EQ(make_meta(f32, Shape{2, 3}).rank, 2);

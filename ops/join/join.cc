@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/op.h>
+#include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -20,11 +21,10 @@ DType concat_infer(std::span<const Meta> in, const ConcatAttrs& a, std::span<Met
     bool fits = m.rank == in[0].rank && a.axis < m.rank;
     for (int i = 0; fits && i < m.rank; ++i) fits = i == a.axis || m.shape[i] == in[0].shape[i];
     if (!fits)
-      throw ShapeError("expected equal ranks and equal lengths on every axis but " +
-                       std::to_string(a.axis));
+      throw ShapeError("expected equal ranks and equal lengths on every axis but ", a.axis);
     if (m.dtype != in[0].dtype) throw DTypeError("expected equal dtypes; cast one first");
     if (__builtin_add_overflow(length, m.shape[a.axis], &length))
-      throw ShapeError("the lengths of axis " + std::to_string(a.axis) + " add up past 2^63");
+      throw ShapeError("the lengths of axis ", a.axis, " add up past 2^63");
   }
   out[0].shape[a.axis] = length;
   return in[0].dtype;
@@ -45,17 +45,12 @@ Tensors concat_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 DType stack_infer(std::span<const Meta> in, const ConcatAttrs& a, std::span<Meta> out) {
   const Meta& first = in[0];
-  if (a.axis > first.rank || first.rank == kMaxRank)
-    throw ShapeError("expected fewer than 8 axes, and axis in [0, " + std::to_string(first.rank) +
-                     "]");
+  if (a.axis > first.rank) throw ShapeError("expected axis in [0, ", first.rank, "]");
   for (const Meta& m : in) {
     if (Shape(m) != Shape(first)) throw ShapeError("expected tensors of equal shapes");
     if (m.dtype != first.dtype) throw DTypeError("expected equal dtypes; cast one first");
   }
-  out[0] = first;
-  std::copy_backward(first.shape + a.axis, first.shape + first.rank, out[0].shape + first.rank + 1);
-  out[0].shape[a.axis] = static_cast<int64_t>(in.size());
-  ++out[0].rank;
+  out[0] = with_axis(first, a.axis, static_cast<int64_t>(in.size()));
   return first.dtype;
 }
 
@@ -91,7 +86,7 @@ Samples stack_samples(Context c, DType d) {
 
 // The operands in promote()'s dtype.
 Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
-  if (data.empty()) throw ShapeError(op.name + ": expected at least one tensor");
+  if (data.empty()) throw ShapeError(op.name, ": expected at least one tensor");
   DType dtype = data[0].dtype();
   for (const Tensor& t : data) dtype = promote(dtype, t.dtype());
   Tensors casts;
@@ -100,19 +95,17 @@ Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   refs.reserve(data.size());
   for (const Tensor& t : data)
     refs.emplace_back(t.dtype() == dtype ? t : casts.emplace_back(cast(t, dtype)));
-  return invoke(op, std::span<const Ref>(refs),
-                ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
+  return invoke(op, refs, ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
 }
 
 // x with a new axis of length n at `at`, merged with `axis` beside it: in memory of its own when
 // that repeats elements.
 Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
-  const Shape s = x.shape();
-  std::vector<int64_t> wide(s.begin(), s.end()), result(wide);
-  wide.insert(wide.begin() + at, n);
-  result[static_cast<size_t>(axis)] *= n;
-  const Tensor t = broadcast_to(expand_dims(x, at), Shape(std::span<const int64_t>(wide)));
-  return detail::reshape_exact(t, Shape(std::span<const int64_t>(result)));
+  const Tensor thin = expand_dims(x, at);
+  Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;
+  wide.shape[at] = n;
+  merged.shape[axis] *= n;
+  return detail::reshape_exact(broadcast_to(thin, Shape(wide)), Shape(merged));
 }
 
 }  // namespace
@@ -130,9 +123,8 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
   const int axis = normalize_axis(options.axis, x.ndim(), "split");
   const int64_t n = x.shape()[axis];
   if (sections < 1 || n % sections != 0)
-    throw ShapeError("split: " + describe(x) + ": axis " + std::to_string(axis) + " of length " +
-                     std::to_string(n) + " cannot be split into " + std::to_string(sections) +
-                     " equal parts; expected a divisor");
+    throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
+                     " cannot be split into ", sections, " equal parts; expected a divisor");
   const int64_t length = n / sections;
   Tensors parts;
   for (int64_t i = 0; i < sections; ++i) {
@@ -146,20 +138,18 @@ Tensor tile(const Tensor& x, const Shape& reps) {
   Tensor t = x;
   while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
   const int lead = t.ndim() - reps.rank();
-  bool copied = false;
   for (int i = 0; i < reps.rank(); ++i) {
     const int64_t n = reps[i];
-    if (n < 0) throw ShapeError("tile: expected repetitions >= 0, got " + to_string(reps));
+    if (n < 0) throw ShapeError("tile: expected repetitions >= 0, got ", reps);
     if (n == 1) continue;
     t = repeated(t, n, lead + i, lead + i);
-    copied = !t.shares_memory_with(x);
   }
-  return copied ? t : copy(t);
+  return t.shares_memory_with(x) ? copy(t) : t;
 }
 
 Tensor repeat(const Tensor& x, int64_t n, int axis) {
   const int at = normalize_axis(axis, x.ndim(), "repeat");
-  if (n < 0) throw ShapeError("repeat: expected n >= 0, got " + std::to_string(n));
+  if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
   const Tensor t = repeated(x, n, at, at + 1);
   return t.shares_memory_with(x) ? copy(t) : t;
 }

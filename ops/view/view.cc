@@ -55,12 +55,11 @@ bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {
 
 View reshape_view(const View& in, const ShapeAttrs& a) {
   if (in.meta.size() != a.target.size())
-    throw ShapeError("expected " + std::to_string(a.target.size()) + " elements for shape " +
-                     to_string(Shape(a.target)));
+    throw ShapeError("expected ", a.target.size(), " elements for shape ", Shape(a.target));
   View v{in.data, a.target, {}};
   v.meta.dtype = in.meta.dtype;
   if (!reshaped_strides(in, v.meta, v.stride))
-    throw ShapeError("its strides allow no view of shape " + to_string(Shape(a.target)) +
+    throw ShapeError("its strides allow no view of shape ", Shape(a.target),
                      "; call reshape(), which copies then, or contiguous() first");
   return v;
 }
@@ -72,16 +71,10 @@ View transpose_view(const View& in, const TransposeAttrs& a) {
   }
   return v;
 }
-[[noreturn]] void cannot_broadcast(const Shape& from, const Shape& to) {
-  throw ShapeError("shape " + to_string(from) + " cannot be broadcast to shape " + to_string(to) +
-                   "; expected axes, from the last, of equal length or 1");
-}
 View broadcast_to_view(const View& in, const ShapeAttrs& a) {
-  const int shift = a.target.rank - in.meta.rank;
-  if (shift < 0) cannot_broadcast(Shape(in.meta), Shape(a.target));
-  for (int i = 0; i < in.meta.rank; ++i)
-    if (in.meta.shape[i] != a.target.shape[i + shift] && in.meta.shape[i] != 1)
-      cannot_broadcast(Shape(in.meta), Shape(a.target));
+  if (!broadcasts_to(Shape(in.meta), Shape(a.target)))
+    throw ShapeError("shape ", Shape(in.meta), " cannot be broadcast to shape ", Shape(a.target),
+                     "; expected axes, from the last, of equal length or 1");
   return broadcast_view(in, a.target);
 }
 // Whether `length` elements from `begin`, `step` apart, lie in [0, n).
@@ -93,9 +86,8 @@ View slice_view(const View& in, const SliceAttrs& a) {
   Meta m{in.meta.dtype, 0, {}};
   for (int i = 0; i < in.meta.rank; ++i) {
     if (!inside(a.begin[i], a.length[i], a.step[i], in.meta.shape[i]))
-      throw IndexError(std::to_string(a.length[i]) + " elements from " +
-                       std::to_string(a.begin[i]) + " are out of bounds for axis " +
-                       std::to_string(i) + " with size " + std::to_string(in.meta.shape[i]));
+      throw IndexError(a.length[i], " elements from ", a.begin[i], " are out of bounds for axis ",
+                       i, " with size ", in.meta.shape[i]);
     if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
   }
   return slice_of(in, m, a);
@@ -129,7 +121,7 @@ DType slice_grad_infer(std::span<const Meta> in, const SliceGradAttrs& a, std::s
     if (fits) fits = inside(a.begin[i], drop ? 1 : in[0].shape[n++], a.step[i], a.base.shape[i]);
   }
   if (!fits || n != in[0].rank)
-    throw ShapeError("expected the shape of a slice of " + to_string(Shape(a.base)));
+    throw ShapeError("expected the shape of a slice of ", Shape(a.base));
   out[0] = a.base;
   out[0].dtype = in[0].dtype;
   return in[0].dtype;
@@ -187,13 +179,13 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     int64_t n = shape[i];
     if (n == 0 && (size > 0 || infers)) {
       if (i >= m.rank)
-        throw ShapeError("reshape: " + describe(x) + ": 0 copies axis " + std::to_string(i) +
-                         ", which the tensor does not have; got shape " + to_string(shape));
+        throw ShapeError("reshape: ", describe(x), ": 0 copies axis ", i,
+                         ", which the tensor does not have; got shape ", shape);
       n = m.shape[i];
     }
     if (n < -1 || (n == -1 && unknown >= 0))
-      throw ShapeError("reshape: " + describe(x) +
-                       ": expected lengths >= 0 and at most one -1, got " + to_string(shape));
+      throw ShapeError("reshape: ", describe(x), ": expected lengths >= 0 and at most one -1, got ",
+                       shape);
     dims[i] = n;
     if (n == -1)
       unknown = i;
@@ -201,11 +193,10 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
       known *= n;
   }
   if (unknown >= 0) dims[unknown] = known > 0 && size % known == 0 ? size / known : 0;
-  const Shape target(std::span<const int64_t>(dims, static_cast<size_t>(shape.rank())));
+  const Shape target(dims, shape.rank());
   if (target.size() != size || (unknown >= 0 && known == 0))
-    throw ShapeError("reshape: " + describe(x) + ": Cannot reshape array of size " +
-                     std::to_string(size) + " into shape " + to_string(shape) +
-                     "; expected lengths whose product is the size");
+    throw ShapeError("reshape: ", describe(x), ": Cannot reshape array of size ", size,
+                     " into shape ", shape, "; expected lengths whose product is the size");
   return detail::reshape_exact(x, target);
 }
 
@@ -233,9 +224,8 @@ Tensor transpose(const Tensor& x, std::span<const int> axes) {
       seen |= 1u << axis;
     }
   if (static_cast<int>(axes.size()) != rank || seen != (1u << rank) - 1)
-    throw ShapeError("transpose: " + describe(x) + ": expected each of its " +
-                     std::to_string(rank) + " axes once, got " + std::to_string(axes.size()) +
-                     " axes");
+    throw ShapeError("transpose: ", describe(x), ": expected each of its ", rank,
+                     " axes once, got ", axes.size(), " axes");
   return invoke(op, {x}, a);
 }
 Tensor transpose(const Tensor& x, std::initializer_list<int> axes) {
@@ -251,37 +241,25 @@ Tensor swapaxes(const Tensor& x, int a, int b) {
 }
 
 Tensor expand_dims(const Tensor& x, int axis) {
-  const Shape s = x.shape();
-  const int at = normalize_axis(axis, s.rank() + 1, "expand_dims");
-  if (s.rank() == kMaxRank)
-    throw ShapeError("expand_dims: " + describe(x) + ": expected fewer than 8 axes");
-  int64_t dims[kMaxRank];
-  std::copy(s.begin(), s.begin() + at, dims);
-  dims[at] = 1;
-  std::copy(s.begin() + at, s.end(), dims + at + 1);
-  return detail::reshape_exact(
-      x, Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() + 1))));
+  const int at = normalize_axis(axis, x.ndim() + 1, "expand_dims");
+  if (x.ndim() == kMaxRank)
+    throw ShapeError("expand_dims: ", describe(x), ": expected fewer than 8 axes");
+  return detail::reshape_exact(x, Shape(with_axis(x.impl().view.meta, at, 1)));
 }
 
 Tensor squeeze(const Tensor& x) {
-  const Shape s = x.shape();
-  int64_t dims[kMaxRank];
-  size_t n = 0;
-  for (int64_t length : s)
-    if (length != 1) dims[n++] = length;
-  return detail::reshape_exact(x, Shape(std::span<const int64_t>(dims, n)));
+  Meta m = x.impl().view.meta;
+  for (int axis = m.rank; axis-- > 0;)
+    if (m.shape[axis] == 1) m = without_axis(m, axis);
+  return detail::reshape_exact(x, Shape(m));
 }
 Tensor squeeze(const Tensor& x, int axis) {
-  const Shape s = x.shape();
-  const int at = normalize_axis(axis, s.rank(), "squeeze");
-  if (s[at] != 1)
-    throw ShapeError("squeeze: " + describe(x) + ": expected length 1 at axis " +
-                     std::to_string(axis) + ", got " + std::to_string(s[at]));
-  int64_t dims[kMaxRank];
-  std::copy(s.begin(), s.begin() + at, dims);
-  std::copy(s.begin() + at + 1, s.end(), dims + at);
-  return detail::reshape_exact(
-      x, Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
+  const Meta& m = x.impl().view.meta;
+  const int at = normalize_axis(axis, m.rank, "squeeze");
+  if (m.shape[at] != 1)
+    throw ShapeError("squeeze: ", describe(x), ": expected length 1 at axis ", axis, ", got ",
+                     m.shape[at]);
+  return detail::reshape_exact(x, Shape(without_axis(m, at)));
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {

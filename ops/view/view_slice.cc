@@ -9,38 +9,28 @@
 namespace locus {
 namespace {
 
-// begin and length of a Slice on an axis of n elements, by Python's rules.
-void resolve(const Slice& s, int64_t n, int64_t& begin, int64_t& length) {
+// What a Slice takes of an axis of n elements, by Python's rules.
+void resolve(const Slice& s, int64_t n, SliceAttrs& a, int axis) {
   const int64_t step = s.step();
   if (step == 0)
     throw ValueError("slice: the step must not be 0; use 1, or a negative one to go back");
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
   const auto clip = [&](int64_t at) { return std::clamp(at < 0 ? at + n : at, low, high); };
-  begin = s.start() ? clip(*s.start()) : step > 0 ? low : high;
+  const int64_t begin = s.start() ? clip(*s.start()) : step > 0 ? low : high;
   const int64_t stop = s.stop() ? clip(*s.stop()) : step > 0 ? high : low;
   const int64_t distance = step > 0 ? stop - begin : begin - stop;
-  length = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
-  if (length == 0) begin = 0;
-}
-
-int32_t stored_step(int64_t step, int64_t length) {
-  if (length < 2) return 1;
-  if (step != static_cast<int32_t>(step))
-    throw ValueError("slice: expected a step of at most 31 bits, got " + std::to_string(step));
-  return static_cast<int32_t>(step);
+  const int64_t length = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
+  if (length > 1 && step != static_cast<int32_t>(step))
+    throw ValueError("slice: expected a step of at most 31 bits, got ", step);
+  a.begin[axis] = length == 0 ? 0 : begin;
+  a.length[axis] = length;
+  a.step[axis] = length < 2 ? 1 : static_cast<int32_t>(step);
 }
 
 Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
-  static const OpRef<SliceAttrs> op("slice");
-  SliceAttrs a{};
-  const Meta& m = x.impl().view.meta;
-  for (int i = 0; i < m.rank; ++i) {
-    a.length[i] = m.shape[i];
-    a.step[i] = 1;
-  }
-  resolve(s, m.shape[axis], a.begin[axis], a.length[axis]);
-  a.step[axis] = stored_step(s.step(), a.length[axis]);
-  return invoke(op, {x}, a);
+  std::vector<Index> items(static_cast<size_t>(axis), Slice());
+  items.push_back(s);
+  return detail::basic_index(x, items);
 }
 
 }  // namespace
@@ -61,8 +51,8 @@ Tensor Tensor::view(std::initializer_list<Index> items) const {
 Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   static const OpRef<SliceAttrs> op("slice");
   const Meta& m = x.impl().view.meta;
-  const auto refuse = [&](const std::string& why) {
-    throw IndexError("index: data " + describe(x) + ": " + why);
+  const auto refuse = [&](const auto&... why) {
+    throw IndexError("index: data ", describe(x), ": ", why...);
   };
   int consumed = 0, ellipses = 0, added = 0;
   for (const Index& i : items) {
@@ -72,8 +62,8 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   }
   if (ellipses > 1) refuse("an index can only have a single ellipsis ('...')");
   if (consumed > m.rank)
-    refuse("too many indices for array: array is " + std::to_string(m.rank) + "-dimensional, but " +
-           std::to_string(consumed) + " were indexed");
+    refuse("too many indices for array: array is ", m.rank, "-dimensional, but ", consumed,
+           " were indexed");
 
   SliceAttrs a{};
   int64_t dims[2 * kMaxRank];
@@ -91,15 +81,13 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
         for (int k = m.rank - consumed; k > 0; --k) whole();
         break;
       case Index::Kind::slice:
-        resolve(i.slice(), m.shape[axis], a.begin[axis], a.length[axis]);
-        a.step[axis] = stored_step(i.slice().step(), a.length[axis]);
+        resolve(i.slice(), m.shape[axis], a, axis);
         dims[rank++] = a.length[axis++];
         break;
       case Index::Kind::position: {
         const int64_t n = m.shape[axis], p = i.position();
         if (p < -n || p >= n)
-          refuse("index " + std::to_string(p) + " is out of bounds for axis " +
-                 std::to_string(axis) + " with size " + std::to_string(n));
+          refuse("index ", p, " is out of bounds for axis ", axis, " with size ", n);
         a.begin[axis] = p < 0 ? p + n : p;
         a.length[axis] = a.step[axis] = 1;
         a.drop |= 1u << axis++;
@@ -110,9 +98,7 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   if (added > 0 && m.rank - __builtin_popcount(a.drop) + added > kMaxRank)
     refuse("a result of more than 8 axes; expected fewer newaxis");
   const Tensor sliced = invoke(op, {x}, a);
-  if (added == 0) return sliced;
-  return detail::reshape_exact(sliced,
-                               Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
+  return added == 0 ? sliced : detail::reshape_exact(sliced, Shape(dims, rank));
 }
 
 }  // namespace locus
