@@ -64,10 +64,10 @@ void check_fits(const char* op, DType d, const Scalar& s);
 // The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 
-// Calls f with a std::type_identity of the storage type.
-// Always inlined: copies for different instruction sets must not be merged.
+// Calls f with a std::type_identity of the storage type; in kernels a branch that is the same for
+// all threads. Always inlined: copies for different instruction sets must not be merged.
 template <class F>
-inline __attribute__((always_inline)) decltype(auto) dispatch(DType d, F&& f) {
+constexpr __attribute__((always_inline)) decltype(auto) dispatch(DType d, F&& f) {
   switch (d) {
     case f32:
       return f(std::type_identity<float>());

@@ -64,11 +64,10 @@ void Faults::check(Context context, cudaStream_t s) {
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
-  throw IndexError(
-      ops_[first] ? ops_[first] : "a kernel", ": index ",
-      fault.value == INT64_MIN ? "that is no whole number" : std::to_string(fault.value),
-      " is out of range for axis of length ", fault.limit, " (", context,
-      ", found asynchronously)");
+  throw IndexError(ops_[first] ? ops_[first] : "a kernel", ": index ",
+                   fault.exact ? std::to_string(fault.value) : "that is no whole number",
+                   " is out of range for axis of length ", fault.limit, " (", context,
+                   ", found asynchronously)");
 }
 
 Fault* fault(const Call& call) {

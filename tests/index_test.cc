@@ -1,5 +1,6 @@
 #include <locus/ops/index.h>
 
+#include <cmath>
 #include <sstream>
 
 #include <locus/core/autograd.h>
@@ -56,6 +57,37 @@ TEST(Index, ModesDecideWhatLiesOutside) {
               HasSubstr("pick: index 3 is out of bounds for axis 1 with size 3"));
   EXPECT_THROW(take(zeros({0}), array({0})), IndexError);
   EXPECT_THROW(take(arange(3), array({true, false, true})), DTypeError);
+}
+
+TEST(Index, TheSmallestIntegerIsAnIndexLikeOthers) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = arange(3, c), ids = array({INT64_MIN, INT64_MAX}, c);
+    EXPECT_THAT(values(take(x, ids, {.mode = IndexMode::clip})), ElementsAre(0, 2));
+    EXPECT_THAT(values(take(x, ids, {.mode = IndexMode::wrap})), ElementsAre(1, 1));
+    EXPECT_THAT(message_of<IndexError>([&] {
+                  take(x, ids);
+                  wait_all();
+                }),
+                HasSubstr("-9223372036854775808"));
+  }
+}
+
+// Past 64 bits the last index is still known, the remainder is not.
+TEST(Index, InfinityIsClippedButNotWrapped) {
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      const Tensor x = arange(3, c), ids = from_values({INFINITY, -INFINITY, 1e30}, {3}, c, d);
+      EXPECT_THAT(values(take(x, ids, {.mode = IndexMode::clip})), ElementsAre(2, 0, 2));
+      for (int i = 0; i < 3; ++i)
+        for (IndexMode mode : {IndexMode::wrap, IndexMode::raise})
+          EXPECT_THROW((take(x, ids(Slice(i, i + 1)), {.mode = mode}), wait_all()), IndexError);
+      const Tensor last = from_values({-std::ldexp(1., 62)}, {1}, c, d);  // -2^62 mod 3
+      EXPECT_THAT(values(take(x, last, {.mode = IndexMode::wrap})), ElementsAre(2));
+      EXPECT_THAT(values(one_hot(ids, 2)), Each(0));
+    }
+  }
 }
 
 TEST(Index, NaNIsNoIndexInAnyMode) {

@@ -20,13 +20,6 @@ Tensors copy_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {cast(dout[0], saved.in_dtype(0))};
 }
 
-DType contiguous_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
-  out[0] = in[0];
-  return in[0].dtype;
-}
-
-Tensors contiguous_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0]}; }
-
 Samples copy_samples(Context c, DType d) {
   Samples s;
   s.push_back({{sample_values(c, d, {3, 5})}, CopyAttrs{d}});
@@ -39,8 +32,8 @@ Samples copy_samples(Context c, DType d) {
 
 Samples contiguous_samples(Context c, DType d) {
   Samples s;
-  s.push_back({{sample_values(c, d, {4, 3}).T()}});
-  s.push_back({{sample_values(c, d, {2, 35, 17}).T()}});
+  s.push_back({{sample_values(c, d, {4, 3}).T()}, CopyAttrs{d}});
+  s.push_back({{sample_values(c, d, {2, 35, 17}).T()}, CopyAttrs{d}});
   return s;
 }
 
@@ -54,8 +47,8 @@ Tensor cast(const Tensor& x, DType dtype) {
 Tensor copy(const Tensor& x) { return cast(x, x.dtype()); }
 
 Tensor contiguous(const Tensor& x) {
-  static const OpRef<> op("contiguous");
-  return x.contiguous() ? x : invoke(op, {x});
+  static const OpRef<CopyAttrs> op("contiguous");
+  return x.contiguous() ? x : invoke(op, {x}, CopyAttrs{x.dtype()});
 }
 
 Tensor Tensor::astype(DType dtype) const { return cast(*this, dtype); }
@@ -66,10 +59,10 @@ void register_copy() {
       .layout(Layout::strided)
       .gradient<&copy_gradient>(Keep::none)
       .samples<&copy_samples>();
-  OpDef<NoAttrs>("contiguous", {"data"})
-      .infer<&contiguous_infer>()
+  OpDef<CopyAttrs>("contiguous", {"data"})
+      .infer<&copy_infer>()
       .layout(Layout::rows)
-      .gradient<&contiguous_gradient>(Keep::none)
+      .gradient<&copy_gradient>(Keep::none)
       .samples<&contiguous_samples>();
 }
 

@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <locus/ops/copy/copy_kernel.h>
-#include <locus/ops/kernel/copy_gpu.h>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 namespace {
@@ -87,36 +87,11 @@ void copy_same(Walk<2> w, const View& in, const View& out, StreamView s) {
   });
 }
 
-// Calls f with a null pointer to the storage type of d: a branch that is the same for all threads.
-template <class F>
-__device__ __forceinline__ void by_dtype(DType d, const F& f) {
-  switch (d) {
-    case f32:
-      return f(static_cast<float*>(nullptr));
-    case f64:
-      return f(static_cast<double*>(nullptr));
-    case f16:
-      return f(static_cast<Half*>(nullptr));
-    case bf16:
-      return f(static_cast<BFloat16*>(nullptr));
-    case i32:
-      return f(static_cast<int32_t*>(nullptr));
-    case i64:
-      return f(static_cast<int64_t*>(nullptr));
-    case u8:
-      return f(static_cast<uint8_t*>(nullptr));
-    case i8:
-      return f(static_cast<int8_t*>(nullptr));
-    default:
-      return f(static_cast<bool*>(nullptr));
-  }
-}
-
 constexpr int kPack = 4;  // elements a thread casts at once
 template <class In>
 __global__ void __launch_bounds__(kBlock) cast_flat(const In* in, void* out, DType to, int64_t n) {
-  by_dtype(to, [&](auto* type) {
-    using Out = std::remove_pointer_t<decltype(type)>;
+  dispatch(to, [&](auto type) {
+    using Out = typename decltype(type)::type;
     Out* target = static_cast<Out*>(out);
     const int64_t packs = n / kPack, first = first_thread(), step = all_threads();
     for (int64_t i = first; i < packs; i += step) {
@@ -138,8 +113,8 @@ __global__ void __launch_bounds__(kBlock)
     int64_t at[2] = {};
     offsets<I>(w, i, at);
     const In v = in[at[0]];
-    by_dtype(to, [&](auto* type) {
-      using Out = std::remove_pointer_t<decltype(type)>;
+    dispatch(to, [&](auto type) {
+      using Out = typename decltype(type)::type;
       static_cast<Out*>(out)[at[1]] = convert<Out>(v);
     });
   }
@@ -158,19 +133,15 @@ void cast(const Walk<2>& w, const View& in, const View& out, StreamView s) {
     launch(s, w.size, cast_strided<In, uint64_t>, w, from, out.data, to);
 }
 
-struct Backend {
-  static void copy(const Call& call) { copy_view(call.in[0], call.out[0], call.stream); }
-};
-
 }  // namespace
 
-void copy_view(const View& in, const View& out, StreamView s) {
+void Views::copy(const View& in, const View& out, StreamView s) {
   const Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
   if (in.meta.dtype == out.meta.dtype) return copy_same(w, in, out, s);
   dispatch(in.meta.dtype, [&](auto from) { cast<typename decltype(from)::type>(w, in, out, s); });
 }
 
-extern constinit const KernelList copy = copy_kernels<Backend>();
+extern constinit const KernelList copy = copy_kernels<Views>();
 
 }  // namespace locus::cuda

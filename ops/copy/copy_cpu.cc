@@ -6,33 +6,6 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements a thread should have at least
 
-// A place in a walk: coordinates, and the offsets they give.
-struct Position {
-  int64_t index[kMaxRank];
-  int64_t in = 0, out = 0;
-};
-// Splits `linear` over the first `axes` axes.
-LOCUS_HD Position position(const Walk<2>& w, int axes, int64_t linear) {
-  Position p;
-  for (int i = axes - 1; i >= 0; --i) {
-    p.index[i] = linear % w.shape[i];
-    linear /= w.shape[i];
-    p.in += p.index[i] * w.stride[0][i];
-    p.out += p.index[i] * w.stride[1][i];
-  }
-  return p;
-}
-LOCUS_HD void advance(const Walk<2>& w, int axes, Position& p) {
-  for (int i = axes - 1; i >= 0; --i) {
-    p.in += w.stride[0][i];
-    p.out += w.stride[1][i];
-    if (++p.index[i] < w.shape[i]) return;
-    p.in -= w.shape[i] * w.stride[0][i];
-    p.out -= w.shape[i] * w.stride[1][i];
-    p.index[i] = 0;
-  }
-}
-
 template <class In, class Out>
 LOCUS_HD void copy_run(const In* in, int64_t si, Out* out, int64_t so, int64_t n) {
   if (si == 1 && so == 1) {
@@ -51,18 +24,12 @@ LOCUS_HD void copy_run(const In* in, int64_t si, Out* out, int64_t so, int64_t n
 // Runs along the innermost axis; ranges are cut anywhere, so a few long rows share out evenly.
 template <class In, class Out>
 void copy_rows(const Walk<2>& w, const In* in, Out* out) {
-  const int last = w.rank - 1;
-  const int64_t inner = w.shape[last], si = w.stride[0][last], so = w.stride[1][last];
+  const int64_t si = w.stride[0][w.rank - 1], so = w.stride[1][w.rank - 1];
   parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
-    Position p = position(w, last, begin / inner);
-    int64_t at = begin % inner;
-    while (begin < end) {
-      const int64_t n = inner - at < end - begin ? inner - at : end - begin;
-      copy_run(in + p.in + at * si, si, out + p.out + at * so, so, n);
-      begin += n;
-      at = 0;
-      advance(w, last, p);
-    }
+    for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
+                [&](const int64_t(&at)[2], int64_t, int64_t n) {
+                  copy_run(in + at[0], si, out + at[1], so, n);
+                });
   });
 }
 
@@ -87,11 +54,12 @@ void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
         T tile[kTile][kTile];
         for (; begin < end; ++begin) {
           const int64_t ib = begin % tiles_b * kTile, ia = begin / tiles_b % tiles_a * kTile;
-          const Position p = position(w, w.rank, begin / tiles_b / tiles_a);
+          int64_t at[2] = {};
+          w.locate(begin / tiles_b / tiles_a, at, w.rank);
           const int64_t ma = na - ia < kTile ? na - ia : kTile,
                         mb = nb - ib < kTile ? nb - ib : kTile;
-          const T* from = in + p.in + ia + ib * sb;
-          T* to = out + p.out + ia * sa + ib;
+          const T* from = in + at[0] + ia + ib * sb;
+          T* to = out + at[1] + ia * sa + ib;
           for (int64_t j = 0; j < mb; ++j)
             for (int64_t i = 0; i < ma; ++i) tile[j][i] = from[j * sb + i];
           for (int64_t i = 0; i < ma; ++i)
@@ -106,13 +74,9 @@ void copy_same(const Walk<2>& w, const T* in, T* out) {
   copy_rows(w, in, out);
 }
 
-struct Backend {
-  static void copy(const Call& call) { copy_view(call.in[0], call.out[0]); }
-};
-
 }  // namespace
 
-void copy_view(const View& in, const View& out) {
+void Views::copy(const View& in, const View& out, StreamView) {
   Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
   if (in.meta.dtype == out.meta.dtype)
@@ -127,14 +91,11 @@ void copy_view(const View& in, const View& out) {
   });
 }
 
-void zero_view(const View& out) {
-  const uint64_t zero = 0;
-  View in = out;
-  in.data = const_cast<uint64_t*>(&zero);
-  for (int i = 0; i < in.meta.rank; ++i) in.stride[i] = 0;
-  copy_view(in, out);
+void Views::fill(const View& out, uint64_t bits, StreamView s) {
+  View in{&bits, out.meta, {}};
+  copy(in, out, s);
 }
 
-extern constinit const KernelList copy = copy_kernels<Backend>();
+extern constinit const KernelList copy = copy_kernels<Views>();
 
 }  // namespace locus::LOCUS_ISA

@@ -87,7 +87,6 @@ namespace detail {
 
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
                  DType fallback, Caller from) {
-  static const OpRef<CopyAttrs> copy("copy");
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
   Tensor t = allocate(host, checked_meta("array", d, shape));
@@ -95,9 +94,7 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
   if (bytes > 0) std::memcpy(t.impl().view.data, data, bytes);
   if (dtype != d) {
     check_numbers(t.impl().view, dtype);
-    const Tensor converted = allocate(host, make_meta(dtype, shape));
-    invoke_into(copy, {t}, {converted}, CopyAttrs{dtype});
-    t = converted;
+    t = row_major_copy(t, dtype);
   }
   return to == host ? t : t.copyto(to, {}, from);
 }

@@ -1,7 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <locus/ops/create/create_kernel.h>
-#include <locus/ops/kernel/copy_gpu.h>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 namespace {
@@ -34,12 +34,6 @@ __global__ void __launch_bounds__(kBlock) arange_flat(ArangeAttrs a, T* out, int
 }
 
 struct Backend {
-  static void fill(const Call& call) {
-    const View& out = call.out[0];
-    const Scalar& value = call.attributes<FillAttrs>().value;
-    fill_view(out, element_bits(out.meta.dtype, value), call.stream);
-  }
-
   template <class T>
   static void arange(const Call& call) {
     const int64_t n = call.out[0].meta.size();
@@ -49,7 +43,7 @@ struct Backend {
 
 }  // namespace
 
-void fill_view(const View& out, uint64_t bits, StreamView s) {
+void Views::fill(const View& out, uint64_t bits, StreamView s) {
   const Walk<1> w = walk_of<1>({&out});
   if (w.size == 0) return;
   const int bytes = size_of(out.meta.dtype);
@@ -66,8 +60,6 @@ void fill_view(const View& out, uint64_t bits, StreamView s) {
   });
 }
 
-void zero_view(const View& out, StreamView s) { fill_view(out, 0, s); }
-
-extern constinit const KernelList create = create_kernels<Backend>();
+extern constinit const KernelList create = create_kernels<Backend, Views>();
 
 }  // namespace locus::cuda

@@ -7,15 +7,6 @@ namespace {
 constexpr int64_t kGrain = 16384;
 
 struct Backend {
-  static void fill(const Call& call) {
-    const View& out = call.out[0];
-    uint64_t bits = element_bits(out.meta.dtype, call.attributes<FillAttrs>().value);
-    View value = out;
-    value.data = &bits;
-    for (int i = 0; i < out.meta.rank; ++i) value.stride[i] = 0;
-    copy_view(value, out);
-  }
-
   template <class T>
   static void arange(const Call& call) {
     const ArangeAttrs& a = call.attributes<ArangeAttrs>();
@@ -31,6 +22,6 @@ struct Backend {
 
 }  // namespace
 
-extern constinit const KernelList create = create_kernels<Backend>();
+extern constinit const KernelList create = create_kernels<Backend, Views>();
 
 }  // namespace locus::LOCUS_ISA

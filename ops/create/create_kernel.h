@@ -15,10 +15,17 @@ struct ArangeAttrs {
   Meta meta;
 };
 
-template <class Backend>
+template <class Views>
+void fill(const Call& call) {
+  const View& out = call.out[0];
+  const Scalar& value = call.attributes<FillAttrs>().value;
+  Views::fill(out, element_bits(out.meta.dtype, value), call.stream);
+}
+
+template <class Backend, class Views>
 constexpr KernelList create_kernels() {
   KernelList list;
-  list.add("fill", kAllDTypes, Backend::fill);
+  list.add("fill", kAllDTypes, fill<Views>);
   list.add_each("arange", kAllDTypes,
                 [](auto d) { return Backend::template arange<CppTypeOf<d>>; });
   return list;

@@ -13,38 +13,32 @@
 
 namespace locus {
 
+std::string to_string(const Id& id) {
+  if (id.exact) return std::to_string(id.value);
+  if (id.value == kNaN) return "nan";
+  return id.value == INT64_MAX || id.value == -INT64_MAX ? "past 64 bits" : "with a fraction";
+}
+
 namespace detail {
 
-void throw_out_of_bounds(const char* op, int64_t index, int axis, int64_t size) {
-  throw IndexError(
-      std::string(op) + ": index " + (index == kNoIndex ? "nan" : std::to_string(index)) +
-      " is out of bounds for axis " + std::to_string(axis) + " with size " + std::to_string(size));
+void throw_out_of_bounds(const char* op, const Id& index, int axis, int64_t size) {
+  throw IndexError(op, ": index ", index, " is out of bounds for axis ", axis, " with size ", size);
 }
 
 Tensor integer_ids(const char* op, const Tensor& ids) {
   if (is_id_dtype(ids.dtype())) return ids;
   if (ids.dtype() == bool_)
-    throw DTypeError(std::string(op) + ": ids " + describe(ids) +
-                     ": expected integers; write x[mask] for a mask");
+    throw DTypeError(op, ": ids ", describe(ids), ": expected integers; write x[mask] for a mask");
   return cast(ids, f32);
 }
 
 Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a) {
-  int n = 0;
-  int64_t dims[2 * kMaxRank];
-  unsigned indexed = 0;
-  for (int k = 0; k < a.n_axes; ++k) indexed |= 1u << a.axes[k];
-  int axis = 0, whole = 0;
-  const auto rest = [&](int until) {
-    for (; axis < data.rank && whole < until; ++axis)
-      if (!(indexed >> axis & 1)) dims[n++] = data.shape[axis], ++whole;
-  };
-  rest(a.at);
-  for (int i = 0; i < ids.rank; ++i) dims[n++] = ids.shape[i];
-  rest(2 * kMaxRank);
-  if (n > kMaxRank)
-    throw ShapeError("expected a result of at most 8 axes, got " + std::to_string(n));
-  return make_meta(data.dtype, std::span<const int64_t>(dims, static_cast<size_t>(n)));
+  Meta m = data;
+  for (int k = a.n_axes; k-- > 0;) m = without_axis(m, a.axes[k]);
+  if (m.rank + ids.rank > kMaxRank)
+    throw ShapeError("expected a result of at most 8 axes, got ", m.rank + ids.rank);
+  for (int i = 0; i < ids.rank; ++i) m = with_axis(m, a.at + i, ids.shape[i]);
+  return m;
 }
 
 }  // namespace detail
@@ -57,17 +51,21 @@ const char kIdDTypes[] = "expected ids of one dtype: i64, i32, u8, i8, f64 or f3
 
 void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) {
   if (static_cast<int>(ids.size()) != a.n_axes)
-    throw ShapeError("expected " + std::to_string(a.n_axes) + " index tensors");
+    throw ShapeError("expected ", a.n_axes, " index tensors");
   for (const Meta& m : ids) {
     if (!is_id_dtype(m.dtype) || m.dtype != ids[0].dtype) throw DTypeError(kIdDTypes);
     if (Shape(m) != Shape(ids[0])) throw ShapeError("expected ids of equal shapes");
   }
   for (int k = 0; k < a.n_axes; ++k) {
     if (a.axes[k] >= data.rank)
-      throw ShapeError("expected data with more than " + std::to_string(a.axes[k]) + " axes");
+      throw ShapeError("expected data with more than ", a.axes[k], " axes");
     if (data.shape[a.axes[k]] == 0 && ids[0].size() > 0)
-      throw IndexError("cannot take from axis " + std::to_string(a.axes[k]) + " of length 0");
+      throw IndexError("cannot take from axis ", a.axes[k], " of length 0");
   }
+}
+
+void expect_shape(const Meta& m, const char* what, const Shape& wanted) {
+  if (Shape(m) != wanted) throw ShapeError("expected ", what, " of shape ", wanted);
 }
 
 DType take_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
@@ -78,8 +76,7 @@ DType take_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> o
 
 DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
   check_ids(in.subspan(2), in[0], a);
-  const Shape wanted(taken(in[0], in[2], a));
-  if (Shape(in[1]) != wanted) throw ShapeError("expected values of shape " + to_string(wanted));
+  expect_shape(in[1], "values", Shape(taken(in[0], in[2], a)));
   if (in[1].dtype != in[0].dtype) throw DTypeError("expected values of the target's dtype");
   out[0] = in[0];
   return in[0].dtype;
@@ -87,76 +84,58 @@ DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> ou
 
 DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::span<Meta> out) {
   check_ids(in.subspan(1), a.data, a.take);
-  if (Shape(in[0]) != Shape(taken(a.data, in[1], a.take)))
-    throw ShapeError("expected dout of shape " + to_string(Shape(taken(a.data, in[1], a.take))));
+  expect_shape(in[0], "dout", Shape(taken(a.data, in[1], a.take)));
   out[0] = a.data;
-  out[0].dtype = in[0].dtype;
-  return in[0].dtype;
+  return out[0].dtype = in[0].dtype;
+}
+
+// What op makes of `first` and the saved ids: the gradient of the first input, the only one.
+template <class A>
+Tensors by_ids(const OpRef<A>& op, const Tensor& first, const Saved& saved, const A& a,
+               Tensor place = {}) {
+  std::vector<Ref> refs{first};
+  for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
+  Tensors grads(static_cast<size_t>(saved.n_in()));
+  grads[0] = invoke(op, refs, a, std::move(place));
+  return grads;
 }
 
 // Adds dout up into zeros of data's shape; 16-bit sums are made in f32.
-Tensor scatter_add(const Tensor& dout, const Saved& saved, int first, const TakeGradAttrs& a) {
-  static const OpRef<TakeGradAttrs> op("take_grad");
-  const bool narrow = dout.dtype() == f16 || dout.dtype() == bf16;
-  const Tensor wide = narrow ? cast(dout, f32) : dout;
-  std::vector<Ref> refs{wide};
-  for (int i = first; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
-  const Tensor sum = invoke(op, std::span<const Ref>(refs), a, narrow ? Tensor() : saved.place(0));
-  return narrow ? cast(sum, dout.dtype()) : sum;
-}
-
 Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  Tensors grads(static_cast<size_t>(saved.n_in()));
-  grads[0] = scatter_add(dout[0], saved, 1, {saved.attrs<TakeAttrs>(), saved.in_meta(0)});
+  static const OpRef<TakeGradAttrs> op("take_grad");
+  const DType dtype = dout[0].dtype();
+  const TakeGradAttrs a{saved.attrs<TakeAttrs>(), saved.in_meta(0)};
+  if (dtype != f16 && dtype != bf16) return by_ids(op, dout[0], saved, a, saved.place(0));
+  Tensors grads = by_ids(op, cast(dout[0], f32), saved, a);
+  grads[0] = cast(grads[0], dtype);
   return grads;
 }
 
 Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<TakeAttrs> op("take");
-  std::vector<Ref> refs{dout[0]};
-  for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
-  Tensors grads(static_cast<size_t>(saved.n_in()));
-  grads[0] = invoke(op, std::span<const Ref>(refs), saved.attrs<TakeGradAttrs>().take);
-  return grads;
-}
-
-Meta picked(const Meta& data, const PickAttrs& a) {
-  Meta m = data;
-  if (a.keepdims) {
-    m.shape[a.axis] = 1;
-  } else {
-    std::copy(data.shape + a.axis + 1, data.shape + data.rank, m.shape + a.axis);
-    --m.rank;
-  }
-  return m;
+  return by_ids(op, dout[0], saved, saved.attrs<TakeGradAttrs>().take);
 }
 
 void check_picks(const Meta& ids, const Meta& picks, int64_t length) {
   if (!is_id_dtype(ids.dtype)) throw DTypeError(kIdDTypes);
   if (ids.size() != picks.size())
-    throw ShapeError("expected one index for each place of the other axes, shape " +
-                     to_string(Shape(picks)));
+    throw ShapeError("expected one index for each place of the other axes, shape ", Shape(picks));
   if (length == 0 && ids.size() > 0) throw IndexError("cannot pick from an axis of length 0");
 }
 
 DType pick_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Meta> out) {
   if (in[0].rank <= a.axis) throw ShapeError("expected data with more axes");
-  out[0] = picked(in[0], a);
+  out[0] = without_axis(in[0], a.axis);
+  if (a.keepdims) out[0] = with_axis(out[0], a.axis, 1);
   check_picks(in[1], out[0], in[0].shape[a.axis]);
   return in[0].dtype;
 }
 
 DType pick_grad_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Meta> out) {
-  Meta m = in[0];
-  if (!a.keepdims) {
-    std::copy_backward(in[0].shape + a.axis, in[0].shape + in[0].rank, m.shape + m.rank + 1);
-    ++m.rank;
-  }
-  if (a.keepdims && m.shape[a.axis] != 1)
-    throw ShapeError("expected length 1 at axis " + std::to_string(a.axis));
-  m.shape[a.axis] = a.length;
+  if (a.keepdims && in[0].shape[a.axis] != 1)
+    throw ShapeError("expected length 1 at axis ", a.axis);
+  out[0] = with_axis(a.keepdims ? without_axis(in[0], a.axis) : in[0], a.axis, a.length);
   check_picks(in[1], in[0], a.length);
-  out[0] = m;
   return in[0].dtype;
 }
 
@@ -174,11 +153,8 @@ Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Meta> out) {
   if (!is_id_dtype(in[0].dtype)) throw DTypeError(kIdDTypes);
-  if (in[0].rank == kMaxRank) throw ShapeError("expected ids with fewer than 8 axes");
-  out[0] = in[0];
-  out[0].shape[out[0].rank++] = a.depth;
-  out[0].dtype = a.dtype;
-  return a.dtype;
+  out[0] = with_axis(in[0], in[0].rank, a.depth);
+  return out[0].dtype = a.dtype;
 }
 
 void check_mask(const Meta& mask, const Meta* offsets, int64_t count) {
@@ -186,7 +162,7 @@ void check_mask(const Meta& mask, const Meta* offsets, int64_t count) {
   if (!offsets) return;
   const Shape wanted{mask_tiles(mask.size()) + 1};
   if (offsets->dtype != i64 || Shape(*offsets) != wanted || count < 0 || count > mask.size())
-    throw ShapeError("expected the mask_offsets of the mask, i64 " + to_string(wanted) +
+    throw ShapeError("expected the mask_offsets of the mask, i64 ", wanted,
                      ", and their last number as count");
 }
 
@@ -204,18 +180,16 @@ DType mask_indices_infer(std::span<const Meta> in, const MaskAttrs& a, std::span
 
 DType mask_select_infer(std::span<const Meta> in, const MaskAttrs& a, std::span<Meta> out) {
   check_mask(in[1], &in[2], a.count);
-  if (Shape(in[1]) != Shape(in[0])) throw ShapeError("expected a mask of data's shape");
+  expect_shape(in[1], "a mask", Shape(in[0]));
   out[0] = make_meta(in[0].dtype, Shape{a.count});
   return in[0].dtype;
 }
 
 DType mask_select_grad_infer(std::span<const Meta> in, const MaskAttrs& a, std::span<Meta> out) {
   check_mask(in[1], &in[2], a.count);
-  if (Shape(in[0]) != Shape{a.count})
-    throw ShapeError("expected dout of shape " + to_string(Shape{a.count}));
+  expect_shape(in[0], "dout", Shape{a.count});
   out[0] = in[1];
-  out[0].dtype = in[0].dtype;
-  return in[0].dtype;
+  return out[0].dtype = in[0].dtype;
 }
 
 // Each is the other's gradient, and linear.
@@ -229,8 +203,8 @@ Tensors mask_select_grad_gradient(const Saved& saved, std::span<const Tensor> do
 }
 
 DType mask_fill_infer(std::span<const Meta> in, const MaskFillAttrs&, std::span<Meta> out) {
-  if (in[1].dtype != bool_) throw DTypeError("expected a mask in bool");
-  if (Shape(in[1]) != Shape(in[0])) throw ShapeError("expected a mask of the target's shape");
+  check_mask(in[1], nullptr, 0);
+  expect_shape(in[1], "a mask", Shape(in[0]));
   out[0] = in[0];
   return in[0].dtype;
 }
@@ -241,47 +215,53 @@ DType unravel_infer(std::span<const Meta> in, const UnravelAttrs& a, std::span<M
   return in[0].dtype;
 }
 
-Tensor ids_of(Context c, DType d, const std::vector<int64_t>& v, const Shape& s) {
-  return array(v, s, {c, d});
-}
-
 Samples take_samples(Context c, DType d) {
-  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
-  return {
-      Sample({sample_values(c, d, {5, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})}, TakeAttrs{}),
-      Sample({sample_values(c, d, {2, 4, 3}), ids_of(c, i32, {3, 1, 1, 0, -4, 2}, {2, 3})},
-             TakeAttrs{1, {1}, 1, 0}),
-      Sample({sample_values(c, d, {7}), ids_of(c, i64, {9, -3, 2}, {3})}, TakeAttrs{1, {0}, 0, 1}),
-      Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}, 0, 0})};
+  const Tensor rows = array({1, 2, 1}, c), columns = array({3, 0, 3}, c);
+  return {Sample({sample_values(c, d, {5, 3}), array({4, 0, 4, -1}, c)}, TakeAttrs{}),
+          Sample({sample_values(c, d, {2, 4, 3}), array({{3, 1, 1}, {0, -4, 2}}, {c, i32})},
+                 TakeAttrs{1, {1}, 1}),
+          Sample({sample_values(c, d, {7}), array({9, -3, 2}, c)}, TakeAttrs{1, {0}, 0, 1}),
+          Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}})};
 }
 
 Samples take_grad_samples(Context c, DType d) {
-  const Tensor rows = ids_of(c, i64, {1, 2, 1}, {3}), columns = ids_of(c, i64, {3, 0, 3}, {3});
-  return {Sample({sample_values(c, d, {4, 3}), ids_of(c, i64, {4, 0, 4, -1}, {4})},
+  const Tensor rows = array({1, 2, 1}, c), columns = array({3, 0, 3}, c);
+  return {Sample({sample_values(c, d, {4, 3}), array({4, 0, 4, -1}, c)},
                  TakeGradAttrs{{}, make_meta(d, Shape{5, 3})}),
-          Sample({sample_values(c, d, {2, 2, 2, 3}), ids_of(c, i32, {3, 1, 1, 1}, {2, 2})},
-                 TakeGradAttrs{{1, {1}, 1, 0}, make_meta(d, Shape{2, 4, 3})}),
-          Sample({sample_values(c, d, {2, 3, 2}), ids_of(c, i64, {3, 3}, {2})},
-                 TakeGradAttrs{{1, {2}, 2, 0}, make_meta(d, Shape{2, 3, 4})}),
+          Sample({sample_values(c, d, {2, 2, 2, 3}), array({{3, 1}, {1, 1}}, {c, i32})},
+                 TakeGradAttrs{{1, {1}, 1}, make_meta(d, Shape{2, 4, 3})}),
+          Sample({sample_values(c, d, {2, 3, 2}), array({3, 3}, c)},
+                 TakeGradAttrs{{1, {2}, 2}, make_meta(d, Shape{2, 3, 4})}),
+          Sample({sample_values(c, d, {1, 3}), array({4, 0, 4}, c)},
+                 TakeGradAttrs{{1, {1}, 1}, make_meta(d, Shape{1, 5})}),
           Sample({sample_values(c, d, {3}), rows, columns},
-                 TakeGradAttrs{{2, {0, 1}, 0, 0}, make_meta(d, Shape{3, 4})})};
+                 TakeGradAttrs{{2, {0, 1}}, make_meta(d, Shape{3, 4})})};
+}
+
+// Distinct places: which of two values stays in one is not defined.
+Samples put_samples(Context c, DType d) {
+  const auto v = [&](const Shape& s, int variant) {
+    return sample_values(c, d, s, -2, 2, variant);
+  };
+  return {
+      Sample({v({5, 3}, 0), v({2, 3}, 1), array({4, 0}, c)}, TakeAttrs{}),
+      Sample({v({2, 4}, 0), v({2, 3}, 1), array({3, 0, -2}, {c, i32})}, TakeAttrs{1, {1}, 1}),
+      Sample({v({3, 4}, 0), v({2}, 1), array({1, 2}, c), array({3, 3}, c)}, TakeAttrs{2, {0, 1}})};
 }
 
 Samples pick_samples(Context c, DType d) {
-  return {
-      Sample({sample_values(c, d, {3, 4}), ids_of(c, i64, {1, 3, -4}, {3})}, PickAttrs{1, 0, 0, 0}),
-      Sample({sample_values(c, d, {3, 2}), ids_of(c, i32, {2, 0}, {2})}, PickAttrs{0, 0, 1, 0})};
+  return {Sample({sample_values(c, d, {3, 4}), array({1, 3, -4}, c)}, PickAttrs{1}),
+          Sample({sample_values(c, d, {3, 2}), array({2, 0}, {c, i32})}, PickAttrs{0, 0, 1})};
 }
 
 Samples pick_grad_samples(Context c, DType d) {
-  return {
-      Sample({sample_values(c, d, {3}), ids_of(c, i64, {1, 3, 0}, {3})}, PickAttrs{1, 0, 0, 4}),
-      Sample({sample_values(c, d, {1, 2}), ids_of(c, i32, {2, 0}, {2})}, PickAttrs{0, 0, 1, 3})};
+  return {Sample({sample_values(c, d, {3}), array({1, 3, 0}, c)}, PickAttrs{1, 0, 0, 4}),
+          Sample({sample_values(c, d, {1, 2}), array({2, 0}, {c, i32})}, PickAttrs{0, 0, 1, 3})};
 }
 
 Samples one_hot_samples(Context c, DType d) {
-  return {Sample({ids_of(c, i64, {1, 0, 3, -1, 4}, {5})}, OneHotAttrs{4, 1, 0, d}),
-          Sample({ids_of(c, i32, {1, 0}, {2, 1})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d})};
+  return {Sample({array({1, 0, 3, -1, 4}, c)}, OneHotAttrs{4, 1, 0, d}),
+          Sample({array({{1}, {0}}, {c, i32})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d})};
 }
 
 // Masks and their offsets: one within a tile, one of two tiles.
@@ -323,9 +303,12 @@ Samples mask_select_grad_samples(Context c, DType d) {
   });
 }
 
+Samples mask_fill_samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {3, 5}), sample_masks(c)[0][0]}, MaskFillAttrs{1})};
+}
+
 Samples unravel_samples(Context c, DType) {
-  return {
-      Sample({ids_of(c, i64, {0, 7, 23, 11}, {4})}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
+  return {Sample({array({0, 7, 23, 11}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
 }
 
 }  // namespace
@@ -349,7 +332,7 @@ void register_index() {
       .layout(Layout::rows)
       .in_place()
       .no_gradient("writes in place")
-      .no_samples("writes in place; index_test covers it");
+      .samples<&put_samples>();
   OpDef<PickAttrs>("pick", {"data", "ids"})
       .infer<&pick_infer>()
       .gradient<&pick_gradient>(keep_input(1))
@@ -389,7 +372,7 @@ void register_index() {
       .layout(Layout::rows)
       .in_place()
       .no_gradient("writes in place")
-      .no_samples("writes in place; index_test covers it");
+      .samples<&mask_fill_samples>();
   OpDef<UnravelAttrs>("unravel_index", {"flat"})
       .infer<&unravel_infer>()
       .no_gradient("its input is an index")

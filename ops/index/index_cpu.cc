@@ -26,16 +26,14 @@ template <class F>
 LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a, int64_t begin,
                            int64_t end, const F& move) {
   const int last = p.inner.rank - 1;
-  const int64_t run = p.inner.shape[last];
   const int64_t sd = p.inner.stride[0][last], sr = p.inner.stride[1][last];
   for (; begin < end; ++begin) {
     const TakeRow row = take_row(p, begin);
     check_row(op, row, p, a);
-    for (int64_t q = 0; q < p.inner.size; q += run) {
-      int64_t d = row.data, r = row.result;
-      if (q > 0) take_inner(p, q, d, r);
-      move(d, r, sd, sr, run);
-    }
+    for_rows<2>({p.inner.path(0), p.inner.path(1)}, 0, p.inner.size,
+                [&](const int64_t(&at)[2], int64_t, int64_t n) {
+                  move(row.data + at[0], row.result + at[1], sd, sr, n);
+                });
   }
 }
 
@@ -82,36 +80,6 @@ void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result)
   });
 }
 
-// One thread: a repeated index must leave one whole value, not a mix.
-template <class T>
-void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* result) {
-  for_each_run("put", p, a, 0, p.rows,
-               [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
-                 for (int64_t k = 0; k < n; ++k) data[d + k * sd] = result[r + k * sr];
-               });
-}
-
-void take(const Call& call) {
-  const TakeAttrs& a = call.attributes<TakeAttrs>();
-  const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
-  });
-}
-
-// Inputs: the target itself, the values, the indices.
-void put(const Call& call) {
-  const TakeAttrs& a = call.attributes<TakeAttrs>();
-  const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
-  if (p.rows * p.inner.size == 0) return;
-  check_rows("put", p, a);
-  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    put_sized<T>(p, a, call.out[0].as<T>(), call.in[1].as<T>());
-  });
-}
-
 struct Entry {
   uint64_t place;  // in data, of an index row's beginning
   int64_t row;
@@ -134,57 +102,6 @@ Entry* sort_by_place(Entry* a, Entry* other, int64_t n, uint64_t places) {
   return a;
 }
 
-// Rows of one place are added up in their order, in f64, by one thread.
-template <class T>
-void take_grad(const Call& call) {
-  const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
-  zero_view(call.out[0]);
-  const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
-  const int64_t n = p.index_rows();
-  if (p.rows * p.inner.size == 0) return;
-  const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(Entry));
-  Entry* const unsorted = memory.as<Entry>();
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const TakeRow row = take_row(p, i);
-      check_row("take_grad", row, p, a.take);
-      unsorted[i] = {static_cast<uint64_t>(row.data), i};
-    }
-  });
-  const Entry* e =
-      sort_by_place(unsorted, unsorted + n, n, static_cast<uint64_t>(call.out[0].meta.size()));
-  T* data = call.out[0].as<T>();
-  const T* dout = call.in[0].as<T>();
-  constexpr int64_t kPiece = 128;  // elements of a row at once
-  const int64_t pieces = (p.inner.size + kPiece - 1) / kPiece, others = p.rows / n * pieces;
-  parallel_for(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const int64_t other = i / n, first = i % n, before = other / pieces;
-                   if (first > 0 && e[first - 1].place == e[first].place) continue;
-                   const int64_t q = other % pieces * kPiece;
-                   const int64_t length = p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
-                   const bool runs = p.inner.rank == 1;
-                   const int64_t sd = p.inner.stride[0][0], sr = p.inner.stride[1][0];
-                   double sum[kPiece] = {};
-                   TakeRow row;
-                   for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
-                     row = take_row(p, before * n + e[k].row);
-                     for (int64_t c = 0; c < length; ++c) {
-                       int64_t d = 0, r = row.result + (runs ? (q + c) * sr : 0);
-                       if (!runs) take_inner(p, q + c, d, r);
-                       sum[c] += static_cast<double>(dout[r]);
-                     }
-                   }
-                   for (int64_t c = 0; c < length; ++c) {
-                     int64_t d = row.data + (runs ? (q + c) * sd : 0), r = 0;
-                     if (!runs) take_inner(p, q + c, d, r);
-                     data[d] = static_cast<T>(sum[c]);
-                   }
-                 }
-               });
-}
-
 // move(place in the data, place in the result) for each element picked.
 LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move) {
   const PickAttrs& a = call.attributes<PickAttrs>();
@@ -192,47 +109,11 @@ LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move
   const View& ids = call.in[1];
   parallel_for(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t id = id_at(ids.data, ids.meta.dtype, i), k = resolve_index(id, p.n, a.mode);
+      const Id id = id_at(ids.data, ids.meta.dtype, i);
+      const int64_t k = resolve_index(id, p.n, a.mode);
       if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.n);
       move((i / p.inner * p.n + k) * p.inner + i % p.inner, i);
     }
-  });
-}
-
-void pick(const Call& call) {
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    const T* data = call.in[0].as<T>();
-    T* out = call.out[0].as<T>();
-    for_each_pick(call, call.in[0], [&](int64_t d, int64_t r) { out[r] = data[d]; });
-  });
-}
-
-void pick_grad(const Call& call) {
-  zero_view(call.out[0]);
-  by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    const T* dout = call.in[0].as<T>();
-    T* out = call.out[0].as<T>();
-    for_each_pick(call, call.out[0], [&](int64_t d, int64_t r) { out[d] = dout[r]; });
-  });
-}
-
-void one_hot(const Call& call) {
-  const OneHotAttrs& a = call.attributes<OneHotAttrs>();
-  const View& ids = call.in[0];
-  dispatch(a.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    const T on = convert<T>(a.on), off = convert<T>(a.off);
-    T* out = call.out[0].as<T>();
-    parallel_for(ids.meta.size(), kGrain / (a.depth + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        T* row = out + i * a.depth;
-        for (int64_t k = 0; k < a.depth; ++k) row[k] = off;
-        const int64_t id = id_at(ids.data, ids.meta.dtype, i);
-        if (id >= 0 && id < a.depth) row[id] = on;
-      }
-    });
   });
 }
 
@@ -243,24 +124,6 @@ LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
     for (int64_t t = begin; t < end; ++t)
       f(t * kMaskTile, n - t * kMaskTile < kMaskTile ? n : (t + 1) * kMaskTile, offsets[t]);
   });
-}
-
-void mask_offsets(const Call& call) {
-  const uint8_t* mask = call.in[0].as<uint8_t>();
-  int64_t* out = call.out[0].as<int64_t>();
-  const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
-  for_each_tile(n, out, [&](int64_t begin, int64_t end, int64_t) {
-    int count = 0;
-    for (int64_t i = begin; i < end; ++i) count += mask[i] != 0;
-    out[begin / kMaskTile] = count;
-  });
-  int64_t total = 0;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t count = out[t];
-    out[t] = total;
-    total += count;
-  }
-  out[tiles] = total;
 }
 
 // out[k] = value(place of the k-th one). Written without branches: an element that is not the next
@@ -277,88 +140,203 @@ void compress(const View& mask_view, const int64_t* offsets, T* out, const F& va
   });
 }
 
-void mask_indices(const Call& call) {
-  compress(call.in[0], call.in[1].as<int64_t>(), call.out[0].as<int64_t>(),
-           [](int64_t i) { return i; });
-}
+struct Backend {
+  static void take(const Call& call) {
+    const TakeAttrs& a = call.attributes<TakeAttrs>();
+    const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
+    if (p.inner.size == 0) return;
+    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
+    });
+  }
 
-void mask_select(const Call& call) {
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    const T* data = call.in[0].as<T>();
-    compress(call.in[1], call.in[2].as<int64_t>(), call.out[0].as<T>(),
-             [&](int64_t i) { return data[i]; });
-  });
-}
+  // Inputs: the target itself, the values, the indices. One thread: a repeated index must leave one
+  // whole value, not a mix.
+  static void put(const Call& call) {
+    const TakeAttrs& a = call.attributes<TakeAttrs>();
+    const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
+    if (p.rows * p.inner.size == 0) return;
+    check_rows("put", p, a);
+    by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      T* data = call.out[0].as<T>();
+      const T* values = call.in[1].as<T>();
+      for_each_run("put", p, a, 0, p.rows,
+                   [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
+                     for (int64_t k = 0; k < n; ++k) data[d + k * sd] = values[r + k * sr];
+                   });
+    });
+  }
 
-void mask_select_grad(const Call& call) {
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    const T* dout = call.in[0].as<T>();
-    const uint8_t* mask = call.in[1].as<uint8_t>();
-    T* out = call.out[0].as<T>();
-    for_each_tile(call.in[1].meta.size(), call.in[2].as<int64_t>(),
-                  [&](int64_t begin, int64_t end, int64_t at) {
-                    for (int64_t i = begin; i < end; ++i) out[i] = mask[i] ? dout[at++] : T{};
-                  });
-  });
-}
+  static void pick(const Call& call) {
+    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      const T* data = call.in[0].as<T>();
+      T* out = call.out[0].as<T>();
+      for_each_pick(call, call.in[0], [&](int64_t d, int64_t r) { out[r] = data[d]; });
+    });
+  }
 
-void unravel(const Call& call) {
-  const Meta& m = call.attributes<UnravelAttrs>().shape;
-  const int64_t n = call.in[0].meta.size();
-  const int64_t* flat = call.in[0].as<int64_t>();
-  int64_t* out = call.out[0].as<int64_t>();
-  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      int64_t rest = flat[i];
-      for (int axis = m.rank - 1; axis >= 0; --axis) {
-        out[axis * n + i] = rest % m.shape[axis];
-        rest /= m.shape[axis];
-      }
-    }
-  });
-}
+  static void pick_grad(const Call& call) {
+    Views::fill(call.out[0], 0, call.stream);
+    by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      const T* dout = call.in[0].as<T>();
+      T* out = call.out[0].as<T>();
+      for_each_pick(call, call.out[0], [&](int64_t d, int64_t r) { out[d] = dout[r]; });
+    });
+  }
 
-// Inputs: the target itself, and a mask of its shape.
-void mask_fill(const Call& call) {
-  const View& target = call.out[0];
-  const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
-  const Walk<2> w = walk_of(call.in[1], target);
-  const int last = w.rank - 1;
-  const int64_t run = w.shape[last], sm = w.stride[0][last], st = w.stride[1][last];
-  const uint8_t* mask = call.in[1].as<uint8_t>();
-  by_size(size_of(target.meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    const T value = static_cast<T>(bits);
-    T* data = target.as<T>();
-    parallel_for(w.size / run, kGrain / run + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        int64_t at[2] = {};
-        w.locate(row, at, last);
-        for (int64_t k = 0; k < run; ++k)
-          if (mask[at[0] + k * sm]) data[at[1] + k * st] = value;
+  static void one_hot(const Call& call) {
+    const OneHotAttrs& a = call.attributes<OneHotAttrs>();
+    const View& ids = call.in[0];
+    dispatch(a.dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      const T on = convert<T>(a.on), off = convert<T>(a.off);
+      T* out = call.out[0].as<T>();
+      parallel_for(ids.meta.size(), kGrain / (a.depth + 1) + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          T* row = out + i * a.depth;
+          for (int64_t k = 0; k < a.depth; ++k) row[k] = off;
+          const Id id = id_at(ids.data, ids.meta.dtype, i);
+          if (id.exact && id.value >= 0 && id.value < a.depth) row[id.value] = on;
+        }
+      });
+    });
+  }
+
+  // Rows of one place are added up in their order, in f64, by one thread.
+  template <class T>
+  static void take_grad(const Call& call) {
+    const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
+    Views::fill(call.out[0], 0, call.stream);
+    const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
+    const int64_t n = p.index_rows();
+    if (p.rows * p.inner.size == 0) return;
+    const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(Entry));
+    Entry* const unsorted = memory.as<Entry>();
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const TakeRow row = take_row(p, i);
+        check_row("take_grad", row, p, a.take);
+        unsorted[i] = {static_cast<uint64_t>(row.data), i};
       }
     });
-  });
-}
+    const Entry* e =
+        sort_by_place(unsorted, unsorted + n, n, static_cast<uint64_t>(call.out[0].meta.size()));
+    T* data = call.out[0].as<T>();
+    const T* dout = call.in[0].as<T>();
+    constexpr int64_t kPiece = 128;  // elements of a row at once
+    const int64_t pieces = (p.inner.size + kPiece - 1) / kPiece, others = p.rows / n * pieces;
+    parallel_for(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     const int64_t other = i / n, first = i % n, before = other / pieces;
+                     if (first > 0 && e[first - 1].place == e[first].place) continue;
+                     const int64_t q = other % pieces * kPiece;
+                     const int64_t length = p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
+                     double sum[kPiece] = {};
+                     TakeRow row;
+                     for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
+                       row = take_row(p, before * n + e[k].row);
+                       const T* const x = dout + row.result;
+                       for_rows(p.inner.path(1), q, length,
+                                [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
+                                  for (int64_t c = 0; c < m; ++c)
+                                    sum[from + c] += static_cast<double>(x[at + c * stride]);
+                                });
+                     }
+                     T* const y = data + row.data;
+                     for_rows(p.inner.path(0), q, length,
+                              [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
+                                for (int64_t c = 0; c < m; ++c)
+                                  y[at + c * stride] = static_cast<T>(sum[from + c]);
+                              });
+                   }
+                 });
+  }
 
-struct Backend {
-  static constexpr Kernel take = LOCUS_ISA::take, put = LOCUS_ISA::put, pick = LOCUS_ISA::pick,
-                          pick_grad = LOCUS_ISA::pick_grad, one_hot = LOCUS_ISA::one_hot,
-                          mask_fill = LOCUS_ISA::mask_fill, mask_offsets = LOCUS_ISA::mask_offsets,
-                          mask_indices = LOCUS_ISA::mask_indices,
-                          mask_select = LOCUS_ISA::mask_select,
-                          mask_select_grad = LOCUS_ISA::mask_select_grad,
-                          unravel_index = LOCUS_ISA::unravel;
-  template <DType D>
-  static void take_grad(const Call& call) {
-    LOCUS_ISA::take_grad<CppTypeOf<D>>(call);
+  static void mask_offsets(const Call& call) {
+    const uint8_t* mask = call.in[0].as<uint8_t>();
+    int64_t* out = call.out[0].as<int64_t>();
+    const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
+    for_each_tile(n, out, [&](int64_t begin, int64_t end, int64_t) {
+      int count = 0;
+      for (int64_t i = begin; i < end; ++i) count += mask[i] != 0;
+      out[begin / kMaskTile] = count;
+    });
+    int64_t total = 0;
+    for (int64_t t = 0; t < tiles; ++t) {
+      const int64_t count = out[t];
+      out[t] = total;
+      total += count;
+    }
+    out[tiles] = total;
+  }
+
+  static void mask_indices(const Call& call) {
+    compress(call.in[0], call.in[1].as<int64_t>(), call.out[0].as<int64_t>(),
+             [](int64_t i) { return i; });
+  }
+
+  static void mask_select(const Call& call) {
+    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      const T* data = call.in[0].as<T>();
+      compress(call.in[1], call.in[2].as<int64_t>(), call.out[0].as<T>(),
+               [&](int64_t i) { return data[i]; });
+    });
+  }
+
+  static void mask_select_grad(const Call& call) {
+    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      const T* dout = call.in[0].as<T>();
+      const uint8_t* mask = call.in[1].as<uint8_t>();
+      T* out = call.out[0].as<T>();
+      for_each_tile(call.in[1].meta.size(), call.in[2].as<int64_t>(),
+                    [&](int64_t begin, int64_t end, int64_t at) {
+                      for (int64_t i = begin; i < end; ++i) out[i] = mask[i] ? dout[at++] : T{};
+                    });
+    });
+  }
+
+  static void unravel_index(const Call& call) {
+    const Meta& m = call.attributes<UnravelAttrs>().shape;
+    const int64_t n = call.in[0].meta.size();
+    const int64_t* flat = call.in[0].as<int64_t>();
+    int64_t* out = call.out[0].as<int64_t>();
+    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) unravel_one(m, flat, i, n, out);
+    });
+  }
+
+  // Inputs: the target itself, and a mask of its shape.
+  static void mask_fill(const Call& call) {
+    const View& target = call.out[0];
+    const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);
+    const Walk<2> w = walk_of(call.in[1], target);
+    const int64_t sm = w.stride[0][w.rank - 1], st = w.stride[1][w.rank - 1];
+    const uint8_t* mask = call.in[1].as<uint8_t>();
+    by_size(size_of(target.meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      const T value = static_cast<T>(bits);
+      T* data = target.as<T>();
+      parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+        for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
+                    [&](const int64_t(&at)[2], int64_t, int64_t n) {
+                      for (int64_t k = 0; k < n; ++k)
+                        if (mask[at[0] + k * sm]) data[at[1] + k * st] = value;
+                    });
+      });
+    });
   }
 };
 
 }  // namespace
 
 extern constinit const KernelList index = index_kernels<Backend>();
+extern constinit const KernelList index_scatter = scatter_kernels<Backend>();
 
 }  // namespace locus::LOCUS_ISA

@@ -49,9 +49,11 @@ struct UnravelAttrs {
 inline constexpr int64_t kMaskTile = 512;
 LOCUS_HD constexpr int64_t mask_tiles(int64_t n) { return (n + kMaskTile - 1) / kMaskTile; }
 
-// An index made valid, or -1 where it is out of range in mode `raise`, or none at all.
-LOCUS_HD int64_t resolve_index(int64_t i, int64_t n, int mode) {
-  if (i == kNoIndex) return -1;
+// An index made valid, or -1 where it is out of range in mode `raise`, or is no number that the
+// mode can take: NaN in none, one past 64 bits only in `clip`.
+LOCUS_HD int64_t resolve_index(const Id& id, int64_t n, int mode) {
+  int64_t i = id.value;
+  if (!id.exact && (mode != 1 || i == kNaN)) return -1;
   if (mode == 1) return i < 0 ? 0 : i >= n ? n - 1 : i;
   if (mode == 2) {
     const int64_t r = i % n;
@@ -140,7 +142,7 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
 // Where a row begins. -1 in `data`: an index out of range, whose value and axis are in `bad`.
 struct TakeRow {
   int64_t data = 0, result = 0;
-  int64_t bad = 0;
+  Id bad;
   int bad_axis = -1;  // among the indexed ones
 };
 LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
@@ -154,7 +156,7 @@ LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
     for (int k = 0; k < p.n_ids; ++k) at[k] += c * p.ids_stride[i][k];
   }
   for (int k = 0; k < p.n_ids; ++k) {
-    const int64_t id = id_at(p.ids[k], p.id_dtype, at[k]);
+    const Id id = id_at(p.ids[k], p.id_dtype, at[k]);
     const int64_t valid = resolve_index(id, p.length[k], p.mode);
     if (valid < 0) {
       out.bad = id;
@@ -166,12 +168,13 @@ LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
   return out;
 }
 
-// Places of element `q` of a row, added to its beginning.
-LOCUS_HD void take_inner(const TakePlan& p, int64_t q, int64_t& data, int64_t& result) {
-  int64_t at[2] = {};
-  p.inner.locate(q, at, p.inner.rank);
-  data += at[0];
-  result += at[1];
+// out[axis][i]: where element flat[i] of m's shape lies.
+LOCUS_HD void unravel_one(const Meta& m, const int64_t* flat, int64_t i, int64_t n, int64_t* out) {
+  int64_t rest = flat[i];
+  for (int axis = m.rank - 1; axis >= 0; --axis) {
+    out[axis * n + i] = rest % m.shape[axis];
+    rest /= m.shape[axis];
+  }
 }
 
 template <class Backend>
@@ -183,20 +186,27 @@ constexpr KernelList index_kernels() {
   list.add("pick_grad", kAllDTypes, Backend::pick_grad);
   list.add("one_hot", kAllDTypes, Backend::one_hot);
   list.add("mask_fill", kAllDTypes, Backend::mask_fill);
+  list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
+  return list;
+}
+
+// What needs sorting or scanning.
+template <class Backend>
+constexpr KernelList scatter_kernels() {
+  KernelList list;
   list.add_each("take_grad", DTypes<f32, f64>{},
-                [](auto d) { return Backend::template take_grad<d>; });
+                [](auto d) { return Backend::template take_grad<CppTypeOf<d>>; });
   list.add("mask_offsets", DTypes<bool_>{}, Backend::mask_offsets);
   list.add("mask_indices", DTypes<bool_>{}, Backend::mask_indices);
   list.add("mask_select", kAllDTypes, Backend::mask_select);
   list.add("mask_select_grad", kAllDTypes, Backend::mask_select_grad);
-  list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
   return list;
 }
 
 namespace detail {
 // Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3". Compiled once, for
 // kernels.
-[[noreturn]] void throw_out_of_bounds(const char* op, int64_t index, int axis, int64_t size);
+[[noreturn]] void throw_out_of_bounds(const char* op, const Id& index, int axis, int64_t size);
 }  // namespace detail
 
 }  // namespace locus

@@ -6,7 +6,7 @@
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/ops/index/index_kernel.h>
-#include <locus/ops/kernel/copy_gpu.h>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 namespace {
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kBlock)
                 Fault* fault) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const TakeRow row = take_row(p, i);
-    if (row.bad_axis >= 0) report(fault, row.bad, p.length[row.bad_axis]);
+    if (row.bad_axis >= 0) report(fault, row.bad.value, p.length[row.bad_axis], row.bad.exact);
     key[i] = row.bad_axis >= 0 ? none : static_cast<uint64_t>(row.data);
     value[i] = static_cast<uint32_t>(i);
   }
@@ -35,14 +35,14 @@ __global__ void __launch_bounds__(kBlock)
     const uint64_t place = key[first];
     if (place == none || (first > 0 && key[first - 1] == place)) continue;
     const int64_t before = other / p.inner.size, q = other % p.inner.size;
+    int64_t at[2] = {};
+    p.inner.locate(q, at, p.inner.rank);
     double sum = 0;
     int64_t to = 0;
     for (int64_t k = first; k < n && key[k] == place; ++k) {
       const TakeRow row = take_row(p, before * n + value[k]);
-      int64_t d = row.data, r = row.result;
-      take_inner(p, q, d, r);
-      to = d;
-      sum += static_cast<double>(dout[r]);
+      to = row.data + at[0];
+      sum += static_cast<double>(dout[row.result + at[1]]);
     }
     data[to] = static_cast<T>(sum);
   }
@@ -164,67 +164,69 @@ void walk_mask(const Call& call, const View& mask, const View& offsets, F value)
 
 int64_t padded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+struct Backend {
+  template <class T>
+  static void take_grad(const Call& call) {
+    const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
+    Views::fill(call.out[0], 0, call.stream);
+    const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
+    if (p.rows * p.inner.size == 0) return;
+    const int64_t n = p.index_rows();
+    const int64_t others = p.rows / n * p.inner.size;
+    const uint64_t none = static_cast<uint64_t>(call.out[0].meta.size());
+    int bits = 1;
+    while (bits < 64 && none >> bits) ++bits;
+
+    size_t temporary = 0;
+    LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(
+        nullptr, temporary, static_cast<const uint64_t*>(nullptr), static_cast<uint64_t*>(nullptr),
+        static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), n, 0, bits,
+        stream(call)));
+    const int64_t keys = padded(n * 8), values = padded(n * 4);
+    const Scratch scratch(call, static_cast<size_t>(2 * keys + 2 * values) + temporary);
+    char* memory = scratch.as<char>();
+    uint64_t* key = reinterpret_cast<uint64_t*>(memory);
+    uint64_t* sorted_key = reinterpret_cast<uint64_t*>(memory + keys);
+    uint32_t* value = reinterpret_cast<uint32_t*>(memory + 2 * keys);
+    uint32_t* sorted_value = reinterpret_cast<uint32_t*>(memory + 2 * keys + values);
+    launch(call.stream, n, find_places, p, n, none, key, value, fault(call));
+    LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(memory + 2 * keys + 2 * values, temporary, key,
+                                               sorted_key, value, sorted_value, n, 0, bits,
+                                               stream(call)));
+    launch(call.stream, n * others, add_places<T>, p, n, others, none, sorted_key, sorted_value,
+           call.in[0].as<T>(), call.out[0].as<T>());
+  }
+
+  static void mask_offsets(const Call& call) {
+    const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
+    int64_t* out = call.out[0].as<int64_t>();
+    LOCUS_CUDA(cudaMemsetAsync(out + tiles, 0, sizeof *out, stream(call)));
+    if (n == 0) return;
+    count_tiles<<<grid_of(n), kBlock, 0, stream(call)>>>(call.in[0].as<uint8_t>(), n, out);
+    size_t temporary = 0;
+    LOCUS_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, temporary, out, tiles + 1, stream(call)));
+    const Scratch scratch(call, temporary);
+    LOCUS_CUDA(
+        cub::DeviceScan::ExclusiveSum(scratch.data(), temporary, out, tiles + 1, stream(call)));
+  }
+
+  static void mask_indices(const Call& call) {
+    walk_mask<int64_t, false>(call, call.in[0], call.in[1], Places{});
+  }
+
+  template <bool kExpand>
+  static void mask_move(const Call& call) {
+    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      walk_mask<T, kExpand>(call, call.in[1], call.in[2], Elements<T>{call.in[0].as<T>()});
+    });
+  }
+  static void mask_select(const Call& call) { mask_move<false>(call); }
+  static void mask_select_grad(const Call& call) { mask_move<true>(call); }
+};
+
 }  // namespace
 
-template <class T>
-void take_grad(const Call& call) {
-  const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
-  zero_view(call.out[0], call.stream);
-  const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
-  if (p.rows * p.inner.size == 0) return;
-  const int64_t n = p.index_rows();
-  const int64_t others = p.rows / n * p.inner.size;
-  const uint64_t none = static_cast<uint64_t>(call.out[0].meta.size());
-  int bits = 1;
-  while (bits < 64 && none >> bits) ++bits;
-
-  size_t temporary = 0;
-  LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(
-      nullptr, temporary, static_cast<const uint64_t*>(nullptr), static_cast<uint64_t*>(nullptr),
-      static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), n, 0, bits,
-      stream(call)));
-  const int64_t keys = padded(n * 8), values = padded(n * 4);
-  const Scratch scratch(call, static_cast<size_t>(2 * keys + 2 * values) + temporary);
-  char* memory = scratch.as<char>();
-  uint64_t* key = reinterpret_cast<uint64_t*>(memory);
-  uint64_t* sorted_key = reinterpret_cast<uint64_t*>(memory + keys);
-  uint32_t* value = reinterpret_cast<uint32_t*>(memory + 2 * keys);
-  uint32_t* sorted_value = reinterpret_cast<uint32_t*>(memory + 2 * keys + values);
-  launch(call.stream, n, find_places, p, n, none, key, value, fault(call));
-  LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(memory + 2 * keys + 2 * values, temporary, key,
-                                             sorted_key, value, sorted_value, n, 0, bits,
-                                             stream(call)));
-  launch(call.stream, n * others, add_places<T>, p, n, others, none, sorted_key, sorted_value,
-         call.in[0].as<T>(), call.out[0].as<T>());
-}
-template void take_grad<float>(const Call& call);
-template void take_grad<double>(const Call& call);
-
-void mask_offsets(const Call& call) {
-  const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
-  int64_t* out = call.out[0].as<int64_t>();
-  LOCUS_CUDA(cudaMemsetAsync(out + tiles, 0, sizeof *out, stream(call)));
-  if (n == 0) return;
-  count_tiles<<<grid_of(n), kBlock, 0, stream(call)>>>(call.in[0].as<uint8_t>(), n, out);
-  size_t temporary = 0;
-  LOCUS_CUDA(cub::DeviceScan::ExclusiveSum(nullptr, temporary, out, tiles + 1, stream(call)));
-  const Scratch scratch(call, temporary);
-  LOCUS_CUDA(
-      cub::DeviceScan::ExclusiveSum(scratch.data(), temporary, out, tiles + 1, stream(call)));
-}
-
-void mask_indices(const Call& call) {
-  walk_mask<int64_t, false>(call, call.in[0], call.in[1], Places{});
-}
-
-template <bool kExpand>
-void mask_move(const Call& call) {
-  by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    walk_mask<T, kExpand>(call, call.in[1], call.in[2], Elements<T>{call.in[0].as<T>()});
-  });
-}
-void mask_select(const Call& call) { mask_move<false>(call); }
-void mask_select_grad(const Call& call) { mask_move<true>(call); }
+extern constinit const KernelList index_scatter = scatter_kernels<Backend>();
 
 }  // namespace locus::cuda

@@ -27,8 +27,6 @@ struct SelectionAccess {
 
 namespace {
 
-std::span<const Ref> spanned(const std::vector<Ref>& refs) { return refs; }
-
 // A mask counted: waits for the number of its ones, which shapes the result.
 struct Counted {
   Tensor mask, offsets;
@@ -59,14 +57,13 @@ Tensor unravel(const Tensor& flat, const Shape& shape) {
 void check_mask(const Tensor& base, int axis, const Tensor& mask) {
   const Shape s = base.shape(), m = mask.shape();
   if (axis + m.rank() > s.rank())
-    throw IndexError("too many indices for array: a mask of " + std::to_string(m.rank()) +
-                     " axes for data " + describe(base));
+    throw IndexError("too many indices for array: a mask of ", m.rank(), " axes for data ",
+                     describe(base));
   for (int i = 0; i < m.rank(); ++i)
     if (m[i] != s[axis + i])
-      throw IndexError("boolean index did not match indexed array along axis " +
-                       std::to_string(axis + i) + "; size of axis is " +
-                       std::to_string(s[axis + i]) + " but size of corresponding boolean axis is " +
-                       std::to_string(m[i]));
+      throw IndexError("boolean index did not match indexed array along axis ", axis + i,
+                       "; size of axis is ", s[axis + i],
+                       " but size of corresponding boolean axis is ", m[i]);
 }
 
 // A selection as one take: masks become positions, index tensors one shape and dtype.
@@ -102,11 +99,10 @@ Resolved resolve(const SelectionAccess& s) {
       if (n <= 1) {
         add(flat);
       } else if (r.base.contiguous()) {  // the masked axes seen as one
-        const Shape shape = r.base.shape();
-        std::vector<int64_t> dims(shape.begin(), shape.begin() + axis);
-        dims.push_back(ids.size());
-        dims.insert(dims.end(), shape.begin() + axis + n, shape.end());
-        r.base = detail::reshape_exact(r.base, Shape(std::span<const int64_t>(dims)));
+        Meta merged = r.base.impl().view.meta;
+        for (int i = 1; i < n; ++i) merged = without_axis(merged, axis + 1);
+        merged.shape[axis] = ids.size();
+        r.base = detail::reshape_exact(r.base, Shape(merged));
         add(flat);
       } else {
         const Tensor parts = unravel(flat, ids.shape());
@@ -135,18 +131,12 @@ void put(Resolved r, const Tensor& given) {
   const Shape wanted(detail::taken(r.base.impl().view.meta, r.ids[0].impl().view.meta, r.attrs));
   Tensor values = given.dtype() == r.base.dtype() ? given : cast(given, r.base.dtype());
   if (values.shares_memory_with(r.base)) values = copy(values);
-  if (values.shape() != wanted) {
-    try {
-      values = broadcast_to(values, wanted);
-    } catch (const ShapeError&) {
-      throw ShapeError("shape mismatch: values " + describe(given) +
-                       " could not be broadcast to the indexed elements of shape " +
-                       to_string(wanted));
-    }
-  }
-  const std::vector<Ref> refs = r.refs({r.base, values});
+  if (!broadcasts_to(values.shape(), wanted))
+    throw ShapeError("shape mismatch: values ", describe(given),
+                     " could not be broadcast to the indexed elements of shape ", wanted);
+  if (values.shape() != wanted) values = broadcast_to(values, wanted);
   const Ref target(r.base);
-  invoke_into(op, spanned(refs), {&target, 1}, r.attrs);
+  invoke_into(op, r.refs({target, values}), {&target, 1}, r.attrs);
 }
 
 // x[mask] = number: no positions are needed, and nothing waits.
@@ -164,11 +154,11 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
   }
   check_mask(s.base, axis, mask);
   check_fits("index", s.base.dtype(), value);
-  const Shape shape = s.base.shape(), own = mask.shape();
-  if (own != shape) {
-    std::vector<int64_t> dims(static_cast<size_t>(shape.rank()), 1);
-    std::copy(own.begin(), own.end(), dims.begin() + axis);
-    mask = broadcast_to(detail::reshape_exact(mask, Shape(std::span<const int64_t>(dims))), shape);
+  const Shape shape = s.base.shape();
+  if (mask.shape() != shape) {  // axes of length 1 behind its own; those before come by themselves
+    Meta wide = mask.impl().view.meta;
+    while (wide.rank + axis < shape.rank()) wide = with_axis(wide, wide.rank, 1);
+    mask = broadcast_to(detail::reshape_exact(mask, Shape(wide)), shape);
   }
   invoke_into(op, {s.base, mask}, {s.base}, MaskFillAttrs{value});
   return true;
@@ -178,7 +168,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 void update(const Selection& s, const auto& change) {
   static const OpRef<TakeAttrs> op("take");
   const Resolved r = resolve(s);
-  Tensor t = invoke(op, spanned(r.refs({r.base})), r.attrs);
+  Tensor t = invoke(op, r.refs({r.base}), r.attrs);
   change(t);
   put(r, t);
 }
@@ -198,10 +188,9 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
     const Context a = x.context(), b = item.ids()->context();
     const bool pinned = a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned;
     if (a != b && !(pinned && is_host(a) && is_host(b)))
-      throw ContextMismatch("index: operands live on different contexts: data " + describe(x) +
-                            ", ids " + describe(*item.ids()) +
-                            "; move one first: ids.as_in_context(" + to_string(a) +
-                            ") or data.as_in_context(" + to_string(b) + ")");
+      throw ContextMismatch("index: operands live on different contexts: data ", describe(x),
+                            ", ids ", describe(*item.ids()), "; move one first: ids.as_in_context(",
+                            a, ") or data.as_in_context(", b, ")");
   }
   Tensors ids;
   const int rest = x.ndim() - covered;
@@ -262,7 +251,7 @@ Tensor Selection::gather() const {
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
-  return invoke(op, spanned(r.refs({r.base})), r.attrs);
+  return invoke(op, r.refs({r.base}), r.attrs);
 }
 
 Selection& Selection::operator=(const Selection& values) {
@@ -313,7 +302,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
   static const OpRef<OneHotAttrs> op("one_hot");
-  if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got " + std::to_string(depth));
+  if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got ", depth);
   return invoke(op, {detail::integer_ids("one_hot", ids)},
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 }

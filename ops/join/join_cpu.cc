@@ -1,21 +1,7 @@
 #include <locus/ops/join/join_kernel.h>
-#include <locus/ops/kernel/copy.h>
 
 namespace locus::LOCUS_ISA {
-namespace {
 
-struct Backend {
-  static void join(const Call& call) {
-    int64_t begin = 0;
-    for (int i = 0; i < call.n_in; ++i) {
-      const int axis = call.attributes<ConcatAttrs>().axis;
-      copy_view(call.in[i], next_part(call.out[0], call.in[i], axis, begin));
-    }
-  }
-};
-
-}  // namespace
-
-extern constinit const KernelList join = join_kernels<Backend>();
+extern constinit const KernelList join = join_kernels<Views>();
 
 }  // namespace locus::LOCUS_ISA

@@ -46,39 +46,49 @@ struct alignas(16) Word16 {
   return bits;
 }
 
+struct Strides {
+  int64_t* v;
+  int n;
+};
 // The element size, at most 16 bytes, in which a same-dtype walk can be done: elements made of
-// runs. Rescales the walk.
-LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out) {
-  if (w.stride[0][w.rank - 1] != 1 || w.stride[1][w.rank - 1] != 1) return bytes;
-  while (bytes < 16) {
+// runs. Rescales the walk, and the other strides that lead to it.
+template <class... S>
+LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out, const S&... others) {
+  const int last = w.rank - 1;
+  if (w.stride[0][last] != 1 || w.stride[1][last] != 1) return bytes;
+  const Strides all[] = {{w.stride[0], last}, {w.stride[1], last}, others...};
+  for (; bytes < 16; bytes *= 2) {
     if ((reinterpret_cast<uintptr_t>(in) | reinterpret_cast<uintptr_t>(out)) &
         static_cast<uintptr_t>(2 * bytes - 1))
       return bytes;
-    if (w.shape[w.rank - 1] % 2 != 0) return bytes;
-    for (int i = 0; i + 1 < w.rank; ++i)
-      if (w.stride[0][i] % 2 != 0 || w.stride[1][i] % 2 != 0) return bytes;
-    w.shape[w.rank - 1] /= 2;
+    if (w.shape[last] % 2 != 0) return bytes;
+    for (const Strides& s : all)
+      for (int i = 0; i < s.n; ++i)
+        if (s.v[i] % 2 != 0) return bytes;
+    for (const Strides& s : all)
+      for (int i = 0; i < s.n; ++i) s.v[i] /= 2;
+    w.shape[last] /= 2;
     w.size /= 2;
-    for (int i = 0; i + 1 < w.rank; ++i) {
-      w.stride[0][i] /= 2;
-      w.stride[1][i] /= 2;
-    }
-    bytes *= 2;
   }
   return bytes;
 }
 
-// Copies `in` to `out`, views of one shape, casting where the dtypes differ; and sets every byte of
-// `out` to zero. For the kernels of other families.
+// Views copied and filled by one kind of device, for the kernels of every family: `copy` takes
+// views of one shape and casts where the dtypes differ, `fill` sets each element to the first bytes
+// of `bits`.
 #ifdef LOCUS_ISA
 namespace LOCUS_ISA {
-void copy_view(const View& in, const View& out);
-void zero_view(const View& out);
+struct Views {
+  static void copy(const View& in, const View& out, StreamView stream);
+  static void fill(const View& out, uint64_t bits, StreamView stream);
+};
 }  // namespace LOCUS_ISA
 #endif
 namespace cuda {
-void copy_view(const View& in, const View& out, StreamView stream);
-void zero_view(const View& out, StreamView stream);
+struct Views {
+  static void copy(const View& in, const View& out, StreamView stream);
+  static void fill(const View& out, uint64_t bits, StreamView stream);
+};
 }  // namespace cuda
 
 }  // namespace locus

@@ -109,33 +109,44 @@ struct Along {
   LOCUS_HD int64_t rows() const { return outer * inner; }
 };
 
-// Calls row(offset, from, length, stride) for each piece of row that elements [begin, begin + n)
-// consist of; `from` counts from 0.
-template <class F>
-LOCUS_HD void for_rows(const Path& p, int64_t begin, int64_t n, const F& row) {
-  const int last = p.rank - 1;
-  int64_t index[kMaxRank], rest = begin, offset = 0;
+// Calls row(offsets, from, length) for each piece of row that elements [begin, begin + n) consist
+// of; `from` counts from 0. The paths have one shape.
+template <int N, class F>
+LOCUS_HD void for_rows(const Path (&p)[N], int64_t begin, int64_t n, const F& row) {
+  const int last = p[0].rank - 1;
+  const int64_t* const shape = p[0].shape;
+  int64_t index[kMaxRank], rest = begin, offset[N] = {};
+  const auto move = [&](int axis, int64_t by) {
+    for (int k = 0; k < N; ++k) offset[k] += by * p[k].stride[axis];
+  };
   for (int a = last; a >= 0; --a) {
-    index[a] = rest % p.shape[a];
-    rest /= p.shape[a];
-    offset += index[a] * p.stride[a];
+    index[a] = a > 0 ? rest % shape[a] : rest;
+    if (a > 0) rest /= shape[a];
+    move(a, index[a]);
   }
   int64_t done = 0;
   while (true) {
-    const int64_t left = p.shape[last] - index[last];
+    const int64_t left = shape[last] - index[last];
     const int64_t length = left < n - done ? left : n - done;
-    row(offset, done, length, p.stride[last]);
+    row(offset, done, length);
     done += length;
     if (done >= n) return;
-    offset -= index[last] * p.stride[last];
+    move(last, -index[last]);
     index[last] = 0;
     for (int a = last - 1; a >= 0; --a) {
-      offset += p.stride[a];
-      if (++index[a] < p.shape[a]) break;
-      offset -= index[a] * p.stride[a];
+      move(a, 1);
+      if (++index[a] < shape[a]) break;
+      move(a, -index[a]);
       index[a] = 0;
     }
   }
+}
+// One path: row(offset, from, length, stride).
+template <class F>
+LOCUS_HD void for_rows(const Path& p, int64_t begin, int64_t n, const F& row) {
+  for_rows<1>({p}, begin, n, [&](const int64_t(&offset)[1], int64_t from, int64_t length) {
+    row(offset[0], from, length, p.stride[p.rank - 1]);
+  });
 }
 
 // The views have the last one's shape (stride 0 where they are broadcast). A null view, a number,

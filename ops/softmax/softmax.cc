@@ -13,12 +13,9 @@
 
 namespace locus {
 
-void throw_label_out_of_range(int64_t label, int64_t row, int64_t classes) {
-  throw IndexError("softmax_cross_entropy: label " +
-                   (label == kNoIndex ? "nan or with a fraction" : std::to_string(label)) +
-                   " of row " + std::to_string(row) + " is out of range for " +
-                   std::to_string(classes) + " classes; expected whole numbers in [0, " +
-                   std::to_string(classes) + ")");
+void throw_label_out_of_range(const Id& label, int64_t row, int64_t classes) {
+  throw IndexError("softmax_cross_entropy: label ", label, " of row ", row, " is out of range for ",
+                   classes, " classes; expected whole numbers in [0, ", classes, ")");
 }
 
 namespace {

@@ -1,22 +1,7 @@
-#include <cuda_runtime.h>
-
-#include <locus/ops/kernel/copy_gpu.h>
 #include <locus/ops/view/view_kernel.h>
 
 namespace locus::cuda {
-namespace {
 
-struct Backend {
-  static void slice_grad(const Call& call) {
-    const SlicePlace& at = call.attributes<SliceGradAttrs>();
-    zero_view(call.out[0], call.stream);
-    if (call.in[0].meta.size() == 0) return;
-    copy_view(call.in[0], slice_of(call.out[0], call.in[0].meta, at), call.stream);
-  }
-};
-
-}  // namespace
-
-extern constinit const KernelList view = view_kernels<Backend>();
+extern constinit const KernelList view = view_kernels<Views>();
 
 }  // namespace locus::cuda
