@@ -12,6 +12,26 @@ namespace {
 
 thread_local bool recording = false, training = false;
 
+// Whether several elements share memory.
+bool repeats(const View& v) {
+  bool any = false;
+  for (int i = 0; i < v.meta.rank; ++i) any = any || (v.stride[i] == 0 && v.meta.shape[i] > 1);
+  return any && v.meta.size() > 0;
+}
+
+// The bytes from the first to the last element, of which there is at least one.
+std::pair<const char*, const char*> span_of(const View& v) {
+  const char *first = v.as<const char>(), *last = first + size_of(v.meta.dtype);
+  for (int i = 0; i < v.meta.rank; ++i)
+    (v.stride[i] < 0 ? first : last) += (v.meta.shape[i] - 1) * v.stride[i] * size_of(v.meta.dtype);
+  return {first, last};
+}
+bool overlap(const TensorImpl& a, const TensorImpl& b) {
+  if (a.storage != b.storage || a.view.meta.size() == 0 || b.view.meta.size() == 0) return false;
+  const auto x = span_of(a.view), y = span_of(b.view);
+  return x.first < y.second && y.first < x.second;
+}
+
 }  // namespace
 
 namespace autograd {
@@ -37,20 +57,17 @@ bool fresh_grad(const Tensor& x, bool clear) {
 }  // namespace autograd
 
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
-  const View& v = target.impl().view;
-  const bool empty = v.meta.size() == 0;
-  for (int i = 0; i < v.meta.rank && !empty; ++i)
-    if (v.stride[i] == 0 && v.meta.shape[i] > 1) [[unlikely]]
-      throw Error(op.name, ": the target ", describe(target),
-                  " is a broadcast view, in which several elements share memory; write into a "
-                  "copy of it: x.copyto(x.context())");
+  if (repeats(target.impl().view)) [[unlikely]]
+    throw Error(op.name, ": the target ", describe(target),
+                " is a broadcast view, in which several elements share memory; write into a copy "
+                "of it: x.copyto(x.context())");
   if (!autograd::is_recording()) return;
   bool in_graph = needs_grad(target.impl());
   for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());
   if (in_graph)
     throw Error(op.name,
-                ": in-place operations (+=, x(...) = y, out=) are not supported on tensors "
-                "that are being recorded: target ",
+                ": in-place operations (+=, x(...) = y, out=) are not supported on tensors that "
+                "are being recorded: target ",
                 describe(target), "; write z = x + y instead, or leave the autograd::Record scope");
 }
 
@@ -68,13 +85,15 @@ void Tensor::attach_grad(GradReq req) const {
 void Tensor::attach_grad(const Tensor& place, GradReq req) const {
   const TensorImpl &t = impl(), &p = place.impl();
   const auto refuse = [&](const char* expected) {
-    return "attach_grad: " + describe(*this) + ", place " + describe(place) + "; expected " +
-           expected;
+    return prose("attach_grad: ", describe(*this), ", place ", describe(place), "; expected ",
+                 expected);
   };
   if (p.context != t.context) throw ContextMismatch(refuse("both on one context"));
   if (place.shape() != shape()) throw ShapeError(refuse("equal shapes"));
   if (place.dtype() != dtype()) throw DTypeError(refuse("equal dtypes"));
   if (needs_grad(p)) throw Error(refuse("a place that is in no graph"));
+  if (repeats(p.view)) throw Error(refuse("a place whose elements have memory of their own"));
+  if (overlap(t, p)) throw Error(refuse("a place beside the tensor's own memory, not in it"));
   attach_grad(GradReq::null);
   impl().graph->req = req;
   impl().graph->placed = true;

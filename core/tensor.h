@@ -170,8 +170,9 @@ class Tensor {
   void attach_grad(GradReq req = GradReq::write) const;
   // With a place of its own, such as a view into a bucket, contiguous or not; MXNet's
   // mark_variables. grad() is `place` itself; backward() writes into its memory, never elsewhere,
-  // and attaching leaves its values. One context, shape and dtype with *this, and outside any
-  // graph, else ContextMismatch, ShapeError, DTypeError, Error.
+  // and attaching leaves its values. One context, shape and dtype with *this, outside any graph,
+  // not a broadcast view and not in *this's own memory, else ContextMismatch, ShapeError,
+  // DTypeError, Error.
   void attach_grad(const Tensor& place, GradReq req = GradReq::write) const;
   Tensor grad() const;    // Error when no gradient is attached
   bool has_grad() const;  // attach_grad was called, and not with null

@@ -135,7 +135,13 @@ TEST(GradientPlace, FitsItsTensor) {
   y.attach_grad();
   EXPECT_THROW(x.attach_grad(y), Error);
   EXPECT_THROW(array({1, 2}).attach_grad(array({1, 2})), DTypeError);
+  EXPECT_THROW(x.attach_grad(x), Error);
+  EXPECT_THROW(x.attach_grad(flip(x, 0)), Error);
+  EXPECT_THROW(x.attach_grad(broadcast_to(zeros({3}), {2, 3})), Error);
   EXPECT_FALSE(x.has_grad());
+  const Tensor both = ones({5, 3});
+  EXPECT_THROW(both(Slice(0, 3)).attach_grad(both(Slice(2, 5))), Error);
+  both(Slice(0, 2)).attach_grad(both(Slice(2, 4)));  // beside it
   x.attach_grad(zeros({2, 3}), GradReq::null);
   EXPECT_FALSE(x.has_grad());
 }
