@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

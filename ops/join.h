@@ -5,7 +5,7 @@
 #pragma once
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

@@ -12,8 +12,8 @@
 #pragma once
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
 #include <locus/ops/matmul_attrs.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

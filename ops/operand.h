@@ -4,7 +4,7 @@
 #include <iosfwd>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

@@ -5,8 +5,8 @@
 
 #include <locus/core/capture.h>
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
 #include <locus/ops/optim_numbers.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

@@ -7,7 +7,7 @@
 
 #include <locus/core/generator.h>
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus::random {
 

@@ -23,7 +23,7 @@
 #include <span>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

@@ -11,7 +11,7 @@
 #include <span>
 
 #include <locus/core/tensor.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 namespace locus {
 

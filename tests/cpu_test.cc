@@ -18,7 +18,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/kernel_list.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 #include <tests/contexts.h>
 
 namespace locus {

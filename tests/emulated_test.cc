@@ -17,7 +17,7 @@
 #include <locus/core/stream.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/pool.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 #include <tests/contexts.h>
 
 namespace locus {

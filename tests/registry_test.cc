@@ -8,7 +8,7 @@
 #include <locus/core/device.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
 

@@ -2,7 +2,7 @@
 // --benchmark_format=json). Times of emulated GPUs say nothing about real ones.
 #include <iostream>
 
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 #include "tests/bench/bench.h"
 

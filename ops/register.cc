@@ -1,4 +1,4 @@
-#include <locus/ops/kernel/register.h>
+#include <locus/ops/register.h>
 
 #include <locus/core/observe/register.h>
 #include <locus/devices/cpu.h>
