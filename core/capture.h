@@ -14,9 +14,8 @@
 //
 // What the host computes is frozen, but for the numbers that ops take through live(): random keys,
 // and what an optimizer is told to ask for anew. So n replays draw what n eager runs would have
-// drawn. An optimizer that is asked must outlive the graph; multipliers of its parameters, the
-// batch size, the products' precision and the mode (training or not) are frozen. Contents of
-// results are undefined before the first replay.
+// drawn. Multipliers of an optimizer's parameters, the batch size, the products' precision and
+// the mode (training or not) are frozen. Contents of results are undefined before the first replay.
 //
 // Threads: a Capture belongs to one, a Graph to one at a time; several may capture at once.
 #pragma once

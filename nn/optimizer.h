@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -17,21 +18,32 @@ struct ParameterGroup {
   double lr_mult = 1, wd_mult = 1;
 };
 
+// An update that is captured (core/capture.h) takes the learning rate of each replay; its other
+// numbers are those of the capture. The graph keeps what it reads: the optimizer may go before it.
 class Optimizer {
  public:
-  explicit Optimizer(double learning_rate) : learning_rate_(learning_rate) {}
+  explicit Optimizer(double learning_rate) : rate_(std::make_shared<double>(learning_rate)) {}
+  Optimizer(const Optimizer& other) : Optimizer(other.learning_rate()) {}
+  Optimizer& operator=(const Optimizer& other) {
+    *rate_ = *other.rate_;
+    return *this;
+  }
   virtual ~Optimizer() = default;
 
-  double learning_rate() const { return learning_rate_; }
-  void set_learning_rate(double v) { learning_rate_ = v; }
+  double learning_rate() const { return *rate_; }
+  void set_learning_rate(double v) { *rate_ = v; }
 
   // The state tensors of one weight, on its context.
   virtual Tensors create_state(const Tensor& weight) const = 0;
   // Updates weights and state in place. Gradients are multiplied by `rescale` first.
   virtual void update(ParameterGroup& group, double rescale) = 0;
 
+ protected:
+  // For graphs that outlive the optimizer.
+  std::shared_ptr<const double> shared_rate() const { return rate_; }
+
  private:
-  double learning_rate_;
+  std::shared_ptr<double> rate_;
 };
 
 struct SGDOptions {

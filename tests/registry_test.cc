@@ -11,6 +11,7 @@
 #include <locus/ops/register.h>
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
+#include "tests/run.h"
 
 namespace locus::test {
 namespace {
@@ -18,16 +19,8 @@ namespace {
 class Registry : public testing::TestWithParam<const Op*> {
  protected:
   const Op& op() const { return *GetParam(); }
-  // Has kernels or is a view, and can be called for a fresh result.
-  bool callable() const { return op().samples && !op().in_place; }
+  bool callable() const { return op().samples; }
 };
-
-Tensors run(const Op& op, const Tensors& in, const Attrs& attrs, Context where) {
-  Tensors out(static_cast<size_t>(op.n_out));
-  const std::vector<Ref> refs(in.begin(), in.end());
-  detail::invoke(op, refs, attrs.view(), &where, out);
-  return out;
-}
 
 // Views and functions take all dtypes.
 bool has(const Op& op, DeviceType kernels, DType d) {
@@ -62,21 +55,6 @@ Tensors moved(const Tensors& in, Context c, bool widen) {
     t.copyto(out.back());
   }
   return out;
-}
-
-// The same values behind other strides: every second element of a longer last axis.
-Tensor strided(const Tensor& x) {
-  if (x.ndim() == 0) return x;
-  View v = x.impl().view;
-  const int last = v.meta.rank - 1;
-  v.meta.shape[last] = 2 * std::max<int64_t>(v.meta.shape[last], 1);
-  const Tensor wide = allocate(x.context(), v.meta);
-  View every = wide.impl().view;
-  every.meta = x.impl().view.meta;
-  every.stride[last] *= 2;
-  const Tensor seen = alias(wide, every);
-  x.copyto(seen);
-  return seen;
 }
 
 void expect_same(const Tensors& got, const Tensors& wanted, double tol, const char* what) {
@@ -217,7 +195,8 @@ TEST_P(Registry, RefusesMixedContextsBeforeAllocating) {
           wait_all();
           const uint64_t at_a = memory_pool(a).stats().allocations,
                          at_b = memory_pool(b).stats().allocations;
-          const std::string text = message_of<ContextMismatch>([&] { run(op(), in, s.attrs, a); });
+          const std::string text =
+              message_of<ContextMismatch>([&] { run_directly(op(), in, s.attrs, a); });
           EXPECT_NE(text.find(to_string(a)), std::string::npos) << text;
           EXPECT_NE(text.find(to_string(b)), std::string::npos) << text;
           EXPECT_NE(text.find("as_in_context"), std::string::npos) << text;

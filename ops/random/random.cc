@@ -39,17 +39,20 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
 
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
-Samples samples_of(DType d, double a, double b) {
-  RandomAttrs r{.a = a, .b = b, .low = 3, .range = 100, .meta = make_meta(d, Shape{3, 7})};
-  r.key.value = {7, 5};
-  Sample one({}, r);
-  r.meta = make_meta(d, Shape{1001});
-  return {one, Sample({}, r)};
+// Of other keys each time; captured, of other keys at each replay.
+Samples samples_of(Context c, DType d, double a, double b) {
+  Samples all;
+  for (const Shape& shape : {Shape{3, 7}, Shape{1001}}) {
+    RandomAttrs r{.a = a, .b = b, .low = 3, .range = 100, .meta = make_meta(d, shape)};
+    r.key = live<PhiloxKey>(c, [] { return random::reserve(4096); });
+    all.push_back(Sample({}, r));
+  }
+  return all;
 }
-Samples uniform_samples(Context, DType d) { return samples_of(d, -1, 2); }
-Samples normal_samples(Context, DType d) { return samples_of(d, .5, 2); }
-Samples randint_samples(Context, DType d) { return samples_of(d, 0, 1); }
-Samples bernoulli_samples(Context, DType d) { return samples_of(d, .3, 1); }
+Samples uniform_samples(Context c, DType d) { return samples_of(c, d, -1, 2); }
+Samples normal_samples(Context c, DType d) { return samples_of(c, d, .5, 2); }
+Samples randint_samples(Context c, DType d) { return samples_of(c, d, 0, 1); }
+Samples bernoulli_samples(Context c, DType d) { return samples_of(c, d, .3, 1); }
 
 struct Limits {
   int64_t low, high;
