@@ -5,8 +5,8 @@
 #include <functional>
 
 #include <locus/core/autograd.h>
-#include <locus/core/tape.h>
 #include <locus/core/op.h>
+#include <locus/core/tape.h>
 #include "tests/contexts.h"
 
 namespace locus::test {
