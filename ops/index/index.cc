@@ -13,16 +13,13 @@
 
 namespace locus {
 
-std::string to_string(const Id& id) {
-  if (id.exact) return std::to_string(id.value);
-  if (id.value == kNaN) return "nan";
-  return id.value == INT64_MAX || id.value == -INT64_MAX ? "past 64 bits" : "with a fraction";
-}
-
 namespace detail {
 
-void throw_out_of_bounds(const char* op, const Id& index, int axis, int64_t size) {
-  throw IndexError(op, ": index ", index, " is out of bounds for axis ", axis, " with size ", size);
+void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis, int64_t size) {
+  const std::string text = is_exact(index, d) ? std::to_string(index)
+                           : index == kNaN    ? "nan"
+                                              : "past 64 bits";
+  throw IndexError(op, ": index ", text, " is out of bounds for axis ", axis, " with size ", size);
 }
 
 Tensor integer_ids(const char* op, const Tensor& ids) {

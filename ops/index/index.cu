@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* resu
     int64_t at[2] = {begin.data, begin.result};
     p.inner.locate(static_cast<int64_t>(q), at, p.inner.rank);
     if (begin.bad_axis >= 0) {
-      report(fault, begin.bad.value, p.length[begin.bad_axis], begin.bad.exact);
+      report(fault, begin.bad, p.length[begin.bad_axis], is_exact(begin.bad, p.id_dtype));
       if constexpr (!kPut) result[at[1]] = T{};
     } else if constexpr (kPut) {
       data[at[0]] = result[at[1]];
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t i = first_thread();
   if (i >= p.rows) return;
   const int64_t id = static_cast<const I*>(p.ids[0])[i * p.ids_stride[0][0]];
-  const int64_t k = resolve_index({id}, p.length[0], p.mode);
+  const int64_t k = resolve_index(id, p.id_dtype, p.length[0], p.mode);
   if (k < 0) report(fault, id, p.length[0]);
   result[i * p.result_stride[0]] = k < 0 ? T{} : data[k * p.step[0]];
 }
@@ -71,10 +71,9 @@ __global__ void __launch_bounds__(kBlock)
                 Fault* fault) {
   const int64_t n = p.rows();
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const Id id = id_at(ids, type, i);
-    const int64_t k = resolve_index(id, p.n, mode);
+    const int64_t id = id_at(ids, type, i), k = resolve_index(id, type, p.n, mode);
     if (k < 0) {
-      report(fault, id.value, p.n, id.exact);
+      report(fault, id, p.n, is_exact(id, type));
       out[i] = T{};
     } else {
       out[i] = data[(i / p.inner * p.n + k) * p.inner + i % p.inner];
@@ -90,9 +89,8 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t n = p.rows() * p.n;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const int64_t rest = i / p.inner, place = rest / p.n * p.inner + i % p.inner;
-    const Id id = id_at(ids, type, place);
-    const int64_t k = resolve_index(id, p.n, mode);
-    if (k < 0) report(fault, id.value, p.n, id.exact);
+    const int64_t id = id_at(ids, type, place), k = resolve_index(id, type, p.n, mode);
+    if (k < 0) report(fault, id, p.n, is_exact(id, type));
     out[i] = k == rest % p.n ? dout[place] : T{};
   }
 }
@@ -113,10 +111,8 @@ void run_pick(const Call& call) {
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     one_hot_rows(const void* ids, DType type, int64_t n, int64_t depth, T on, T off, T* out) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const Id id = id_at(ids, type, i / depth);
-    out[i] = id.exact && id.value == i % depth ? on : off;
-  }
+  for (int64_t i = first_thread(); i < n; i += all_threads())
+    out[i] = id_at(ids, type, i / depth) == i % depth ? on : off;
 }
 
 template <class T, class I>

@@ -13,7 +13,8 @@ LOCUS_HD int64_t grain_of(int64_t inner) { return inner >= kGrain ? 1 : kGrain /
 // that others see; a row at a time where the result is new.
 LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakePlan& p, const TakeAttrs& a) {
   if (row.bad_axis >= 0)
-    detail::throw_out_of_bounds(op, row.bad, a.axes[row.bad_axis], p.length[row.bad_axis]);
+    detail::throw_out_of_bounds(op, row.bad, p.id_dtype, a.axes[row.bad_axis],
+                                p.length[row.bad_axis]);
 }
 void check_rows(const char* op, const TakePlan& p, const TakeAttrs& a) {
   parallel_for(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
@@ -26,14 +27,16 @@ template <class F>
 LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a, int64_t begin,
                            int64_t end, const F& move) {
   const int last = p.inner.rank - 1;
+  const int64_t run = p.inner.shape[last];
   const int64_t sd = p.inner.stride[0][last], sr = p.inner.stride[1][last];
   for (; begin < end; ++begin) {
     const TakeRow row = take_row(p, begin);
     check_row(op, row, p, a);
-    for_rows<2>({p.inner.path(0), p.inner.path(1)}, 0, p.inner.size,
-                [&](const int64_t(&at)[2], int64_t, int64_t n) {
-                  move(row.data + at[0], row.result + at[1], sd, sr, n);
-                });
+    for (int64_t q = 0; q < p.inner.size; q += run) {
+      int64_t at[2] = {row.data, row.result};
+      if (q > 0) p.inner.locate(q, at, p.inner.rank);
+      move(at[0], at[1], sd, sr, run);
+    }
   }
 }
 
@@ -80,6 +83,15 @@ void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result)
   });
 }
 
+// One thread: a repeated index must leave one whole value, not a mix.
+template <class T>
+void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* values) {
+  for_each_run("put", p, a, 0, p.rows,
+               [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
+                 for (int64_t k = 0; k < n; ++k) data[d + k * sd] = values[r + k * sr];
+               });
+}
+
 struct Entry {
   uint64_t place;  // in data, of an index row's beginning
   int64_t row;
@@ -107,11 +119,11 @@ LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move
   const PickAttrs& a = call.attributes<PickAttrs>();
   const Along p(data.meta, a.axis);
   const View& ids = call.in[1];
+  const DType d = ids.meta.dtype;
   parallel_for(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const Id id = id_at(ids.data, ids.meta.dtype, i);
-      const int64_t k = resolve_index(id, p.n, a.mode);
-      if (k < 0) detail::throw_out_of_bounds("pick", id, a.axis, p.n);
+      const int64_t id = id_at(ids.data, d, i), k = resolve_index(id, d, p.n, a.mode);
+      if (k < 0) detail::throw_out_of_bounds("pick", id, d, a.axis, p.n);
       move((i / p.inner * p.n + k) * p.inner + i % p.inner, i);
     }
   });
@@ -144,15 +156,13 @@ struct Backend {
   static void take(const Call& call) {
     const TakeAttrs& a = call.attributes<TakeAttrs>();
     const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
-    if (p.inner.size == 0) return;
     by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
       using T = decltype(word);
       take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
     });
   }
 
-  // Inputs: the target itself, the values, the indices. One thread: a repeated index must leave one
-  // whole value, not a mix.
+  // Inputs: the target itself, the values, the indices.
   static void put(const Call& call) {
     const TakeAttrs& a = call.attributes<TakeAttrs>();
     const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
@@ -160,12 +170,7 @@ struct Backend {
     check_rows("put", p, a);
     by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
       using T = decltype(word);
-      T* data = call.out[0].as<T>();
-      const T* values = call.in[1].as<T>();
-      for_each_run("put", p, a, 0, p.rows,
-                   [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
-                     for (int64_t k = 0; k < n; ++k) data[d + k * sd] = values[r + k * sr];
-                   });
+      put_sized<T>(p, a, call.out[0].as<T>(), call.in[1].as<T>());
     });
   }
 
@@ -199,8 +204,8 @@ struct Backend {
         for (int64_t i = begin; i < end; ++i) {
           T* row = out + i * a.depth;
           for (int64_t k = 0; k < a.depth; ++k) row[k] = off;
-          const Id id = id_at(ids.data, ids.meta.dtype, i);
-          if (id.exact && id.value >= 0 && id.value < a.depth) row[id.value] = on;
+          const int64_t id = id_at(ids.data, ids.meta.dtype, i);
+          if (id >= 0 && id < a.depth) row[id] = on;
         }
       });
     });

@@ -49,13 +49,15 @@ struct UnravelAttrs {
 inline constexpr int64_t kMaskTile = 512;
 LOCUS_HD constexpr int64_t mask_tiles(int64_t n) { return (n + kMaskTile - 1) / kMaskTile; }
 
-// An index made valid, or -1 where it is out of range in mode `raise`, or is no number that the
-// mode can take: NaN in none, one past 64 bits only in `clip`.
-LOCUS_HD int64_t resolve_index(const Id& id, int64_t n, int mode) {
-  int64_t i = id.value;
-  if (!id.exact && (mode != 1 || i == kNaN)) return -1;
-  if (mode == 1) return i < 0 ? 0 : i >= n ? n - 1 : i;
+// An index that a tensor of dtype d held, made valid, or -1: where it is out of range in mode
+// `raise`, NaN in any, past 64 bits in `wrap`.
+LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
+  if (mode == 1) {
+    if (i == kNaN && !is_exact(i, d)) return -1;
+    return i < 0 ? 0 : i >= n ? n - 1 : i;
+  }
   if (mode == 2) {
+    if (!is_exact(i, d)) return -1;
     const int64_t r = i % n;
     return r < 0 ? r + n : r;
   }
@@ -142,7 +144,7 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
 // Where a row begins. -1 in `data`: an index out of range, whose value and axis are in `bad`.
 struct TakeRow {
   int64_t data = 0, result = 0;
-  Id bad;
+  int64_t bad = 0;
   int bad_axis = -1;  // among the indexed ones
 };
 LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
@@ -156,8 +158,8 @@ LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
     for (int k = 0; k < p.n_ids; ++k) at[k] += c * p.ids_stride[i][k];
   }
   for (int k = 0; k < p.n_ids; ++k) {
-    const Id id = id_at(p.ids[k], p.id_dtype, at[k]);
-    const int64_t valid = resolve_index(id, p.length[k], p.mode);
+    const int64_t id = id_at(p.ids[k], p.id_dtype, at[k]);
+    const int64_t valid = resolve_index(id, p.id_dtype, p.length[k], p.mode);
     if (valid < 0) {
       out.bad = id;
       out.bad_axis = k;
@@ -206,7 +208,8 @@ constexpr KernelList scatter_kernels() {
 namespace detail {
 // Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3". Compiled once, for
 // kernels.
-[[noreturn]] void throw_out_of_bounds(const char* op, const Id& index, int axis, int64_t size);
+[[noreturn]] void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis,
+                                      int64_t size);
 }  // namespace detail
 
 }  // namespace locus

@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(kBlock)
                 Fault* fault) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const TakeRow row = take_row(p, i);
-    if (row.bad_axis >= 0) report(fault, row.bad.value, p.length[row.bad_axis], row.bad.exact);
+    if (row.bad_axis >= 0)
+      report(fault, row.bad, p.length[row.bad_axis], is_exact(row.bad, p.id_dtype));
     key[i] = row.bad_axis >= 0 ? none : static_cast<uint64_t>(row.data);
     value[i] = static_cast<uint32_t>(i);
   }

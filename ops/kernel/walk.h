@@ -124,15 +124,14 @@ LOCUS_HD void for_rows(const Path (&p)[N], int64_t begin, int64_t n, const F& ro
     if (a > 0) rest /= shape[a];
     move(a, index[a]);
   }
-  int64_t done = 0;
+  int64_t done = 0, first = index[last];  // in its row
   while (true) {
-    const int64_t left = shape[last] - index[last];
-    const int64_t length = left < n - done ? left : n - done;
+    const int64_t left = shape[last] - first, length = left < n - done ? left : n - done;
     row(offset, done, length);
     done += length;
     if (done >= n) return;
-    move(last, -index[last]);
-    index[last] = 0;
+    if (first > 0) move(last, -first);
+    first = 0;
     for (int a = last - 1; a >= 0; --a) {
       move(a, 1);
       if (++index[a] < shape[a]) break;

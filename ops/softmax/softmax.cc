@@ -13,9 +13,12 @@
 
 namespace locus {
 
-void throw_label_out_of_range(const Id& label, int64_t row, int64_t classes) {
-  throw IndexError("softmax_cross_entropy: label ", label, " of row ", row, " is out of range for ",
-                   classes, " classes; expected whole numbers in [0, ", classes, ")");
+void throw_label_out_of_range(int64_t label, DType d, int64_t row, int64_t classes) {
+  throw IndexError(
+      "softmax_cross_entropy: label ",
+      is_exact(label, d) ? std::to_string(label) : "nan, with a fraction or past 64 bits",
+      " of row ", row, " is out of range for ", classes, " classes; expected whole numbers in [0, ",
+      classes, ")");
 }
 
 namespace {

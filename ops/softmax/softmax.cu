@@ -143,10 +143,9 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
 
     if constexpr (kLabels) {
       if (!active) return;
-      const Id id = label_at(g.labels, row);
-      const int64_t label = id.value;
-      const bool valid = id.exact && label >= 0 && label < g.n;
-      if (!valid && lane == 0) report(g.fault, label, g.n, id.exact);
+      const int64_t label = label_at(g.labels, row);
+      const bool valid = label >= 0 && label < g.n;
+      if (!valid && lane == 0) report(g.fault, label, g.n, is_exact(label, g.labels.meta.dtype));
       if constexpr (kMode == Mode::loss) {
         if (lane > 0) return;
         // NaN where there is no such class.

@@ -166,9 +166,9 @@ struct Loss {
       : call(c), classes(c.in[0].meta.shape[c.in[0].meta.rank - 1]), rows(c.in[1].meta.size()) {}
 
   int64_t label(int64_t r) const {
-    const Id id = label_at(call.in[1], r);
-    if (!id.exact || id.value < 0 || id.value >= classes) throw_label_out_of_range(id, r, classes);
-    return id.value;
+    const int64_t id = label_at(call.in[1], r);
+    if (id < 0 || id >= classes) throw_label_out_of_range(id, call.in[1].meta.dtype, r, classes);
+    return id;
   }
   const A* logits(int64_t r, A* buffer) const {
     const T* x = call.in[0].as<T>() + r * classes;

@@ -13,8 +13,8 @@ struct SoftmaxAttrs {
   double temperature = 1;
 };
 
-// A class label; not exact where a floating one is not whole.
-LOCUS_HD Id label_at(const View& labels, int64_t i) {
+// A class label; kNaN where a floating one is not whole.
+LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
   return id_at(labels.data, labels.meta.dtype, i, true);
 }
 
@@ -40,6 +40,6 @@ constexpr KernelList softmax_kernels() {
 }
 
 // In softmax.cc, so that the files of each instruction set stay free of the standard containers.
-[[noreturn]] void throw_label_out_of_range(const Id& label, int64_t row, int64_t classes);
+[[noreturn]] void throw_label_out_of_range(int64_t label, DType d, int64_t row, int64_t classes);
 
 }  // namespace locus
