@@ -25,7 +25,7 @@ inline Tensor pow(const Operand& a, const Operand& b) { return power(a, b); }
 // NaN where either is NaN. Where both are equal the gradient goes to a.
 Tensor maximum(const Operand& a, const Operand& b);
 Tensor minimum(const Operand& a, const Operand& b);
-// x 2^e. Integers give f64.
+// x 2^e, and x where that is 0 or infinite. Integers give f64.
 Tensor ldexp(const Operand& x, const Operand& e);
 // x log(y), and 0 where x is 0. Integers give f64.
 Tensor xlogy(const Operand& x, const Operand& y);

@@ -3,7 +3,8 @@
 // A floating tensor keeps its dtype; integers and bool become f64 first, except where the result of
 // an integer is one: negative, abs, sign, square, clip, relu and the roundings, which keep it.
 // Results have the operand's shape and memory layout. Outside a function's domain the result is
-// NaN. Errors: DTypeError; ValueError for an attribute outside its range.
+// NaN. Errors: DTypeError (for bool in negative and sign, too, as in NumPy); ValueError for an
+// attribute outside its range.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -55,7 +56,7 @@ Tensor silu(const Tensor& x);
 Tensor erf(const Tensor& x);
 // x where it is above 0, else slope x; the gradient at 0 is slope.
 Tensor leaky_relu(const Tensor& x, double slope = .25);
-// x where it is above 0, else alpha (exp(x) - 1).
+// x where it is above 0, else alpha (exp(x) - 1), for an alpha that x's dtype holds.
 Tensor elu(const Tensor& x, double alpha = 1);
 // elu scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017).
 Tensor selu(const Tensor& x);
@@ -65,10 +66,10 @@ Tensor hard_sigmoid(const Tensor& x, double alpha = .2, double beta = .5);
 Tensor hard_swish(const Tensor& x);
 // (scalar x)^2 / 2 where |x| <= 1 / scalar^2, else |x| - 1 / (2 scalar^2), for scalar > 0.
 Tensor smooth_l1(const Tensor& x, double scalar = 1);
-// c tanh(x / c), for c > 0.
+// c tanh(x / c), for c > 0 that x's dtype holds.
 Tensor softcap(const Tensor& x, double c);
 // At least a_min and at most a_max, which must not be below it; integers cut the bounds. The
-// gradient is 1 at the bounds, too.
+// gradient is 1 at the bounds, too. Of bool: i8.
 Tensor clip(const Tensor& x, double a_min, double a_max);
 
 // Radians.

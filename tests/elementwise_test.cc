@@ -142,6 +142,11 @@ TEST(Elementwise, LdexpRoundsOnce) {
       EXPECT_EQ(z[i], std::ldexp(x.to_vector<float>()[i], int(e.to_vector<float>()[i]))) << i;
     EXPECT_NEAR(z[7], 8 * std::sqrt(2.f), 1e-5);
     EXPECT_EQ(ldexp(array({3}, c), 2).dtype(), f64);
+    const Tensor ends = array({0.f, kInf, 1.f}, {c, f16});
+    EXPECT_THAT(ldexp(ends, 1e5).astype(f64).to_vector<double>(),
+                testing::ElementsAre(0, kInf, kInf));
+    EXPECT_THAT(ldexp(ends, -1e5).astype(f64).to_vector<double>(),
+                testing::ElementsAre(0, kInf, 0));
   }
 }
 

@@ -123,6 +123,10 @@ TEST(Unary, BoolCountsWhereItCan) {
     EXPECT_EQ(square(x).dtype(), i8);
     EXPECT_THAT(values(square(x)), ElementsAre(1, 0));
     EXPECT_THROW(-x, DTypeError);
+    EXPECT_THROW(sign(x), DTypeError);
+    EXPECT_EQ(clip(x, 0, 300).dtype(), i8);
+    EXPECT_THAT(values(clip(x, .5, 300)), ElementsAre(1, 0));
+    EXPECT_THAT(values(clip(x, -300, 0)), ElementsAre(0, 0));
   }
 }
 
@@ -137,8 +141,12 @@ TEST(Unary, ErfIsAtMostOne) {
 TEST(Unary, AttributesAreChecked) {
   const Tensor x = ones({2});
   EXPECT_EQ(test::message_of<ValueError>([&] { softcap(x, -1); }),
-            "softcap: data cpu(0) (2,) f32: expected a number above 0 for c, got -1");
-  EXPECT_THROW(softcap(x, kNan), ValueError);
+            "softcap: data cpu(0) (2,) f32: expected a number above 0 that the dtype holds for c, "
+            "got -1");
+  for (double c : {kNan, kInf, 1e40, 1e-50}) EXPECT_THROW(softcap(x, c), ValueError) << c;
+  EXPECT_THROW(softcap(x.astype(f16), 1e5), ValueError);
+  EXPECT_THROW(elu(x.astype(f16), 1e5), ValueError);
+  EXPECT_NO_THROW(elu(x, 1e5));
   EXPECT_THROW(smooth_l1(x, 0), ValueError);
   EXPECT_THROW(clip(x, 1, 0), ValueError);
   EXPECT_THROW(clip(x, kNan, 0), ValueError);

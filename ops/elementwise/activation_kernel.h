@@ -66,6 +66,9 @@ struct Elu : Unary<"elu", kFloats, 16, kX> {
   auto grad(auto& x, auto&, auto& dy) const {
     return where(x > 0, dy, dy * exp(minimum(x, 0)) * alpha(x));
   }
+  void check(auto expect) const {
+    expect(expect.holds(alpha), "alpha", alpha, "a number that the dtype holds");
+  }
 };
 struct Selu : Unary<"selu", kFloats, 16, kX> {
   static constexpr double kAlpha = 1.6732632423543772, kScale = 1.0507009873554805;
@@ -107,6 +110,7 @@ struct SmoothL1 : Unary<"smooth_l1", kFloats, 2, kX> {
 };
 // Bounds of integers are cut to them.
 struct Clip : Unary<"clip", kNumbers, 1, kX> {
+  static constexpr bool kCountsBool = true;
   Real a_min = -1, a_max = 1;
   LOCUS_HD auto apply(auto x) const { return m::min(m::max(x, a_min(x)), a_max(x)); }
   auto grad(auto& x, auto&, auto& dy) const {
@@ -120,7 +124,9 @@ struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
   Real c = 1;
   LOCUS_HD auto apply(auto x) const { return c(x) * m::tanh(x / c(x)); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (1 - square(y / c(y))); }
-  void check(auto expect) const { expect(c > 0, "c", c, "a number above 0"); }
+  void check(auto expect) const {
+    expect(c > 0 && expect.holds(c), "c", c, "a number above 0 that the dtype holds");
+  }
 };
 
 // One launch each for the backward passes of three activations, of dy and the result y.
@@ -165,9 +171,10 @@ Tensor hard_swish(const Tensor& x) { return call(formula::HardSwish(), x); }
 Tensor smooth_l1(const Tensor& x, double scalar) { return call(formula::SmoothL1{{}, scalar}, x); }
 Tensor clip(const Tensor& x, double a_min, double a_max) {
   const auto held = [&](double v) {  // i8 and u8 are computed in i32 on a GPU
-    return x.dtype() == u8   ? std::clamp(v, 0., 255.)
-           : x.dtype() == i8 ? std::clamp(v, -128., 127.)
-                             : v;
+    const DType d = x.dtype();
+    return d == u8                 ? std::clamp(v, 0., 255.)
+           : d == i8 || d == bool_ ? std::clamp(v, -128., 127.)
+                                   : v;
   };
   return call(formula::Clip{{}, held(a_min), held(a_max)}, x);
 }

@@ -61,8 +61,12 @@ Tensor run(const Op& op, Meet rule, const Operand& x, const Operand& y, A attrs)
 }
 
 struct Expect {
-  void operator()(bool holds, const char* name, double value, const char* expected) const {
-    if (!holds) [[unlikely]]
+  DType dtype = f64;  // of the data
+
+  // Whether a number of that dtype comes near v.
+  bool holds(double v) const;
+  void operator()(bool met, const char* name, double value, const char* expected) const {
+    if (!met) [[unlikely]]
       bad(name, value, expected);
   }
   [[noreturn]] static void bad(const char* name, double value, const char* expected);
@@ -76,7 +80,7 @@ DType infer_operands(std::span<const Meta> in, bool predicate, std::span<Meta> o
 DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta> out);
 template <class F>
 DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Meta> out) {
-  if constexpr (Checked<F>) formula::formula_of<F>(a).check(Expect());
+  if constexpr (Checked<F>) formula::formula_of<F>(a).check(Expect{in[0].dtype});
   if constexpr (F::kArity == 3)
     return infer_where(in, a, out);
   else

@@ -1,4 +1,5 @@
 // What the elementwise families share, and the ops of two operands.
+#include <cmath>
 #include <cstdio>
 #include <limits>
 
@@ -33,6 +34,12 @@ void two_numbers(const Op& op) {
   throw Error(op.name + ": both operands are numbers; expected a tensor: full({}, number)");
 }
 
+bool Expect::holds(double v) const {
+  return dispatch(dtype, [v](auto type) {
+    const double held = convert<double>(convert<typename decltype(type)::type>(v));
+    return std::isfinite(held) && (held == 0) == (v == 0);
+  });
+}
 void Expect::bad(const char* name, double value, const char* expected) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);

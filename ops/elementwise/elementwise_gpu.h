@@ -53,22 +53,6 @@ __device__ __forceinline__ void store_pack(void* p, DType d, int64_t pack, const
     static_cast<Pack<T, E>*>(p)[pack] = x;
   });
 }
-template <class C>
-__device__ __forceinline__ C load_one(const void* p, DType d, int64_t at) {
-  C value;
-  dispatch<C>(d, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    value = convert<C>(static_cast<const T*>(p)[at]);
-  });
-  return value;
-}
-template <class C>
-__device__ __forceinline__ void store_one(void* p, DType d, int64_t at, C value) {
-  dispatch<C>(d, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    static_cast<T*>(p)[at] = convert<T>(value);
-  });
-}
 
 template <class F, class C>
 __device__ __forceinline__ C apply(const F& f, const C* x) {
@@ -87,6 +71,20 @@ struct Operands {
   C number[N];
   DType in_dtype[N], out_dtype;
 };
+
+// One element; `offset` has one an operand, the output's last.
+template <class F, class C, int N>
+__device__ __forceinline__ void compute_one(const Operands<C, N>& o, const F& f,
+                                            const int64_t* offset) {
+  C x[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    x[k] = o.number[k];
+    if (o.in[k] != nullptr) load_pack<C, 1>(o.in[k], o.in_dtype[k], offset[k], x + k);
+  }
+  const C y = apply(f, x);
+  store_pack<C, 1>(o.out, o.out_dtype, offset[N], &y);
+}
 
 template <class F, class C>
 __global__ void __launch_bounds__(kBlock)
@@ -115,13 +113,11 @@ __global__ void __launch_bounds__(kBlock)
   }
   // The last n % E elements.
   const int64_t at = packs * E + first;
-  if (at < n) {
-    C one[N];
+  if (at >= n) return;
+  int64_t offset[N + 1];
 #pragma unroll
-    for (int k = 0; k < N; ++k)
-      one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], at) : o.number[k];
-    store_one<C>(o.out, o.out_dtype, at, apply(f, one));
-  }
+  for (int k = 0; k <= N; ++k) offset[k] = at;
+  compute_one(o, f, offset);
 }
 
 // Division by a known number, for dividends below 2^31 (Granlund and Montgomery 1994, round-up
@@ -168,11 +164,7 @@ __global__ void __launch_bounds__(kBlock) strided(const Operands<C, F::kArity> o
     }
 #pragma unroll
     for (int k = 0; k <= N; ++k) offset[k] += rest * w.stride[k][0];
-    C one[N];
-#pragma unroll
-    for (int k = 0; k < N; ++k)
-      one[k] = o.in[k] ? load_one<C>(o.in[k], o.in_dtype[k], offset[k]) : o.number[k];
-    store_one<C>(o.out, o.out_dtype, offset[N], apply(f, one));
+    compute_one(o, f, offset);
   }
 }
 

@@ -12,7 +12,8 @@
 //                        to read is undefined
 //   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
 //                        one there is no gradient
-//   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0")
+//   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
+//                        expect.holds(c): c is a number of the data's dtype, up to rounding
 //   kLow, kHigh, ...     bounds of the samples of tests, which take the attributes' defaults
 // A list names the formulas; the registry, every kind of kernel and the tests walk the list.
 #pragma once

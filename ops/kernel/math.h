@@ -303,13 +303,13 @@ LOCUS_HD V power(V x, V y) {
   }
 }
 
-// x 2^e, rounded once where e is an integer.
+// x 2^e, rounded once where e is an integer; 0 and infinities stay.
 template <class V>
 LOCUS_HD V ldexp(V x, V e) {
-  if (e != rint(e) || abs(e) == infinity(e)) return x * pow(c(x, 2), e);
-  return scale(x, static_cast<int>(e > c(e, 9999)    ? c(e, 9999)
-                                   : e < c(e, -9999) ? c(e, -9999)
-                                                     : e));
+  if (x + x == x && e == e) return x;
+  if (e != rint(e)) return x * pow(c(x, 2), e);
+  const V most = c(e, 9999);
+  return scale(x, static_cast<int>(e > most ? most : e < -most ? -most : e));
 }
 // x log y, and 0 where x is 0, whatever log y is; NaN stays.
 template <class V>
