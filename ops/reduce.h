@@ -93,12 +93,13 @@ Tensor argmin(const Tensor& x, const ReduceOptions& = {});
 Tensor var(const Tensor& x, const VarOptions& = {});
 Tensor std(const Tensor& x, const VarOptions& = {});  // with `using namespace locus`: locus::std
 
-// log(sum(exp(x))), without overflow. Of -inf alone: -inf, with gradient 0.
+// log(sum(exp(x))), without overflow. Of -inf alone: -inf, with gradient 0. Where it is inf, each
+// inf among the elements has gradient 1 and the others 0 (PyTorch: NaN).
 Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
 
 // sum(|x|^ord)^(1/ord): of a vector, over several axes as if flattened. ord = inf: max(|x|), -inf:
 // min(|x|), 0: how many are not 0. Sums are f64, so only f64 itself overflows (ord = 2: from
-// 1e154). Gradients: 0 where the norm is 0; inf and -inf as max and min.
+// 1e154). Gradients: 0 where the norm or x is 0; inf and -inf as max and min.
 Tensor norm(const Tensor& x, const NormOptions& = {});
 inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o) {
   return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out});

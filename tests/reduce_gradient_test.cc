@@ -1,4 +1,7 @@
 // Gradients of reductions where a formula alone would be wrong: zeros, ties, and a second order.
+#include <cmath>
+#include <limits>
+
 #include <locus/core/autograd.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -10,6 +13,7 @@ namespace locus::test {
 namespace {
 
 using testing::ElementsAre;
+using Values = std::vector<double>;
 
 TEST(ReduceGradient, ProductIsExactWhereElementsAreZero) {
   for (Context c : contexts()) {
@@ -45,6 +49,43 @@ TEST(ReduceGradient, OfTheNormOfZeroIsZero) {
     norm(x).backward();
   }
   EXPECT_THAT(values(x.grad()), ElementsAre(0, 0, 0));
+}
+
+Values slope_of(const Function& f, const std::vector<double>& v, DType d) {
+  return values(gradients(f, {from_values(v, {static_cast<int64_t>(v.size())}, cpu(), d)}).at(0));
+}
+const double kInf = std::numeric_limits<double>::infinity();
+
+TEST(ReduceGradient, OfNormsWithZerosAmongTheElementsIsFinite) {
+  const double w = weights(1, 0)[0];
+  for (double ord : {.5, 1.5, 3., 4.}) {
+    const auto f = [ord](const Tensors& x) { return Tensors{norm(x[0], {.ord = ord})}; };
+    const Values g = slope_of(f, {0, 1e-30, -1e-30}, f32), part = slope_of(f, {0, 1, -1}, f32);
+    EXPECT_EQ(g[0], 0) << ord;
+    EXPECT_NEAR(g[1] / w, std::pow(2, 1 / ord - 1), 1e-5) << ord;
+    EXPECT_NEAR(g[2], -g[1], 1e-6);
+    EXPECT_NEAR(part[1], g[1], 1e-6);
+  }
+  const auto inverse = [](const Tensors& x) { return Tensors{norm(x[0], {.ord = -3})}; };
+  EXPECT_THAT(slope_of(inverse, {0, 1e-20, 1}, f32), ElementsAre(0, 0, 0));
+}
+
+TEST(ReduceGradient, OfSubnormalResultsIsFinite) {
+  const double w = weights(1, 0)[0];
+  const auto length = [](const Tensors& x) { return Tensors{norm(x[0])}; };
+  EXPECT_THAT(slope_of(length, {0, 1e-40}, f32), ElementsAre(0, testing::DoubleNear(w, 1e-6)));
+  const auto spread = [](const Tensors& x) { return Tensors{locus::std(x[0])}; };
+  const Values g = slope_of(spread, {0, 1e-6}, f16);  // (x - mean) / std / 2
+  EXPECT_NEAR(g[1], w / 2, .1);
+  EXPECT_NEAR(g[0], -w / 2, .1);
+}
+
+TEST(ReduceGradient, OfLogSumExpGoesToInfinity) {
+  const auto f = [](const Tensors& x) { return Tensors{logsumexp(x[0])}; };
+  const double w = static_cast<float>(weights(1, 0)[0]);
+  EXPECT_THAT(slope_of(f, {1, kInf}, f32), ElementsAre(0, w));
+  EXPECT_THAT(slope_of(f, {-kInf, kInf}, f32), ElementsAre(0, w));
+  EXPECT_THAT(slope_of(f, {-kInf, 5}, f32), ElementsAre(0, w));
 }
 
 TEST(ReduceGradient, HasASecondOrder) {

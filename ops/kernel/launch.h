@@ -45,6 +45,35 @@ struct alignas(sizeof(T) * E) Pack {
   T v[E];
 };
 
+// Whether the calling block is the last of `blocks` to come here, by a counter of theirs that is 0
+// before and after (counters() of cuda_signals.h). All its threads call this. The last one sees
+// what the others wrote before, past the first-level cache: __ldcg, or by_words.
+__device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0) {
+    last = atomicAdd(counter, 1u) == blocks - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+// A value of any type whose words are f of those at `from`.
+template <class A>
+__device__ __forceinline__ A by_words(const A& from, const auto& f) {
+  static_assert(sizeof(A) % 4 == 0);
+  struct Words {
+    uint32_t word[sizeof(A) / 4];
+  } w;
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(&from);
+#pragma unroll
+  for (unsigned i = 0; i < sizeof(A) / 4; ++i) w.word[i] = f(words + i);
+  return __builtin_bit_cast(A, w);
+}
+
 // Offsets of element `at`, counted in the walk's order. I: uint32_t below 2^31 elements.
 template <class I, int N>
 __device__ __forceinline__ void offsets(const Walk<N>& w, int64_t at, int64_t (&offset)[N]) {

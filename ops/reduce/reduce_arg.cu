@@ -2,6 +2,6 @@
 
 namespace locus::cuda {
 
-extern constinit const KernelList reduce_arg = reduce_arg_kernels<Backend>();
+extern constinit const KernelList reduce_arg = formula::kernels_of<Engine>(Positions());
 
 }  // namespace locus::cuda

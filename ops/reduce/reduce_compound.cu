@@ -2,6 +2,6 @@
 
 namespace locus::cuda {
 
-extern constinit const KernelList reduce_compound = reduce_compound_kernels<Backend>();
+extern constinit const KernelList reduce_compound = formula::kernels_of<Engine>(Compound());
 
 }  // namespace locus::cuda

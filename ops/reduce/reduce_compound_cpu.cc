@@ -2,7 +2,7 @@
 
 namespace locus::LOCUS_ISA {
 
-extern constinit const KernelList reduce_arg = reduce_arg_kernels<Backend>();
-extern constinit const KernelList reduce_compound = reduce_compound_kernels<Backend>();
+extern constinit const KernelList reduce_arg = formula::kernels_of<Engine>(Positions());
+extern constinit const KernelList reduce_compound = formula::kernels_of<Engine>(Compound());
 
 }  // namespace locus::LOCUS_ISA

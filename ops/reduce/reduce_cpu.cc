@@ -2,6 +2,7 @@
 
 namespace locus::LOCUS_ISA {
 
-extern constinit const KernelList reduce = reduce_kernels<Backend>();
+extern constinit const KernelList reduce = formula::kernels_of<Engine>(Plain());
+extern constinit const KernelList sum_to = sum_to_kernels<Engine>();
 
 }  // namespace locus::LOCUS_ISA

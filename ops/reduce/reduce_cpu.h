@@ -12,12 +12,13 @@ constexpr int64_t kRows = 256, kWidth = 128;  // a block when going down columns
 template <class R, class V>
 using TotalAcc = typename R::template Acc<Widest<V>, int64_t>;
 
-// The results of a block that begins at element k.
+// The results of n outputs in a block that begins at element k.
 template <class R, class V>
 LOCUS_HD void join_one(const R& r, TotalAcc<R, V>& total, const BlockAcc<R, V>& part, int64_t k) {
-  TotalAcc<R, V> t = widened<TotalAcc<R, V>>(part);
-  if constexpr (requires { r.shift(t, k); }) r.shift(t, k);
-  total = r.combine(total, t);
+  if constexpr (std::is_class_v<BlockAcc<R, V>>)
+    total = r.combine(total, r.moved(part, k));
+  else
+    total = r.combine(total, static_cast<TotalAcc<R, V>>(part));
 }
 template <class R, class V>
 __attribute__((noinline)) void join(const R& r, TotalAcc<R, V>* __restrict total,
@@ -65,39 +66,11 @@ struct Reducer {
     for (int64_t j = 0; j < n; ++j)
       out[at + j * apart] = kSimple ? value(total[j]) : value_alone(total[j]);
   }
-  __attribute__((noinline)) A block(const T* base, int64_t b) const {
+  // Of the elements from k on.
+  __attribute__((noinline)) A block(const T* base, int64_t k) const {
     alignas(64) V buffer[kBlock];
-    const int64_t k = b * kBlock, n = p.count - k < kBlock ? p.count - k : kBlock;
+    const int64_t n = p.count - k < kBlock ? p.count - k : kBlock;
     return reduce_block(stage(base, p, k, n, buffer), n, r, R::kCentered ? convert<V>(*base) : V());
-  }
-
-  void rows() const {
-    const int64_t blocks = (p.count + kBlock - 1) / kBlock;
-    if (!splits_outputs(p.outputs, p.count)) {
-      parallel_for(p.outputs, grain(p.count), [&](int64_t begin, int64_t end) {
-        for (int64_t o = begin; o < end; ++o) {
-          const Offsets at = output_offsets(p, o);
-          Total total = r.template init<Total>();
-          for (int64_t b = 0; b < blocks; ++b)
-            join_one<R, V>(r, total, block(in + at.in, b), b * kBlock);
-          store(at.out, 0, &total, 1);
-        }
-      });
-      return;
-    }
-    A part[kMaxParts];
-    for (int64_t o = 0; o < p.outputs; ++o) {
-      const Offsets at = output_offsets(p, o);
-      Total total = r.template init<Total>();
-      for (int64_t first = 0; first < blocks; first += kMaxParts) {
-        const int64_t n = blocks - first < kMaxParts ? blocks - first : kMaxParts;
-        parallel_for(n, kParallelWork / kBlock, [&](int64_t begin, int64_t end) {
-          for (int64_t b = begin; b < end; ++b) part[b] = block(in + at.in, first + b);
-        });
-        for (int64_t b = 0; b < n; ++b) join<R, V>(r, &total, &part[b], 1, (first + b) * kBlock);
-      }
-      store(at.out, 0, &total, 1);
-    }
   }
 
   // Columns [0, width) over the rows of block b, each column from top to bottom.
@@ -105,7 +78,7 @@ struct Reducer {
                                               A* result) const {
     const int64_t begin = b * kRows, n = p.count - begin < kRows ? p.count - begin : kRows;
     Lanes<A, kWidth> acc;
-    for (int64_t j = 0; j < width; ++j) acc.set(j, r.template init<A>());
+    for (int64_t j = 0; j < width; ++j) acc.set(j, r.init(A()));
     alignas(64) V buffer[kBlock], first[R::kCentered ? kWidth : 1];
     if constexpr (R::kCentered) row(base, width, first);
     const bool even = p.reduce.rank == 1 && p.across() == 1;
@@ -134,73 +107,109 @@ struct Reducer {
     return at[0];
   }
 
-  void columns() const {
-    const int64_t inner = p.width(), outer = p.outputs / (inner > 0 ? inner : 1);
-    const int64_t blocks = (p.count + kRows - 1) / kRows;
-    const int64_t apart = p.keep.stride[0][p.keep.rank - 1];  // results
-    // Narrow enough to give every thread some tiles; the results do not depend on it.
-    int64_t width = (inner * outer / (4 * num_threads()) + 63) / 64 * 64;
-    width = width < 64 ? 64 : width > kWidth ? kWidth : width;
-    if (width > inner) width = inner;
-    const int64_t across = (inner + width - 1) / width, tiles = outer * across;
-    // What is left over for the threads when tiles are few: `at_once` blocks side by side.
-    const bool split = splits_outputs(tiles, p.count * width);
+  struct Unit {
+    Offsets at;
+    int64_t apart, n;  // results
+  };
+  // Units of at most `width` outputs, whose elements come in blocks of `length`: block_of(offset,
+  // n, b, part) makes the accumulators of block b of the n outputs of a unit. When units are too
+  // few for the threads, they share the blocks; the results do not depend on it.
+  void units(int64_t count, int64_t width, int64_t length, const auto& unit_of,
+             const auto& block_of) const {
+    const int64_t blocks = (p.count + length - 1) / length;
+    const bool split = splits_outputs(count, p.count * width);
     const int64_t at_once = split ? kMaxParts / width : 1;
-    const auto each = [&](int64_t t, A* part) {
-      Offsets at = output_offsets(p, t / across, p.keep.rank - 1);
-      const int64_t j = t % across * width, n = inner - j < width ? inner - j : width;
-      at.in += j * p.across(), at.out += j * apart;
+    const auto each = [&](int64_t u, A* part) {
+      const Unit unit = unit_of(u);
       Total total[kWidth];
-      for (int64_t i = 0; i < n; ++i) total[i] = r.template init<Total>();
+      for (int64_t i = 0; i < unit.n; ++i) total[i] = r.init(Total());
       for (int64_t first = 0; first < blocks; first += at_once) {
         const int64_t m = blocks - first < at_once ? blocks - first : at_once;
+        const auto fill = [&](int64_t begin, int64_t end) {
+          for (int64_t b = begin; b < end; ++b)
+            block_of(in + unit.at.in, unit.n, first + b, part + b * width);
+        };
         if (split)
-          parallel_for(m, grain(kRows * width), [&](int64_t begin, int64_t end) {
-            for (int64_t b = begin; b < end; ++b)
-              column_block(in + at.in, n, first + b, part + b * width);
-          });
+          parallel_for(m, grain(length * width), fill);
         else
-          column_block(in + at.in, n, first, part);
+          fill(0, m);
         for (int64_t b = 0; b < m; ++b)
-          join<R, V>(r, total, part + b * width, n, (first + b) * kRows);
+          join<R, V>(r, total, part + b * width, unit.n, (first + b) * length);
       }
-      store(at.out, apart, total, n);
+      store(unit.at.out, unit.apart, total, unit.n);
     };
     if (split) {
       A part[kMaxParts];
-      for (int64_t t = 0; t < tiles; ++t) each(t, part);
+      for (int64_t u = 0; u < count; ++u) each(u, part);
     } else {
-      parallel_for(tiles, grain(p.count * width), [&](int64_t begin, int64_t end) {
+      parallel_for(count, grain(p.count * width), [&](int64_t begin, int64_t end) {
         A part[kWidth];
-        for (int64_t t = begin; t < end; ++t) each(t, part);
+        for (int64_t u = begin; u < end; ++u) each(u, part);
       });
     }
   }
+
+  void rows() const {
+    if (splits_outputs(p.outputs, p.count)) {
+      const auto unit = [&](int64_t o) { return Unit{output_offsets(p, o, p.keep.rank), 0, 1}; };
+      const auto part = [&](auto* base, int64_t, int64_t b, A* a) { *a = block(base, b * kBlock); };
+      return units(p.outputs, 1, kBlock, unit, part);
+    }
+    // Many short ones.
+    parallel_for(p.outputs, grain(p.count), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        const Offsets at = output_offsets(p, o, p.keep.rank);
+        Total total = r.init(Total());
+        for (int64_t k = 0; k < p.count; k += kBlock)
+          join_one<R, V>(r, total, block(in + at.in, k), k);
+        store(at.out, 0, &total, 1);
+      }
+    });
+  }
+  void columns() const {
+    const int64_t inner = p.width(), outer = p.outputs / (inner > 0 ? inner : 1);
+    const int64_t apart = p.keep.stride[0][p.keep.rank - 1];
+    // Narrow enough to give every thread some tiles.
+    int64_t width = (inner * outer / (4 * num_threads()) + 63) / 64 * 64;
+    width = width < 64 ? 64 : width > kWidth ? kWidth : width;
+    if (width > inner) width = inner;
+    const int64_t across = (inner + width - 1) / width;
+    const auto tile = [&](int64_t t) {
+      Offsets at = output_offsets(p, t / across, p.keep.rank - 1);
+      const int64_t j = t % across * width;
+      at.in += j * p.across(), at.out += j * apart;
+      return Unit{at, apart, inner - j < width ? inner - j : width};
+    };
+    units(outer * across, width, kRows, tile,
+          [&](const T* base, int64_t n, int64_t b, A* part) { column_block(base, n, b, part); });
+  }
 };
 
-template <class R, class T>
-void run(const Call& call, uint32_t axes, const R& reduction) {
-  for_kernel(reduction, [&](const auto& r) {
-    using Known = std::remove_cvref_t<decltype(r)>;
-    const Reducer<Known, T> reducer{r, call.in[0].as<T>(),
-                                    call.out[0].as<typename Known::template Out<T>>(),
-                                    plan(call, axes, Known::kOrdered)};
-    if (by_columns(reducer.p))
-      reducer.columns();
-    else
-      reducer.rows();
-  });
-}
-
-struct Backend {
+struct Engine {
+  template <class T>
+  static void run(const Call& call, uint32_t axes, const auto& reduction) {
+    for_kernel(reduction, [&]<class R>(const R& r) {
+      const Reducer<R, T> reducer{r, call.in[0].as<T>(),
+                                  call.out[0].as<typename R::template Out<T>>(),
+                                  plan(call, axes, R::kOrdered)};
+      if (by_columns(reducer.p))
+        reducer.columns();
+      else
+        reducer.rows();
+    });
+  }
   template <class R, DType D>
   static void reduce(const Call& call) {
     const auto& attrs = call.attributes<ReduceBy<R>>();
-    run<R, CppTypeOf<D>>(call, attrs.axes, attrs.how);
+    run<CppTypeOf<D>>(call, attrs.axes, attrs.how);
   }
   template <DType D>
   static void sum_to(const Call& call) {
-    run<Sum, CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta), Sum());
+    run<CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta), Sum());
+  }
+  template <class R, DType D>
+  static constexpr Kernel kernel() {
+    return &reduce<R, D>;
   }
 };
 

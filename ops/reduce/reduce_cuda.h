@@ -37,31 +37,10 @@ __device__ __forceinline__ void offsets_of(const Walk<N>& w, int64_t at, int64_t
     offsets<int64_t>(w, at, offset);
 }
 
-// A value of any type in words.
-template <class A>
-union Words {
-  static_assert(sizeof(A) % 4 == 0);
-  A value;
-  uint32_t word[sizeof(A) / 4];
-  __device__ Words() {}
-};
 template <class A>
 __device__ __forceinline__ A shuffle_down(A v, int distance, int width) {
-  Words<A> w;
-  w.value = v;
-#pragma unroll
-  for (unsigned i = 0; i < sizeof(A) / 4; ++i)
-    w.word[i] = __shfl_down_sync(0xffffffffu, w.word[i], distance, width);
-  return w.value;
-}
-// Past the first-level cache: another block wrote it.
-template <class A>
-__device__ __forceinline__ A load_shared_result(const A* p) {
-  Words<A> w;
-#pragma unroll
-  for (unsigned i = 0; i < sizeof(A) / 4; ++i)
-    w.word[i] = __ldcg(reinterpret_cast<const uint32_t*>(p) + i);
-  return w.value;
+  return by_words(
+      v, [&](const uint32_t* w) { return __shfl_down_sync(0xffffffffu, *w, distance, width); });
 }
 
 // Combines the lanes of each output in a fixed tree; lane 0 has the result. All threads call it.
@@ -91,15 +70,13 @@ __device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
   return a;
 }
 
-template <class R, class T>
+template <class R, class T, class Out>
 __global__ void __launch_bounds__(kThreads)
-    reduce_kernel(const T* __restrict__ in, typename R::template Out<T>* __restrict__ out,
-                  const __grid_constant__ R r, const __grid_constant__ ReducePlan p,
-                  const __grid_constant__ Geometry g) {
+    reduce_kernel(const T* __restrict__ in, Out* __restrict__ out, const __grid_constant__ R r,
+                  const __grid_constant__ ReducePlan p, const __grid_constant__ Geometry g) {
   using V = Promoted<T>;
   using A = typename R::template Acc<V, int64_t>;
   __shared__ alignas(16) unsigned char shared_bytes[kThreads * sizeof(A)];
-  __shared__ bool last;
   A* shared = reinterpret_cast<A*>(shared_bytes);
 
   const int lane = g.rows ? threadIdx.x : threadIdx.y;
@@ -109,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
 
   int64_t at[2] = {};  // out, in
   if (active) offsets_of(p.keep, o, at);
-  A acc = r.template init<A>();
+  A acc = r.init(A());
   if (active) {
     const T* base = in + at[1];
     const int64_t begin = blockIdx.y * g.length;
@@ -144,23 +121,15 @@ __global__ void __launch_bounds__(kThreads)
   if (g.splits > 1) {
     A* parts = static_cast<A*>(g.parts);
     if (active && lane == 0) parts[blockIdx.y * p.outputs + o] = acc;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0 && threadIdx.y == 0) {
-      last = atomicAdd(&g.finished[blockIdx.x], 1u) == gridDim.y - 1;
-      if (last) g.finished[blockIdx.x] = 0;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    acc = r.template init<A>();
+    if (!arrives_last(&g.finished[blockIdx.x], gridDim.y)) return;
+    acc = r.init(A());
     if (active)
       for (int s = lane; s < g.splits; s += g.lanes)
-        acc = r.combine(acc, load_shared_result(&parts[s * p.outputs + o]));
+        acc = r.combine(
+            acc, by_words(parts[s * p.outputs + o], [](const uint32_t* w) { return __ldcg(w); }));
     acc = combine_lanes(r, acc, g.lanes, g.rows, shared);
   }
-  if (active && lane == 0)
-    out[at[0]] = convert<typename R::template Out<T>>(r.result(acc, static_cast<double>(p.count)));
+  if (active && lane == 0) out[at[0]] = convert<Out>(r.result(acc, static_cast<double>(p.count)));
 }
 
 inline int power_of_two_above(int64_t n, int limit) {
@@ -169,7 +138,7 @@ inline int power_of_two_above(int64_t n, int limit) {
   return p;
 }
 
-template <class R, class T>
+template <class T, class R>
 void launch_reduce(const Call& call, uint32_t axes, const R& r) {
   using A = typename R::template Acc<Promoted<T>, int64_t>;
   const ReducePlan p(call.in[0], axes, R::kOrdered);
@@ -205,18 +174,20 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
       call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, p, g);
 }
 
-struct Backend {
+struct Engine {
   template <class R, DType D>
   static void reduce(const Call& call) {
     const auto& attrs = call.attributes<ReduceBy<R>>();
-    for_kernel(attrs.how, [&](const auto& r) {
-      launch_reduce<std::remove_cvref_t<decltype(r)>, CppTypeOf<D>>(call, attrs.axes, r);
-    });
+    for_kernel(attrs.how, [&](const auto& r) { launch_reduce<CppTypeOf<D>>(call, attrs.axes, r); });
   }
   template <DType D>
   static void sum_to(const Call& call) {
-    launch_reduce<Sum, CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta),
-                                     Sum());
+    const uint32_t axes = broadcast_axes(call.in[0].meta, call.out[0].meta);
+    launch_reduce<CppTypeOf<D>>(call, axes, Sum());
+  }
+  template <class R, DType D>
+  static constexpr Kernel kernel() {
+    return &reduce<R, D>;
   }
 };
 

@@ -1,29 +1,37 @@
-// The reductions, each written once for every device, and the list of their kernels.
+// The reductions, each written once for every device, and their lists.
 //
-// A reduction is an object; its attributes are its members. It names its op (`name`), the type of
-// its result (Out<T>, T: what is stored), and what it accumulates in: Acc<V, I>, V the type that
-// elements are computed in, I an integer that counts them. Acc is any trivially copyable type; the
-// CPU keeps an aggregate of up to three members member by member, so that its lanes are vectors.
-//   init<A>()          of no elements
+// A reduction is a struct whose members are the op's attributes. Beside its base, which has the
+// op's name, the dtypes it has kernels for (others become f64, or bool) and what its gradient
+// reads, it says, for V, the type that elements are computed in:
+//   combine(a, b)      the accumulators of two sets of elements as one; associative up to rounding.
+//                      The members of b may be narrower than those of a, if they have any
+// and where the base's answer is not the right one
+//   Out<T>             the type of the result, T: what is stored
+//   Acc<V, I>          the accumulator, any trivially copyable type; I: an integer for counts. On
+//                      the CPU its members are as wide as V, and loops over them vector code
+//   init(zeros)        the accumulator of no elements
 //   add(acc, x, at)    takes one element in, at a Position; where it is missing,
 //                      combine(acc, map(x)) does it
-//   combine(a, b)      of two that took different elements in; associative up to rounding
 //   result(acc, n)     of n elements
-//   shift(acc, k)      adds k to the positions in it, if it has any
+//   moved(acc, k)      acc with k added to the positions in it
+//   kernel(f)          calls f with the reduction that computes this one
+//   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
+//                      length 1. over(R(), x) is another reduction over the same elements
+//   check(expect)      what the attributes must satisfy, as in formulas
 // Elements reach an accumulator in rising order. On the CPU blocks of at most 4096 (down columns:
 // 256) meet in Acc<V>, and the blocks' results in Acc<Widest<V>, int64_t>, in f64 for f32.
 #pragma once
 
-#include <cmath>
 #include <type_traits>
 
 #include <locus/core/dtype.h>
-#include <locus/core/kernel_list.h>
-#include <locus/ops/kernel/cast.h>
-#include <locus/ops/kernel/math.h>
+#include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/reduce/reduce_plan.h>
 
 namespace locus::reduction {
+
+using formula::kAll, formula::kBool, formula::kFloats, formula::kNothing, formula::kOut,
+    formula::kX, formula::List, formula::Name;
 
 template <class V, class I>
 struct Position {
@@ -39,41 +47,39 @@ template <class V>
 using Widest = std::conditional_t<std::is_integral_v<V>, int64_t, double>;
 
 template <class A>
-LOCUS_HD A highest() {  // infinity, or the largest integer
+LOCUS_HD A highest(A a) {  // infinity, or the largest integer
   if constexpr (std::is_floating_point_v<A>)
-    return m::infinity(A());
+    return m::infinity(a);
   else
     return sizeof(A) == 8 ? static_cast<A>(INT64_MAX) : static_cast<A>(INT32_MAX);
 }
 template <class A>
-LOCUS_HD A lowest() {
-  return std::is_floating_point_v<A> ? -highest<A>() : -highest<A>() - A(1);
+LOCUS_HD A lowest(A a) {
+  return -highest(a) - A(1);
 }
 
-enum class Takes : uint8_t { any, floating, boolean };  // what others become first: f64, bool
-
-// What a reduction is unless it says otherwise.
+template <Name Of, unsigned Kinds, unsigned Reads = kNothing>
 struct Reduction {
-  static constexpr Takes kTakes = Takes::any;
-  static constexpr bool kOrdered = false;   // positions are row-major; one axis, or all
-  static constexpr bool kCentered = false;  // uses Position::first
-  static constexpr bool kHeavy = false;     // costs more code than is worth repeating
+  static constexpr const char* name = Of.text;
+  static constexpr unsigned kKinds = Kinds, kReads = Reads;
+  static constexpr const char* kNoGradient = nullptr;  // why there is none
+  static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
+  static constexpr bool kCentered = false;             // uses Position::first
+  static constexpr bool kHeavy = false;                // costs more code than is worth repeating
   static constexpr bool needs_elements() { return false; }
+  static void check(auto) {}
 
   template <class T>
   using Out = T;
   template <class V, class I>
   using Acc = V;
-  template <class A>
-  LOCUS_HD static A init() {
-    return A();
-  }
+  LOCUS_HD static auto init(auto zeros) { return zeros; }
   LOCUS_HD static auto map(auto x) { return x; }
   LOCUS_HD static auto result(auto acc, double) { return acc; }
+  LOCUS_HD static auto moved(auto acc, int64_t) { return acc; }
 };
 
-struct Sum : Reduction {
-  static constexpr const char* name = "sum";
+struct Sum : Reduction<"sum", kAll> {
   bool divides = false;  // by n
   template <class T>
   using Out = Wide<T>;
@@ -82,180 +88,162 @@ struct Sum : Reduction {
   LOCUS_HD static auto combine(auto a, auto b) { return m::add(a, b); }
   template <class A>
   LOCUS_HD A result(A a, double n) const {
-    if constexpr (std::is_floating_point_v<A>) return divides ? a / static_cast<A>(n) : a;
-    return a;
+    return std::is_floating_point_v<A> && divides ? a / static_cast<A>(n) : a;
   }
+  auto grad(auto&, auto&, auto& dy, auto&) const { return dy; }
 };
-struct Mean : Reduction {
-  static constexpr const char* name = "mean";
-  static constexpr Takes kTakes = Takes::floating;
-  static Sum kernel() { return {{}, true}; }
+struct Mean : Reduction<"mean", kFloats> {
+  static void kernel(const auto& f) { f(Sum{{}, true}); }
+  auto grad(auto&, auto&, auto& dy, auto& over) const { return over.share(dy); }
 };
 
-struct Prod : Reduction {
-  static constexpr const char* name = "prod";
+struct Prod : Reduction<"prod", kAll, kX> {
   template <class T>
   using Out = Wide<T>;
   template <class V, class I>
   using Acc = Wide<V>;
-  template <class A>
-  LOCUS_HD static A init() {
-    return 1;
-  }
+  LOCUS_HD static int init(auto) { return 1; }
   LOCUS_HD static auto combine(auto a, auto b) { return m::multiply(a, b); }
+  // With exactly one 0 among the elements only that one has a gradient, with two none has.
+  auto grad(auto& x, auto&, auto& dy, auto& over) const {
+    const auto is_zero = x == 0, nonzero = where(is_zero, 1, x), zeros = over(Sum(), is_zero);
+    const auto product = over(Prod(), nonzero) * dy;
+    const auto others = where(zeros == 0, product / nonzero, 0);
+    return where(is_zero, where(zeros == 1, product, 0), others);
+  }
 };
 
-struct Max : Reduction {
-  static constexpr const char* name = "max";
+template <Name Of, bool kMax>
+struct Extreme : Reduction<Of, kAll, kX | kOut> {
   static constexpr bool needs_elements() { return true; }
-  template <class A>
-  LOCUS_HD static A init() {
-    return lowest<A>();
+  LOCUS_HD static auto init(auto a) { return kMax ? lowest(a) : highest(a); }
+  LOCUS_HD static auto combine(auto a, auto b) {  // NaN wins
+    return kMax ? m::max(b, a) : m::min(b, a);
   }
-  LOCUS_HD static auto combine(auto a, auto b) { return m::max(b, a); }  // NaN wins
+  template <class A>
+  LOCUS_HD static A result(A a, double n) {
+    return n > 0 ? a : A(!kMax);  // any and all of nothing
+  }
+  auto grad(auto& x, auto& y, auto& dy, auto&) const { return (x == y).astype(dy.dtype()) * dy; }
 };
+template <Name Of, class R>
+struct Logical : Reduction<Of, kBool> {
+  static constexpr const char* kNoGradient = "booleans have none";
+  static void kernel(const auto& f) { f(R()); }
+};
+// Structs, not names for others: nvcc cannot spell a kernel's type that has a Name in it.
+struct Max : Extreme<"max", true> {};
+struct Min : Extreme<"min", false> {};
+struct Any : Logical<"any", Max> {};
+struct All : Logical<"all", Min> {};
 
-struct Min : Max {
-  static constexpr const char* name = "min";
-  template <class A>
-  LOCUS_HD static A init() {
-    return highest<A>();
-  }
-  LOCUS_HD static auto combine(auto a, auto b) { return m::min(b, a); }
-};
-
-// On booleans; unlike Max and Min they have a result for no elements.
-struct Any : Max {
-  static constexpr const char* name = "any";
-  static constexpr Takes kTakes = Takes::boolean;
-  static constexpr bool needs_elements() { return false; }
-  template <class A>
-  LOCUS_HD static A init() {
-    return 0;
-  }
-};
-struct All : Min {
-  static constexpr const char* name = "all";
-  static constexpr Takes kTakes = Takes::boolean;
-  static constexpr bool needs_elements() { return false; }
-  template <class A>
-  LOCUS_HD static A init() {
-    return 1;
-  }
-};
-
-template <class V, class I>
-struct Best {
-  V value;
-  I index;
-};
 // The first of the largest or smallest; NaN is larger and smaller than all. Without elements it is
 // at 0 with the worst value there is: right as soon as there is an element.
-template <bool kMax>
-struct Arg : Reduction {
-  static constexpr const char* name = kMax ? "argmax" : "argmin";
+template <Name Of, bool kMax>
+struct Arg : Reduction<Of, kAll> {
+  static constexpr const char* kNoGradient = "a position has none";
   static constexpr bool kOrdered = true;
   static constexpr bool needs_elements() { return true; }
   template <class T>
   using Out = int64_t;
   template <class V, class I>
-  using Acc = Best<V, I>;
-  template <class A>
-  LOCUS_HD static A init() {
-    using V = decltype(A::value);
-    return {kMax ? lowest<V>() : highest<V>(), 0};
+  struct Acc {
+    V value;
+    I index;
+  };
+  LOCUS_HD static auto init(auto a) {
+    return decltype(a){kMax ? lowest(a.value) : highest(a.value), 0};
   }
   // Bit operations: one comparison after another would be branches.
-  template <class V>
-  LOCUS_HD static bool better(V b, V a) {
-    if constexpr (std::is_integral_v<V>) return kMax ? b > a : b < a;
+  LOCUS_HD static bool better(auto b, auto a) {
+    if constexpr (std::is_integral_v<decltype(a)>) return kMax ? b > a : b < a;
     return (a == a) & !(kMax ? b <= a : b >= a);
   }
-  template <class A, class V, class I>
-  LOCUS_HD static A add(A a, V x, const Position<V, I>& at) {
+  LOCUS_HD static auto add(auto a, auto x, const auto& at) {
     const bool take = better(x, a.value);
-    return {take ? x : a.value, take ? at.index : a.index};
+    return decltype(a){take ? x : a.value, take ? at.index : a.index};
   }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {
+  LOCUS_HD static auto combine(auto a, auto b) {
     const bool equal = (a.value == b.value) | ((a.value != a.value) & (b.value != b.value));
     const bool take = equal ? b.index < a.index : better(b.value, a.value);
-    return {take ? b.value : a.value, take ? b.index : a.index};
+    return decltype(a){take ? b.value : a.value, take ? b.index : a.index};
   }
-  LOCUS_HD static void shift(auto& a, int64_t k) { a.index += k; }
+  LOCUS_HD static auto moved(auto a, int64_t k) {
+    return Acc<decltype(a.value), int64_t>{a.value, a.index + k};
+  }
   LOCUS_HD static int64_t result(auto a, double) { return a.index; }
 };
+struct ArgMax : Arg<"argmax", true> {};
+struct ArgMin : Arg<"argmin", false> {};
+
+// y, and 1 where that is 0.
+auto divisor(const auto& y) { return where(y == 0, 1, y); }
 
 // Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), of the distances
 // from element 0: their mean, and the sum of their squared distances from that.
-template <class V>
-struct Moments {
-  V count, mean, squares;
-};
-struct Var : Reduction {
-  static constexpr const char* name = "var";
-  static constexpr Takes kTakes = Takes::floating;
+struct Var : Reduction<"var", kFloats, kX> {
   static constexpr bool kCentered = true;
   double ddof = 0;
   bool root = false;
 
   template <class V, class I>
-  using Acc = Moments<V>;
-  template <class A, class V, class I>
-  LOCUS_HD static A add(A a, V x, const Position<V, I>& at) {
-    const V n = static_cast<V>(at.count), y = x - at.first, d = y - a.mean;
-    const V mean = a.mean + d * (V(1) / n);
-    return {n, mean, a.squares + d * (y - mean)};
+  struct Acc {
+    V count, mean, squares;
+  };
+  LOCUS_HD static auto add(auto a, auto x, const auto& at) {
+    const auto n = static_cast<decltype(x)>(at.count), y = x - at.first, d = y - a.mean;
+    const auto mean = a.mean + d * (1 / n);
+    return decltype(a){n, mean, a.squares + d * (y - mean)};
   }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {
+  LOCUS_HD static auto combine(auto a, auto b) {
     const auto n = a.count + b.count, d = b.mean - a.mean, part = n > 0 ? d * (b.count / n) : n;
-    return {n, a.mean + part, a.squares + b.squares + d * (part * a.count)};
+    return decltype(a){n, a.mean + part, a.squares + b.squares + d * (part * a.count)};
   }
-  template <class V>
-  LOCUS_HD V result(Moments<V> a, double n) const {
-    const V variance = a.squares / static_cast<V>(n > ddof ? n - ddof : 0);
-    return root ? m::sqrt(variance) : variance;
+  LOCUS_HD auto result(auto a, double n) const {
+    a.squares /= static_cast<decltype(a.mean)>(n > ddof ? n - ddof : 0);
+    return root ? m::sqrt(a.squares) : a.squares;
   }
+  auto grad(auto& x, auto&, auto& dy, auto& over) const {
+    return (x - over(Mean(), x)) * over.share(dy * 2, ddof);
+  }
+  void check(auto expect) const { expect(ddof == ddof, "ddof", ddof, "a number"); }
 };
-struct Std : Reduction {
-  static constexpr const char* name = "std";
-  static constexpr Takes kTakes = Takes::floating;
+struct Std : Reduction<"std", kFloats, kX | kOut> {
   double ddof = 0;
-  Var kernel() const { return {{}, ddof, true}; }
+
+  void kernel(const auto& f) const { f(Var{{}, ddof, true}); }
+  auto grad(auto& x, auto& y, auto& dy, auto& over) const {
+    return (x - over(Mean(), x)) / divisor(y) * over.share(dy * (y != 0), ddof);
+  }
+  void check(auto expect) const { expect(ddof == ddof, "ddof", ddof, "a number"); }
 };
 
 // top + log(sum): the sum is that of exp(x - top).
-template <class V>
-struct Scaled {
-  V top, sum;
-};
-struct LogSumExp : Reduction {
-  static constexpr const char* name = "logsumexp";
+struct LogSumExp : Reduction<"logsumexp", kFloats, kX | kOut> {
   static constexpr bool kHeavy = true;
-  static constexpr Takes kTakes = Takes::floating;
   template <class V, class I>
-  using Acc = Scaled<V>;
-  template <class A>
-  LOCUS_HD static A init() {
-    return {lowest<decltype(A::top)>(), 0};
-  }
+  struct Acc {
+    V top, sum;
+  };
+  LOCUS_HD static auto init(auto a) { return decltype(a){lowest(a.top), 0}; }
   LOCUS_HD static auto add(auto a, auto x, const auto&) { return combine(a, decltype(a){x, 1}); }
-  template <class A>
-  LOCUS_HD static A combine(A a, A b) {  // b.top may be NaN, and sum is then
+  LOCUS_HD static auto combine(auto a, auto b) {  // b.top may be NaN, and sum is then
     const bool up = b.top > a.top;
     auto e = m::exp(-m::abs(b.top - a.top));
     e = b.top == a.top ? static_cast<decltype(e)>(1) : e;  // infinite ones too
-    return {up ? b.top : a.top, up ? a.sum * e + b.sum : a.sum + b.sum * e};
+    return decltype(a){up ? b.top : a.top, up ? a.sum * e + b.sum : a.sum + b.sum * e};
   }
   LOCUS_HD static auto result(auto a, double) { return a.top + m::log(a.sum); }
+  // Infinity less itself is 0 here; of -inf alone nothing is at the top.
+  auto grad(auto& x, auto& y, auto& dy, auto&) const {
+    const auto top = where(y == -m::infinity(1.0), 0, y);
+    return exp(where(x == top, 0, x - top)) * dy;
+  }
 };
 
 // Squares and powers of f32 would overflow in f32.
-struct Norm : Reduction {
-  static constexpr const char* name = "norm";
+struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   static constexpr bool kHeavy = true;
-  static constexpr Takes kTakes = Takes::floating;
   double ord = 2;
 
   bool needs_elements() const { return greatest() || least(); }
@@ -263,10 +251,7 @@ struct Norm : Reduction {
   LOCUS_HD bool least() const { return ord == -m::infinity(ord); }
   template <class V, class I>
   using Acc = double;
-  template <class A>
-  LOCUS_HD A init() const {
-    return least() ? -lowest<A>() : A(0);
-  }
+  LOCUS_HD double init(double zero) const { return least() ? highest(zero) : zero; }
   LOCUS_HD double map(double x) const {
     const double a = m::abs(x);
     if (ord == 1 || greatest() || least()) return a;
@@ -280,21 +265,41 @@ struct Norm : Reduction {
     return ord == 0 || greatest() || least() ? a : m::pow(a, 1 / ord);
   }
   // The norm that most ask for; its sum runs at the speed of memory.
-  struct Euclidean : Reduction {
+  struct Euclidean : Reduction<"norm", kFloats> {
     template <class V, class I>
     using Acc = double;
-    template <class V, class I>
-    LOCUS_HD static double add(double a, V x, const Position<V, I>&) {
+    LOCUS_HD static double add(double a, auto x, const auto&) {
       const double y = x;
 #ifdef __FMA__
-      if constexpr (std::is_same_v<V, float>) return __builtin_fma(y, y, a);  // y * y is exact
+      if constexpr (kSame<decltype(x), float>) return __builtin_fma(y, y, a);  // y * y is exact
 #endif
       return a + y * y;
     }
     LOCUS_HD static double combine(double a, double b) { return a + b; }
     LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
   };
+  void kernel(const auto& f) const {
+    if (ord == 2)
+      f(Euclidean());
+    else
+      f(*this);
+  }
+  // x / y first: 1 / y may be infinite.
+  auto grad(auto& x, auto& y, auto& dy, auto&) const {
+    if (ord == 2) return x / divisor(y) * dy;
+    auto slope = sign(x) * dy;
+    if (ord == 1) return slope;
+    if (ord == 0) return slope * 0;
+    if (greatest() || least()) return slope * (abs(x) == y);
+    const auto part = where(logical_or(x == 0, y == 0), 1, x / divisor(y));
+    return slope * (y != 0) * pow(abs(part), ord - 1);
+  }
+  void check(auto expect) const { expect(ord == ord, "ord", ord, "a number"); }
 };
+
+using Plain = List<Sum, Mean, Prod, Max, Min, Any, All>;
+using Positions = List<ArgMax, ArgMin>;
+using Compound = List<Var, Std, LogSumExp, Norm>;
 
 // Takes element x in.
 template <class R, class A, class V, class I>
@@ -306,17 +311,10 @@ LOCUS_HD A added(const R& r, A acc, V x, const Position<V, I>& at) {
 }
 
 // Calls f with the reduction whose kernel computes r.
-template <class F>
-void for_kernel(const auto& r, const F& f) {
-  if constexpr (requires { r.kernel(); })
-    f(r.kernel());
-  else
-    f(r);
-}
-template <class F>
-void for_kernel(const Norm& r, const F& f) {
-  if (r.ord == 2)
-    f(Norm::Euclidean());
+template <class R, class F>
+void for_kernel(const R& r, const F& f) {
+  if constexpr (requires { r.kernel(f); })
+    r.kernel(f);
   else
     f(r);
 }
@@ -325,43 +323,11 @@ void for_kernel(const Norm& r, const F& f) {
 
 namespace locus {
 
-// Backend::reduce<R, D> is the kernel of R for dtype D.
-template <class Backend, class R>
-constexpr void add_reduction(KernelList& list, auto dtypes, const char* op = R::name) {
-  list.add_each(op, dtypes, [](auto d) { return Backend::template reduce<R, d>; });
-}
-template <class Backend>
-constexpr KernelList reduce_kernels() {
-  using namespace reduction;
+template <class Engine>
+constexpr KernelList sum_to_kernels() {
   KernelList list;
-  add_reduction<Backend, Sum>(list, kAllDTypes);
-  add_reduction<Backend, Prod>(list, kAllDTypes);
-  add_reduction<Backend, Max>(list, kNumberDTypes);
-  add_reduction<Backend, Min>(list, kNumberDTypes);
-  add_reduction<Backend, Any>(list, DTypes<bool_>{}, "max");
-  add_reduction<Backend, All>(list, DTypes<bool_>{}, "min");
-  add_reduction<Backend, Any>(list, DTypes<bool_>{});
-  add_reduction<Backend, All>(list, DTypes<bool_>{});
-  add_reduction<Backend, Mean>(list, kFloatDTypes);
   list.add_each("sum_to", DTypes<f32, f64, f16, bf16, i64>{},
-                [](auto d) { return Backend::template sum_to<d>; });
-  return list;
-}
-template <class Backend>
-constexpr KernelList reduce_arg_kernels() {
-  KernelList list;
-  add_reduction<Backend, reduction::Arg<true>>(list, kAllDTypes);
-  add_reduction<Backend, reduction::Arg<false>>(list, kAllDTypes);
-  return list;
-}
-template <class Backend>
-constexpr KernelList reduce_compound_kernels() {
-  using namespace reduction;
-  KernelList list;
-  add_reduction<Backend, Var>(list, kFloatDTypes);
-  add_reduction<Backend, Std>(list, kFloatDTypes);
-  add_reduction<Backend, LogSumExp>(list, kFloatDTypes);
-  add_reduction<Backend, Norm>(list, kFloatDTypes);
+                [](auto d) { return &Engine::template sum_to<d>; });
   return list;
 }
 

@@ -14,7 +14,7 @@ constexpr int64_t kBlock = 4096;            // elements that meet in the accumul
 constexpr int64_t kMaxParts = 4096;         // partial results of blocks held at once
 constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 
-// Where output o begins: in the input, and in the result.
+// Where output o, counted over the first `axes` axes, begins: in the input, and in the result.
 struct Offsets {
   int64_t in = 0, out = 0;
 };
@@ -22,9 +22,6 @@ LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int axes) {
   int64_t at[2] = {};
   p.keep.locate(o, at, axes);
   return {at[1], at[0]};
-}
-LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o) {
-  return output_offsets(p, o, p.keep.rank);
 }
 
 // Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
@@ -45,72 +42,27 @@ inline const V* stage(const T* base, const ReducePlan& p, int64_t k, int64_t n, 
   return buffer;
 }
 
-// The members of an accumulator.
-template <class... F>
-struct Fields {};
-struct Anything {
-  template <class T>
-  operator T() const;
-};
-template <class A>
-constexpr auto fields_of() {
-  if constexpr (!std::is_class_v<A>) {
-    return Fields<A>();
-  } else if constexpr (requires { A{Anything(), Anything(), Anything()}; }) {
-    [[maybe_unused]] auto [f, g, h] = A();
-    return Fields<decltype(f), decltype(g), decltype(h)>();
-  } else {
-    [[maybe_unused]] auto [f, g] = A();
-    return Fields<decltype(f), decltype(g)>();
-  }
-}
+// n accumulators, word by word: loops over them become vector code.
+template <class A, int64_t n>
+class Lanes {
+  using Word = If<std::is_class_v<A>, If<alignof(A) == 8, uint64_t, uint32_t>, A>;
+  static constexpr int kWords = sizeof(A) / sizeof(Word);
+  struct Words {
+    Word word[kWords];
+  };
+  alignas(64) Word word_[kWords][n];
 
-// n accumulators, member by member.
-template <class A, int64_t n, class = decltype(fields_of<A>())>
-struct Lanes;
-template <class A, int64_t n, class F>
-struct Lanes<A, n, Fields<F>> {
-  alignas(64) F f[n];
-  LOCUS_HD A get(int64_t i) const { return f[i]; }
-  LOCUS_HD void set(int64_t i, A a) { f[i] = a; }
-};
-template <class A, int64_t n, class F, class G>
-struct Lanes<A, n, Fields<F, G>> {
-  alignas(64) F f[n];
-  alignas(64) G g[n];
-  LOCUS_HD A get(int64_t i) const { return {f[i], g[i]}; }
+ public:
+  LOCUS_HD A get(int64_t i) const {
+    Words w;
+    for (int k = 0; k < kWords; ++k) w.word[k] = word_[k][i];
+    return __builtin_bit_cast(A, w);
+  }
   LOCUS_HD void set(int64_t i, const A& a) {
-    const auto [x, y] = a;
-    f[i] = x, g[i] = y;
+    const Words w = __builtin_bit_cast(Words, a);
+    for (int k = 0; k < kWords; ++k) word_[k][i] = w.word[k];
   }
 };
-template <class A, int64_t n, class F, class G, class H>
-struct Lanes<A, n, Fields<F, G, H>> {
-  alignas(64) F f[n];
-  alignas(64) G g[n];
-  alignas(64) H h[n];
-  LOCUS_HD A get(int64_t i) const { return {f[i], g[i], h[i]}; }
-  LOCUS_HD void set(int64_t i, const A& a) {
-    const auto [x, y, z] = a;
-    f[i] = x, g[i] = y, h[i] = z;
-  }
-};
-
-// An accumulator of wider members.
-template <class To, class A>
-LOCUS_HD To widened(const A& a) {
-  if constexpr (std::is_same_v<To, A>) {
-    return a;
-  } else if constexpr (!std::is_class_v<A>) {
-    return static_cast<To>(a);
-  } else if constexpr (requires { A{Anything(), Anything(), Anything()}; }) {
-    const auto [x, y, z] = a;
-    return {x, y, z};
-  } else {
-    const auto [x, y] = a;
-    return {x, y};
-  }
-}
 
 // Counts elements of a block, in a vector as wide as one of them.
 template <class V>
@@ -124,7 +76,7 @@ inline BlockAcc<R, V> reduce_lanes(const R& r, const V* __restrict x, Index<V> n
   using I = Index<V>;
   using A = BlockAcc<R, V>;
   Lanes<A, kLanes> lane;
-  for (int i = 0; i < kLanes; ++i) lane.set(i, r.template init<A>());
+  for (int i = 0; i < kLanes; ++i) lane.set(i, r.init(A()));
   I b = 0;
   I count = 1;
   for (; b + kLanes <= n; b += kLanes, ++count)
@@ -145,7 +97,7 @@ template <class R, class V>
   const I n = static_cast<I>(length);
   if (n >= 128) return reduce_lanes<64>(r, x, n, first);
   if (n >= 16) return reduce_lanes<8>(r, x, n, first);
-  auto a = r.template init<BlockAcc<R, V>>();
+  BlockAcc<R, V> a = r.init(BlockAcc<R, V>());
   for (I i = 0; i < n; ++i) a = added(r, a, x[i], Position<V, I>{i, i + 1, first});
   return a;
 }
