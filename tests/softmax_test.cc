@@ -136,6 +136,9 @@ TEST(Softmax, RefusesBadOptions) {
   EXPECT_THAT(message_of<ShapeError>([&] { softmax(x, {.axis = 2}); }), HasSubstr("softmax"));
   EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 0}), ValueError);
   EXPECT_THROW(softmax(x, {.axis = 1, .temperature = NAN}), ValueError);
+  EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 1e-40}), ValueError);
+  EXPECT_THROW(log_softmax(x.astype(f16), {.axis = 1, .temperature = 1e-5}), ValueError);
+  EXPECT_NO_THROW(softmax(x.astype(f64), {.axis = 1, .temperature = 1e-40}));
   EXPECT_THROW(softmax(zeros({})), ShapeError);
   EXPECT_EQ(softmax(zeros({0, 3})).shape(), (Shape{0, 3}));
   EXPECT_EQ(softmax(zeros({3, 0})).shape(), (Shape{3, 0}));

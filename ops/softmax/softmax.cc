@@ -4,11 +4,9 @@
 
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
-#include <locus/ops/create.h>
-#include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/call.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax/softmax_kernel.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus {
@@ -29,6 +27,9 @@ DType infer_softmax(std::span<const Meta> in, const SoftmaxAttrs& a, std::span<M
   if (a.axis < 0 || a.axis >= in[0].rank)
     throw ShapeError("expected at least one axis, and axis in [0, " + std::to_string(in[0].rank) +
                      "), got " + std::to_string(a.axis));
+  const detail::Expect expect{in[0].dtype};
+  expect(expect.holds(1 / a.temperature), "temperature", a.temperature,
+         "a number other than 0 whose inverse the dtype holds");
   return (out[0] = in[0]).dtype;
 }
 
@@ -66,13 +67,9 @@ DType infer_loss_grad(std::span<const Meta> in, const NoAttrs&, std::span<Meta> 
 // Gradients. With y = softmax(x / t): dx = y (dy - sum(y dy)) / t; with y = log_softmax(x / t):
 // dx = (dy - exp(y) sum(dy)) / t. Each is an op of its own, and linear in dy.
 
-Tensors softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<SoftmaxAttrs> op("softmax_grad");
-  return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
-}
-
-Tensors log_softmax_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<SoftmaxAttrs> op("log_softmax_grad");
+template <formula::Name Of>
+Tensors gradient_by(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<SoftmaxAttrs> op(Of.text);
   return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
 }
 
@@ -157,11 +154,7 @@ Samples loss_grad_samples(Context c, DType d) {
 }
 
 Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
-  const int axis = normalize_axis(o.axis, x.ndim(), op.name);
-  if (o.temperature == 0 || o.temperature != o.temperature)
-    throw ValueError(op.name + ": data " + describe(x) + ": temperature is " +
-                     (o.temperature == 0 ? "0" : "nan") + "; expected a number other than 0");
-  const SoftmaxAttrs attrs{axis, o.temperature};
+  const SoftmaxAttrs attrs{normalize_axis(o.axis, x.ndim(), op.name), o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
 }
 
@@ -186,11 +179,11 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
 void register_softmax() {
   OpDef<SoftmaxAttrs>("softmax", {"data"})
       .infer<&infer_softmax>()
-      .gradient<&softmax_gradient>(Keep::outputs)
+      .gradient<&gradient_by<"softmax_grad">>(Keep::outputs)
       .samples<&samples>();
   OpDef<SoftmaxAttrs>("log_softmax", {"data"})
       .infer<&infer_softmax>()
-      .gradient<&log_softmax_gradient>(Keep::outputs)
+      .gradient<&gradient_by<"log_softmax_grad">>(Keep::outputs)
       .samples<&samples>();
   OpDef<SoftmaxAttrs>("softmax_grad", {"out", "dout"})
       .infer<&infer_softmax_grad>()

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
                    const __grid_constant__ Rows g) {
   using A = Compute<T>;
   constexpr bool kPair = kMode == Mode::softmax_grad || kMode == Mode::log_softmax_grad;
-  constexpr bool kLabels = kMode == Mode::loss || kMode == Mode::loss_grad;
+  constexpr bool kLabels = takes_labels(kMode);
   constexpr bool kCached = kItems > 0;
   constexpr int kSize = kCached ? kN * kItems : 1;
   __shared__ A shared[32];

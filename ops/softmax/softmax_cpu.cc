@@ -59,43 +59,25 @@ A exp_sum(const A* x, int64_t n, A top, A scale) {
 
 using Mode = SoftmaxMode;
 
-// One row each; the result may be written over the first operand.
-template <Mode>
-struct RowOf;
-template <>
-struct RowOf<Mode::softmax> {
-  template <class A>
-  static void row(const A* x, const A*, A* y, int64_t n, A scale) {
+// One row of n; the result may be written over the first operand.
+template <Mode kMode, class A>
+void row(const A* x, [[maybe_unused]] const A* dy, A* y, int64_t n, A scale) {
+  if constexpr (kMode == Mode::softmax) {
     exp_row(x, n, top_of(x, n, scale), scale, y);
     const A factor = A(1) / reduce_block<Sum>(y, n);
     for (int64_t i = 0; i < n; ++i) y[i] *= factor;
-  }
-};
-template <>
-struct RowOf<Mode::log_softmax> {
-  template <class A>
-  static void row(const A* x, const A*, A* y, int64_t n, A scale) {
+  } else if constexpr (kMode == Mode::log_softmax) {
     const A top = top_of(x, n, scale), log_sum = std::log(exp_sum(x, n, top, scale));
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * scale - log_sum;
-  }
-};
-template <>
-struct RowOf<Mode::softmax_grad> {
-  template <class A>
-  static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
-    const A dot = (ConstRow<A>(y, n) * ConstRow<A>(dy, n)).sum();
-    for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - dot) * scale;
-  }
-};
-template <>
-struct RowOf<Mode::log_softmax_grad> {
-  template <class A>
-  static void row(const A* y, const A* dy, A* dx, int64_t n, A scale) {
+  } else if constexpr (kMode == Mode::softmax_grad) {
+    const A dot = (ConstRow<A>(x, n) * ConstRow<A>(dy, n)).sum();
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * (dy[i] - dot) * scale;
+  } else {
     const A total = reduce_block<Sum>(dy, n);
-    exp_row(y, n, A(0), A(1), dx);
-    for (int64_t i = 0; i < n; ++i) dx[i] = (dy[i] - dx[i] * total) * scale;
+    exp_row(x, n, A(0), A(1), y);
+    for (int64_t i = 0; i < n; ++i) y[i] = (dy[i] - y[i] * total) * scale;
   }
-};
+}
 
 constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
 
@@ -126,13 +108,13 @@ void run(const Call& call) {
     for_rows<A>(call, s.outer, 4 * n, elements, [&](int64_t begin, int64_t end, A* a) {
       if constexpr (std::is_same_v<T, A>) {
         for (int64_t r = begin; r < end; ++r)
-          RowOf<kMode>::row(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
+          row<kMode>(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
       } else {
         A* const b = a + n;
         for (int64_t r = begin; r < end; ++r) {
           convert_run(x + r * n, a, n);
           if (pair) convert_run(dy + r * n, b, n);
-          RowOf<kMode>::row(a, b, a, n, scale);
+          row<kMode>(a, b, a, n, scale);
           convert_run(a, y + r * n, n);
         }
       }
@@ -149,83 +131,55 @@ void run(const Call& call) {
       gather(x + at, n, s.inner, w, a);
       if (pair) gather(dy + at, n, s.inner, w, b);
       for (int64_t r = 0; r < w; ++r)
-        RowOf<kMode>::row(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
+        row<kMode>(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
       scatter(a, n, s.inner, w, y + at);
     }
   });
 }
 
-template <class T>
-struct Loss {
+// The loss of each row, or its gradient.
+template <Mode kMode, class T>
+void losses(const Call& call) {
   using A = Compute<T>;
-
-  const Call& call;
-  int64_t classes, rows;
-
-  explicit Loss(const Call& c)
-      : call(c), classes(c.in[0].meta.shape[c.in[0].meta.rank - 1]), rows(c.in[1].meta.size()) {}
-
-  int64_t label(int64_t r) const {
-    const int64_t id = label_at(call.in[1], r);
+  constexpr bool kDirect = std::is_same_v<T, A>;
+  const Meta& m = call.in[0].meta;
+  const int64_t classes = m.shape[m.rank - 1], elements = kDirect ? 0 : classes;
+  T* const out = call.out[0].as<T>();
+  const auto each = [&](int64_t r, A* buffer) {
+    const int64_t id = label_at(call.in[1], r), at = r * classes;
     if (id < 0 || id >= classes) throw_label_out_of_range(id, call.in[1].meta.dtype, r, classes);
-    return id;
-  }
-  const A* logits(int64_t r, A* buffer) const {
-    const T* x = call.in[0].as<T>() + r * classes;
-    if constexpr (std::is_same_v<T, A>) {
-      return x;
+    const A* x = buffer;
+    if constexpr (kDirect)
+      x = call.in[0].as<T>() + at;
+    else
+      convert_run(call.in[0].as<T>() + at, buffer, classes);
+    if constexpr (kMode == Mode::loss) {
+      const A top = reduce_block<Max>(x, classes);
+      out[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
     } else {
-      convert_run(x, buffer, classes);
-      return buffer;
+      const A scale = convert<A>(call.in[2].as<T>()[r]);
+      A* y = buffer;
+      if constexpr (kDirect) y = out + at;
+      row<Mode::softmax>(x, x, y, classes, A(1));
+      y[id] -= A(1);
+      for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
+      if constexpr (!kDirect) convert_run(y, out + at, classes);
     }
-  }
-
-  void forward() const {
-    T* loss = call.out[0].as<T>();
-    const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
-    for_rows<A>(call, rows, 4 * classes, elements, [&](int64_t begin, int64_t end, A* buffer) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t id = label(r);
-        const A* x = logits(r, buffer);
-        const A top = reduce_block<Max>(x, classes);
-        loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
-      }
-    });
-  }
-
-  void backward() const {
-    const T* dloss = call.in[2].as<T>();
-    T* dx = call.out[0].as<T>();
-    const int64_t elements = std::is_same_v<T, A> ? 0 : classes;
-    for_rows<A>(call, rows, 4 * classes, elements, [&](int64_t begin, int64_t end, A* buffer) {
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t id = label(r);
-        const A* x = logits(r, buffer);
-        const A scale = convert<A>(dloss[r]);
-        A* y = buffer;
-        if constexpr (std::is_same_v<T, A>) y = dx + r * classes;
-        RowOf<Mode::softmax>::row(x, x, y, classes, A(1));
-        y[id] -= A(1);
-        for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
-        if constexpr (!std::is_same_v<T, A>) convert_run(y, dx + r * classes, classes);
-      }
-    });
-  }
-};
+  };
+  for_rows<A>(call, call.in[1].meta.size(), 4 * classes, elements,
+              [&](int64_t begin, int64_t end, A* buffer) {
+                for (; begin < end; ++begin) each(begin, buffer);
+              });
+}
 
 struct Backend {
   template <Mode kMode, DType D>
   static void along_axis(const Call& call) {
     run<kMode, CppTypeOf<D>>(call);
   }
-
   template <Mode kMode, DType D>
   static void cross_entropy(const Call& call) {
-    const Loss<CppTypeOf<D>> loss(call);
-    if constexpr (kMode == Mode::loss)
-      loss.forward();
-    else
-      loss.backward();
+    losses<kMode, CppTypeOf<D>>(call);
   }
 };
 

@@ -20,22 +20,28 @@ LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
 
 enum class SoftmaxMode { softmax, log_softmax, softmax_grad, log_softmax_grad, loss, loss_grad };
 
+constexpr bool takes_labels(SoftmaxMode m) {
+  return m == SoftmaxMode::loss || m == SoftmaxMode::loss_grad;
+}
+template <class Backend, SoftmaxMode kMode>
+constexpr void add_softmax(KernelList& list, const char* op) {
+  list.add_each(op, kFloatDTypes, [](auto d) -> Kernel {
+    if constexpr (takes_labels(kMode))
+      return Backend::template cross_entropy<kMode, d>;
+    else
+      return Backend::template along_axis<kMode, d>;
+  });
+}
 template <class Backend>
 constexpr KernelList softmax_kernels() {
   using Mode = SoftmaxMode;
   KernelList list;
-  list.add_each("softmax", kFloatDTypes,
-                [](auto d) { return Backend::template along_axis<Mode::softmax, d>; });
-  list.add_each("log_softmax", kFloatDTypes,
-                [](auto d) { return Backend::template along_axis<Mode::log_softmax, d>; });
-  list.add_each("softmax_grad", kFloatDTypes,
-                [](auto d) { return Backend::template along_axis<Mode::softmax_grad, d>; });
-  list.add_each("log_softmax_grad", kFloatDTypes,
-                [](auto d) { return Backend::template along_axis<Mode::log_softmax_grad, d>; });
-  list.add_each("softmax_cross_entropy", kFloatDTypes,
-                [](auto d) { return Backend::template cross_entropy<Mode::loss, d>; });
-  list.add_each("softmax_cross_entropy_grad", kFloatDTypes,
-                [](auto d) { return Backend::template cross_entropy<Mode::loss_grad, d>; });
+  add_softmax<Backend, Mode::softmax>(list, "softmax");
+  add_softmax<Backend, Mode::log_softmax>(list, "log_softmax");
+  add_softmax<Backend, Mode::softmax_grad>(list, "softmax_grad");
+  add_softmax<Backend, Mode::log_softmax_grad>(list, "log_softmax_grad");
+  add_softmax<Backend, Mode::loss>(list, "softmax_cross_entropy");
+  add_softmax<Backend, Mode::loss_grad>(list, "softmax_cross_entropy_grad");
   return list;
 }
 
