@@ -50,6 +50,8 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
                  DType fallback, Caller from);
 [[noreturn]] void ragged(int level, size_t expected, size_t found);
 void check_count(size_t elements, const Shape& shape);
+Meta checked_meta(const char* op, DType dtype, const Shape& shape);  // no negative length
+void check_number(const char* who, const Scalar& number, DType d);   // that d holds it
 
 template <Element T>
 constexpr DType literal_dtype() {

@@ -22,7 +22,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions opti
 // 1 with probability `prob`, else 0. Any dtype.
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions options = {});
 
-// 0 ... n-1 in random order. Drawn on the host and sent to the context.
+// 0 ... n-1 in random order, in a dtype that tells them apart (f16: n up to 2049), else DTypeError.
+// Drawn on the host and sent to the context.
 Tensor permutation(int64_t n, TensorOptions options = {});
 // A copy of x with the entries along axis 0 in random order.
 Tensor shuffle(const Tensor& x);

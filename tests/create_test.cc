@@ -139,6 +139,12 @@ TEST(Create, NumbersThatDoNotFitAreRefused) {
                 }),
                 testing::HasSubstr("the number 300 does not fit dtype u8"));
     EXPECT_THROW(full({1}, -1, {c, u8}), DTypeError);
+    EXPECT_THROW(arange(257, {c, u8}), DTypeError);
+    EXPECT_THROW(arange(0, -2, -1, {c, u8}), DTypeError);
+    EXPECT_EQ(values(arange(256, {c, u8})).back(), 255);
+    EXPECT_THROW(linspace(0, 200, 3, {c, i8}), DTypeError);
+    EXPECT_THROW(linspace(-200, 0, 3, {c, i8}), DTypeError);
+    EXPECT_EQ(arange(0, {c, u8}).size(), 0);
     EXPECT_THROW(full({1}, -129., {c, i8}), DTypeError);
     EXPECT_THROW(full({1}, int64_t{1} << 31, {c, i32}), DTypeError);
     EXPECT_THROW(full({1}, 9223372036854775808., {c, i64}), DTypeError);

@@ -116,6 +116,7 @@ TEST(Index, PicksOneElementAPlace) {
 TEST(Index, OneHotRowsAreOffOutsideTheDepth) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
+    EXPECT_THROW(one_hot(array({1}, c), 3, {.on_value = 300, .dtype = u8}), DTypeError);
     EXPECT_THAT(values(one_hot(array({1, 3, -1}, c), 3)), ElementsAre(0, 1, 0, 0, 0, 0, 0, 0, 0));
     const Tensor y =
         one_hot(array({{0}, {1}}, c), 2, {.on_value = 5, .off_value = 2, .dtype = i32});

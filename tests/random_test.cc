@@ -190,6 +190,10 @@ TEST(Random, BadBoundsAreErrors) {
   EXPECT_THROW(random::bernoulli(1.5, {2}), ValueError);
   EXPECT_THROW(random::permutation(int64_t{1} << 40), OutOfMemory);
   EXPECT_THROW(random::permutation(300, u8), DTypeError);
+  EXPECT_THROW(random::permutation(2050, f16), DTypeError);
+  EXPECT_THROW(random::permutation(3, bool_), DTypeError);
+  EXPECT_NO_THROW(random::permutation(2049, f16));
+  EXPECT_NO_THROW(random::permutation(2, bool_));
   EXPECT_THROW(random::uniform(0, 1, {2}, i32), DTypeError);
   EXPECT_THROW(random::uniform(0, 1, {-2}), ShapeError);
 }

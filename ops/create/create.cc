@@ -11,9 +11,7 @@
 
 namespace locus {
 
-namespace {
-
-Context where(const TensorOptions& o) { return o.context ? *o.context : current_context(); }
+namespace detail {
 
 Meta checked_meta(const char* op, DType dtype, const Shape& shape) {
   for (int64_t n : shape)
@@ -21,12 +19,6 @@ Meta checked_meta(const char* op, DType dtype, const Shape& shape) {
       throw ShapeError(std::string(op) + ": lengths must not be negative, got shape " +
                        to_string(shape));
   return make_meta(dtype, shape);
-}
-
-Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOptions& o) {
-  static const OpRef<FillAttrs> fill("fill");
-  return invoke_on(where(o), fill,
-                   FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
 }
 
 void check_number(const char* who, const Scalar& s, DType d) {
@@ -37,6 +29,20 @@ void check_number(const char* who, const Scalar& s, DType d) {
   text << who << "the number " << s.floating() << " does not fit dtype " << name(d)
        << "; give a dtype that can hold it";
   throw DTypeError(text.str());
+}
+
+}  // namespace detail
+
+namespace {
+
+using detail::check_number, detail::checked_meta;
+
+Context where(const TensorOptions& o) { return o.context ? *o.context : current_context(); }
+
+Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOptions& o) {
+  static const OpRef<FillAttrs> fill("fill");
+  return invoke_on(where(o), fill,
+                   FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
 }
 
 // Row-major numbers on the host, before they become elements of d.
@@ -60,6 +66,11 @@ DType fill_infer(std::span<const Meta>, const FillAttrs& a, std::span<Meta> out)
 
 DType arange_infer(std::span<const Meta>, const ArangeAttrs& a, std::span<Meta> out) {
   out[0] = a.meta;
+  const int64_t n = out[0].size();
+  if (n == 0) return a.meta.dtype;
+  check_number("", a.start, a.meta.dtype);
+  check_number("", a.has_last ? a.last : a.start + static_cast<double>(n - 1) * a.step,
+               a.meta.dtype);
   return a.meta.dtype;
 }
 

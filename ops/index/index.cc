@@ -151,6 +151,7 @@ Tensors pick_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
 DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Meta> out) {
   if (!is_id_dtype(in[0].dtype)) throw DTypeError(kIdDTypes);
   out[0] = with_axis(in[0], in[0].rank, a.depth);
+  for (double v : {a.on, a.off}) detail::check_number("", v, a.dtype);
   return out[0].dtype = a.dtype;
 }
 

@@ -27,10 +27,7 @@ DType random_infer(std::span<const Meta>, const RandomAttrs& a, std::span<Meta> 
 Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions& o, DType fallback,
             uint64_t words) {
   const DType dtype = o.dtype.value_or(fallback);
-  for (int64_t n : shape)
-    if (n < 0)
-      throw ShapeError(op.name + ": lengths must not be negative, got shape " + to_string(shape));
-  a.meta = make_meta(dtype, shape);
+  a.meta = locus::detail::checked_meta(op.name.c_str(), dtype, shape);
   const Context c = o.context.value_or(current_context());
   a.key = live<PhiloxKey>(
       c, [n = static_cast<uint64_t>(shape.size()) * words] { return random::reserve(n); });
@@ -39,33 +36,16 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
 
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
-// Of other keys each time; captured, of other keys at each replay.
-Samples samples_of(Context c, DType d, double a, double b) {
+// Numbers that suit each of the distributions. Of other keys each time; captured, of other keys at
+// each replay.
+Samples samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 7}, Shape{1001}}) {
-    RandomAttrs r{.a = a, .b = b, .low = 3, .range = 100, .meta = make_meta(d, shape)};
+    RandomAttrs r{.a = .3, .b = 2, .low = 3, .range = 100, .meta = make_meta(d, shape)};
     r.key = live<PhiloxKey>(c, [] { return random::reserve(4096); });
     all.push_back(Sample({}, r));
   }
   return all;
-}
-Samples uniform_samples(Context c, DType d) { return samples_of(c, d, -1, 2); }
-Samples normal_samples(Context c, DType d) { return samples_of(c, d, .5, 2); }
-Samples randint_samples(Context c, DType d) { return samples_of(c, d, 0, 1); }
-Samples bernoulli_samples(Context c, DType d) { return samples_of(c, d, .3, 1); }
-
-struct Limits {
-  int64_t low, high;
-};
-Limits limits(DType d) {
-  return dispatch(d, [](auto type) -> Limits {
-    using T = typename decltype(type)::type;
-    if constexpr (std::is_integral_v<T>)
-      return {static_cast<int64_t>(std::numeric_limits<T>::min()),
-              static_cast<int64_t>(std::numeric_limits<T>::max())};
-    else
-      return {INT64_MIN, INT64_MAX};  // no kernel: invoke says so
-  });
 }
 
 }  // namespace
@@ -96,8 +76,7 @@ Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("randint");
   const DType dtype = o.dtype.value_or(i32);
-  const Limits l = limits(dtype);
-  if (low >= high || low < l.low || high - 1 > l.high)
+  if (low >= high || !holds(dtype, low) || !holds(dtype, high - 1))
     throw ValueError("randint: expected low < high, both within " + std::string(name(dtype)) +
                      ", got low " + std::to_string(low) + ", high " + std::to_string(high));
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
@@ -114,7 +93,12 @@ Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
 Tensor permutation(int64_t n, TensorOptions o) {
   if (n < 0) throw ValueError("permutation: expected n >= 0, got " + std::to_string(n));
   const DType dtype = o.dtype.value_or(i64);
-  if (!holds(dtype, n - 1))
+  const auto exact = [dtype](int64_t v) {
+    return dispatch(dtype, [v](auto type) {
+      return convert<int64_t>(convert<typename decltype(type)::type>(v)) == v;
+    });
+  };
+  if (n > 1 && !(exact(n - 1) && exact(n - 2)))  // one of them is odd
     throw DTypeError("permutation: numbers below " + std::to_string(n) + " do not fit dtype " +
                      name(dtype));
   capture::check("permutation", "it is drawn on the host", {});
@@ -138,19 +122,13 @@ Tensor shuffle(const Tensor& x) {
 }  // namespace random
 
 void register_random() {
-  const auto define = [](const char* name, Samples (*samples)(Context, DType)) {
-    Op& op = OpDef<RandomAttrs>(name)
-                 .inputs(0)
-                 .infer<&random_infer>()
-                 .random()
-                 .no_gradient("has no inputs")
-                 .op();
-    op.samples = samples;
-  };
-  define("uniform", &uniform_samples);
-  define("normal", &normal_samples);
-  define("randint", &randint_samples);
-  define("bernoulli", &bernoulli_samples);
+  for (const char* name : {"uniform", "normal", "randint", "bernoulli"})
+    OpDef<RandomAttrs>(name)
+        .inputs(0)
+        .infer<&random_infer>()
+        .random()
+        .no_gradient("has no inputs")
+        .samples<&samples>();
 }
 
 }  // namespace locus
