@@ -1,6 +1,9 @@
 #include <locus/nn/loss.h>
 
+#include <cmath>
+
 #include <locus/core/error.h>
+#include <locus/ops/compare.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/reduce.h>
@@ -59,7 +62,12 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& lab
                        outer);
     const Tensor rows = last.reshape({outer.size(), shape[-1]});
     const Tensor ids = label.reshape({outer.size()});
-    each = options_.from_logits ? -pick(rows, ids) : softmax_cross_entropy(rows, ids);
+    if (options_.from_logits) {  // pick would cut labels and count negative ones from the end
+      const Tensor label_of = where(logical_and(ids >= 0, floor(ids) == ids), ids, NAN);
+      each = -pick(rows, label_of);
+    } else {
+      each = softmax_cross_entropy(rows, ids);
+    }
     each = each.reshape(outer);
   }
   if (!weighted || sample_weight.ndim() < rank)
@@ -82,12 +90,14 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tenso
                                                  const Tensor& sample_weight) const {
   const Tensor z = like(label, pred, "SigmoidBinaryCrossEntropyLoss");
   if (options_.from_sigmoid) {
-    constexpr double eps = 1e-12;
+    const double eps = pred.dtype() == f16 ? 6e-8 : 1e-12;
     return finish(-(log(pred + eps) * z + log(1 - pred + eps) * (1 - z)), options_.weight,
                   sample_weight, pred.shape());
   }
-  return finish(relu(pred) - pred * z + softplus(-abs(pred)), options_.weight, sample_weight,
-                pred.shape());
+  // Infinite ones as finite ones, which times 0 are 0.
+  const double most = pred.dtype() == f64 ? 1e308 : pred.dtype() == f16 ? 65504 : 3e38;
+  const Tensor x = clip(pred, -most, most);
+  return finish(relu(x) - x * z + softplus(-abs(x)), options_.weight, sample_weight, pred.shape());
 }
 
 }  // namespace locus::nn

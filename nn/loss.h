@@ -52,11 +52,13 @@ class L1Loss {
 };
 
 struct SigmoidBCEOptions {
-  bool from_sigmoid = false;  // pred is a probability already (then 1e-12 guards the logarithms)
+  // pred is a probability already (then 1e-12, in f16 6e-8, guards the logarithms)
+  bool from_sigmoid = false;
   double weight = 1;
 };
 
-// relu(x) - x*z + log(1 + exp(-|x|)) for pred x and label z.
+// relu(x) - x*z + log(1 + exp(-|x|)) for pred x and label z; an infinite x counts as the largest
+// finite one.
 class SigmoidBinaryCrossEntropyLoss {
  public:
   SigmoidBinaryCrossEntropyLoss() = default;

@@ -129,5 +129,36 @@ TEST(Losses, ElementwiseOnesAverageOverTheOtherAxes) {
   }
 }
 
+TEST(Losses, OfCertainAndRightProbabilitiesAreZero) {
+  for (Context c : test::contexts()) {
+    for (DType d : {f16, f32}) {
+      const Tensor certain = array({0.f, 1.f}, {c, d});
+      const nn::SigmoidBinaryCrossEntropyLoss of_probabilities({.from_sigmoid = true});
+      for (double v : test::values(of_probabilities(certain, certain))) EXPECT_NEAR(v, 0, 1e-6);
+      for (double v : test::values(of_probabilities(certain, 1 - certain)))
+        EXPECT_TRUE(v > 15 && v < 30);
+      const Tensor logit = array({-INFINITY, INFINITY}, {c, d});
+      logit.attach_grad();
+      {
+        const autograd::Record record;
+        const Tensor loss = nn::SigmoidBinaryCrossEntropyLoss()(logit, certain);
+        EXPECT_THAT(test::values(loss), ElementsAre(0, 0));
+        loss.backward();
+      }
+      EXPECT_THAT(test::values(logit.grad()), ElementsAre(0, 0));
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
+  const Tensor pred = array({{1.f, 2.f, 3.f}});
+  for (bool from_logits : {false, true}) {
+    const nn::SoftmaxCrossEntropyLoss loss({.from_logits = from_logits});
+    for (float label : {1.5f, -1.f, 3.f}) EXPECT_THROW(loss(pred, array({label})), IndexError);
+    EXPECT_THROW(loss(pred, array({-1})), IndexError);
+    EXPECT_NO_THROW(loss(pred, array({2.f})));
+  }
+}
+
 }  // namespace
 }  // namespace locus
