@@ -86,7 +86,7 @@ void Tensor::attach_grad(const Tensor& place, GradReq req) const {
   const TensorImpl &t = impl(), &p = place.impl();
   const auto refuse = [&](const char* expected) {
     return text_of("attach_grad: ", describe(*this), ", place ", describe(place), "; expected ",
-                 expected);
+                   expected);
   };
   if (p.context != t.context) throw ContextMismatch(refuse("both on one context"));
   if (place.shape() != shape()) throw ShapeError(refuse("equal shapes"));

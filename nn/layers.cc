@@ -58,7 +58,7 @@ Tensor Dense::forward(const Tensor& x) {
 std::string Dense::repr() const {
   const int64_t in = weight_.shape()[1];
   return text_of("Dense(", in == 0 ? "None" : std::to_string(in), " -> ", units_, ", ",
-               activation_.name, ")");
+                 activation_.name, ")");
 }
 
 std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }

@@ -3,7 +3,7 @@
 #   ./scripts/budget.sh [BUILD_FOLDER]      the folder (default: build) for what only objects tell
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 folder=${1:-build}
-MAX_LINES=400 MAX_CODE=19900 MAX_KERNELS=200 MAX_SECONDS=20
+MAX_LINES=400 MAX_CODE=19500 MAX_KERNELS=200 MAX_SECONDS=20
 # Of a processor, all CUDA files together: three times the 691 kernels of November 2026 take two cores
 # 7 minutes then.
 MAX_SECONDS_PER_KERNEL=0.40

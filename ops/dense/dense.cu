@@ -139,7 +139,6 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   }
   if (db == nullptr) return;
   __shared__ double sums[kSumRows][kSumColumns];
-  __shared__ bool last;
   sums[ty][tx] = sum;
   __syncthreads();
   if (ty == 0) {
@@ -149,15 +148,7 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   }
   if (gridDim.y > 1) {
     if (ty == 0 && column < units) __stcg(partial + blockIdx.y * units + column, sum);
-    __threadfence();
-    __syncthreads();
-    if (tx == 0 && ty == 0) {
-      last = atomicAdd(arrived + blockIdx.x, 1u) + 1 == gridDim.y;
-      if (last) arrived[blockIdx.x] = 0;
-    }
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
+    if (!arrives_last(arrived + blockIdx.x, gridDim.y)) return;
     if (ty == 0 && column < units) {
       sum = 0;
       for (unsigned s = 0; s < gridDim.y; ++s) sum += __ldcg(partial + s * units + column);

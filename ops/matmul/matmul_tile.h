@@ -10,9 +10,7 @@
 // runs: the error does not grow with k.
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include <cstdint>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 
@@ -132,16 +130,7 @@ __device__ __forceinline__ bool join(const TileProduct& p, int tile, int split,
 #pragma unroll
   for (int i = 0; i < S::kOutputs; ++i) __stcg(mine + t + i * kTileThreads, sum[i]);
   if (RowSum && t < T) __stcg(mine + T * T + t, row);
-  __threadfence();
-  __syncthreads();
-  __shared__ bool last;
-  if (t == 0) {
-    last = atomicAdd(p.arrived + tile, 1u) + 1 == static_cast<unsigned>(p.splits);
-    if (last) p.arrived[tile] = 0;
-  }
-  __syncthreads();
-  if (!last) return false;
-  __threadfence();
+  if (!arrives_last(p.arrived + tile, static_cast<unsigned>(p.splits))) return false;
   const float* all = p.partial + int64_t{tile} * p.splits * S::kPartial;
 #pragma unroll
   for (int i = 0; i < S::kOutputs; ++i) sum[i] = 0;
