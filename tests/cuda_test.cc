@@ -217,6 +217,7 @@ void raise_fault(const Call& call) {
         auto* fault = static_cast<cuda::Fault*>(p);
         fault->value = 12;
         fault->limit = 10;
+        fault->exact = 1;
         fault->raised = 1;
       },
       cuda::fault(call)));
