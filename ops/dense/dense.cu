@@ -25,9 +25,9 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   __shared__ __align__(16) float shared[TileShape<T>::kShared];
   const int block = static_cast<int>(blockIdx.x);
   if (block < data_blocks)
-    multiply_tile<T, true, false, Mask, false>(data, block, shared);
+    multiply_tile<T, true, false, Mask, false, false>(data, block, shared);
   else
-    multiply_tile<T, false, false, Mask, true>(weight, block - data_blocks, shared);
+    multiply_tile<T, false, false, Mask, true, false>(weight, block - data_blocks, shared);
 }
 
 // A layer and what of its gradients is wanted.
@@ -70,6 +70,8 @@ bool fused_backward(const Call& call, const Backward& b) {
   if (b.dw != nullptr) weight = plan_tiles(b.units, b.inputs, b.rows, 1, half);
   const int tile = b.dw != nullptr ? weight.tile : data.tile;
   if (b.dx != nullptr && data.tile != tile) data = recut(b.rows, b.inputs, b.units, tile, half);
+  data = in_runs(data, b.rows, b.inputs, b.units);
+  weight = in_runs(weight, b.units, b.inputs, b.rows);
 
   const int64_t ld_units = b.units > 0 ? b.units : 1, ld_inputs = b.inputs > 0 ? b.inputs : 1;
   const Matrix dz{b.dy, ld_units, false}, dz_t{b.dy, ld_units, true}, x{b.x, ld_inputs, false},

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kTileThreads, 2) tiles_kernel(TileProduct p) {
   p.a += blockIdx.z * p.a_batch;
   p.b += blockIdx.z * p.b_batch;
   p.c += blockIdx.z * p.c_batch;
-  multiply_tile<T, AlongKA, AlongKB, false, false>(p, static_cast<int>(blockIdx.x), shared);
+  multiply_tile<T, AlongKA, AlongKB, false, false, true>(p, static_cast<int>(blockIdx.x), shared);
 }
 
 using TilesKernel = void (*)(TileProduct);

@@ -92,6 +92,13 @@ inline TilePlan plan_tiles(int64_t m, int64_t n, int64_t k, int64_t batch, int m
   return best;
 }
 
+// How many steps' products are added up in one go, and the same product with no part longer.
+inline constexpr int kRun = 32;
+inline TilePlan in_runs(const TilePlan& p, int64_t m, int64_t n, int64_t k) {
+  const int64_t longest = kRun * 2048 / p.tile;
+  return p.k_split <= longest ? p : cut(m, n, k, p.tile, (k + longest - 1) / longest);
+}
+
 // The same product with another tile, cut to fill the multiprocessors once.
 inline TilePlan recut(int64_t m, int64_t n, int64_t k, int tile, int multiprocessors) {
   const TilePlan whole = cut(m, n, k, tile, 1);

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <locus/ops/kernel/launch.h>
+#include <locus/ops/matmul/matmul_plan.h>
 
 namespace locus::cuda {
 
@@ -45,7 +46,6 @@ struct TileShape {
   static constexpr int kShared = 4 * kStage;
   static constexpr int kOutputs = T * T / kTileThreads;  // outputs a thread, at the end
   static constexpr int kPartial = T * T + T;
-  static constexpr int kRun = 32;  // steps whose products are added up in one go
   static_assert(kShared >= kGroups * (T * T + T) && kShared * 4 <= 48 * 1024);
 };
 
@@ -146,8 +146,9 @@ __device__ __forceinline__ bool join(const TileProduct& p, int tile, int split,
 }
 
 // Block `block` of the product's tiles x splits. `shared` holds TileShape<T>::kShared floats,
-// aligned to 16 bytes. AlongK: the operand's runs are its rows of k, else its lines.
-template <int T, bool AlongKA, bool AlongKB, bool Mask, bool RowSum>
+// aligned to 16 bytes. AlongK: the operand's runs are its rows of k, else its lines. Long: k_split
+// may be more than one run.
+template <int T, bool AlongKA, bool AlongKB, bool Mask, bool RowSum, bool Long>
 __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, float* shared) {
   using S = TileShape<T>;
   const int t = static_cast<int>(threadIdx.x);
@@ -172,7 +173,7 @@ __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, f
       }
     }
   };
-  int run = S::kRun;
+  [[maybe_unused]] int run = kRun;
   float4 a[2], b[2];
   if (k_begin < k_end) {
     fetch<T, AlongKA, Mask>(a, p.a, p.mask, p.lda, p.vector_a, m0, p.m, k_begin, k_end);
@@ -208,9 +209,11 @@ __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, f
       put<T, AlongKA>(a, shared + buffer * 2 * S::kStage);
       put<T, AlongKB>(b, shared + (buffer * 2 + 1) * S::kStage);
     }
-    if (--run == 0) {
-      end_run();
-      run = S::kRun;
+    if constexpr (Long) {
+      if (--run == 0) {
+        end_run();
+        run = kRun;
+      }
     }
     __syncthreads();
   }

@@ -219,7 +219,7 @@ Tensor Tensor::mean(const ReduceOptions& o) const { return locus::mean(*this, o)
 
 void register_reduce() {
   const auto define = []<class... R>(List<R...>) { (define_reduction<R>(), ...); };
-  define(Plain() + Positions() + Compound());
+  define(Sums() + Extremes() + Positions() + Compound());
   OpDef<SumToAttrs>("sum_to", {"data"})
       .layout(Layout::rows)
       .infer<&infer_sum_to>()

@@ -2,7 +2,7 @@
 
 namespace locus::cuda {
 
-extern constinit const KernelList reduce = formula::kernels_of<Engine>(Plain());
+extern constinit const KernelList reduce = formula::kernels_of<Engine>(Sums());
 extern constinit const KernelList sum_to = sum_to_kernels<Engine>();
 
 }  // namespace locus::cuda

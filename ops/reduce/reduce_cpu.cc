@@ -2,7 +2,8 @@
 
 namespace locus::LOCUS_ISA {
 
-extern constinit const KernelList reduce = formula::kernels_of<Engine>(Plain());
+extern constinit const KernelList reduce = formula::kernels_of<Engine>(Sums());
+extern constinit const KernelList reduce_extreme = formula::kernels_of<Engine>(Extremes());
 extern constinit const KernelList sum_to = sum_to_kernels<Engine>();
 
 }  // namespace locus::LOCUS_ISA

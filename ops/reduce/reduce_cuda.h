@@ -1,4 +1,4 @@
-// The CUDA kernel of every reduction, for reduce.cu, reduce_arg.cu and reduce_compound.cu. One
+// The CUDA kernel of every reduction, for reduce.cu and reduce_{extreme,arg,compound}.cu. One
 // launch each: a block of 256 threads is `lanes` threads an output times 256 / lanes outputs. In
 // `rows` form neighbouring threads share an output (its elements are neighbours in memory), else
 // they have neighbouring outputs (going down columns). When the outputs are few, several blocks
@@ -106,7 +106,15 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int u = 0; u < kUnroll<R>; ++u) add(v[u], k + u * step);
       }
-      for (; k < end; k += step) add(base[k * stride], k);
+      if (k < end) {  // in flight at once, too: short rows are nothing else
+        T v[kUnroll<R>];
+#pragma unroll
+        for (int u = 0; u < kUnroll<R>; ++u)
+          if (k + u * step < end) v[u] = base[(k + u * step) * stride];
+#pragma unroll
+        for (int u = 0; u < kUnroll<R>; ++u)
+          if (k + u * step < end) add(v[u], k + u * step);
+      }
     } else {
 #pragma unroll(R::kHeavy ? 1 : 4)
       for (; k < end; k += step) {
@@ -147,7 +155,11 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
   g.rows = p.outputs == 1 || magnitude(p.down()) <= magnitude(p.across()) || p.width() == 1;
   int outputs;
   if (g.rows) {
-    g.lanes = power_of_two_above((p.count + 3) / 4, kThreads);
+    // A warp at least, if that leaves each of its threads four elements; then all that it has in
+    // flight at once.
+    g.lanes = power_of_two_above((p.count + 3) / 4, 32);
+    const int full = power_of_two_above((p.count + kUnroll<R> - 1) / kUnroll<R>, kThreads);
+    if (full > g.lanes) g.lanes = full;
     outputs = kThreads / g.lanes;
   } else {
     outputs = power_of_two_above(p.outputs, 32);

@@ -297,7 +297,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   void check(auto expect) const { expect(ord == ord, "ord", ord, "a number"); }
 };
 
-using Plain = List<Sum, Mean, Prod, Max, Min, Any, All>;
+using Sums = List<Sum, Mean, Prod>;
+using Extremes = List<Max, Min, Any, All>;
 using Positions = List<ArgMax, ArgMin>;
 using Compound = List<Var, Std, LogSumExp, Norm>;
 
