@@ -36,6 +36,8 @@ inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emul
                << "has " << locus::num_gpus()
 #define LOCUS_NEEDS_EMULATED_GPUS() \
   if (!locus::test::emulated_gpus()) GTEST_SKIP() << "needs emulated GPUs (LOCUS_EMULATED_GPUS=4)"
+#define LOCUS_NEEDS_POOL() \
+  if (!locus::pool_caching()) GTEST_SKIP() << "needs the caching pool (LOCUS_POOL=on)"
 
 inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 

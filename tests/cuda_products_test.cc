@@ -7,6 +7,7 @@
 #include <locus/core/capture.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/devices/pool.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/view.h>
 
@@ -25,6 +26,7 @@ constexpr int64_t kProducts[][3] = {
     {64, 256, 784}, {1, 1, 1000000}, {600, 600, 600}, {3, 3, 1000003}, {500, 500, 10000}};
 
 TEST(CudaProducts, ProductsTakeTheirScratchMemoryFromThePool) {
+  LOCUS_NEEDS_POOL();
   LOCUS_NEEDS_GPUS(1);
   for (const auto& [m, n, k] : kProducts)
     for (DType d : {f32, f16}) {
@@ -45,6 +47,7 @@ TEST(CudaProducts, ProductsTakeTheirScratchMemoryFromThePool) {
 }
 
 TEST(CudaProducts, LibrariesWorkOnTheirCallsStreamAtThePrecisionAskedFor) {
+  LOCUS_NEEDS_POOL();
   LOCUS_NEEDS_GPUS(1);
   // 1 + 2^-12 does not fit TF32.
   const Tensor a = full({1024, 1024}, 1.000244140625, {gpu(0), f32});

@@ -241,7 +241,7 @@ TEST_F(Emulated, PinnedMemoryCopiesAsynchronouslyAndIsHeldUntilTheCopyIsDone) {
 }
 
 TEST_F(Emulated, ABlockFreedWhileItsKernelIsQueuedIsReusedInOrder) {
-  if (!pool_caching()) GTEST_SKIP() << "needs the caching pool (LOCUS_POOL=on)";
+  LOCUS_NEEDS_POOL();
   MemoryPool& pool = memory_pool(gpu(0));
   constexpr size_t kBytes = 4000;
   View out;
@@ -280,7 +280,7 @@ TEST_F(Emulated, MemoryRunsOutAndComesBack) {
 }
 
 TEST_F(Emulated, ReleasingCachedMemoryWaitsForQueuedKernels) {
-  if (!pool_caching()) GTEST_SKIP() << "needs the caching pool (LOCUS_POOL=on)";
+  LOCUS_NEEDS_POOL();
   MemoryPool& pool = memory_pool(gpu(0));
   View out;
   out.meta.rank = 1;

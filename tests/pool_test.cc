@@ -280,6 +280,7 @@ TEST_F(Pool, AHeldStreamThatTakesAnothersBlockLetsTheHostWait) {
 }
 
 TEST(PoolOfAGpu, HasTheBlocksOfAClosedStream) {
+  LOCUS_NEEDS_POOL();
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
   constexpr int64_t kLong = 100 << 20;  // in a segment of its own
