@@ -136,7 +136,7 @@ class Pass {
                        "; expected equal shapes");
     const Context a = head.context(), b = g.context();
     if (a == b) return g;
-    if (!is_host(a) || !is_host(b) || a.type == b.type)
+    if (!mix(a, b))
       throw ContextMismatch("backward: head ", describe(head), ", its gradient ", describe(g),
                             "; expected both on one context");
     Tensor seen = in_graph(g, g.impl().graph);
@@ -145,13 +145,12 @@ class Pass {
   }
 
   void reach(const std::shared_ptr<GraphState>& state) {
-    ++state->edges;
     Node* const node = state->node;
+    if (node && node->freed && !state->wanted) not_in_graph();
+    ++state->edges;
     if (!node) {
       if (state->edges == 1) leaves_.push_back(state);
-    } else if (node->freed) {
-      if (!state->wanted) not_in_graph();
-    } else if (!node->reached) {
+    } else if (!node->freed && !node->reached) {
       node->reached = true;
       reached_.push_back(state);
     }

@@ -67,15 +67,14 @@ void Recording::end() {
 
 // The stream will be another recording's. Results live on: as if made on the compute stream.
 Recording::~Recording() {
-  Device& d = device(context);
   try {
     end();
-    d.synchronize(stream);
   } catch (...) {
-    // Of replays: the next call that may throw reports it again.
+    // Nothing of it ever ran.
   }
+  if (work) work->wait();
   if (line) line->finished(line->now());
-  const StreamView compute = d.stream(Lane::compute);
+  const StreamView compute = device(context).stream(Lane::compute);
   for (const auto& seen : made)
     if (const auto storage = seen.lock(); storage && storage->home().id == stream.id)
       storage->leave_home(compute);

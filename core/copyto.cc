@@ -219,9 +219,7 @@ Tensor Tensor::as_in_context(Context to, Caller from) const {
 Tensor& Tensor::operator=(At<Tensor> given) && {
   const Tensor& values = given.value;
   if (impl_ == values.impl_) return *this;
-  const bool pinned =
-      context().type == DeviceType::cpu_pinned || values.context().type == DeviceType::cpu_pinned;
-  if (context() != values.context() && !(pinned && same_memory(context(), values.context())))
+  if (!mix(context(), values.context()))
     throw ContextMismatch("assignment: operands live on different contexts: target ",
                           describe(*this), ", values ", describe(values),
                           "; move one first: values.as_in_context(", context(), ")");

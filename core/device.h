@@ -62,6 +62,8 @@ class RecordedWork {
   virtual ~RecordedWork() = default;
   virtual void prepare() = 0;  // once, before the first replay; CaptureError: it cannot be run
   virtual void replay() = 0;   // enqueues all of it
+  // Until it is not running. Errors stay with the device: the next call that may throw has them.
+  virtual void wait() noexcept = 0;
 };
 
 // A context's own streams. Ops run on compute. Copies that make a new tensor run beside it: from

@@ -1,6 +1,7 @@
 // The path of every op call. What happens on each call is in invoke() from top to bottom; what
 // happens on errors is apart, so that the path stays short.
 #include <algorithm>
+#include <functional>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -248,6 +249,16 @@ void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   op.function(in, attrs.data, out);
 }
 
+// Where it runs: with its inputs; without any where it is told to, or where its first target is.
+Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
+                   std::span<const Tensor> out) {
+  if (!in.empty()) [[likely]]
+    return common_context(op, in, in.size());
+  if (where) return *where;
+  const auto target = std::find_if(out.begin(), out.end(), std::mem_fn(&Tensor::defined));
+  return target == out.end() ? current_context() : target->context();
+}
+
 }  // namespace
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
@@ -255,12 +266,13 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
+  for (const Tensor& target : out)
+    if (target.defined()) check_in_place(op, in, target);
   if (op.function) [[unlikely]] {
     run_function(op, in, attrs, out);
     if (!op.gradient) return;
   } else {
-    const Context c =
-        in.empty() ? (where ? *where : current_context()) : common_context(op, in, in.size());
+    const Context c = context_of(op, in, where, out);
     if (op.make_view) {
       if (out[0].defined()) is_view(op);
       const Tensor& base = *in[0].tensor_;
@@ -274,10 +286,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       call.on(c);
       if (std::any_of(out.begin(), out.end(), [](const Tensor& t) { return t.defined(); })) {
         for (size_t i = 0; i < out.size(); ++i)
-          if (out[i].defined())
-            check_in_place(op, in, out[i]);
-          else
-            out[i] = call.make_output(i);
+          if (!out[i].defined()) out[i] = call.make_output(i);
         check_contexts(op, in, out);
         run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
       } else {

@@ -106,19 +106,14 @@ void empty_operand(const Op& op) {
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
   Context c = checked(op, all[0]).context;
-  bool plain = c.type != DeviceType::cpu_pinned;
   for (size_t i = 1; i < all.size(); ++i) {
     const Context other = checked(op, all[i]).context;
     if (other == c) [[likely]]
       continue;
-    if (!is_host(c) || !is_host(other) || (plain && other.type == DeviceType::cpu))
-      context_mismatch(op, all, n_in, i);
-    if (!plain) {
-      c = other;
-      plain = other.type == DeviceType::cpu;
-    }
+    if (!mix(c, other)) context_mismatch(op, all, n_in, i);
+    if (c.type == DeviceType::cpu_pinned) c = other;
   }
-  return plain ? c : cpu(0);
+  return c.type == DeviceType::cpu_pinned ? cpu(0) : c;
 }
 
 }  // namespace locus::detail

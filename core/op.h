@@ -181,7 +181,7 @@ class OpDef {
   template <View (*F)(const View&, const A&)>
   OpDef& view() {
     op_.make_view = [](const View& in, const void* a) { return F(in, *static_cast<const A*>(a)); };
-    return *this;
+    return inputs(1);
   }
   template <void (*F)(std::span<const Ref>, const A&, std::span<Tensor>)>
   OpDef& function() {

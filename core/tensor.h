@@ -171,8 +171,9 @@ class Tensor {
   // With a place of its own, such as a view into a bucket, contiguous or not; MXNet's
   // mark_variables. grad() is `place` itself; backward() writes into its memory, never elsewhere,
   // and attaching leaves its values. One context, shape and dtype with *this, outside any graph,
-  // not a broadcast view and not in *this's own memory, else ContextMismatch, ShapeError,
-  // DTypeError, Error.
+  // not a broadcast view and in another buffer than *this, else ContextMismatch, ShapeError,
+  // DTypeError, Error. Keep gradients in buffers of their own: what is written into a buffer counts
+  // as a change of all tensors in it, and backward() refuses those that it needs as they were.
   void attach_grad(const Tensor& place, GradReq req = GradReq::write) const;
   Tensor grad() const;    // Error when no gradient is attached
   bool has_grad() const;  // attach_grad was called, and not with null

@@ -15,8 +15,8 @@ class CudaDevice::Work final : public RecordedWork {
     s.capturing = false;
   }
   ~Work() override {
+    wait();
     const Guard guard(device_.index());
-    static_cast<void>(cuda::synchronize(stream_.native()));
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
     if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
     device_.pool_->retire(stream_.view);
@@ -35,6 +35,7 @@ class CudaDevice::Work final : public RecordedWork {
     throw CaptureError(text);
   }
 
+  void wait() noexcept override { static_cast<void>(cuda::synchronize(stream_.native())); }
   void replay() override {
     const Guard guard(device_.index());
     LOCUS_CUDA(cudaGraphLaunch(executable_, stream_.native()));

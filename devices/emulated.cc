@@ -142,7 +142,7 @@ class EmulatedDevice final : public Device {
    public:
     Work(EmulatedDevice& d, Queue& q) : device_(d), queue_(q), entries_(q.end_recording()) {}
     ~Work() override {
-      queue_.drain();
+      wait();
       device_.pool_.retire(queue_.view());
       device_.captured_.put(&queue_);
     }
@@ -150,6 +150,7 @@ class EmulatedDevice final : public Device {
     void replay() override {
       for (const Queue::Entry& entry : entries_) queue_.replay(entry);
     }
+    void wait() noexcept override { queue_.drain(); }
 
    private:
     EmulatedDevice& device_;

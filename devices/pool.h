@@ -10,7 +10,8 @@
 //
 // When memory is short: blocks whose events are done, then blocks of other streams, then cached
 // segments back to the driver, then the host waits for deferred blocks; then OutOfMemory, after
-// which the program can go on. Threads: any; the driver is never called with the lock held.
+// which the program can go on. Threads: any; with the lock held the driver is asked
+// whether an event has fired, and nothing else.
 // LOCUS_POOL=off makes every block a driver allocation, for memory checkers.
 #pragma once
 

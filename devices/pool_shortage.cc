@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/stream.h>
 #include <locus/core/table.h>
 #include <locus/devices/pool_blocks.h>
 
@@ -110,10 +111,9 @@ CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
     mutex_.unlock();
     try {
       Device& d = device(options_.context);
-      const EventView event = d.record(from);
+      const Event event(from);
       // What a held stream does is recorded: a wait would be repeated, not done.
-      to.held ? d.wait_host(event) : d.wait(to.stream, event);
-      d.release(event);
+      to.held ? d.wait_host(event.view()) : d.wait(to.stream, event.view());
     } catch (...) {
       mutex_.lock();
       give(*other, chunk->data);

@@ -14,12 +14,6 @@ namespace {
 
 bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
-// Contexts whose tensors ops take together.
-bool mix(Context a, Context b) {
-  return is_host(a) && is_host(b) &&
-         (a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned);
-}
-
 }  // namespace
 
 struct Parameter::State {

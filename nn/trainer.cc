@@ -127,11 +127,10 @@ void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 }
 
 void Trainer::apply(Batch& batch, double rescale) {
-  for (size_t i = 0; i < batch.slots.size(); ++i) {
+  for (size_t i = 0; i < batch.slots.size(); ++i)
     batch.group.gradients[i] = batch.group.weights[i].grad();
-    autograd::fresh_grad(batch.group.weights[i], true);
-  }
   optimizer_->update(batch.group, rescale);
+  for (const Tensor& weight : batch.group.weights) autograd::fresh_grad(weight, true);
 }
 
 void Trainer::refuse_stale(const Slot& slot) const {

@@ -39,7 +39,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes,
 void set_matmul_precision(Precision precision);
 
 namespace cuda {
-// Earlier names of the same.
+// The same as a switch.
 inline bool tf32() { return matmul_precision() == Precision::tf32; }
 inline void set_tf32(bool on) { set_matmul_precision(on ? Precision::tf32 : Precision::f32); }
 }  // namespace cuda

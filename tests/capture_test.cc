@@ -89,6 +89,20 @@ TEST(Capture, KeepsWhatItUsesAndItsResultsOutliveIt) {
   EXPECT_LE(memory_pool(c).stats().in_use, before + 5000 * sizeof(float) + 512);
 }
 
+TEST(Capture, AGraphThatEndsLeavesOtherErrorsToBeFound) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Context c = gpu(0);
+  const Tensor x = ones({4}, c);
+  {
+    Tensor y;
+    Graph graph = recorded(c, [&] { y = x + x; });
+    graph.replay();
+    const Tensor bad = pick(x.reshape({1, 4}), full({1}, 7, {c, i32}));
+  }
+  EXPECT_THROW(wait_all(), IndexError);
+  EXPECT_NO_THROW(wait_all());
+}
+
 TEST(Capture, ManyLeakNothing) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);

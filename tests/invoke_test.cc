@@ -4,6 +4,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 #include <locus/ops/optim.h>
@@ -163,6 +164,24 @@ TEST(Invoke, AFunctionIsDifferentiatedThroughTheOpsItCalls) {
   EXPECT_EQ(values(x.grad()), std::vector<double>(4, .25));
   EXPECT_EQ(values(y.grad()), std::vector<double>(2, .5));
   EXPECT_EQ(y.grad().context(), y.context());
+}
+
+TEST(Invoke, AnOpWithoutInputsRunsWhereItsTargetIs) {
+  for (Context c : contexts()) {
+    const Tensor target = zeros({3}, c);
+    invoke(get_op("fill"), Refs{}, FillAttrs{2, make_meta(f32, Shape{3})}, target);
+    EXPECT_EQ(values(target), std::vector<double>(3, 2)) << c;
+  }
+}
+
+TEST(Invoke, PinnedOperandsMixWithTheHostsWhateverTheirDTypes) {
+  const Tensor a = full({3}, 1.5, {cpu(0), f32}), b = full({3}, 2, {cpu_pinned(), f64});
+  EXPECT_EQ(values(a + b), std::vector<double>(3, 3.5));
+  EXPECT_EQ((a + b).dtype(), f64);
+  Tensor x = full({3}, 1, {cpu(0), f64});
+  x += full({3}, 2, {cpu_pinned(), i32});
+  EXPECT_EQ(values(x), std::vector<double>(3, 3));
+  EXPECT_THROW(a + ones({3}, {cpu(1), f64}), ContextMismatch);
 }
 
 }  // namespace

@@ -253,5 +253,27 @@ TEST(Tape, BackwardFreesAsItWalks) {
   EXPECT_TRUE(memory.expired());
 }
 
+TEST(Tape, AskingAFreedGraphTwiceIsAnErrorTwice) {
+  const Tensor x = ones({2});
+  x.attach_grad();
+  Tensor y, z;
+  {
+    const autograd::Record record;
+    y = x * 2;
+    z = y * y;
+  }
+  z.backward();
+  EXPECT_THROW(z.backward(), Error);
+  EXPECT_THROW(z.backward(), Error);
+  EXPECT_THROW(autograd::grad({z}, {x}), Error);
+  Tensor w;
+  {
+    const autograd::Record record;
+    w = y * 3;
+  }
+  EXPECT_THROW(w.backward(), Error);
+  EXPECT_THROW(autograd::grad({w}, {x}), Error);
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -203,5 +203,30 @@ TEST(Trainer, DataParallelTrainingEqualsOneContext) {
   for (Context c : test::contexts()) EXPECT_NEAR(train(c), one, 1e-3);
 }
 
+// What is lost on the way to an update is not lost for the program.
+TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
+  struct FailsOnce : optim::SGD {
+    FailsOnce() : SGD({.learning_rate = 1}) {}
+    void update(optim::ParameterGroup& group, double rescale) override {
+      if (++calls == 1) throw OutOfMemory("no memory");
+      SGD::update(group, rescale);
+    }
+    int calls = 0;
+  };
+  nn::Dense net(1, {}, {.use_bias = false});
+  net.initialize(init::One());
+  const Tensor x = ones({1, 2});
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = net(x);
+  }
+  y.backward();
+  nn::Trainer trainer(net.parameters(), FailsOnce());
+  EXPECT_THROW(trainer.step(1), OutOfMemory);
+  trainer.step(1);
+  EXPECT_EQ(net.parameter("weight").data().to_vector<float>(), std::vector<float>(2, 0));
+}
+
 }  // namespace
 }  // namespace locus

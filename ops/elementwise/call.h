@@ -56,7 +56,7 @@ Tensor run(const Op& op, Meet rule, const Operand& x, const Operand& y, A attrs)
   const DType d = meet(rule, a.dtype(), b.dtype());
   if (a.dtype() == d && b.dtype() == d) return invoke(op, {a, b}, attrs);
   // Nothing is cast, and so allocated, for operands that cannot meet.
-  if (a.context() != b.context()) return invoke(op, {a, b}, attrs);
+  if (!mix(a.context(), b.context())) return invoke(op, {a, b}, attrs);
   return invoke(op, {as(a, d), as(b, d)}, attrs);
 }
 

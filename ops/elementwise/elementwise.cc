@@ -51,14 +51,6 @@ namespace {
 // bool < unsigned < signed < floating, NumPy's "same kind" order.
 int kind(DType d) { return d == bool_ ? 0 : d == u8 ? 1 : is_integer(d) ? 2 : 3; }
 
-bool same_view(const Tensor& a, const Tensor& b) {
-  const View &x = a.impl().view, &y = b.impl().view;
-  if (x.data != y.data || x.meta.rank != y.meta.rank) return false;
-  for (int i = 0; i < x.meta.rank; ++i)
-    if (x.meta.shape[i] != y.meta.shape[i] || x.stride[i] != y.stride[i]) return false;
-  return true;
-}
-
 // x = op(x, y) in x's memory.
 void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
   const DType to = x.dtype();
@@ -78,14 +70,8 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
   }
   if (y.is_scalar()) return invoke_into(op, {x}, {x}, attrs);
   const Tensor& t = y.tensor();
-  if (t.dtype() != d && t.context() == x.context()) {
-    invoke_into(op, {x, t.astype(d)}, {x}, attrs);
-  } else if (t.shares_memory_with(x) && !same_view(t, x)) {
-    // An element of y may be written before it is read.
-    invoke_into(op, {x, t.copyto(t.context())}, {x}, attrs);
-  } else {
-    invoke_into(op, {x, t}, {x}, attrs);
-  }
+  const bool cast = t.dtype() != d && mix(t.context(), x.context());
+  invoke_into(op, {x, cast ? t.astype(d) : t}, {x}, attrs);
 }
 
 template <class F>

@@ -186,8 +186,7 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
     if (!item.ids()) continue;
     if (!from.file) from = item.from();
     const Context a = x.context(), b = item.ids()->context();
-    const bool pinned = a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned;
-    if (a != b && !(pinned && is_host(a) && is_host(b)))
+    if (!mix(a, b))
       throw ContextMismatch("index: operands live on different contexts: data ", describe(x),
                             ", ids ", describe(*item.ids()), "; move one first: ids.as_in_context(",
                             a, ") or data.as_in_context(", b, ")");

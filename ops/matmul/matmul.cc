@@ -6,6 +6,7 @@
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul/matmul_kernel.h>
 
@@ -80,12 +81,6 @@ bool readable(const Tensor& x) {
   return leading(v.meta.shape[r - 2], v.meta.shape[r - 1], v.stride[r - 2], v.stride[r - 1]).ok;
 }
 
-// Kernels take any strides but are fast on matrices with unbroken rows or columns only.
-Tensor dense_rows(const Tensor& x) {
-  static const OpRef<CopyAttrs> copy("copy");
-  return invoke(copy, {x}, CopyAttrs{x.dtype()});
-}
-
 Tensor product(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
     const DType d = promote(a.dtype(), b.dtype());
@@ -105,9 +100,10 @@ void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out) {
   static const OpRef<MatmulAttrs> op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
+    // Kernels take any strides but are fast on matrices with unbroken rows or columns only.
     const bool ra = readable(a), rb = readable(b);
     if (!ra || !rb)
-      return invoke(op, {ra ? a : dense_rows(a), rb ? b : dense_rows(b)}, transposes, out);
+      return invoke(op, {ra ? a : contiguous(a), rb ? b : contiguous(b)}, transposes, out);
   }
   return invoke(op, {a, b}, transposes, out);
 }

@@ -43,21 +43,17 @@ __global__ void __launch_bounds__(256)
   __shared__ float warps[8];
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = sum;
   __syncthreads();
-  if (threadIdx.x != 0) return;
   sum = 0;
 #pragma unroll
   for (int w = 0; w < 8; ++w) sum += warps[w];
   if (splits > 1) {
     float* mine = partial + int64_t{blockIdx.x} * splits;
-    __stcg(mine + blockIdx.y, sum);
-    __threadfence();
-    if (atomicAdd(arrived + blockIdx.x, 1u) + 1 != static_cast<unsigned>(splits)) return;
-    arrived[blockIdx.x] = 0;
-    __threadfence();
+    if (threadIdx.x == 0) __stcg(mine + blockIdx.y, sum);
+    if (!arrives_last(arrived + blockIdx.x, gridDim.y)) return;
     sum = 0;
     for (int s = 0; s < splits; ++s) sum += __ldcg(mine + s);
   }
-  out[blockIdx.x] = sum;
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
 // Any strides, any type: a thread an output.
