@@ -95,8 +95,8 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
   for (int d = 0; d < kNumDTypes; ++d)
     if (op.kernel(type, static_cast<DType>(d)))
       listed += std::string(listed.empty() ? "" : ", ") + name(static_cast<DType>(d));
-  throw DTypeError(op.name, ": ", list_operands(op, in, in.size()), ": no kernel for ", name(dtype),
-                   " on ", c, "; ",
+  throw DTypeError(op.name, ": ", list_operands(op, in, in.size()), in.empty() ? "" : ": ",
+                   "no kernel for ", name(dtype), " on ", c, "; ",
                    listed.empty() ? "it has none for this device" : "expected one of " + listed);
 }
 

@@ -33,7 +33,7 @@ class AtomicFile : NonCopyable {
     static std::atomic<unsigned> count{0};
     temp_ = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
     fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail("cannot create", temp_);
+    if (fd_ < 0) fail("cannot create", path);
   }
   ~AtomicFile() {
     if (fd_ >= 0) ::close(fd_);

@@ -42,7 +42,8 @@ int64_t Shape::operator[](int i) const { return dims_[normalize_axis(i, rank_, "
 
 int64_t Shape::size() const {
   int64_t n = 1;
-  for (int64_t d : *this) n *= d;
+  for (int64_t d : *this)
+    if (__builtin_mul_overflow(n, d, &n)) n = INT64_MAX;
   return n;
 }
 

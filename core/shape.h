@@ -34,7 +34,7 @@ class Shape {
   int rank() const { return rank_; }
   // Axis i; negative i counts from the end. Throws ShapeError when out of range.
   int64_t operator[](int i) const;
-  int64_t size() const;
+  int64_t size() const;  // INT64_MAX where 63 bits do not count so many
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + rank_; }
   operator std::span<const int64_t>() const { return {dims_, static_cast<size_t>(rank_)}; }

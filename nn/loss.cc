@@ -94,10 +94,9 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tenso
     return finish(-(log(pred + eps) * z + log(1 - pred + eps) * (1 - z)), options_.weight,
                   sample_weight, pred.shape());
   }
-  // Infinite ones as finite ones, which times 0 are 0.
-  const double most = pred.dtype() == f64 ? 1e308 : pred.dtype() == f16 ? 65504 : 3e38;
-  const Tensor x = clip(pred, -most, most);
-  return finish(relu(x) - x * z + softplus(-abs(x)), options_.weight, sample_weight, pred.shape());
+  const auto times = [](const Tensor& a, const Tensor& b) { return where(a == 0, 0, a * b); };
+  return finish(times(1 - z, softplus(pred)) + times(z, softplus(-pred)), options_.weight,
+                sample_weight, pred.shape());
 }
 
 }  // namespace locus::nn

@@ -57,8 +57,8 @@ struct SigmoidBCEOptions {
   double weight = 1;
 };
 
-// relu(x) - x*z + log(1 + exp(-|x|)) for pred x and label z; an infinite x counts as the largest
-// finite one.
+// (1 - z) * softplus(x) + z * softplus(-x) for pred x and label z, which is Gluon's
+// relu(x) - x*z + log(1 + exp(-|x|)) with the right slope at 0; what z makes 0 is 0 for infinite x.
 class SigmoidBinaryCrossEntropyLoss {
  public:
   SigmoidBinaryCrossEntropyLoss() = default;

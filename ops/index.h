@@ -2,15 +2,17 @@
 //
 // Index tensors are integers (floating ones are cut toward zero, as in MXNet); -1 is the last
 // entry. An index outside its axis, or NaN, is an IndexError: at once on the CPU, on a GPU at the
-// next wait of the host. Masks are bool_; their number of ones is needed for the result's shape, so
-// x[mask] and nonzero wait for it, except x[mask] = number.
+// next wait of the host. Where the result has no elements none is looked at. Masks are bool_; their
+// number of ones is needed for the result's shape, so x[mask] and nonzero wait for it, except
+// x[mask] = number.
 #pragma once
 
 #include <locus/ops/operand.h>
 
 namespace locus {
 
-// What becomes of an index outside [-n, n): an IndexError; the nearest entry; the index modulo n.
+// What becomes of an index outside [-n, n): an IndexError; the nearest entry, which is the first
+// for all negative ones, as in NumPy; the index modulo n.
 enum class IndexMode : uint8_t { raise, clip, wrap };
 
 struct TakeOptions {

@@ -88,6 +88,7 @@ Tensor argmax(const Tensor& x, const ReduceOptions& = {});
 Tensor argmin(const Tensor& x, const ReduceOptions& = {});
 
 // sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root; n <= ddof divides by 0.
+// NaN, not infinity, where the spread of x is more than the dtype holds.
 // One pass, without the cancellation of mean(x^2) - mean(x)^2: what counts is the spread of x, not
 // its size. The gradient of std is 0 where std is.
 Tensor var(const Tensor& x, const VarOptions& = {});

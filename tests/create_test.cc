@@ -4,6 +4,7 @@
 #include <set>
 
 #include <locus/core/op.h>
+#include <locus/ops/join.h>
 #include "tests/contexts.h"
 
 namespace locus::test {
@@ -190,6 +191,17 @@ TEST(Create, SampleValuesAreDistinctAndInsideTheirRange) {
     }
     EXPECT_NE(v, values(sample_values(cpu(), d, {5, 20}, -2, 2, 1)));
   }
+}
+
+TEST(Create, TakesNumbersAtTheEndsOfTheirRange) {
+  EXPECT_EQ(test::values(full({1}, UINT64_MAX, f64)), std::vector<double>{18446744073709551615.0});
+  const Tensor q = zeros({1}, f64);
+  q[0] = UINT64_MAX;
+  EXPECT_EQ(q.item<double>(), 18446744073709551615.0);
+  EXPECT_EQ(test::values(eye(2, 2, INT64_MIN)), std::vector<double>(4, 0));
+  EXPECT_EQ(test::values(arange(3)(Slice({}, {}, INT64_MIN))), std::vector<double>{2});
+  EXPECT_THROW(repeat(ones({3}), INT64_MAX, 0), ShapeError);
+  EXPECT_THROW(ones({4}).reshape({INT64_MAX, 2}), ShapeError);
 }
 
 }  // namespace

@@ -332,5 +332,13 @@ TEST(Index, MasksRefuseNumbersThatDoNotFit) {
   EXPECT_THAT(values(x), ElementsAre(0, 0));
 }
 
+TEST(Selection, AMaskInTheTargetsMemoryIsReadFirst) {
+  for (Context c : test::contexts()) {
+    const Tensor x = array({true, false, true}, c);
+    x(Slice({}, {}, -1))[x] = false;
+    EXPECT_EQ(test::values(x), std::vector<double>(3, 0)) << c;
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -150,6 +150,16 @@ TEST(Losses, OfCertainAndRightProbabilitiesAreZero) {
   }
 }
 
+TEST(Losses, OfLogitsSlopeTowardsTheLabel) {
+  for (Context c : test::contexts()) {
+    const Tensor logit = array({INFINITY, -INFINITY, 0.f, 0.f}, c);
+    logit.attach_grad();
+    const autograd::Record record;
+    nn::SigmoidBinaryCrossEntropyLoss()(logit, array({0.f, 1.f, 0.f, .5f}, c)).backward();
+    EXPECT_THAT(test::values(logit.grad()), ElementsAre(1, -1, .5, 0)) << c;
+  }
+}
+
 TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
   const Tensor pred = array({{1.f, 2.f, 3.f}});
   for (bool from_logits : {false, true}) {

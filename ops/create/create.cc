@@ -168,6 +168,7 @@ Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o) {
   static const OpRef<FillAttrs> fill("fill");
   const int64_t width = columns == 0 ? rows : columns;
   const Tensor t = filled("eye", {rows, width}, 0, o);
+  k = std::clamp(k, -rows, width);
   const int64_t down = std::max<int64_t>(0, -k), right = std::max<int64_t>(0, k);
   const int64_t n = std::min(rows - down, width - right);
   if (n <= 0) return t;

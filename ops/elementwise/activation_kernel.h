@@ -59,6 +59,9 @@ struct LeakyRelu : Unary<"leaky_relu", kFloats, 1, kX> {
   Real slope = .25;
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : x * slope(x); }
   auto grad(auto& x, auto&, auto& dy) const { return where(x > 0, dy, dy * slope(x)); }
+  void check(auto expect) const {
+    expect(expect.holds(slope), "slope", slope, "a number that the dtype holds");
+  }
 };
 struct Elu : Unary<"elu", kFloats, 16, kX> {
   Real alpha = 1;
@@ -87,6 +90,9 @@ struct HardSigmoid : Unary<"hard_sigmoid", kFloats, 2, kOut> {
   auto grad(auto& x, auto& y, auto& dy) const {
     return where(logical_and(y > 0, y < 1), dy * alpha(x), 0);
   }
+  void check(auto expect) const {
+    expect(expect.holds(alpha), "alpha", alpha, "a number that the dtype holds");
+  }
 };
 struct HardSwish : Unary<"hard_swish", kFloats, 4, kX> {
   LOCUS_HD auto apply(auto x) const {
@@ -106,7 +112,10 @@ struct SmoothL1 : Unary<"smooth_l1", kFloats, 2, kX> {
     const auto steep = x * scalar(x) * scalar(x);
     return dy * where(abs(steep) > 1, sign(x), steep);
   }
-  void check(auto expect) const { expect(scalar > 0, "scalar", scalar, "a number above 0"); }
+  void check(auto expect) const {
+    expect(scalar > 0 && expect.holds(scalar), "scalar", scalar,
+           "a number above 0 that the dtype holds");
+  }
 };
 // Bounds of integers are cut to them.
 struct Clip : Unary<"clip", kNumbers, 1, kX> {

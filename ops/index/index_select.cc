@@ -160,6 +160,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
     while (wide.rank + axis < shape.rank()) wide = with_axis(wide, wide.rank, 1);
     mask = broadcast_to(detail::reshape_exact(mask, Shape(wide)), shape);
   }
+  if (mask.shares_memory_with(s.base)) mask = copy(mask);  // read while the target is written
   invoke_into(op, {s.base, mask}, {s.base}, MaskFillAttrs{value});
   return true;
 }

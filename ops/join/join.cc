@@ -104,7 +104,9 @@ Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
   const Tensor thin = expand_dims(x, at);
   Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;
   wide.shape[at] = n;
-  merged.shape[axis] *= n;
+  if (__builtin_mul_overflow(merged.shape[axis], n, &merged.shape[axis]))
+    throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count, got ", n,
+                     " times axis ", axis);
   return detail::reshape_exact(broadcast_to(thin, Shape(wide)), Shape(merged));
 }
 

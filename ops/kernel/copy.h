@@ -39,8 +39,8 @@ struct alignas(16) Word16 {
   uint64_t bits = 0;
   dispatch(d, [&](auto type) {
     using T = typename decltype(type)::type;
-    const T v =
-        s.kind() == Scalar::Kind::floating ? convert<T>(s.floating()) : convert<T>(s.integer());
+    const bool inexact = s.kind() == Scalar::Kind::floating || s.beyond_i64();
+    const T v = inexact ? convert<T>(s.floating()) : convert<T>(s.integer());
     __builtin_memcpy(&bits, &v, sizeof v);
   });
   return bits;

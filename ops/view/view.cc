@@ -189,8 +189,8 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     dims[i] = n;
     if (n == -1)
       unknown = i;
-    else
-      known *= n;
+    else if (__builtin_mul_overflow(known, n, &known))
+      known = INT64_MAX;
   }
   if (unknown >= 0) dims[unknown] = known > 0 && size % known == 0 ? size / known : 0;
   const Shape target(dims, shape.rank());
@@ -225,7 +225,7 @@ Tensor transpose(const Tensor& x, std::span<const int> axes) {
     }
   if (static_cast<int>(axes.size()) != rank || seen != (1u << rank) - 1)
     throw ShapeError("transpose: ", describe(x), ": expected each of its ", rank,
-                     " axes once, got ", axes.size(), " axes");
+                     " axes once, got ", listed(axes));
   return invoke(op, {x}, a);
 }
 Tensor transpose(const Tensor& x, std::initializer_list<int> axes) {

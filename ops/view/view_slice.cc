@@ -19,7 +19,8 @@ void resolve(const Slice& s, int64_t n, SliceAttrs& a, int axis) {
   const int64_t begin = s.start() ? clip(*s.start()) : step > 0 ? low : high;
   const int64_t stop = s.stop() ? clip(*s.stop()) : step > 0 ? high : low;
   const int64_t distance = step > 0 ? stop - begin : begin - stop;
-  const int64_t length = distance <= 0 ? 0 : (distance - 1) / std::abs(step) + 1;
+  const int64_t length =
+      distance <= 0 ? 0 : (distance - 1) / std::abs(std::max(step, -INT64_MAX)) + 1;
   if (length > 1 && step != static_cast<int32_t>(step))
     throw ValueError("slice: expected a step of at most 31 bits, got ", step);
   a.begin[axis] = length == 0 ? 0 : begin;
