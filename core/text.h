@@ -2,7 +2,9 @@
 #pragma once
 
 #include <charconv>
+#include <concepts>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,14 +12,18 @@
 
 namespace locus {
 
-// One text of several pieces: strings, numbers, and what has a to_string() of its own.
+// One text of several pieces: strings, numbers, and what has a to_string() of its own. A floating
+// number is the shortest text that reads back as it: 5, 0.1, 1e-09.
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   std::string text;
-  const auto append = [&text]<class P>(const P& part) {
+  [[maybe_unused]] char digits[32];
+  const auto append = [&]<class P>(const P& part) {
     using std::to_string;
     if constexpr (std::is_convertible_v<const P&, std::string_view>)
       text += std::string_view(part);
+    else if constexpr (std::floating_point<P>)
+      text.append(digits, std::to_chars(digits, std::end(digits), part).ptr);
     else
       text += to_string(part);
   };

@@ -1,7 +1,5 @@
 #include <locus/nn/layers.h>
 
-#include <cstdio>
-
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/ops/elementwise.h>
@@ -80,10 +78,6 @@ Tensor Dropout::forward(const Tensor& x) {
   return x * mask;
 }
 
-std::string Dropout::repr() const {
-  char text[48];
-  std::snprintf(text, sizeof text, "Dropout(p = %g, axes=())", rate_);
-  return text;
-}
+std::string Dropout::repr() const { return text_of("Dropout(p = ", rate_, ", axes=())"); }
 
 }  // namespace locus::nn

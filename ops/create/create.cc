@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <sstream>
 
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
@@ -15,20 +14,15 @@ namespace detail {
 
 Meta checked_meta(const char* op, DType dtype, const Shape& shape) {
   for (int64_t n : shape)
-    if (n < 0)
-      throw ShapeError(std::string(op) + ": lengths must not be negative, got shape " +
-                       to_string(shape));
+    if (n < 0) throw ShapeError(op, ": lengths must not be negative, got shape ", shape);
   return make_meta(dtype, shape);
 }
 
 void check_number(const char* who, const Scalar& s, DType d) {
   if (holds(d, s)) [[likely]]
     return;
-  std::ostringstream text;
-  text.precision(17);
-  text << who << "the number " << s.floating() << " does not fit dtype " << name(d)
-       << "; give a dtype that can hold it";
-  throw DTypeError(text.str());
+  throw DTypeError(who, "the number ", s.floating(), " does not fit dtype ", name(d),
+                   "; give a dtype that can hold it");
 }
 
 }  // namespace detail
@@ -111,15 +105,13 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
 }
 
 void ragged(int level, size_t expected, size_t found) {
-  throw ShapeError("array: nested lists must have equal lengths; at level " +
-                   std::to_string(level) + " expected " + std::to_string(expected) +
-                   " elements, got " + std::to_string(found));
+  throw ShapeError("array: nested lists must have equal lengths; at level ", level, " expected ",
+                   expected, " elements, got ", found);
 }
 
 void check_count(size_t elements, const Shape& shape) {
   if (static_cast<int64_t>(elements) != shape.size())
-    throw ShapeError("array: shape " + to_string(shape) + " needs " + std::to_string(shape.size()) +
-                     " elements, got " + std::to_string(elements));
+    throw ShapeError("array: shape ", shape, " needs ", shape.size(), " elements, got ", elements);
 }
 
 }  // namespace detail
@@ -147,9 +139,8 @@ Tensor arange(double start, double stop, TensorOptions o) { return arange(start,
 Tensor arange(double start, double stop, double step, TensorOptions o) {
   const double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count) || count > 9e18)
-    throw ValueError("arange: expected finite bounds and a step other than 0, got start " +
-                     std::to_string(start) + ", stop " + std::to_string(stop) + ", step " +
-                     std::to_string(step));
+    throw ValueError("arange: expected finite bounds and a step other than 0, got start ", start,
+                     ", stop ", stop, ", step ", step);
   const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
 }

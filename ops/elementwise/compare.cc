@@ -39,17 +39,16 @@ Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const 
 
 DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta> out) {
   if (in[0].dtype != bool_)
-    throw DTypeError(std::string("expected a bool condition, got ") + name(in[0].dtype) +
+    throw DTypeError("expected a bool condition, got ", name(in[0].dtype),
                      "; compare it: condition != 0");
   const size_t wanted = 1u + !a.x_scalar + !a.y_scalar;
   if (in.size() != wanted)
-    throw ValueError("expected " + std::to_string(wanted) + " inputs beside " +
-                     std::to_string(3 - wanted) + " numbers");
+    throw ValueError("expected ", wanted, " inputs beside ", 3 - wanted, " numbers");
   Shape shape(in[0]);
   for (const Meta& m : in.subspan(1)) {
     if (m.dtype != a.dtype)
-      throw DTypeError(std::string("expected x and y of dtype ") + name(a.dtype) + ", got " +
-                       name(m.dtype) + "; convert it first: x.astype(" + name(a.dtype) + ")");
+      throw DTypeError("expected x and y of dtype ", name(a.dtype), ", got ", name(m.dtype),
+                       "; convert it first: x.astype(", name(a.dtype), ")");
     shape = broadcast_shapes(shape, Shape(m));
   }
   out[0] = make_meta(a.dtype, shape);

@@ -17,7 +17,7 @@ DType infer_update(std::span<const Meta> in, const Live<typename Rule::Numbers>&
   constexpr size_t kOut = 1 + Rule::kStates, kIn = kOut + 1;
   const size_t n = in.size() / kIn;
   if (in.empty() || in.size() != n * kIn || out.size() != n * kOut)
-    throw ShapeError("expected weight, gradient and " + std::to_string(Rule::kStates) +
+    throw ShapeError("expected weight, gradient and ", Rule::kStates,
                      " states of each tensor, and as many weights and states to write");
   for (size_t i = 0; i < n; ++i) {
     const Meta& w = in[i * kIn];
@@ -25,16 +25,15 @@ DType infer_update(std::span<const Meta> in, const Live<typename Rule::Numbers>&
       const Meta& other = in[i * kIn + k];
       const char* what = k == 1 ? "gradient" : "state";
       if (Shape(other) != Shape(w))
-        throw ShapeError("tensor " + std::to_string(i) + ": expected a " + what +
-                         " of the weight's shape " + to_string(Shape(w)) + ", got " +
-                         to_string(Shape(other)));
+        throw ShapeError("tensor ", i, ": expected a ", what, " of the weight's shape ", Shape(w),
+                         ", got ", Shape(other));
       if (other.dtype != w.dtype)
-        throw DTypeError("tensor " + std::to_string(i) + ": expected a " + what +
-                         " of the weight's dtype " + name(w.dtype) + ", got " + name(other.dtype));
+        throw DTypeError("tensor ", i, ": expected a ", what, " of the weight's dtype ",
+                         name(w.dtype), ", got ", name(other.dtype));
     }
     if (w.dtype != in[0].dtype)
-      throw DTypeError("tensor " + std::to_string(i) + " is " + name(w.dtype) + ", tensor 0 " +
-                       name(in[0].dtype) + "; expected one dtype in a call");
+      throw DTypeError("tensor ", i, " is ", name(w.dtype), ", tensor 0 ", name(in[0].dtype),
+                       "; expected one dtype in a call");
     for (size_t k = 0; k < kOut; ++k) out[i * kOut + k] = w;
   }
   return in[0].dtype;
@@ -42,7 +41,7 @@ DType infer_update(std::span<const Meta> in, const Live<typename Rule::Numbers>&
 
 void need_contiguous(const Op& op, const Tensor& t, const char* what, size_t i) {
   if (!t.contiguous())
-    throw Error(op.name + ": " + what + " " + std::to_string(i) + " " + describe(t) +
+    throw Error(op.name, ": ", what, " ", i, " ", describe(t),
                 " has gaps or another order; expected a contiguous tensor, since it is updated in "
                 "place");
 }
@@ -51,13 +50,13 @@ void need_contiguous(const Op& op, const Tensor& t, const char* what, size_t i) 
 void update(const Op& op, const Tensors& weights, const Tensors& grads,
             std::initializer_list<const Tensors*> states, const auto& numbers) {
   const size_t n = weights.size();
-  std::string lengths = std::to_string(n) + " weights, " + std::to_string(grads.size()) + " grads";
+  std::string lengths = text_of(n, " weights, ", grads.size(), " grads");
   bool equal = grads.size() == n;
   for (const Tensors* s : states) {
-    lengths += ", " + std::to_string(s->size()) + " states";
+    lengths += text_of(", ", s->size(), " states");
     equal = equal && s->size() == n;
   }
-  if (!equal) throw Error(op.name + ": " + lengths + "; expected as many of each");
+  if (!equal) throw Error(op.name, ": ", lengths, "; expected as many of each");
   if (n == 0) return;
   std::vector<Ref> in, out;
   in.reserve((2 + states.size()) * n);

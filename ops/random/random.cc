@@ -59,17 +59,17 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
                                      : double{std::numeric_limits<float>::max()};
   if (!(low <= high && high - low <= most && -most <= low && high <= most))
     throw ValueError(
-        "uniform: expected finite low <= high that are not further apart than the "
-        "dtype reaches, got low " +
-        std::to_string(low) + ", high " + std::to_string(high));
+        "uniform: expected finite low <= high that are not further apart than the dtype reaches, "
+        "got low ",
+        low, ", high ", high);
   return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
 }
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("normal");
   if (!(scale >= 0) || !std::isfinite(scale) || !std::isfinite(loc))
-    throw ValueError("normal: expected a finite loc and scale >= 0, got loc " +
-                     std::to_string(loc) + ", scale " + std::to_string(scale));
+    throw ValueError("normal: expected a finite loc and scale >= 0, got loc ", loc, ", scale ",
+                     scale);
   return draw(op, {.a = loc, .b = scale}, shape, o, f32, words_of(o));
 }
 
@@ -77,8 +77,8 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("randint");
   const DType dtype = o.dtype.value_or(i32);
   if (low >= high || !holds(dtype, low) || !holds(dtype, high - 1))
-    throw ValueError("randint: expected low < high, both within " + std::string(name(dtype)) +
-                     ", got low " + std::to_string(low) + ", high " + std::to_string(high));
+    throw ValueError("randint: expected low < high, both within ", name(dtype), ", got low ", low,
+                     ", high ", high);
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   return draw(op, {.low = low, .range = range}, shape, o, i32, 2);
 }
@@ -86,12 +86,12 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("bernoulli");
   if (!(prob >= 0 && prob <= 1))
-    throw ValueError("bernoulli: expected a probability in [0, 1], got " + std::to_string(prob));
+    throw ValueError("bernoulli: expected a probability in [0, 1], got ", prob);
   return draw(op, {.a = prob}, shape, o, f32, 1);
 }
 
 Tensor permutation(int64_t n, TensorOptions o) {
-  if (n < 0) throw ValueError("permutation: expected n >= 0, got " + std::to_string(n));
+  if (n < 0) throw ValueError("permutation: expected n >= 0, got ", n);
   const DType dtype = o.dtype.value_or(i64);
   const auto exact = [dtype](int64_t v) {
     return dispatch(dtype, [v](auto type) {
@@ -99,8 +99,7 @@ Tensor permutation(int64_t n, TensorOptions o) {
     });
   };
   if (n > 1 && !(exact(n - 1) && exact(n - 2)))  // one of them is odd
-    throw DTypeError("permutation: numbers below " + std::to_string(n) + " do not fit dtype " +
-                     name(dtype));
+    throw DTypeError("permutation: numbers below ", n, " do not fit dtype ", name(dtype));
   capture::check("permutation", "it is drawn on the host", {});
   const Tensor order = empty({n}, {cpu(), i64});
   int64_t* const at = static_cast<int64_t*>(order.data_ptr());
@@ -115,7 +114,7 @@ Tensor permutation(int64_t n, TensorOptions o) {
 }
 
 Tensor shuffle(const Tensor& x) {
-  if (x.ndim() == 0) throw ShapeError("shuffle: " + describe(x) + ": expected at least one axis");
+  if (x.ndim() == 0) throw ShapeError("shuffle: ", describe(x), ": expected at least one axis");
   return take(x, permutation(x.shape()[0], x.context()));
 }
 

@@ -20,8 +20,7 @@ using namespace reduction;
 
 Axes::Axes(std::initializer_list<int> axes) : count_(static_cast<int>(axes.size())) {
   if (axes.size() > kMaxRank)
-    throw ShapeError("axis: " + std::to_string(axes.size()) + " axes given; expected at most " +
-                     std::to_string(kMaxRank));
+    throw ShapeError("axis: ", axes.size(), " axes given; expected at most ", kMaxRank);
   int i = 0;
   for (int a : axes) axes_[i++] = a;
 }
@@ -38,7 +37,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
   for (int a : axis.list()) {
     const uint32_t bit = 1u << normalize_axis(a, rank, op);
     if (attrs.axes & bit)
-      throw ShapeError(std::string(op) + ": data " + describe(x) + ": axis " + std::to_string(a) +
+      throw ShapeError(op, ": data ", describe(x), ": axis ", a,
                        " is given twice; expected distinct axes");
     attrs.axes |= bit;
   }
@@ -73,7 +72,7 @@ Meta reduced(const Meta& in, const ReduceAttrs& a, DType dtype) {
 void need_elements(const Meta& in, const ReduceAttrs& a) {
   for (int i = 0; i < in.rank; ++i)
     if ((a.axes >> i & 1) && in.shape[i] == 0)
-      throw ShapeError("axis " + std::to_string(i) +
+      throw ShapeError("axis ", i,
                        " has length 0; expected at least one element, since this reduction has no "
                        "value for none");
 }
@@ -98,8 +97,7 @@ DType infer_sum_to(std::span<const Meta> in, const SumToAttrs& a, std::span<Meta
   for (int i = 0; fits && i < to.rank; ++i)
     fits = to.shape[i] == from.shape[i + shift] || to.shape[i] == 1;
   if (!fits)
-    throw ShapeError("expected a shape that broadcasts to " + to_string(Shape(from)) + ", got " +
-                     to_string(Shape(to)));
+    throw ShapeError("expected a shape that broadcasts to ", Shape(from), ", got ", Shape(to));
   out[0] = to;
   out[0].dtype = from.dtype;
   return from.dtype;

@@ -25,8 +25,7 @@ namespace {
 
 DType infer_softmax(std::span<const Meta> in, const SoftmaxAttrs& a, std::span<Meta> out) {
   if (a.axis < 0 || a.axis >= in[0].rank)
-    throw ShapeError("expected at least one axis, and axis in [0, " + std::to_string(in[0].rank) +
-                     "), got " + std::to_string(a.axis));
+    throw ShapeError("expected at least one axis, and axis in [0, ", in[0].rank, "), got ", a.axis);
   const detail::Expect expect{in[0].dtype};
   expect(expect.holds(1 / a.temperature), "temperature", a.temperature,
          "a number other than 0 whose inverse the dtype holds");
