@@ -182,7 +182,7 @@ class Tensor {
   void backward() const;
   void backward(const BackwardOptions&) const;
 
-  // Ops that read better as members, defined in ops/{index,view,copy,reduce}.cc. A closed list.
+  // Ops that read better as members, defined with the ops of their names. A closed list.
   Tensor operator[](Index) const;
   Selection operator[](At<Tensor> ids) const;
   template <class... I>

@@ -66,7 +66,7 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   multiprocessors_ = properties.multiProcessorCount;
   pool_ = make_pool(context);
   for (CudaStream*& lane : lanes_) lane = new_stream();
-  faults_.open();
+  faults_.open(lanes_[0]->native());
   int none = -1;
   opened_first.compare_exchange_strong(none, index());
 }

@@ -72,7 +72,7 @@ inline void* slot(StreamView view, int library) {
 // that the word that is raised names it. Threads: any.
 class Faults {
  public:
-  void open();
+  void open(cudaStream_t s);
   Fault* word(const char* op);
   // Throws IndexError for the earliest report, and forgets all: on `s`, which the host waits for.
   // Kernels queued elsewhere report anew.

@@ -12,12 +12,12 @@ unsigned* counters(StreamView view, int n) {
   return find_stream(view).counters;
 }
 
-void Faults::open() {
+void Faults::open(cudaStream_t s) {
   LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
                            cudaHostAllocMapped | cudaHostAllocPortable));
   LOCUS_CUDA(cudaMalloc(reinterpret_cast<void**>(&taken_), kWords * sizeof(int)));
-  LOCUS_CUDA(cudaMemset(taken_, 0, kWords * sizeof(int)));
-  LOCUS_CUDA(cudaStreamSynchronize(nullptr));  // the streams to come do not wait for it
+  LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
+  LOCUS_CUDA(cuda::synchronize(s));  // other streams do not wait for it
   for (int i = 0; i < kWords; ++i) {
     words_[i] = Fault{};
     words_[i].taken = taken_ + i;

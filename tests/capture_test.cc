@@ -255,7 +255,6 @@ TEST(Capture, CpusRecordNothing) {
   EXPECT_THAT(message_of<CaptureError>([] { Capture capture(cpu()); }), HasSubstr("cpu(0)"));
 }
 
-// The numbers that n eager runs would have drawn, in their order.
 // Whatever the device throws when a capture ends, a destructor lets nothing out.
 TEST(Capture, OneThatCannotEndLeavesNothing) {
   { const Capture dropped(fake()); }
@@ -264,6 +263,7 @@ TEST(Capture, OneThatCannotEndLeavesNothing) {
   EXPECT_FALSE(capture::active());
 }
 
+// The numbers that n eager runs would have drawn, in their order.
 TEST(Capture, RandomOpsDrawNewNumbersAtEachReplay) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);

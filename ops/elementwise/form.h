@@ -2,14 +2,12 @@
 // Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
 //
 // A formula is a struct whose members are the op's attributes, of type Real; most have none:
-//   Unary or Binary      its base: the op's name; the dtypes it has kernels for; what apply()
-//   costs,
+//   Unary or Binary      its base: the op's name; the dtypes it has kernels for; what apply() costs
 //                        in additions (what is worth a second thread); what its gradient reads
 //   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
 //   grad(x, y, dy)       unary: the gradient of y = apply(x), written as if for numbers, but made
-//   of
-//                        ops on Tensors, so that gradients of any order exist. What it is not said
-//                        to read is undefined
+//                        of ops on Tensors, so that gradients of any order exist. What it is not
+//                        said to read is undefined
 //   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
 //                        one there is no gradient
 //   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");

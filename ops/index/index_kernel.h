@@ -9,15 +9,13 @@
 
 namespace locus {
 
-enum class IndexMode : uint8_t;
-
 // x indexed by n_axes integer tensors of one shape, along axes[] (ascending); the axes of the index
 // stand in the result from axis `at`.
 struct TakeAttrs {
   int8_t n_axes = 1;
   int8_t axes[kMaxRank] = {};
   int8_t at = 0;
-  uint8_t mode = 0;  // IndexMode
+  uint8_t mode = 0;  // IndexMode of ops/index.h
 };
 struct TakeGradAttrs {
   TakeAttrs take;
