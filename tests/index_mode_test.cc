@@ -27,8 +27,9 @@ TEST(IndexMode, ModesDecideWhatLiesOutside) {
     };
     EXPECT_THAT(message_of<IndexError>(wait), HasSubstr("7"));
   }
-  EXPECT_THAT(message_of<IndexError>([] { arange(3).take(array({-4})); }),
-              HasSubstr("take: index -4 is out of bounds for axis 0 with size 3"));
+  EXPECT_THAT(
+      message_of<IndexError>([] { arange(3).take(array({-4})); }),
+      HasSubstr("take: index -4 is out of bounds for axis 0 with size 3; expected -3 to 2"));
   EXPECT_THAT(message_of<IndexError>([] {
                 pick(zeros({1, 3}), array({3}));
               }),

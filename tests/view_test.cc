@@ -160,7 +160,7 @@ TEST(View, MixesPositionsNewAxesAndEllipsis) {
 TEST(View, IndicesOutOfRangeAreIndexErrors) {
   const Tensor x = zeros({3, 2});
   EXPECT_THAT(message_of<IndexError>([&] { x[5]; }),
-              HasSubstr("index 5 is out of bounds for axis 0 with size 3"));
+              HasSubstr("index 5 is out of bounds for axis 0 with size 3; expected -3 to 2"));
   EXPECT_THAT(message_of<IndexError>([&] { x(0, -3); }),
               HasSubstr("index -3 is out of bounds for axis 1 with size 2"));
   EXPECT_THAT(message_of<IndexError>([&] { x(0, 0, 0); }), HasSubstr("2-dimensional, but 3"));

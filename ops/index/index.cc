@@ -19,7 +19,8 @@ void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis, int64
   const std::string text = is_exact(index, d) ? std::to_string(index)
                            : index == kNaN    ? "nan"
                                               : "past 64 bits";
-  throw IndexError(op, ": index ", text, " is out of bounds for axis ", axis, " with size ", size);
+  throw IndexError(op, ": index ", text, " is out of bounds for axis ", axis, " with size ", size,
+                   "; expected ", -size, " to ", size - 1);
 }
 
 Tensor integer_ids(const char* op, const Tensor& ids) {
@@ -48,7 +49,7 @@ const char kIdDTypes[] = "expected ids of one dtype: i64, i32, u8, i8, f64 or f3
 
 void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) {
   if (static_cast<int>(ids.size()) != a.n_axes)
-    throw ShapeError("expected ", a.n_axes, " index tensors");
+    throw ShapeError("expected ", a.n_axes, " index tensors, got ", ids.size());
   for (const Meta& m : ids) {
     if (!is_id_dtype(m.dtype) || m.dtype != ids[0].dtype) throw DTypeError(kIdDTypes);
     if (Shape(m) != Shape(ids[0])) throw ShapeError("expected ids of equal shapes");
@@ -57,7 +58,7 @@ void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) 
     if (a.axes[k] >= data.rank)
       throw ShapeError("expected data with more than ", a.axes[k], " axes");
     if (data.shape[a.axes[k]] == 0 && ids[0].size() > 0)
-      throw IndexError("cannot take from axis ", a.axes[k], " of length 0");
+      throw IndexError("cannot take from axis ", a.axes[k], " of length 0; expected no ids");
   }
 }
 
@@ -117,7 +118,8 @@ void check_picks(const Meta& ids, const Meta& picks, int64_t length) {
   if (!is_id_dtype(ids.dtype)) throw DTypeError(kIdDTypes);
   if (ids.size() != picks.size())
     throw ShapeError("expected one index for each place of the other axes, shape ", Shape(picks));
-  if (length == 0 && ids.size() > 0) throw IndexError("cannot pick from an axis of length 0");
+  if (length == 0 && ids.size() > 0)
+    throw IndexError("cannot pick from an axis of length 0; expected no ids");
 }
 
 DType pick_infer(std::span<const Meta> in, const PickAttrs& a, std::span<Meta> out) {
@@ -158,9 +160,10 @@ DType one_hot_infer(std::span<const Meta> in, const OneHotAttrs& a, std::span<Me
 void check_mask(const Meta& mask, const Meta* offsets, int64_t count) {
   if (mask.dtype != bool_) throw DTypeError("expected a mask in bool");
   if (!offsets) return;
+  if (offsets->dtype != i64) throw DTypeError("expected the mask_offsets of the mask, in i64");
   const Shape wanted{mask_tiles(mask.size()) + 1};
-  if (offsets->dtype != i64 || Shape(*offsets) != wanted || count < 0 || count > mask.size())
-    throw ShapeError("expected the mask_offsets of the mask, i64 ", wanted,
+  if (Shape(*offsets) != wanted || count < 0 || count > mask.size())
+    throw ShapeError("expected the mask_offsets of the mask, of shape ", wanted,
                      ", and their last number as count");
 }
 

@@ -204,8 +204,8 @@ constexpr KernelList scatter_kernels() {
 }
 
 namespace detail {
-// Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3". Compiled once, for
-// kernels.
+// Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3; expected -3 to 2".
+// Compiled once, for kernels.
 [[noreturn]] void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis,
                                       int64_t size);
 }  // namespace detail

@@ -58,7 +58,7 @@ void check_mask(const Tensor& base, int axis, const Tensor& mask) {
   const Shape s = base.shape(), m = mask.shape();
   if (axis + m.rank() > s.rank())
     throw IndexError("too many indices for array: a mask of ", m.rank(), " axes for data ",
-                     describe(base));
+                     describe(base), "; expected at most ", s.rank() - axis);
   for (int i = 0; i < m.rank(); ++i)
     if (m[i] != s[axis + i])
       throw IndexError("boolean index did not match indexed array along axis ", axis + i,

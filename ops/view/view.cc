@@ -87,7 +87,7 @@ View slice_view(const View& in, const SliceAttrs& a) {
   for (int i = 0; i < in.meta.rank; ++i) {
     if (!inside(a.begin[i], a.length[i], a.step[i], in.meta.shape[i]))
       throw IndexError(a.length[i], " elements from ", a.begin[i], " are out of bounds for axis ",
-                       i, " with size ", in.meta.shape[i]);
+                       i, " with size ", in.meta.shape[i], "; expected a slice that lies in it");
     if (!(a.drop >> i & 1)) m.shape[m.rank++] = a.length[i];
   }
   return slice_of(in, m, a);

@@ -88,7 +88,8 @@ Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
       case Index::Kind::position: {
         const int64_t n = m.shape[axis], p = i.position();
         if (p < -n || p >= n)
-          refuse("index ", p, " is out of bounds for axis ", axis, " with size ", n);
+          refuse("index ", p, " is out of bounds for axis ", axis, " with size ", n,
+                 n > 0 ? text_of("; expected ", -n, " to ", n - 1) : "");
         a.begin[axis] = p < 0 ? p + n : p;
         a.length[axis] = a.step[axis] = 1;
         a.drop |= 1u << axis++;
