@@ -2,6 +2,7 @@
 #pragma once
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture.h>
 #include <locus/core/context.h>
 #include <locus/core/device.h>
 #include <locus/core/dtype.h>
