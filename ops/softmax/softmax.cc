@@ -46,7 +46,7 @@ Meta rows_of(const Meta& logits, const Meta& labels) {
   if (logits.rank < 1 || !same_shape(rows, labels))
     throw ShapeError("expected labels of the shape of logits without its last axis, the classes");
   if (!is_id_dtype(labels.dtype))
-    throw DTypeError(std::string("expected labels of dtype u8, i8, i32, i64, f32 or f64, got ") +
+    throw DTypeError("expected labels of dtype u8, i8, i32, i64, f32 or f64, got ",
                      name(labels.dtype));
   return rows;
 }
