@@ -19,13 +19,6 @@ bool repeats(const View& v) {
   return any && v.meta.size() > 0;
 }
 
-// The bytes from the first to the last element, of which there is at least one.
-std::pair<const char*, const char*> span_of(const View& v) {
-  const char *first = v.as<const char>(), *last = first + size_of(v.meta.dtype);
-  for (int i = 0; i < v.meta.rank; ++i)
-    (v.stride[i] < 0 ? first : last) += (v.meta.shape[i] - 1) * v.stride[i] * size_of(v.meta.dtype);
-  return {first, last};
-}
 }  // namespace
 
 namespace autograd {

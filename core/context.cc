@@ -82,4 +82,9 @@ Contexts::Contexts(std::vector<Context> list) : list_(std::move(list)) {
   if (list_.empty()) throw Error("Contexts: expected at least one context");
 }
 
+bool mix(Context a, Context b) {
+  return a == b || (is_host(a) && is_host(b) &&
+                    (a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned));
+}
+
 }  // namespace locus

@@ -75,9 +75,6 @@ inline bool is_host(Context c) {
   return c.type == DeviceType::cpu || c.type == DeviceType::cpu_pinned;
 }
 // Whether an op takes tensors of both: of one context, or of the host when one of them is pinned.
-inline bool mix(Context a, Context b) {
-  return a == b || (is_host(a) && is_host(b) &&
-                    (a.type == DeviceType::cpu_pinned || b.type == DeviceType::cpu_pinned));
-}
+bool mix(Context a, Context b);
 
 }  // namespace locus

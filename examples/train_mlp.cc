@@ -95,7 +95,7 @@ Score evaluate(nn::Sequential& net, data::DataLoader& loader) {
   return {concat(losses, {.axis = 0}).mean().item<float>(), accuracy.get().second};
 }
 
-// A dozen test digits for the picture: first what the network gets wrong and is surest of.
+// Test digits for the picture, those that the network gets wrong and is surest of among them.
 std::vector<Prediction> pick_digits(nn::Sequential& net, const data::Dataset& test, Context c) {
   const Tensor images = test.data()(Slice(0, 2000));
   const int64_t n = images.shape()[0];

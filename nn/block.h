@@ -8,7 +8,11 @@
 //     Net() { add_child("hidden", hidden); add_child("output", output); }
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
-// forward() runs where its input lives and uses the replicas there.
+// forward() runs where its input lives and uses the replicas there. A parameter of the block's own
+// has an initializer, unless its name ends as Gluon's do (weight, bias, gamma, beta, ...):
+//   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
+//   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
+//   nn::Parameter scale;
 #pragma once
 
 #include <concepts>
@@ -93,6 +97,7 @@ class Block {
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;
+  std::shared_ptr<const char> identity_ = std::make_shared<const char>();  // that of all copies
 };
 
 std::ostream& operator<<(std::ostream& os, const Block& block);

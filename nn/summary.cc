@@ -10,7 +10,7 @@
 namespace locus::nn {
 namespace {
 
-using Shapes = std::map<const Block*, Shape>;
+using Shapes = std::map<const void*, Shape>;  // by the blocks' identities
 thread_local Shapes* watcher = nullptr;
 struct Watch : NonCopyable {
   explicit Watch(Shapes& shapes) : outer(std::exchange(watcher, &shapes)) {}
@@ -38,7 +38,7 @@ void add_context(std::vector<Context>& list, Context c) {
 Tensor Block::operator()(const Tensor& x) {
   Tensor y = forward(x);
   if (watcher) [[unlikely]]
-    (*watcher)[this] = y.shape();
+    (*watcher)[identity_.get()] = y.shape();
   return y;
 }
 
@@ -81,7 +81,7 @@ std::string Block::summary(const Shape& input) {
     for (const Context& c : contexts) add_context(everywhere, c);
     total += count;
     total_bytes += bytes;
-    const auto shape = shapes.find(&block);
+    const auto shape = shapes.find(block.identity_.get());
     rows.push_back({label, shape == shapes.end() ? "not called" : to_string(shape->second),
                     grouped(count), contexts_of(contexts),
                     memory_text(static_cast<uint64_t>(bytes))});

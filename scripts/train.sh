@@ -55,7 +55,11 @@ download() {
   mkdir -p data/mnist
   local sum name
   while read -r sum name; do
-    fetch "$sum" "$name" || { say "could not download $name.gz"; return 1; }
+    fetch "$sum" "$name" || {
+      say "could not download $name.gz"
+      rmdir --ignore-fail-on-non-empty data/mnist data
+      return 1
+    }
   done <<< "$CHECKSUMS"
 }
 

@@ -209,5 +209,13 @@ TEST_F(BlockFile, LoadChecksEverythingBeforeItChangesAnything) {
   EXPECT_EQ(test::values(layer.parameter("bias").data()), std::vector<double>(2, 0));
 }
 
+TEST(Block, SummaryKnowsTheMembersThatForwardCalls) {
+  Mine net;
+  net.initialize(init::Xavier());
+  const std::string text = net.summary({4, 5});
+  EXPECT_EQ(text.find("not called"), std::string::npos) << text;
+  EXPECT_NE(text.find("(4,3)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace locus

@@ -11,6 +11,7 @@
 #include <locus/ops/matmul.h>
 #include <locus/ops/view.h>
 
+#include "tests/contexts.h"
 #include "tests/cuda_support.h"
 
 #ifdef LOCUS_WITH_CUDA

@@ -123,7 +123,7 @@ struct Clip : Unary<"clip", kNumbers, 1, kX> {
   Real a_min = -1, a_max = 1;
   LOCUS_HD auto apply(auto x) const { return m::min(m::max(x, a_min(x)), a_max(x)); }
   auto grad(auto& x, auto&, auto& dy) const {
-    return where(logical_or(x<a_min(x), x> a_max(x)), 0, dy);
+    return where(logical_or(a_min(x) > x, x > a_max(x)), 0, dy);
   }
   void check(auto expect) const {
     expect(a_min <= a_max, "a_min", a_min, "a number that is not above a_max");

@@ -1,6 +1,5 @@
 // What the elementwise families share, and the ops of two operands.
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include <locus/core/storage.h>
@@ -41,9 +40,7 @@ bool Expect::holds(double v) const {
   });
 }
 void Expect::bad(const char* name, double value, const char* expected) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  throw ValueError(std::string("expected ") + expected + " for " + name + ", got " + text);
+  throw ValueError("expected ", expected, " for ", name, ", got ", value);
 }
 
 namespace {
@@ -59,11 +56,10 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
   const DType d =
       y.is_scalar() ? meet(op, rule, to, attrs.scalar) : meet(rule, to, y.tensor().dtype());
   if (kind(d) > kind(to))
-    throw DTypeError(op.name + " in place: the result is " + name(d) + " and cannot be cast to " +
-                     name(to) + ", the dtype of " + describe(x) +
-                     "; expected a dtype of the same kind; write x = x op y, or convert x first: "
-                     "x.astype(" +
-                     name(d) + ")");
+    throw DTypeError(op.name, " in place: the result is ", name(d), " and cannot be cast to ",
+                     name(to), ", the dtype of ", describe(x),
+                     "; expected a dtype of the same kind; write x = x op y, or convert x first: ",
+                     "x.astype(", name(d), ")");
   if (d != to) {
     static const OpRef<CopyAttrs> copy("copy");
     return invoke_into(copy, {run(op, rule, x, y, BinaryAttrs())}, {x}, CopyAttrs{to});

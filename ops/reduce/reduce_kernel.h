@@ -297,10 +297,12 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   void check(auto expect) const { expect(ord == ord, "ord", ord, "a number"); }
 };
 
-using Sums = List<Sum, Mean, Prod>;
-using Extremes = List<Max, Min, Any, All>;
-using Positions = List<ArgMax, ArgMin>;
-using Compound = List<Var, Std, LogSumExp, Norm>;
+// A list is compiled as one CUDA file: a new reduction goes where its kin is, unless that file
+// takes long.
+using Sums = List<Sum, Mean, Prod>;                // accumulators of one number
+using Extremes = List<Max, Min, Any, All>;         // the same, of one element
+using Positions = List<ArgMax, ArgMin>;            // integers
+using Compound = List<Var, Std, LogSumExp, Norm>;  // structs, or attributes of their own
 
 // Takes element x in.
 template <class R, class A, class V, class I>
