@@ -52,7 +52,7 @@ TEST(Shapes, GainAndLoseAxes) {
 TEST(Errors, AreMadeOfTheirParts) {
   const int8_t axis = 3;
   const ShapeError e("data ", Shape{2, 3}, " on ", cpu(1), ": axis ", axis, std::string("; "), 2.5);
-  EXPECT_STREQ(e.what(), "data (2,3) on cpu(1): axis 3; 2.500000");
+  EXPECT_STREQ(e.what(), "data (2,3) on cpu(1): axis 3; 2.5");
   EXPECT_EQ(listed(Shape{4, 5}, {}, " or "), "4 or 5");
   EXPECT_EQ(listed(std::vector<int>{}), "");
 }
