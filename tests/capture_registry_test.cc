@@ -88,10 +88,6 @@ TEST_P(CaptureRegistry, ReplaysAsItRuns) {
   }
 }
 
-std::vector<const Op*> every_op() {
-  register_builtins();
-  return all_ops();
-}
 INSTANTIATE_TEST_SUITE_P(Ops, CaptureRegistry, testing::ValuesIn(every_op()),
                          [](const auto& p) { return p.param->name; });
 

@@ -295,10 +295,6 @@ TEST_P(Registry, GradientsAgreeOnEveryContextAndDType) {
   }
 }
 
-std::vector<const Op*> every_op() {
-  register_builtins();
-  return all_ops();
-}
 INSTANTIATE_TEST_SUITE_P(Ops, Registry, testing::ValuesIn(every_op()),
                          [](const auto& p) { return p.param->name; });
 

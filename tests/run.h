@@ -6,8 +6,15 @@
 
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/ops/register.h>
 
 namespace locus::test {
+
+// What the walks over the registry walk.
+inline std::vector<const Op*> every_op() {
+  register_builtins();
+  return all_ops();
+}
 
 // The same values behind other strides: every second element of a longer last axis.
 inline Tensor strided(const Tensor& x) {
