@@ -6,24 +6,21 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // elements a thread should have at least
 
-template <class In, class Out>
-LOCUS_HD void copy_run(const In* in, int64_t si, Out* out, int64_t so, int64_t n) {
+template <class T>
+LOCUS_HD void copy_run(const T* in, int64_t si, T* out, int64_t so, int64_t n) {
   if (si == 1 && so == 1) {
-    if constexpr (std::is_same_v<In, Out>)
-      __builtin_memcpy(out, in, static_cast<size_t>(n) * sizeof(In));
-    else
-      for (int64_t k = 0; k < n; ++k) out[k] = convert<Out>(in[k]);
+    __builtin_memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
   } else if (si == 0 && so == 1) {
-    const Out v = convert<Out>(*in);
+    const T v = *in;
     for (int64_t k = 0; k < n; ++k) out[k] = v;
   } else {
-    for (int64_t k = 0; k < n; ++k) out[k * so] = convert<Out>(in[k * si]);
+    for (int64_t k = 0; k < n; ++k) out[k * so] = in[k * si];
   }
 }
 
 // Runs along the innermost axis; ranges are cut anywhere, so a few long rows share out evenly.
-template <class In, class Out>
-void copy_rows(const Walk<2>& w, const In* in, Out* out) {
+template <class T>
+void copy_rows(const Walk<2>& w, const T* in, T* out) {
   const int64_t si = w.stride[0][w.rank - 1], so = w.stride[1][w.rank - 1];
   parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
     for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
@@ -74,20 +71,72 @@ void copy_same(const Walk<2>& w, const T* in, T* out) {
   copy_rows(w, in, out);
 }
 
+// Elements side by side, from one dtype to another: all that a pair of dtypes has code of its own
+// for. Others are brought side by side first, by their size.
+using Cast = void (*)(const std::byte* in, std::byte* out, int64_t n);
+
+LOCUS_HD Cast cast_of(DType in, DType out) {
+  return dispatch(in, [&](auto from) {
+    return dispatch(out, [&](auto to) -> Cast {
+      using From = typename decltype(from)::type;
+      using To = typename decltype(to)::type;
+      return [](const std::byte* x, std::byte* y, int64_t n) {
+        convert_run(reinterpret_cast<const From*>(x), reinterpret_cast<To*>(y), n);
+      };
+    });
+  });
+}
+
+// Elements begin .. begin + n of the path, into or out of a row of them.
+void gather(const Path& p, int bytes, const std::byte* x, int64_t begin, int64_t n,
+            std::byte* row) {
+  by_size(bytes, [&](auto word) {
+    using T = decltype(word);
+    for_rows(p, begin, n, [&](int64_t at, int64_t i, int64_t length, int64_t stride) {
+      copy_run(reinterpret_cast<const T*>(x) + at, stride, reinterpret_cast<T*>(row) + i, 1,
+               length);
+    });
+  });
+}
+void scatter(const Path& p, int bytes, const std::byte* row, int64_t begin, int64_t n,
+             std::byte* x) {
+  by_size(bytes, [&](auto word) {
+    using T = decltype(word);
+    for_rows(p, begin, n, [&](int64_t at, int64_t i, int64_t length, int64_t stride) {
+      copy_run(reinterpret_cast<const T*>(row) + i, 1, reinterpret_cast<T*>(x) + at, stride,
+               length);
+    });
+  });
+}
+
+void cast_rows(const Walk<2>& w, const View& in, const View& out) {
+  constexpr int64_t kPiece = 1024;
+  const Cast cast = cast_of(in.meta.dtype, out.meta.dtype);
+  const int si = size_of(in.meta.dtype), so = size_of(out.meta.dtype);
+  const bool from_row = w.dense(0), to_row = w.dense(1);
+  const auto* const x = in.as<std::byte>();
+  auto* const y = out.as<std::byte>();
+  parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+    if (from_row && to_row) return cast(x + begin * si, y + begin * so, end - begin);
+    alignas(64) std::byte from[kPiece * 8], to[kPiece * 8];
+    for (; begin < end; begin += kPiece) {
+      const int64_t n = end - begin < kPiece ? end - begin : kPiece;
+      if (!from_row) gather(w.path(0), si, x, begin, n, from);
+      cast(from_row ? x + begin * si : from, to_row ? y + begin * so : to, n);
+      if (!to_row) scatter(w.path(1), so, to, begin, n, y);
+    }
+  });
+}
+
 }  // namespace
 
 void Views::copy(const View& in, const View& out, StreamView) {
   Walk<2> w = walk_of(in, out);
   if (w.size == 0) return;
-  if (in.meta.dtype == out.meta.dtype)
-    return by_bytes(widen(w, size_of(in.meta.dtype), in.data, out.data), [&](auto word) {
-      using T = decltype(word);
-      copy_same(w, in.as<T>(), out.as<T>());
-    });
-  dispatch(in.meta.dtype, [&](auto from) {
-    dispatch(out.meta.dtype, [&](auto to) {
-      copy_rows(w, in.as<typename decltype(from)::type>(), out.as<typename decltype(to)::type>());
-    });
+  if (in.meta.dtype != out.meta.dtype) return cast_rows(w, in, out);
+  by_bytes(widen(w, size_of(in.meta.dtype), in.data, out.data), [&](auto word) {
+    using T = decltype(word);
+    copy_same(w, in.as<T>(), out.as<T>());
   });
 }
 

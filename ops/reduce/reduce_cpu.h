@@ -1,5 +1,5 @@
-// The CPU kernel of every reduction, for reduce_cpu.cc and reduce_compound_cpu.cc. What is long
-// depends on the type computed in alone and stands out of line, once for all dtypes of that type.
+// The CPU kernel of every reduction, for reduce_cpu.cc and reduce_compound_cpu.cc: one for the type
+// computed in serves all dtypes of that type.
 #pragma once
 
 #include <locus/ops/reduce/reduce_stage.h>
@@ -42,64 +42,54 @@ __attribute__((noinline)) void add_rows(const R& r, Lanes<BlockAcc<R, V>, kWidth
   return ReducePlan(call.in[0], axes, ordered);
 }
 
-template <class R, class T>
+template <class R, class V>
 struct Reducer {
-  using V = Promoted<T>;
   using I = Index<V>;
   using A = BlockAcc<R, V>;
   using Total = TotalAcc<R, V>;
-  using Out = typename R::template Out<T>;
+  using Result = decltype(R().result(Total(), 0.0));
 
   R r;
-  const T* in;
-  Out* out;
+  Source<V> in;
+  Sink<Result> out;
   ReducePlan p;
 
-  LOCUS_HD Out value(const Total& total) const {
-    return convert<Out>(r.result(total, static_cast<double>(p.count)));
-  }
-  __attribute__((noinline)) Out value_alone(const Total& total) const { return value(total); }
   __attribute__((noinline)) void store(int64_t at, int64_t apart, const Total* total,
                                        int64_t n) const {
-    // Only simple conversions are worth a vector's code.
-    constexpr bool kSimple = !k16Bit<Out> && !std::is_class_v<Total>;
-    for (int64_t j = 0; j < n; ++j)
-      out[at + j * apart] = kSimple ? value(total[j]) : value_alone(total[j]);
+    Result results[kWidth];
+    for (int64_t j = 0; j < n; ++j) results[j] = r.result(total[j], static_cast<double>(p.count));
+    out.store(results, out.data, at, apart, n);
   }
   // Of the elements from k on.
-  __attribute__((noinline)) A block(const T* base, int64_t k) const {
+  __attribute__((noinline)) A block(const std::byte* base, int64_t k) const {
     alignas(64) V buffer[kBlock];
     const int64_t n = p.count - k < kBlock ? p.count - k : kBlock;
-    return reduce_block(stage(base, p, k, n, buffer), n, r, R::kCentered ? convert<V>(*base) : V());
+    V first{};
+    if constexpr (R::kCentered) in.row(base, 1, 1, &first);
+    return reduce_block(in.stage(base, p, k, n, buffer), n, r, first);
   }
 
   // Columns [0, width) over the rows of block b, each column from top to bottom.
-  __attribute__((noinline)) void column_block(const T* base, int64_t width, int64_t b,
+  __attribute__((noinline)) void column_block(const std::byte* base, int64_t width, int64_t b,
                                               A* result) const {
     const int64_t begin = b * kRows, n = p.count - begin < kRows ? p.count - begin : kRows;
     Lanes<A, kWidth> acc;
     for (int64_t j = 0; j < width; ++j) acc.set(j, r.init(A()));
     alignas(64) V buffer[kBlock], first[R::kCentered ? kWidth : 1];
-    if constexpr (R::kCentered) row(base, width, first);
-    const bool even = p.reduce.rank == 1 && p.across() == 1;
-    if (std::is_same_v<T, V> && even) {
-      add_rows(r, acc, reinterpret_cast<const V*>(base + begin * p.down()), p.down(), I(0),
-               static_cast<I>(n), width, first);
+    if constexpr (R::kCentered) in.row(base, p.across(), width, first);
+    if (in.direct && p.reduce.rank == 1 && p.across() == 1) {
+      const auto* const x = reinterpret_cast<const V*>(base + begin * p.down() * in.size);
+      add_rows(r, acc, x, p.down(), I(0), static_cast<I>(n), width, first);
     } else {
       const int64_t at_once = kBlock / width;
       for (int64_t k = 0; k < n; k += at_once) {
         const int64_t rows = n - k < at_once ? n - k : at_once;
         for (int64_t i = 0; i < rows; ++i)
-          row(base + row_offset(begin + k + i), width, buffer + i * width);
+          in.row(base + row_offset(begin + k + i) * in.size, p.across(), width, buffer + i * width);
         add_rows(r, acc, buffer, width, static_cast<I>(k), static_cast<I>(rows), width, first);
       }
     }
     for (int64_t j = 0; j < width; ++j) result[j] = acc.get(j);
-  }
-  __attribute__((noinline)) void row(const T* x, int64_t width, V* result) const {
-    const int64_t across = p.across();
-    if (across == 1) return convert_run(x, result, width);
-    for (int64_t j = 0; j < width; ++j) result[j] = convert<V>(x[j * across]);
   }
   __attribute__((noinline)) int64_t row_offset(int64_t k) const {
     int64_t at[1] = {};
@@ -127,7 +117,7 @@ struct Reducer {
         const int64_t m = blocks - first < at_once ? blocks - first : at_once;
         const auto fill = [&](int64_t begin, int64_t end) {
           for (int64_t b = begin; b < end; ++b)
-            block_of(in + unit.at.in, unit.n, first + b, part + b * width);
+            block_of(in.at(unit.at.in), unit.n, first + b, part + b * width);
         };
         if (split)
           parallel_for(m, grain(length * width), fill);
@@ -161,7 +151,7 @@ struct Reducer {
         const Offsets at = output_offsets(p, o, p.keep.rank);
         Total total = r.init(Total());
         for (int64_t k = 0; k < p.count; k += kBlock)
-          join_one<R, V>(r, total, block(in + at.in, k), k);
+          join_one<R, V>(r, total, block(in.at(at.in), k), k);
         store(at.out, 0, &total, 1);
       }
     });
@@ -181,7 +171,9 @@ struct Reducer {
       return Unit{at, apart, inner - j < width ? inner - j : width};
     };
     units(outer * across, width, kRows, tile,
-          [&](const T* base, int64_t n, int64_t b, A* part) { column_block(base, n, b, part); });
+          [&](const std::byte* base, int64_t n, int64_t b, A* part) {
+            column_block(base, n, b, part);
+          });
   }
 };
 
@@ -189,14 +181,19 @@ struct Engine {
   template <class T>
   static void run(const Call& call, uint32_t axes, const auto& reduction) {
     for_kernel(reduction, [&]<class R>(const R& r) {
-      const Reducer<R, T> reducer{r, call.in[0].as<T>(),
-                                  call.out[0].as<typename R::template Out<T>>(),
-                                  plan(call, axes, R::kOrdered)};
-      if (by_columns(reducer.p))
-        reducer.columns();
-      else
-        reducer.rows();
+      using V = Promoted<T>;
+      using Out = typename R::template Out<T>;
+      using Result = typename Reducer<R, V>::Result;
+      const Sink<Result> sink{call.out[0].as<std::byte>(), store_results<Out, Result>};
+      run(Reducer<R, V>{r, source_of<T>(call.in[0]), sink, plan(call, axes, R::kOrdered)});
     });
+  }
+  template <class R, class V>
+  static void run(const Reducer<R, V>& reducer) {
+    if (by_columns(reducer.p))
+      reducer.columns();
+    else
+      reducer.rows();
   }
   template <class R, DType D>
   static void reduce(const Call& call) {

@@ -24,22 +24,55 @@ LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int axes) {
   return {at[1], at[0]};
 }
 
-// Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
-// the right type already, else in `buffer`.
-template <class T, class V>
-inline const V* stage(const T* base, const ReducePlan& p, int64_t k, int64_t n, V* buffer) {
-  if (p.reduce.rank == 1 && p.down() == 1) {
-    if constexpr (std::is_same_v<T, V>) return base + k;
-    convert_run(base + k, buffer, n);
+// The elements, of any dtype, as values of the type they are computed in. What knows the dtype is
+// one function for all reductions.
+template <class V>
+struct Source {
+  const std::byte* data;
+  int64_t size;  // bytes of an element
+  bool direct;   // they are V
+  void (*row)(const std::byte* x, int64_t stride, int64_t n, V* values);
+
+  LOCUS_HD const std::byte* at(int64_t element) const { return data + element * size; }
+  // Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
+  // the right type already, else in `buffer`.
+  __attribute__((noinline)) const V* stage(const std::byte* base, const ReducePlan& p, int64_t k,
+                                           int64_t n, V* buffer) const {
+    if (p.reduce.rank == 1) {
+      const std::byte* const x = base + k * p.down() * size;
+      if (p.down() == 1 && direct) return reinterpret_cast<const V*>(x);
+      row(x, p.down(), n, buffer);
+      return buffer;
+    }
+    for_rows(p.reduce.path(0), k, n, [&](int64_t at, int64_t i, int64_t length, int64_t stride) {
+      row(base + at * size, stride, length, buffer + i);
+    });
     return buffer;
   }
-  for_rows(p.reduce.path(0), k, n, [&](int64_t at, int64_t i, int64_t length, int64_t stride) {
-    if (stride == 1)
-      convert_run(base + at, buffer + i, length);
-    else
-      for (int64_t j = 0; j < length; ++j) buffer[i + j] = convert<V>(base[at + j * stride]);
-  });
-  return buffer;
+};
+template <class T, class V>
+void convert_row(const std::byte* x, int64_t stride, int64_t n, V* values) {
+  const T* const from = reinterpret_cast<const T*>(x);
+  if (stride == 1) return convert_run(from, values, n);
+  for (int64_t i = 0; i < n; ++i) values[i] = convert<V>(from[i * stride]);
+}
+template <class T>
+Source<Promoted<T>> source_of(const View& v) {
+  using V = Promoted<T>;
+  return {v.as<const std::byte>(), sizeof(T), std::is_same_v<T, V>, convert_row<T, V>};
+}
+
+// Where results, computed as V, are stored in their dtype.
+template <class V>
+struct Sink {
+  std::byte* data;
+  void (*store)(const V* values, std::byte* out, int64_t at, int64_t apart, int64_t n);
+};
+template <class Out, class V>
+void store_results(const V* values, std::byte* out, int64_t at, int64_t apart, int64_t n) {
+  Out* const to = reinterpret_cast<Out*>(out) + at;
+  if (apart == 1) return convert_run(values, to, n);
+  for (int64_t i = 0; i < n; ++i) to[i * apart] = convert<Out>(values[i]);
 }
 
 // n accumulators, word by word: loops over them become vector code.
