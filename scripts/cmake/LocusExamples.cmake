@@ -1,14 +1,18 @@
 # One program per .cc file of examples/, examples/exercises/ and examples/seeds/; its other files are
-# in the folder of its name. What programs share is examples/common.
+# in the folder of its name. What programs share is examples/common; its Program, which takes as long
+# to compile as all the rest, is for those that include it.
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 file(GLOB common CONFIGURE_DEPENDS examples/common/*.cc)
+list(REMOVE_ITEM common ${PROJECT_SOURCE_DIR}/examples/common/program.cc)
 add_library(locus_examples STATIC ${common})
 target_include_directories(locus_examples PUBLIC examples)
 target_link_libraries(locus_examples PUBLIC locus::locus locus_flags CLI11::CLI11 fmt::fmt)
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus_examples PRIVATE LOCUS_WITH_CUDA)
 endif()
+add_library(locus_program STATIC examples/common/program.cc)
+target_link_libraries(locus_program PUBLIC locus_examples)
 
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)
 foreach(source ${programs})
@@ -16,5 +20,10 @@ foreach(source ${programs})
   get_filename_component(folder ${source} DIRECTORY)
   file(GLOB parts CONFIGURE_DEPENDS ${folder}/${program}/*.cc)
   add_executable(${program} ${source} ${parts})
-  target_link_libraries(${program} PRIVATE locus_examples)
+  file(STRINGS ${source} is_program REGEX "common/program.h")
+  set(shared locus_examples)
+  if(is_program)
+    set(shared locus_program)
+  endif()
+  target_link_libraries(${program} PRIVATE ${shared})
 endforeach()

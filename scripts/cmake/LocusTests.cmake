@@ -12,7 +12,7 @@ if(LOCUS_TESTS)
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
                                             nlohmann_json::nlohmann_json
-                                            $<TARGET_NAME_IF_EXISTS:locus_examples>)
+                                            $<TARGET_NAME_IF_EXISTS:locus_program>)
   if(LOCUS_WITH_CUDA)
     target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::nvrtc)
