@@ -196,18 +196,18 @@ C number(const Scalar& s, DType d) {
   return formula::number<C>(s);
 }
 
-template <class F, class C>
-void launch(const Call& call) {
-  constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
+// The operands of a call, and how they are walked; whether in packs, without strides.
+template <class C, int N>
+__attribute__((noinline)) bool arrange(const Call& call, bool predicate, Operands<C, N>& o,
+                                       Strides<N>& strides) {
+  constexpr int E = 16 / static_cast<int>(sizeof(C));
   const formula::Scalars numbers = formula::scalars<N>(call);
-  const F f = formula::formula_of<F>(call.attributes<formula::AttrsOf<F>>());
   const View& out = call.out[0];
   const View* view[N + 1];
-  Operands<C, N> o;
   bool in_order = out.contiguous(), packs = aligned(out, E);
   for (int k = 0, next = 0; k < N; ++k) {
     if (numbers.scalar[k]) {
-      const DType d = F::kPredicate ? call.in[0].meta.dtype : out.meta.dtype;
+      const DType d = predicate ? call.in[0].meta.dtype : out.meta.dtype;
       view[k] = nullptr;
       o.in[k] = nullptr;
       o.number[k] = number<C>(*numbers.scalar[k], d);
@@ -225,6 +225,7 @@ void launch(const Call& call) {
   view[N] = &out;
   o.out = out.data;
   o.out_dtype = out.meta.dtype;
+  if (in_order && packs) return true;
   const int64_t n = out.meta.size();
   Walk<N + 1> walk;
   if (!in_order) {
@@ -232,15 +233,27 @@ void launch(const Call& call) {
     in_order = walk.rank == 1;
     for (int k = 0; in_order && k <= N; ++k)
       in_order = view[k] == nullptr || n == 1 || walk.stride[k][0] == 1;
-  } else if (!packs) {
+    if (in_order && packs) return true;
+  } else {
     walk.rank = 1;
     walk.shape[0] = n;
     for (int k = 0; k <= N; ++k) walk.stride[k][0] = 1;
   }
-  if (in_order && packs)
+  strides = strides_of<N>(walk, n);
+  return false;
+}
+
+template <class F, class C>
+void launch(const Call& call) {
+  constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
+  const F f = formula::formula_of<F>(call.attributes<formula::AttrsOf<F>>());
+  const int64_t n = call.out[0].meta.size();
+  Operands<C, N> o;
+  Strides<N> strides;
+  if (arrange(call, F::kPredicate, o, strides))
     cuda::launch(call.stream, n / E, flat<F, C>, o, f, n / E, n);
   else
-    cuda::launch(call.stream, n, strided<F, C>, o, f, strides_of<N>(walk, n), n);
+    cuda::launch(call.stream, n, strided<F, C>, o, f, strides, n);
 }
 
 struct Engine {

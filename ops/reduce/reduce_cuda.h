@@ -146,11 +146,15 @@ inline int power_of_two_above(int64_t n, int limit) {
   return p;
 }
 
-template <class T, class R>
-void launch_reduce(const Call& call, uint32_t axes, const R& r) {
-  using A = typename R::template Acc<Promoted<T>, int64_t>;
-  const ReducePlan p(call.in[0], axes, R::kOrdered);
-
+struct Launch {
+  ReducePlan plan;
+  Geometry geometry;
+  dim3 grid, block;
+};
+// `unroll`: elements that a thread has in flight.
+[[maybe_unused]] __attribute__((noinline)) Launch arrange(const Call& call, uint32_t axes,
+                                                          bool ordered, int unroll) {
+  const ReducePlan p(call.in[0], axes, ordered);
   Geometry g{};
   g.rows = p.outputs == 1 || magnitude(p.down()) <= magnitude(p.across()) || p.width() == 1;
   int outputs;
@@ -158,7 +162,7 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
     // A warp at least, if that leaves each of its threads four elements; then all that it has in
     // flight at once.
     g.lanes = power_of_two_above((p.count + 3) / 4, 32);
-    const int full = power_of_two_above((p.count + kUnroll<R> - 1) / kUnroll<R>, kThreads);
+    const int full = power_of_two_above((p.count + unroll - 1) / unroll, kThreads);
     if (full > g.lanes) g.lanes = full;
     outputs = kThreads / g.lanes;
   } else {
@@ -167,7 +171,7 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
   }
   const int64_t tiles = (p.outputs + outputs - 1) / outputs;
   const int64_t wanted = 8LL * multiprocessors(call.stream);
-  const int64_t chunk = static_cast<int64_t>(g.lanes) * kUnroll<R>;
+  const int64_t chunk = static_cast<int64_t>(g.lanes) * unroll;
   int64_t splits = 1;
   if (tiles <= kMaxCounters && tiles * 2 <= wanted) splits = wanted / tiles;
   if (splits > p.count / (2 * chunk)) splits = p.count / (2 * chunk);
@@ -175,15 +179,23 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
   g.length = (p.count + splits * chunk - 1) / (splits * chunk) * chunk;
   splits = g.length > 0 ? (p.count + g.length - 1) / g.length : 1;
   g.splits = static_cast<int>(splits < 1 ? 1 : splits);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(g.splits));
+  return {p, g, grid, g.rows ? dim3(g.lanes, outputs) : dim3(outputs, g.lanes)};
+}
+
+template <class T, class R>
+void launch_reduce(const Call& call, uint32_t axes, const R& r) {
+  using A = typename R::template Acc<Promoted<T>, int64_t>;
+  Launch l = arrange(call, axes, R::kOrdered, kUnroll<R>);
+  Geometry& g = l.geometry;
   std::optional<Scratch> parts;
   if (g.splits > 1) {
-    g.parts = parts.emplace(call, static_cast<size_t>(g.splits * p.outputs) * sizeof(A)).data();
-    g.finished = counters(call.stream, static_cast<int>(tiles));
+    const auto accumulators = static_cast<size_t>(g.splits * l.plan.outputs);
+    g.parts = parts.emplace(call, accumulators * sizeof(A)).data();
+    g.finished = counters(call.stream, static_cast<int>(l.grid.x));
   }
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(g.splits));
-  const dim3 block = g.rows ? dim3(g.lanes, outputs) : dim3(outputs, g.lanes);
-  reduce_kernel<R, T><<<grid, block, 0, stream(call)>>>(
-      call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, p, g);
+  reduce_kernel<R, T><<<l.grid, l.block, 0, stream(call)>>>(
+      call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, l.plan, g);
 }
 
 struct Engine {

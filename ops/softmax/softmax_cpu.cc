@@ -29,7 +29,7 @@ void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, 
 
 // out = exp((x - top) * scale); out may be x. m::exp turns into vector code for f32 only.
 template <class A>
-void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
+__attribute__((noinline)) void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
   if constexpr (std::is_same_v<A, float>) {
     for (int64_t i = 0; i < n; ++i) out[i] = m::exp((x[i] - top) * scale);
   } else {
@@ -45,7 +45,7 @@ A top_of(const A* x, int64_t n, A scale) {
 
 // sum(exp((x - top) * scale))
 template <class A>
-A exp_sum(const A* x, int64_t n, A top, A scale) {
+__attribute__((noinline)) A exp_sum(const A* x, int64_t n, A top, A scale) {
   constexpr int64_t kPiece = 1024;
   alignas(64) A e[kPiece];
   A total = 0;
@@ -61,7 +61,8 @@ using Mode = SoftmaxMode;
 
 // One row of n; the result may be written over the first operand.
 template <Mode kMode, class A>
-void row(const A* x, [[maybe_unused]] const A* dy, A* y, int64_t n, A scale) {
+__attribute__((noinline)) void row(const A* x, [[maybe_unused]] const A* dy, A* y, int64_t n,
+                                   A scale) {
   if constexpr (kMode == Mode::softmax) {
     exp_row(x, n, top_of(x, n, scale), scale, y);
     const A factor = A(1) / reduce_block<Sum>(y, n);
@@ -83,12 +84,12 @@ constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
 
 // A row of n elements `stride` apart, times `w` rows side by side, to and from scratch memory.
 template <class T, class A>
-void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
+__attribute__((noinline)) void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
   for (int64_t c = 0; c < n; ++c)
     for (int64_t j = 0; j < w; ++j) out[j * n + c] = convert<A>(x[c * stride + j]);
 }
 template <class T, class A>
-void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
+__attribute__((noinline)) void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
   for (int64_t c = 0; c < n; ++c)
     for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
 }
