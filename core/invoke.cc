@@ -305,9 +305,9 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
     check_in_place(op, in, *target.tensor_);
   }
   if (op.function) [[unlikely]] {
-    Tensors targets;
-    for (const Ref& target : out) targets.push_back(*target.tensor_);
-    return run_function(op, in, attrs, targets);
+    Buffer<Tensor, 2> targets(out.size());
+    for (size_t i = 0; i < out.size(); ++i) targets[i] = *out[i].tensor_;
+    return run_function(op, in, attrs, targets.span());
   }
   if (op.make_view) is_view(op);
   check_contexts(op, in, out);

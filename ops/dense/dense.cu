@@ -141,20 +141,24 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   }
   if (db == nullptr) return;
   __shared__ double sums[kSumRows][kSumColumns];
-  sums[ty][tx] = sum;
-  __syncthreads();
-  if (ty == 0) {
-    sum = 0;
+  const auto add_rows = [&] {  // the total is thread row 0's
+    sums[ty][tx] = sum;
+    __syncthreads();
+    if (ty > 0) return;
 #pragma unroll
-    for (int i = 0; i < kSumRows; ++i) sum += sums[i][tx];
-  }
+    for (int i = 1; i < kSumRows; ++i) sum += sums[i][tx];
+  };
+  add_rows();
   if (gridDim.y > 1) {
     if (ty == 0 && column < units) __stcg(partial + blockIdx.y * units + column, sum);
     if (!arrives_last(arrived + blockIdx.x, gridDim.y)) return;
-    if (ty == 0 && column < units) {
-      sum = 0;
-      for (unsigned s = 0; s < gridDim.y; ++s) sum += __ldcg(partial + s * units + column);
+    sum = 0;
+    if (column < units) {
+#pragma unroll 8
+      for (unsigned s = ty; s < gridDim.y; s += kSumRows)
+        sum += __ldcg(partial + s * units + column);
     }
+    add_rows();
   }
   if (ty == 0 && column < units) db[column] = static_cast<S>(static_cast<Compute<S>>(sum));
 }

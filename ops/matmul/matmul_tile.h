@@ -164,11 +164,11 @@ __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, f
   const auto end_run = [&] {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if constexpr (RowSum) row_runs[i] += rows[i];
+      if constexpr (RowSum) row_runs[i] = Long ? row_runs[i] + rows[i] : rows[i];
       rows[i] = 0;
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        runs[i][j] += acc[i][j];
+        runs[i][j] = Long ? runs[i][j] + acc[i][j] : acc[i][j];
         acc[i][j] = 0;
       }
     }
