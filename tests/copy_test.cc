@@ -109,6 +109,13 @@ TEST(Copy, RoundsOnceToSixteenBits) {
     const double middle = 1 + std::ldexp(1, -8) + std::ldexp(1, -40);
     EXPECT_THAT(values(array(std::vector<double>{middle, -middle}, c).astype(bf16)),
                 ElementsAre(1 + std::ldexp(1, -7), -1 - std::ldexp(1, -7)));
+    // 1 more than the middle of two bf16: f64 would drop it.
+    const int64_t tie = (int64_t{1} << 62) + (int64_t{1} << 54);
+    EXPECT_THAT(
+        values(
+            array(std::vector<int64_t>{tie, tie + 1, -tie, -tie - 1, INT64_MIN}, c).astype(bf16)),
+        ElementsAre(std::ldexp(1, 62), std::ldexp(129, 55), std::ldexp(-1, 62),
+                    std::ldexp(-129, 55), std::ldexp(-1, 63)));
   }
 }
 

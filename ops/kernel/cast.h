@@ -20,6 +20,13 @@ LOCUS_HD float to_odd(double v) {
   return bits_float(u | 1u);
 }
 
+// An i64 in f64, likewise: the lowest bit left stands for those that f64 has no room for.
+LOCUS_HD double to_odd(int64_t v) {
+  constexpr int64_t kExact = int64_t{1} << 53, kBit = int64_t{1} << 11;
+  if (v <= -kExact || v >= kExact) v = (v & -kBit) | ((v & (kBit - 1)) != 0 ? kBit : 0);
+  return static_cast<double>(v);
+}
+
 template <class To, class From>
 LOCUS_HD To saturate(From v) {
   // 2^(bits - 1), or 2^bits for u8: exact in every floating type, one past the largest value.
@@ -47,6 +54,8 @@ LOCUS_HD To convert(From v) {
     return v != From(0);
   else if constexpr (k16Bit<To> && (kSame<From, float> || sizeof(From) == 1))
     return To(static_cast<float>(v));
+  else if constexpr (k16Bit<To> && kSame<From, int64_t>)
+    return To(detail::to_odd(detail::to_odd(v)));
   else if constexpr (k16Bit<To>)
     return To(detail::to_odd(static_cast<double>(v)));
   else if constexpr (kFloating<From> && kInteger<To>)
