@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
@@ -147,6 +148,8 @@ class Pass {
   void reach(const std::shared_ptr<GraphState>& state) {
     Node* const node = state->node;
     if (node && node->freed && !state->wanted) not_in_graph();
+    if (node && capture::active()) [[unlikely]]
+      capture::check_tape(node->order);
     ++state->edges;
     if (!node) {
       if (state->edges == 1) leaves_.push_back(state);
@@ -240,6 +243,8 @@ class Pass {
     Tensor incoming = std::move(leaf.incoming);
     const bool adds = leaf.req == GradReq::add;
     leaf.fresh = true;
+    if (capture::active()) [[unlikely]]
+      capture::wrote(state);
     if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
       if (adds) return;
       incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);

@@ -1,214 +1,211 @@
 #include <locus/core/capture.h>
 
-#include <map>
-#include <string>
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
+#include <locus/core/recording.h>
+#include <locus/core/stream.h>
 
 namespace locus {
 namespace capture {
 namespace {
 
-constexpr size_t kSlots = 4096;  // bytes that are sent together
+// Streams that no device has, for memory without values: numbers that are used again.
+struct Nowhere {
+  Mutex mutex;
+  std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
 
-// Host values that a replay reads from the device, and what the device has of them.
-struct Numbers {
-  std::shared_ptr<Storage> memory;
-  std::vector<std::byte> sent, now = std::vector<std::byte>(kSlots);
-  size_t used = 0;
+  StreamView take(Context c) {
+    const MutexLock lock(mutex);
+    for (StreamView& s : unused) {
+      if (s.context != c) continue;
+      std::swap(s, unused.back());
+      const StreamView found = unused.back();
+      unused.pop_back();
+      return found;
+    }
+    return {c, new_stream_id(), nullptr};
+  }
+  void put(StreamView s) {
+    const MutexLock lock(mutex);
+    unused.push_back(s);
+  }
 };
-struct LiveNumber {
-  std::function<void(void*)> fill;
-  size_t numbers, offset;
-};
-struct Use {
-  std::shared_ptr<Storage> storage;
-  bool write = false;
-};
+Nowhere& nowhere() {
+  static Nowhere* const streams = new Nowhere;
+  return *streams;
+}
+
+Recording* recording_on(std::optional<Context> c) {
+  Recording* r = innermost;
+  while (r && c && r->only && *r->only != *c) r = r->outer;
+  return r;
+}
 
 }  // namespace
 
-struct Recording {
-  explicit Recording(Context c) : Recording(c, device(c).begin_capture()) {
-    line = &Timeline::of(stream);
-    line->set_capturing(true);
-  }
-  Recording(Context c, StreamView s) : context(c), stream(s) {}
-  ~Recording();
-  void end();
-  void replay();
-
-  const Context context;
-  const StreamView stream;
-  Timeline* line = nullptr;
-  Recording* outer = nullptr;
-  bool ended = false;
-  std::map<Storage*, Use> outside;
-  std::vector<std::weak_ptr<Storage>> made;  // written here, and at home here
-  std::vector<Numbers> numbers;
-  std::vector<LiveNumber> live;
-  // Once it ended.
-  std::vector<Use> uses;  // of both
-  std::unique_ptr<RecordedWork> work;
-};
-
-void Recording::end() {
-  if (std::exchange(ended, true)) return;
-  if (line) line->set_capturing(false);
-  work = device(context).end_capture(stream);
-  for (const auto& seen : made)
-    if (const auto storage = seen.lock()) outside[storage.get()] = {storage, true};
-  for (auto& [storage, use] : outside) uses.push_back(std::move(use));
-  outside.clear();
+Recording::Recording(Context c)
+    : only(c), stream(nowhere().take(c)), current(current_stream(c)), line(&Timeline::of(stream)) {
+  line->set_capturing(true);
+  outer = std::exchange(innermost, this);
 }
 
-// The stream will be another recording's. Results live on: as if made on the compute stream.
-Recording::~Recording() {
-  try {
-    end();
-  } catch (...) {
-    // Nothing of it ever ran.
+Recording::Recording(Caller asked) : from(asked), first_node(next_node()) {
+  outer = std::exchange(innermost, this);
+}
+
+void Recording::leave() {
+  for (Recording** r = &innermost; *r; r = &(*r)->outer) {
+    if (*r != this) continue;
+    *r = outer;
+    break;
   }
-  if (work) work->wait();
-  if (line) line->finished(line->now());
-  const StreamView compute = device(context).stream(Lane::compute);
+  if (!line) return;
+  std::exchange(line, nullptr)->set_capturing(false);
+  // Results live on: as if made on the compute stream.
+  const StreamView compute = device(*only).stream(Lane::compute);
   for (const auto& seen : made)
     if (const auto storage = seen.lock(); storage && storage->home().id == stream.id)
       storage->leave_home(compute);
-  numbers.clear();
+  made.clear();
+  nowhere().put(stream);
 }
 
-void Recording::replay() {
-  for (const LiveNumber& n : live) n.fill(numbers[n.numbers].now.data() + n.offset);
-  for (const Use& u : uses)
-    u.write ? u.storage->before_write(stream) : u.storage->before_read(stream);
-  Device& d = device(context);
-  line->before_launch();
-  for (Numbers& n : numbers) {
-    if (n.sent == n.now) continue;
-    d.copy(n.memory->data(), context, n.now.data(), cpu(), n.used, stream);
-    n.sent = n.now;
-  }
-  work->replay();
-  for (const Use& u : uses)
-    u.write ? u.storage->after_write(stream) : u.storage->after_read(stream);
+Recording::~Recording() { leave(); }
+
+void Recording::end() {
+  for (const auto& seen : made)
+    if (const auto storage = seen.lock()) plan->show(storage);
+  leave();
+  plan->finish();
 }
 
-namespace {
-
-Recording* recording_of(auto is_it) {
-  Recording* r = innermost;
-  while (r && !is_it(*r)) r = r->outer;
-  return r;
-}
-Recording* recording_on(StreamView s) {
-  return recording_of([&](const Recording& r) { return r.stream.id == s.id; });
-}
-Recording* recording_on(Context c) {
-  return recording_of([&](const Recording& r) { return r.context == c; });
+std::string Recording::text() const {
+  if (only) return to_string(*only) + " is being captured";
+  return "the function called at " + to_string(from) + " is being recorded";
 }
 
-}  // namespace
-
-bool find(StreamView s) { return recording_on(s) != nullptr; }
 bool find(Context c) { return recording_on(c) != nullptr; }
+bool runs() { return !innermost->only; }
 
-void check(const std::string& what, const char* why, StreamView s) {
-  if (!active()) return;
-  const std::string text = what + ": " + to_string(innermost->context) + " is being captured, and ";
-  if (why) throw CaptureError(text, "this cannot be replayed: ", why);
-  if (!recording_on(s))
-    throw CaptureError(text, "work on another stream or context, here of ", s.context,
-                       ", would not be replayed; do it before or after, or capture that context "
-                       "too");
+void check(const std::string& what, const char* why) {
+  if (active() && why)
+    throw CaptureError(what, ": ", innermost->text(), ", and this cannot be replayed: ", why);
 }
 
-void use(StreamView s, const std::shared_ptr<Storage>& storage, bool write) {
-  Recording& r = *recording_on(s);
-  if (storage->home().id != s.id) {
-    Use& u = r.outside[storage.get()];
-    u.storage = storage;
-    u.write = u.write || write;
-  } else if (write) {
-    r.made.push_back(storage);
-  }
+void check(const std::string& what, Context c, const StreamView* s) {
+  const Recording* const r = recording_on(c);
+  if (r && (!s || !r->only || s->id == r->current.id)) return;
+  throw CaptureError(what, ": ", innermost->text(),
+                     ", and work on another stream or context, here of ", c,
+                     ", would not be replayed; do it before or after, or capture that context too");
+}
+
+Noted note(Context c, PlanCall call) {
+  Recording& r = *recording_on(c);
+  PlanCall& kept = r.plan->add(std::move(call));
+  return {r.plan.get(), &kept};
+}
+
+void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
+  Recording& r = *recording_on(c);
+  r.plan->touch(storage, write);
+  // Who wants its values has something to wait for.
+  if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
+}
+
+std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
+  Recording* const r = recording_on(c);
+  if (!r) return std::make_shared<Storage>(c, bytes, home);
+  const auto& arena = r->plan->arena(c);
+  if (!r->only) return std::make_shared<Storage>(c, bytes, home, arena);
+  auto storage = std::make_shared<Storage>(c, bytes, r->stream, arena);
+  r->made.push_back(storage);
+  return storage;
+}
+
+void depends_on(std::shared_ptr<const uint64_t> generation) {
+  auto& all = innermost->generations;
+  const auto same = [&](const auto& g) { return g == generation; };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(generation));
+}
+
+void depends_on(const Tensor& leaf) {
+  auto& all = innermost->leaves;
+  const std::shared_ptr<GraphState>& state = leaf.impl().graph;
+  const auto same = [&](const auto& l) { return l.second == state; };
+  if (std::none_of(all.begin(), all.end(), same)) all.emplace_back(leaf, state);
+}
+
+void check_tape(uint64_t order) {
+  if (order < innermost->first_node)
+    throw CaptureError("backward: ", innermost->text(),
+                       ", and a graph that was recorded before cannot be replayed; call the "
+                       "function with the data, and record inside");
+}
+
+void wrote(const std::shared_ptr<GraphState>& leaf) {
+  auto& all = innermost->written;
+  if (std::find(all.begin(), all.end(), leaf) == all.end()) all.push_back(leaf);
 }
 
 void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
-  const Recording* r = c ? recording_on(*c) : innermost;
-  if (r)
-    throw CaptureError(from.file ? to_string(from) + ": " : "", what, ": ", r->context,
-                       " is being captured, and the host cannot wait for it: nothing runs yet; "
-                       "read after the replay");
+  const Recording* const r = recording_on(c);
+  if (!r) return;
+  throw CaptureError(from.file ? to_string(from) + ": " : "", what, ": ", r->text(),
+                     r->only
+                         ? ", and the host cannot wait for it: nothing runs yet; read after "
+                           "the replay"
+                         : ", and a replay does not come back to the host; read after the call");
 }
 
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill) {
-  constexpr size_t kAlignment = 16;
   Recording& r = *recording_on(c);
-  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  LOCUS_CHECK(bytes <= kSlots, "live numbers of ", bytes, " bytes");
-  if (r.numbers.empty() || r.numbers.back().used + bytes > kSlots)
-    r.numbers.emplace_back().memory = std::make_shared<Storage>(c, kSlots, r.stream);
-  Numbers& n = r.numbers.back();
-  r.live.push_back({std::move(fill), r.numbers.size() - 1, n.used});
-  n.used += bytes;
-  return static_cast<std::byte*>(n.memory->data()) + r.live.back().offset;
+  return r.plan->slot(c, bytes, std::move(fill), !r.only);
 }
 
 }  // namespace capture
 
 Capture::Capture(Context c) {
+  if (is_host(c))
+    throw CaptureError("Capture: ", c, " runs nothing asynchronously; expected a GPU");
   if (capture::find(c))
     throw CaptureError("Capture: this thread captures ", c, " already; end() that capture first");
   recording_ = std::make_unique<capture::Recording>(c);
-  scope_.reset(new StreamScope(recording_->stream));
-  recording_->outer = std::exchange(capture::innermost, recording_.get());
 }
 
-void Capture::leave() {
-  scope_.reset();
-  for (capture::Recording** r = &capture::innermost; *r; r = &(*r)->outer) {
-    if (*r != recording_.get()) continue;
-    *r = recording_->outer;
-    return;
-  }
-}
-
-Capture::~Capture() { leave(); }
+Capture::~Capture() = default;
 
 Graph Capture::end() {
   if (!recording_) throw CaptureError("Capture::end: this capture has ended; make another one");
-  if (!capture::on(recording_->stream))
+  capture::Recording* own = capture::innermost;
+  while (own && own != recording_.get()) own = own->outer;
+  if (!own)
     throw CaptureError("Capture::end: the capture was begun by another thread; end it there");
-  leave();
-  std::unique_ptr<capture::Recording> recording = std::move(recording_);
+  const auto recording = std::move(recording_);
   recording->end();
-  recording->work->prepare();
-  return Graph(std::move(recording));
+  return Graph(*recording->only, std::move(recording->plan));
 }
 
-Graph::Graph(std::unique_ptr<capture::Recording> recording) : recording_(std::move(recording)) {}
+Graph::Graph(Context c, std::unique_ptr<Plan> plan) : context_(c), plan_(std::move(plan)) {}
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
-namespace {
-
-capture::Recording& opened(const std::unique_ptr<capture::Recording>& recording) {
-  if (!recording) throw Error("Graph: it was moved from; use the Graph it was moved to");
-  return *recording;
+void Graph::check() const {
+  if (!plan_) throw Error("Graph: it was moved from; use the Graph it was moved to");
 }
 
-}  // namespace
-
-Context Graph::context() const { return opened(recording_).context; }
+Context Graph::context() const {
+  check();
+  return context_;
+}
 
 void Graph::replay() {
-  capture::check("Graph::replay", "a graph is not recorded in another one", {});
-  opened(recording_).replay();
+  capture::check("Graph::replay", "a graph is not recorded in another one");
+  check();
+  plan_->replay();
 }
 
 }  // namespace locus

@@ -5,7 +5,7 @@
 //   Graph graph = capture.end();
 //   graph.replay();                // now y has its values; x's new ones at the next replay
 //
-// In between, what this thread calls on that context is recorded, on a stream of the capture's own.
+// In between, what this thread calls on that context's current stream is recorded.
 // All memory it takes is the graph's alone until the graph dies (stats() counts it), so that
 // addresses stay. Tensors from outside are kept alive; a replay is ordered with eager work on them
 // as one op that reads and writes them all would be. What a replay could not repeat throws
@@ -24,7 +24,7 @@
 #include <memory>
 
 #include <locus/core/capture_check.h>
-#include <locus/core/stream.h>
+#include <locus/core/context.h>
 
 namespace locus {
 
@@ -39,13 +39,16 @@ class Graph {
 
  private:
   friend class Capture;
-  explicit Graph(std::unique_ptr<capture::Recording> recording);
-  std::unique_ptr<capture::Recording> recording_;
+  Graph(Context c, std::unique_ptr<Plan> plan);
+  void check() const;
+
+  Context context_;
+  std::unique_ptr<Plan> plan_;
 };
 
 class Capture : NonCopyable {
  public:
-  // CaptureError when the device records nothing, or the thread captures c already.
+  // CaptureError for a host context, or when the thread records c already.
   explicit Capture(Context c);
   ~Capture();  // without end(): nothing is left of it
 
@@ -53,9 +56,7 @@ class Capture : NonCopyable {
   Graph end();
 
  private:
-  void leave();
   std::unique_ptr<capture::Recording> recording_;
-  std::unique_ptr<StreamScope> scope_;
 };
 
 // For ops.

@@ -1,17 +1,26 @@
-// What core asks of captures (capture.h) whenever it enqueues work or waits. Implemented in
-// capture.cc. Internal to core.
+// What core asks of recordings, those of a Capture (capture.h) and of a compiled function
+// (compile.h), whenever it enqueues work, takes memory or waits. Implemented in capture.cc.
+// Internal to core, but for depends_on() and settings.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include <locus/core/caller.h>
 #include <locus/core/kernel.h>
+#include <locus/core/noncopyable.h>
 
 namespace locus {
 
+class Plan;
 class Storage;
+class Tensor;
+struct GraphState;
+struct Op;
+struct PlanCall;
 
 namespace capture {
 
@@ -19,15 +28,48 @@ struct Recording;
 
 inline constinit thread_local Recording* innermost = nullptr;
 inline bool active() { return innermost != nullptr; }  // in this thread
-bool find(StreamView s);
 bool find(Context c);
-inline bool on(StreamView s) { return active() && find(s); }
+// Whether what is recorded runs at once, too; the calling thread records.
+bool runs();
 
-// `what` is about to enqueue on s. Throws CaptureError when it cannot be replayed: because of `why`
-// (null: nothing speaks against it), or because s is not recorded.
-void check(const std::string& what, const char* why, StreamView s);
-// It reads or writes this storage; s is recorded.
-void use(StreamView s, const std::shared_ptr<Storage>& storage, bool write);
+// What is done meanwhile is not recorded: it prepares what later runs find done.
+class Aside : NonCopyable {
+ public:
+  Aside() : outer_(innermost) { innermost = nullptr; }
+  ~Aside() { innermost = outer_; }
+
+ private:
+  Recording* const outer_;
+};
+
+// Throws CaptureError when `what`, which is about to happen, cannot be replayed: because of `why`.
+void check(const std::string& what, const char* why);
+// Because it is enqueued on c, or on s, which is not recorded.
+void check(const std::string& what, Context c, const StreamView* s);
+
+// What was recorded last, to be run now.
+struct Noted {
+  Plan* plan = nullptr;
+  PlanCall* call = nullptr;
+};
+Noted note(Context c, PlanCall call);
+void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
+// New memory on c.
+std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home);
+
+// A compiled function is recorded anew when the number, of what changes seldom, is another.
+void depends_on(std::shared_ptr<const uint64_t> generation);
+// Likewise when a leaf was given another gradient.
+void depends_on(const Tensor& leaf);
+// Throws CaptureError when the tape was made before the compiled function was called: `order` is
+// its node's.
+void check_tape(uint64_t order);
+// A leaf's gradient is written.
+void wrote(const std::shared_ptr<GraphState>& leaf);
+// What kernels look up when they are launched, such as the precision of products: a compiled
+// function is recorded once for each value.
+inline std::atomic<uint32_t> settings{0};
+
 // The host is about to wait for work of c, or of all contexts.
 void refuse_wait(std::optional<Context> c, const char* what, Caller from);
 inline void check_wait(std::optional<Context> c, const char* what, Caller from) {

@@ -7,6 +7,7 @@
 #include <locus/core/device.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
+#include <locus/core/plan.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -42,9 +43,10 @@ StreamView fill_stream(Context c, Device& d, StreamView home) {
   return current;
 }
 
-// Why a graph cannot repeat such a copy.
+// Why a replay cannot repeat such a copy.
 const char* not_replayable(Context from, Context to, bool blocking) {
-  if (!is_host(from) && !is_host(to)) return "copies between devices are not recorded";
+  if (!is_host(from) && !is_host(to))
+    return capture::runs() ? nullptr : "copies between devices are not recorded";
   if (from.type == DeviceType::cpu || to.type == DeviceType::cpu)
     return "pageable memory of the host is read or filled once, now; use cpu_pinned() there";
   return blocking ? "the host would wait for it; use {.blocking = false}" : nullptr;
@@ -66,9 +68,17 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
     s = fill_stream(owner, d, to.storage->home());
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
-    capture::check("copyto", not_replayable(from.context, to.context, blocking), s);
-    capture::use(s, from.storage, false);
-    capture::use(s, to.storage, true);
+    capture::check("copyto", not_replayable(from.context, to.context, blocking));
+    capture::check("copyto", owner, nullptr);
+    capture::note(owner, {.context = owner,
+                          .dst = to.view.data,
+                          .src = from.view.data,
+                          .to = to.context,
+                          .from = from.context,
+                          .bytes = bytes});
+    capture::touch(owner, from.storage, false);
+    capture::touch(owner, to.storage, true);
+    if (!capture::runs()) return;
   }
   from.storage->before_read(s);
   to.storage->before_write(s);
@@ -84,7 +94,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
   // Pageable memory is the program's again when copy() returns.
   if (from.context.type != DeviceType::cpu) from.storage->after_read(s);
   to.storage->after_write(s);
-  if (line && s.id != d.stream(Lane::compute).id && !capture::on(s)) line->expect_waiters();
+  if (line && s.id != d.stream(Lane::compute).id) line->expect_waiters();
 }
 
 void check_blocking(const Tensor& from, Context to, const CopyOptions& options) {

@@ -82,11 +82,6 @@ bool device_registered(DeviceType type) {
   return code < kMaxDeviceTypes && registry().registered[code];
 }
 
-StreamView Device::begin_capture() {
-  throw CaptureError(stream(Lane::compute).context, " records no graphs; expected a GPU");
-}
-std::unique_ptr<RecordedWork> Device::end_capture(StreamView) { return nullptr; }
-
 const char* name(Lane lane) {
   constexpr const char* kNames[kNumLanes] = {"compute", "to_device", "to_host", "peer"};
   return kNames[static_cast<int>(lane)];

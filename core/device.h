@@ -55,16 +55,14 @@ class MemoryPool : public Allocator {
   virtual void release_cached() = 0;         // give free blocks back to the driver
 };
 
-// What a device recorded, to be run again in the order of the stream that recorded it. Destroying
-// it waits until it is not running, and closes that stream.
+// Several calls as one. Nothing of it runs when it is destroyed.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
-  virtual void prepare() = 0;  // once, before the first replay; CaptureError: it cannot be run
-  virtual void replay() = 0;   // enqueues all of it
-  // Until it is not running. Errors stay with the device: the next call that may throw has them.
-  virtual void wait() noexcept = 0;
+  virtual void replay(StreamView s) = 0;  // enqueues all of it
 };
+class Plan;
+struct PlanCall;  // plan.h
 
 // A context's own streams. Ops run on compute. Copies that make a new tensor run beside it: from
 // the host on the target's to_device, from another device on the target's peer, non-blocking ones
@@ -115,11 +113,10 @@ class Device {
   // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;
 
-  // For Capture (capture.h), and optional. begin_capture opens a stream: until end_capture, what is
-  // enqueued there is recorded and not run. What is allocated on it belongs to the recording: no
-  // other stream gets that memory, and none of it returns to the driver, until the recording dies.
-  virtual StreamView begin_capture();  // throws CaptureError here: the device records nothing
-  virtual std::unique_ptr<RecordedWork> end_capture(StreamView s);
+  // For what is replayed (plan.h), and optional: the calls of a plan, each run once by plan.run()
+  // on a stream that records, in an order that obeys PlanCall::after. CaptureError when the device
+  // refuses them. Null, as here: a replay launches one after the other.
+  virtual std::unique_ptr<RecordedWork> make_graph(Plan&, std::span<PlanCall>) { return nullptr; }
 };
 
 // How many devices of this type the machine has, at most kMaxDevices, and how to open one. `open`

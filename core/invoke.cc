@@ -11,6 +11,7 @@
 #include <locus/core/invoke_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
+#include <locus/core/plan.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -38,6 +39,7 @@ class Buffer {
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
   T* data() { return data_; }
+  const T* data() const { return data_; }
   std::span<T> span() { return {data_, n_}; }
   size_t size() const { return n_; }
 
@@ -170,32 +172,62 @@ class Invocation {
   void run(const auto& out, bool fresh) {
     const size_t n_out = out_.size();
     if (capture::active()) [[unlikely]] {
-      capture::check(op_.name, op_.no_capture, stream_);
-      for (const Ref& r : in_) capture::use(stream_, r.tensor_->handle()->storage, false);
-      for (size_t i = 0; i < n_out; ++i) capture::use(stream_, out(i).handle()->storage, true);
+      capture::check(op_.name, op_.no_capture);
+      capture::check(op_.name, context_, &stream_);
     }
     bool empty = true;
     for (size_t i = 0; i < n_out; ++i) empty = empty && out_[i].meta.size() == 0;
     if (empty) return;
+    capture::Noted noted;
+    if (capture::active()) [[unlikely]] {
+      noted = note(out);
+      if (!capture::runs()) return;
+    }
     for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
-    const Call call{in_views_.data(),
-                    out_.data(),
-                    static_cast<int>(in_.size()),
-                    static_cast<int>(n_out),
-                    attrs_.data,
-                    attrs_.size,
-                    stream_};
-    trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
-    if (sync_each() && !capture::on(stream_)) [[unlikely]]
+    if (noted.call) [[unlikely]] {
+      noted.plan->run(*noted.call, stream_, true);
+    } else {
+      const Call call{in_views_.data(),
+                      out_.data(),
+                      static_cast<int>(in_.size()),
+                      static_cast<int>(n_out),
+                      attrs_.data,
+                      attrs_.size,
+                      stream_};
+      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+    }
+    if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);
     for (const Ref& r : in_) r.tensor_->handle()->storage->after_read(stream_);
     for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->after_write(stream_);
   }
 
  private:
+  // For replays: the launch, and what it reads and writes.
+  capture::Noted note(const auto& out) const {
+    PlanCall call{.context = context_,
+                  .op = &op_,
+                  .kernel = op_.kernel(device_->kernels(), column_),
+                  .views = {in_views_.data(), in_views_.data() + in_.size()},
+                  .n_in = static_cast<int>(in_.size()),
+                  .attrs = attrs_};
+    call.views.insert(call.views.end(), out_.data(), out_.data() + out_.size());
+    const capture::Noted noted = capture::note(context_, std::move(call));
+    size_t copied = 0;
+    for (size_t i = 0; i < in_.size(); ++i) {
+      const bool copy =
+          copied < copies_.size() && in_views_[i].data == copies_[copied].handle()->view.data;
+      const Tensor& read = copy ? copies_[copied++] : *in_[i].tensor_;
+      capture::touch(context_, read.handle()->storage, false);
+    }
+    for (size_t i = 0; i < out_.size(); ++i)
+      capture::touch(context_, out(i).handle()->storage, true);
+    return noted;
+  }
+
   const Op& op_;
   const std::span<const Ref> in_;
   const AttrsView& attrs_;
@@ -243,7 +275,7 @@ void run_into(Invocation& call, size_t n_out, const auto& target) {
 void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                   std::span<Tensor> out) {
   for (const Ref& r : in) checked(op, r);
-  if (op.no_capture) capture::check(op.name, op.no_capture, {});
+  capture::check(op.name, op.no_capture);
   if (!op.gradient) return op.function(in, attrs.data, out);
   const autograd::Pause pause(autograd::is_training());
   op.function(in, attrs.data, out);

@@ -2,6 +2,7 @@
 //
 // It comes from the context's pool (memory_pool(c).stats() counts it) in the order of the call's
 // stream: it is free for what is launched there next as soon as the Scratch ends, without waiting.
+// A call that is replayed (capture.h) has the same memory each time.
 // A kernel function allocates nothing in another way. Contents are not initialised. Threads: the
 // one that runs the kernel function; hand pointers, not Scratches, to parallel_for's.
 #pragma once
@@ -26,7 +27,8 @@ class Scratch : NonCopyable {
  private:
   StreamView stream_;
   size_t bytes_;
-  void* data_;
+  bool of_plan_ = false;  // of a call that is replayed, which keeps it
+  void* data_ = nullptr;
 };
 
 }  // namespace locus

@@ -1,6 +1,6 @@
 #include <locus/core/storage.h>
 
-#include <locus/core/capture_check.h>
+#include <locus/core/arena.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 
@@ -21,14 +21,24 @@ void record_into(std::vector<EventView>& events, Timeline& line) {
 
 }  // namespace
 
-Storage::Storage(Context context, size_t bytes, StreamView home)
-    : bytes_(bytes), context_(context), arena_(home), home_(timeline_of(home)), home_id_(home.id) {
-  data_ = device(context).allocator().allocate(bytes, home);
+Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr<Arena> owner)
+    : bytes_(bytes),
+      context_(context),
+      owner_(std::move(owner)),
+      arena_(home),
+      home_(timeline_of(home)),
+      home_id_(home.id) {
+  data_ =
+      owner_ ? owner_->allocate(bytes, home) : device(context).allocator().allocate(bytes, home);
 }
 
 Storage::~Storage() {
   std::vector<EventView> pending = pending_uses();
   if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home_.load());
+  if (owner_) {
+    owner_->release(data_, pending);
+    return;
+  }
   Allocator& allocator = device(context_).allocator();
   if (pending.empty())
     allocator.deallocate(data_, bytes_, arena_);
@@ -37,7 +47,6 @@ Storage::~Storage() {
 }
 
 void Storage::order(StreamView s, bool write) {
-  if (capture::on(s)) return;  // each replay is ordered as a whole
   const MutexLock lock(mutex_);
   const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   Timeline* const home = home_.load(std::memory_order_relaxed);
@@ -88,7 +97,7 @@ void Storage::leave_home(StreamView to) {
 }
 
 void Storage::mark(StreamView s, bool write) {
-  if (s.id == 0 || capture::on(s)) return;  // the host's work is done already
+  if (s.id == 0) return;  // the host's work is done already
   Timeline& line = Timeline::of(s);
   const MutexLock lock(mutex_);
   const uint64_t at = line.advance();

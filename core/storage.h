@@ -15,6 +15,7 @@
 namespace locus {
 
 struct GraphState;  // tape.h
+class Arena;
 class Tensor;
 
 // A block of one context's memory and what is still in flight on it.
@@ -29,12 +30,14 @@ class Tensor;
 // the program, as for any object; afterwards the order holds for everybody again.
 class Storage : NonCopyable {
  public:
-  Storage(Context context, size_t bytes, StreamView home);
+  // `owner`: the memory is a block of its; null: of the context's pool.
+  Storage(Context context, size_t bytes, StreamView home, std::shared_ptr<Arena> owner = nullptr);
   ~Storage();
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Context context() const { return context_; }
+  const Arena* owner() const { return owner_.get(); }
   StreamView home();
 
   // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
@@ -89,7 +92,8 @@ class Storage : NonCopyable {
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Context context_;
-  const StreamView arena_;  // whose memory it is, and where it returns to
+  const std::shared_ptr<Arena> owner_;
+  const StreamView arena_;  // of the pool: whose memory it is, and where it returns to
   // The three move with mutex_ held. Null, and 0, on the host.
   std::atomic<Timeline*> home_;
   std::atomic<uint32_t> home_id_;

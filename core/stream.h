@@ -68,7 +68,6 @@ class [[nodiscard]] StreamScope : NonCopyable {
   ~StreamScope();
 
  private:
-  friend class Capture;
   explicit StreamScope(StreamView s);
   StreamView view_;
   StreamScope* outer_;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include <locus/core/capture_check.h>
+
 namespace locus {
 namespace {
 
@@ -39,6 +41,8 @@ std::span<T> place(std::byte*& at, size_t n) {
 }
 
 }  // namespace
+
+uint64_t next_node() { return next_order.load(std::memory_order_relaxed); }
 
 Node::Node(const Op& o, const AttrsView& a, size_t n_in, size_t n_out, std::byte* tail)
     : op(o),
@@ -107,6 +111,8 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     to.meta = t.view.meta;
     to.context = t.context;
     if (needs_grad(t)) to.edge = t.graph;
+    if (capture::active() && t.graph && !t.graph->node) [[unlikely]]
+      capture::depends_on(*in[i].tensor_);
     if (!keep.input(static_cast<int>(i))) continue;
     to.value = *in[i].tensor_;
     to.version = t.storage->version();

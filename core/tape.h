@@ -60,6 +60,8 @@ struct Node : NonCopyable {
   std::byte* attrs;
 };
 
+uint64_t next_node();  // nodes recorded from now on have this order, or a greater one
+
 inline bool needs_grad(const TensorImpl& t) {
   return t.graph && (t.graph->node || t.graph->req != GradReq::null);
 }

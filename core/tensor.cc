@@ -1,5 +1,6 @@
 #include <locus/core/tensor.h>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 
@@ -27,7 +28,9 @@ bool Tensor::shares_memory_with(const Tensor& other) const {
 }
 
 Tensor make_tensor(Context c, View view, StreamView home) {
-  auto storage = std::make_shared<Storage>(c, bytes_of(view.meta), home);
+  const size_t bytes = bytes_of(view.meta);
+  auto storage = capture::active() ? capture::allocate(c, bytes, home)
+                                   : std::make_shared<Storage>(c, bytes, home);
   view.data = storage->data();
   return Tensor(std::make_shared<TensorImpl>(
       TensorImpl{view, c, view.contiguous(), std::move(storage), nullptr}));

@@ -113,8 +113,7 @@ class CudaDevice final : public Device {
   double elapsed_ms(EventView from, EventView to) override;
   void synchronize(StreamView s) override;
 
-  StreamView begin_capture() override;
-  std::unique_ptr<RecordedWork> end_capture(StreamView s) override;
+  std::unique_ptr<RecordedWork> make_graph(Plan& plan, std::span<PlanCall> calls) override;
 
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }
@@ -126,6 +125,7 @@ class CudaDevice final : public Device {
 
  private:
   class Work;
+  class Branches;
   CudaStream* new_stream(bool for_captures = false);
   CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
@@ -150,8 +150,8 @@ class CudaDevice final : public Device {
 
   Mutex streams_mutex_;
   std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
-  // To be opened again. Tensors may live on a closed stream, not on one that captured.
-  Spares<CudaStream*> closed_, captured_;
+  Spares<CudaStream*> closed_;    // to be opened again
+  Spares<CudaStream*> captured_;  // for captures; tensors do not live there
   Spares<cudaEvent_t> events_, timed_events_;
 };
 

@@ -59,16 +59,6 @@ class EmulatedDevice final : public Device {
     closed_.put(&queue(s));
   }
 
-  StreamView begin_capture() override {
-    Queue& q = take(captured_);
-    pool_.hold(q.view());
-    q.begin_recording();
-    return q.view();
-  }
-  std::unique_ptr<RecordedWork> end_capture(StreamView s) override {
-    return std::make_unique<Work>(*this, queue(s));
-  }
-
   void launch(Kernel kernel, const Call& call, const char* name) override {
     queue(call.stream).launch(kernel, call, name);
   }
@@ -138,26 +128,6 @@ class EmulatedDevice final : public Device {
     EmulatedDevice& device_;
   };
 
-  class Work final : public RecordedWork {
-   public:
-    Work(EmulatedDevice& d, Queue& q) : device_(d), queue_(q), entries_(q.end_recording()) {}
-    ~Work() override {
-      wait();
-      device_.pool_.retire(queue_.view());
-      device_.captured_.put(&queue_);
-    }
-    void prepare() override {}
-    void replay() override {
-      for (const Queue::Entry& entry : entries_) queue_.replay(entry);
-    }
-    void wait() noexcept override { queue_.drain(); }
-
-   private:
-    EmulatedDevice& device_;
-    Queue& queue_;
-    const std::vector<Queue::Entry> entries_;
-  };
-
   // An unused one, or a new one.
   Queue& take(Spares<Queue*>& unused) {
     Queue* const q = unused.take();
@@ -189,8 +159,7 @@ class EmulatedDevice final : public Device {
   Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.
   std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);
-  // To be opened again. Tensors may live on a closed stream, not on one that was captured.
-  Spares<Queue*> closed_, captured_;
+  Spares<Queue*> closed_;  // to be opened again
   Queue* lanes_[kNumLanes];
   CachingPool pool_;
 };

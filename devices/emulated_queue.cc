@@ -77,7 +77,6 @@ void Queue::wait_until_finished(uint64_t target, MutexLock& lock) {
 void Queue::push(const auto& fill) {
   MutexLock lock(mutex_);
   check_usable();
-  if (recording_) return fill(recorded_.emplace_back());
   if (ring_ == nullptr) start();
   while (pushed_ - finished_ == kCapacity) lock.wait(space_);
   check_usable();
@@ -151,21 +150,6 @@ void Queue::close() {
 void Queue::reopen() {
   const MutexLock lock(mutex_);
   closed_ = false;
-}
-
-void Queue::begin_recording() {
-  const MutexLock lock(mutex_);
-  recording_ = true;
-}
-
-std::vector<Queue::Entry> Queue::end_recording() {
-  const MutexLock lock(mutex_);
-  recording_ = false;
-  return std::exchange(recorded_, {});
-}
-
-void Queue::replay(const Entry& recorded) {
-  push([&](Entry& entry) { entry = recorded; });
 }
 
 void Queue::serve() {

@@ -86,10 +86,6 @@ class Queue {
     std::vector<char> staging;
     EventRef event;
   };
-  // Until end_recording, launches and copies are kept and not run.
-  void begin_recording();
-  std::vector<Entry> end_recording();
-  void replay(const Entry& recorded);
 
  private:
   void push(const auto& fill);
@@ -110,8 +106,6 @@ class Queue {
   std::unique_ptr<Entry[]> ring_ LOCUS_GUARDED_BY(mutex_);
   uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
   int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;
-  bool recording_ LOCUS_GUARDED_BY(mutex_) = false;
-  std::vector<Entry> recorded_ LOCUS_GUARDED_BY(mutex_);
   bool asleep_ LOCUS_GUARDED_BY(mutex_) = false, closed_ LOCUS_GUARDED_BY(mutex_) = false;
   int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // in which it was started
 };

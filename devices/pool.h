@@ -69,9 +69,6 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void retire(StreamView stream);
   // The stream is opened again: what it frees is its own.
   void revive(StreamView stream);
-  // The same, and until retire() nothing that it frees goes to another stream or to the driver: the
-  // addresses stay in a graph that is replayed. Call from Device::begin_capture.
-  void hold(StreamView stream);
 
  private:
   struct Arena;
@@ -88,7 +85,7 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
   void* take(size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_uncached(size_t bytes);
-  void release_uncached(void* p, size_t bytes, StreamView stream);
+  void release_uncached(void* p, size_t bytes);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
   static Chunk* best(const Arena& from, size_t size, Kind first, Kind last);

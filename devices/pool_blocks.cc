@@ -121,7 +121,7 @@ void* CachingPool::allocate(size_t bytes, StreamView stream) {
 
 void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept {
   if (p == nullptr) return;
-  if (!options_.caching) return release_uncached(p, bytes, stream);
+  if (!options_.caching) return release_uncached(p, bytes);
   const size_t size = rounded(bytes);
   poison(p, size);
   const SpinLock lock(mutex_);
@@ -231,27 +231,15 @@ void CachingPool::flush(Arena& from) {
 }
 
 void CachingPool::retire(StreamView stream) {
-  std::vector<std::pair<void*, size_t>> kept;
-  {
-    const SpinLock lock(mutex_);
-    Arena& own = arena(stream);
-    flush(own);
-    own.retired = true;
-    own.held = false;
-    kept.swap(own.kept);
-  }
-  for (auto [p, bytes] : kept) release_uncached(p, bytes, stream);
+  const SpinLock lock(mutex_);
+  Arena& own = arena(stream);
+  flush(own);
+  own.retired = true;
 }
 
 void CachingPool::revive(StreamView stream) {
   const SpinLock lock(mutex_);
   arena(stream).retired = false;
-}
-
-void CachingPool::hold(StreamView stream) {
-  const SpinLock lock(mutex_);
-  arena(stream).retired = false;
-  arena(stream).held = true;
 }
 
 MemoryStats CachingPool::stats() const {

@@ -40,8 +40,7 @@ struct CachingPool::Arena {
   static constexpr int kBins = 128;
 
   StreamView stream;
-  bool retired = false, held = false;
-  std::vector<std::pair<void*, size_t>> kept;  // freed while held, without caching
+  bool retired = false;
   Bin bins[kBins];
   std::set<Chunk*, Smaller> free[3];  // by Kind of their segment
 };

@@ -65,12 +65,8 @@ void* CachingPool::allocate_uncached(size_t bytes) {
   }
 }
 
-void CachingPool::release_uncached(void* p, size_t bytes, StreamView stream) {
+void CachingPool::release_uncached(void* p, size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
-  {
-    const SpinLock lock(mutex_);
-    if (Arena& own = arena(stream); own.held) return own.kept.emplace_back(p, bytes), void();
-  }
   source_->release(p, size);
   const SpinLock lock(mutex_);
   stats_.in_use -= size;
@@ -102,7 +98,7 @@ CachingPool::Chunk* CachingPool::grow_by(Arena& to, size_t size, size_t segment_
 CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     Arena* other = arenas_[i].get();
-    if (other == nullptr || other == &to || other->retired || other->held) continue;
+    if (other == nullptr || other == &to || other->retired) continue;
     flush(*other);
     const StreamView from = other->stream;
     Chunk* const chunk = best(*other, size, small, large);
@@ -110,10 +106,8 @@ CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
     use(chunk, to, size);
     mutex_.unlock();
     try {
-      Device& d = device(options_.context);
       const Event event(from);
-      // What a held stream does is recorded: a wait would be repeated, not done.
-      to.held ? d.wait_host(event.view()) : d.wait(to.stream, event.view());
+      device(options_.context).wait(to.stream, event.view());
     } catch (...) {
       mutex_.lock();
       give(*other, chunk->data);
@@ -131,7 +125,7 @@ void CachingPool::release_free_segments() {
   std::vector<std::unique_ptr<Segment>> unused;
   const auto is_unused = [](const auto& segment) {
     for (const Chunk* chunk = segment->first; chunk != nullptr; chunk = chunk->next)
-      if (!chunk->free || chunk->arena->held) return false;
+      if (!chunk->free) return false;
     return true;
   };
   const auto first = std::stable_partition(segments_.begin(), segments_.end(),
@@ -235,7 +229,7 @@ void CachingPool::finish(const Deferred& block) {
     return;
   }
   mutex_.unlock();
-  release_uncached(block.block, block.bytes, block.stream);
+  release_uncached(block.block, block.bytes);
   mutex_.lock();
 }
 

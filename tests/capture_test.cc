@@ -8,7 +8,9 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/core/plan.h>
 #include <locus/core/storage.h>
+#include <locus/core/stream.h>
 #include <locus/nn/optimizer.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -259,6 +261,7 @@ TEST(Capture, CpusRecordNothing) {
 TEST(Capture, OneThatCannotEndLeavesNothing) {
   { const Capture dropped(fake()); }
   Capture refused(fake());
+  capture::note(fake(), {.context = fake()});
   EXPECT_THROW(refused.end(), std::bad_alloc);
   EXPECT_FALSE(capture::active());
 }

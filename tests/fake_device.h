@@ -57,8 +57,9 @@ class FakeDevice final : public Device {
   }
   double elapsed_ms(EventView, EventView) override { return 0; }
   void synchronize(StreamView) override {}
-  StreamView begin_capture() override { return {{}, new_stream_id(), nullptr}; }
-  std::unique_ptr<RecordedWork> end_capture(StreamView) override { throw std::bad_alloc(); }
+  std::unique_ptr<RecordedWork> make_graph(Plan&, std::span<PlanCall>) override {
+    throw std::bad_alloc();
+  }
 
  private:
   static FakeEvent& event(EventView e) { return *static_cast<FakeEvent*>(e.native); }

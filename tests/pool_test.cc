@@ -236,49 +236,6 @@ TEST_F(Pool, BlocksOfARetiredStreamGoToAnyStreamWithoutWaiting) {
   pool.deallocate(before = pool.allocate(5 * kMiB, on(2)), 5 * kMiB, on(2));
 }
 
-TEST_F(Pool, WhatAHeldStreamFreesStaysWithIt) {
-  for (const bool caching : {true, false}) {
-    CachingPool pool = make(40 * kMiB, 1000 * kMiB, caching);
-    pool.hold(on(1));
-    std::map<void*, size_t> held;
-    for (size_t bytes : {size_t{100}, kMiB, 5 * kMiB}) {
-      void* p = pool.allocate(bytes, on(1));
-      held[p] = bytes;
-      pool.deallocate(p, bytes, on(1));
-    }
-    pool.release_cached();
-    EXPECT_GE(pool.stats().reserved, 6 * kMiB) << "the driver has it back";
-    void* own = pool.allocate(5 * kMiB, on(1));
-    EXPECT_EQ(held.count(own), caching ? 1u : 0u);
-    std::vector<void*> others;  // as much as the limit leaves
-    try {
-      for (;;) others.push_back(pool.allocate(kMiB, on(2)));
-    } catch (const OutOfMemory&) {
-    }
-    for (void* p : others)
-      for (auto [q, bytes] : held)
-        EXPECT_FALSE(p >= q && p < static_cast<char*>(q) + bytes) << "another stream has it";
-    for (void* p : others) pool.deallocate(p, kMiB, on(2));
-    pool.deallocate(own, 5 * kMiB, on(1));
-    pool.retire(on(1));
-    pool.release_cached();
-    EXPECT_EQ(pool.stats().reserved, 0u);
-    EXPECT_TRUE(fake_calls.waits.empty());
-  }
-}
-
-TEST_F(Pool, AHeldStreamThatTakesAnothersBlockLetsTheHostWait) {
-  CachingPool pool = make(32 * kMiB);
-  void* a = pool.allocate(20 * kMiB, on(1));
-  pool.deallocate(a, 20 * kMiB, on(1));
-  pool.hold(on(2));
-  void* b = pool.allocate(18 * kMiB, on(2));
-  EXPECT_EQ(b, a);
-  EXPECT_TRUE(fake_calls.waits.empty());
-  EXPECT_EQ(fake_calls.host_waits, 1);
-  pool.deallocate(b, 18 * kMiB, on(2));
-}
-
 TEST(PoolOfAGpu, HasTheBlocksOfAClosedStream) {
   LOCUS_NEEDS_POOL();
   LOCUS_NEEDS_ANY_GPUS(1);

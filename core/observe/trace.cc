@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 
-#include <locus/core/capture_check.h>
 #include <locus/core/mutex.h>
 
 namespace locus::trace {
@@ -132,7 +131,7 @@ void traced_host_copy(Context from, Context to, size_t bytes, const std::functio
 }
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  if (listening() & kProfile && !capture::on(call.stream))
+  if (listening() & kProfile)
     tell(kProfile, [&](Listener& l) { l.launch(d, kernel, call, name); });
   else
     d.launch(kernel, call, name);
@@ -141,7 +140,7 @@ void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name)
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s) {
   const unsigned whom = listening();
-  if (!whom || capture::on(s)) return d.copy(dst, to, src, from, bytes, s);
+  if (!whom) return d.copy(dst, to, src, from, bytes, s);
   CopyRecord copy{from, to, bytes, current_caller(), s, 0, 0, nullptr};
   {
     const auto lock = lock_stream(whom & kProfile ? s : StreamView{});

@@ -100,7 +100,7 @@ Tensor permutation(int64_t n, TensorOptions o) {
   };
   if (n > 1 && !(exact(n - 1) && exact(n - 2)))  // one of them is odd
     throw DTypeError("permutation: numbers below ", n, " do not fit dtype ", name(dtype));
-  capture::check("permutation", "it is drawn on the host", {});
+  capture::check("permutation", "it is drawn on the host");
   const Tensor order = empty({n}, {cpu(), i64});
   int64_t* const at = static_cast<int64_t*>(order.data_ptr());
   std::iota(at, at + n, int64_t{0});

@@ -1,0 +1,63 @@
+#include <locus/core/arena.h>
+
+#include <algorithm>
+
+namespace locus {
+namespace {
+
+constexpr size_t kShared = size_t{1} << 20;  // from this size on blocks are handed out again
+
+}  // namespace
+
+void* Arena::allocate(size_t bytes, StreamView stream, bool alone) {
+  const MutexLock lock(mutex_);
+  Block* best = nullptr;
+  for (Block& b : blocks_)
+    if (!alone && bytes >= kShared && !b.used && b.pending.empty() && b.stream.id == stream.id &&
+        b.bytes >= bytes && b.bytes / 2 <= bytes && (!best || b.bytes < best->bytes))
+      best = &b;
+  if (!best) {
+    blocks_.reserve(blocks_.size() + 1);
+    void* const data = device(context_).allocator().allocate(bytes, stream);
+    best = &blocks_.emplace_back(Block{data, bytes, stream});
+  }
+  best->used = true;
+  return best->data;
+}
+
+void Arena::release(void* data, std::span<const EventView> pending) noexcept {
+  const MutexLock lock(mutex_);
+  const auto at = std::find_if(blocks_.begin(), blocks_.end(),
+                               [&](const Block& b) { return b.used && b.data == data; });
+  at->used = false;
+  at->pending.assign(pending.begin(), pending.end());
+  if (open_) return;
+  give_back(*at);
+  blocks_.erase(at);
+}
+
+void Arena::close() noexcept {
+  const MutexLock lock(mutex_);
+  open_ = false;
+  std::erase_if(blocks_, [&](const Block& b) {
+    if (!b.used) give_back(b);
+    return !b.used;
+  });
+}
+
+void Arena::give_back(const Block& b) noexcept {
+  Allocator& pool = device(context_).allocator();
+  if (b.pending.empty())
+    pool.deallocate(b.data, b.bytes, b.stream);
+  else
+    pool.deallocate_after(b.data, b.bytes, b.stream, b.pending);
+}
+
+size_t Arena::bytes() const {
+  const MutexLock lock(mutex_);
+  size_t sum = 0;
+  for (const Block& b : blocks_) sum += b.bytes;
+  return sum;
+}
+
+}  // namespace locus

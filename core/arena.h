@@ -1,0 +1,49 @@
+// Memory of work that is recorded and replayed: blocks of one context whose addresses stay. They
+// come from the context's pool, which counts them (memory_pool(c).stats()). Internal to core.
+//
+// A large block that its tensor gave up is handed out again, to the same stream, while the work is
+// recorded; small ones are not, so that branches of the work need not wait for each other. Once the
+// work is gone (close), blocks return to the pool: those of tensors that live on with these.
+// Threads: any.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <locus/core/device.h>
+#include <locus/core/mutex.h>
+#include <locus/core/noncopyable.h>
+
+namespace locus {
+
+class Arena : NonCopyable {
+ public:
+  explicit Arena(Context c) : context_(c) {}
+
+  // As Allocator's; `alone`: a block that no other work has or had.
+  void* allocate(size_t bytes, StreamView stream, bool alone = false);
+  // `pending`: what other streams still do with the block; takes ownership of the events.
+  void release(void* data, std::span<const EventView> pending) noexcept;
+  // Nothing replays any more, and what was replayed is done.
+  void close() noexcept;
+
+  Context context() const { return context_; }
+  size_t bytes() const;
+
+ private:
+  struct Block {
+    void* data;
+    size_t bytes;
+    StreamView stream;
+    bool used = true;
+    std::vector<EventView> pending = {};  // once unused
+  };
+  void give_back(const Block& b) noexcept;
+
+  const Context context_;
+  mutable Mutex mutex_;
+  bool open_ LOCUS_GUARDED_BY(mutex_) = true;
+  std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);
+};
+
+}  // namespace locus

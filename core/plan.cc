@@ -1,0 +1,268 @@
+#include <locus/core/plan.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <locus/core/error.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+constexpr size_t kSlots = 4096;  // bytes of numbers that are sent together
+
+// Whose scratch memory a kernel that runs in this thread is given.
+struct Asking {
+  Plan* plan = nullptr;
+  PlanCall* call = nullptr;
+  size_t next = 0;
+};
+thread_local Asking* asking = nullptr;
+
+}  // namespace
+
+// While a kernel's function runs.
+class Plan::Running : NonCopyable {
+ public:
+  Running(Plan& plan, PlanCall& call) : now_{&plan, &call}, outer_(std::exchange(asking, &now_)) {}
+  ~Running() { asking = outer_; }
+
+ private:
+  Asking now_;
+  Asking* const outer_;
+};
+
+Plan::~Plan() {
+  for (const Last& l : last_) {
+    try {
+      if (l.line) l.line->wait(l.at, StreamView{});
+    } catch (const Error&) {
+      // It stays with the device: the next call that may throw has it.
+    }
+  }
+  versions_.clear();
+  calls_.clear();
+  seen_.clear();
+  shown_.clear();
+  for (const auto& arena : arenas_) arena->close();
+}
+
+const std::shared_ptr<Arena>& Plan::arena(Context c) {
+  for (const auto& arena : arenas_)
+    if (arena->context() == c) return arena;
+  return arenas_.emplace_back(std::make_shared<Arena>(c));
+}
+
+PlanCall& Plan::add(PlanCall call) {
+  touches_.emplace_back();
+  return calls_.emplace_back(std::move(call));
+}
+
+void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
+  if (storage->bytes() == 0) return;
+  touches_.back().push_back({storage->data(), write});
+  // A copy's ends are other streams' business, too.
+  if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
+}
+
+bool Plan::owns(const Storage& storage) const {
+  return std::any_of(arenas_.begin(), arenas_.end(),
+                     [&](const auto& arena) { return storage.owner() == arena.get(); });
+}
+
+void* Plan::scratch(size_t bytes, bool& of_plan) {
+  Asking* const a = asking;
+  of_plan = a != nullptr;
+  if (!a) return nullptr;
+  std::vector<void*>& given = a->call->scratch;
+  const Context c = a->call->context;
+  if (a->next == given.size())
+    given.push_back(a->plan->arena(c)->allocate(bytes, current_stream(c), true));
+  return given[a->next++];
+}
+
+const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {
+  constexpr size_t kAlignment = 16;
+  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  LOCUS_CHECK(bytes <= kSlots, "numbers of ", bytes, " bytes");
+  size_t i = 0;
+  while (i < numbers_.size() && (numbers_[i].context != c || numbers_[i].used + bytes > kSlots))
+    ++i;
+  Device& d = device(c);
+  const StreamView s = current_stream(c, d);
+  if (i == numbers_.size()) {
+    auto* const memory = static_cast<std::byte*>(arena(c)->allocate(kSlots, s, true));
+    numbers_.push_back({c, memory, {}, std::vector<std::byte>(kSlots)});
+  }
+  Numbers& n = numbers_[i];
+  const size_t offset = std::exchange(n.used, n.used + bytes);
+  fills_.push_back({std::move(fill), i, offset});
+  if (now) {
+    fills_.back().fill(n.now.data() + offset);
+    d.copy(n.memory + offset, c, n.now.data() + offset, cpu(), bytes, s);
+  }
+  return n.memory + offset;
+}
+
+// The first part from number `first` on that takes the call.
+size_t Plan::part_for(const PlanCall& call, size_t first) {
+  Parts& parts = versions_[0];
+  for (size_t i = first; !call.crosses() && i < parts.size(); ++i)
+    if (parts[i].context == call.context && !parts[i].crosses) return i;
+  Part& part = parts.emplace_back();
+  part.context = call.context;
+  part.crosses = call.crosses();
+  return parts.size() - 1;
+}
+
+void Plan::finish() {
+  struct Place {
+    size_t part;
+    int number;
+  };
+  struct Users {
+    std::optional<Place> writer;
+    std::vector<Place> readers;
+  };
+  for (const auto& s : shown_) seen_.emplace(s->data(), s);
+  std::map<const void*, Users> memory;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    PlanCall& call = calls_[i];
+    std::vector<Place> before;
+    for (const Touch& t : touches_[i]) {
+      const Users& users = memory[t.memory];
+      if (users.writer) before.push_back(*users.writer);
+      if (t.write) before.insert(before.end(), users.readers.begin(), users.readers.end());
+    }
+    size_t first = 0;
+    for (const Place& p : before) {
+      const Part& part = versions_[0][p.part];
+      const bool joins = part.context == call.context && !part.crosses && !call.crosses();
+      first = std::max(first, p.part + !joins);
+    }
+    const size_t at = part_for(call, first);
+    Part& part = versions_[0][at];
+    const Place mine{at, static_cast<int>(part.calls.size())};
+    for (const Place& p : before)
+      if (p.part == mine.part) call.after.push_back(p.number);
+    std::sort(call.after.begin(), call.after.end());
+    call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
+    for (const Touch& t : touches_[i]) {
+      Users& users = memory[t.memory];
+      if (t.write) {
+        users.writer = mine;
+        users.readers.clear();
+      } else {
+        users.readers.push_back(mine);
+      }
+      const auto seen = seen_.find(t.memory);
+      if (seen == seen_.end()) continue;
+      Storage* const storage = seen->second.get();
+      const auto use = std::find_if(part.uses.begin(), part.uses.end(),
+                                    [&](const Use& u) { return u.storage == storage; });
+      if (use == part.uses.end())
+        part.uses.push_back({storage, t.write});
+      else
+        use->write = use->write || t.write;
+    }
+    part.calls.push_back(std::move(call));
+  }
+  calls_.clear();
+  touches_.clear();
+  make_graphs(versions_[0]);
+}
+
+void Plan::make_graphs(Parts& parts) {
+  for (Part& part : parts)
+    if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
+}
+
+size_t Plan::add_version(const std::vector<Move>& moves) {
+  const auto moved = [&](auto* p) {
+    auto* const byte = static_cast<const std::byte*>(p);
+    for (const auto& [from, to] : moves) {
+      auto* const begin = static_cast<const std::byte*>(from->data());
+      if (byte < begin || byte >= begin + from->bytes()) continue;
+      return static_cast<decltype(p)>(static_cast<std::byte*>(to->data()) + (byte - begin));
+    }
+    return p;
+  };
+  Parts parts;
+  for (const Part& old : versions_[0]) {
+    Part& part = parts.emplace_back();
+    part.context = old.context;
+    part.crosses = old.crosses;
+    part.calls = old.calls;
+    part.uses = old.uses;
+    for (PlanCall& call : part.calls) {
+      for (View& v : call.views) v.data = moved(v.data);
+      call.dst = moved(call.dst);
+      call.src = moved(call.src);
+    }
+    for (Use& u : part.uses)
+      for (const auto& [from, to] : moves)
+        if (u.storage == from.get()) u.storage = to.get();
+  }
+  for (const auto& [from, to] : moves) seen_.emplace(to->data(), to);
+  make_graphs(parts);
+  versions_.push_back(std::move(parts));
+  return versions_.size() - 1;
+}
+
+void Plan::run(PlanCall& c, StreamView s, bool traced) {
+  Device& d = device(c.context);
+  if (!c.op) {
+    if (traced) return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
+    return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
+  }
+  const Running running(*this, c);
+  View* const views = c.views.data();
+  const int n_out = static_cast<int>(c.views.size()) - c.n_in;
+  const Call call{views, views + c.n_in, c.n_in, n_out, c.attrs.bytes, c.attrs.size, s};
+  if (traced)
+    trace::launch(d, c.kernel, call, c.name());
+  else
+    d.launch(c.kernel, call, c.name());
+}
+
+Plan::Last& Plan::last_on(Context c) {
+  for (Last& l : last_)
+    if (l.context == c) return l;
+  return last_.emplace_back(Last{c, nullptr, 0});
+}
+
+void Plan::send_numbers(Context c, StreamView s) {
+  for (Numbers& n : numbers_) {
+    if (n.context != c || n.sent == n.now) continue;
+    device(c).copy(n.memory, c, n.now.data(), cpu(), n.used, s);
+    n.sent = n.now;
+  }
+}
+
+void Plan::replay(size_t version) {
+  for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
+  for (Part& part : versions_[version]) enqueue(part);
+}
+
+void Plan::enqueue(Part& part) {
+  Device& d = device(part.context);
+  const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
+  Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
+  Last& last = last_on(part.context);
+  if (last.line && last.line != line && !part.crosses) last.line->wait(last.at, s);
+  for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
+  if (line) line->before_launch();
+  if (!part.crosses) send_numbers(part.context, s);
+  // A profile has each call by itself.
+  const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
+  if (part.graph && !apart)
+    part.graph->replay(s);
+  else
+    for (PlanCall& call : part.calls) run(call, s, true);
+  for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
+  if (line && !part.crosses) last.line = line, last.at = line->advance();
+}
+
+}  // namespace locus

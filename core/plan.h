@@ -1,0 +1,129 @@
+// Calls of kernels and copies that were recorded, to be run again as they are: no inference, no
+// dispatch, no allocation. What a Capture (capture.h) and a compiled function (compile.h) keep.
+// Internal to core, but for what devices make graphs of.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <locus/core/arena.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+
+namespace locus {
+
+// One call, with all that it needs. Its memory stays where it is.
+struct PlanCall {
+  Context context;         // that enqueues it
+  const Op* op = nullptr;  // null: a copy
+  // Of an op's kernel.
+  Kernel kernel = nullptr;
+  std::vector<View> views = {};  // inputs, then results
+  int n_in = 0;
+  Attrs attrs = {};
+  std::vector<void*> scratch = {};  // in the order in which the kernel asks
+  // Of a copy.
+  void* dst = nullptr;
+  const void* src = nullptr;
+  Context to = {}, from = {};
+  size_t bytes = 0;
+
+  // Calls of the same part, by number, that come before it.
+  std::vector<int> after = {};
+
+  const char* name() const { return op ? op->name.c_str() : "copyto"; }
+  bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
+};
+
+class Plan : NonCopyable {
+ public:
+  Plan() = default;
+  ~Plan();  // blocks until its replays are done
+
+  // While it is recorded: a call, and then the memory that it uses.
+  PlanCall& add(PlanCall call);
+  void touch(const std::shared_ptr<Storage>& storage, bool write);
+  // Memory of the plan's own.
+  const std::shared_ptr<Arena>& arena(Context c);
+  // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
+  const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
+  // Memory of its own that the program sees.
+  void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
+  // No more calls: finds what has to wait for what, and makes the devices' graphs.
+  void finish();
+
+  // Another version, which has `to` where this has `from`, memory that was shown. Its number.
+  using Move = std::pair<std::shared_ptr<Storage>, std::shared_ptr<Storage>>;
+  size_t add_version(const std::vector<Move>& moves);
+
+  // Enqueues all of it, and does not wait. Ordered with other work on what it uses as one op would
+  // be.
+  void replay(size_t version = 0);
+
+  // Runs one call on s; `traced`: reported to whoever listens.
+  void run(PlanCall& call, StreamView s, bool traced);
+
+  // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a plan's.
+  static void* scratch(size_t bytes, bool& of_plan);
+
+ private:
+  struct Touch {
+    const void* memory;
+    bool write;
+  };
+  struct Use {
+    Storage* storage;
+    bool write;
+  };
+  // Calls of one context that are enqueued together.
+  struct Part {
+    Context context;
+    bool crosses = false;
+    std::vector<PlanCall> calls = {};
+    std::vector<Use> uses = {};
+    std::unique_ptr<RecordedWork> graph = {};
+  };
+  // Numbers of the host that a replay reads from the device, and what the device has of them.
+  struct Numbers {
+    Context context;
+    std::byte* memory;
+    std::vector<std::byte> sent, now;
+    size_t used = 0;
+  };
+  struct Number {
+    std::function<void(void*)> fill;
+    size_t numbers, offset;
+  };
+  // The stream that its work on a context was enqueued on last.
+  struct Last {
+    Context context;
+    Timeline* line;
+    uint64_t at;
+  };
+  class Running;
+
+  using Parts = std::vector<Part>;
+  bool owns(const Storage& storage) const;
+  size_t part_for(const PlanCall& call, size_t first);
+  void make_graphs(Parts& parts);
+  void send_numbers(Context c, StreamView s);
+  void enqueue(Part& part);
+  Last& last_on(Context c);
+
+  std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
+  std::deque<PlanCall> calls_;                  // until finish()
+  std::vector<std::vector<Touch>> touches_;
+  std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
+  std::vector<std::shared_ptr<Storage>> shown_;
+  std::vector<Parts> versions_{1};
+  std::deque<Numbers> numbers_;
+  std::vector<Number> fills_;
+  std::vector<Last> last_;
+};
+
+}  // namespace locus

@@ -1,0 +1,46 @@
+// A recording under way, in the thread that makes it. Internal to core.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <locus/core/capture_check.h>
+#include <locus/core/plan.h>
+#include <locus/core/tape.h>
+
+namespace locus::capture {
+
+struct Recording : NonCopyable {
+  // Of one context: kept and not run.
+  explicit Recording(Context c);
+  // Of all contexts, while it runs; `from`: who asked, for errors.
+  explicit Recording(Caller from);
+  ~Recording();  // unless it ended, nothing is left of it
+
+  void end();
+  std::string text() const;  // "gpu(0) is being captured"
+
+  const std::optional<Context> only;
+  const Caller from;
+  std::unique_ptr<Plan> plan = std::make_unique<Plan>();
+  const uint64_t first_node = 0;  // nodes of tapes made meanwhile come after it
+  std::vector<std::shared_ptr<const uint64_t>> generations;
+  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves;
+  std::vector<std::shared_ptr<GraphState>> written;  // gradients
+
+  // Of one that does not run: memory is at home on a stream of its own, on which nobody can wait,
+  // until it ends.
+  StreamView stream, current;
+  Timeline* line = nullptr;
+  std::vector<std::weak_ptr<Storage>> made;
+
+  Recording* outer = nullptr;
+
+ private:
+  void leave();
+};
+
+}  // namespace locus::capture
