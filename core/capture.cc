@@ -171,7 +171,7 @@ Capture::Capture(Context c) {
   if (is_host(c))
     throw CaptureError("Capture: ", c, " runs nothing asynchronously; expected a GPU");
   if (capture::find(c))
-    throw CaptureError("Capture: this thread captures ", c, " already; end() that capture first");
+    throw CaptureError("Capture: ", capture::innermost->text(), " already; end that first");
   recording_ = std::make_unique<capture::Recording>(c);
 }
 

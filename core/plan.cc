@@ -67,6 +67,13 @@ void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 
+bool Plan::writes(const Storage& storage) const {
+  for (const std::vector<Touch>& list : touches_)
+    for (const Touch& t : list)
+      if (t.write && t.memory == storage.data()) return true;
+  return false;
+}
+
 bool Plan::owns(const Storage& storage) const {
   return std::any_of(arenas_.begin(), arenas_.end(),
                      [&](const auto& arena) { return storage.owner() == arena.get(); });

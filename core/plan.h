@@ -48,6 +48,8 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
+  bool writes(const Storage& storage) const;
+  bool owns(const Storage& storage) const;
   // Memory of the plan's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
@@ -108,7 +110,6 @@ class Plan : NonCopyable {
   class Running;
 
   using Parts = std::vector<Part>;
-  bool owns(const Storage& storage) const;
   size_t part_for(const PlanCall& call, size_t first);
   void make_graphs(Parts& parts);
   void send_numbers(Context c, StreamView s);

@@ -3,6 +3,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
+#include <locus/core/compile.h>
 #include <locus/core/context.h>
 #include <locus/core/device.h>
 #include <locus/core/dtype.h>
@@ -24,6 +25,7 @@
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 #include <locus/nn/prefetch.h>
+#include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/ops/copy.h>
@@ -56,7 +57,10 @@ std::vector<Context> Parameter::list_ctx() const {
 GradReq Parameter::grad_req() const { return state().options.grad_req; }
 double Parameter::lr_mult() const { return state().options.lr_mult; }
 double Parameter::wd_mult() const { return state().options.wd_mult; }
-uint64_t Parameter::generation() const { return state_->generation; }
+uint64_t Parameter::generation() const {
+  watch();
+  return state_->generation;
+}
 
 void Parameter::rename(const std::string& path) const {
   if (path.size() > state().name.size()) state().name = path;
@@ -130,6 +134,7 @@ void Parameter::complete(const Shape& full) const {
 // Replicas of `values` on the parameter's contexts.
 void Parameter::create(const Tensor& values, Caller from) const {
   State& s = state();
+  const capture::Aside aside;
   const autograd::Pause pause;
   const Tensor cast_values = values.dtype() == dtype() ? values : cast(values, dtype());
   Tensors replicas;
@@ -175,13 +180,20 @@ void Parameter::refuse(std::optional<Context> c) const {
               "network's parameters().");
 }
 
+void Parameter::watch() const {
+  if (capture::active()) [[unlikely]]
+    capture::depends_on({state_, &state_->generation});
+}
+
 Tensor Parameter::data(std::optional<Context> c) const {
+  watch();
   if (const Tensor* t = find(c)) [[likely]]
     return *t;
   refuse(c);
 }
 
 Tensor Parameter::grad(std::optional<Context> c) const {
+  watch();
   const Tensor* t = find(c);
   if (t && grad_req() == GradReq::null)
     throw Error("Cannot get gradient array for Parameter '", name(), "' because grad_req='null'");
@@ -190,11 +202,13 @@ Tensor Parameter::grad(std::optional<Context> c) const {
 }
 
 Tensors Parameter::list_data() const {
+  watch();
   if (!initialized()) refuse({});
   return state().replicas;
 }
 
 Tensors Parameter::list_grad() const {
+  watch();
   if (!initialized()) refuse({});
   Tensors grads;
   for (const Context& c : state().contexts) grads.push_back(grad(c));

@@ -79,13 +79,16 @@ class Parameter {
   double wd_mult() const;
   void set_wd_mult(double v) const;
 
-  // Grows whenever the replicas, grad_req or a multiplier are replaced: for caches of handles.
+  // Grows whenever the replicas, grad_req or a multiplier are replaced: for caches of handles. What
+  // is recorded (core/compile.h) while it is asked for here, or its values or gradients are, is
+  // recorded anew when it grew.
   uint64_t generation() const;
 
  private:
   friend class Block;
   struct State;
   State& state() const;
+  void watch() const;
   const Tensor* find(std::optional<Context> c) const;
   [[noreturn]] void refuse(std::optional<Context> c) const;
   bool fits(const Shape& full) const;  // it has all lengths, and those that are known

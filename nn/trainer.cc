@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/ops/elementwise.h>
 
@@ -25,6 +26,7 @@ void Trainer::refresh(Caller from) {
   if (std::ranges::equal(generations_, parameters_, {}, {}, &Parameter::generation)) [[likely]]
     return;
 
+  const capture::Aside aside;
   const autograd::Pause pause;
   std::vector<Slot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {

@@ -1,8 +1,8 @@
 #include <locus/ops/matmul.h>
 
-#include <atomic>
 #include <string>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
@@ -14,7 +14,6 @@ namespace locus {
 
 namespace {
 
-std::atomic<Precision> precision{Precision::f32};
 
 DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span<Meta> out) {
   const Meta &a = in[0], &b = in[1];
@@ -145,8 +144,12 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
 }
 
-void set_matmul_precision(Precision p) { precision.store(p, std::memory_order_relaxed); }
-Precision matmul_precision() { return precision.load(std::memory_order_relaxed); }
+void set_matmul_precision(Precision p) {
+  capture::settings.store(static_cast<uint32_t>(p), std::memory_order_relaxed);
+}
+Precision matmul_precision() {
+  return static_cast<Precision>(capture::settings.load(std::memory_order_relaxed));
+}
 
 void register_matmul() {
   OpDef<MatmulAttrs>("matmul", {"a", "b"})

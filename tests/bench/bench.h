@@ -13,6 +13,7 @@
 
 namespace locus::bench {
 
+void add_compile();     // bench_compile.cc
 void add_eager();       // bench_eager.cc
 void add_exercises();   // bench_exercises.cc
 void add_index();       // bench_index.cc
@@ -33,6 +34,13 @@ inline bool real_gpu() { return num_gpus() > 0 && !context_info(gpu(0)).emulated
 
 inline void add(const std::string& name, std::function<void(benchmark::State&)> body) {
   benchmark::RegisterBenchmark(name.c_str(), std::move(body));
+}
+
+// With times of its own, in microseconds.
+inline void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
+  benchmark::RegisterBenchmark(name.c_str(), std::move(body))
+      ->UseManualTime()
+      ->Unit(benchmark::kMicrosecond);
 }
 
 inline double seconds() {

@@ -32,12 +32,6 @@ void products(benchmark::State& state, Context c, double m, double n, double k, 
   state.SetLabel(to_string(c));
 }
 
-void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(body))
-      ->UseManualTime()
-      ->Unit(benchmark::kMicrosecond);
-}
-
 std::string shape_name(int64_t m, int64_t n, int64_t k) {
   return std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
 }

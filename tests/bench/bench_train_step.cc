@@ -1,50 +1,16 @@
-// One eager training step of a 784-256-128-10 network, 64 samples, SGD with momentum: record,
-// forward, loss, backward, update. Steps follow each other without a wait; the wait at the end of a
-// run is inside the time and spread over all steps.
-#include <locus/core/autograd.h>
-#include <locus/core/device.h>
+// One eager training step of training.h's network, 64 samples: record, forward, loss, backward,
+// update. Steps follow each other without a wait; the wait at the end of a run is inside the time
+// and spread over all steps.
 #include <locus/core/generator.h>
-#include <locus/nn/layers.h>
-#include <locus/nn/loss.h>
-#include <locus/nn/trainer.h>
-#include <locus/ops/create.h>
-#include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 
 #include "tests/bench/bench.h"
+#include "tests/bench/training.h"
 
 namespace locus::bench {
 namespace {
 
-constexpr int64_t kSamples = 64, kInputs = 784, kClasses = 10;
-
-struct Training {
-  explicit Training(Context c)
-      : where(c),
-        image(random::uniform(0, 1, {kSamples, kInputs}, c)),
-        label(random::randint(0, kClasses, {kSamples}, c)) {
-    net.add(nn::Dense(256, nn::relu), nn::Dense(128, nn::relu), nn::Dense(kClasses));
-    net.initialize(init::Xavier(), c);
-    net(image);
-    trainer.emplace(net.parameters(), optim::SGD({.learning_rate = 0.01, .momentum = 0.9}));
-  }
-  Tensor forward() { return loss_fn(net(image), label); }
-  void step() {
-    Tensor loss;
-    {
-      const autograd::Record record;
-      loss = forward();
-    }
-    loss.backward();
-    trainer->step(kSamples);
-  }
-
-  Context where;
-  nn::Sequential net;
-  nn::SoftmaxCrossEntropyLoss loss_fn;
-  std::optional<nn::Trainer> trainer;
-  Tensor image, label;
-};
+constexpr int64_t kSamples = 64;
 
 // Microseconds a step over `steps` of them and the wait for the last.
 double per_step(Training& t, int steps) {
@@ -58,7 +24,7 @@ double per_step(Training& t, int steps) {
 
 void train_step(benchmark::State& state, Context c, int steps) {
   random::seed(1);
-  Training t(c);
+  Training t(c, kSamples);
   per_step(t, 50);
   std::vector<double> times;
   for (auto _ : state) {
@@ -72,7 +38,7 @@ void train_step(benchmark::State& state, Context c, int steps) {
 // Where the host's time goes: the calls of each part alone, without a wait in between.
 void train_parts(benchmark::State& state, Context c) {
   random::seed(1);
-  Training t(c);
+  Training t(c, kSamples);
   per_step(t, 50);
   Device& d = device(c);
   std::vector<double> forward, backward, update;
@@ -100,7 +66,7 @@ void train_parts(benchmark::State& state, Context c) {
 }
 
 void inference(benchmark::State& state, Context c) {
-  Training t(c);
+  Training t(c, kSamples);
   Device& d = device(c);
   constexpr int kBatch = 200;
   std::vector<double> times;
@@ -113,12 +79,6 @@ void inference(benchmark::State& state, Context c) {
     state.SetIterationTime(times.back() * 1e-6 * kBatch);
   }
   state.counters["forward_us"] = median(times);
-}
-
-void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(body))
-      ->UseManualTime()
-      ->Unit(benchmark::kMicrosecond);
 }
 
 }  // namespace

@@ -1,0 +1,300 @@
+#include <locus/core/compile.h>
+
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/core/recording.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+bool same_layout(const View& a, const View& b) {
+  return a.meta.dtype == b.meta.dtype && a.meta.rank == b.meta.rank &&
+         std::equal(a.meta.shape, a.meta.shape + a.meta.rank, b.meta.shape) &&
+         std::equal(a.stride, a.stride + a.meta.rank, b.stride);
+}
+
+// Whether its elements fill memory, in some order, without gaps.
+bool dense(const View& v) {
+  int axes[kMaxRank], rank = 0;
+  for (int i = 0; i < v.meta.rank; ++i)
+    if (v.meta.shape[i] != 1) axes[rank++] = i;
+  std::sort(axes, axes + rank, [&](int a, int b) { return v.stride[a] < v.stride[b]; });
+  int64_t expected = 1;
+  for (int i = 0; i < rank; ++i) {
+    if (v.stride[axes[i]] != expected) return false;
+    expected *= v.meta.shape[axes[i]];
+  }
+  return true;
+}
+
+// What is not in the inputs.
+struct Mode {
+  bool training = autograd::is_training();
+  Context current = current_context();
+  uint32_t settings = capture::settings.load(std::memory_order_relaxed);
+  friend bool operator==(const Mode&, const Mode&) = default;
+};
+
+// One recording.
+class Entry : NonCopyable {
+ public:
+  // Runs f. `own_inputs`: in memory for inputs of its own.
+  Entry(const Compiled::Function& f, const Tensors& in, bool own_inputs, Caller from,
+        Tensors& results) {
+    capture::Recording recording(from);
+    for (const Tensor& t : in) inputs_.push_back(Input(t, own_inputs));
+    Tensors given = in;
+    for (size_t i = 0; i < in.size(); ++i)
+      if (own_inputs) given[i] = inputs_[i].buffer;
+    fill(in);
+    const Tensors out = f(given);
+    finish(recording, out);
+    results = lend();
+  }
+
+  bool fits(const Tensors& in, const Mode& mode) const {
+    if (in.size() != inputs_.size() || !(mode == mode_)) return false;
+    for (size_t i = 0; i < in.size(); ++i)
+      if (!inputs_[i].fits(in[i].impl())) return false;
+    return true;
+  }
+  // The tensors themselves: nothing is to be copied.
+  bool has(const Tensors& in) const {
+    for (size_t i = 0; i < in.size(); ++i)
+      if (!inputs_[i].is(in[i].impl())) return false;
+    return true;
+  }
+  bool copies_inputs() const { return !inputs_.empty() && inputs_[0].buffer.defined(); }
+  // Whether other tensors of the same layout may be copied to where it reads.
+  bool may_copy() const { return may_copy_; }
+  bool stale() const {
+    return std::any_of(generations_.begin(), generations_.end(),
+                       [](const auto& g) { return *g.first != g.second; }) ||
+           std::any_of(leaves_.begin(), leaves_.end(),
+                       [](const auto& l) { return l.first.impl().graph != l.second; });
+  }
+
+  Tensors replay(const Tensors& in) {
+    if (copies_inputs()) fill(in);
+    const bool held =
+        std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return !s.lent.expired(); });
+    std::atomic_thread_fence(std::memory_order_acquire);  // behind who held it last
+    if (held && second_ == 0) make_second();
+    plan_->replay(held ? second_ : 0);
+    for (const Gradient& g : gradients_) g.leaf->fresh = g.fresh;
+    return held ? copies() : lend();
+  }
+
+ private:
+  struct Input {
+    Input(const Tensor& t, bool own) : view(t.impl().view), context(t.context()) {
+      const TensorImpl& impl = t.impl();
+      graph = impl.graph.get();
+      if (own)
+        buffer = make_tensor(context, view, current_stream(context));
+      else
+        storage = impl.storage;
+    }
+    bool fits(const TensorImpl& t) const {
+      return t.context == context && same_layout(t.view, view);
+    }
+    bool is(const TensorImpl& t) const {
+      return t.storage == storage && t.view.data == view.data && t.graph.get() == graph;
+    }
+
+    View view;
+    Context context;
+    const GraphState* graph;
+    std::shared_ptr<Storage> storage;  // of the first call's, else
+    Tensor buffer;
+  };
+  // Memory of the plan's that results are in.
+  struct Shown {
+    std::shared_ptr<Storage> storage, second;
+    std::weak_ptr<Storage> lent;
+  };
+  struct Result {
+    TensorImpl seen;
+    size_t shown;
+    Tensor outside;  // defined: it is this one, each time
+  };
+  struct Gradient {
+    std::shared_ptr<GraphState> leaf;
+    bool fresh;
+  };
+
+  void fill(const Tensors& in) {
+    const capture::Aside aside;
+    const autograd::Pause pause;
+    for (size_t i = 0; i < in.size(); ++i)
+      if (inputs_[i].buffer.defined()) in[i].copyto(inputs_[i].buffer);
+  }
+
+  void finish(capture::Recording& r, const Tensors& out) {
+    Plan& plan = *r.plan;
+    for (const Tensor& t : out) {
+      const TensorImpl& impl = t.impl();
+      if (!plan.owns(*impl.storage)) {
+        results_.push_back({{}, 0, t.detach()});
+        continue;
+      }
+      size_t at = 0;
+      while (at < shown_.size() && shown_[at].storage != impl.storage) ++at;
+      if (at == shown_.size()) shown_.push_back({impl.storage, nullptr, {}});
+      results_.push_back({{impl.view, impl.context, impl.contiguous, nullptr, nullptr}, at, {}});
+      plan.show(impl.storage);
+    }
+    may_copy_ = true;
+    for (const Input& i : inputs_) {
+      if (i.buffer.defined()) plan.show(i.buffer.impl().storage);
+      may_copy_ = may_copy_ && !i.graph && dense(i.view) &&
+                  !plan.writes(i.storage ? *i.storage : *i.buffer.impl().storage);
+    }
+    for (const auto& leaf : r.written) {
+      leaf->placed = true;  // whoever else writes it writes it there
+      plan.show(leaf->grad.impl().storage);
+      gradients_.push_back({leaf, leaf->fresh});
+    }
+    leaves_ = std::move(r.leaves);
+    r.end();
+    plan_ = std::move(r.plan);
+    for (auto& g : r.generations) generations_.emplace_back(g, *g);
+  }
+
+  Tensors lend() {
+    std::vector<std::shared_ptr<Storage>> lent;
+    for (Shown& s : shown_) {
+      // Counts by itself, so that it is seen when nobody has it any more.
+      lent.emplace_back(s.storage.get(), [keep = s.storage](Storage*) {});
+      s.lent = lent.back();
+    }
+    return tensors([&](const Result& r) { return lent[r.shown]; });
+  }
+  Tensors copies() {
+    Tensors out = tensors([&](const Result& r) { return shown_[r.shown].second; });
+    const autograd::Pause pause;
+    for (size_t i = 0; i < out.size(); ++i)
+      if (!results_[i].outside.defined()) out[i] = out[i].copyto(out[i].context());
+    return out;
+  }
+  Tensors tensors(const auto& storage_of) const {
+    Tensors out;
+    for (const Result& r : results_) {
+      if (r.outside.defined()) {
+        out.push_back(r.outside);
+        continue;
+      }
+      auto impl = std::make_shared<TensorImpl>(r.seen);
+      impl->storage = storage_of(r);
+      const auto offset = static_cast<const std::byte*>(r.seen.view.data) -
+                          static_cast<const std::byte*>(shown_[r.shown].storage->data());
+      impl->view.data = static_cast<std::byte*>(impl->storage->data()) + offset;
+      out.emplace_back(std::move(impl));
+    }
+    return out;
+  }
+
+  // A version whose results are never lent.
+  void make_second() {
+    std::vector<Plan::Move> moves;
+    for (Shown& s : shown_) {
+      const Context c = s.storage->context();
+      s.second =
+          std::make_shared<Storage>(c, s.storage->bytes(), current_stream(c), plan_->arena(c));
+      moves.emplace_back(s.storage, s.second);
+    }
+    second_ = plan_->add_version(moves);
+  }
+
+  const Mode mode_;
+  std::vector<Input> inputs_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<Result> results_;
+  std::vector<Shown> shown_;
+  std::vector<Gradient> gradients_;
+  std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
+  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves_;
+  bool may_copy_ = false;
+  size_t second_ = 0;  // 0: there is none yet
+};
+
+}  // namespace
+
+struct Compiled::State {
+  Function function;
+  CompileOptions options;
+  mutable Mutex mutex;
+  std::list<Entry> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
+  size_t recorded LOCUS_GUARDED_BY(mutex) = 0;
+
+  Tensors record(const Tensors& in, bool own_inputs, Caller from) LOCUS_REQUIRES(mutex) {
+    Tensors results;
+    std::list<Entry> fresh;
+    fresh.emplace_back(function, in, own_inputs, from, results);
+    ++recorded;
+    entries.splice(entries.begin(), fresh);
+    while (entries.size() > options.keys) entries.pop_back();
+    return results;
+  }
+
+  Tensors call(const Tensors& in, Caller from) LOCUS_REQUIRES(mutex) {
+    const Mode mode;
+    bool others = false;  // came before, where these could have been copied to
+    for (auto e = entries.begin(); e != entries.end();) {
+      const auto at = e++;
+      if (!at->fits(in, mode)) continue;
+      if (at->stale()) {
+        entries.erase(at);
+        continue;
+      }
+      if (at->copies_inputs() || at->has(in)) {
+        entries.splice(entries.begin(), entries, at);
+        return at->replay(in);
+      }
+      if (!at->may_copy()) continue;
+      others = true;
+      entries.erase(at);
+    }
+    return record(in, others, from);
+  }
+};
+
+Compiled::Compiled(Function f, const CompileOptions& options)
+    : state_(new State{std::move(f), options, {}, {}}) {
+  if (!state_->function) throw Error("Compiled: the function is null");
+  if (options.keys < 1) throw ValueError("Compiled: keys 0; expected at least 1");
+}
+Compiled::Compiled(Compiled&&) noexcept = default;
+Compiled& Compiled::operator=(Compiled&&) noexcept = default;
+Compiled::~Compiled() = default;
+
+Tensors Compiled::operator()(const Tensors& in, Caller from) {
+  if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
+  if (capture::active()) return state_->function(in);
+  if (autograd::is_recording())
+    throw Error("Compiled: called at ", to_string(from),
+                " under autograd::Record, but its results are in no graph; record inside the "
+                "function, and call backward() there");
+  for (const Tensor& t : in)
+    if (!t.defined()) throw Error("Compiled: called at ", to_string(from), " with an empty tensor");
+  const MutexLock lock(state_->mutex);
+  return state_->call(in, from);
+}
+
+size_t Compiled::recorded() const {
+  const MutexLock lock(state_->mutex);
+  return state_->recorded;
+}
+
+void Compiled::clear() {
+  const MutexLock lock(state_->mutex);
+  state_->entries.clear();
+}
+
+}  // namespace locus

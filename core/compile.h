@@ -1,0 +1,67 @@
+// A function of tensors that runs and is recorded when it is first called, and is replayed from
+// then on: as one CUDA graph a GPU, with independent work side by side; elsewhere the same kernels
+// one after the other, without inference, dispatch or allocation. The numbers are the same bit by
+// bit.
+//
+//   Compiled f([w](const Tensors& in) { return Tensors{relu(dot(in[0], w))}; });
+//   Tensor y = f({x})[0];   // runs
+//   y = f({x})[0];          // replays
+//
+// What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
+// not), current_context() and the products' precision. Another of these is recorded by itself;
+// Options::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it used
+// has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
+// recorded anew. Random numbers and learning rates are those of the time. All else that the host
+// computes is frozen as it was: numbers, branches, tensors that the function captured, which are
+// kept alive and whose contents may change. nn::TrainStep is this for a step of training.
+//
+// The first call with a key reads its inputs where they lie. As long as the same tensors come
+// again, in place or not changed, nothing is copied; when others come it is recorded once more,
+// with memory for inputs of its own, and from then on inputs are copied there (one in a view with
+// gaps, with a gradient, or written by the function is recorded for each memory instead).
+//
+// Results are like those of any op. While the program still holds those of an earlier call, they
+// are copied to memory of their own, else they are lent. Gradients that the function writes stay
+// where they are from then on. A tensor that the function puts elsewhere has the last replay's
+// values.
+//
+// Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
+// waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is
+// kept, and the function still works uncompiled. OutOfMemory: likewise. Inside another recording
+// the function is part of that. Error under autograd::Record: record inside.
+//
+// Memory is the contexts' pools' (stats() counts it) and returns with the object, which first waits
+// for its replays. Threads: any, one at a time goes on.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <locus/core/tensor.h>
+
+namespace locus {
+
+struct CompileOptions {
+  size_t keys = 16;  // recordings kept, at least 1
+};
+
+class Compiled {
+ public:
+  using Function = std::function<Tensors(const Tensors&)>;
+
+  explicit Compiled(Function f, const CompileOptions& options = {});
+  Compiled(Compiled&&) noexcept;
+  Compiled& operator=(Compiled&&) noexcept;
+  ~Compiled();
+
+  Tensors operator()(const Tensors& in, Caller from = Caller::here());
+
+  size_t recorded() const;  // how often it was, so far
+  void clear();             // forgets all recordings
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace locus

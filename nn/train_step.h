@@ -1,0 +1,95 @@
+// TrainStep: a step of training that is compiled (core/compile.h).
+//
+//   nn::TrainStep step(net, loss, trainer);
+//   for (const auto& [image, label] : loader) losses += step(image, label);
+//
+// is
+//   { autograd::Record record;  l = loss(net(image), label); }
+//   l.backward();  trainer.step(image.shape()[0]);  return l;
+// recorded at the first call for a shape and replayed from then on, with the same numbers. Losses
+// are the loss function's, (batch,). Whatever else a step does is a function of its own, which
+// calls the trainer itself:
+//   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
+//     Tensor l;
+//     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x)), y)).mean(); }
+//     l.backward();
+//     trainer.step(1);
+//     return l;
+//   }, trainer);
+//
+// load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), the multipliers and
+// grad_req are seen. Other numbers of the optimizer and of the function are those of the recording;
+// so is what the function does beside calling ops, such as printing. Errors, memory and threads are
+// core/compile.h's. The trainer, and what the function refers to, must outlive the step.
+#pragma once
+
+#include <concepts>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/nn/trainer.h>
+
+namespace locus::nn {
+
+class TrainStep {
+ public:
+  template <class Net, class Loss>
+  requires std::invocable<Net&, const Tensor&> && std::invocable<Loss&, Tensor, const Tensor&>
+  TrainStep(const Net& net, const Loss& loss, Trainer& trainer, const CompileOptions& o = {})
+      : TrainStep(
+            [net = Net(net), loss = Loss(loss), &trainer](const Tensor& x,
+                                                          const Tensor& y) mutable {
+              Tensor l;
+              {
+                const autograd::Record record;
+                l = loss(net(x), y);
+              }
+              l.backward();
+              trainer.step(x.shape()[0]);
+              return l;
+            },
+            trainer, o) {}
+  // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's.
+  template <class F>
+  TrainStep(F f, Trainer&, const CompileOptions& o = {})
+      : compiled_([f = std::move(f)](const Tensors& in) mutable { return Tensors{call(f, in)}; },
+                  o) {}
+
+  Tensor operator()(const Tensors& in, Caller from = Caller::here()) {
+    return compiled_(in, from)[0];
+  }
+  Tensor operator()(const Tensor& x, Caller from = Caller::here()) {
+    return compiled_({x}, from)[0];
+  }
+  Tensor operator()(const Tensor& x, const Tensor& y, Caller from = Caller::here()) {
+    return compiled_({x, y}, from)[0];
+  }
+
+  Compiled& compiled() { return compiled_; }
+
+ private:
+  template <class F>
+  static Tensor call(F& f, const Tensors& in) {
+    if constexpr (std::invocable<F&, const Tensors&>) {
+      return f(in);
+    } else if constexpr (std::invocable<F&, const Tensor&>) {
+      check(in, 1);
+      return f(in[0]);
+    } else if constexpr (std::invocable<F&, const Tensor&, const Tensor&>) {
+      check(in, 2);
+      return f(in[0], in[1]);
+    } else if constexpr (std::invocable<F&, const Tensor&, const Tensor&, const Tensor&>) {
+      check(in, 3);
+      return f(in[0], in[1], in[2]);
+    } else {
+      check(in, 4);
+      return f(in[0], in[1], in[2], in[3]);
+    }
+  }
+  static void check(const Tensors& in, size_t expected);
+
+  Compiled compiled_;
+};
+
+}  // namespace locus::nn

@@ -1,0 +1,146 @@
+// A step of training as it runs, captured by hand and compiled, by batch: microseconds a step when
+// steps follow each other without a wait. Then what a replay costs the host, what recording costs
+// in eager steps, and two compiled models on two GPUs beside one.
+#include <locus/core/capture.h>
+#include <locus/core/generator.h>
+#include <locus/nn/train_step.h>
+
+#include "tests/bench/bench.h"
+#include "tests/bench/training.h"
+
+namespace locus::bench {
+namespace {
+
+// The median time of a step, in blocks of `steps` with a wait behind each.
+void time_steps(benchmark::State& state, Context c, const std::function<void()>& step) {
+  Device& d = device(c);
+  const int steps = is_host(c) ? 20 : 200;
+  for (int i = 0; i < steps; ++i) step();
+  d.synchronize({});
+  std::vector<double> times;
+  for (auto _ : state) {
+    const double start = seconds();
+    for (int i = 0; i < steps; ++i) step();
+    d.synchronize({});
+    times.push_back((seconds() - start) * 1e6 / steps);
+    state.SetIterationTime(times.back() * 1e-6);
+  }
+  state.counters["step_us"] = median(times);
+}
+
+void eager(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  time_steps(state, c, [&] { t.step(); });
+}
+
+void captured(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  t.step();
+  Capture capture(c);
+  t.step();
+  Graph graph = capture.end();
+  time_steps(state, c, [&] { graph.replay(); });
+}
+
+void compiled(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
+  time_steps(state, c, [&] { step(t.image, t.label); });
+}
+
+// Batches that lie elsewhere each time, as a loader's.
+void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
+  const Tensor images[] = {t.image, t.image.copyto(c)}, labels[] = {t.label, t.label.copyto(c)};
+  size_t i = 0;
+  time_steps(state, c, [&] { step(images[i % 2], labels[i % 2]), ++i; });
+}
+
+// The calls alone.
+void issue(benchmark::State& state, Context c) {
+  Training t(c, 64);
+  nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
+  Device& d = device(c);
+  constexpr int kCalls = 50;
+  for (int i = 0; i < kCalls; ++i) step(t.image, t.label);
+  std::vector<double> times;
+  for (auto _ : state) {
+    d.synchronize({});
+    const double start = seconds();
+    for (int i = 0; i < kCalls; ++i) step(t.image, t.label);
+    times.push_back((seconds() - start) * 1e6 / kCalls);
+    d.synchronize({});
+    state.SetIterationTime(times.back() * 1e-6);
+  }
+  state.counters["issue_us"] = median(times);
+}
+
+// The first call and the wait for it, less an eager step's; in eager steps with their waits.
+void recording(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  Device& d = device(c);
+  const auto once = [&](auto&& step) {
+    d.synchronize({});
+    const double start = seconds();
+    step();
+    d.synchronize({});
+    return (seconds() - start) * 1e6;
+  };
+  std::vector<double> plain, first;
+  for (int i = 0; i < 20; ++i) once([&] { t.step(); });
+  nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
+  for (auto _ : state) {
+    plain.push_back(once([&] { t.step(); }));
+    step.compiled().clear();
+    first.push_back(once([&] { step(t.image, t.label); }));
+    state.SetIterationTime(first.back() * 1e-6);
+  }
+  state.counters["first_us"] = median(first);
+  state.counters["eager_us"] = median(plain);
+  state.counters["eager_steps"] = (median(first) - median(plain)) / median(plain);
+}
+
+void two_models(benchmark::State& state) {
+  Training a(gpu(0), 1024), b(gpu(1), 1024);
+  nn::TrainStep first(a.net, a.loss_fn, *a.trainer), second(b.net, b.loss_fn, *b.trainer);
+  constexpr int kSteps = 500;
+  const auto run = [&](bool both) {
+    const double start = seconds();
+    for (int i = 0; i < kSteps; ++i) {
+      first(a.image, a.label);
+      if (both) second(b.image, b.label);
+    }
+    wait_all();
+    return seconds() - start;
+  };
+  run(true);
+  std::vector<double> one, two;
+  for (auto _ : state) {
+    one.push_back(run(false));
+    two.push_back(run(true));
+    state.SetIterationTime(two.back());
+  }
+  state.counters["speed_up"] = 2 * median(one) / median(two);
+}
+
+}  // namespace
+
+void add_compile() {
+  for (const Context c : contexts()) {
+    const std::string where = "/" + to_string(c);
+    for (const int64_t samples : {64, 256, 1024, 4096}) {
+      const std::string of = "/" + std::to_string(samples) + where;
+      add_timed("compile/eager" + of, [=](auto& state) { eager(state, c, samples); });
+      if (!is_host(c))
+        add_timed("compile/captured" + of, [=](auto& state) { captured(state, c, samples); });
+      add_timed("compile/compiled" + of, [=](auto& state) { compiled(state, c, samples); });
+      add_timed("compile/batches" + of, [=](auto& state) { compiled_batches(state, c, samples); });
+    }
+    add_timed("compile/issue" + where, [=](auto& state) { issue(state, c); });
+    add_timed("compile/recording/64" + where, [=](auto& state) { recording(state, c, 64); });
+  }
+  if (num_gpus() >= 2) add_timed("compile/two_models", two_models);
+}
+
+}  // namespace locus::bench

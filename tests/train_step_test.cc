@@ -1,0 +1,254 @@
+// A compiled step of training beside the same step as it runs: equal bit by bit.
+#include <locus/nn/train_step.h>
+
+#include <locus/locus.h>
+
+#include <filesystem>
+
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using Values = std::vector<double>;
+
+struct Setting {
+  const char* name = "";
+  double momentum = 0, dropout = 0, clip = -1;
+  bool schedule = false, sizes = false;
+};
+
+struct Outcome {
+  std::vector<Values> losses, parameters;
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+nn::Sequential make_net(double dropout) {
+  nn::Sequential net;
+  net.add(nn::Dense(32, nn::relu));
+  if (dropout > 0) net.add(nn::Dropout(dropout));
+  net.add(nn::Dense(5));
+  return net;
+}
+
+// 100 steps, eager or compiled.
+Outcome train(Context c, const Setting& s, bool compiled) {
+  random::seed(7);
+  nn::Sequential net = make_net(s.dropout);
+  net.initialize(init::Xavier(), c);
+  const nn::SoftmaxCrossEntropyLoss loss;
+  optim::SGDOptions options{.learning_rate = .1, .momentum = s.momentum};
+  if (s.clip > 0) options.clip_gradient = s.clip;
+  nn::Trainer trainer(net.parameters(), optim::SGD(options));
+  nn::TrainStep step(net, loss, trainer);
+  const optim::Schedule rate = optim::cosine(.1, 100);
+  const Tensor images = random::uniform(-1, 1, {64, 12}, {c, f32});
+  const Tensor labels = random::randint(0, 5, {64}, {c, i32});
+  Outcome o;
+  for (int i = 0; i < 100; ++i) {
+    const int64_t n = s.sizes && i % 5 == 4 ? 9 : 16, first = i % 3 * 16;
+    const Tensor x = images(Slice(first, first + n)), y = labels(Slice(first, first + n));
+    if (s.schedule) trainer.set_learning_rate(rate(i));
+    Tensor l;
+    if (compiled) {
+      l = step(x, y);
+    } else {
+      {
+        const autograd::Record record;
+        l = loss(net(x), y);
+      }
+      l.backward();
+      trainer.step(n);
+    }
+    o.losses.push_back(values(l));
+  }
+  for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
+  if (compiled) {
+    EXPECT_LE(step.compiled().recorded(), s.sizes ? 4u : 2u);
+  }
+  return o;
+}
+
+TEST(TrainStep, EqualsTheStepAsItRuns) {
+  for (const Context c : contexts())
+    for (const Setting& s :
+         {Setting{.name = "sgd"}, Setting{.name = "momentum", .momentum = .9},
+          Setting{.name = "schedule", .momentum = .9, .schedule = true},
+          Setting{.name = "dropout", .dropout = .3}, Setting{.name = "clip", .clip = .01},
+          Setting{.name = "sizes", .momentum = .9, .sizes = true}}) {
+      SCOPED_TRACE(to_string(c) + " " + s.name);
+      const Outcome eager = train(c, s, false), replayed = train(c, s, true);
+      EXPECT_EQ(eager.losses, replayed.losses);
+      EXPECT_EQ(eager.parameters, replayed.parameters);
+      EXPECT_LT(eager.losses[99][0], eager.losses[0][0] + 1);
+    }
+}
+
+// Gradients of two batches summed, and clipped, before the update; loss of the function's own.
+Outcome accumulate(Context c, bool compiled) {
+  random::seed(9);
+  nn::Sequential net = make_net(0);
+  net.initialize(init::Xavier(), c);
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .2, .momentum = .5}));
+  const Tensor a = random::normal(0, 1, {8, 6}, c), b = random::normal(0, 1, {8, 6}, c);
+  net(a);
+  for (const auto& [name, p] : net.parameters()) p.set_grad_req(GradReq::add);
+  const auto body = [&](const Tensor& x, const Tensor& y) {
+    net.zero_grad();
+    Tensor total;
+    for (const Tensor& batch : {x, y}) {
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = square(net(batch) - 1).mean();
+      }
+      l.backward();
+      total = total.defined() ? total + l : l;
+    }
+    for (const auto& [name, p] : net.parameters()) clip(p.grad(), -.01, .01).copyto(p.grad());
+    trainer.step(2);
+    return total;
+  };
+  nn::TrainStep step(body, trainer);
+  Outcome o;
+  for (int i = 0; i < 30; ++i) o.losses.push_back(values(compiled ? step(a, b) : body(a, b)));
+  for (const auto& [name, p] : net.parameters()) {
+    o.parameters.push_back(values(p.data()));
+    o.parameters.push_back(values(p.grad()));
+  }
+  if (compiled) {
+    EXPECT_EQ(step.compiled().recorded(), 1u);
+  }
+  return o;
+}
+
+TEST(TrainStep, AFunctionOfItsOwnAccumulatesAndClips) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    EXPECT_EQ(accumulate(c, false), accumulate(c, true));
+  }
+}
+
+// A chain of two contexts.
+Outcome chain(Context a, Context b, bool compiled) {
+  random::seed(11);
+  nn::Dense first(16, nn::relu), second(4);
+  first.initialize(init::Xavier(), a);
+  second.initialize(init::Xavier(), b);
+  nn::Sequential net;
+  net.add(first, nn::To(b), second);
+  const nn::SoftmaxCrossEntropyLoss loss;
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
+  nn::TrainStep step(net, loss, trainer);
+  const Tensor x = random::normal(0, 1, {32, 8}, a), y = random::randint(0, 4, {32}, {b, i32});
+  Outcome o;
+  for (int i = 0; i < 100; ++i) {
+    Tensor l;
+    if (compiled) {
+      l = step(x, y);
+    } else {
+      {
+        const autograd::Record record;
+        l = loss(net(x), y);
+      }
+      l.backward();
+      trainer.step(32);
+    }
+    o.losses.push_back(values(l));
+  }
+  for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
+  return o;
+}
+
+TEST(TrainStep, AChainOfTwoContextsEqualsItself) {
+  EXPECT_EQ(chain(cpu(0), cpu(1), false), chain(cpu(0), cpu(1), true));
+  LOCUS_NEEDS_ANY_GPUS(2);
+  EXPECT_EQ(chain(gpu(0), gpu(1), false), chain(gpu(0), gpu(1), true));
+}
+
+TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const std::string file =
+        (std::filesystem::temp_directory_path() / "locus_train_step.params").string();
+    const auto run = [&](bool compiled) {
+      random::seed(13);
+      nn::Sequential net = make_net(0);
+      net.initialize(init::Xavier(), c);
+      const nn::SoftmaxCrossEntropyLoss loss;
+      nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
+      nn::TrainStep step(net, loss, trainer);
+      const Tensor x = random::normal(0, 1, {8, 6}, c), y = random::randint(0, 5, {8}, {c, i32});
+      Outcome o;
+      const auto some = [&] {
+        for (int i = 0; i < 4; ++i) {
+          Tensor l;
+          if (compiled) {
+            l = step(x, y);
+          } else {
+            {
+              const autograd::Record record;
+              l = loss(net(x), y);
+            }
+            l.backward();
+            trainer.step(8);
+          }
+          o.losses.push_back(values(l));
+        }
+      };
+      some();
+      net.save_parameters(file);
+      some();
+      net.load_parameters(file);
+      some();
+      net.parameter("0.weight").set_lr_mult(.1);
+      some();
+      net.parameter("0.bias").set_grad_req(GradReq::null);
+      some();
+      net.reset_ctx(c);
+      some();
+      net.initialize(init::Zero(), c, {.force_reinit = true});
+      some();
+      trainer.set_learning_rate(.7);
+      some();
+      return o;
+    };
+    EXPECT_EQ(run(false), run(true));
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(TrainStep, EagerStepsInBetweenAreSeen) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto run = [&](bool compiled) {
+      random::seed(17);
+      nn::Sequential net = make_net(0);
+      net.initialize(init::Xavier(), c);
+      nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
+      const Tensor x = random::normal(0, 1, {8, 6}, c);
+      const auto body = [&](const Tensor& in) {
+        Tensor l;
+        {
+          const autograd::Record record;
+          l = square(net(in)).mean();
+        }
+        l.backward();
+        trainer.step(1);
+        return l;
+      };
+      nn::TrainStep step(body, trainer);
+      std::vector<Values> seen;
+      for (int i = 0; i < 12; ++i) {
+        seen.push_back(values(compiled && i % 3 != 1 ? step(x) : body(x)));
+        seen.push_back(values(net.parameter("0.weight").grad()));
+        if (i % 4 == 0) net.parameter("1.bias").data() += .5;
+      }
+      return seen;
+    };
+    EXPECT_EQ(run(false), run(true));
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
