@@ -153,12 +153,6 @@ void small_peer(benchmark::State& state, bool into) {
   }
 }
 
-void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
-  benchmark::RegisterBenchmark(("transfer/" + name).c_str(), std::move(body))
-      ->UseManualTime()
-      ->Unit(benchmark::kMicrosecond);
-}
-
 #endif  // LOCUS_WITH_CUDA
 
 }  // namespace
@@ -168,18 +162,22 @@ void add_transfer() {
   if (real_gpu()) {
     for (const Context c : {cpu_pinned(), cpu(0)}) {
       const std::string name = c.type == DeviceType::cpu ? "pageable" : "pinned";
-      add_timed("256MiB_up/" + name, [c](benchmark::State& state) { large_up(state, c); });
-      add_timed("256MiB_down/" + name, [c](benchmark::State& state) { large_down(state, c); });
-      add_timed("4KiB_up_issue/" + name, [c](benchmark::State& state) { small_up(state, c); });
+      add_timed("transfer/256MiB_up/" + name, [c](benchmark::State& state) { large_up(state, c); });
+      add_timed("transfer/256MiB_down/" + name,
+                [c](benchmark::State& state) { large_down(state, c); });
+      add_timed("transfer/4KiB_up_issue/" + name,
+                [c](benchmark::State& state) { small_up(state, c); });
     }
     if (num_gpus() < 2) {
       std::fprintf(stderr, "transfer/peer: needs two GPUs; left out\n");
       return;
     }
-    add_timed("peer_1GiB_one_way", peer_one_way);
-    add_timed("peer_1GiB_both_ways", peer_both_ways);
-    add_timed("peer_4KiB_issue", [](benchmark::State& state) { small_peer(state, false); });
-    add_timed("peer_4KiB_issue_into", [](benchmark::State& state) { small_peer(state, true); });
+    add_timed("transfer/peer_1GiB_one_way", peer_one_way);
+    add_timed("transfer/peer_1GiB_both_ways", peer_both_ways);
+    add_timed("transfer/peer_4KiB_issue",
+              [](benchmark::State& state) { small_peer(state, false); });
+    add_timed("transfer/peer_4KiB_issue_into",
+              [](benchmark::State& state) { small_peer(state, true); });
     return;
   }
 #endif
