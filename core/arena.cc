@@ -9,26 +9,35 @@ constexpr size_t kShared = size_t{1} << 20;  // from this size on blocks are han
 
 }  // namespace
 
-void* Arena::allocate(size_t bytes, StreamView stream, bool alone) {
+Arena::Block& Arena::add(size_t bytes, StreamView stream) {
+  blocks_.reserve(blocks_.size() + 1);
+  void* const data = device(context_).allocator().allocate(bytes, stream);
+  return blocks_.emplace_back(Block{data, bytes, stream});
+}
+
+void* Arena::allocate(size_t bytes, StreamView stream) {
   const MutexLock lock(mutex_);
   Block* best = nullptr;
   for (Block& b : blocks_)
-    if (!alone && bytes >= kShared && !b.used && b.pending.empty() && b.stream.id == stream.id &&
+    if (!sealed_ && bytes >= kShared && !b.used && b.pending.empty() && b.stream.id == stream.id &&
         b.bytes >= bytes && b.bytes / 2 <= bytes && (!best || b.bytes < best->bytes))
       best = &b;
-  if (!best) {
-    blocks_.reserve(blocks_.size() + 1);
-    void* const data = device(context_).allocator().allocate(bytes, stream);
-    best = &blocks_.emplace_back(Block{data, bytes, stream});
-  }
+  if (!best) best = &add(bytes, stream);
   best->used = true;
   return best->data;
+}
+
+void* Arena::keep(size_t bytes, StreamView stream) {
+  const MutexLock lock(mutex_);
+  Block& b = add(bytes, stream);
+  b.kept = true;
+  return b.data;
 }
 
 void Arena::release(void* data, std::span<const EventView> pending) noexcept {
   const MutexLock lock(mutex_);
   const auto at = std::find_if(blocks_.begin(), blocks_.end(),
-                               [&](const Block& b) { return b.used && b.data == data; });
+                               [&](const Block& b) { return b.used && !b.kept && b.data == data; });
   at->used = false;
   at->pending.assign(pending.begin(), pending.end());
   if (open_) return;
@@ -36,12 +45,24 @@ void Arena::release(void* data, std::span<const EventView> pending) noexcept {
   blocks_.erase(at);
 }
 
+void Arena::seal() {
+  const MutexLock lock(mutex_);
+  sealed_ = true;
+}
+
+bool Arena::idle(const void* data) const {
+  const MutexLock lock(mutex_);
+  return std::any_of(blocks_.begin(), blocks_.end(),
+                     [&](const Block& b) { return b.data == data && !b.used; });
+}
+
 void Arena::close() noexcept {
   const MutexLock lock(mutex_);
   open_ = false;
   std::erase_if(blocks_, [&](const Block& b) {
-    if (!b.used) give_back(b);
-    return !b.used;
+    const bool returns = !b.used || b.kept;
+    if (returns) give_back(b);
+    return returns;
   });
 }
 

@@ -20,10 +20,16 @@ class Arena : NonCopyable {
  public:
   explicit Arena(Context c) : context_(c) {}
 
-  // As Allocator's; `alone`: a block that no other work has or had.
-  void* allocate(size_t bytes, StreamView stream, bool alone = false);
+  // As Allocator's, to be released.
+  void* allocate(size_t bytes, StreamView stream);
+  // A block that no other work has or had, until close().
+  void* keep(size_t bytes, StreamView stream);
   // `pending`: what other streams still do with the block; takes ownership of the events.
   void release(void* data, std::span<const EventView> pending) noexcept;
+  // All is recorded: no block is handed out again from now on.
+  void seal();
+  // Whether the block at `data` is one that no tensor has.
+  bool idle(const void* data) const;
   // Nothing replays any more, and what was replayed is done.
   void close() noexcept;
 
@@ -35,14 +41,15 @@ class Arena : NonCopyable {
     void* data;
     size_t bytes;
     StreamView stream;
-    bool used = true;
+    bool used = true, kept = false;
     std::vector<EventView> pending = {};  // once unused
   };
+  Block& add(size_t bytes, StreamView stream) LOCUS_REQUIRES(mutex_);
   void give_back(const Block& b) noexcept;
 
   const Context context_;
   mutable Mutex mutex_;
-  bool open_ LOCUS_GUARDED_BY(mutex_) = true;
+  bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);
 };
 

@@ -78,7 +78,7 @@ void Recording::end() {
   for (const auto& seen : made)
     if (const auto storage = seen.lock()) plan->show(storage);
   leave();
-  plan->finish();
+  plan->finish(!only);
 }
 
 std::string Recording::text() const {

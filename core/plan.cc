@@ -1,7 +1,7 @@
 #include <locus/core/plan.h>
 
 #include <algorithm>
-#include <cstring>
+#include <set>
 #include <utility>
 
 #include <locus/core/error.h>
@@ -85,8 +85,7 @@ void* Plan::scratch(size_t bytes, bool& of_plan) {
   if (!a) return nullptr;
   std::vector<void*>& given = a->call->scratch;
   const Context c = a->call->context;
-  if (a->next == given.size())
-    given.push_back(a->plan->arena(c)->allocate(bytes, current_stream(c), true));
+  if (a->next == given.size()) given.push_back(a->plan->arena(c)->keep(bytes, current_stream(c)));
   return given[a->next++];
 }
 
@@ -100,7 +99,7 @@ const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill,
   Device& d = device(c);
   const StreamView s = current_stream(c, d);
   if (i == numbers_.size()) {
-    auto* const memory = static_cast<std::byte*>(arena(c)->allocate(kSlots, s, true));
+    auto* const memory = static_cast<std::byte*>(arena(c)->keep(kSlots, s));
     numbers_.push_back({c, memory, {}, std::vector<std::byte>(kSlots)});
   }
   Numbers& n = numbers_[i];
@@ -124,7 +123,40 @@ size_t Plan::part_for(const PlanCall& call, size_t first) {
   return parts.size() - 1;
 }
 
-void Plan::finish() {
+// Results of the plan's own that depend on nothing, such as the ones that backward() begins with.
+void Plan::take_constants(bool ran) {
+  std::map<const void*, int> writers;
+  for (const auto& list : touches_)
+    for (const Touch& t : list) writers[t.memory] += t.write;
+  const auto own_result = [&](const Touch& t) {
+    return writers[t.memory] == 1 &&
+           std::any_of(arenas_.begin(), arenas_.end(),
+                       [&](const auto& arena) { return arena->idle(t.memory); });
+  };
+  std::set<const void*> constant;
+  size_t kept = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const PlanCall& call = calls_[i];
+    const bool once = call.op && !call.op->random && !call.op->in_place &&
+                      std::all_of(touches_[i].begin(), touches_[i].end(), [&](const Touch& t) {
+                        return t.write ? own_result(t) : constant.contains(t.memory);
+                      });
+    if (once) {
+      for (const Touch& t : touches_[i]) constant.insert(t.memory);
+      if (!ran) run(calls_[i], current_stream(call.context), true);
+      continue;
+    }
+    if (kept != i) {
+      calls_[kept] = std::move(calls_[i]);
+      touches_[kept] = std::move(touches_[i]);
+    }
+    ++kept;
+  }
+  calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(kept), calls_.end());
+  touches_.resize(kept);
+}
+
+void Plan::finish(bool ran) {
   struct Place {
     size_t part;
     int number;
@@ -134,6 +166,8 @@ void Plan::finish() {
     std::vector<Place> readers;
   };
   for (const auto& s : shown_) seen_.emplace(s->data(), s);
+  for (const auto& arena : arenas_) arena->seal();
+  take_constants(ran);
   std::map<const void*, Users> memory;
   for (size_t i = 0; i < calls_.size(); ++i) {
     PlanCall& call = calls_[i];

@@ -56,8 +56,9 @@ class Plan : NonCopyable {
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
   // Memory of its own that the program sees.
   void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
-  // No more calls: finds what has to wait for what, and makes the devices' graphs.
-  void finish();
+  // No more calls: finds what has to wait for what, and makes the devices' graphs. Calls that give
+  // the same each time run once: when they were recorded, if they `ran` then, else now.
+  void finish(bool ran);
 
   // Another version, which has `to` where this has `from`, memory that was shown. Its number.
   using Move = std::pair<std::shared_ptr<Storage>, std::shared_ptr<Storage>>;
@@ -110,6 +111,7 @@ class Plan : NonCopyable {
   class Running;
 
   using Parts = std::vector<Part>;
+  void take_constants(bool ran);
   size_t part_for(const PlanCall& call, size_t first);
   void make_graphs(Parts& parts);
   void send_numbers(Context c, StreamView s);

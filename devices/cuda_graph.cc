@@ -4,6 +4,7 @@
 // that stream's counters and its library workspaces, so those of one branch run one after the
 // other.
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include <locus/core/error.h>
@@ -14,26 +15,46 @@ namespace locus::cuda {
 namespace {
 
 constexpr size_t kMostBranches = 4;
+// On an H200 a kernel behind another of its branch starts after 1 us, behind one of another branch
+// after 3: a branch of fewer calls hides less than it costs.
+constexpr size_t kShortest = 4;
 
-// Which branch each call is in: behind a call that it waits for when that is its branch's last,
-// else in a new one, else in the one that was left alone longest.
-std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) {
-  std::vector<size_t> branch(calls.size());
-  std::vector<int> last;  // call of each branch
+// Chains of calls: each is behind the last call of a chain that it waits for, else begins one.
+std::vector<size_t> chains_of(std::span<const PlanCall> calls) {
+  std::vector<size_t> chain(calls.size());
+  std::vector<int> last;
   for (size_t i = 0; i < calls.size(); ++i) {
+    const std::vector<int>& after = calls[i].after;
     size_t best = last.size();
-    for (size_t b = 0; b < last.size(); ++b) {
-      const std::vector<int>& after = calls[i].after;
-      if (std::find(after.begin(), after.end(), last[b]) == after.end()) continue;
-      if (best == last.size() || last[b] > last[best]) best = b;
-    }
-    if (best == last.size() && last.size() == kMostBranches)
-      best = static_cast<size_t>(std::min_element(last.begin(), last.end()) - last.begin());
+    for (size_t c = 0; c < last.size(); ++c)
+      if (std::find(after.begin(), after.end(), last[c]) != after.end() &&
+          (best == last.size() || last[c] > last[best]))
+        best = c;
     if (best == last.size()) last.push_back(0);
     last[best] = static_cast<int>(i);
-    branch[i] = best;
+    chain[i] = best;
   }
-  count = last.size();
+  return chain;
+}
+
+// Which branch each call is in: the longest chains are branches; calls of others are where the call
+// before them is.
+std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) {
+  const std::vector<size_t> chain = chains_of(calls);
+  std::vector<size_t> length(calls.size()), order(calls.size()), branch(calls.size());
+  for (const size_t c : chain) ++length[c];
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return length[a] > length[b]; });
+  count = 1;
+  while (count < kMostBranches && count < order.size() && length[order[count]] >= kShortest)
+    ++count;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto at =
+        std::find(order.begin(), order.begin() + static_cast<ptrdiff_t>(count), chain[i]);
+    const auto found = static_cast<size_t>(at - order.begin());
+    branch[i] = found < count ? found : i > 0 ? branch[i - 1] : 0;
+  }
   return branch;
 }
 
@@ -43,6 +64,7 @@ std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) 
 class CudaDevice::Branches : NonCopyable {
  public:
   Branches(CudaDevice& d, size_t n) : device_(d) {
+    const Guard guard(d.index());
     for (size_t i = 0; i < n; ++i) {
       CudaStream& s = d.reopen(d.captured_);
       streams_.push_back(&s);
@@ -77,7 +99,6 @@ class CudaDevice::Work final : public RecordedWork {
     }
     cudaError_t error = end();
     if (error == cudaSuccess) error = cudaGraphInstantiate(&executable_, graph_, 0);
-    if (error == cudaSuccess) error = cudaGraphUpload(executable_, branches_[0].native());
     if (error == cudaSuccess) return;
     static_cast<void>(cudaGetLastError());
     destroy();
@@ -104,9 +125,7 @@ class CudaDevice::Work final : public RecordedWork {
     }
     // Relaxed: the pool may take memory from the driver meanwhile, and libraries load kernels.
     LOCUS_CUDA(cudaStreamBeginCapture(root.native(), cudaStreamCaptureModeRelaxed));
-    const EventView start = device_.record(root.view);
-    for (size_t b = 1; b < count_; ++b) device_.wait(branches_[b].view, start);
-    device_.release(start);
+    for (size_t b = 1; b < count_; ++b) order(branches_[b].view, record(root.view));
   }
 
   // Calls that others of another branch wait for leave an event.
@@ -121,25 +140,24 @@ class CudaDevice::Work final : public RecordedWork {
       const StreamView s = branches_[branch_of_[i]].view;
       for (const int before : calls[i].after)
         if (branch_of_[static_cast<size_t>(before)] != branch_of_[i])
-          device_.wait(s, done[static_cast<size_t>(before)]);
+          order(s, done[static_cast<size_t>(before)]);
       plan.run(calls[i], s, false);
-      if (awaited[i]) done[i] = device_.record(s);
+      if (awaited[i]) done[i] = record(s);
     }
-    for (size_t b = 1; b < count_; ++b) {
-      const EventView end = device_.record(branches_[b].view);
-      device_.wait(branches_[0].view, end);
-      device_.release(end);
-    }
-    for (const EventView& e : done)
-      if (e.native) device_.release(e);
+    for (size_t b = 1; b < count_; ++b) order(branches_[0].view, record(branches_[b].view));
   }
 
   cudaError_t end() {
     const cudaError_t error = cudaStreamEndCapture(branches_[0].native(), &graph_);
     static_cast<void>(cudaGetLastError());
     for (size_t b = 0; b < count_; ++b) branches_[b].capturing = false;
+    for (const EventView& e : events_) device_.release(e);
+    events_.clear();
     return error;
   }
+  // An event is nobody else's before the capture ends.
+  EventView record(StreamView s) { return events_.emplace_back(device_.record(s)); }
+  void order(StreamView later, EventView earlier) { device_.wait(later, earlier); }
   void destroy() {
     const Guard guard(device_.index());
     if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
@@ -152,6 +170,7 @@ class CudaDevice::Work final : public RecordedWork {
   size_t count_ = 0;
   const std::vector<size_t> branch_of_;
   const Branches branches_;
+  std::vector<EventView> events_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
 };

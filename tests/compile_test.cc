@@ -427,6 +427,49 @@ TEST(Compiled, BadIndicesAreFoundInReplays) {
   }
 }
 
+TEST(Compiled, WhatDependsOnNothingIsNotRunAgainUnlessTheProgramHasIt) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({3}, c);
+    Tensor escaped;
+    Compiled f([&](const Tensors& in) {
+      escaped = full({3}, 5, c);
+      return Tensors{in[0] * (full({3}, 2, c) + 1) + escaped, full({3}, 4, c)};
+    });
+    for (int i = 0; i < 4; ++i) {
+      const Tensors y = f({x});
+      EXPECT_EQ(values(y[0]), Values(3, 8));
+      EXPECT_EQ(values(y[1]), Values(3, 4));
+      Tensor result = y[1];
+      result += 1;  // its memory comes again
+      escaped += 1;
+    }
+  }
+}
+
+TEST(Compiled, LargeMemoryIsSharedWithoutHarm) {
+  constexpr int64_t kLarge = 400000;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({kLarge}, c);
+    Compiled f([](const Tensors& in) {
+      Tensor y = in[0];
+      for (int i = 0; i < 6; ++i) y = y + 1;
+      const Tensor z = y * 2;
+      return Tensors{z + 1, (z - 1).sum()};
+    });
+    Tensors held;
+    for (int i = 0; i < 4; ++i) {
+      full({kLarge}, i, c).copyto(x);
+      const Tensors y = f({x});
+      held.push_back(y[0]);
+      EXPECT_EQ(y[1].item<double>(), (2 * (i + 6) - 1) * double{kLarge});
+    }
+    for (int i = 0; i < 4; ++i)
+      EXPECT_EQ(held[static_cast<size_t>(i)][-1].item<double>(), 2 * (i + 6) + 1);
+  }
+}
+
 // Every op of the registry; a new one is covered by its samples.
 class CompiledRegistry : public testing::TestWithParam<const Op*> {};
 
