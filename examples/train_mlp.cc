@@ -157,9 +157,22 @@ int run(const Options& options) {
       "data      {}: {} training and {} test images\n"
       "context   {}\n"
       "network   {}, Xavier\n"
-      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}\n\n",
+      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}{}\n\n",
       data.name, n, data.test.size(), describe_context(context), network_name(options), options.lr,
-      options.momentum, options.schedule, options.batch_size, options.seed);
+      options.momentum, options.schedule, options.batch_size, options.seed,
+      options.compile ? ", compiled" : "");
+
+  const auto train = [&](const Tensor& image, const Tensor& label) {
+    Tensor loss;
+    {
+      autograd::Record record;
+      loss = loss_fn(net(image), label);
+    }
+    loss.backward();
+    trainer.step(image.shape()[0]);
+    return loss;
+  };
+  nn::TrainStep compiled(train, trainer);  // the same, recorded once and replayed
 
   History history{network_name(options), data.name, describe_context(context), {}, {}, {}};
   Progress progress(options.epochs, n);
@@ -179,16 +192,8 @@ int run(const Options& options) {
 
       for (auto [image, label] : loader) {
         trainer.set_learning_rate(schedule(step++));
-        Tensor loss;
-        {
-          autograd::Record record;
-          loss = loss_fn(net(image), label);
-        }
-        loss.backward();
-        trainer.step(image.shape()[0]);
-
+        losses.add(options.compile ? compiled(image, label) : train(image, label));
         samples += image.shape()[0];
-        losses.add(loss);
         if (losses.due()) report();
       }
       if (!losses.empty()) report();

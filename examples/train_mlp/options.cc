@@ -25,6 +25,8 @@ Options parse_options(int argc, char** argv) {
       ->check(CLI::IsMember({"cosine", "constant"}))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of weights, order and drawn digits")->capture_default_str();
+  app.add_flag("--compile", o.compile,
+               "record the step once and replay it: the same numbers in less time");
   app.add_option("--hidden", o.hidden, "widths of the hidden layers, e.g. 256,128")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))

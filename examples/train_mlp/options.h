@@ -15,6 +15,7 @@ struct Options {
   double lr = 0.1, momentum = 0.9;
   std::string schedule = "cosine";
   uint64_t seed = 7;
+  bool compile = false;
   std::vector<int64_t> hidden = {256, 128};
   std::string out;   // empty: no files
   std::string save;  // empty: no checkpoints
