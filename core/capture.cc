@@ -202,10 +202,10 @@ Context Graph::context() const {
   return context_;
 }
 
-void Graph::replay() {
+void Graph::replay(Caller from) {
   capture::check("Graph::replay", "a graph is not recorded in another one");
   check();
-  plan_->replay();
+  plan_->replay(from);
 }
 
 }  // namespace locus

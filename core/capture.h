@@ -35,7 +35,7 @@ class Graph {
   ~Graph();  // blocks until its replays are done; its results keep their memory
 
   Context context() const;
-  void replay();  // enqueues, and does not wait
+  void replay(Caller = Caller::here());  // enqueues, and does not wait
 
  private:
   friend class Capture;

@@ -80,13 +80,15 @@ class Entry : NonCopyable {
                        [](const auto& l) { return l.first.impl().graph != l.second; });
   }
 
-  Tensors replay(const Tensors& in) {
+  Plan& plan() { return *plan_; }
+
+  Tensors replay(const Tensors& in, Caller from) {
     if (copies_inputs()) fill(in);
     const bool held =
         std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return !s.lent.expired(); });
     std::atomic_thread_fence(std::memory_order_acquire);  // behind who held it last
     if (held && second_ == 0) make_second();
-    plan_->replay(held ? second_ : 0);
+    plan_->replay(from, held ? second_ : 0);
     for (const Gradient& g : gradients_) g.leaf->fresh = g.fresh;
     return held ? copies() : lend();
   }
@@ -243,6 +245,12 @@ struct Compiled::State {
     return results;
   }
 
+  Entry& last(const char* what) LOCUS_REQUIRES(mutex) {
+    if (entries.empty())
+      throw Error("Compiled::", what, ": nothing is recorded yet; call it first");
+    return entries.front();
+  }
+
   Tensors call(const Tensors& in, Caller from) LOCUS_REQUIRES(mutex) {
     const Mode mode;
     bool others = false;  // came before, where these could have been copied to
@@ -255,7 +263,7 @@ struct Compiled::State {
       }
       if (at->copies_inputs() || at->has(in)) {
         entries.splice(entries.begin(), entries, at);
-        return at->replay(in);
+        return at->replay(in, from);
       }
       if (!at->may_copy()) continue;
       others = true;
@@ -285,6 +293,16 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
     if (!t.defined()) throw Error("Compiled: called at ", to_string(from), " with an empty tensor");
   const MutexLock lock(state_->mutex);
   return state_->call(in, from);
+}
+
+std::string Compiled::describe() {
+  const MutexLock lock(state_->mutex);
+  return state_->last("describe").plan().describe();
+}
+
+std::string Compiled::dot() const {
+  const MutexLock lock(state_->mutex);
+  return state_->last("dot").plan().dot();
 }
 
 size_t Compiled::recorded() const {

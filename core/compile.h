@@ -56,6 +56,12 @@ class Compiled {
 
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
 
+  // Of the recording used last: its calls, with the microseconds of each by itself (they are run,
+  // and what the program sees then has its values again), and the same for Graphviz. Error while
+  // there is none.
+  std::string describe();
+  std::string dot() const;
+
   size_t recorded() const;  // how often it was, so far
   void clear();             // forgets all recordings
 

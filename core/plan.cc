@@ -268,6 +268,20 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
     d.launch(c.kernel, call, c.name());
 }
 
+void Plan::run_each(Part& part, StreamView s, Caller from) {
+  for (PlanCall& call : part.calls) {
+    try {
+      run(call, s, true);
+    } catch (const Error&) {
+      const std::string name = call.name();
+      std::rethrow_exception(reworded([&](const std::string& text) {
+        return text_of(text.starts_with(name) ? "" : name + ": ", text, " (in a replay, called at ",
+                       from, ")");
+      }));
+    }
+  }
+}
+
 Plan::Last& Plan::last_on(Context c) {
   for (Last& l : last_)
     if (l.context == c) return l;
@@ -282,12 +296,12 @@ void Plan::send_numbers(Context c, StreamView s) {
   }
 }
 
-void Plan::replay(size_t version) {
+void Plan::replay(Caller from, size_t version) {
   for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
-  for (Part& part : versions_[version]) enqueue(part);
+  for (Part& part : versions_[version]) enqueue(part, from);
 }
 
-void Plan::enqueue(Part& part) {
+void Plan::enqueue(Part& part, Caller from) {
   Device& d = device(part.context);
   const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
@@ -301,7 +315,7 @@ void Plan::enqueue(Part& part) {
   if (part.graph && !apart)
     part.graph->replay(s);
   else
-    for (PlanCall& call : part.calls) run(call, s, true);
+    run_each(part, s, from);
   for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
   if (line && !part.crosses) last.line = line, last.at = line->advance();
 }

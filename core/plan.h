@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <locus/core/arena.h>
@@ -33,8 +34,9 @@ struct PlanCall {
   Context to = {}, from = {};
   size_t bytes = 0;
 
-  // Calls of the same part, by number, that come before it.
+  // Calls of the same part, by number, that come before it; which of the part's branches it is in.
   std::vector<int> after = {};
+  int branch = 0;
 
   const char* name() const { return op ? op->name.c_str() : "copyto"; }
   bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
@@ -65,8 +67,13 @@ class Plan : NonCopyable {
   size_t add_version(const std::vector<Move>& moves);
 
   // Enqueues all of it, and does not wait. Ordered with other work on what it uses as one op would
-  // be.
-  void replay(size_t version = 0);
+  // be. `from`: who asked, for errors.
+  void replay(Caller from, size_t version = 0);
+
+  // A table of the calls, with the microseconds that each takes by itself: they are run a few
+  // times, after which what the program sees has its values again. Waits.
+  std::string describe();
+  std::string dot() const;  // in Graphviz's language
 
   // Runs one call on s; `traced`: reported to whoever listens.
   void run(PlanCall& call, StreamView s, bool traced);
@@ -111,11 +118,13 @@ class Plan : NonCopyable {
   class Running;
 
   using Parts = std::vector<Part>;
+  std::vector<double> measure();
   void take_constants(bool ran);
   size_t part_for(const PlanCall& call, size_t first);
   void make_graphs(Parts& parts);
   void send_numbers(Context c, StreamView s);
-  void enqueue(Part& part);
+  void enqueue(Part& part, Caller from);
+  void run_each(Part& part, StreamView s, Caller from);
   Last& last_on(Context c);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context

@@ -88,6 +88,7 @@ class CudaDevice::Work final : public RecordedWork {
  public:
   Work(CudaDevice& d, Plan& plan, std::span<PlanCall> calls)
       : device_(d), branch_of_(branches_of(calls, count_)), branches_(d, count_) {
+    for (size_t i = 0; i < calls.size(); ++i) calls[i].branch = static_cast<int>(branch_of_[i]);
     const Guard guard(d.index());
     begin();
     try {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/measure.h"
 #include "train_mlp/digits.h"
 #include "train_mlp/history.h"
 #include "train_mlp/options.h"
@@ -231,6 +232,11 @@ int run(const Options& options) {
   }
 
   fmt::print("\n{}\n", table(history));
+  if (options.describe) fmt::print("{}\n", compiled.describe());
+  if (!options.dot.empty()) {
+    examples::write_file(options.dot, compiled.dot());
+    fmt::print("wrote {}\n", options.dot);
+  }
   if (!options.save.empty()) fmt::print("saved the parameters in {}\n", options.save);
   history.losses = curve.points();
   if (!options.out.empty()) history.predictions = pick_digits(net, data.test, context);

@@ -66,6 +66,9 @@ class TrainStep {
     return compiled_({x, y}, from)[0];
   }
 
+  // core/compile.h: what was recorded, call by call.
+  std::string describe() { return compiled_.describe(); }
+  std::string dot() const { return compiled_.dot(); }
   Compiled& compiled() { return compiled_; }
 
  private:

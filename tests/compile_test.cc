@@ -1,6 +1,7 @@
 // Compiled functions, on every context there is.
 #include <locus/core/compile.h>
 
+#include <cmath>
 #include <thread>
 
 #include <locus/core/autograd.h>
@@ -409,6 +410,30 @@ TEST(Compiled, InsideAnotherItIsPartOfThat) {
   }
 }
 
+TEST(Compiled, DescribesItsCallsAndChangesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor w = ones({3}, c);
+    const Tensor x = full({3}, 2, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor y = in[0] * w;
+      w += 1;
+      return Tensors{exp(y) + y};
+    });
+    EXPECT_THAT(message_of<Error>([&] { f.describe(); }), HasSubstr("nothing is recorded"));
+    f({x});
+    EXPECT_EQ(values(w), Values(3, 2));
+    const std::string text = f.describe();
+    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)", "us"})
+      EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_EQ(text.find("as one graph") != std::string::npos, !is_host(c) && !emulated_gpus());
+    EXPECT_THAT(f.dot(), HasSubstr("n0 -> n2"));
+    EXPECT_EQ(values(w), Values(3, 2));
+    EXPECT_NEAR(f({x})[0][0].item<double>(), std::exp(4) + 4, 1e-4);
+    EXPECT_EQ(values(w), Values(3, 3));
+  }
+}
+
 TEST(Compiled, BadIndicesAreFoundInReplays) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -416,11 +441,14 @@ TEST(Compiled, BadIndicesAreFoundInReplays) {
     Compiled f([&](const Tensors& in) { return Tensors{pick(x, in[0])}; });
     f({id});
     full({1}, 7, {c, i32}).copyto(id);
-    EXPECT_THAT(message_of<IndexError>([&] {
-                  f({id});
-                  wait_all();
-                }),
-                HasSubstr("pick"));
+    const std::string text = message_of<IndexError>([&] {
+      f({id});
+      wait_all();
+    });
+    EXPECT_THAT(text, HasSubstr("pick"));
+    if (is_host(c)) {
+      EXPECT_THAT(text, HasSubstr("compile_test.cc:"));
+    }
     full({1}, 3, {c, i32}).copyto(id);
     EXPECT_EQ(f({id})[0].item<double>(), 1);
     EXPECT_NO_THROW(wait_all());

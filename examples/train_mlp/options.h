@@ -15,7 +15,8 @@ struct Options {
   double lr = 0.1, momentum = 0.9;
   std::string schedule = "cosine";
   uint64_t seed = 7;
-  bool compile = false;
+  bool compile = false, describe = false;
+  std::string dot;  // empty: none
   std::vector<int64_t> hidden = {256, 128};
   std::string out;   // empty: no files
   std::string save;  // empty: no checkpoints
