@@ -81,6 +81,13 @@ class Entry : NonCopyable {
   }
 
   Plan& plan() { return *plan_; }
+  std::string text() const {  // its key
+    std::string inputs = listed(inputs_, [](const Input& i) {
+      return text_of(name(i.view.meta.dtype), Shape(i.view.meta), " on ", i.context);
+    });
+    return text_of(inputs.empty() ? "no inputs" : inputs, mode_.training ? ", training" : "",
+                   copies_inputs() ? "; inputs are copied" : "");
+  }
 
   Tensors replay(const Tensors& in, Caller from) {
     if (copies_inputs()) fill(in);
@@ -297,7 +304,8 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
 
 std::string Compiled::describe() {
   const MutexLock lock(state_->mutex);
-  return state_->last("describe").plan().describe();
+  Entry& last = state_->last("describe");
+  return "recorded for " + last.text() + "\n" + last.plan().describe();
 }
 
 std::string Compiled::dot() const {

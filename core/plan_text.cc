@@ -42,9 +42,11 @@ size_t moved(const PlanCall& call) {
 }
 
 std::string shapes(const PlanCall& call) {
+  constexpr size_t kMost = 8;
   if (!call.op) return text_of(call.from, " to ", call.to);
   std::string text;
   for (size_t i = 0; i < call.views.size(); ++i) {
+    if (i == kMost) return text + text_of(" and ", call.views.size() - kMost, " more");
     if (static_cast<int>(i) == call.n_in) text += " > ";
     const Meta& m = call.views[i].meta;
     text += text_of(i == 0 || static_cast<int>(i) == call.n_in ? "" : " ", name(m.dtype), Shape(m));

@@ -14,7 +14,6 @@ namespace locus {
 
 namespace {
 
-
 DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span<Meta> out) {
   const Meta &a = in[0], &b = in[1];
   if (a.rank < 2 || b.rank < 2)
