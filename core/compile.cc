@@ -90,7 +90,7 @@ class Entry : NonCopyable {
   }
 
   Tensors replay(const Tensors& in, Caller from) {
-    if (copies_inputs()) fill(in);
+    fill(in);
     const bool held =
         std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return !s.lent.expired(); });
     std::atomic_thread_fence(std::memory_order_acquire);  // behind who held it last
@@ -138,11 +138,24 @@ class Entry : NonCopyable {
     bool fresh;
   };
 
+  // Those of one context that are row-major in one launch.
   void fill(const Tensors& in) {
+    static const OpRef<NoAttrs> copy_several("copy_several");
+    if (!copies_inputs()) return;
     const capture::Aside aside;
     const autograd::Pause pause;
-    for (size_t i = 0; i < in.size(); ++i)
-      if (inputs_[i].buffer.defined()) in[i].copyto(inputs_[i].buffer);
+    std::vector<Ref> from, to;
+    for (size_t i = 0; i < in.size(); ++i) {
+      const Tensor& buffer = inputs_[i].buffer;
+      if (in[i].contiguous() && in[i].context() == in[0].context()) {
+        from.emplace_back(in[i]);
+        to.emplace_back(buffer);
+      } else {
+        in[i].copyto(buffer);
+      }
+    }
+    if (!from.empty())
+      invoke_into(copy_several, std::span<const Ref>(from), std::span<const Ref>(to));
   }
 
   void finish(capture::Recording& r, const Tensors& out) {

@@ -1,5 +1,7 @@
 #include <locus/ops/copy.h>
 
+#include <algorithm>
+
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
@@ -11,6 +13,13 @@ namespace {
 DType copy_infer(std::span<const Meta> in, const CopyAttrs& a, std::span<Meta> out) {
   out[0] = in[0];
   out[0].dtype = a.dtype;
+  return in[0].dtype;
+}
+
+DType copy_several_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  if (in.size() != out.size() || in.empty())
+    throw ShapeError(in.size(), " inputs, ", out.size(), " targets; expected as many of each");
+  std::copy(in.begin(), in.end(), out.begin());
   return in[0].dtype;
 }
 
@@ -59,6 +68,13 @@ void register_copy() {
       .layout(Layout::strided)
       .gradient<&copy_gradient>(Keep::none)
       .samples<&copy_samples>();
+  // Row-major inputs into memory of their own, in one launch.
+  OpDef("copy_several")
+      .infer<&copy_several_infer>()
+      .outputs(Op::kAny)
+      .in_place()
+      .no_gradient("it writes what exists")
+      .no_samples("it has as many targets as inputs; compile_test covers it");
   OpDef<CopyAttrs>("contiguous", {"data"})
       .infer<&copy_infer>()
       .layout(Layout::rows)

@@ -133,6 +133,54 @@ void cast(const Walk<2>& w, const View& in, const View& out, StreamView s) {
     launch(s, w.size, cast_strided<In, uint64_t>, w, from, out.data, to);
 }
 
+// Pieces of memory, one for each blockIdx.y.
+struct Pieces {
+  static constexpr int kMost = 16;
+  struct Piece {
+    const void* in;
+    void* out;
+    int64_t bytes;
+  } piece[kMost];
+};
+template <class T>
+__device__ void copy_words(const Pieces::Piece& p) {
+  constexpr int64_t kSize = sizeof(T);
+  const T* const in = static_cast<const T*>(p.in);
+  T* const out = static_cast<T*>(p.out);
+  const int64_t words = p.bytes / kSize, first = first_thread();
+  for (int64_t i = first; i < words; i += all_threads()) out[i] = in[i];
+  const int64_t at = words * kSize + first;
+  if (at < p.bytes) static_cast<uint8_t*>(p.out)[at] = static_cast<const uint8_t*>(p.in)[at];
+}
+__global__ void __launch_bounds__(kBlock) copy_pieces(Pieces pieces) {
+  const Pieces::Piece p = pieces.piece[blockIdx.y];
+  const auto both = reinterpret_cast<uintptr_t>(p.in) | reinterpret_cast<uintptr_t>(p.out);
+  if (both % 16 == 0)
+    copy_words<Word16>(p);
+  else if (both % 4 == 0)
+    copy_words<uint32_t>(p);
+  else
+    copy_words<uint8_t>(p);
+}
+
+struct Backend {
+  static void copy_several(const Call& call) {
+    for (int first = 0; first < call.n_in; first += Pieces::kMost) {
+      const int n = call.n_in - first < Pieces::kMost ? call.n_in - first : Pieces::kMost;
+      Pieces pieces{};
+      int64_t most = 1;
+      for (int i = 0; i < n; ++i) {
+        const Meta& m = call.in[first + i].meta;
+        const int64_t bytes = m.size() * size_of(m.dtype);
+        pieces.piece[i] = {call.in[first + i].data, call.out[first + i].data, bytes};
+        if (bytes > most) most = bytes;
+      }
+      const dim3 grid(blocks_for(call.stream, most / 16 + 16), static_cast<unsigned>(n));
+      copy_pieces<<<grid, kBlock, 0, native(call.stream)>>>(pieces);
+    }
+  }
+};
+
 }  // namespace
 
 void Views::copy(const View& in, const View& out, StreamView s) {
@@ -142,6 +190,6 @@ void Views::copy(const View& in, const View& out, StreamView s) {
   dispatch(in.meta.dtype, [&](auto from) { cast<typename decltype(from)::type>(w, in, out, s); });
 }
 
-extern constinit const KernelList copy = copy_kernels<Views>();
+extern constinit const KernelList copy = copy_kernels<Views, Backend>();
 
 }  // namespace locus::cuda

@@ -20,9 +20,11 @@ void copy_all(const Call& call) {
   Views::copy(call.in[0], call.out[0], call.stream);
 }
 
-template <class Views>
+// `Backend::copy_several` copies each input to the result of its number, both row-major.
+template <class Views, class Backend>
 constexpr KernelList copy_kernels() {
   KernelList list;
+  list.add("copy_several", kAllDTypes, Backend::copy_several);
   list.add("copy", kAllDTypes, copy_all<Views>);
   list.add("contiguous", kAllDTypes, copy_all<Views>);
   return list;
