@@ -53,7 +53,7 @@ const char* not_replayable(Context from, Context to, bool blocking) {
 }
 
 // Both row-major, same dtype and size, on different memories.
-void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
+void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Caller asked) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
   const size_t bytes = bytes_of(from.view.meta);
   const bool up = is_host(from.context), down = is_host(to.context);
@@ -75,7 +75,8 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking) {
                           .src = from.view.data,
                           .to = to.context,
                           .from = from.context,
-                          .bytes = bytes});
+                          .bytes = bytes,
+                          .asked = asked});
     capture::touch(owner, from.storage, false);
     capture::touch(owner, to.storage, true);
     if (!capture::runs()) return;
@@ -109,12 +110,12 @@ void check_blocking(const Tensor& from, Context to, const CopyOptions& options) 
 }
 
 // To a new tensor on `to`.
-Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options) {
+Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options, Caller asked) {
   const TensorImpl& source = x.impl();
   check_blocking(x, to, options);
   if (same_memory(source.context, to)) {
     const Tensor out = allocate(to, source.view.meta);
-    x.copyto(out, options);
+    x.copyto(out, options, asked);
     return out;
   }
   const Tensor packed = source.contiguous ? x : row_major_copy(x, x.dtype());
@@ -127,13 +128,13 @@ Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options) {
   View view = packed.impl().view;
   row_major(view.meta, view.stride);
   const Tensor target = make_tensor(to, view, filled_on);
-  transfer(packed.impl(), target.impl(), options.blocking);
+  transfer(packed.impl(), target.impl(), options.blocking, asked);
   if (filled_on.id == lane.id) target.impl().storage->hand_over();
   return target;
 }
 
 // Into existing memory.
-void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) {
+void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, Caller asked) {
   const TensorImpl &source = x.impl(), &target = into.impl();
   if (x.shape() != into.shape())
     throw ShapeError("copyto: source ", describe(x), ", target ", describe(into),
@@ -154,9 +155,9 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options) 
   const DType sent = cast_first ? into.dtype() : x.dtype();
   const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
   if (target.contiguous && into.dtype() == sent)
-    transfer(packed.impl(), target, options.blocking);
+    transfer(packed.impl(), target, options.blocking, asked);
   else
-    packed.copyto(target.context, options).copyto(into);
+    packed.copyto(target.context, options, asked).copyto(into, {}, asked);
 }
 
 struct CopytoAttrs {
@@ -169,9 +170,9 @@ void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Te
   const Tensor& x = *in[0].tensor_;
   const trace::Scope scope(TransferKind::copyto, a.from);
   if (out[0].defined())
-    copy_into(x, out[0], a.options);
+    copy_into(x, out[0], a.options, a.from);
   else
-    out[0] = copy_to(x, a.to, a.options);
+    out[0] = copy_to(x, a.to, a.options, a.from);
 }
 
 Tensors copyto_gradient(const Saved& saved, std::span<const Tensor> dout) {

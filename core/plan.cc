@@ -255,8 +255,9 @@ size_t Plan::add_version(const std::vector<Move>& moves) {
 void Plan::run(PlanCall& c, StreamView s, bool traced) {
   Device& d = device(c.context);
   if (!c.op) {
-    if (traced) return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
-    return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
+    if (!traced) return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
+    const trace::Scope scope(TransferKind::copyto, c.asked);
+    return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
   }
   const Running running(*this, c);
   View* const views = c.views.data();

@@ -33,6 +33,7 @@ struct PlanCall {
   const void* src = nullptr;
   Context to = {}, from = {};
   size_t bytes = 0;
+  Caller asked = {};
 
   // Calls of the same part, by number, that come before it; which of the part's branches it is in.
   std::vector<int> after = {};

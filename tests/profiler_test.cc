@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -362,6 +363,22 @@ TEST_F(Profiler, Refuses) {
   profiler::stop();
   EXPECT_TRUE(std::filesystem::exists(path_));
   EXPECT_THROW(profiler::stop(), Error);
+}
+
+// A replay is shown call by call, also where it is one graph.
+TEST_F(Profiler, ReplaysShowEachOfTheirCalls) {
+  for (const Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({100}, c);
+    Compiled f([](const Tensors& in) { return Tensors{exp(in[0]) * 2}; });
+    for (int i = 0; i < 2; ++i) f({x});
+    const json events = trace_of([&] {
+      for (int i = 0; i < 3; ++i) EXPECT_NEAR(f({x})[0][0].item<double>(), 2 * std::exp(1.), 1e-5);
+    });
+    EXPECT_EQ(bars(events, "op", "exp").size(), 3u);
+    EXPECT_EQ(bars(events, "op", "multiply").size(), 3u);
+    expect_in_order(events);
+  }
 }
 
 }  // namespace

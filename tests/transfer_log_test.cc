@@ -42,6 +42,21 @@ TEST(TransferLog, IsEmptyAtFirst) {
   EXPECT_EQ(log.table(), "No copies between contexts, and no waits of the host.\n");
 }
 
+TEST(TransferLog, ReplayedCopiesAreOfTheLineThatAskedForThem) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  const Tensor x = ones({1000}, gpu(0));
+  const unsigned line = __LINE__ + 1;
+  Compiled f([](const Tensors& in) { return Tensors{in[0].as_in_context(gpu(1)) + 1}; });
+  f({x});
+  const TransferLog log;
+  for (int i = 0; i < 3; ++i) f({x});
+  const std::vector<TransferEntry> copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].count, 3u);
+  EXPECT_EQ(copies[0].bytes, 12000u);
+  expect_line(copies[0], line);
+}
+
 TEST(TransferLog, CountsCopiesByLine) {
   const Context there = elsewhere();
   const Tensor x = ones({4, 8}), y = ones({3}, {cpu(), f64});
