@@ -5,6 +5,7 @@
 #include <set>
 #include <typeinfo>
 
+#include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
 
@@ -13,6 +14,18 @@ namespace locus::nn {
 Parameter Block::add_parameter(const std::string& name, const Shape& shape,
                                const ParameterOptions& options) {
   return own_.emplace_back(name, Parameter(name, shape, options)).second;
+}
+
+void Block::hybridize(bool active) {
+  hybrid_.active = active;
+  hybrid_.compiled = nullptr;
+}
+
+Tensor Block::compiled_forward(const Tensor& x, Caller from) {
+  if (!hybrid_.compiled)
+    hybrid_.compiled =
+        std::make_shared<Compiled>([this](const Tensors& in) { return Tensors{forward(in[0])}; });
+  return (*hybrid_.compiled)({x}, from)[0];
 }
 
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {

@@ -27,6 +27,9 @@
 #include <locus/nn/init.h>
 #include <locus/nn/parameter.h>
 
+namespace locus {
+class Compiled;
+}
 namespace locus::nn {
 
 struct LoadOptions {
@@ -45,7 +48,13 @@ class Block {
   virtual ~Block() = default;
 
   virtual Tensor forward(const Tensor& x) = 0;
-  Tensor operator()(const Tensor& x);
+  Tensor operator()(const Tensor& x, Caller = Caller::here());
+
+  // From now on, unless told otherwise, a call outside autograd::Record is compiled, for each shape
+  // (core/compile.h, whose errors it throws): forward() runs once and is replayed. Under Record,
+  // where results have to be in a graph, it runs as it is; TrainStep compiles steps of training. A
+  // copy of the block is recorded by itself.
+  void hybridize(bool active = true);
 
   // All parameters with structural names: its own first, then the children's ("0.weight").
   Parameters parameters() const;
@@ -92,12 +101,26 @@ class Block {
   void push_child(const std::string& name, std::shared_ptr<Block> block);
 
  private:
+  class Hybrid {
+   public:
+    Hybrid() = default;
+    Hybrid(const Hybrid& other) : active(other.active) {}
+    Hybrid& operator=(const Hybrid& other) {
+      active = other.active;
+      compiled = nullptr;
+      return *this;
+    }
+    bool active = false;
+    std::shared_ptr<Compiled> compiled;  // of one Block, forward() of which it calls
+  };
+  Tensor compiled_forward(const Tensor& x, Caller from);
   void collect(const std::string& prefix, Parameters& out) const;
   void load(const std::string& path, const Contexts* contexts, const LoadOptions&, Caller);
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;
   std::shared_ptr<const char> identity_ = std::make_shared<const char>();  // that of all copies
+  Hybrid hybrid_;
 };
 
 std::ostream& operator<<(std::ostream& os, const Block& block);

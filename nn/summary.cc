@@ -3,6 +3,8 @@
 #include <map>
 #include <vector>
 
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/table.h>
 #include <locus/nn/block.h>
 #include <locus/ops/create.h>
@@ -35,7 +37,9 @@ void add_context(std::vector<Context>& list, Context c) {
 
 }  // namespace
 
-Tensor Block::operator()(const Tensor& x) {
+Tensor Block::operator()(const Tensor& x, Caller from) {
+  if (hybrid_.active && !watcher && !autograd::is_recording() && !capture::active())
+    return compiled_forward(x, from);
   Tensor y = forward(x);
   if (watcher) [[unlikely]]
     (*watcher)[identity_.get()] = y.shape();

@@ -217,5 +217,40 @@ TEST(Block, SummaryKnowsTheMembersThatForwardCalls) {
   EXPECT_NE(text.find("(4,3)"), std::string::npos) << text;
 }
 
+TEST(Block, HybridizedPredictionsAreReplayedAndEqual) {
+  for (const Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    random::seed(3);
+    int calls = 0;
+    struct Counted : nn::Block {
+      explicit Counted(int& n) : count(n) { add_child("dense", dense); }
+      Tensor forward(const Tensor& x) override {
+        ++count;
+        return dense(x) * 2;
+      }
+      int& count;
+      nn::Dense dense{4, nn::relu};
+    };
+    Counted net(calls);
+    net.initialize(init::Xavier(), c);
+    const Tensor x = random::uniform(-1, 1, {5, 3}, c);
+    net.hybridize();
+    const std::vector<double> first = test::values(net(x));  // learns its input width meanwhile
+    const int recorded = calls;
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(test::values(net(x)), first);
+    EXPECT_EQ(calls, recorded);
+    Counted copy = net;
+    EXPECT_EQ(test::values(copy(x)), first);
+    net.parameter("dense.weight").data() *= 2.;
+    const std::vector<double> twice = test::values(net(x));
+    net.hybridize(false);
+    EXPECT_EQ(test::values(net(x)), twice);
+    net.hybridize();
+    net.parameter("dense.weight").data().attach_grad();
+    const autograd::Record record;
+    EXPECT_NO_THROW(net(x).sum().backward());
+  }
+}
+
 }  // namespace
 }  // namespace locus
