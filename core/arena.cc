@@ -1,13 +1,17 @@
 #include <locus/core/arena.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace locus {
 namespace {
 
-constexpr size_t kShared = size_t{1} << 20;  // from this size on blocks are handed out again
+constexpr size_t kLarge = size_t{1} << 20;
 
 }  // namespace
+
+Arena::Arena(Context c)
+    : context_(c), shared_(device(c).kernels() == DeviceType::cpu ? 0 : kLarge) {}
 
 Arena::Block& Arena::add(size_t bytes, StreamView stream) {
   blocks_.reserve(blocks_.size() + 1);
@@ -18,9 +22,11 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
 void* Arena::allocate(size_t bytes, StreamView stream) {
   const MutexLock lock(mutex_);
   Block* best = nullptr;
+  // The tightest, of these the one used last.
   for (Block& b : blocks_)
-    if (!sealed_ && bytes >= kShared && !b.used && b.pending.empty() && b.stream.id == stream.id &&
-        b.bytes >= bytes && b.bytes / 2 <= bytes && (!best || b.bytes < best->bytes))
+    if (!sealed_ && bytes >= shared_ && !b.used && b.pending.empty() && b.stream.id == stream.id &&
+        b.bytes >= bytes && b.bytes / 2 <= bytes &&
+        (!best || std::pair(b.bytes, best->released) < std::pair(best->bytes, b.released)))
       best = &b;
   if (!best) best = &add(bytes, stream);
   best->used = true;
@@ -39,6 +45,7 @@ void Arena::release(void* data, std::span<const EventView> pending) noexcept {
   const auto at = std::find_if(blocks_.begin(), blocks_.end(),
                                [&](const Block& b) { return b.used && !b.kept && b.data == data; });
   at->used = false;
+  at->released = ++releases_;
   at->pending.assign(pending.begin(), pending.end());
   if (open_) return;
   give_back(*at);

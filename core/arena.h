@@ -1,9 +1,10 @@
 // Memory of work that is recorded and replayed: blocks of one context whose addresses stay. They
 // come from the context's pool, which counts them (memory_pool(c).stats()). Internal to core.
 //
-// A large block that its tensor gave up is handed out again, to the same stream, while the work is
-// recorded; small ones are not, so that branches of the work need not wait for each other. Once the
-// work is gone (close), blocks return to the pool: those of tensors that live on with these.
+// A block that its tensor gave up is handed out again, to the same stream, while the work is
+// recorded; on a GPU only a large one, so that branches of the work need not wait for each other.
+// Once the work is gone (close), blocks return to the pool: those of tensors that live on with
+// these.
 // Threads: any.
 #pragma once
 
@@ -18,7 +19,7 @@ namespace locus {
 
 class Arena : NonCopyable {
  public:
-  explicit Arena(Context c) : context_(c) {}
+  explicit Arena(Context c);
 
   // As Allocator's, to be released.
   void* allocate(size_t bytes, StreamView stream);
@@ -42,15 +43,18 @@ class Arena : NonCopyable {
     size_t bytes;
     StreamView stream;
     bool used = true, kept = false;
+    uint64_t released = 0;                // when, counted
     std::vector<EventView> pending = {};  // once unused
   };
   Block& add(size_t bytes, StreamView stream) LOCUS_REQUIRES(mutex_);
   void give_back(const Block& b) noexcept;
 
   const Context context_;
+  const size_t shared_;  // bytes from which on blocks are handed out again
   mutable Mutex mutex_;
   bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);
+  uint64_t releases_ LOCUS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace locus
