@@ -1,0 +1,203 @@
+// What compiled functions refuse, what fails in them, and what they leave.
+#include <locus/core/compile.h>
+
+#include <cmath>
+#include <thread>
+
+#include <locus/core/autograd.h>
+#include <locus/devices/pool.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+#include "tests/captures.h"
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+TEST(Compiled, RefusesWhatAReplayCouldNotRepeat) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = arange(4, {c, f32});
+    const auto refused = [&](auto g, const char* what) {
+      Compiled f([&](const Tensors& in) {
+        g(in[0] * 2);
+        return Tensors{in[0]};
+      });
+      const std::string text = message_of<CaptureError>([&] { f({x}); });
+      EXPECT_THAT(text, HasSubstr(what));
+      EXPECT_THAT(text, HasSubstr("compile_errors_test.cc:"));
+      EXPECT_FALSE(capture::active());
+      EXPECT_EQ(f.recorded(), 0u);
+      EXPECT_EQ(values(x + 1), (Values{1, 2, 3, 4}));
+    };
+    refused([](const Tensor& t) { t(0).item<float>(); }, "item");
+    refused([](const Tensor& t) { t.to_vector<float>(); }, "to_vector");
+    refused([](const Tensor& t) { t.wait_to_read(); }, "wait_to_read");
+    refused([](const Tensor&) { wait_all(); }, "wait_all");
+    refused([](const Tensor& t) { const Tensor y = t[t > 1]; }, "mask_offsets");
+    refused([&](const Tensor&) { random::permutation(3, c); }, "permutation");
+    if (is_host(c)) continue;
+    refused([](const Tensor& t) { t.copyto(cpu()); }, "copyto");
+    refused([&](const Tensor&) { ones({4}).as_in_context(c); }, "pageable");
+    refused([&](const Tensor&) { Capture inside(c); }, "already");
+  }
+}
+
+TEST(Compiled, RefusesAGraphThatWasRecordedBefore) {
+  for (Context c : contexts()) {
+    const Tensor w = ones({3}, c);
+    w.attach_grad();
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = w * 2;
+    }
+    Compiled f([&](const Tensors&) {
+      y.backward();
+      return Tensors{};
+    });
+    EXPECT_THROW(f({}), CaptureError);
+    const autograd::Record record;
+    EXPECT_THAT(message_of<Error>([&] { f({}); }), HasSubstr("autograd::Record"));
+  }
+}
+
+TEST(Compiled, AnErrorInsideLeavesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({4}, c);
+    bool wrong = true;
+    Compiled f([&](const Tensors& in) {
+      const Tensor y = in[0] + 1;
+      return Tensors{wrong ? y + ones({5}, c) : y};
+    });
+    EXPECT_THROW(f({x}), ShapeError);
+    EXPECT_THROW(f({x}), ShapeError);
+    wrong = false;
+    EXPECT_EQ(values(f({x})[0]), Values(4, 2));
+    EXPECT_EQ(values(f({x})[0]), Values(4, 2));
+  }
+}
+
+TEST(Compiled, MemoryReturnsWithIt) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    wait_all();
+    memory_pool(c).release_cached();
+    const size_t before = memory_pool(c).stats().in_use;
+    Tensor kept;
+    {
+      const Tensor x = ones({300000}, c);
+      Compiled f([](const Tensors& in) { return Tensors{(in[0] + 1) * in[0], in[0].sum()}; });
+      for (int i = 0; i < 3; ++i) kept = f({x.copyto(c)})[1];
+      EXPECT_GT(memory_pool(c).stats().in_use, before + 3 * 300000 * sizeof(float));
+    }
+    EXPECT_EQ(kept.item<float>(), 300000);
+    kept = Tensor();
+    wait_all();
+    memory_pool(c).release_cached();
+    EXPECT_EQ(memory_pool(c).stats().in_use, before);
+  }
+}
+
+TEST(Compiled, ManyShapesLeakNothing) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    size_t reserved = 0;
+    Compiled f([](const Tensors& in) { return Tensors{in[0] + in[0]}; }, {.keys = 4});
+    for (int64_t i = 0; i < 300; ++i) {
+      const Tensor x = ones({1000 + i % 17 * 100}, c);
+      EXPECT_EQ(f({x})[0][-1].item<float>(), 2);
+      if (i == 40) reserved = memory_pool(c).stats().reserved;
+    }
+    EXPECT_LE(memory_pool(c).stats().reserved, reserved);
+  }
+}
+
+TEST(Compiled, ThreadsRecordAtOnce) {
+  for (Context c : contexts()) {
+    const auto work = [c](int id) {
+      for (int round = 0; round < 10; ++round) {
+        const Tensor x = full({1000}, id, c);
+        Compiled f([](const Tensors& in) {
+          Tensor y = in[0];
+          for (int i = 0; i < 10; ++i) y = y + in[0];
+          return Tensors{y};
+        });
+        for (int i = 0; i < 3; ++i) ASSERT_EQ(values(f({x})[0]), Values(1000, 11 * id));
+      }
+    };
+    std::thread a(work, 1), b(work, 2);
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(values(ones({9}, c) + 1), Values(9, 2));
+    a.join();
+    b.join();
+  }
+}
+
+TEST(Compiled, InsideAnotherItIsPartOfThat) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({3}, c);
+    Compiled inner([](const Tensors& in) { return Tensors{in[0] * 3}; });
+    Compiled outer([&](const Tensors& in) { return Tensors{inner({in[0] + 1})[0] + 1}; });
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(values(outer({x})[0]), Values(3, 7));
+    EXPECT_EQ(inner.recorded(), 0u);
+  }
+}
+
+TEST(Compiled, DescribesItsCallsAndChangesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor w = ones({3}, c);
+    const Tensor x = full({3}, 2, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor y = in[0] * w;
+      w += 1;
+      return Tensors{exp(y) + y};
+    });
+    EXPECT_THAT(message_of<Error>([&] { f.describe(); }), HasSubstr("nothing is recorded"));
+    f({x});
+    EXPECT_EQ(values(w), Values(3, 2));
+    const std::string text = f.describe();
+    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)", "us"})
+      EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_EQ(text.find("as one graph") != std::string::npos, !is_host(c) && !emulated_gpus());
+    EXPECT_THAT(f.dot(), HasSubstr("n0 -> n2"));
+    EXPECT_EQ(values(w), Values(3, 2));
+    EXPECT_NEAR(f({x})[0][0].item<double>(), std::exp(4) + 4, 1e-4);
+    EXPECT_EQ(values(w), Values(3, 3));
+  }
+}
+
+TEST(Compiled, BadIndicesAreFoundInReplays) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({1, 4}, c), id = zeros({1}, {c, i32});
+    Compiled f([&](const Tensors& in) { return Tensors{pick(x, in[0])}; });
+    f({id});
+    full({1}, 7, {c, i32}).copyto(id);
+    const std::string text = message_of<IndexError>([&] {
+      f({id});
+      wait_all();
+    });
+    EXPECT_THAT(text, HasSubstr("pick"));
+    if (is_host(c)) {
+      EXPECT_THAT(text, HasSubstr("compile_errors_test.cc:"));
+    }
+    full({1}, 3, {c, i32}).copyto(id);
+    EXPECT_EQ(f({id})[0].item<double>(), 1);
+    EXPECT_NO_THROW(wait_all());
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
