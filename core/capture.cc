@@ -105,6 +105,7 @@ void check(const std::string& what, Context c, const StreamView* s) {
 Noted note(Context c, PlanCall call) {
   Recording& r = *recording_on(c);
   PlanCall& kept = r.plan->add(std::move(call));
+  if (!r.only) r.plan->ran_on(current_stream(c));
   return {r.plan.get(), &kept};
 }
 
@@ -119,8 +120,7 @@ std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   Recording* const r = recording_on(c);
   if (!r) return std::make_shared<Storage>(c, bytes, home);
   const auto& arena = r->plan->arena(c);
-  if (!r->only) return std::make_shared<Storage>(c, bytes, home, arena);
-  auto storage = std::make_shared<Storage>(c, bytes, r->stream, arena);
+  auto storage = std::make_shared<Storage>(c, bytes, r->only ? r->stream : home, arena);
   r->made.push_back(storage);
   return storage;
 }

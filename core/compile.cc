@@ -53,9 +53,8 @@ class Entry : NonCopyable {
     for (size_t i = 0; i < in.size(); ++i)
       if (own_inputs) given[i] = inputs_[i].buffer;
     fill(in);
-    const Tensors out = f(given);
-    finish(recording, out);
-    results = lend();
+    finish(recording, f(given), in);
+    results = outputs(in, false);
   }
 
   bool fits(const Tensors& in, const Mode& mode) const {
@@ -71,8 +70,12 @@ class Entry : NonCopyable {
     return true;
   }
   bool copies_inputs() const { return !inputs_.empty() && inputs_[0].buffer.defined(); }
-  // Whether other tensors of the same layout may be copied to where it reads.
-  bool may_copy() const { return may_copy_; }
+  // Whether these, of the same layout, may be copied to where it reads.
+  bool may_copy(const Tensors& in) const {
+    return may_copy_ && std::none_of(in.begin(), in.end(), [&](const Tensor& t) {
+             return t.impl().graph || writes(*t.impl().storage);
+           });
+  }
   bool stale() const {
     return std::any_of(generations_.begin(), generations_.end(),
                        [](const auto& g) { return *g.first != g.second; }) ||
@@ -92,19 +95,19 @@ class Entry : NonCopyable {
   Tensors replay(const Tensors& in, Caller from) {
     fill(in);
     const bool held =
-        std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return !s.lent.expired(); });
+        std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return s.held(); });
     std::atomic_thread_fence(std::memory_order_acquire);  // behind who held it last
     if (held && second_ == 0) make_second();
     plan_->replay(from, held ? second_ : 0);
     for (const Gradient& g : gradients_) g.leaf->fresh = g.fresh;
-    return held ? copies() : lend();
+    return outputs(in, held);
   }
 
  private:
   struct Input {
     Input(const Tensor& t, bool own) : view(t.impl().view), context(t.context()) {
       const TensorImpl& impl = t.impl();
-      graph = impl.graph.get();
+      before = graph = impl.graph.get();
       if (own)
         buffer = make_tensor(context, view, current_stream(context));
       else
@@ -119,7 +122,7 @@ class Entry : NonCopyable {
 
     View view;
     Context context;
-    const GraphState* graph;
+    const GraphState *before, *graph;  // the function may attach a gradient
     std::shared_ptr<Storage> storage;  // of the first call's, else
     Tensor buffer;
   };
@@ -127,11 +130,16 @@ class Entry : NonCopyable {
   struct Shown {
     std::shared_ptr<Storage> storage, second;
     std::weak_ptr<Storage> lent;
+    int results = 0;
+    bool kept = false;  // by the function too, beyond the call: never lent
+
+    bool held() const { return !lent.expired(); }
   };
   struct Result {
     TensorImpl seen;
     size_t shown;
     Tensor outside;  // defined: it is this one, each time
+    int input = -1;  // it is seen there, each time
   };
   struct Gradient {
     std::shared_ptr<GraphState> leaf;
@@ -158,25 +166,56 @@ class Entry : NonCopyable {
       invoke_into(copy_several, std::span<const Ref>(from), std::span<const Ref>(to));
   }
 
-  void finish(capture::Recording& r, const Tensors& out) {
+  // The input whose buffer this is, or -1.
+  int input_in(const Storage& storage) const {
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].buffer.defined() && inputs_[i].buffer.impl().storage.get() == &storage)
+        return static_cast<int>(i);
+    return -1;
+  }
+  // Other than results, when they are lent: memory that replays change.
+  bool writes(const Storage& storage) const {
+    return plan_->writes(storage) &&
+           std::none_of(shown_.begin(), shown_.end(),
+                        [&](const Shown& s) { return !s.kept && s.storage.get() == &storage; });
+  }
+
+  void finish(capture::Recording& r, Tensors out, const Tensors& in) {
     Plan& plan = *r.plan;
+    const auto is_gradient = [&](const Storage& s) {
+      return std::any_of(r.written.begin(), r.written.end(),
+                         [&](const auto& leaf) { return leaf->grad.impl().storage.get() == &s; });
+    };
     for (const Tensor& t : out) {
       const TensorImpl& impl = t.impl();
-      if (!plan.owns(*impl.storage)) {
+      const int input = input_in(*impl.storage);
+      if (input < 0 && (!plan.owns(*impl.storage) || is_gradient(*impl.storage))) {
         results_.push_back({{}, 0, t.detach()});
+        continue;
+      }
+      const TensorImpl seen{impl.view, impl.context, impl.contiguous, nullptr, nullptr};
+      if (input >= 0) {
+        results_.push_back({seen, 0, {}, input});
         continue;
       }
       size_t at = 0;
       while (at < shown_.size() && shown_[at].storage != impl.storage) ++at;
       if (at == shown_.size()) shown_.push_back({impl.storage, nullptr, {}});
-      results_.push_back({{impl.view, impl.context, impl.contiguous, nullptr, nullptr}, at, {}});
-      plan.show(impl.storage);
+      ++shown_[at].results;
+      results_.push_back({seen, at, {}});
+    }
+    out.clear();  // and the graph that these were in
+    for (Shown& s : shown_) {
+      s.kept = s.storage.use_count() > 1 + plan.holds(*s.storage);
+      plan.show(s.storage);
     }
     may_copy_ = true;
-    for (const Input& i : inputs_) {
-      if (i.buffer.defined()) plan.show(i.buffer.impl().storage);
-      may_copy_ = may_copy_ && !i.graph && dense(i.view) &&
-                  !plan.writes(i.storage ? *i.storage : *i.buffer.impl().storage);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      Input& own = inputs_[i];
+      own.graph = in[i].impl().graph.get();
+      if (own.buffer.defined()) plan.show(own.buffer.impl().storage);
+      may_copy_ = may_copy_ && !own.before && dense(own.view) &&
+                  !plan.writes(own.storage ? *own.storage : *own.buffer.impl().storage);
     }
     for (const auto& leaf : r.written) {
       leaf->placed = true;  // whoever else writes it writes it there
@@ -189,43 +228,65 @@ class Entry : NonCopyable {
     for (auto& g : r.generations) generations_.emplace_back(g, *g);
   }
 
-  Tensors lend() {
-    std::vector<std::shared_ptr<Storage>> lent;
-    for (Shown& s : shown_) {
-      // Counts by itself, so that it is seen when nobody has it any more.
-      lent.emplace_back(s.storage.get(), [keep = s.storage](Storage*) {});
-      s.lent = lent.back();
-    }
-    return tensors([&](const Result& r) { return lent[r.shown]; });
-  }
-  Tensors copies() {
-    Tensors out = tensors([&](const Result& r) { return shown_[r.shown].second; });
+  // `held`: those of an earlier call are, and the second version was replayed.
+  Tensors outputs(const Tensors& in, bool held) {
     const autograd::Pause pause;
-    for (size_t i = 0; i < out.size(); ++i)
-      if (!results_[i].outside.defined()) out[i] = out[i].copyto(out[i].context());
-    return out;
-  }
-  Tensors tensors(const auto& storage_of) const {
+    std::vector<std::shared_ptr<Storage>> memory;
+    for (Shown& s : shown_) {
+      if (s.kept || held) {
+        const auto& source = s.kept ? s.storage : s.second;
+        memory.push_back(s.results > 1 ? copy_of(source) : source);
+        continue;
+      }
+      // Counts by itself, so that it is seen when nobody has it any more.
+      memory.emplace_back(s.storage.get(), [keep = s.storage](Storage*) {});
+      s.lent = memory.back();
+    }
     Tensors out;
     for (const Result& r : results_) {
       if (r.outside.defined()) {
         out.push_back(r.outside);
         continue;
       }
-      auto impl = std::make_shared<TensorImpl>(r.seen);
-      impl->storage = storage_of(r);
-      const auto offset = static_cast<const std::byte*>(r.seen.view.data) -
-                          static_cast<const std::byte*>(shown_[r.shown].storage->data());
-      impl->view.data = static_cast<std::byte*>(impl->storage->data()) + offset;
-      out.emplace_back(std::move(impl));
+      if (r.input >= 0) {
+        const auto i = static_cast<size_t>(r.input);
+        const TensorImpl& given = in[i].impl();
+        out.push_back(seen_in(given.storage, given.view.data, r, inputs_[i].buffer.data_ptr()));
+        continue;
+      }
+      const Shown& s = shown_[r.shown];
+      const auto& where = memory[r.shown];
+      out.push_back(seen_in(where, where->data(), r, s.storage->data()));
+      if ((s.kept || held) && s.results == 1) out.back() = out.back().copyto(r.seen.context);
     }
     return out;
+  }
+  // Results in one memory stay views of one memory.
+  static std::shared_ptr<Storage> copy_of(const std::shared_ptr<Storage>& from) {
+    View view{from->data(), {.dtype = u8, .rank = 1}, {1}};
+    view.meta.shape[0] = static_cast<int64_t>(from->bytes());
+    const Context c = from->context();
+    return Tensor(std::make_shared<TensorImpl>(TensorImpl{view, c, true, from, nullptr}))
+        .copyto(c)
+        .impl()
+        .storage;
+  }
+  // The result whose place is as far from `to` as it was from `from`.
+  static Tensor seen_in(const std::shared_ptr<Storage>& storage, void* to, const Result& r,
+                        const void* from) {
+    auto impl = std::make_shared<TensorImpl>(r.seen);
+    impl->storage = storage;
+    impl->view.data =
+        static_cast<std::byte*>(to) +
+        (static_cast<const std::byte*>(r.seen.view.data) - static_cast<const std::byte*>(from));
+    return Tensor(std::move(impl));
   }
 
   // A version whose results are never lent.
   void make_second() {
     std::vector<Plan::Move> moves;
     for (Shown& s : shown_) {
+      if (s.kept) continue;
       const Context c = s.storage->context();
       s.second =
           std::make_shared<Storage>(c, s.storage->bytes(), current_stream(c), plan_->arena(c));
@@ -249,11 +310,13 @@ class Entry : NonCopyable {
 }  // namespace
 
 struct Compiled::State {
+  State(Function f, const CompileOptions& o) : function(std::move(f)), options(o) {}
+
   Function function;
   CompileOptions options;
   mutable Mutex mutex;
   std::list<Entry> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
-  size_t recorded LOCUS_GUARDED_BY(mutex) = 0;
+  std::atomic<size_t> recorded{0};
 
   Tensors record(const Tensors& in, bool own_inputs, Caller from) LOCUS_REQUIRES(mutex) {
     Tensors results;
@@ -281,11 +344,12 @@ struct Compiled::State {
         entries.erase(at);
         continue;
       }
-      if (at->copies_inputs() || at->has(in)) {
+      const bool has = at->has(in);
+      if (!has && !at->may_copy(in)) continue;
+      if (has || at->copies_inputs()) {
         entries.splice(entries.begin(), entries, at);
         return at->replay(in, from);
       }
-      if (!at->may_copy()) continue;
       others = true;
       entries.erase(at);
     }
@@ -294,7 +358,7 @@ struct Compiled::State {
 };
 
 Compiled::Compiled(Function f, const CompileOptions& options)
-    : state_(new State{std::move(f), options, {}, {}}) {
+    : state_(new State(std::move(f), options)) {
   if (!state_->function) throw Error("Compiled: the function is null");
   if (options.keys < 1) throw ValueError("Compiled: keys 0; expected at least 1");
 }
@@ -315,25 +379,33 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
   return state_->call(in, from);
 }
 
+Compiled::State& Compiled::state(const char* what) const {
+  if (!state_) throw Error("Compiled::", what, ": it was moved from; use the one it was moved to");
+  return *state_;
+}
+
 std::string Compiled::describe() {
-  const MutexLock lock(state_->mutex);
-  Entry& last = state_->last("describe");
+  State& s = state("describe");
+  capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
+  const MutexLock lock(s.mutex);
+  Entry& last = s.last("describe");
   return "recorded for " + last.text() + "\n" + last.plan().describe();
 }
 
 std::string Compiled::dot() const {
-  const MutexLock lock(state_->mutex);
-  return state_->last("dot").plan().dot();
+  State& s = state("dot");
+  capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
+  const MutexLock lock(s.mutex);
+  return s.last("dot").plan().dot();
 }
 
-size_t Compiled::recorded() const {
-  const MutexLock lock(state_->mutex);
-  return state_->recorded;
-}
+size_t Compiled::recorded() const { return state("recorded").recorded; }
 
 void Compiled::clear() {
-  const MutexLock lock(state_->mutex);
-  state_->entries.clear();
+  State& s = state("clear");
+  capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
+  const MutexLock lock(s.mutex);
+  s.entries.clear();
 }
 
 }  // namespace locus

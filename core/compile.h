@@ -23,7 +23,8 @@
 // Results are like those of any op. While the program still holds those of an earlier call, they
 // are copied to memory of their own, else they are lent. Gradients that the function writes stay
 // where they are from then on. A tensor that the function puts elsewhere has the last replay's
-// values.
+// values; a result that it also keeps there is copied each time. One that is an input, or a view of
+// one, is that of the call.
 //
 // Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
 // waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is
@@ -67,6 +68,7 @@ class Compiled {
 
  private:
   struct State;
+  State& state(const char* what) const;
   std::unique_ptr<State> state_;
 };
 

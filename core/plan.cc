@@ -37,7 +37,7 @@ class Plan::Running : NonCopyable {
 Plan::~Plan() {
   for (const Last& l : last_) {
     try {
-      if (l.line) l.line->wait(l.at, StreamView{});
+      l.line->wait(l.at, StreamView{});
     } catch (const Error&) {
       // It stays with the device: the next call that may throw has it.
     }
@@ -67,11 +67,26 @@ void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 
+void Plan::ran_on(StreamView s) {
+  if (s.id == 0) return;
+  Timeline* const line = &Timeline::of(s);
+  if (std::none_of(last_.begin(), last_.end(), [&](const Last& l) { return l.line == line; }))
+    last_.push_back({s.context, line, 0});
+}
+
 bool Plan::writes(const Storage& storage) const {
   for (const std::vector<Touch>& list : touches_)
     for (const Touch& t : list)
       if (t.write && t.memory == storage.data()) return true;
+  for (const Part& part : versions_[0])
+    for (const Use& u : part.uses)
+      if (u.write && u.storage == &storage) return true;
   return false;
+}
+
+long Plan::holds(const Storage& storage) const {
+  const auto seen = seen_.find(storage.data());
+  return seen != seen_.end() && seen->second.get() == &storage;
 }
 
 bool Plan::owns(const Storage& storage) const {
@@ -83,10 +98,15 @@ void* Plan::scratch(size_t bytes, bool& of_plan) {
   Asking* const a = asking;
   of_plan = a != nullptr;
   if (!a) return nullptr;
-  std::vector<void*>& given = a->call->scratch;
-  const Context c = a->call->context;
-  if (a->next == given.size()) given.push_back(a->plan->arena(c)->keep(bytes, current_stream(c)));
-  return given[a->next++];
+  std::vector<std::span<std::byte>>& given = a->call->scratch;
+  if (a->next == given.size()) given.emplace_back();
+  std::span<std::byte>& memory = given[a->next++];
+  if (memory.size() < bytes) {  // also when more threads take part than when it was recorded
+    const Context c = a->call->context;
+    void* const data = a->plan->arena(c)->keep(bytes, current_stream(c));
+    memory = {static_cast<std::byte*>(data), bytes};
+  }
+  return memory.data();
 }
 
 const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {
@@ -168,6 +188,7 @@ void Plan::finish(bool ran) {
   for (const auto& s : shown_) seen_.emplace(s->data(), s);
   for (const auto& arena : arenas_) arena->seal();
   take_constants(ran);
+  for (Last& l : last_) l.at = l.line->advance();
   std::map<const void*, Users> memory;
   for (size_t i = 0; i < calls_.size(); ++i) {
     PlanCall& call = calls_[i];
@@ -283,12 +304,6 @@ void Plan::run_each(Part& part, StreamView s, Caller from) {
   }
 }
 
-Plan::Last& Plan::last_on(Context c) {
-  for (Last& l : last_)
-    if (l.context == c) return l;
-  return last_.emplace_back(Last{c, nullptr, 0});
-}
-
 void Plan::send_numbers(Context c, StreamView s) {
   for (Numbers& n : numbers_) {
     if (n.context != c || n.sent == n.now) continue;
@@ -306,8 +321,9 @@ void Plan::enqueue(Part& part, Caller from) {
   Device& d = device(part.context);
   const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
-  Last& last = last_on(part.context);
-  if (last.line && last.line != line && !part.crosses) last.line->wait(last.at, s);
+  if (!part.crosses)
+    for (const Last& l : last_)
+      if (l.context == part.context && l.line != line) l.line->wait(l.at, s);
   for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
   if (line) line->before_launch();
   if (!part.crosses) send_numbers(part.context, s);
@@ -318,7 +334,9 @@ void Plan::enqueue(Part& part, Caller from) {
   else
     run_each(part, s, from);
   for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
-  if (line && !part.crosses) last.line = line, last.at = line->advance();
+  if (!line || part.crosses) return;
+  std::erase_if(last_, [&](const Last& l) { return l.context == part.context; });
+  last_.push_back({part.context, line, line->advance()});
 }
 
 }  // namespace locus

@@ -27,7 +27,7 @@ struct PlanCall {
   std::vector<View> views = {};  // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
-  std::vector<void*> scratch = {};  // in the order in which the kernel asks
+  std::vector<std::span<std::byte>> scratch = {};  // in the order in which the kernel asks
   // Of a copy.
   void* dst = nullptr;
   const void* src = nullptr;
@@ -51,12 +51,14 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
-  bool writes(const Storage& storage) const;
+  void ran_on(StreamView s);                  // the call, at once
+  bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too
   bool owns(const Storage& storage) const;
   // Memory of the plan's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
+  long holds(const Storage& storage) const;  // references
   // Memory of its own that the program sees.
   void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
   // No more calls: finds what has to wait for what, and makes the devices' graphs. Calls that give
@@ -110,7 +112,7 @@ class Plan : NonCopyable {
     std::function<void(void*)> fill;
     size_t numbers, offset;
   };
-  // The stream that its work on a context was enqueued on last.
+  // A stream that its work on a context was enqueued on last: one, or those of the recording.
   struct Last {
     Context context;
     Timeline* line;
@@ -126,7 +128,6 @@ class Plan : NonCopyable {
   void send_numbers(Context c, StreamView s);
   void enqueue(Part& part, Caller from);
   void run_each(Part& part, StreamView s, Caller from);
-  Last& last_on(Context c);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
   std::deque<PlanCall> calls_;                  // until finish()
