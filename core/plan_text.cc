@@ -76,22 +76,30 @@ std::vector<double> Plan::measure() {
     saved.emplace_back(now, now.copyto(now.context()));
   }
   wait_all();
+  const auto restore = [&] {
+    for (const auto& [now, before] : saved) before.copyto(now);
+  };
   std::vector<double> least;
-  for (int round = 0; round < kRounds; ++round) {
-    size_t i = 0;
-    for (Part& part : versions_[0]) {
-      Device& d = device(part.context);
-      const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
-      for (PlanCall& call : part.calls) {
-        const double us = time_of(d, s, [&] { run(call, s, false); });
-        if (round == 0) least.push_back(us);
-        least[i] = std::min(least[i], us);
-        ++i;
+  try {
+    for (int round = 0; round < kRounds; ++round) {
+      size_t i = 0;
+      for (Part& part : versions_[0]) {
+        Device& d = device(part.context);
+        const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
+        for (PlanCall& call : part.calls) {
+          const double us = time_of(d, s, [&] { run(call, s, false); });
+          if (round == 0) least.push_back(us);
+          least[i] = std::min(least[i], us);
+          ++i;
+        }
+        d.synchronize(s);
       }
-      d.synchronize(s);
     }
+  } catch (...) {
+    restore();
+    throw;
   }
-  for (const auto& [now, before] : saved) before.copyto(now);
+  restore();
   return least;
 }
 
