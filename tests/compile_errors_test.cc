@@ -199,5 +199,38 @@ TEST(Compiled, BadIndicesAreFoundInReplays) {
   }
 }
 
+TEST(Compiled, ADescriptionThatFailsChangesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({1, 4}, c), id = zeros({1}, {c, i32});
+    Tensor w = ones({3}, c);
+    Compiled f([&](const Tensors& in) {
+      w += 1;
+      return Tensors{pick(x, in[0])};
+    });
+    f({id});
+    full({1}, 7, {c, i32}).copyto(id);
+    EXPECT_THROW(f.describe(), IndexError);
+    EXPECT_EQ(values(w), Values(3, 2));
+  }
+}
+
+TEST(Compiled, OneThatWasMovedFromOrIsBeingRecordedSaysSo) {
+  const Tensor x = ones({2});
+  Compiled* inside = nullptr;
+  Compiled f([&](const Tensors& in) {
+    if (inside) inside->clear();
+    return Tensors{in[0] + 1};
+  });
+  inside = &f;
+  EXPECT_THAT(message_of<CaptureError>([&] { f({x}); }), HasSubstr("before or after"));
+  inside = nullptr;
+  f({x});
+  Compiled g(std::move(f));
+  EXPECT_EQ(g.recorded(), 1u);
+  EXPECT_THAT(message_of<Error>([&] { f.clear(); }), HasSubstr("moved from"));
+  EXPECT_THAT(message_of<Error>([&] { f.describe(); }), HasSubstr("moved from"));
+}
+
 }  // namespace
 }  // namespace locus::test

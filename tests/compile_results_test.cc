@@ -1,0 +1,191 @@
+// What compiled functions give and take: results that are inputs, gradients, views or kept
+// elsewhere; inputs with gradients, or written; other streams.
+#include <locus/core/compile.h>
+
+#include <locus/core/autograd.h>
+#include <locus/core/stream.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+#include "tests/captures.h"
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using Values = std::vector<double>;
+
+TEST(Compiled, AnInputThatComesBackIsTheInput) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) { return Tensors{in[0], in[0] + 1, in[0](1)}; });
+    std::vector<Tensors> held;
+    for (int i = 0; i < 6; ++i) {
+      const Tensor x = full({2, 2}, i, c);
+      held.push_back(f({x}));
+      EXPECT_TRUE(held.back()[0].shares_memory_with(x));
+    }
+    for (int i = 0; i < 6; ++i) {
+      const Tensors& y = held[static_cast<size_t>(i)];
+      EXPECT_EQ(values(y[0]), Values(4, i));
+      EXPECT_EQ(values(y[1]), Values(4, i + 1));
+      EXPECT_EQ(values(y[2]), Values(2, i));
+    }
+  }
+}
+
+TEST(Compiled, ResultsOfOneMemoryStayViewsOfIt) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) {
+      const Tensor y = in[0] * 2;
+      return Tensors{y, y(0), y.T()};
+    });
+    const Tensor x = ones({2, 3}, c);
+    std::vector<Tensors> held;
+    for (int i = 0; i < 4; ++i) {
+      held.push_back(f({x}));
+      held.back()[0] += 1;
+      EXPECT_EQ(values(held.back()[1]), Values(3, 3));
+      EXPECT_EQ(values(held.back()[2]), Values(6, 3));
+    }
+  }
+}
+
+TEST(Compiled, AGradientOrATensorKeptElsewhereThatIsAResultTooIsWrittenByEachReplay) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = full({3}, 2, c), x = ones({3}, c);
+    w.attach_grad();
+    Tensor last;
+    Compiled f([&](const Tensors& in) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = w * w * in[0];
+      }
+      y.backward();
+      last = in[0] * 3;
+      return Tensors{y, w.grad(), last};
+    });
+    std::vector<Tensors> held;
+    for (int i = 1; i < 5; ++i) {
+      full({3}, i, c).copyto(x);
+      held.push_back(f({x}));
+      EXPECT_EQ(values(w.grad()), Values(3, 4 * i));
+      EXPECT_EQ(values(last), Values(3, 3 * i));
+    }
+    for (int i = 1; i < 5; ++i)
+      EXPECT_EQ(values(held[static_cast<size_t>(i - 1)][2]), Values(3, 3 * i));
+  }
+}
+
+TEST(Compiled, AnInputWithAGradientOrThatIsWrittenIsReadWhereItLies) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor w = ones({3}, c);
+    w.attach_grad();
+    Compiled f([&](const Tensors& in) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = w * in[0];
+      }
+      y.backward();
+      autograd::Pause pause;
+      w += 1;
+      return Tensors{in[0] * 10};
+    });
+    for (int i = 0; i < 2; ++i) {
+      f({ones({3}, c)});
+      f({ones({3}, c)});
+      const Tensor b = ones({3}, c);
+      b.attach_grad();
+      const Values before = values(w);
+      f({b});
+      EXPECT_EQ(values(b.grad()), before);
+      const Values w_now = values(w);
+      EXPECT_EQ(values(f({w.detach()})[0])[0], 10 * (w_now[0] + 1));
+    }
+  }
+}
+
+TEST(Compiled, AGradientAttachedInsideIsOfTheInput) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({3}, c);
+    Compiled f([](const Tensors& in) {
+      in[0].attach_grad();
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = in[0] * in[0];
+      }
+      y.backward();
+      return Tensors{in[0].grad()};
+    });
+    for (int i = 1; i < 5; ++i) {
+      full({3}, i, c).copyto(x);
+      EXPECT_EQ(values(f({x})[0]), Values(3, 2 * i));
+      EXPECT_EQ(values(x.grad()), Values(3, 2 * i));
+    }
+    EXPECT_EQ(f.recorded(), 1u);
+  }
+}
+
+TEST(Compiled, TensorsKeptElsewhereAreOrderedWithOtherStreams) {
+  constexpr int64_t kLarge = 300000;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor kept;
+    const Tensor x = zeros({kLarge}, c);
+    Compiled f([&](const Tensors& in) {
+      kept = in[0] * 1;
+      return Tensors{};
+    });
+    f({x});
+    const Stream other(c);
+    for (int i = 1; i < 8; ++i) {
+      full({kLarge}, i, c).copyto(x);
+      f({x});
+      Tensor sum = zeros({kLarge}, c);
+      {
+        const StreamScope scope(other);
+        for (int k = 0; k < 6; ++k) sum = sum + kept;
+      }
+      full({kLarge}, 100, c).copyto(x);
+      f({x});
+      EXPECT_EQ(values(sum), Values(kLarge, 6 * i));
+    }
+  }
+}
+
+TEST(Compiled, ReplaysOnAnotherStreamWaitForTheFirstCall) {
+  constexpr int64_t kLarge = 300000;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    for (int i = 0; i < 10; ++i) {
+      const Tensor x = full({kLarge}, i, c);
+      Compiled f([](const Tensors& in) {
+        Tensor t = in[0];
+        for (int k = 0; k < 20; ++k) t = t + 1;
+        return Tensors{t};
+      });
+      const Stream other(c);
+      Tensor first;
+      {
+        const StreamScope scope(other);
+        first = f({x})[0];
+      }
+      EXPECT_EQ(values(f({x})[0]), Values(kLarge, 20 + i));
+      EXPECT_EQ(values(first), Values(kLarge, 20 + i));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
