@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <locus/core/autograd.h>
-#include <locus/core/compile.h>
 #include <locus/core/op.h>
 #include <locus/core/recording.h>
 #include <locus/core/stream.h>
@@ -48,8 +48,8 @@ struct Mode {
 class Entry : NonCopyable {
  public:
   // Runs f. `own_inputs`: in memory for inputs of its own.
-  Entry(const Compiled::Function& f, const Tensors& in, bool own_inputs, Caller from,
-        Tensors& results) {
+  Entry(const std::function<Tensors(const Tensors&)>& f, const Tensors& in, bool own_inputs,
+        Caller from, Tensors& results) {
     capture::Recording recording(from);
     for (const Tensor& t : in) inputs_.push_back(Input(t, own_inputs));
     Tensors given = in;
