@@ -99,7 +99,6 @@ class Entry : NonCopyable {
     fill(in);
     const bool held =
         std::any_of(shown_.begin(), shown_.end(), [](const Shown& s) { return s.held(); });
-    std::atomic_thread_fence(std::memory_order_acquire);  // behind who held it last
     if (held && second_ == 0) make_second();
     plan_->replay(from, held ? second_ : 0);
     for (const Gradient& g : gradients_) g.leaf->fresh = g.fresh;
@@ -132,11 +131,12 @@ class Entry : NonCopyable {
   // Memory of the plan's that results are in.
   struct Shown {
     std::shared_ptr<Storage> storage, second;
-    std::weak_ptr<Storage> lent;
+    // Whether nobody has what was lent any more. Apart: the last tensor may go after the entry.
+    std::shared_ptr<std::atomic<bool>> back = std::make_shared<std::atomic<bool>>(true);
     int results = 0;
     bool kept = false;  // by the function too, beyond the call: never lent
 
-    bool held() const { return !lent.expired(); }
+    bool held() const { return !back->load(std::memory_order_acquire); }
   };
   struct Result {
     TensorImpl seen;
@@ -203,7 +203,7 @@ class Entry : NonCopyable {
       }
       size_t at = 0;
       while (at < shown_.size() && shown_[at].storage != impl.storage) ++at;
-      if (at == shown_.size()) shown_.push_back({impl.storage, nullptr, {}});
+      if (at == shown_.size()) shown_.push_back({impl.storage, nullptr});
       ++shown_[at].results;
       results_.push_back({seen, at, {}});
     }
@@ -242,8 +242,10 @@ class Entry : NonCopyable {
         continue;
       }
       // Counts by itself, so that it is seen when nobody has it any more.
-      memory.emplace_back(s.storage.get(), [keep = s.storage](Storage*) {});
-      s.lent = memory.back();
+      s.back->store(false, std::memory_order_relaxed);
+      memory.emplace_back(s.storage.get(), [keep = s.storage, back = s.back](Storage*) {
+        back->store(true, std::memory_order_release);
+      });
     }
     Tensors out;
     for (const Result& r : results_) {
