@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <locus/core/autograd.h>
+#include <locus/core/layout.h>
 #include <locus/core/op.h>
 #include <locus/core/recording.h>
 #include <locus/core/stream.h>
@@ -21,20 +22,6 @@ inline bool same_layout(const View& a, const View& b) {
   return a.meta.dtype == b.meta.dtype && a.meta.rank == b.meta.rank &&
          std::equal(a.meta.shape, a.meta.shape + a.meta.rank, b.meta.shape) &&
          std::equal(a.stride, a.stride + a.meta.rank, b.stride);
-}
-
-// Whether its elements fill memory, in some order, without gaps.
-inline bool dense(const View& v) {
-  int axes[kMaxRank], rank = 0;
-  for (int i = 0; i < v.meta.rank; ++i)
-    if (v.meta.shape[i] != 1) axes[rank++] = i;
-  std::sort(axes, axes + rank, [&](int a, int b) { return v.stride[a] < v.stride[b]; });
-  int64_t expected = 1;
-  for (int i = 0; i < rank; ++i) {
-    if (v.stride[axes[i]] != expected) return false;
-    expected *= v.meta.shape[axes[i]];
-  }
-  return true;
 }
 
 // What is not in the inputs.
@@ -238,7 +225,9 @@ class Entry : NonCopyable {
     for (Shown& s : shown_) {
       if (s.kept || held) {
         const auto& source = s.kept ? s.storage : s.second;
-        memory.push_back(s.results > 1 ? copy_of(source) : source);
+        // Results in one memory stay views of one memory.
+        memory.push_back(s.results > 1 ? bytes_of(source).copyto(source->context()).impl().storage
+                                       : source);
         continue;
       }
       // Counts by itself, so that it is seen when nobody has it any more.
@@ -265,16 +254,6 @@ class Entry : NonCopyable {
       if ((s.kept || held) && s.results == 1) out.back() = out.back().copyto(r.seen.context);
     }
     return out;
-  }
-  // Results in one memory stay views of one memory.
-  static std::shared_ptr<Storage> copy_of(const std::shared_ptr<Storage>& from) {
-    View view{from->data(), {.dtype = u8, .rank = 1}, {1}};
-    view.meta.shape[0] = static_cast<int64_t>(from->bytes());
-    const Context c = from->context();
-    return Tensor(std::make_shared<TensorImpl>(TensorImpl{view, c, true, from, nullptr}))
-        .copyto(c)
-        .impl()
-        .storage;
   }
   // The result whose place is as far from `to` as it was from `from`.
   static Tensor seen_in(const std::shared_ptr<Storage>& storage, void* to, const Result& r,

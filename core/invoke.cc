@@ -9,6 +9,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
+#include <locus/core/layout.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>
@@ -58,22 +59,7 @@ bool same_shape(const Meta& a, const Meta& b) {
 // row-major.
 void choose_layout(std::span<const View> in, View& out) {
   for (const View& v : in) {
-    if (!same_shape(v.meta, out.meta) || v.contiguous()) continue;
-    // Dense when the axes, sorted by stride, follow each other without gaps.
-    int64_t expected = 1;
-    int used = 0;
-    for (int found = 0; found < out.meta.rank; ++found) {
-      int next = -1;
-      for (int i = 0; i < out.meta.rank; ++i)
-        if (!(used >> i & 1) && (v.meta.shape[i] == 1 || v.stride[i] == expected)) {
-          next = i;
-          break;
-        }
-      if (next < 0) break;
-      used |= 1 << next;
-      expected *= v.meta.shape[next];
-    }
-    if (used != (1 << out.meta.rank) - 1) continue;
+    if (!same_shape(v.meta, out.meta) || v.contiguous() || !dense(v)) continue;
     std::copy(v.stride, v.stride + out.meta.rank, out.stride);
     return;
   }

@@ -23,6 +23,13 @@ thread_local Asking* asking = nullptr;
 
 }  // namespace
 
+Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
+  View view{storage->data(), {.dtype = u8, .rank = 1}, {1}};
+  view.meta.shape[0] = static_cast<int64_t>(storage->bytes());
+  return Tensor(
+      std::make_shared<TensorImpl>(TensorImpl{view, storage->context(), true, storage, nullptr}));
+}
+
 // While a kernel's function runs.
 class Plan::Running : NonCopyable {
  public:

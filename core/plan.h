@@ -43,6 +43,9 @@ struct PlanCall {
   bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
 };
 
+// All of its bytes, as a tensor.
+Tensor bytes_of(const std::shared_ptr<Storage>& storage);
+
 class Plan : NonCopyable {
  public:
   Plan() = default;

@@ -15,14 +15,6 @@ namespace {
 
 constexpr int kRounds = 5;
 
-// All of its bytes.
-Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
-  View view{storage->data(), {.dtype = u8, .rank = 1}, {1}};
-  view.meta.shape[0] = static_cast<int64_t>(storage->bytes());
-  return Tensor(
-      std::make_shared<TensorImpl>(TensorImpl{view, storage->context(), true, storage, nullptr}));
-}
-
 // Microseconds of `run` on s.
 double time_of(Device& d, StreamView s, const auto& run) {
   const double start = trace::now();

@@ -31,6 +31,18 @@ nn::Sequential make_net(double dropout) {
   return net;
 }
 
+// The step that nn::TrainStep compiles, as it runs.
+Tensor eager_step(nn::Sequential& net, nn::Trainer& trainer, const Tensor& x, const Tensor& y) {
+  Tensor l;
+  {
+    const autograd::Record record;
+    l = nn::SoftmaxCrossEntropyLoss()(net(x), y);
+  }
+  l.backward();
+  trainer.step(x.shape()[0]);
+  return l;
+}
+
 // 100 steps, eager or compiled.
 Outcome train(Context c, const Setting& s, bool compiled) {
   random::seed(7);
@@ -49,18 +61,7 @@ Outcome train(Context c, const Setting& s, bool compiled) {
     const int64_t n = s.sizes && i % 5 == 4 ? 9 : 16, first = i % 3 * 16;
     const Tensor x = images(Slice(first, first + n)), y = labels(Slice(first, first + n));
     if (s.schedule) trainer.set_learning_rate(rate(i));
-    Tensor l;
-    if (compiled) {
-      l = step(x, y);
-    } else {
-      {
-        const autograd::Record record;
-        l = loss(net(x), y);
-      }
-      l.backward();
-      trainer.step(n);
-    }
-    o.losses.push_back(values(l));
+    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   if (compiled) {
@@ -143,18 +144,7 @@ Outcome chain(Context a, Context b, bool compiled) {
   const Tensor x = random::normal(0, 1, {32, 8}, a), y = random::randint(0, 4, {32}, {b, i32});
   Outcome o;
   for (int i = 0; i < 100; ++i) {
-    Tensor l;
-    if (compiled) {
-      l = step(x, y);
-    } else {
-      {
-        const autograd::Record record;
-        l = loss(net(x), y);
-      }
-      l.backward();
-      trainer.step(32);
-    }
-    o.losses.push_back(values(l));
+    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   return o;
@@ -182,18 +172,7 @@ TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
       Outcome o;
       const auto some = [&] {
         for (int i = 0; i < 4; ++i) {
-          Tensor l;
-          if (compiled) {
-            l = step(x, y);
-          } else {
-            {
-              const autograd::Record record;
-              l = loss(net(x), y);
-            }
-            l.backward();
-            trainer.step(8);
-          }
-          o.losses.push_back(values(l));
+          o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
         }
       };
       some();
