@@ -15,16 +15,19 @@ namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-int handle_slot() {
-  static const int slot = Slots::add([](CudaStream& s) -> void* {
-    cublasHandle_t handle = nullptr;
-    LOCUS_CUDA(cublasCreate(&handle));
-    LOCUS_CUDA(cublasSetStream(handle, s.native()));
-    return handle;
-  });
-  return slot;
-}
-[[maybe_unused]] const int registered = handle_slot();
+// A device's. Its calls enqueue and return, so threads take turns with it: one a stream would hold
+// 64 MiB of device memory each.
+struct Blas {
+  Mutex mutex;
+  cublasHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
+};
+
+const int kBlas = Libraries::add([]() -> void* {
+  auto* const blas = new Blas;
+  const MutexLock lock(blas->mutex);
+  LOCUS_CUDA(cublasCreate(&blas->handle));
+  return blas;
+});
 
 cudaDataType_t blas_type(DType d) {
   return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
@@ -43,9 +46,12 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, M
   const double one64 = 1, old64 = old;
   const void* alpha = in == f64 ? static_cast<const void*>(&one64) : &one;
   const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
-  const auto handle = static_cast<cublasHandle_t>(slot(call.stream, handle_slot()));
   const Scratch workspace(call, kWorkspace);
+  Blas& blas = *static_cast<Blas*>(library(call.stream, kBlas));
+  const MutexLock lock(blas.mutex);
+  const cublasHandle_t handle = blas.handle;
   const OutsideCapture allowed;  // a product of a new kind loads its kernels
+  LOCUS_CUDA(cublasSetStream(handle, static_cast<cudaStream_t>(call.stream.native)));
   LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data(), kWorkspace));
   // Row-major c is column-major c', which is b' · a'.
   if (count == 1)

@@ -1,4 +1,4 @@
-// cuBLAS, for kernel functions. Its handles, made once a stream, and their 32 MiB of workspace
+// cuBLAS, for kernel functions. Its handles, made with each device, and the 32 MiB of workspace
 // (what NVIDIA recommends on Hopper), a Scratch of the call, are known to cuda_blas.cc only.
 #pragma once
 

@@ -13,8 +13,8 @@ IdTable<CudaStream> streams;
 std::atomic<int> opened_first{-1};
 
 // Entered while the program starts, in no order.
-std::vector<Slots::Make>& makers() {
-  static std::vector<Slots::Make> list;
+std::vector<Libraries::Make>& makers() {
+  static std::vector<Libraries::Make> list;
   return list;
 }
 
@@ -43,19 +43,15 @@ CudaStream& find_stream(StreamView s) {
 
 int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessors(); }
 
-int Slots::add(Make make) {
+void* library(StreamView s, int library) { return find_stream(s).device->libraries()[library]; }
+
+int Libraries::add(Make make) {
   makers().push_back(make);
-  LOCUS_CHECK(makers().size() <= kMost, "too many libraries keep something for a stream");
   return static_cast<int>(makers().size()) - 1;
 }
 
-void Slots::make(int library, CudaStream& s) {
-  const OutsideCapture allowed;
-  items_[library] = makers()[static_cast<size_t>(library)](s);
-}
-
-void Slots::fill(CudaStream& s) {
-  for (size_t i = 0; i < makers().size(); ++i) get(static_cast<int>(i), s);
+void Libraries::open() {
+  for (const Make make : makers()) items_.push_back(make());
 }
 
 CudaDevice::CudaDevice(Context context) : context_(context) {
@@ -65,6 +61,7 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
   pool_ = make_pool(context);
+  libraries_.open();
   for (CudaStream*& lane : lanes_) lane = new_stream();
   faults_.open(lanes_[0]->native());
   int none = -1;

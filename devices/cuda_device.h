@@ -20,31 +20,25 @@ struct CudaStream;
 
 int first_opened();  // the first device that was opened; -1: none yet
 
-// What libraries keep for a stream, such as a handle: made when a capture on the stream begins,
-// else at first use, and never destroyed.
-class Slots {
+// What libraries keep for a device, such as a handle: made with it, so that no kernel function has
+// to, and never destroyed.
+class Libraries {
  public:
-  using Make = void* (*)(CudaStream& s);
+  using Make = void* (*)();   // for the current device
   static int add(Make make);  // a library's number; call while the program starts
-  void* get(int library, CudaStream& s) {
-    if (!items_[library]) [[unlikely]]
-      make(library, s);
-    return items_[library];
-  }
-  void fill(CudaStream& s);
+  void open();
+  void* operator[](int library) const { return items_[static_cast<size_t>(library)]; }
 
  private:
-  static constexpr int kMost = 8;
-  void make(int library, CudaStream& s);
-  void* items_[kMost] = {};
+  std::vector<void*> items_;
 };
 
 // A stream and what belongs to it. Never destroyed: a closed stream waits for the next
 // open_stream(), so that tensors allocated on it can still be freed in its order.
 //
-// launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together
-// (they share the counters) and guards the slots. A capture begins, and the host waits for a stream
-// made for captures, with it held: to wait for one that is being captured would end the capture.
+// launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together:
+// they share the counters. A capture begins, and the host waits for a stream made for captures,
+// with it held: to wait for one that is being captured would end the capture.
 struct CudaStream {
   CudaDevice* device = nullptr;
   StreamView view;
@@ -54,7 +48,6 @@ struct CudaStream {
   bool for_captures = false;
 
   Mutex mutex;
-  Slots slots;
 
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
 };
@@ -62,11 +55,8 @@ struct CudaStream {
 // Throws Error when the stream is not one of this back end's.
 CudaStream& find_stream(StreamView s);
 
-// For kernel functions: what a library keeps for the stream.
-inline void* slot(StreamView view, int library) {
-  CudaStream& s = find_stream(view);
-  return s.slots.get(library, s);
-}
+// For kernel functions: what a library keeps for the stream's device. Threads: any, at once.
+void* library(StreamView s, int library);
 
 // The words kernels report bad values in: page-locked memory the device writes, one word an op, so
 // that the word that is raised names it. Threads: any.
@@ -118,6 +108,7 @@ class CudaDevice final : public Device {
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }
   Faults& faults() { return faults_; }
+  const Libraries& libraries() const { return libraries_; }
 
   // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
   // blocks back to the driver when there is no other memory. Not for kernel functions.
@@ -143,6 +134,7 @@ class CudaDevice final : public Device {
   std::string name_;
   int multiprocessors_ = 0;
   std::unique_ptr<CachingPool> pool_;
+  Libraries libraries_;
   CudaStream* lanes_[kNumLanes] = {};
   Faults faults_;
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path

@@ -1,8 +1,7 @@
 // Graphs: the calls of a plan as one launch, independent ones side by side.
 //
 // Each branch is captured on a stream of its own, which stays with the graph: its kernels share
-// that stream's counters and its library workspaces, so those of one branch run one after the
-// other.
+// that stream's counters, so those of one branch run one after the other.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -65,12 +64,7 @@ class CudaDevice::Branches : NonCopyable {
  public:
   Branches(CudaDevice& d, size_t n) : device_(d) {
     const Guard guard(d.index());
-    for (size_t i = 0; i < n; ++i) {
-      CudaStream& s = d.reopen(d.captured_);
-      streams_.push_back(&s);
-      const MutexLock lock(s.mutex);
-      s.slots.fill(s);
-    }
+    for (size_t i = 0; i < n; ++i) streams_.push_back(&d.reopen(d.captured_));
   }
   ~Branches() {
     for (CudaStream* s : streams_) device_.captured_.put(s);

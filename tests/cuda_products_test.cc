@@ -2,7 +2,10 @@
 // captured.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cmath>
+#include <thread>
+#include <vector>
 
 #include <locus/core/capture.h>
 #include <locus/core/op.h>
@@ -45,6 +48,39 @@ TEST(CudaProducts, ProductsTakeTheirScratchMemoryFromThePool) {
       EXPECT_EQ(after.in_use, before.in_use);
       EXPECT_EQ(gpu_memory_info(gpu(0)).free, free) << "memory that the pool does not count";
     }
+}
+
+TEST(CudaProducts, TheFirstOneOfAStreamTakesNothingFromTheDriverBesideThePool) {
+  LOCUS_NEEDS_POOL();
+  LOCUS_NEEDS_GPUS(1);
+  const Tensor a = full({600, 600}, .125, {gpu(0), f64});
+  dot(a, a).wait_to_read();  // loads the library's kernels
+  for (int i = 0; i < 4; ++i) {
+    Stream stream(gpu(0));
+    const StreamScope scope(stream);
+    const size_t reserved = memory_pool(gpu(0)).stats().reserved;
+    const size_t free = gpu_memory_info(gpu(0)).free;
+    dot(a, a).wait_to_read();
+    const size_t taken = memory_pool(gpu(0)).stats().reserved - reserved;
+    EXPECT_GE(gpu_memory_info(gpu(0)).free + taken, free);
+  }
+}
+
+TEST(CudaProducts, StreamsOfSeveralThreadsShareTheLibrary) {
+  LOCUS_NEEDS_GPUS(1);
+  constexpr int kThreads = 8, kProductsEach = 50;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 1; t <= kThreads; ++t)
+    threads.emplace_back([t, &wrong] {
+      Stream stream(gpu(0));
+      const StreamScope scope(stream);
+      const Tensor a = full({200, 300}, t, {gpu(0), f64}), b = ones({300, 200}, {gpu(0), f64});
+      for (int i = 0; i < kProductsEach; ++i)
+        for (const double sum : dot(a, b).to_vector<double>()) wrong += sum != 300 * t;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(CudaProducts, LibrariesWorkOnTheirCallsStreamAtThePrecisionAskedFor) {
