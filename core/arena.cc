@@ -19,8 +19,9 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
   return blocks_.emplace_back(Block{data, bytes, stream});
 }
 
-void* Arena::allocate(size_t bytes, StreamView stream) {
+void* Arena::allocate(size_t bytes, StreamView stream, uint64_t& turn) {
   const MutexLock lock(mutex_);
+  turn = ++allocations_;
   Block* best = nullptr;
   // The tightest, of these the one used last.
   for (Block& b : blocks_)
@@ -55,6 +56,13 @@ void Arena::release(void* data, std::span<const EventView> pending) noexcept {
 void Arena::seal() {
   const MutexLock lock(mutex_);
   sealed_ = true;
+}
+
+size_t Arena::bytes_at(const void* data) const {
+  const MutexLock lock(mutex_);
+  const auto at =
+      std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) { return b.data == data; });
+  return at == blocks_.end() ? 0 : at->bytes;
 }
 
 bool Arena::idle(const void* data) const {

@@ -55,6 +55,12 @@ Recording::Recording(Caller asked) : from(asked), first_node(next_node()) {
   outer = std::exchange(innermost, this);
 }
 
+Recording::Recording(const Recording& first)
+    : from(first.from),
+      plan(std::make_unique<Plan>(*first.plan)),
+      first_node(first.first_node),
+      outer(std::exchange(innermost, this)) {}
+
 void Recording::leave() {
   for (Recording** r = &innermost; *r; r = &(*r)->outer) {
     if (*r != this) continue;
@@ -146,6 +152,11 @@ void check_tape(uint64_t order) {
 }
 
 void wrote(const std::shared_ptr<GraphState>& leaf) {
+  if (innermost->graph)
+    throw CaptureError(
+        "backward: ", innermost->text(),
+        " under autograd::Record, which is to differentiate it; call a function that "
+        "calls backward() itself outside of Record");
   auto& all = innermost->written;
   if (std::find(all.begin(), all.end(), leaf) == all.end()) all.push_back(leaf);
 }

@@ -1,5 +1,6 @@
 #include <locus/core/compile.h>
 
+#include <algorithm>
 #include <list>
 #include <utility>
 
@@ -17,45 +18,57 @@ struct Compiled::State {
   Function function;
   CompileOptions options;
   mutable Mutex mutex;
-  std::list<Entry> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
+  std::list<std::shared_ptr<Entry>> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
   std::atomic<size_t> recorded{0};
 
-  Tensors record(const Tensors& in, bool own_inputs, Caller from) LOCUS_REQUIRES(mutex) {
-    Tensors results;
-    std::list<Entry> fresh;
-    fresh.emplace_back(function, in, own_inputs, from, results);
+  Tensors record(const Tensors& in, const Mode& mode, bool own_inputs, Caller from)
+      LOCUS_REQUIRES(mutex) {
+    entries.push_front(std::make_shared<Entry>(function, in, mode, own_inputs, from));
     ++recorded;
-    entries.splice(entries.begin(), fresh);
-    while (entries.size() > options.keys) entries.pop_back();
+    Tensors results = entries.front()->first(in);
+    while (keys() > options.keys) entries.pop_back();
     return results;
+  }
+
+  // Calls whose backward() is to come have a recording each for one key.
+  size_t keys() const LOCUS_REQUIRES(mutex) {
+    size_t n = 0;
+    for (auto e = entries.begin(); e != entries.end(); ++e)
+      n += std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
+    return n;
   }
 
   Entry& last(const char* what) LOCUS_REQUIRES(mutex) {
     if (entries.empty())
       throw Error("Compiled::", what, ": nothing is recorded yet; call it first");
-    return entries.front();
+    return *entries.front();
   }
 
   Tensors call(const Tensors& in, Caller from) LOCUS_REQUIRES(mutex) {
-    const Mode mode;
+    const Mode mode(in);
     bool others = false;  // came before, where these could have been copied to
     for (auto e = entries.begin(); e != entries.end();) {
       const auto at = e++;
-      if (!at->fits(in, mode)) continue;
-      if (at->stale()) {
+      Entry& entry = **at;
+      if (!entry.fits(in, mode)) continue;
+      if (entry.stale()) {
         entries.erase(at);
         continue;
       }
-      const bool has = at->has(in);
-      if (!has && !at->may_copy(in)) continue;
-      if (has || at->copies_inputs()) {
+      const bool has = entry.has(in);
+      if (!has && !entry.may_copy(in)) continue;
+      if (entry.pending()) {
+        others = true;
+        continue;
+      }
+      if (has || entry.copies_inputs()) {
         entries.splice(entries.begin(), entries, at);
-        return at->replay(in, from);
+        return entry.replay(in, from);
       }
       others = true;
       entries.erase(at);
     }
-    return record(in, others, from);
+    return record(in, mode, others, from);
   }
 };
 
@@ -71,10 +84,6 @@ Compiled::~Compiled() = default;
 Tensors Compiled::operator()(const Tensors& in, Caller from) {
   if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
   if (capture::active()) return state_->function(in);
-  if (autograd::is_recording())
-    throw Error("Compiled: called at ", to_string(from),
-                " under autograd::Record, but its results are in no graph; record inside the "
-                "function, and call backward() there");
   for (const Tensor& t : in)
     if (!t.defined()) throw Error("Compiled: called at ", to_string(from), " with an empty tensor");
   const MutexLock lock(state_->mutex);
@@ -91,7 +100,9 @@ std::string Compiled::describe() {
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
   const MutexLock lock(s.mutex);
   Entry& last = s.last("describe");
-  return "recorded for " + last.text() + "\n" + last.plan().describe();
+  std::string text = "recorded for " + last.text() + "\n" + last.plan().describe();
+  if (Plan* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
+  return text;
 }
 
 std::string Compiled::dot() const {

@@ -1,9 +1,17 @@
 // How a view lies in memory. Internal to core.
 #pragma once
 
+#include <algorithm>
+
 #include <locus/core/kernel.h>
 
 namespace locus {
+
+inline bool same_layout(const View& a, const View& b) {
+  return a.meta.dtype == b.meta.dtype && a.meta.rank == b.meta.rank &&
+         std::equal(a.meta.shape, a.meta.shape + a.meta.rank, b.meta.shape) &&
+         std::equal(a.stride, a.stride + a.meta.rank, b.stride);
+}
 
 // Whether its elements fill memory, in some order of the axes, without gaps.
 inline bool dense(const View& v) {

@@ -21,6 +21,24 @@ struct Asking {
 };
 thread_local Asking* asking = nullptr;
 
+bool in_any(const std::vector<std::shared_ptr<Arena>>& arenas, const Storage& storage) {
+  return std::any_of(arenas.begin(), arenas.end(),
+                     [&](const auto& arena) { return storage.owner() == arena.get(); });
+}
+
+void apply(const Plan::Move& m, PlanCall& call) {
+  const auto move = [&](auto*& p, uint64_t& turn) {
+    auto* const byte = static_cast<const std::byte*>(p);
+    if ((!m.all && turn != m.from->turn()) || byte < m.at || byte >= m.at + m.bytes) return;
+    p = m.there + (byte - m.at);
+    turn = m.to->turn();
+  };
+  for (size_t i = 0; i < call.views.size(); ++i) move(call.views[i].data, call.turns[i]);
+  if (call.op) return;
+  move(call.src, call.turns[0]);
+  move(call.dst, call.turns[1]);
+}
+
 }  // namespace
 
 Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
@@ -41,8 +59,10 @@ class Plan::Running : NonCopyable {
   Asking* const outer_;
 };
 
+Plan::Plan(const Plan& first) : others_(first.arenas_), last_(first.last_) {}
+
 Plan::~Plan() {
-  for (const Last& l : last_) {
+  for (const Last& l : *last_) {
     try {
       l.line->wait(l.at, StreamView{});
     } catch (const Error&) {
@@ -68,8 +88,9 @@ PlanCall& Plan::add(PlanCall call) {
 }
 
 void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
+  calls_.back().turns.push_back(storage->turn());
   if (storage->bytes() == 0) return;
-  touches_.back().push_back({storage->data(), write});
+  touches_.back().push_back({storage->data(), storage->turn(), write});
   // A copy's ends are other streams' business, too.
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
@@ -77,8 +98,8 @@ void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
 void Plan::ran_on(StreamView s) {
   if (s.id == 0) return;
   Timeline* const line = &Timeline::of(s);
-  if (std::none_of(last_.begin(), last_.end(), [&](const Last& l) { return l.line == line; }))
-    last_.push_back({s.context, line, 0});
+  if (std::none_of(last_->begin(), last_->end(), [&](const Last& l) { return l.line == line; }))
+    last_->push_back({s.context, line, 0});
 }
 
 bool Plan::writes(const Storage& storage) const {
@@ -96,10 +117,15 @@ long Plan::holds(const Storage& storage) const {
   return seen != seen_.end() && seen->second.get() == &storage;
 }
 
-bool Plan::owns(const Storage& storage) const {
-  return std::any_of(arenas_.begin(), arenas_.end(),
-                     [&](const auto& arena) { return storage.owner() == arena.get(); });
+bool Plan::uses(const Storage& storage) const {
+  for (const Part& part : versions_[0])
+    for (const Use& u : part.uses)
+      if (u.storage == &storage) return true;
+  return false;
 }
+
+bool Plan::made(const Storage& storage) const { return in_any(arenas_, storage); }
+bool Plan::owns(const Storage& storage) const { return made(storage) || in_any(others_, storage); }
 
 void* Plan::scratch(size_t bytes, bool& of_plan) {
   Asking* const a = asking;
@@ -195,7 +221,7 @@ void Plan::finish(bool ran) {
   for (const auto& s : shown_) seen_.emplace(s->data(), s);
   for (const auto& arena : arenas_) arena->seal();
   take_constants(ran);
-  for (Last& l : last_) l.at = l.line->advance();
+  for (Last& l : *last_) l.at = l.line->advance();
   std::map<const void*, Users> memory;
   for (size_t i = 0; i < calls_.size(); ++i) {
     PlanCall& call = calls_[i];
@@ -248,33 +274,34 @@ void Plan::make_graphs(Parts& parts) {
     if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
 }
 
+void Plan::move(const Move& m) {
+  for (PlanCall& call : calls_) apply(m, call);
+  for (auto& list : touches_)
+    for (Touch& t : list)
+      if (t.memory == m.from->data() && t.turn == m.from->turn())
+        t = {m.to->data(), m.to->turn(), t.write};
+}
+
 size_t Plan::add_version(const std::vector<Move>& moves) {
-  const auto moved = [&](auto* p) {
-    auto* const byte = static_cast<const std::byte*>(p);
-    for (const auto& [from, to] : moves) {
-      auto* const begin = static_cast<const std::byte*>(from->data());
-      if (byte < begin || byte >= begin + from->bytes()) continue;
-      return static_cast<decltype(p)>(static_cast<std::byte*>(to->data()) + (byte - begin));
-    }
-    return p;
-  };
   Parts parts;
   for (const Part& old : versions_[0]) {
     Part& part = parts.emplace_back();
     part.context = old.context;
     part.crosses = old.crosses;
     part.calls = old.calls;
-    part.uses = old.uses;
-    for (PlanCall& call : part.calls) {
-      for (View& v : call.views) v.data = moved(v.data);
-      call.dst = moved(call.dst);
-      call.src = moved(call.src);
+    for (PlanCall& call : part.calls)
+      for (const Move& m : moves) apply(m, call);
+    for (const Use& u : old.uses) {
+      bool stays = true;
+      for (const Move& m : moves) {
+        if (u.storage != m.from.get()) continue;
+        part.uses.push_back({m.to.get(), u.write});
+        stays = false;
+      }
+      if (stays) part.uses.push_back(u);
     }
-    for (Use& u : part.uses)
-      for (const auto& [from, to] : moves)
-        if (u.storage == from.get()) u.storage = to.get();
   }
-  for (const auto& [from, to] : moves) seen_.emplace(to->data(), to);
+  for (const Move& m : moves) seen_.emplace(m.to->data(), m.to);
   make_graphs(parts);
   versions_.push_back(std::move(parts));
   return versions_.size() - 1;
@@ -329,7 +356,7 @@ void Plan::enqueue(Part& part, Caller from) {
   const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
   if (!part.crosses)
-    for (const Last& l : last_)
+    for (const Last& l : *last_)
       if (l.context == part.context && l.line != line) l.line->wait(l.at, s);
   for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
   if (line) line->before_launch();
@@ -342,8 +369,8 @@ void Plan::enqueue(Part& part, Caller from) {
     run_each(part, s, from);
   for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
   if (!line || part.crosses) return;
-  std::erase_if(last_, [&](const Last& l) { return l.context == part.context; });
-  last_.push_back({part.context, line, line->advance()});
+  std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
+  last_->push_back({part.context, line, line->advance()});
 }
 
 }  // namespace locus

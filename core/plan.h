@@ -34,6 +34,9 @@ struct PlanCall {
   Context to = {}, from = {};
   size_t bytes = 0;
   Caller asked = {};
+  // Storage::turn() of each view, or of source and target: a block of the plan's may have been
+  // others' before.
+  std::vector<uint64_t> turns = {};
 
   // Calls of the same part, by number, that come before it; which of the part's branches it is in.
   std::vector<int> after = {};
@@ -49,6 +52,9 @@ Tensor bytes_of(const std::shared_ptr<Storage>& storage);
 class Plan : NonCopyable {
  public:
   Plan() = default;
+  // One that goes on where `first`, of which all calls are noted, left off: it may use memory of
+  // that, and replays of the two come one after the other.
+  explicit Plan(const Plan& first);
   ~Plan();  // blocks until its replays are done
 
   // While it is recorded: a call, and then the memory that it uses.
@@ -56,7 +62,9 @@ class Plan : NonCopyable {
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   void ran_on(StreamView s);                  // the call, at once
   bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too
-  bool owns(const Storage& storage) const;
+  bool uses(const Storage& storage) const;    // what others may use, too
+  bool made(const Storage& storage) const;    // in its arenas
+  bool owns(const Storage& storage) const;    // or those of the plan before it
   // Memory of the plan's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
@@ -68,9 +76,16 @@ class Plan : NonCopyable {
   // the same each time run once: when they were recorded, if they `ran` then, else now.
   void finish(bool ran);
 
-  // Another version, which has `to` where this has `from`, memory that was shown. Its number.
-  using Move = std::pair<std::shared_ptr<Storage>, std::shared_ptr<Storage>>;
-  size_t add_version(const std::vector<Move>& moves);
+  // `bytes` of memory at `at`, in a storage that was shown, to be `there` instead: for whatever is
+  // there one after the other, else for that tensor.
+  struct Move {
+    std::shared_ptr<Storage> from, to;
+    std::byte *at, *there;
+    size_t bytes;
+    bool all;
+  };
+  void move(const Move& m);                            // before finish()
+  size_t add_version(const std::vector<Move>& moves);  // after it, another one: its number
 
   // Enqueues all of it, and does not wait. Ordered with other work on what it uses as one op would
   // be. `from`: who asked, for errors.
@@ -90,6 +105,7 @@ class Plan : NonCopyable {
  private:
   struct Touch {
     const void* memory;
+    uint64_t turn;
     bool write;
   };
   struct Use {
@@ -133,6 +149,7 @@ class Plan : NonCopyable {
   void run_each(Part& part, StreamView s, Caller from);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
+  std::vector<std::shared_ptr<Arena>> others_;  // of the plan before it
   std::deque<PlanCall> calls_;                  // until finish()
   std::vector<std::vector<Touch>> touches_;
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
@@ -140,7 +157,7 @@ class Plan : NonCopyable {
   std::vector<Parts> versions_{1};
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;
-  std::vector<Last> last_;
+  std::shared_ptr<std::vector<Last>> last_ = std::make_shared<std::vector<Last>>();
 };
 
 }  // namespace locus

@@ -18,6 +18,8 @@ struct Recording : NonCopyable {
   explicit Recording(Context c);
   // Of all contexts, while it runs; `from`: who asked, for errors.
   explicit Recording(Caller from);
+  // Inside of `first`, of what comes after it and is replayed apart.
+  explicit Recording(const Recording& first);
   ~Recording();  // unless it ended, nothing is left of it
 
   void end();
@@ -25,6 +27,7 @@ struct Recording : NonCopyable {
 
   const std::optional<Context> only;
   const Caller from;
+  bool graph = false;  // under autograd::Record: results are put in a graph
   std::unique_ptr<Plan> plan = std::make_unique<Plan>();
   const uint64_t first_node = 0;  // nodes of tapes made meanwhile come after it
   std::vector<std::shared_ptr<const uint64_t>> generations;

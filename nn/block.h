@@ -50,10 +50,10 @@ class Block {
   virtual Tensor forward(const Tensor& x) = 0;
   Tensor operator()(const Tensor& x, Caller = Caller::here());
 
-  // From now on, unless told otherwise, a call outside autograd::Record is compiled, for each shape
-  // (core/compile.h, whose errors it throws): forward() runs once and is replayed. Under Record,
-  // where results have to be in a graph, it runs as it is; TrainStep compiles steps of training. A
-  // copy of the block is recorded by itself.
+  // From now on, unless told otherwise, calls are compiled, for each shape (core/compile.h, whose
+  // errors it throws): forward() runs once and is replayed, and so is its gradient when it is called
+  // under autograd::Record. TrainStep compiles a whole step of training. A copy of the block is
+  // recorded by itself.
   void hybridize(bool active = true);
 
   // All parameters with structural names: its own first, then the children's ("0.weight").

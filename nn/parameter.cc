@@ -114,6 +114,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
 void Parameter::infer_shape(const Shape& full) const {
   complete(full);
   State& s = state();
+  const capture::Aside aside;
   if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), s.asked);
 }
 

@@ -38,8 +38,7 @@ void add_context(std::vector<Context>& list, Context c) {
 }  // namespace
 
 Tensor Block::operator()(const Tensor& x, Caller from) {
-  if (hybrid_.active && !watcher && !autograd::is_recording() && !capture::active())
-    return compiled_forward(x, from);
+  if (hybrid_.active && !watcher && !capture::active()) return compiled_forward(x, from);
   Tensor y = forward(x);
   if (watcher) [[unlikely]]
     (*watcher)[identity_.get()] = y.shape();

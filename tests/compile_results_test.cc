@@ -56,6 +56,29 @@ TEST(Compiled, ResultsOfOneMemoryStayViewsOfIt) {
   }
 }
 
+TEST(Compiled, AResultInMemoryThatALargerTensorHadBeforeIsHeldAlone) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) {
+      const Tensor small = in[0](Slice(0, 16)) + 5;
+      Tensor sum;
+      {
+        const Tensor large = in[0] + 1;
+        sum = large.sum();
+      }
+      return Tensors{in[0](Slice(0, 40)) * 3, small, sum};
+    });
+    const Tensor x = ones({64}, c);
+    std::vector<Tensors> held;
+    for (int i = 0; i < 4; ++i) {
+      held.push_back(f({x}));
+      EXPECT_EQ(values(held.back()[0]), Values(40, 3));
+      EXPECT_EQ(values(held.back()[1]), Values(16, 6));
+      EXPECT_EQ(values(held.back()[2]), Values(1, 128));
+    }
+  }
+}
+
 TEST(Compiled, AGradientOrATensorKeptElsewhereThatIsAResultTooIsWrittenByEachReplay) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
