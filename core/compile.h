@@ -9,11 +9,12 @@
 //
 // What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
 // not, under autograd::Record or not), current_context() and the products' precision. Another of
-// these is recorded by itself; Options::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it used
-// has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
-// recorded anew. Random numbers and learning rates are those of the time. All else that the host
-// computes is frozen as it was: numbers, branches, tensors that the function captured, which are
-// kept alive and whose contents may change. nn::TrainStep is this for a step of training.
+// these is recorded by itself; Options::keys of them are kept, those used last. When a parameter
+// (nn/parameter.h) that it used has new replicas, another grad_req or another multiplier, or a leaf
+// another gradient, it is recorded anew. Random numbers and learning rates are those of the time.
+// All else that the host computes is frozen as it was: numbers, branches, tensors that the function
+// captured, which are kept alive and whose contents may change. nn::TrainStep is this for a step of
+// training.
 //
 // The first call with a key reads its inputs where they lie. As long as the same tensors come
 // again, in place or not changed, nothing is copied; when others come it is recorded once more,
@@ -26,12 +27,13 @@
 // values; a result that it also keeps there is copied each time. One that is an input, or a view of
 // one, is that of the call.
 //
-// Under autograd::Record the results are in the graph, as one node for the whole call, whose gradient
-// is recorded too and replayed by backward(), which leaves leaves' gradients where it found them. A
-// call whose backward() is to come keeps its memory: another one meanwhile has a recording of its
-// own. Gradients are those of the function as it runs; where a leaf is also used outside of it, their
-// sum may be rounded in another order. Error for create_graph through the call, CaptureError at the
-// first call where the function itself calls backward() or uses what was recorded outside of it.
+// Under autograd::Record the results are in the graph, as one node for the whole call, whose
+// gradient is recorded too and replayed by backward(), which leaves leaves' gradients where it
+// found them. A call whose backward() is to come keeps its memory: another one meanwhile has a
+// recording of its own. Gradients are those of the function as it runs; where a leaf is also used
+// outside of it, their sum may be rounded in another order. Error for create_graph through the
+// call, CaptureError at the first call where the function itself calls backward() or uses what was
+// recorded outside of it.
 //
 // Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
 // waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is

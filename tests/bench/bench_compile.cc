@@ -33,6 +33,13 @@ void eager(benchmark::State& state, Context c, int64_t samples) {
   time_steps(state, c, [&] { t.step(); });
 }
 
+// Its network alone is compiled.
+void hybridized(benchmark::State& state, Context c, int64_t samples) {
+  Training t(c, samples);
+  t.net.hybridize();
+  time_steps(state, c, [&] { t.step(); });
+}
+
 void captured(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   t.step();
@@ -132,6 +139,7 @@ void add_compile() {
     for (const int64_t samples : {64, 256, 1024, 4096}) {
       const std::string of = "/" + std::to_string(samples) + where;
       add_timed("compile/eager" + of, [=](auto& state) { eager(state, c, samples); });
+      add_timed("compile/hybridized" + of, [=](auto& state) { hybridized(state, c, samples); });
       if (!is_host(c))
         add_timed("compile/captured" + of, [=](auto& state) { captured(state, c, samples); });
       add_timed("compile/compiled" + of, [=](auto& state) { compiled(state, c, samples); });
