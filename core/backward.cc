@@ -1,5 +1,6 @@
 // The backward pass.
 #include <algorithm>
+#include <utility>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -81,6 +82,7 @@ class Pass {
   // What arrived at a variable; undefined when it is not reachable.
   Tensor captured(const Tensor& variable, bool materialize) {
     const std::shared_ptr<GraphState>& state = variable.impl().graph;
+    make_ones(*state);
     Tensor found = state->incoming;
     if (!found.defined() && (materialize || state->edges > 0))
       found = filled(variable.context(), variable.impl().view.meta, 0);
@@ -124,8 +126,12 @@ class Pass {
     for (size_t i = 0; i < heads.size(); ++i) {
       GraphState& state = *heads[i].impl().graph;
       if (!needed(state)) continue;
-      arrive(state, given[i].defined() ? given[i]
-                                       : filled(heads[i].context(), heads[i].impl().view.meta, 1));
+      if (given[i].defined())
+        arrive(state, given[i]);
+      else if (state.node && !state.ones && !state.incoming.defined())
+        state.ones = true;
+      else
+        arrive(state, filled(heads[i].context(), heads[i].impl().view.meta, 1));
     }
   }
 
@@ -171,13 +177,28 @@ class Pass {
            });
   }
 
+  static void make_ones(GraphState& state) {
+    if (!std::exchange(state.ones, false)) return;
+    for (const Node::Output& o : state.node->out)
+      if (&o.state == &state) state.incoming = filled(o.kept.context, o.kept.view.meta, 1);
+  }
+
   static void arrive(GraphState& state, const Tensor& gradient) {
+    make_ones(state);
     state.incoming = state.incoming.defined() ? add(state.incoming, gradient) : gradient;
+  }
+
+  // Whether it is a head, and nothing more, of an op that knows what to do then.
+  bool is_head(const Node& node) const {
+    return !create_ && node.op.head_gradient && node.out[0].state.ones &&
+           std::none_of(node.out.begin() + 1, node.out.end(), [](const Node::Output& o) {
+             return o.state.ones || o.state.incoming.defined();
+           });
   }
 
   // Kept results are handed over as handles for the time of the call: the node must not own itself.
   // When the pass is recorded they have their place in the graph.
-  Tensors differentiate(const std::shared_ptr<GraphState>& state) {
+  Tensors differentiate(const std::shared_ptr<GraphState>& state, bool head) {
     Node& node = *state->node;
     for (Node::Output& o : node.out) {
       if (!o.kept.storage) continue;
@@ -186,7 +207,10 @@ class Pass {
       o.value = Tensor(std::move(handle));
     }
     const bool fused = !create_ && node.op.fused_gradient;
-    Tensors dx = (fused ? node.op.fused_gradient : node.op.gradient)(Saved(node), dout_);
+    const Op::Gradient gradient = head    ? node.op.head_gradient
+                                  : fused ? node.op.fused_gradient
+                                          : node.op.gradient;
+    Tensors dx = gradient(Saved(node), dout_);
     for (Node::Output& o : node.out) o.value = Tensor();
     return dx;
   }
@@ -195,8 +219,10 @@ class Pass {
     Node& node = *state->node;
     if (!node.needed) return;
     dout_.clear();
-    bool any = false;
+    const bool head = is_head(node);
+    bool any = head;
     for (Node::Output& o : node.out) {
+      if (!head) make_ones(o.state);
       dout_.push_back(o.state.wanted ? o.state.incoming : std::move(o.state.incoming));
       any = any || dout_.back().defined();
     }
@@ -205,7 +231,7 @@ class Pass {
     if (!node.op.gradient)
       throw Error("backward: ", node.op.name, " has no gradient",
                   node.op.no_gradient ? std::string(": ") + node.op.no_gradient : "");
-    const Tensors dx = differentiate(state);
+    const Tensors dx = differentiate(state, head);
     if (dx.size() != node.in.size())
       throw Error("backward: the gradient of ", node.op.name, " gave ", dx.size(), " tensors for ",
                   node.in.size(), " inputs");
@@ -280,7 +306,7 @@ class Pass {
   }
 
   static void clear(GraphState& state) {
-    state.wanted = state.direct = false;
+    state.wanted = state.direct = state.ones = false;
     state.edges = 0;
     state.incoming = Tensor();
   }

@@ -108,6 +108,9 @@ struct Op {
   // Optional: the same by kernels that need no gradient themselves. Called instead of `gradient` in
   // a backward pass that is not itself recorded.
   Gradient fused_gradient = nullptr;
+  // Optional: likewise where the op's first result is a head, whose gradient is all ones: they are
+  // not made, and `dout` is undefined.
+  Gradient head_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
@@ -174,6 +177,12 @@ class OpDef {
   template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
   OpDef& fused_gradient(Keep keep = Keep::none) {
     op_.fused_gradient = F;
+    op_.keep = op_.keep | keep;
+    return *this;
+  }
+  template <Tensors (*F)(const Saved&, std::span<const Tensor>)>
+  OpDef& head_gradient(Keep keep = Keep::none) {
+    op_.head_gradient = F;
     op_.keep = op_.keep | keep;
     return *this;
   }

@@ -37,7 +37,8 @@ struct Node;
 //
 // The function gets the gradients of the results beside it: `dout`, one each, undefined for a
 // result that nothing asked for depends on (at least one is defined; an op with one result never
-// meets an undefined one). It returns one gradient an input, undefined where there is none: zero.
+// meets an undefined one; none is when the op's head_gradient is called). It returns one gradient
+// an input, undefined where there is none: zero.
 class Saved {
  public:
   explicit Saved(const Node& node) : node_(node) {}

@@ -26,6 +26,7 @@ struct GraphState {
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
   bool direct = false;  // all of the gradient comes along one edge and may be made in place
+  bool ones = false;    // that is all of it, and not made yet
   int edges = 0;        // that lead here
   Tensor incoming;      // the sum so far
 };

@@ -22,7 +22,8 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& = {});
 // -log_softmax(logits)[label] for each row: logits (..., classes), labels (...), result (...).
 // labels: whole numbers of any dtype (f32 in MXNet's style too), in [0, classes); no gradient. A
 // label out of range is an IndexError naming the label; on a GPU the next wait throws it, and the
-// row's loss is NaN. The mean over the batch is the caller's.
+// row's loss is NaN. The mean over the batch is the caller's. Under autograd::Record the gradient
+// of a loss that is called backward() on is made with it.
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
 
 }  // namespace locus

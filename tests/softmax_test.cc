@@ -197,6 +197,33 @@ TEST(SoftmaxCrossEntropy, AgreesWithLogSoftmaxThereAndBack) {
   }
 }
 
+TEST(SoftmaxCrossEntropy, GivesOneGradientWhetherItIsAHeadOrNot) {
+  for (const Context c : contexts())
+    for (const DType d : {f32, f64, f16, bf16})
+      for (const int64_t classes : {1, 10, 1000, 1500, 9000}) {
+        SCOPED_TRACE(to_string(c) + " " + name(d) + " " + std::to_string(classes));
+        const Tensor x = array(irregular(7 * classes), {c, d}).reshape({7, classes});
+        const Tensor labels = zeros({7}, {c, i32});
+        x.attach_grad();
+        const Tensor plain = softmax_cross_entropy(x, labels);
+        std::vector<double> found[3];
+        for (const int way : {0, 1, 2}) {
+          Tensor loss;
+          {
+            const autograd::Record record;
+            loss = softmax_cross_entropy(x, labels);
+            EXPECT_EQ(values(loss), values(plain));
+            if (way == 1) loss = loss * 1;
+          }
+          loss.backward({.retain_graph = way == 2});
+          if (way == 2) loss.backward();
+          found[way] = values(x.grad());
+        }
+        EXPECT_EQ(found[0], found[1]);
+        EXPECT_EQ(found[0], found[2]);
+      }
+}
+
 TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
   for (Context c : contexts()) {
     for (double bad : {3.0, -1.0}) {

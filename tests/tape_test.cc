@@ -240,6 +240,53 @@ TEST(Tape, CoreChoosesBetweenAComposedAndAFusedGradient) {
   EXPECT_EQ(floats(autograd::grad(g, {x})[0]), (std::vector<float>{2, 2}));
 }
 
+// x + 1 with a gradient that tells where it was asked for.
+int at_heads = 0;
+Tensors same_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0]}; }
+Tensors same_at_head(const Saved& s, std::span<const Tensor> dout) {
+  EXPECT_FALSE(dout[0].defined());
+  ++at_heads;
+  return {ones(s.in_shape(0))};
+}
+void next_kernel(const Call& call) {
+  for (int64_t i = 0; i < call.in[0].meta.size(); ++i)
+    call.out[0].as<float>()[i] = call.in[0].as<float>()[i] + 1;
+}
+
+TEST(Tape, AHeadsGradientIsNotMadeForAnOpThatDoesWithout) {
+  static const Op& op = OpDef("test_next", {"x"})
+                            .infer<&same_infer>()
+                            .gradient<&same_gradient>(Keep::none)
+                            .head_gradient<&same_at_head>()
+                            .no_samples("a test's")
+                            .kernel(DeviceType::cpu, f32, &next_kernel);
+  const Tensor x = leaf({1, 2});
+  const Launches<0> fills("fill");
+  const auto next = [&] { return invoke(op, {x}); };
+  const auto gradients = [&] { return floats(x.grad()); };
+  recorded(next).backward();
+  EXPECT_EQ(at_heads, 1);
+  EXPECT_EQ(fills(), 1);  // its own
+  EXPECT_EQ(gradients(), (std::vector<float>{1, 1}));
+  recorded(next).backward({.head_gradient = x});
+  EXPECT_EQ(gradients(), (std::vector<float>{1, 2}));
+  recorded([&] { return next() * 3; }).backward();
+  EXPECT_EQ(gradients(), (std::vector<float>{3, 3}));
+  Tensor y;
+  const Tensor z = recorded([&] {
+    y = next();
+    return y * 3;
+  });
+  autograd::backward({y, z}, {.retain_graph = true});  // a head and a step on the way
+  EXPECT_EQ(gradients(), (std::vector<float>{4, 4}));
+  autograd::backward({y, y}, {.retain_graph = true});  // twice a head
+  EXPECT_EQ(gradients(), (std::vector<float>{2, 2}));
+  EXPECT_EQ(floats(autograd::grad(y, {y}, {.retain_graph = true})[0]), (std::vector<float>{1, 1}));
+  EXPECT_EQ(at_heads, 1);
+  EXPECT_EQ(floats(autograd::grad(y, {x}, {.create_graph = true})[0]), (std::vector<float>{1, 1}));
+  EXPECT_EQ(at_heads, 1);
+}
+
 TEST(Tape, BackwardFreesAsItWalks) {
   const Tensor x = leaf({1, 2});
   std::weak_ptr<Storage> memory;

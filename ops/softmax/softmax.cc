@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/elementwise/call.h>
@@ -56,6 +57,11 @@ DType infer_loss(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) 
   return in[0].dtype;
 }
 
+DType infer_loss_with_grad(std::span<const Meta> in, const NoAttrs& a, std::span<Meta> out) {
+  out[1] = in[0];
+  return infer_loss(in, a, out);
+}
+
 DType infer_loss_grad(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   if (!same_shape(rows_of(in[0], in[1]), in[2]) || in[2].dtype != in[0].dtype)
     throw ShapeError("expected dloss of the labels' shape and the logits' dtype");
@@ -101,6 +107,21 @@ Tensors log_softmax_grad_gradient(const Saved& saved, std::span<const Tensor> do
 Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<> op("softmax_cross_entropy_grad");
   return {invoke(op, {saved.in(0), saved.in(1), dout[0]}), Tensor()};
+}
+
+// Also of the second result, (softmax(logits) - one_hot(labels)), for what is recorded.
+Tensors loss_with_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<SoftmaxAttrs> softmax_grad("softmax_grad");
+  Tensor dx;
+  if (dout[0].defined()) dx = loss_gradient(saved, dout)[0];
+  if (!dout[1].defined()) return {dx, Tensor()};
+  const Tensor& logits = saved.in(0);
+  const Tensor more = invoke(softmax_grad, {softmax(logits), dout[1]}, {logits.ndim() - 1, 1});
+  return {dx.defined() ? dx + more : more, Tensor()};
+}
+
+Tensors loss_with_grad_at_head(const Saved& saved, std::span<const Tensor>) {
+  return {saved.out(1), Tensor()};
 }
 
 // dlogits = (softmax(logits) - one_hot(labels)) * dloss.
@@ -169,8 +190,15 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
 }
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
   static const OpRef<> op("softmax_cross_entropy");
-  if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]]
+  if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]] {
+    // One kernel for the loss and, if it is a head, its gradient. Large ones would pay more for the
+    // memory, if it is not, than for another launch.
+    static const OpRef<> with_grad("softmax_cross_entropy_with_grad");
+    constexpr int64_t kSmall = int64_t{1} << 20;
+    const Ref in[] = {logits, labels};
+    if (autograd::is_recording() && logits.size() <= kSmall) return invoke_all(with_grad, in)[0];
     return invoke(op, {logits, labels});
+  }
   return invoke(op, {is_floating(logits.dtype()) ? logits : logits.astype(f64),
                      is_id_dtype(labels.dtype()) ? labels : labels.astype(f32)});
 }
@@ -195,6 +223,12 @@ void register_softmax() {
   OpDef<>("softmax_cross_entropy", {"logits", "labels"})
       .infer<&infer_loss>()
       .gradient<&loss_gradient>(Keep::inputs)
+      .samples<&loss_samples>();
+  OpDef<>("softmax_cross_entropy_with_grad", {"logits", "labels"})
+      .outputs(2)
+      .infer<&infer_loss_with_grad>()
+      .gradient<&loss_with_grad_gradient>(Keep::inputs)
+      .head_gradient<&loss_with_grad_at_head>(keep_output(1))
       .samples<&loss_samples>();
   OpDef<>("softmax_cross_entropy_grad", {"logits", "labels", "dloss"})
       .infer<&infer_loss_grad>()

@@ -28,6 +28,7 @@ struct Rows {
   double scale;
   View labels;
   Fault* fault;
+  void* losses;
 };
 
 // The combination of all lanes of a row, in every lane. lanes is a power of two.
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     const auto larger = [](A a, A b) { return b > a ? b : a; };
     each([&](int64_t, A v, A) { top = larger(top, v); });
     top = all_lanes(top, lanes, shared, larger);
-    constexpr bool kKeeps = kCached && (kMode == Mode::softmax || kMode == Mode::loss_grad);
+    constexpr bool kKeeps = kCached && kMode != Mode::log_softmax && kMode != Mode::loss;
     A total = 0;
     each([&](int64_t, A& v, A) {
       const A e = m::exp((v - top) * scale);
@@ -146,14 +147,14 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
       const int64_t label = label_at(g.labels, row);
       const bool valid = label >= 0 && label < g.n;
       if (!valid && lane == 0) report(g.fault, label, g.n, is_exact(label, g.labels.meta.dtype));
-      if constexpr (kMode == Mode::loss) {
-        if (lane > 0) return;
+      if (kMode != Mode::loss_grad && lane == 0) {
         // NaN where there is no such class.
         const A picked = valid ? convert<A>(x[base + label]) : top;
         const A loss = m::log(total) - (picked - top);
-        y[row] = convert<T>(valid ? loss : (loss - loss) / (loss - loss));
-      } else {
-        const A head = convert<A>(dy[row]);
+        static_cast<T*>(g.losses)[row] = convert<T>(valid ? loss : (loss - loss) / (loss - loss));
+      }
+      if constexpr (kMode != Mode::loss) {
+        const A head = kMode == Mode::loss_grad ? convert<A>(dy[row]) : A(1);
         write([&](int64_t c, A v, A) {
           const A p = probability(v);
           return (c == label ? p - A(1) : p) * head;
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
 template <Mode kMode, class T>
 void launch_rows(const Call& call, const Rows& g, const T* dy) {
   const T* x = call.in[0].as<T>();
-  T* y = call.out[0].as<T>();
+  T* y = call.out[call.n_out - 1].as<T>();
   // Blocks of enough lanes for each to hold so many elements.
   const auto run = [&](auto kernel, int least, int most, int64_t each) {
     int lanes = least;
@@ -196,7 +197,7 @@ struct Backend {
   static void along_axis(const Call& call) {
     const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
     const Along s(call.in[0].meta, attrs.axis);
-    const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr};
+    const Rows g{s.rows(), s.n, s.inner, 1 / attrs.temperature, {}, nullptr, nullptr};
     using T = CppTypeOf<D>;
     launch_rows<kMode, T>(call, g, call.n_in == 2 ? call.in[1].as<const T>() : nullptr);
   }
@@ -204,7 +205,8 @@ struct Backend {
   template <Mode kMode, DType D>
   static void cross_entropy(const Call& call) {
     const Meta& m = call.in[0].meta;
-    const Rows g{call.in[1].meta.size(), m.shape[m.rank - 1], 1, 1, call.in[1], fault(call)};
+    const Rows g{call.in[1].meta.size(), m.shape[m.rank - 1], 1, 1, call.in[1], fault(call),
+                 call.out[0].data};
     using T = CppTypeOf<D>;
     launch_rows<kMode, T>(call, g, call.n_in == 3 ? call.in[2].as<const T>() : nullptr);
   }

@@ -43,10 +43,11 @@ A top_of(const A* x, int64_t n, A scale) {
   return scale < 0 ? reduce_block<Min>(x, n) : reduce_block<Max>(x, n);
 }
 
+constexpr int64_t kPiece = 1024;
+
 // sum(exp((x - top) * scale))
 template <class A>
 __attribute__((noinline)) A exp_sum(const A* x, int64_t n, A top, A scale) {
-  constexpr int64_t kPiece = 1024;
   alignas(64) A e[kPiece];
   A total = 0;
   for (int64_t i = 0; i < n; i += kPiece) {
@@ -138,14 +139,23 @@ void run(const Call& call) {
   });
 }
 
-// The loss of each row, or its gradient.
+// The sum as exp_sum() adds it.
+template <class A>
+A sum_of(const A* e, int64_t n) {
+  A total = 0;
+  for (int64_t i = 0; i < n; i += kPiece)
+    total += reduce_block<Sum>(e + i, n - i < kPiece ? n - i : kPiece);
+  return total;
+}
+
+// The loss of each row, its gradient, or both.
 template <Mode kMode, class T>
 void losses(const Call& call) {
   using A = Compute<T>;
   constexpr bool kDirect = std::is_same_v<T, A>;
   const Meta& m = call.in[0].meta;
   const int64_t classes = m.shape[m.rank - 1], elements = kDirect ? 0 : classes;
-  T* const out = call.out[0].as<T>();
+  T *const loss = call.out[0].as<T>(), *const out = call.out[call.n_out - 1].as<T>();
   const auto each = [&](int64_t r, A* buffer) {
     const int64_t id = label_at(call.in[1], r), at = r * classes;
     if (id < 0 || id >= classes) throw_label_out_of_range(id, call.in[1].meta.dtype, r, classes);
@@ -154,18 +164,24 @@ void losses(const Call& call) {
       x = call.in[0].as<T>() + at;
     else
       convert_run(call.in[0].as<T>() + at, buffer, classes);
+    A* y = buffer;
+    if constexpr (kDirect) y = out + at;
+    const A top = reduce_block<Max>(x, classes), picked = x[id];
     if constexpr (kMode == Mode::loss) {
-      const A top = reduce_block<Max>(x, classes);
-      out[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (x[id] - top));
-    } else {
-      const A scale = convert<A>(call.in[2].as<T>()[r]);
-      A* y = buffer;
-      if constexpr (kDirect) y = out + at;
-      row<Mode::softmax>(x, x, y, classes, A(1));
-      y[id] -= A(1);
-      for (int64_t c = 0; c < classes; ++c) y[c] *= scale;
-      if constexpr (!kDirect) convert_run(y, out + at, classes);
+      loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (picked - top));
+      return;
     }
+    exp_row(x, classes, top, A(1), y);
+    if constexpr (kMode == Mode::loss_with_grad)
+      loss[r] = convert<T>(std::log(sum_of(y, classes)) - (picked - top));
+    const A factor = A(1) / reduce_block<Sum>(y, classes);
+    for (int64_t c = 0; c < classes; ++c) y[c] *= factor;
+    y[id] -= A(1);
+    if constexpr (kMode == Mode::loss_grad) {
+      const A head = convert<A>(call.in[2].as<T>()[r]);
+      for (int64_t c = 0; c < classes; ++c) y[c] *= head;
+    }
+    if constexpr (!kDirect) convert_run(y, out + at, classes);
   };
   for_rows<A>(call, call.in[1].meta.size(), 4 * classes, elements,
               [&](int64_t begin, int64_t end, A* buffer) {

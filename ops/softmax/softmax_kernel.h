@@ -18,11 +18,17 @@ LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
   return id_at(labels.data, labels.meta.dtype, i, true);
 }
 
-enum class SoftmaxMode { softmax, log_softmax, softmax_grad, log_softmax_grad, loss, loss_grad };
+enum class SoftmaxMode {
+  softmax,
+  log_softmax,
+  softmax_grad,
+  log_softmax_grad,
+  loss,
+  loss_grad,
+  loss_with_grad  // loss, and the gradient for losses that are a head
+};
 
-constexpr bool takes_labels(SoftmaxMode m) {
-  return m == SoftmaxMode::loss || m == SoftmaxMode::loss_grad;
-}
+constexpr bool takes_labels(SoftmaxMode m) { return m >= SoftmaxMode::loss; }
 template <class Backend, SoftmaxMode kMode>
 constexpr void add_softmax(KernelList& list, const char* op) {
   list.add_each(op, kFloatDTypes, [](auto d) -> Kernel {
@@ -42,6 +48,7 @@ constexpr KernelList softmax_kernels() {
   add_softmax<Backend, Mode::log_softmax_grad>(list, "log_softmax_grad");
   add_softmax<Backend, Mode::loss>(list, "softmax_cross_entropy");
   add_softmax<Backend, Mode::loss_grad>(list, "softmax_cross_entropy_grad");
+  add_softmax<Backend, Mode::loss_with_grad>(list, "softmax_cross_entropy_with_grad");
   return list;
 }
 
