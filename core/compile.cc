@@ -95,6 +95,13 @@ Compiled::State& Compiled::state(const char* what) const {
   return *state_;
 }
 
+std::vector<CompiledCall> Compiled::calls() {
+  State& s = state("calls");
+  capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
+  const MutexLock lock(s.mutex);
+  return s.last("calls").plan().measured();
+}
+
 std::string Compiled::describe() {
   State& s = state("describe");
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");

@@ -46,6 +46,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <locus/core/tensor.h>
 
@@ -53,6 +55,21 @@ namespace locus {
 
 struct CompileOptions {
   size_t keys = 16;  // recordings kept, at least 1
+};
+
+// What was recorded: a call of an op's kernel, or a copy.
+struct CompiledCall {
+  std::string op;               // "copyto": a copy
+  Context context;              // that enqueues it
+  Context from, to;             // a copy's ends; else both are `context`
+  std::string operands;         // "f32(64,784) > f32(64,256)"; of a copy "gpu(0) to gpu(1)"
+  size_t bytes = 0;             // read and written
+  std::vector<int> after = {};  // the calls that it waits for, by number
+  // Calls of one context are enqueued part by part; a part begins when those that it waits for have
+  // ended. In it, calls of a branch run in order, branches side by side.
+  int part = 0, branch = 0;
+  bool graph = false;  // whether the part is one CUDA graph
+  double us = 0;       // it takes by itself, the least of a few runs
 };
 
 class Compiled {
@@ -66,9 +83,10 @@ class Compiled {
 
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
 
-  // Of the recording used last: its calls, with the microseconds of each by itself (they are run,
-  // and what the program sees then has its values again), and the same for Graphviz. Error while
-  // there is none.
+  // Of the recording used last: its calls in order, with the microseconds of each by itself (they
+  // are run, and what the program sees then has its values again); as a table; and, not measured,
+  // for Graphviz. Error while there is none.
+  std::vector<CompiledCall> calls();
   std::string describe();
   std::string dot() const;
 

@@ -241,7 +241,10 @@ void Plan::finish(bool ran) {
     Part& part = versions_[0][at];
     const Place mine{at, static_cast<int>(part.calls.size())};
     for (const Place& p : before)
-      if (p.part == mine.part) call.after.push_back(p.number);
+      if (p.part == mine.part)
+        call.after.push_back(p.number);
+      else
+        call.across.emplace_back(p.part, p.number);
     std::sort(call.after.begin(), call.after.end());
     call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
     for (const Touch& t : touches_[i]) {

@@ -18,6 +18,8 @@
 
 namespace locus {
 
+struct CompiledCall;
+
 // One call, with all that it needs. Its memory stays where it is.
 struct PlanCall {
   Context context;         // that enqueues it
@@ -41,6 +43,7 @@ struct PlanCall {
   // Calls of the same part, by number, that come before it; which of the part's branches it is in.
   std::vector<int> after = {};
   int branch = 0;
+  std::vector<std::pair<size_t, int>> across = {};  // of other parts: part and number
 
   const char* name() const { return op ? op->name.c_str() : "copyto"; }
   bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
@@ -91,9 +94,12 @@ class Plan : NonCopyable {
   // be. `from`: who asked, for errors.
   void replay(Caller from, size_t version = 0);
 
-  // A table of the calls, with the microseconds that each takes by itself: they are run a few
-  // times, after which what the program sees has its values again. Waits.
-  std::string describe();
+  // The calls (compile.h), not measured.
+  std::vector<CompiledCall> calls() const;
+  // With the microseconds that each takes by itself: they are run a few times, after which what the
+  // program sees has its values again. Waits.
+  std::vector<CompiledCall> measured();
+  std::string describe();   // these as a table
   std::string dot() const;  // in Graphviz's language
 
   // Runs one call on s; `traced`: reported to whoever listens.
@@ -140,7 +146,6 @@ class Plan : NonCopyable {
   class Running;
 
   using Parts = std::vector<Part>;
-  std::vector<double> measure();
   void take_constants(bool ran);
   size_t part_for(const PlanCall& call, size_t first);
   void make_graphs(Parts& parts);

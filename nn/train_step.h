@@ -67,6 +67,7 @@ class TrainStep {
   }
 
   // core/compile.h: what was recorded, call by call.
+  std::vector<CompiledCall> calls() { return compiled_.calls(); }
   std::string describe() { return compiled_.describe(); }
   std::string dot() const { return compiled_.dot(); }
   Compiled& compiled() { return compiled_; }
