@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/call_chart.h"
 #include "common/measure.h"
 #include "train_mlp/digits.h"
 #include "train_mlp/history.h"
@@ -233,10 +234,14 @@ int run(const Options& options) {
 
   fmt::print("\n{}\n", table(history));
   if (options.describe) fmt::print("{}\n", compiled.describe());
-  if (!options.dot.empty()) {
-    examples::write_file(options.dot, compiled.dot());
-    fmt::print("wrote {}\n", options.dot);
-  }
+  const auto write = [](const std::string& file, const std::string& content) {
+    examples::write_file(file, content);
+    fmt::print("wrote {}\n", file);
+  };
+  if (!options.dot.empty()) write(options.dot, compiled.dot());
+  if (!options.graph.empty())
+    write(options.graph, examples::call_chart("A step of " + network_name(options) + ", compiled",
+                                              examples::describe(context), compiled.calls()));
   if (!options.save.empty()) fmt::print("saved the parameters in {}\n", options.save);
   history.losses = curve.points();
   if (!options.out.empty()) history.predictions = pick_digits(net, data.test, context);

@@ -145,6 +145,17 @@ std::string describe(locus::Context c) {
   return to_string(c) + ": " + locus::context_info(c).name + (note.empty() ? "" : ", ") + note;
 }
 
+std::string describe(const std::vector<locus::Context>& list) {
+  std::string s;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool last = i + 1 == list.size();
+    const bool again =
+        !last && locus::context_info(list[i]).name == locus::context_info(list[i + 1]).name;
+    s += again ? to_string(list[i]) + ", " : describe(list[i]) + (last ? "" : "; ");
+  }
+  return s;
+}
+
 bool tf32() { return locus::matmul_precision() == locus::Precision::tf32; }
 void turn_on_tf32() {
 #ifdef LOCUS_WITH_CUDA

@@ -60,6 +60,8 @@ bool real_gpu(locus::Context c);
 std::string times_note(locus::Context c);
 // "gpu(0): NVIDIA H200", and the note on its times.
 std::string describe(locus::Context c);
+// Names of equal hardware once: "cpu(0): AMD EPYC; gpu(0), gpu(1): NVIDIA H200".
+std::string describe(const std::vector<locus::Context>& list);
 
 // Whether f32 products on GPUs round their operands to TF32. turn_on_tf32 throws
 // std::runtime_error in a build without CUDA.

@@ -120,14 +120,7 @@ void Program::print_machine(const std::vector<Context>& list) const {
 }
 
 std::string Program::conditions(const std::vector<Context>& list) const {
-  std::string s;
-  for (size_t i = 0; i < list.size(); ++i) {
-    // Names of equal hardware once: "gpu(0), gpu(1): NVIDIA H200".
-    const bool again =
-        i + 1 < list.size() && context_info(list[i]).name == context_info(list[i + 1]).name;
-    s += again ? to_string(list[i]) + ", " : describe(list[i]) + "; ";
-  }
-  return s + precision() + "; medians of at least 5 runs";
+  return describe(list) + "; " + precision() + "; medians of at least 5 runs";
 }
 
 void Program::write(const std::string& file, const std::string& content) const {

@@ -59,6 +59,17 @@ std::string line(double x1, double y1, double x2, double y2, const std::string& 
       x1, x2, y1, y2, color, width);
 }
 
+std::string arrow(double x1, double y1, double x2, double y2, const std::string& color,
+                  double width) {
+  constexpr double kHead = 6, kHalf = 3;
+  const double base = y2 > y1 ? y2 - kHead : y2 + kHead, middle = (y1 + base) / 2;
+  return fmt::format(
+      "<path fill=\"none\" d=\"M{0:.1f} {1:.1f}C{0:.1f} {2:.1f} {3:.1f} {2:.1f} {3:.1f} {4:.1f}\" "
+      "stroke=\"{5}\" stroke-width=\"{6}\"/>"
+      "<path fill=\"{5}\" d=\"M{7:.1f} {4:.1f}h{8}L{3:.1f} {9:.1f}z\"/>\n",
+      x1, y1, middle, x2, base, color, width, x2 - kHalf, 2 * kHalf, y2);
+}
+
 std::string rectangle(const Rectangle& r) {
   const std::string shape = fmt::format(
       "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" rx=\"2\" fill=\"{}\"",

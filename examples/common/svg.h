@@ -32,6 +32,10 @@ std::string text(double x, double y, const std::string& s, const TextStyle& styl
 std::string line(double x1, double y1, double x2, double y2, const std::string& color,
                  double width = 1);
 
+// From one point to another, leaving and arriving upright.
+std::string arrow(double x1, double y1, double x2, double y2, const std::string& color,
+                  double width = 1);
+
 struct Rectangle {
   double x = 0, y = 0, width = 0, height = 0;
   std::string color;

@@ -29,6 +29,8 @@ Options parse_options(int argc, char** argv) {
                "record the step once and replay it: the same numbers in less time");
   app.add_flag("--describe", o.describe, "implies --compile: print what was recorded");
   app.add_option("--dot", o.dot, "implies --compile: a file for what was recorded, for Graphviz");
+  app.add_option("--graph", o.graph,
+                 "implies --compile: a picture of what was recorded, an SVG file");
   app.add_option("--hidden", o.hidden, "widths of the hidden layers, e.g. 256,128")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
@@ -40,7 +42,7 @@ Options parse_options(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     std::exit(app.exit(e));
   }
-  o.compile = o.compile || o.describe || !o.dot.empty();
+  o.compile = o.compile || o.describe || !o.dot.empty() || !o.graph.empty();
   return o;
 }
 

@@ -16,7 +16,7 @@ struct Options {
   std::string schedule = "cosine";
   uint64_t seed = 7;
   bool compile = false, describe = false;
-  std::string dot;  // empty: none
+  std::string dot, graph;  // empty: none
   std::vector<int64_t> hidden = {256, 128};
   std::string out;   // empty: no files
   std::string save;  // empty: no checkpoints

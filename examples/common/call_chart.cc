@@ -1,0 +1,189 @@
+#include "common/call_chart.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "common/measure.h"
+#include "common/svg.h"
+
+namespace examples {
+
+using namespace locus;
+
+namespace {
+
+constexpr double kWidth = 1200, kLeft = 40, kRight = 40;
+constexpr double kBox = 34, kRow = 58;
+constexpr double kLine = 19;     // of the list
+constexpr size_t kListed = 100;  // calls, at most
+
+size_t at(int i) { return static_cast<size_t>(i); }
+double seconds(double us) { return us * 1e-6; }
+
+class Chart {
+ public:
+  explicit Chart(const Calls& calls)
+      : calls_(calls), rows_(rows_of(calls)), when_(schedule(calls)), critical_(calls.size()) {
+    for (const int i : when_.critical) critical_[at(i)] = true;
+    for (size_t r = 0; r < rows_.size(); ++r)
+      names_ = std::max(names_, 24 + 7 * static_cast<double>(row_name(rows_, r).size()));
+    for (const CallRow& r : rows_)
+      if (std::find(contexts_.begin(), contexts_.end(), r.context) == contexts_.end())
+        contexts_.push_back(r.context);
+    std::ranges::sort(contexts_, {}, [](Context c) { return to_string(c); });
+  }
+
+  std::string page(const std::string& title, const std::string& where) const {
+    constexpr double kTop = 132, kAxis = 46;
+    const double bottom = kTop + kRow * static_cast<double>(rows_.size());
+    std::string s = svg::text(kLeft, 38, title, {.size = 19, .weight = 700});
+    s += svg::text(kLeft, 61, where, {.color = svg::kMuted});
+    s += svg::text(kLeft, 83, summary(), {.color = svg::kMuted}) + legend(kLeft, 110);
+    s += axis().grid(kTop, bottom);
+    for (size_t r = 0; r < rows_.size(); ++r)
+      s += svg::text(kLeft + names_ - 14, kTop + kRow * static_cast<double>(r) + kRow / 2 + 4,
+                     row_name(rows_, r), {.anchor = "end"});
+    for (const auto& [from, to] : needed_waits(calls_)) s += arrow(kTop, at(from), at(to));
+    for (size_t i = 0; i < calls_.size(); ++i) s += box(kTop, i);
+    const auto [listed, height] = list(bottom + kAxis);
+    return svg::page(kWidth, bottom + kAxis + height + 12, s + listed);
+  }
+
+ private:
+  svg::TimeAxis axis() const {
+    return {kLeft + names_, kWidth - kRight - kLeft - names_, seconds(std::max(when_.end, 1.0))};
+  }
+  double top(double chart, size_t i) const {
+    return chart + kRow * static_cast<double>(row_of(rows_, calls_[i])) + (kRow - kBox) / 2;
+  }
+  double end(size_t i) const { return when_.begin[i] + calls_[i].us; }
+
+  // Those that nothing waits for at the end are paler.
+  std::string color(size_t i) const {
+    const auto c = std::find(contexts_.begin(), contexts_.end(), calls_[i].context);
+    const std::string full =
+        is_copy(calls_[i]) ? svg::kAmber : svg::palette(static_cast<size_t>(c - contexts_.begin()));
+    return critical_[i] ? full : svg::paler(full);
+  }
+
+  std::string summary() const {
+    const std::string calls = counted(static_cast<double>(calls_.size()), "call");
+    const auto chain = when_.critical.size();
+    const std::string sum = time_text(seconds(when_.sum));
+    if (chain == calls_.size())
+      return fmt::format("{}, {}: each waits for the one before. Measured one by one.", calls, sum);
+    return fmt::format(
+        "{}, {} one after the other, {} as they wait for each other: the critical path, {} of "
+        "them, "
+        "is in full color. Measured one by one.",
+        calls, sum, time_text(seconds(when_.end)), chain);
+  }
+
+  std::string legend(double x, double y) const {
+    std::string s;
+    const auto add = [&](const std::string& name, const std::string& color) {
+      s += svg::key(x, y, name, color);
+      x += svg::key_width(name);
+    };
+    for (size_t i = 0; i < contexts_.size(); ++i) add(to_string(contexts_[i]), svg::palette(i));
+    if (std::any_of(calls_.begin(), calls_.end(), is_copy)) add("copies", svg::kAmber);
+    return s;
+  }
+
+  std::string hint(size_t i) const {
+    const CompiledCall& c = calls_[i];
+    return fmt::format("{} {}: {}\n{}\n{} read and written{}", i, c.op, time_text(seconds(c.us)),
+                       c.operands, si_text(static_cast<double>(c.bytes), "B"),
+                       c.graph ? "\none CUDA graph with the rest of its part" : "");
+  }
+
+  // Its number, its name and its time, as much of it as fits.
+  std::string box(double chart, size_t i) const {
+    const double x = axis().x(seconds(when_.begin[i])), y = top(chart, i);
+    const double length = axis().x(seconds(end(i))) - x;
+    const double gap = length > 3 ? 1 : 0;  // neighbours stay two
+    const std::string fill = color(i), number = fmt::format("{}", i);
+    std::string s = svg::rectangle({x, y, std::max(1.5, length - gap), kBox, fill, hint(i)});
+    const auto fits = [&](const std::string& t, double margin) {
+      return 7.3 * static_cast<double>(t.size()) + margin < length;
+    };
+    const double middle = x + (length - gap) / 2;
+    const svg::TextStyle style{
+        .color = svg::ink_on(fill), .size = 11, .anchor = "middle", .weight = 600};
+    const std::string named = number + " " + calls_[i].op, time = time_text(seconds(calls_[i].us));
+    if (!fits(number, 2)) return s;
+    if (!fits(time, 2)) return s + svg::text(middle, y + 21, number, style);
+    svg::TextStyle light = style;
+    light.weight = 400;
+    return s + svg::text(middle, y + 15, fits(named, 12) ? named : number, style) +
+           svg::text(middle, y + 28, time, light);
+  }
+
+  std::string arrow(double chart, size_t from, size_t to) const {
+    const double y1 = top(chart, from), y2 = top(chart, to);
+    const double x1 = axis().x(seconds(end(from))), x2 = axis().x(seconds(when_.begin[to]));
+    const double in = 3;  // from the boxes' corners
+    const double left = axis().x(seconds(when_.begin[from])), right = axis().x(seconds(end(to)));
+    const bool both = critical_[from] && critical_[to];
+    return svg::arrow(std::max(x1 - in, (left + x1) / 2), y2 > y1 ? y1 + kBox : y1,
+                      std::min(x2 + in, (x2 + right) / 2), y2 > y1 ? y2 : y2 + kBox,
+                      both ? svg::kInk : svg::kMuted, both ? 1.6 : 1.1);
+  }
+
+  // Two columns of calls in order; of many, the dearest.
+  std::pair<std::string, double> list(double top) const {
+    std::vector<size_t> shown(calls_.size());
+    std::iota(shown.begin(), shown.end(), size_t{0});
+    if (shown.size() > kListed) {
+      std::stable_sort(shown.begin(), shown.end(),
+                       [&](size_t a, size_t b) { return calls_[a].us > calls_[b].us; });
+      shown.resize(kListed);
+      std::sort(shown.begin(), shown.end());
+    }
+    const size_t lines = (shown.size() + 1) / 2;
+    constexpr double kColumn = (kWidth - kLeft - kRight + 40) / 2;
+    std::string s;
+    for (size_t k = 0; k < shown.size(); ++k)
+      s += entry(kLeft + (k < lines ? 0 : kColumn),
+                 top + kLine * static_cast<double>(k % lines) + 14, shown[k]);
+    const double below = top + kLine * static_cast<double>(lines) + 28;
+    std::string note =
+        "Each call with its time, its inputs > its results. Those of a row follow each other; an "
+        "arrow is a wait for another row.";
+    if (shown.size() < calls_.size())
+      note = fmt::format("Listed are the {} that take longest. ", kListed) + note;
+    s += svg::text(kLeft, below, note, {.color = svg::kMuted, .size = 12});
+    return {s, below - top + 8};
+  }
+
+  std::string entry(double x, double y, size_t i) const {
+    constexpr size_t kOperands = 41;
+    const CompiledCall& c = calls_[i];
+    const svg::TextStyle muted{.color = svg::kMuted, .size = 11};
+    const std::string operands =
+        c.operands.size() > kOperands ? c.operands.substr(0, kOperands - 1) + "…" : c.operands;
+    return svg::text(x + 24, y, fmt::format("{}", i),
+                     {.color = svg::kMuted, .size = 12, .anchor = "end"}) +
+           svg::rectangle({x + 32, y - 9, 10, 10, color(i), hint(i)}) +
+           svg::text(x + 50, y, c.op, {.size = 12}) +
+           svg::text(x + 286, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"}) +
+           svg::text(x + 300, y, operands, muted);
+  }
+
+  const Calls& calls_;
+  const std::vector<CallRow> rows_;
+  const Schedule when_;
+  std::vector<bool> critical_;
+  std::vector<Context> contexts_;
+  double names_ = 0;
+};
+
+}  // namespace
+
+std::string call_chart(const std::string& title, const std::string& where, const Calls& calls) {
+  return Chart(calls).page(title, where);
+}
+
+}  // namespace examples
