@@ -1,8 +1,9 @@
 // The placement laboratory: which layer of a network should live where?
 //   placement --contexts "gpu(0),gpu(1)" --hidden 512,512,512 --out out
 // Trains the network under every assignment of its layers to the contexts, and prints what each
-// costs: a step's time, what moves and how long that takes, and the memory on each context. Without
-// GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8".
+// costs: a step's time, as it runs and compiled, what moves and how long that takes, and the memory
+// on each context. Without GPUs:
+//   LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8" placement
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/call_chart.h"
 #include "common/measure.h"
 #include "common/program.h"
 #include "placement/lab.h"
@@ -88,6 +90,14 @@ void run(const examples::Program& program, const Options& o) {
     program.write("slowest.csv", timeline_csv(results.back()));
   }
   program.write("placement.svg", chart(results, o.model));
+  const Trial* shown = fastest_compiled(results, 1);  // over several contexts, if there is one
+  if (!shown) shown = fastest_compiled(results);
+  if (!shown) return;
+  std::vector<Context> used = contexts;
+  std::erase_if(used, [&](Context c) { return std::ranges::count(shown->placement, c) == 0; });
+  program.write("compiled.svg", examples::call_chart(
+                                    "A compiled step under " + text(shown->placement),
+                                    examples::describe(used), recorded(o.model, shown->placement)));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kCompute = svg::kBlue;
 constexpr const char* kMove = svg::kAmber;
+constexpr const char* kCompiled = "#16a34a";
 constexpr double kWidth = 960, kLeft = 64, kStart = 300, kEnd = 870, kRow = 24;
 constexpr size_t kRows = 16;
 
@@ -39,7 +40,7 @@ Piece legend(const std::vector<Memory>& contexts, double top) {
     s += svg::key(x, y, name, color_of(contexts, m.context));
     x += svg::key_width(name);
   }
-  const bool second_line = x > 520;
+  const bool second_line = x > 340;
   if (second_line) y += 24;
   x = second_line ? kStart : std::max(x, kStart);
   for (const auto& [name, color] : {std::pair{"compute", kCompute}, {"moves", kMove}}) {
@@ -48,6 +49,9 @@ Piece legend(const std::vector<Memory>& contexts, double top) {
   }
   s += svg::line(x + 2, y - 12, x + 2, y + 4, svg::kInk, 2.5);
   s += svg::text(x + 14, y, "the step when nothing waits, and its spread", {.color = svg::kMuted});
+  x += 318;
+  s += svg::line(x + 2, y - 12, x + 2, y + 4, kCompiled, 2.5);
+  s += svg::text(x + 14, y, "compiled", {.color = svg::kMuted});
   return {s, y + 20 - top};
 }
 
@@ -71,11 +75,16 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
                to = axis.x(seconds(r.step_ms + r.spread_ms)), middle = y + kRow / 2 - 2;
   s += svg::line(from, middle, to, middle, "#ffffff", 5) +
        svg::line(from, middle, to, middle, svg::kInk, 2);
-  // Edged in white, as it may stand on a bar as dark as itself.
-  const double step = axis.x(seconds(r.step_ms));
-  s += svg::line(step, y - 2, step, y + kRow - 2, "#ffffff", 5) +
-       svg::line(step, y - 2, step, y + kRow - 2, svg::kInk, 2.5);
-  return s + svg::text(std::max(to, all) + 8, y + 15, examples::time_text(seconds(r.step_ms)),
+  // Edged in white, as they may stand on a bar as dark as themselves.
+  const auto mark = [&](double ms, const char* color) {
+    const double x = axis.x(seconds(ms));
+    s += svg::line(x, y - 2, x, y + kRow - 2, "#ffffff", 5) +
+         svg::line(x, y - 2, x, y + kRow - 2, color, 2.5);
+  };
+  mark(r.step_ms, svg::kInk);
+  if (r.compiled_ms) mark(*r.compiled_ms, kCompiled);
+  const double end = std::max({to, all, axis.x(seconds(r.compiled_ms.value_or(0)))});
+  return s + svg::text(end + 8, y + 15, examples::time_text(seconds(r.step_ms)),
                        {.size = 12, .weight = 600});
 }
 
@@ -83,7 +92,7 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
 Piece bars(const std::vector<Trial>& results, double top) {
   double longest = 0;
   for (const Trial& r : results)
-    longest = std::max({longest, parts_ms(r), r.step_ms + r.spread_ms});
+    longest = std::max({longest, parts_ms(r), r.step_ms + r.spread_ms, r.compiled_ms.value_or(0)});
   const bool all = results.size() <= kRows;
   const size_t shown = std::min(results.size(), kRows), left_out = results.size() - shown;
   const auto row_top = [&](size_t k) { return top + kRow * static_cast<double>(k) + 4; };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -37,7 +38,7 @@ void extend(const std::vector<Context>& contexts, size_t layers, int left, size_
 
 // The network in one piece, as a program would write it: a To wherever the context changes.
 struct Net {
-  Net(const Model& m, const Placement& p) {
+  Net(const Model& m, const Placement& p) : first(p.front()) {
     random::seed(7);
     Context at = cpu(0);
     for (int i = 0; i < m.layers(); ++i) {
@@ -54,6 +55,7 @@ struct Net {
                                             optim::SGD({.learning_rate = 0.01, .momentum = 0.9}));
     image = random::uniform(0, 1, {m.batch, m.inputs}, cpu(0));
     label = random::randint(0, m.classes, {m.batch}, cpu(0)).as_in_context(at);
+    compiled = std::make_unique<nn::TrainStep>(whole, loss_fn, *trainer);
   }
   Tensor step() {
     Tensor loss;
@@ -65,11 +67,15 @@ struct Net {
     trainer->step(image.shape()[0]);
     return loss;
   }
+  // Recorded once and replayed. The batch goes up before: a replay cannot read pageable memory.
+  Tensor replayed_step() { return (*compiled)(image.as_in_context(first), label); }
 
+  Context first;
   nn::Sequential whole;
   std::vector<nn::Dense> layers;
   nn::SoftmaxCrossEntropyLoss loss_fn;
   std::unique_ptr<nn::Trainer> trainer;
+  std::unique_ptr<nn::TrainStep> compiled;
   Tensor image, label;
 };
 
@@ -134,6 +140,35 @@ class Tracer {
   std::vector<Memory> memory_;
 };
 
+// Milliseconds of a step, after the warm-up, and the loss of the last.
+std::pair<double, double> time_steps(int steps, const std::function<Tensor()>& step) {
+  std::vector<double> times;
+  Tensor loss;
+  for (int i = -kWarmUp; i < steps; ++i) {
+    const double start = now_ms();
+    loss = step();
+    wait_all();
+    if (i >= 0) times.push_back(now_ms() - start);
+  }
+  return {examples::median(times), static_cast<double>(loss.mean().item<float>())};
+}
+
+// The same steps from the same start, so the last loss has to be `expected`.
+void measure_compiled(const Model& model, Trial& r, int steps, double expected) {
+  Net net(model, r.placement);
+  try {
+    net.replayed_step();
+  } catch (const CaptureError& e) {
+    r.not_compiled = e.what();
+    return;
+  }
+  const auto [ms, loss] = time_steps(steps, [&] { return net.replayed_step(); });
+  if (loss != expected)
+    throw Error(fmt::format("the loss under {} is {} compiled and {} as it runs; expected the same",
+                            text(r.placement), loss, expected));
+  r.compiled_ms = ms;
+}
+
 }  // namespace
 
 int changes(const Placement& p) {
@@ -195,6 +230,7 @@ Trial combine(const std::vector<Trial>& trials) {
     return examples::median(v);
   };
   out.step_ms = over_trials([](const Trial& t) { return t.step_ms; });
+  if (out.compiled_ms) out.compiled_ms = over_trials([](const Trial& t) { return *t.compiled_ms; });
   const auto [least, most] =
       std::minmax_element(trials.begin(), trials.end(),
                           [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
@@ -219,14 +255,8 @@ Trial measure(const Model& model, const Placement& placement, const std::vector<
   Trial r;
   r.placement = placement;
   r.loss = static_cast<double>(net.step().mean().item<float>());
-  std::vector<double> times;
-  for (int i = -kWarmUp; i < steps; ++i) {
-    const double start = now_ms();
-    net.step();
-    wait_all();
-    if (i >= 0) times.push_back(now_ms() - start);
-  }
-  r.step_ms = examples::median(times);
+  double last_loss = 0;
+  std::tie(r.step_ms, last_loss) = time_steps(steps, [&] { return net.step(); });
 
   Tracer tracer(net, placement, contexts);
   std::vector<std::vector<double>> parts;
@@ -240,7 +270,14 @@ Trial measure(const Model& model, const Placement& placement, const std::vector<
   r.memory = tracer.memory();
   for (size_t k = 0; k < before.size(); ++k)
     r.memory[k].bytes -= std::min(before[k], r.memory[k].bytes);
+  measure_compiled(model, r, steps, last_loss);
   return r;
+}
+
+std::vector<CompiledCall> recorded(const Model& model, const Placement& placement) {
+  Net net(model, placement);
+  net.replayed_step();
+  return net.compiled->calls();
 }
 
 }  // namespace placement

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,9 @@ struct Memory {
 
 struct Trial {
   Placement placement;
-  double step_ms = 0;       // the whole step, nothing waits in between; the median
+  double step_ms = 0;                 // the whole step, nothing waits in between; the median
+  std::optional<double> compiled_ms;  // the same step replayed
+  std::string not_compiled;           // or why it cannot be
   double spread_ms = 0;     // over the rounds: half of what is between the least and the most
   std::vector<Part> parts;  // a step in which each part waits for the one before; medians
   std::vector<Memory> memory;
@@ -59,9 +62,13 @@ struct Trial {
 // Whether the rounds leave open which of the two is faster.
 bool tied(const Trial& a, const Trial& b);
 
-// Trains `steps` steps after a warm-up. The batch starts on cpu(0).
+// Trains `steps` steps after a warm-up, and from the same start as many compiled ones, whose losses
+// have to be the same bit by bit. The batch starts on cpu(0).
 Trial measure(const Model& model, const Placement& placement,
               const std::vector<locus::Context>& contexts, int steps);
+
+// What is recorded of a step: the batch is where the first layer is.
+std::vector<locus::CompiledCall> recorded(const Model& model, const Placement& placement);
 
 // The medians of several trials of one placement: rounds over all placements, so that whatever else
 // the machine does for a while slows no single one.

@@ -80,13 +80,40 @@ std::string best_text(const std::vector<Trial>& results) {
                  examples::counted(simplest->moves(), "move"));
 }
 
+// What recording changes, and which placements it is not for.
+std::string compiled_text(const std::vector<Trial>& results) {
+  std::string s;
+  if (const Trial* best = fastest_compiled(results))
+    s = fmt::format(
+        "Recorded once and replayed, the fastest is {}: {:.3f} ms a step, {:.3f} as it runs; the "
+        "losses are the same to the last bit.\n",
+        text(best->placement), *best->compiled_ms, best->step_ms);
+  const auto count =
+      std::count_if(results.begin(), results.end(), [](const Trial& r) { return !r.compiled_ms; });
+  if (const Trial* r = first(results, [](const Trial& x) { return !x.compiled_ms; }))
+    s += fmt::format("{} cannot be recorded, such as {}: {}.\n",
+                     examples::counted(static_cast<double>(count), "placement"), text(r->placement),
+                     r->not_compiled);
+  return s;
+}
+
 }  // namespace
+
+const Trial* fastest_compiled(const std::vector<Trial>& results, int least_changes) {
+  const Trial* best = nullptr;
+  for (const Trial& r : results)
+    if (r.compiled_ms && changes(r.placement) >= least_changes &&
+        (!best || *r.compiled_ms < *best->compiled_ms))
+      best = &r;
+  return best;
+}
 
 examples::Table make_table(const std::vector<Trial>& results) {
   std::vector<examples::Column> columns{{"rank", ""},
                                         "placement",
                                         {"step ms", "step_ms"},
                                         {"± ms", "spread_ms"},
+                                        {"compiled ms", "compiled_ms"},
                                         {"compute ms", "compute_ms"},
                                         {"moves ms", "moves_ms"},
                                         "moves",
@@ -98,14 +125,16 @@ examples::Table make_table(const std::vector<Trial>& results) {
   examples::Table table(columns);
   int rank = 0;
   for (const Trial& r : results) {
-    std::vector<examples::Cell> row{fmt::format("{}", ++rank),
-                                    text(r.placement),
-                                    examples::number_cell(r.step_ms, "{:.3f}"),
-                                    examples::number_cell(r.spread_ms, "{:.3f}"),
-                                    examples::number_cell(r.compute_ms(), "{:.3f}"),
-                                    examples::number_cell(r.move_ms(), "{:.3f}"),
-                                    fmt::format("{}", r.moves()),
-                                    bytes_cell(r.moved_bytes(), 10, "{:.1f}")};
+    std::vector<examples::Cell> row{
+        fmt::format("{}", ++rank),
+        text(r.placement),
+        examples::number_cell(r.step_ms, "{:.3f}"),
+        examples::number_cell(r.spread_ms, "{:.3f}"),
+        r.compiled_ms ? examples::number_cell(*r.compiled_ms, "{:.3f}") : examples::Cell("-", ""),
+        examples::number_cell(r.compute_ms(), "{:.3f}"),
+        examples::number_cell(r.move_ms(), "{:.3f}"),
+        fmt::format("{}", r.moves()),
+        bytes_cell(r.moved_bytes(), 10, "{:.1f}")};
     for (const Memory& m : r.memory) row.push_back(bytes_cell(m.bytes, 20, "{:.2f}"));
     table.add(row, r.placement);
   }
@@ -125,7 +154,7 @@ std::string mixture(const std::vector<Memory>& contexts) {
 
 std::string explanation(const std::vector<Trial>& results) {
   const Trial& best = results.front();
-  if (results.size() == 1) return nothing_compared(best);
+  if (results.size() == 1) return nothing_compared(best) + compiled_text(results);
   std::string s = best_text(results);
   const auto against = [&](const char* title, const Trial& r) {
     if (tied(r, best)) {
@@ -142,6 +171,7 @@ std::string explanation(const std::vector<Trial>& results) {
                               : "The fastest that uses one context",
             *r);
   against("The slowest", results.back());
+  s += compiled_text(results);
   const std::string mixed = mixture(best.memory);
   if (!mixed.empty()) s += mixed + "\n";
   return s +

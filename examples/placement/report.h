@@ -12,6 +12,8 @@ namespace placement {
 // Results come sorted by step time, the fastest first.
 examples::Table make_table(const std::vector<Trial>& results);
 std::string explanation(const std::vector<Trial>& results);
+// Of those whose context changes so often from layer to layer, or more often. Null: there is none.
+const Trial* fastest_compiled(const std::vector<Trial>& results, int least_changes = 0);
 // Why the times of these contexts cannot be compared: some are modelled and others are not. Else
 // empty.
 std::string mixture(const std::vector<Memory>& contexts);
