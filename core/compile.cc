@@ -99,7 +99,17 @@ std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
   const MutexLock lock(s.mutex);
-  return s.last("calls").plan().measured();
+  Entry& last = s.last("calls");
+  std::vector<CompiledCall> list = last.plan().measured();
+  Plan* const gradient = last.gradient();
+  if (!gradient) return list;
+  const int before = static_cast<int>(list.size()), parts = list.empty() ? 0 : list.back().part + 1;
+  for (CompiledCall& call : gradient->measured()) {
+    for (int& n : call.after) n += before;
+    call.part += parts;
+    list.push_back(std::move(call));
+  }
+  return list;
 }
 
 std::string Compiled::describe() {

@@ -83,9 +83,10 @@ class Compiled {
 
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
 
-  // Of the recording used last: its calls in order, with the microseconds of each by itself (they
-  // are run, and what the program sees then has its values again); as a table; and, not measured,
-  // for Graphviz. Error while there is none.
+  // Of the recording used last: its calls in order, then those of its gradient, with the
+  // microseconds of each by itself (they are run, and what the program sees then has its values
+  // again); as a table; and, not measured and without the gradient, for Graphviz. Error while there
+  // is none.
   std::vector<CompiledCall> calls();
   std::string describe();
   std::string dot() const;

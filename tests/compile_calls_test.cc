@@ -1,6 +1,7 @@
 // What compiled functions say about what they recorded.
 #include <locus/core/compile.h>
 
+#include <locus/core/autograd.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/unary.h>
@@ -9,6 +10,7 @@
 namespace locus::test {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -31,6 +33,30 @@ TEST(Compiled, CallsSayWhatTheyAreAndTake) {
       EXPECT_EQ(call.part, 0);
       EXPECT_GT(call.us, 0);
     }
+  }
+}
+
+TEST(Compiled, CallsOfTheGradientFollow) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({3}, c);
+    x.attach_grad();
+    Compiled f([](const Tensors& in) { return Tensors{exp(tanh(in[0]))}; });
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = f({x})[0];
+    }
+    y.backward();
+    wait_all();
+    const std::vector<CompiledCall> calls = f.calls();
+    ASSERT_GT(calls.size(), 3);
+    EXPECT_EQ(calls[1].part, 0);
+    EXPECT_THAT(calls[1].after, ElementsAre(0));
+    EXPECT_EQ(calls[2].part, 1);
+    EXPECT_TRUE(calls[2].after.empty());
+    EXPECT_EQ(calls.back().part, 1);
+    EXPECT_THAT(calls.back().after, Contains(static_cast<int>(calls.size()) - 2));
   }
 }
 
