@@ -223,6 +223,7 @@ void Plan::finish(bool ran) {
   take_constants(ran);
   for (Last& l : *last_) l.at = l.line->advance();
   std::map<const void*, Users> memory;
+  std::map<Context, size_t> behind_copies;
   for (size_t i = 0; i < calls_.size(); ++i) {
     PlanCall& call = calls_[i];
     std::vector<Place> before;
@@ -231,13 +232,16 @@ void Plan::finish(bool ran) {
       if (users.writer) before.push_back(*users.writer);
       if (t.write) before.insert(before.end(), users.readers.begin(), users.readers.end());
     }
-    size_t first = 0;
+    // A copy to another device waits for the part before it, in which nothing that comes later
+    // belongs.
+    size_t first = call.crosses() ? 0 : behind_copies[call.context];
     for (const Place& p : before) {
       const Part& part = versions_[0][p.part];
       const bool joins = part.context == call.context && !part.crosses && !call.crosses();
       first = std::max(first, p.part + !joins);
     }
     const size_t at = part_for(call, first);
+    if (call.crosses()) behind_copies[call.from] = at + 1;
     Part& part = versions_[0][at];
     const Place mine{at, static_cast<int>(part.calls.size())};
     for (const Place& p : before)
