@@ -58,17 +58,17 @@ void Arena::seal() {
   sealed_ = true;
 }
 
-size_t Arena::bytes_at(const void* data) const {
-  const MutexLock lock(mutex_);
-  const auto at =
-      std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) { return b.data == data; });
-  return at == blocks_.end() ? 0 : at->bytes;
-}
-
 bool Arena::idle(const void* data) const {
   const MutexLock lock(mutex_);
   return std::any_of(blocks_.begin(), blocks_.end(),
                      [&](const Block& b) { return b.data == data && !b.used; });
+}
+
+size_t Arena::room(const void* data) const {
+  const MutexLock lock(mutex_);
+  return std::find_if(blocks_.begin(), blocks_.end(),
+                      [&](const Block& b) { return b.data == data; })
+      ->bytes;
 }
 
 void Arena::close() noexcept {

@@ -29,9 +29,10 @@ class Arena : NonCopyable {
   void release(void* data, std::span<const EventView> pending) noexcept;
   // All is recorded: no block is handed out again from now on.
   void seal();
-  size_t bytes_at(const void* data) const;  // of the block
   // Whether the block at `data` is one that no tensor has.
   bool idle(const void* data) const;
+  // Bytes of the block at `data`: a tensor that had it before may have been larger.
+  size_t room(const void* data) const;
   // Nothing replays any more, and what was replayed is done.
   void close() noexcept;
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
@@ -38,6 +39,8 @@ Mode::~Mode() {
 bool fresh_grad(const Tensor& x, bool clear) {
   GraphState* state = x.impl().graph.get();
   if (!state) return false;
+  if (capture::active()) [[unlikely]]
+    capture::asked_fresh(x);
   return clear ? std::exchange(state->fresh, false) : state->fresh;
 }
 
@@ -93,6 +96,8 @@ Tensor Tensor::grad() const {
   if (!has_grad())
     throw Error("grad: ", describe(*this),
                 " has no gradient attached; call attach_grad() before recording");
+  if (capture::active()) [[unlikely]]
+    capture::depends_on(*this);
   return impl().graph->grad;
 }
 

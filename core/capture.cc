@@ -122,6 +122,10 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
 }
 
+void copied(Context from, Context to, size_t bytes, Caller asked) {
+  recording_on(to)->plan->copied(from, to, bytes, asked);
+}
+
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   Recording* const r = recording_on(c);
   if (!r) return std::make_shared<Storage>(c, bytes, home);
@@ -159,6 +163,16 @@ void wrote(const std::shared_ptr<GraphState>& leaf) {
         "calls backward() itself outside of Record");
   auto& all = innermost->written;
   if (std::find(all.begin(), all.end(), leaf) == all.end()) all.push_back(leaf);
+}
+
+void asked_fresh(const Tensor& leaf) {
+  Recording& r = *innermost;
+  const std::shared_ptr<GraphState>& state = leaf.impl().graph;
+  if (std::find(r.written.begin(), r.written.end(), state) != r.written.end()) return;
+  const auto same = [&](const auto& f) { return f.first == state; };
+  if (std::any_of(r.fresh.begin(), r.fresh.end(), same)) return;
+  r.fresh.emplace_back(state, state->fresh);
+  depends_on(leaf);
 }
 
 void refuse_wait(std::optional<Context> c, const char* what, Caller from) {

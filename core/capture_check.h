@@ -54,6 +54,8 @@ struct Noted {
 };
 Noted note(Context c, PlanCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
+// What was noted last copied between two contexts of the host.
+void copied(Context from, Context to, size_t bytes, Caller asked);
 // New memory on c.
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home);
 
@@ -66,6 +68,8 @@ void depends_on(const Tensor& leaf);
 void check_tape(uint64_t order);
 // A leaf's gradient is written.
 void wrote(const std::shared_ptr<GraphState>& leaf);
+// A leaf is asked whether its gradient is new: a replay is for the same answer.
+void asked_fresh(const Tensor& leaf);
 // What kernels look up when they are launched, such as the precision of products: a compiled
 // function is recorded once for each value.
 inline std::atomic<uint32_t> settings{0};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <thread>
 #include <utility>
 
 #include <locus/core/compile_entry.h>
@@ -20,6 +21,7 @@ struct Compiled::State {
   mutable Mutex mutex;
   std::list<std::shared_ptr<Entry>> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
   std::atomic<size_t> recorded{0};
+  std::atomic<std::thread::id> holder{};  // of the mutex
 
   Tensors record(const Tensors& in, const Mode& mode, bool own_inputs, Caller from)
       LOCUS_REQUIRES(mutex) {
@@ -55,6 +57,7 @@ struct Compiled::State {
         entries.erase(at);
         continue;
       }
+      if (!entry.as_fresh()) continue;
       const bool has = entry.has(in);
       if (!has && !entry.may_copy(in)) continue;
       if (entry.pending()) {
@@ -66,10 +69,32 @@ struct Compiled::State {
         return entry.replay(in, from);
       }
       others = true;
-      entries.erase(at);
     }
+    if (others)
+      entries.remove_if([&](const auto& e) {
+        return !e->copies_inputs() && !e->pending() && e->fits(in, mode) && e->may_copy(in);
+      });
     return record(in, mode, others, from);
   }
+};
+
+// A thread's turn. What prepares a recording, and is not part of it, must not begin another.
+class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
+ public:
+  Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {
+    if (s.holder.load(std::memory_order_relaxed) == std::this_thread::get_id())
+      throw Error("Compiled", what, ": called by what its own call runs, such as a parameter's ",
+                  "initializer; call the plain function there");
+    s.mutex.lock();
+    s.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
+    state_.holder.store({}, std::memory_order_relaxed);
+    state_.mutex.unlock();
+  }
+
+ private:
+  State& state_;
 };
 
 Compiled::Compiled(Function f, const CompileOptions& options)
@@ -86,7 +111,7 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
   if (capture::active()) return state_->function(in);
   for (const Tensor& t : in)
     if (!t.defined()) throw Error("Compiled: called at ", to_string(from), " with an empty tensor");
-  const MutexLock lock(state_->mutex);
+  const Turn turn(*state_, "");
   return state_->call(in, from);
 }
 
@@ -115,7 +140,7 @@ std::vector<CompiledCall> Compiled::calls() {
 std::string Compiled::describe() {
   State& s = state("describe");
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
-  const MutexLock lock(s.mutex);
+  const Turn turn(s, "::describe");
   Entry& last = s.last("describe");
   std::string text = "recorded for " + last.text() + "\n" + last.plan().describe();
   if (Plan* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
@@ -125,7 +150,7 @@ std::string Compiled::describe() {
 std::string Compiled::dot() const {
   State& s = state("dot");
   capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
-  const MutexLock lock(s.mutex);
+  const Turn turn(s, "::dot");
   return s.last("dot").plan().dot();
 }
 
@@ -134,7 +159,7 @@ size_t Compiled::recorded() const { return state("recorded").recorded; }
 void Compiled::clear() {
   State& s = state("clear");
   capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
-  const MutexLock lock(s.mutex);
+  const Turn turn(s, "::clear");
   s.entries.clear();
 }
 

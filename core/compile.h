@@ -8,24 +8,25 @@
 //   y = f({x})[0];          // replays
 //
 // What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
-// not, under autograd::Record or not), current_context() and the products' precision. Another of
-// these is recorded by itself; Options::keys of them are kept, those used last. When a parameter
-// (nn/parameter.h) that it used has new replicas, another grad_req or another multiplier, or a leaf
-// another gradient, it is recorded anew. Random numbers and learning rates are those of the time.
-// All else that the host computes is frozen as it was: numbers, branches, tensors that the function
-// captured, which are kept alive and whose contents may change. nn::TrainStep is this for a step of
-// training.
+// not, under autograd::Record or not), current_context() and the products' precision; also which
+// gradients are new, where it asks, as Trainer::step does. Another of these is recorded by itself;
+// Options::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it used
+// has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
+// recorded anew. Random numbers and learning rates are those of the time. All else that the host
+// computes is frozen as it was: numbers, branches, tensors that the function captured, which are
+// kept alive and whose contents may change. nn::TrainStep is this for a step of training.
 //
 // The first call with a key reads its inputs where they lie. As long as the same tensors come
 // again, in place or not changed, nothing is copied; when others come it is recorded once more,
-// with memory for inputs of its own, and from then on inputs are copied there (one in a view with
-// gaps, with a gradient, or written by the function is recorded for each memory instead).
+// with memory for inputs of its own, and from then on inputs are copied there, and what the
+// function writes of them back (one in a view with gaps or with a gradient, or one that is written
+// and is also used otherwise, is recorded for each memory instead).
 //
 // Results are like those of any op. While the program still holds those of an earlier call, they
-// are copied to memory of their own, else they are lent. Gradients that the function writes stay
-// where they are from then on. A tensor that the function puts elsewhere has the last replay's
-// values; a result that it also keeps there is copied each time. One that is an input, or a view of
-// one, is that of the call.
+// are copied to memory of their own (a view with gaps without these), else they are lent. Gradients
+// that the function writes stay where they are from then on. A tensor that the function puts
+// elsewhere has the last replay's values; a result that it also keeps there is copied each time.
+// One that is an input, or a view of one, is that of the call.
 //
 // Under autograd::Record the results are in the graph, as one node for the whole call, whose
 // gradient is recorded too and replayed by backward(), which leaves leaves' gradients where it
@@ -38,7 +39,9 @@
 // Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
 // waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is
 // kept, and the function still works uncompiled. OutOfMemory: likewise. Inside another recording
-// the function is part of that.
+// the function is part of that. Error when what prepares the call, such as a parameter's
+// initializer, makes the same one. A replay that fails, as on a bad index, leaves what it writes in
+// part, as the function would; where memory is short it does not begin.
 //
 // Memory is the contexts' pools' (stats() counts it) and returns with the object, which first waits
 // for its replays. Threads: any, one at a time goes on.
@@ -96,6 +99,7 @@ class Compiled {
 
  private:
   struct State;
+  class Turn;
   State& state(const char* what) const;
   std::unique_ptr<State> state_;
 };

@@ -14,6 +14,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile_gradient.h>
 #include <locus/core/compile_results.h>
+#include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/recording.h>
 #include <locus/core/stream.h>
@@ -51,6 +52,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     }
     fill(in);
     finish(recording, f(given), in, given);
+    give_back(in);
   }
 
   bool fits(const Tensors& in, const Mode& mode) const {
@@ -74,11 +76,22 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     return true;
   }
   bool copies_inputs() const { return !inputs_.empty() && inputs_[0].buffer.defined(); }
-  // Whether these, of the same layout, may be copied to where it reads.
+  // Whether these, of the same layout, may be copied to where it reads, and back where it writes.
   bool may_copy(const Tensors& in) const {
-    return may_copy_ && std::none_of(in.begin(), in.end(), [&](const Tensor& t) {
-             return (!mode_.graph && t.impl().graph) || writes(*t.impl().storage);
-           });
+    for (size_t i = 0; may_copy_ && i < in.size(); ++i) {
+      const TensorImpl& t = in[i].impl();
+      const bool written = inputs_[i].written;
+      if ((!mode_.graph && t.graph) || (written ? uses(*t.storage) : writes(*t.storage)))
+        return false;
+      for (size_t k = 0; written && k < in.size(); ++k)
+        if (k != i && in[k].impl().storage == t.storage) return false;
+    }
+    return may_copy_;
+  }
+  // Whether gradients are new, or not, as those were that the function asked about.
+  bool as_fresh() const {
+    return std::all_of(asked_.begin(), asked_.end(),
+                       [](const auto& a) { return a.first->fresh == a.second; });
   }
   bool stale() const {
     return std::any_of(generations_.begin(), generations_.end(),
@@ -100,15 +113,19 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   }
 
   // What the recorded call gave.
-  Tensors first(const Tensors& in) { return give(in, false); }
+  Tensors first(const Tensors& in) { return give(in, false, results_.copies(false)); }
   Tensors replay(const Tensors& in, Caller from) {
     from_ = from;
-    fill(in);
     const bool held = results_.held();
     if (held && second_ == 0) second_ = plan_->add_version(results_.second(*plan_));
-    plan_->replay(from, held ? second_ : 0);
+    const std::vector<Results::Copy> copied = results_.copies(held);
+    fill(in);
+    FirstFailure failure;
+    failure.run([&] { plan_->replay(from, held ? second_ : 0); });
+    failure.run([&] { give_back(in); });  // what was written before it, too
+    failure.rethrow();
     for (const Written& g : written_) g.leaf->fresh = g.fresh;
-    return give(in, held);
+    return give(in, held, copied);
   }
 
  private:
@@ -116,7 +133,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     Input(const Tensor& t, bool own, bool any_graph)
         : view(t.impl().view), context(t.context()), in_graph(any_graph) {
       const TensorImpl& impl = t.impl();
-      if (!in_graph) before = graph = impl.graph.get();
+      if (!in_graph) graph = impl.graph;
       if (own)
         buffer = make_tensor(context, view, current_stream(context));
       else
@@ -127,15 +144,16 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     }
     bool is(const TensorImpl& t) const {
       return t.storage == storage && t.view.data == view.data &&
-             (in_graph || t.graph.get() == graph);
+             (in_graph || (!graph.owner_before(t.graph) && !t.graph.owner_before(graph)));
     }
 
     View view;
     Context context;
-    bool in_graph;                                         // whichever that is
-    const GraphState *before = nullptr, *graph = nullptr;  // the function may attach a gradient
-    std::shared_ptr<Storage> storage;                      // of the first call's, else
+    bool in_graph;                     // whichever that is
+    std::weak_ptr<GraphState> graph;   // after the call: the function may attach a gradient
+    std::shared_ptr<Storage> storage;  // of the first call's, else
     Tensor buffer;
+    bool written = false;  // by the function
   };
   // A gradient.
   struct Written {
@@ -152,6 +170,15 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     return all;
   }
 
+  // What was written goes to the inputs themselves.
+  void give_back(const Tensors& in) {
+    if (!copies_inputs()) return;
+    const capture::Aside aside;
+    const autograd::Pause pause;
+    for (size_t i = 0; i < in.size(); ++i)
+      if (inputs_[i].written) inputs_[i].buffer.copyto(in[i]);
+  }
+
   // The input whose buffer this is, or -1.
   int input_in(const Storage& storage) const {
     for (size_t i = 0; i < inputs_.size(); ++i)
@@ -159,9 +186,12 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
         return static_cast<int>(i);
     return -1;
   }
-  // Other than results, when they are lent: memory that replays change.
+  // Other than results, when they are lent: memory that replays change, or read as well.
   bool writes(const Storage& storage) const {
     return plan_->writes(storage) && !results_.lends(storage);
+  }
+  bool uses(const Storage& storage) const {
+    return plan_->holds(storage) && !results_.lends(storage);
   }
 
   void finish(capture::Recording& r, Tensors out, const Tensors& in, Tensors& given) {
@@ -189,16 +219,18 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     may_copy_ = true;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       Input& own = inputs_[i];
-      if (!mode_.graph) own.graph = in[i].impl().graph.get();
+      if (!mode_.graph) own.graph = in[i].impl().graph;
       if (own.buffer.defined()) plan.show(own.buffer.impl().storage);
-      may_copy_ = may_copy_ && !own.before && dense(own.view) &&
-                  !plan.writes(own.storage ? *own.storage : *own.buffer.impl().storage);
+      own.written = plan.writes(own.storage ? *own.storage : *own.buffer.impl().storage);
+      may_copy_ = may_copy_ && (mode_.graph || !in[i].impl().graph) && dense(own.view);
     }
     for (const auto& leaf : r.written) {
       leaf->placed = true;  // whoever else writes it writes it there
       plan.show(leaf->grad.impl().storage);
       written_.push_back({leaf, leaf->fresh});
     }
+    for (const auto& [leaf, fresh] : r.fresh) written_.push_back({leaf, leaf->fresh});
+    asked_ = std::move(r.fresh);
     leaves_ = std::move(r.leaves);
     if (gradient_) gradient_->finish(*backward, results_, buffers());
     backward.reset();
@@ -207,9 +239,9 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     for (auto& g : r.generations) generations_.emplace_back(g, *g);
   }
 
-  Tensors give(const Tensors& in, bool held) {
-    Tensors out = results_.give(
-        in, [&](size_t i) { return inputs_[i].buffer.data_ptr(); }, held);
+  Tensors give(const Tensors& in, bool held, const std::vector<Results::Copy>& copied) {
+    const auto buffer = [&](size_t i) { return inputs_[i].buffer.data_ptr(); };
+    Tensors out = results_.give(in, buffer, copied);
     if (!gradient_) return out;
     pending_.store(true, std::memory_order_relaxed);
     std::shared_ptr<Storage> pending(&nothing_, [self = shared_from_this()](Storage*) {
@@ -228,6 +260,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   std::vector<Written> written_;
   std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
   std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves_;
+  std::vector<std::pair<std::shared_ptr<GraphState>, bool>> asked_;
   bool may_copy_ = false;
   size_t second_ = 0;  // the version that is replayed while results are held; 0: there is none yet
   std::unique_ptr<Gradient> gradient_;

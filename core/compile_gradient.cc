@@ -149,6 +149,14 @@ void Gradient::link(const Tensors& in, Tensors& out, std::shared_ptr<Storage> pe
 
 Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
   const autograd::Pause pause;
+  results_.look([&](const Tensor& place) {
+    for (int k = 1; k < saved.n_in(); ++k)
+      if (const Tensor free = saved.place(k); free.defined() && free.is(place)) return true;
+    return false;
+  });
+  const bool held = results_.held();
+  const size_t version = version_for(held);
+  const std::vector<Results::Copy> copied = results_.copies(held);
   const Tensors given(incoming.begin(), incoming.end());
   Tensors from, to;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -160,30 +168,22 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
     }
   }
   copy_all(from, to);
-  results_.look([&](const Tensor& place) {
-    for (int k = 1; k < saved.n_in(); ++k)
-      if (const Tensor free = saved.place(k); free.defined() && free.is(place)) return true;
-    return false;
-  });
-  const bool held = results_.held();
-  size_t version = 0;
-  if (held || !moves_.empty()) {
-    const std::pair key{!moves_.empty(), held};
-    auto at = versions_.find(key);
-    if (at == versions_.end()) {
-      std::vector<Plan::Move> moves = moves_;
-      if (held)
-        for (const Plan::Move& m : results_.second(*plan_)) moves.push_back(m);
-      at = versions_.emplace(key, plan_->add_version(moves)).first;
-    }
-    version = at->second;
-  }
   plan_->replay(from_, version);
-  const Tensors made = results_.give(
-      given, [&](size_t i) { return incoming_[i].data_ptr(); }, held);
+  const auto buffer = [&](size_t i) { return incoming_[i].data_ptr(); };
+  const Tensors made = results_.give(given, buffer, copied);
   Tensors gradients(1);
   gradients.insert(gradients.end(), made.begin(), made.end());
   return gradients;
+}
+
+size_t Gradient::version_for(bool held) {
+  if (!held && moves_.empty()) return 0;
+  const std::pair key{!moves_.empty(), held};
+  if (const auto at = versions_.find(key); at != versions_.end()) return at->second;
+  std::vector<Plan::Move> moves = moves_;
+  if (held)
+    for (const Plan::Move& m : results_.second(*plan_)) moves.push_back(m);
+  return versions_.emplace(key, plan_->add_version(moves)).first->second;
 }
 
 }  // namespace locus::compiled

@@ -43,6 +43,8 @@ class Gradient : NonCopyable {
   Plan& plan() { return *plan_; }
 
  private:
+  size_t version_for(bool held);
+
   // What has a gradient: an input of the function, else a leaf.
   struct Operand {
     size_t input;

@@ -53,6 +53,7 @@ class Results : NonCopyable {
   void settle(Plan& plan) {
     for (Shown& s : shown_) {
       s.kept = !plan.made(*s.storage) || s.storage.use_count() > 1 + plan.holds(*s.storage);
+      kept_ = kept_ || s.kept;
       if (s.kept) s.place = Tensor();
       if (s.place.defined()) {
         s.second = s.storage;
@@ -93,21 +94,56 @@ class Results : NonCopyable {
         continue;
       }
       // Also what else is in the block before.
-      const size_t bytes = s.storage->owner()->bytes_at(s.origin);
       const Context c = s.storage->context();
-      if (!s.second)
-        s.second = std::make_shared<Storage>(c, bytes, current_stream(c), plan.arena(c));
+      const size_t bytes = plan.arena(c)->room(s.origin);
+      if (!s.second) s.second = std::make_shared<Storage>(c, bytes, current_stream(c));
       auto* const there = static_cast<std::byte*>(s.second->data());
       moves.push_back({s.storage, s.second, s.origin, there, bytes, true});
     }
     return moves;
   }
 
-  // After a replay; `held`: of the second version. `in`: the inputs; `buffer(i)`: where they lay.
-  Tensors give(const Tensors& in, const auto& buffer, bool held) {
+  // What is shown and not lent is copied, from where a replay has it; nothing: it is lent.
+  struct Copy {
+    Tensor from, to;
+  };
+  // Memory for what a replay gives; `held`: of the second version. Call before it runs: there may
+  // be none.
+  std::vector<Copy> copies(bool held) const {
+    std::vector<Copy> all(held || kept_ ? shown_.size() : 0);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Shown& s = shown_[i];
+      if (!s.kept && !held) continue;
+      const auto& source = s.kept ? s.storage : s.second;
+      const Context c = source->context();
+      // Results in one memory stay views of one memory.
+      if (s.results > 1) {
+        all[i].from = bytes_of(source);
+      } else {
+        const auto only = std::find_if(results_.begin(), results_.end(), [&](const Result& r) {
+          return r.shown == i && !r.outside.defined() && r.input < 0;
+        });
+        all[i].from = seen_in(source, source->data(), *only, s.origin);
+      }
+      View view = all[i].from.impl().view;
+      if (!dense(view)) row_major(view.meta, view.stride);
+      all[i].to = make_tensor(c, view, current_stream(c));
+    }
+    return all;
+  }
+  // After the replay. `in`: the inputs; `buffer(i)`: where they lay.
+  Tensors give(const Tensors& in, const auto& buffer, const std::vector<Copy>& copied) {
     const autograd::Pause pause;
+    const auto is_copied = [&](size_t i) { return i < copied.size() && copied[i].to.defined(); };
     std::vector<std::shared_ptr<Storage>> memory;
-    for (Shown& s : shown_) memory.push_back(lend(s, held));
+    for (size_t i = 0; i < shown_.size(); ++i) {
+      if (is_copied(i)) {
+        copied[i].from.copyto(copied[i].to);
+        memory.push_back(copied[i].to.impl().storage);
+      } else {
+        memory.push_back(lend(shown_[i]));
+      }
+    }
     Tensors out;
     for (const Result& r : results_) {
       if (r.outside.defined()) {
@@ -121,13 +157,13 @@ class Results : NonCopyable {
         continue;
       }
       const Shown& s = shown_[r.shown];
-      if (s.place.defined() && !held) {
-        out.push_back(s.place);
-        continue;
-      }
       const auto& where = memory[r.shown];
-      out.push_back(seen_in(where, where->data(), r, s.origin));
-      if ((s.kept || held) && s.results == 1) out.back() = out.back().copyto(r.seen.context);
+      if (is_copied(r.shown) && s.results == 1)
+        out.push_back(copied[r.shown].to);
+      else if (s.place.defined() && !is_copied(r.shown))
+        out.push_back(s.place);
+      else
+        out.push_back(seen_in(where, where->data(), r, s.origin));
     }
     return out;
   }
@@ -152,12 +188,7 @@ class Results : NonCopyable {
     int input = -1;  // it is seen there, each time
   };
 
-  static std::shared_ptr<Storage> lend(Shown& s, bool held) {
-    if (s.kept || held) {
-      const auto& source = s.kept ? s.storage : s.second;
-      // Results in one memory stay views of one memory.
-      return s.results > 1 ? bytes_of(source).copyto(source->context()).impl().storage : source;
-    }
+  static std::shared_ptr<Storage> lend(Shown& s) {
     if (s.place.defined()) return s.storage;
     // Counts by itself, so that it is seen when nobody has it any more.
     s.back->store(false, std::memory_order_relaxed);
@@ -178,6 +209,7 @@ class Results : NonCopyable {
 
   std::vector<Shown> shown_;
   std::vector<Result> results_;
+  bool kept_ = false;  // one of them is
 };
 
 }  // namespace locus::compiled

@@ -148,6 +148,8 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
     const size_t bytes = bytes_of(target.view.meta);
     return trace::host_copy(source.context, target.context, bytes, [&] {
       invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
+      if (capture::active() && bytes > 0 && source.context != target.context) [[unlikely]]
+        capture::copied(source.context, target.context, bytes, asked);
     });
   }
   // Cast on the side that has fewer bytes to send afterwards.

@@ -62,8 +62,9 @@ class Plan::Running : NonCopyable {
 Plan::Plan(const Plan& first) : others_(first.arenas_), last_(first.last_) {}
 
 Plan::~Plan() {
-  for (const Last& l : *last_) {
+  for (Last& l : *last_) {
     try {
+      if (l.at == 0) l.at = l.line->advance();  // its recording was given up
       l.line->wait(l.at, StreamView{});
     } catch (const Error&) {
       // It stays with the device: the next call that may throw has it.
@@ -93,6 +94,14 @@ void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
   touches_.back().push_back({storage->data(), storage->turn(), write});
   // A copy's ends are other streams' business, too.
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
+}
+
+void Plan::copied(Context from, Context to, size_t bytes, Caller asked) {
+  PlanCall& call = calls_.back();
+  call.from = from;
+  call.to = to;
+  call.bytes = bytes;
+  call.asked = asked;
 }
 
 void Plan::ran_on(StreamView s) {
@@ -308,6 +317,7 @@ size_t Plan::add_version(const std::vector<Move>& moves) {
       if (stays) part.uses.push_back(u);
     }
   }
+  make_graphs(parts);
   for (const Move& m : moves) seen_.emplace(m.to->data(), m.to);
   make_graphs(parts);
   versions_.push_back(std::move(parts));
@@ -325,10 +335,10 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
   View* const views = c.views.data();
   const int n_out = static_cast<int>(c.views.size()) - c.n_in;
   const Call call{views, views + c.n_in, c.n_in, n_out, c.attrs.bytes, c.attrs.size, s};
-  if (traced)
-    trace::launch(d, c.kernel, call, c.name());
-  else
-    d.launch(c.kernel, call, c.name());
+  if (!traced) return d.launch(c.kernel, call, c.name());
+  if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.name());
+  const trace::Scope scope(TransferKind::copyto, c.asked);
+  trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.name()); });
 }
 
 void Plan::run_each(Part& part, StreamView s, Caller from) {
@@ -367,17 +377,23 @@ void Plan::enqueue(Part& part, Caller from) {
       if (l.context == part.context && l.line != line) l.line->wait(l.at, s);
   for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
   if (line) line->before_launch();
-  if (!part.crosses) send_numbers(part.context, s);
-  // A profile has each call by itself.
-  const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
-  if (part.graph && !apart)
-    part.graph->replay(s);
-  else
-    run_each(part, s, from);
+  // What was enqueued before an error is in flight.
+  FirstFailure failure;
+  failure.run([&] {
+    if (!part.crosses) send_numbers(part.context, s);
+    // A profile has each call by itself.
+    const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
+    if (part.graph && !apart)
+      part.graph->replay(s);
+    else
+      run_each(part, s, from);
+  });
   for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
-  if (!line || part.crosses) return;
-  std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
-  last_->push_back({part.context, line, line->advance()});
+  if (line && !part.crosses) {
+    std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
+    last_->push_back({part.context, line, line->advance()});
+  }
+  failure.rethrow();
 }
 
 }  // namespace locus

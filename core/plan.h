@@ -30,7 +30,7 @@ struct PlanCall {
   int n_in = 0;
   Attrs attrs = {};
   std::vector<std::span<std::byte>> scratch = {};  // in the order in which the kernel asks
-  // Of a copy.
+  // Of a copy; of an op's kernel that copies from one context of the host to another, too.
   void* dst = nullptr;
   const void* src = nullptr;
   Context to = {}, from = {};
@@ -63,7 +63,8 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
-  void ran_on(StreamView s);                  // the call, at once
+  void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
+  void ran_on(StreamView s);                                          // the call, at once
   bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too
   bool uses(const Storage& storage) const;    // what others may use, too
   bool made(const Storage& storage) const;    // in its arenas

@@ -99,7 +99,11 @@ std::vector<CompiledCall> Plan::calls() const {
 
 std::vector<CompiledCall> Plan::measured() {
   const autograd::Pause pause;
-  std::vector<std::pair<Tensor, Tensor>> saved;
+  struct Written {
+    Tensor now, before;
+    uint64_t version;
+  };
+  std::vector<Written> saved;
   std::set<const Storage*> written;
   for (const Part& part : versions_[0])
     for (const Use& u : part.uses)
@@ -107,11 +111,14 @@ std::vector<CompiledCall> Plan::measured() {
   for (const auto& [memory, storage] : seen_) {
     if (!written.contains(storage.get())) continue;
     const Tensor now = bytes_of(storage);
-    saved.emplace_back(now, now.copyto(now.context()));
+    saved.push_back({now, now.copyto(now.context()), storage->version()});
   }
   wait_all();
   const auto restore = [&] {
-    for (const auto& [now, before] : saved) before.copyto(now);
+    for (const auto& [now, before, version] : saved) {
+      before.copyto(now);
+      now.impl().storage->restored(version);
+    }
   };
   std::vector<CompiledCall> list = calls();
   try {

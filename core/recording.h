@@ -33,6 +33,8 @@ struct Recording : NonCopyable {
   std::vector<std::shared_ptr<const uint64_t>> generations;
   std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves;
   std::vector<std::shared_ptr<GraphState>> written;  // gradients
+  // Leaves that were asked before their gradients were written, and what they said.
+  std::vector<std::pair<std::shared_ptr<GraphState>, bool>> fresh;
 
   // Of one that does not run: memory is at home on a stream of its own, on which nobody can wait,
   // until it ends.

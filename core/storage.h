@@ -76,6 +76,8 @@ class Storage : NonCopyable {
 
   // Counts writes in place; autograd refuses to use a saved tensor whose storage changed.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
+  // It has the bytes again that it had at that version.
+  void restored(uint64_t version) { version_.store(version, std::memory_order_relaxed); }
 
  private:
   struct Use {

@@ -62,7 +62,8 @@ std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) 
 // Streams that capture, until they are given back.
 class CudaDevice::Branches : NonCopyable {
  public:
-  Branches(CudaDevice& d, size_t n) : device_(d) {
+  // Delegating: those that were opened return when another one cannot be.
+  Branches(CudaDevice& d, size_t n) : Branches(d) {
     const Guard guard(d.index());
     for (size_t i = 0; i < n; ++i) streams_.push_back(&d.reopen(d.captured_));
   }
@@ -74,6 +75,8 @@ class CudaDevice::Branches : NonCopyable {
   size_t size() const { return streams_.size(); }
 
  private:
+  explicit Branches(CudaDevice& d) : device_(d) {}
+
   CudaDevice& device_;
   std::vector<CudaStream*> streams_;
 };
@@ -84,8 +87,8 @@ class CudaDevice::Work final : public RecordedWork {
       : device_(d), branch_of_(branches_of(calls, count_)), branches_(d, count_) {
     for (size_t i = 0; i < calls.size(); ++i) calls[i].branch = static_cast<int>(branch_of_[i]);
     const Guard guard(d.index());
-    begin();
     try {
+      begin();
       capture(plan, calls);
     } catch (...) {
       static_cast<void>(end());

@@ -114,8 +114,9 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
 void Parameter::infer_shape(const Shape& full) const {
   complete(full);
   State& s = state();
-  const capture::Aside aside;
-  if (!initialized() && deferred()) create((*s.pending)(s.shape, dtype()), s.asked);
+  if (initialized() || !deferred()) return;
+  const capture::Aside aside;  // what is drawn, too
+  create((*s.pending)(s.shape, dtype()), s.asked);
 }
 
 bool Parameter::fits(const Shape& full) const {

@@ -1,11 +1,15 @@
-// What compiled functions refuse, what fails in them, and what they leave.
+// What compiled functions refuse, and what fails in them.
 #include <locus/core/compile.h>
 
+#include <chrono>
 #include <cmath>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include <locus/core/autograd.h>
-#include <locus/devices/pool.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/stream.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -15,6 +19,7 @@
 #include <locus/ops/unary.h>
 #include "tests/captures.h"
 #include "tests/contexts.h"
+#include "tests/slow.h"
 
 namespace locus::test {
 namespace {
@@ -44,6 +49,7 @@ TEST(Compiled, RefusesWhatAReplayCouldNotRepeat) {
     refused([](const Tensor&) { wait_all(); }, "wait_all");
     refused([](const Tensor& t) { const Tensor y = t[t > 1]; }, "mask_offsets");
     refused([&](const Tensor&) { random::permutation(3, c); }, "permutation");
+    refused([](const Tensor& t) { any(isnan(t)).item<bool>(); }, "item");
     if (is_host(c)) continue;
     refused([](const Tensor& t) { t.copyto(cpu()); }, "copyto");
     refused([&](const Tensor&) { ones({4}).as_in_context(c); }, "pageable");
@@ -85,63 +91,6 @@ TEST(Compiled, AnErrorInsideLeavesNothing) {
     wrong = false;
     EXPECT_EQ(values(f({x})[0]), Values(4, 2));
     EXPECT_EQ(values(f({x})[0]), Values(4, 2));
-  }
-}
-
-TEST(Compiled, MemoryReturnsWithIt) {
-  LOCUS_NEEDS_POOL();
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    wait_all();
-    memory_pool(c).release_cached();
-    const size_t before = memory_pool(c).stats().in_use;
-    Tensor kept;
-    {
-      const Tensor x = ones({300000}, c);
-      Compiled f([](const Tensors& in) { return Tensors{(in[0] + 1) * in[0], in[0].sum()}; });
-      for (int i = 0; i < 3; ++i) kept = f({x.copyto(c)})[1];
-      EXPECT_GT(memory_pool(c).stats().in_use, before + 3 * 300000 * sizeof(float));
-    }
-    EXPECT_EQ(kept.item<float>(), 300000);
-    kept = Tensor();
-    wait_all();
-    memory_pool(c).release_cached();
-    EXPECT_EQ(memory_pool(c).stats().in_use, before);
-  }
-}
-
-TEST(Compiled, ManyShapesLeakNothing) {
-  LOCUS_NEEDS_POOL();
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    size_t reserved = 0;
-    Compiled f([](const Tensors& in) { return Tensors{in[0] + in[0]}; }, {.keys = 4});
-    for (int64_t i = 0; i < 300; ++i) {
-      const Tensor x = ones({1000 + i % 17 * 100}, c);
-      EXPECT_EQ(f({x})[0][-1].item<float>(), 2);
-      if (i == 40) reserved = memory_pool(c).stats().reserved;
-    }
-    EXPECT_LE(memory_pool(c).stats().reserved, reserved);
-  }
-}
-
-TEST(Compiled, ThreadsRecordAtOnce) {
-  for (Context c : contexts()) {
-    const auto work = [c](int id) {
-      for (int round = 0; round < 10; ++round) {
-        const Tensor x = full({1000}, id, c);
-        Compiled f([](const Tensors& in) {
-          Tensor y = in[0];
-          for (int i = 0; i < 10; ++i) y = y + in[0];
-          return Tensors{y};
-        });
-        for (int i = 0; i < 3; ++i) ASSERT_EQ(values(f({x})[0]), Values(1000, 11 * id));
-      }
-    };
-    std::thread a(work, 1), b(work, 2);
-    for (int i = 0; i < 50; ++i) EXPECT_EQ(values(ones({9}, c) + 1), Values(9, 2));
-    a.join();
-    b.join();
   }
 }
 
@@ -200,6 +149,35 @@ TEST(Compiled, BadIndicesAreFoundInReplays) {
   }
 }
 
+TEST(Compiled, ADescriptionLeavesWhatWasRecordedForBackwardAsItWas) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = full({3}, 2, c), x = full({3}, 5, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor changed = w;
+      changed += 1;
+      return in;
+    });
+    f({x});
+    x.attach_grad();
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = x * w;
+    }
+    f.describe();
+    y.backward();
+    EXPECT_EQ(values(x.grad()), Values(3, 3));
+    f({x});
+    {
+      const autograd::Record record;
+      y = x * w;
+    }
+    f({x});
+    EXPECT_THROW(y.backward(), Error);
+  }
+}
+
 TEST(Compiled, ADescriptionThatFailsChangesNothing) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -213,6 +191,56 @@ TEST(Compiled, ADescriptionThatFailsChangesNothing) {
     full({1}, 7, {c, i32}).copyto(id);
     EXPECT_THROW(f.describe(), IndexError);
     EXPECT_EQ(values(w), Values(3, 2));
+  }
+}
+
+// Fails the launch of one op.
+class Refusing final : public trace::Listener {
+ public:
+  explicit Refusing(const char* op) : op_(op) { trace::start(trace::kProfile, *this); }
+  ~Refusing() override { trace::stop(trace::kProfile); }
+  void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
+    if (std::string_view(name) == op_) throw DeviceError(text_of(name, ": no launch"));
+    d.launch(kernel, call, name);
+  }
+
+ private:
+  const std::string_view op_;
+};
+
+TEST(Compiled, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({1000}, c), w = zeros({1000}, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor changed = w;
+      changed += in[0];
+      return Tensors{exp(in[0])};
+    });
+    f({x});
+    wait_all();
+    const Stream other(c);
+    Tensor seen;
+    for (int round = 2; round < 6; ++round) {
+      const Tensor recent = ones({1000}, c);
+      {
+        const StreamScope scope(other);
+        seen = recent + 1;  // behind all by now
+      }
+      {
+        std::optional<Gate> gate;
+        if (!is_host(c)) gate.emplace(current_stream(c));
+        {
+          const Refusing refusing("exp");
+          EXPECT_THAT(message_of<DeviceError>([&] { f({x}); }), HasSubstr("in a replay"));
+        }
+        const StreamScope scope(other);
+        seen = w + 1;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      EXPECT_EQ(values(seen), Values(1000, round + 1));
+    }
+    EXPECT_EQ(values(f({x})[0]), values(exp(x)));
   }
 }
 

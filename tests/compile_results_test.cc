@@ -38,6 +38,49 @@ TEST(Compiled, AnInputThatComesBackIsTheInput) {
   }
 }
 
+TEST(Compiled, AResultWhereALargerTensorWasMayBeHeld) {
+  static constexpr int64_t kLarge = 400000, kLess = 300000;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({kLarge}, c);
+    Compiled f([](const Tensors& in) {
+      const Tensor end = ((in[0] + 1) * 2)(Slice(kLarge - 3, kLarge)).copyto(in[0].context());
+      return Tensors{in[0](Slice(0, kLess)) * 3, end + 1};
+    });
+    Tensors held, others;
+    for (int i = 0; i < 5; ++i) {
+      full({kLarge}, i, c).copyto(x);
+      const Tensors y = f({x});
+      held.push_back(y[0]);
+      others.push_back(full({kLess}, 7, c));
+      EXPECT_EQ(values(y[1]), Values(3, 2 * (i + 1) + 1));
+    }
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(values(held[static_cast<size_t>(i)]), Values(kLess, 3 * i));
+      EXPECT_EQ(values(others[static_cast<size_t>(i)]), Values(kLess, 7));
+    }
+  }
+}
+
+TEST(Compiled, EmptyResultsAndInputsMayBeHeld) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) {
+      Tensor changed = in[0];
+      changed += 1;
+      return Tensors{in[0] * 2, in[1] + 1, in[0](Slice(0, 0)), in[0]};
+    });
+    std::vector<Tensors> held;
+    for (int i = 0; i < 6; ++i) {
+      held.push_back(f({zeros({0, 3}, c), full({2}, i, c)}));
+      EXPECT_EQ(held.back()[0].shape(), (Shape{0, 3}));
+    }
+    for (int i = 0; i < 6; ++i)
+      EXPECT_EQ(values(held[static_cast<size_t>(i)][1]), Values(2, i + 1));
+    EXPECT_EQ(f.recorded(), 2u);
+  }
+}
+
 TEST(Compiled, ResultsOfOneMemoryStayViewsOfIt) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -157,6 +200,60 @@ TEST(Compiled, AGradientAttachedInsideIsOfTheInput) {
       EXPECT_EQ(values(x.grad()), Values(3, 2 * i));
     }
     EXPECT_EQ(f.recorded(), 1u);
+    for (int i = 1; i < 4; ++i) {
+      const Tensor other = full({3}, i, c);
+      EXPECT_EQ(values(f({other})[0]), Values(3, 2 * i));
+      EXPECT_EQ(values(other.grad()), Values(3, 2 * i));
+    }
+  }
+}
+
+TEST(Compiled, InputsThatAreWrittenAreCopiedThereAndBackWhenOthersCome) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) {
+      Tensor x = in[0];
+      x += 1;
+      return Tensors{x * 2 + in[1], x};
+    });
+    Tensor x = zeros({3}, c);
+    const Tensor y = zeros({3}, c);
+    double expected = 0;
+    Tensors inputs;
+    for (int i = 0; i < 30; ++i) {
+      inputs.push_back(x);
+      const Tensors z = f({x, y});
+      EXPECT_EQ(values(x), Values(3, expected + 1));
+      EXPECT_TRUE(z[1].shares_memory_with(x));
+      x = z[0];
+      expected = 2 * (expected + 1);
+      EXPECT_EQ(values(x), Values(3, expected));
+      if (expected > 1000) {
+        x = zeros({3}, c);
+        expected = 0;
+      }
+    }
+    EXPECT_EQ(f.recorded(), 2u);
+    for (int i = 0; i < 3; ++i)  // one memory as both: no copies of it
+      EXPECT_EQ(values(f({y, y})[0]), Values(3, 3 * (i + 1)));
+    EXPECT_EQ(values(y), Values(3, 3));
+  }
+}
+
+TEST(Compiled, AnInputThatIsWrittenAndCapturedIsNotCopied) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = zeros({3}, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor x = in[0];
+      x += 1;
+      return Tensors{w * 10};
+    });
+    for (int i = 1; i < 5; ++i) {
+      f({zeros({3}, c)});
+      f({ones({3}, c)});
+      EXPECT_EQ(values(f({w})[0]), Values(3, 10 * i));
+    }
   }
 }
 

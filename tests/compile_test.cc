@@ -204,6 +204,25 @@ TEST(Compiled, GradientsAreWrittenAndStayWhereTheyAre) {
   }
 }
 
+TEST(Compiled, AnotherGradientOfATensorOrAnInputIsSeen) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = ones({3}, c), x = ones({3}, c);
+    Compiled f([&](const Tensors& in) {
+      in[0].zero_grad();
+      return Tensors{w.grad() + in[0]};
+    });
+    for (int i = 0; i < 6; ++i) {
+      if (i % 3 != 1) w.attach_grad();
+      if (i % 3 != 2) x.attach_grad();
+      full({3}, i, c).copyto(w.grad());
+      full({3}, 7, c).copyto(x.grad());
+      EXPECT_EQ(values(f({x})[0]), Values(3, i + 1));
+      EXPECT_EQ(values(x.grad()), Values(3, 0));
+    }
+  }
+}
+
 TEST(Compiled, GradientsAddUpAcrossReplays) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -197,6 +197,90 @@ TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
   }
 }
 
+// What happens at each of some steps that are told to backward, or not, before them.
+std::vector<std::string> steps(Context c, bool ignore_stale, bool compiled) {
+  nn::Dense a(2, {}, {.in_units = 2}), b(2, {}, {.in_units = 2});
+  a.initialize(init::One(), c);
+  b.initialize(init::One(), c);
+  nn::Sequential both;
+  both.add(a, b);
+  nn::Trainer trainer(both.parameters(), optim::SGD({.learning_rate = .1}));
+  const Tensor x = ones({1, 2}, c);
+  const auto body = [&](const Tensor& in) {
+    trainer.step(1, ignore_stale);
+    return in + 1;
+  };
+  nn::TrainStep step(body, trainer);
+  std::vector<std::string> log;
+  const std::vector<std::string> before{"ab", "",   "ab", "ab", "a",  "b",
+                                        "",   "ab", "",   "a",  "ab", "b"};
+  for (const std::string& which : before) {
+    for (const char name : which) {
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = (name == 'a' ? a : b)(x);
+      }
+      l.backward();
+    }
+    try {
+      compiled ? step(x) : body(x);
+      log.emplace_back("done");
+    } catch (const Error& e) {
+      log.emplace_back(e.what());
+    }
+    log.push_back(testing::PrintToString(values(a.parameter("weight").data())));
+    log.push_back(testing::PrintToString(values(b.parameter("weight").data())));
+  }
+  EXPECT_LE(step.compiled().recorded(), 4u);
+  return log;
+}
+
+TEST(TrainStep, AStaleGradientIsRefusedOrSkippedAsTheStepDoesIt) {
+  for (const Context c : contexts())
+    for (const bool ignore : {false, true}) {
+      SCOPED_TRACE(to_string(c));
+      EXPECT_EQ(steps(c, ignore, true), steps(c, ignore, false));
+    }
+}
+
+TEST(TrainStep, DrawingAParametersValuesIsNoPartOfIt) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto run = [&](bool compiled) {
+      random::seed(5);
+      nn::Sequential net = make_net(.5);
+      net.initialize(init::Normal(), c);
+      const nn::SoftmaxCrossEntropyLoss loss;
+      nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
+      nn::TrainStep step(net, loss, trainer);
+      const Tensor x = ones({4, 6}, c), y = zeros({4}, {c, i32});
+      std::vector<Values> seen;
+      for (int i = 0; i < 6; ++i)
+        seen.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
+      return seen;
+    };
+    EXPECT_EQ(run(true), run(false));
+  }
+}
+
+TEST(TrainStep, AnInitializerMayNotCallTheStepThatNeedsIt) {
+  nn::TrainStep* itself = nullptr;
+  const Tensor x = ones({1, 2});
+  const init::Initializer asks("asks", [&](const Shape& shape, DType dtype) {
+    if (itself) (*itself)(x);
+    return full(shape, 1, {cpu(), dtype});
+  });
+  nn::Dense net(2);
+  net.initialize(asks);
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
+  nn::TrainStep step([&](const Tensor& in) { return net(in); }, trainer);
+  itself = &step;
+  EXPECT_THAT(message_of<Error>([&] { step(x); }), testing::HasSubstr("initializer"));
+  itself = nullptr;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(values(step(x)), Values(2, 2));
+}
+
 TEST(TrainStep, EagerStepsInBetweenAreSeen) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -57,6 +57,22 @@ TEST(TransferLog, ReplayedCopiesAreOfTheLineThatAskedForThem) {
   expect_line(copies[0], line);
 }
 
+TEST(TransferLog, ReplayedCopiesBetweenContextsOfTheHostAreOfTheLineThatAskedForThem) {
+  const Tensor x = ones({1000}, cpu(0));
+  const unsigned line = __LINE__ + 1;
+  Compiled f([](const Tensors& in) { return Tensors{in[0].T().as_in_context(cpu(1)) + 1}; });
+  f({x});
+  const TransferLog log;
+  for (int i = 0; i < 3; ++i) f({x});
+  const std::vector<TransferEntry> copies = of(log, TransferKind::copy);
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0].count, 3u);
+  EXPECT_EQ(copies[0].bytes, 12000u);
+  EXPECT_EQ(copies[0].from, cpu(0));
+  EXPECT_EQ(copies[0].to, cpu(1));
+  expect_line(copies[0], line);
+}
+
 TEST(TransferLog, CountsCopiesByLine) {
   const Context there = elsewhere();
   const Tensor x = ones({4, 8}), y = ones({3}, {cpu(), f64});

@@ -1,0 +1,204 @@
+// The memory of compiled functions: what they leave, and what they do when there is none.
+#include <locus/core/compile.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include <locus/core/autograd.h>
+#include <locus/core/stream.h>
+#include <locus/devices/pool.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include "tests/captures.h"
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using Values = std::vector<double>;
+
+TEST(Compiled, MemoryReturnsWithIt) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    wait_all();
+    memory_pool(c).release_cached();
+    const size_t before = memory_pool(c).stats().in_use;
+    Tensor kept;
+    {
+      const Tensor x = ones({300000}, c);
+      Compiled f([](const Tensors& in) { return Tensors{(in[0] + 1) * in[0], in[0].sum()}; });
+      for (int i = 0; i < 3; ++i) kept = f({x.copyto(c)})[1];
+      EXPECT_GT(memory_pool(c).stats().in_use, before + 3 * 300000 * sizeof(float));
+    }
+    EXPECT_EQ(kept.item<float>(), 300000);
+    kept = Tensor();
+    wait_all();
+    memory_pool(c).release_cached();
+    EXPECT_EQ(memory_pool(c).stats().in_use, before);
+  }
+}
+
+// What the process has of the system.
+size_t resident() {
+  size_t all = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return pages * 4096;
+}
+
+// Forward, backward and an update; results held over the next two calls.
+void record_many(Context c, int from, int to) {
+  const Tensor w = full({4, 3}, .5, c);
+  w.attach_grad();
+  Compiled f(
+      [&](const Tensors& in) {
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = dot(in[0] * random::uniform(1, 2, in[0].shape(), c), w);
+        }
+        y.backward();
+        const autograd::Pause pause;
+        Tensor weight = w;
+        weight -= w.grad() * 1e-9;
+        return Tensors{y, y.sum(), in[0] + in[1]};
+      },
+      {.keys = 3});
+  std::vector<Tensors> held(2);
+  for (int i = from; i < to; ++i) {
+    const int64_t n = 1 + i % 61 * 7;
+    const Tensor x = ones({n, 4}, c), y = ones({n, 4}, c);
+    held[static_cast<size_t>(i % 2)] = f({x, y});
+    if (i % 50 == 0) {
+      held[0] = f({x, y});
+      held[1] = f({y.copyto(c), x});
+    }
+    if (i % 100 == 0) wait_all();
+  }
+  EXPECT_GE(f.recorded(), static_cast<size_t>(to - from));
+}
+
+TEST(Compiled, TenThousandRecordingsOfChangingShapesLeaveNothing) {
+  LOCUS_NEEDS_POOL();
+  std::vector<Context> some = contexts();
+  some.resize(std::min(some.size(), size_t{2}));
+  for (Context c : some) {
+    SCOPED_TRACE(to_string(c));
+    record_many(c, 0, 500);
+    wait_all();
+    const MemoryStats before = memory_pool(c).stats();
+    const size_t memory = resident();
+    const uint32_t stream = new_stream_id();
+    record_many(c, 0, 10000);
+    wait_all();
+    const MemoryStats after = memory_pool(c).stats();
+    EXPECT_EQ(after.in_use, before.in_use);
+    EXPECT_EQ(after.reserved, before.reserved);
+    EXPECT_EQ(new_stream_id(), stream + 1);
+#ifndef __SANITIZE_ADDRESS__  // which keeps what is freed
+    EXPECT_LE(resident(), memory + (size_t{16} << 20));
+#endif
+  }
+}
+
+// Memory of its own in the pool.
+constexpr int64_t kLarge = (int64_t{33} << 20) / 4;
+
+// No more than there is.
+class Shortage {
+ public:
+  explicit Shortage(Context c) : pool_(memory_pool(c)) {
+    wait_all();
+    pool_.release_cached();
+    pool_.set_limit(pool_.stats().reserved);
+  }
+  Shortage(const Shortage&) = delete;
+  Shortage& operator=(const Shortage&) = delete;
+  ~Shortage() { pool_.set_limit(0); }
+
+ private:
+  MemoryPool& pool_;
+};
+
+// Counts its calls in w, and leaves the same in w's gradient.
+struct Counting {
+  explicit Counting(Context c) : w(zeros({2}, c)) { w.attach_grad(GradReq::add); }
+
+  Tensors operator()(const Tensors& in) const {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = w + 1;
+    }
+    y.backward();
+    Tensor weight = w;
+    weight += 1;
+    return {in[0] + w(0)};
+  }
+  void expect(int calls) const {
+    EXPECT_EQ(values(w), Values(2, calls));
+    EXPECT_EQ(values(w.grad()), Values(2, calls));
+  }
+
+  Tensor w;
+};
+
+TEST(Compiled, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Counting counting(c);
+    Compiled f(counting);
+    const Tensor x = ones({kLarge}, c);
+    Tensor first = f({x})[0], second;
+    const auto none_of = [&](int calls) {
+      const Shortage shortage(c);
+      EXPECT_THROW(f({x}), OutOfMemory);
+      EXPECT_THROW(f({x}), OutOfMemory);
+      counting.expect(calls);
+    };
+    none_of(1);  // for another version
+    second = f({x})[0];
+    EXPECT_EQ(second[-1].item<double>(), 3);
+    none_of(2);  // for what is made of that
+    EXPECT_EQ(first[-1].item<double>(), 2);
+    {
+      const Shortage shortage(c);
+      first = Tensor();
+      EXPECT_EQ(f({x})[0][-1].item<double>(), 4);
+    }
+    counting.expect(3);
+    EXPECT_EQ(second[-1].item<double>(), 3);
+    EXPECT_EQ(f.recorded(), 1u);
+  }
+}
+
+TEST(Compiled, WithoutMemoryForARecordingItGoesOnOnceThereIsSome) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor a = ones({kLarge}, c), b = full({kLarge}, 5, c);
+    Compiled f([](const Tensors& in) { return Tensors{(in[0] + 1) * in[0]}; });
+    const auto refused = [&](const Tensor& x) {
+      const Shortage shortage(c);
+      const size_t before = memory_pool(c).stats().in_use;
+      EXPECT_THROW(f({x}), OutOfMemory);
+      wait_all();
+      EXPECT_LE(memory_pool(c).stats().in_use, before);
+      EXPECT_FALSE(capture::active());
+    };
+    refused(a);
+    EXPECT_EQ(f({a})[0][-1].item<double>(), 2);
+    refused(b);  // for inputs of its own
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(f({a})[0][-1].item<double>(), 2);
+      EXPECT_EQ(f({b})[0][-1].item<double>(), 30);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
