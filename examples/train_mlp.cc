@@ -182,6 +182,14 @@ int run(const Options& options) {
   LossCurve curve(steps, options.epochs);
   int64_t step = 0;
   int saved_epoch = 0;
+  std::string description, dot;
+  std::vector<CompiledCall> calls;
+  const auto inspect = [&] {
+    if (options.describe) description = compiled.describe();
+    if (!options.dot.empty()) dot = compiled.dot();
+    if (!options.graph.empty()) calls = compiled.calls();
+  };
+
   try {
     for (int epoch = 1; epoch <= options.epochs; ++epoch) {
       progress.start(epoch);
@@ -197,6 +205,8 @@ int run(const Options& options) {
         losses.add(options.compile ? compiled(image, label) : train(image, label));
         samples += image.shape()[0];
         if (losses.due()) report();
+        // The last batch may be a smaller one.
+        if (step == std::max<int64_t>(steps * options.epochs - 1, 1)) inspect();
       }
       if (!losses.empty()) report();
       const double seconds = progress.seconds();
@@ -233,15 +243,15 @@ int run(const Options& options) {
   }
 
   fmt::print("\n{}\n", table(history));
-  if (options.describe) fmt::print("{}\n", compiled.describe());
+  if (options.describe) fmt::print("{}\n", description);
   const auto write = [](const std::string& file, const std::string& content) {
     examples::write_file(file, content);
     fmt::print("wrote {}\n", file);
   };
-  if (!options.dot.empty()) write(options.dot, compiled.dot());
+  if (!options.dot.empty()) write(options.dot, dot);
   if (!options.graph.empty())
     write(options.graph, examples::call_chart("A step of " + network_name(options) + ", compiled",
-                                              examples::describe(context), compiled.calls()));
+                                              examples::describe(context), calls));
   if (!options.save.empty()) fmt::print("saved the parameters in {}\n", options.save);
   history.losses = curve.points();
   if (!options.out.empty()) history.predictions = pick_digits(net, data.test, context);
