@@ -159,7 +159,7 @@ class Chart {
   }
 
   std::string entry(double x, double y, size_t i) const {
-    constexpr size_t kOperands = 41;
+    constexpr size_t kOperands = 38;
     const CompiledCall& c = calls_[i];
     const svg::TextStyle muted{.color = svg::kMuted, .size = 11};
     const std::string operands =
@@ -168,8 +168,8 @@ class Chart {
                      {.color = svg::kMuted, .size = 12, .anchor = "end"}) +
            svg::rectangle({x + 32, y - 9, 10, 10, color(i), hint(i)}) +
            svg::text(x + 50, y, c.op, {.size = 12}) +
-           svg::text(x + 286, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"}) +
-           svg::text(x + 300, y, operands, muted);
+           svg::text(x + 310, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"}) +
+           svg::text(x + 322, y, operands, muted);
   }
 
   const Calls& calls_;
