@@ -261,8 +261,10 @@ void run_into(Invocation& call, size_t n_out, const auto& target) {
 void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                   std::span<Tensor> out) {
   for (const Ref& r : in) checked(op, r);
-  capture::check(op.name, op.no_capture);
-  if (!op.gradient) return op.function(in, attrs.data, out);
+  if (capture::active()) [[unlikely]]
+    capture::check(op.name, op.no_capture);
+  if (!op.gradient || !autograd::is_recording()) [[likely]]
+    return op.function(in, attrs.data, out);
   const autograd::Pause pause(autograd::is_training());
   op.function(in, attrs.data, out);
 }
