@@ -1,6 +1,6 @@
-// What core asks of recordings, those of a Capture (capture.h) and of a compiled function
-// (compile.h), whenever it enqueues work, takes memory or waits. Implemented in capture.cc.
-// Internal to core, but for depends_on() and settings.
+// What core tells recordings, those of a Capture (capture.h) and of a compiled function
+// (compile.h), when it enqueues work, takes memory or waits: mostly only while active(). Internal
+// to core, but for active(), Aside, check(what, why), depends_on() and settings. In recording.cc.
 #pragma once
 
 #include <atomic>

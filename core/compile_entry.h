@@ -81,7 +81,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     for (size_t i = 0; may_copy_ && i < in.size(); ++i) {
       const TensorImpl& t = in[i].impl();
       const bool written = inputs_[i].written;
-      if ((!mode_.graph && t.graph) || (written ? uses(*t.storage) : writes(*t.storage)))
+      if ((!mode_.graph && t.graph) || (written ? holds(*t.storage) : writes(*t.storage)))
         return false;
       for (size_t k = 0; written && k < in.size(); ++k)
         if (k != i && in[k].impl().storage == t.storage) return false;
@@ -91,13 +91,13 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   // Whether gradients are new, or not, as those were that the function asked about.
   bool as_fresh() const {
     return std::all_of(asked_.begin(), asked_.end(),
-                       [](const auto& a) { return a.first->fresh == a.second; });
+                       [](const auto& a) { return a.leaf->fresh == a.fresh; });
   }
   bool stale() const {
     return std::any_of(generations_.begin(), generations_.end(),
                        [](const auto& g) { return *g.first != g.second; }) ||
            std::any_of(leaves_.begin(), leaves_.end(),
-                       [](const auto& l) { return l.first.impl().graph != l.second; });
+                       [](const auto& l) { return l.tensor.impl().graph != l.state; });
   }
   // A backward() is to come that needs its memory.
   bool pending() const { return pending_.load(std::memory_order_acquire); }
@@ -124,7 +124,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     failure.run([&] { plan_->replay(from, held ? second_ : 0); });
     failure.run([&] { give_back(in); });  // what was written before it, too
     failure.rethrow();
-    for (const Written& g : written_) g.leaf->fresh = g.fresh;
+    for (const capture::Freshness& f : after_) f.leaf->fresh = f.fresh;
     return give(in, held, copied);
   }
 
@@ -154,11 +154,6 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     std::shared_ptr<Storage> storage;  // of the first call's, else
     Tensor buffer;
     bool written = false;  // by the function
-  };
-  // A gradient.
-  struct Written {
-    std::shared_ptr<GraphState> leaf;
-    bool fresh;
   };
 
   void fill(const Tensors& in) {
@@ -190,7 +185,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   bool writes(const Storage& storage) const {
     return plan_->writes(storage) && !results_.lends(storage);
   }
-  bool uses(const Storage& storage) const {
+  bool holds(const Storage& storage) const {
     return plan_->holds(storage) && !results_.lends(storage);
   }
 
@@ -207,11 +202,11 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     }
     std::optional<capture::Recording> backward;
     if (mode_.graph) {
-      backward.emplace(r);
+      backward.emplace(&r);
       gradient_ = std::make_unique<Gradient>(r, *backward, given, out);
       if (gradient_->empty()) gradient_ = nullptr;
       for (const Tensor& t : given)
-        std::erase_if(r.leaves, [&](const auto& l) { return l.second == t.impl().graph; });
+        std::erase_if(r.leaves, [&](const auto& l) { return l.state == t.impl().graph; });
     }
     out.clear();  // and the graph that these were in
     given.clear();
@@ -227,10 +222,10 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     for (const auto& leaf : r.written) {
       leaf->placed = true;  // whoever else writes it writes it there
       plan.show(leaf->grad.impl().storage);
-      written_.push_back({leaf, leaf->fresh});
+      after_.push_back({leaf, leaf->fresh});
     }
-    for (const auto& [leaf, fresh] : r.fresh) written_.push_back({leaf, leaf->fresh});
-    asked_ = std::move(r.fresh);
+    for (const auto& [leaf, before] : r.asked) after_.push_back({leaf, leaf->fresh});
+    asked_ = std::move(r.asked);
     leaves_ = std::move(r.leaves);
     if (gradient_) gradient_->finish(*backward, results_, buffers());
     backward.reset();
@@ -257,10 +252,9 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   std::vector<Input> inputs_;
   std::unique_ptr<Plan> plan_;
   Results results_;
-  std::vector<Written> written_;
   std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
-  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves_;
-  std::vector<std::pair<std::shared_ptr<GraphState>, bool>> asked_;
+  std::vector<capture::Leaf> leaves_;
+  std::vector<capture::Freshness> asked_, after_;  // what it was recorded for, and leaves
   bool may_copy_ = false;
   size_t second_ = 0;  // the version that is replayed while results are held; 0: there is none yet
   std::unique_ptr<Gradient> gradient_;

@@ -54,10 +54,9 @@ Tensor bytes_of(const std::shared_ptr<Storage>& storage);
 
 class Plan : NonCopyable {
  public:
-  Plan() = default;
-  // One that goes on where `first`, of which all calls are noted, left off: it may use memory of
+  // `before`: a plan of which all calls are noted, where this one goes on: it may use memory of
   // that, and replays of the two come one after the other.
-  explicit Plan(const Plan& first);
+  explicit Plan(const Plan* before = nullptr);
   ~Plan();  // blocks until its replays are done
 
   // While it is recorded: a call, and then the memory that it uses.
@@ -149,6 +148,7 @@ class Plan : NonCopyable {
   using Parts = std::vector<Part>;
   void take_constants(bool ran);
   size_t part_for(const PlanCall& call, size_t first);
+  void use(Part& part, const Touch& t) const;
   void make_graphs(Parts& parts);
   void send_numbers(Context c, StreamView s);
   void enqueue(Part& part, Caller from);

@@ -13,13 +13,24 @@
 
 namespace locus::capture {
 
+// A leaf of a graph, and what attach_grad had given it.
+struct Leaf {
+  Tensor tensor;
+  std::shared_ptr<GraphState> state;
+};
+// A leaf, and whether its gradient was new.
+struct Freshness {
+  std::shared_ptr<GraphState> leaf;
+  bool fresh;
+};
+
 struct Recording : NonCopyable {
   // Of one context: kept and not run.
   explicit Recording(Context c);
   // Of all contexts, while it runs; `from`: who asked, for errors.
   explicit Recording(Caller from);
-  // Inside of `first`, of what comes after it and is replayed apart.
-  explicit Recording(const Recording& first);
+  // Inside of `before`, of what comes after it and is replayed apart.
+  explicit Recording(const Recording* before);
   ~Recording();  // unless it ended, nothing is left of it
 
   void end();
@@ -30,11 +41,11 @@ struct Recording : NonCopyable {
   bool graph = false;  // under autograd::Record: results are put in a graph
   std::unique_ptr<Plan> plan = std::make_unique<Plan>();
   const uint64_t first_node = 0;  // nodes of tapes made meanwhile come after it
+  // What was used, or asked, and makes another recording necessary when it changes.
   std::vector<std::shared_ptr<const uint64_t>> generations;
-  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> leaves;
-  std::vector<std::shared_ptr<GraphState>> written;  // gradients
-  // Leaves that were asked before their gradients were written, and what they said.
-  std::vector<std::pair<std::shared_ptr<GraphState>, bool>> fresh;
+  std::vector<Leaf> leaves;
+  std::vector<Freshness> asked;                      // before the gradient was written
+  std::vector<std::shared_ptr<GraphState>> written;  // leaves' gradients
 
   // Of one that does not run: memory is at home on a stream of its own, on which nobody can wait,
   // until it ends.
@@ -47,5 +58,8 @@ struct Recording : NonCopyable {
  private:
   void leave();
 };
+
+// The innermost one of this thread that records c, or of any context; null: there is none.
+Recording* recording_on(std::optional<Context> c);
 
 }  // namespace locus::capture

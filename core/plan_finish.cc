@@ -1,0 +1,206 @@
+// A plan once all its calls are noted: what has to wait for what, which are enqueued together, and
+// other versions of it.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <locus/core/plan.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+// A call: of which part, and its number there.
+struct Place {
+  size_t part;
+  int number;
+};
+
+// Who wrote and read each memory so far.
+class Order {
+ public:
+  // The calls that one which touches these waits for.
+  std::vector<Place> before(const auto& touches) const {
+    std::vector<Place> found;
+    for (const auto& t : touches) {
+      const auto users = memory_.find(t.memory);
+      if (users == memory_.end()) continue;
+      const auto& [writer, readers] = users->second;
+      if (writer) found.push_back(*writer);
+      if (t.write) found.insert(found.end(), readers.begin(), readers.end());
+    }
+    return found;
+  }
+  void note(const auto& touches, Place call) {
+    for (const auto& t : touches) {
+      Users& users = memory_[t.memory];
+      if (!t.write) {
+        users.readers.push_back(call);
+        continue;
+      }
+      users.writer = call;
+      users.readers.clear();
+    }
+  }
+
+ private:
+  struct Users {
+    std::optional<Place> writer;
+    std::vector<Place> readers;  // since
+  };
+  std::map<const void*, Users> memory_;
+};
+
+void wait_for(const std::vector<Place>& before, size_t part, PlanCall& call) {
+  for (const Place& p : before)
+    if (p.part == part)
+      call.after.push_back(p.number);
+    else
+      call.across.emplace_back(p.part, p.number);
+  std::sort(call.after.begin(), call.after.end());
+  call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
+}
+
+void apply(const Plan::Move& m, PlanCall& call) {
+  const auto move = [&](auto*& p, uint64_t& turn) {
+    auto* const byte = static_cast<const std::byte*>(p);
+    if ((!m.all && turn != m.from->turn()) || byte < m.at || byte >= m.at + m.bytes) return;
+    p = m.there + (byte - m.at);
+    turn = m.to->turn();
+  };
+  for (size_t i = 0; i < call.views.size(); ++i) move(call.views[i].data, call.turns[i]);
+  if (call.op) return;
+  move(call.src, call.turns[0]);
+  move(call.dst, call.turns[1]);
+}
+
+}  // namespace
+
+// Results of the plan's own that depend on nothing, such as the ones that backward() begins with.
+void Plan::take_constants(bool ran) {
+  std::map<const void*, int> writers;
+  for (const auto& list : touches_)
+    for (const Touch& t : list) writers[t.memory] += t.write;
+  const auto own_result = [&](const Touch& t) {
+    return writers[t.memory] == 1 &&
+           std::any_of(arenas_.begin(), arenas_.end(),
+                       [&](const auto& arena) { return arena->idle(t.memory); });
+  };
+  std::set<const void*> constant;
+  size_t kept = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const PlanCall& call = calls_[i];
+    const bool once = call.op && !call.op->random && !call.op->in_place &&
+                      std::all_of(touches_[i].begin(), touches_[i].end(), [&](const Touch& t) {
+                        return t.write ? own_result(t) : constant.contains(t.memory);
+                      });
+    if (once) {
+      for (const Touch& t : touches_[i]) constant.insert(t.memory);
+      if (!ran) run(calls_[i], current_stream(call.context), true);
+      continue;
+    }
+    if (kept != i) {
+      calls_[kept] = std::move(calls_[i]);
+      touches_[kept] = std::move(touches_[i]);
+    }
+    ++kept;
+  }
+  calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(kept), calls_.end());
+  touches_.resize(kept);
+}
+
+// The first part from number `first` on that takes the call.
+size_t Plan::part_for(const PlanCall& call, size_t first) {
+  Parts& parts = versions_[0];
+  for (size_t i = first; !call.crosses() && i < parts.size(); ++i)
+    if (parts[i].context == call.context && !parts[i].crosses) return i;
+  Part& part = parts.emplace_back();
+  part.context = call.context;
+  part.crosses = call.crosses();
+  return parts.size() - 1;
+}
+
+void Plan::use(Part& part, const Touch& t) const {
+  const auto seen = seen_.find(t.memory);
+  if (seen == seen_.end()) return;
+  Storage* const storage = seen->second.get();
+  const auto use = std::find_if(part.uses.begin(), part.uses.end(),
+                                [&](const Use& u) { return u.storage == storage; });
+  if (use == part.uses.end())
+    part.uses.push_back({storage, t.write});
+  else
+    use->write = use->write || t.write;
+}
+
+void Plan::finish(bool ran) {
+  for (const auto& s : shown_) seen_.emplace(s->data(), s);
+  for (const auto& arena : arenas_) arena->seal();
+  take_constants(ran);
+  for (Last& l : *last_) l.at = l.line->advance();
+  Order order;
+  std::map<Context, size_t> behind_copies;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    PlanCall& call = calls_[i];
+    const std::vector<Place> before = order.before(touches_[i]);
+    // A copy to another device waits for the part before it, in which nothing that comes later
+    // belongs.
+    size_t first = call.crosses() ? 0 : behind_copies[call.context];
+    for (const Place& p : before) {
+      const Part& part = versions_[0][p.part];
+      const bool joins = part.context == call.context && !part.crosses && !call.crosses();
+      first = std::max(first, p.part + !joins);
+    }
+    const size_t at = part_for(call, first);
+    if (call.crosses()) behind_copies[call.from] = at + 1;
+    wait_for(before, at, call);
+    Part& part = versions_[0][at];
+    order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
+    for (const Touch& t : touches_[i]) use(part, t);
+    part.calls.push_back(std::move(call));
+  }
+  calls_.clear();
+  touches_.clear();
+  make_graphs(versions_[0]);
+}
+
+void Plan::make_graphs(Parts& parts) {
+  for (Part& part : parts)
+    if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
+}
+
+void Plan::move(const Move& m) {
+  for (PlanCall& call : calls_) apply(m, call);
+  for (auto& list : touches_)
+    for (Touch& t : list)
+      if (t.memory == m.from->data() && t.turn == m.from->turn())
+        t = {m.to->data(), m.to->turn(), t.write};
+}
+
+size_t Plan::add_version(const std::vector<Move>& moves) {
+  Parts parts;
+  for (const Part& old : versions_[0]) {
+    Part& part = parts.emplace_back();
+    part.context = old.context;
+    part.crosses = old.crosses;
+    part.calls = old.calls;
+    for (PlanCall& call : part.calls)
+      for (const Move& m : moves) apply(m, call);
+    for (const Use& u : old.uses) {
+      bool stays = true;
+      for (const Move& m : moves) {
+        if (u.storage != m.from.get()) continue;
+        part.uses.push_back({m.to.get(), u.write});
+        stays = false;
+      }
+      if (stays) part.uses.push_back(u);
+    }
+  }
+  make_graphs(parts);
+  for (const Move& m : moves) seen_.emplace(m.to->data(), m.to);
+  versions_.push_back(std::move(parts));
+  return versions_.size() - 1;
+}
+
+}  // namespace locus

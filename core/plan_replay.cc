@@ -1,0 +1,121 @@
+// A plan's calls as they run: one by one, or all that was recorded.
+#include <algorithm>
+#include <utility>
+
+#include <locus/core/error.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/plan.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+// Whose scratch memory a kernel that runs in this thread is given.
+struct Asking {
+  Plan* plan = nullptr;
+  PlanCall* call = nullptr;
+  size_t next = 0;
+};
+thread_local Asking* asking = nullptr;
+
+}  // namespace
+
+// While a kernel's function runs.
+class Plan::Running : NonCopyable {
+ public:
+  Running(Plan& plan, PlanCall& call) : now_{&plan, &call}, outer_(std::exchange(asking, &now_)) {}
+  ~Running() { asking = outer_; }
+
+ private:
+  Asking now_;
+  Asking* const outer_;
+};
+
+void* Plan::scratch(size_t bytes, bool& of_plan) {
+  Asking* const a = asking;
+  of_plan = a != nullptr;
+  if (!a) return nullptr;
+  std::vector<std::span<std::byte>>& given = a->call->scratch;
+  if (a->next == given.size()) given.emplace_back();
+  std::span<std::byte>& memory = given[a->next++];
+  if (memory.size() < bytes) {  // also when more threads take part than when it was recorded
+    const Context c = a->call->context;
+    void* const data = a->plan->arena(c)->keep(bytes, current_stream(c));
+    memory = {static_cast<std::byte*>(data), bytes};
+  }
+  return memory.data();
+}
+
+void Plan::run(PlanCall& c, StreamView s, bool traced) {
+  Device& d = device(c.context);
+  if (!c.op) {
+    if (!traced) return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
+    const trace::Scope scope(TransferKind::copyto, c.asked);
+    return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
+  }
+  const Running running(*this, c);
+  View* const views = c.views.data();
+  const int n_out = static_cast<int>(c.views.size()) - c.n_in;
+  const Call call{views, views + c.n_in, c.n_in, n_out, c.attrs.bytes, c.attrs.size, s};
+  if (!traced) return d.launch(c.kernel, call, c.name());
+  if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.name());
+  const trace::Scope scope(TransferKind::copyto, c.asked);
+  trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.name()); });
+}
+
+void Plan::run_each(Part& part, StreamView s, Caller from) {
+  for (PlanCall& call : part.calls) {
+    try {
+      run(call, s, true);
+    } catch (const Error&) {
+      const std::string name = call.name();
+      std::rethrow_exception(reworded([&](const std::string& text) {
+        return text_of(text.starts_with(name) ? "" : name + ": ", text, " (in a replay, called at ",
+                       from, ")");
+      }));
+    }
+  }
+}
+
+void Plan::send_numbers(Context c, StreamView s) {
+  for (Numbers& n : numbers_) {
+    if (n.context != c || n.sent == n.now) continue;
+    device(c).copy(n.memory, c, n.now.data(), cpu(), n.used, s);
+    n.sent = n.now;
+  }
+}
+
+void Plan::replay(Caller from, size_t version) {
+  for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
+  for (Part& part : versions_[version]) enqueue(part, from);
+}
+
+void Plan::enqueue(Part& part, Caller from) {
+  Device& d = device(part.context);
+  const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
+  Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
+  if (!part.crosses)
+    for (const Last& l : *last_)
+      if (l.context == part.context && l.line != line) l.line->wait(l.at, s);
+  for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
+  if (line) line->before_launch();
+  // What was enqueued before an error is in flight.
+  FirstFailure failure;
+  failure.run([&] {
+    if (!part.crosses) send_numbers(part.context, s);
+    // A profile has each call by itself.
+    const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
+    if (part.graph && !apart)
+      part.graph->replay(s);
+    else
+      run_each(part, s, from);
+  });
+  for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
+  if (line && !part.crosses) {
+    std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
+    last_->push_back({part.context, line, line->advance()});
+  }
+  failure.rethrow();
+}
+
+}  // namespace locus
