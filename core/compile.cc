@@ -1,6 +1,12 @@
+// How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
+// a plan (plan.h): its memory stays (arena.h), it finds what has to wait for what (plan_finish.cc),
+// and runs the calls again (plan_replay.cc), on a GPU as graphs (devices/cuda_graph.cc). A plan
+// with its inputs, results (compile_results.h) and gradient (compile_gradient.h) is an Entry
+// (compile_entry.h). Here is which of them takes a call.
 #include <locus/core/compile.h>
 
 #include <algorithm>
+#include <atomic>
 #include <list>
 #include <thread>
 #include <utility>
@@ -123,7 +129,7 @@ Compiled::State& Compiled::state(const char* what) const {
 std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
-  const MutexLock lock(s.mutex);
+  const Turn turn(s, "::calls");
   Entry& last = s.last("calls");
   std::vector<CompiledCall> list = last.plan().measured();
   Plan* const gradient = last.gradient();

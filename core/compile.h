@@ -10,17 +10,17 @@
 // What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
 // not, under autograd::Record or not), current_context() and the products' precision; also which
 // gradients are new, where it asks, as Trainer::step does. Another of these is recorded by itself;
-// Options::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it used
-// has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
+// CompileOptions::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it
+// used has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
 // recorded anew. Random numbers and learning rates are those of the time. All else that the host
 // computes is frozen as it was: numbers, branches, tensors that the function captured, which are
 // kept alive and whose contents may change. nn::TrainStep is this for a step of training.
 //
 // The first call with a key reads its inputs where they lie. As long as the same tensors come
-// again, in place or not changed, nothing is copied; when others come it is recorded once more,
-// with memory for inputs of its own, and from then on inputs are copied there, and what the
-// function writes of them back (one in a view with gaps or with a gradient, or one that is written
-// and is also used otherwise, is recorded for each memory instead).
+// again, whatever is in them, nothing is copied; when others come it is recorded once more, with
+// memory for inputs of its own, and from then on inputs are copied there, and what the function
+// writes of them back (one in a view with gaps or with a gradient, or one that is written and is
+// also used otherwise, is recorded for each memory instead).
 //
 // Results are like those of any op. While the program still holds those of an earlier call, they
 // are copied to memory of their own (a view with gaps without these), else they are lent. Gradients
@@ -44,7 +44,7 @@
 // part, as the function would; where memory is short it does not begin.
 //
 // Memory is the contexts' pools' (stats() counts it) and returns with the object, which first waits
-// for its replays. Threads: any, one at a time goes on.
+// for its replays. Threads: any; their calls take turns.
 #pragma once
 
 #include <functional>

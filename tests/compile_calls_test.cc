@@ -1,10 +1,15 @@
 // What compiled functions say about what they recorded.
 #include <locus/core/compile.h>
 
+#include <cmath>
+#include <functional>
+
 #include <locus/core/autograd.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
 #include <locus/ops/unary.h>
+#include "tests/captures.h"
 #include "tests/contexts.h"
 
 namespace locus::test {
@@ -14,8 +19,9 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using Values = std::vector<double>;
 
-TEST(Compiled, CallsSayWhatTheyAreAndTake) {
+TEST(CompiledCalls, CallsSayWhatTheyAreAndTake) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) { return Tensors{exp(in[0]) + 1}; });
@@ -36,7 +42,7 @@ TEST(Compiled, CallsSayWhatTheyAreAndTake) {
   }
 }
 
-TEST(Compiled, CallsOfTheGradientFollow) {
+TEST(CompiledCalls, CallsOfTheGradientFollow) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({3}, c);
@@ -60,7 +66,7 @@ TEST(Compiled, CallsOfTheGradientFollow) {
   }
 }
 
-TEST(Compiled, CallsWaitForThoseOfOtherContexts) {
+TEST(CompiledCalls, CallsWaitForThoseOfOtherContexts) {
   LOCUS_NEEDS_ANY_GPUS(2);
   Compiled f([](const Tensors& in) {
     const Tensor x = in[0] + 1, y = in[1] + 1;
@@ -81,6 +87,94 @@ TEST(Compiled, CallsWaitForThoseOfOtherContexts) {
   const std::string dot = f.dot();
   EXPECT_THAT(dot, HasSubstr("n2 -> n3"));
   EXPECT_THAT(dot, Not(HasSubstr("n0 -> n1")));
+}
+
+TEST(CompiledCalls, DescribesItsCallsAndChangesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor w = ones({3}, c);
+    const Tensor x = full({3}, 2, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor y = in[0] * w;
+      w += 1;
+      return Tensors{exp(y) + y};
+    });
+    EXPECT_THAT(message_of<Error>([&] { f.describe(); }), HasSubstr("nothing is recorded"));
+    f({x});
+    EXPECT_EQ(values(w), Values(3, 2));
+    const std::string text = f.describe();
+    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)", "us"})
+      EXPECT_THAT(text, HasSubstr(part));
+    EXPECT_EQ(text.find("as one graph") != std::string::npos, !is_host(c) && !emulated_gpus());
+    EXPECT_THAT(f.dot(), HasSubstr("n0 -> n2"));
+    EXPECT_EQ(values(w), Values(3, 2));
+    EXPECT_NEAR(f({x})[0][0].item<double>(), std::exp(4) + 4, 1e-4);
+    EXPECT_EQ(values(w), Values(3, 3));
+  }
+}
+
+TEST(CompiledCalls, ADescriptionLeavesWhatWasRecordedForBackwardAsItWas) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = full({3}, 2, c), x = full({3}, 5, c);
+    Compiled f([&](const Tensors& in) {
+      Tensor changed = w;
+      changed += 1;
+      return in;
+    });
+    f({x});
+    x.attach_grad();
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = x * w;
+    }
+    f.describe();
+    y.backward();
+    EXPECT_EQ(values(x.grad()), Values(3, 3));
+    f({x});
+    {
+      const autograd::Record record;
+      y = x * w;
+    }
+    f({x});
+    EXPECT_THROW(y.backward(), Error);
+  }
+}
+
+TEST(CompiledCalls, ADescriptionThatFailsChangesNothing) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = ones({1, 4}, c), id = zeros({1}, {c, i32});
+    Tensor w = ones({3}, c);
+    Compiled f([&](const Tensors& in) {
+      w += 1;
+      return Tensors{pick(x, in[0])};
+    });
+    f({id});
+    full({1}, 7, {c, i32}).copyto(id);
+    EXPECT_THROW(f.describe(), IndexError);
+    EXPECT_EQ(values(w), Values(3, 2));
+  }
+}
+
+// What prepares a recording, and is not part of it, must not ask for it.
+TEST(CompiledCalls, WhatACallPreparesMayNotAskForItsCalls) {
+  const Tensor x = ones({2});
+  Compiled* inside = nullptr;
+  Compiled f([&](const Tensors& in) {
+    if (inside) {
+      const capture::Aside aside;
+      for (const auto& ask : std::vector<std::function<void()>>{
+               [&] { inside->calls(); }, [&] { inside->describe(); }, [&] { inside->dot(); }})
+        EXPECT_THAT(message_of<Error>(ask), HasSubstr("called by what its own call runs"));
+    }
+    return Tensors{in[0] + 1};
+  });
+  inside = &f;
+  f({x});
+  inside = nullptr;
+  EXPECT_EQ(f.calls().size(), 1);
 }
 
 }  // namespace

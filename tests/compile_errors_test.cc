@@ -2,7 +2,6 @@
 #include <locus/core/compile.h>
 
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -27,7 +26,7 @@ namespace {
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
-TEST(Compiled, RefusesWhatAReplayCouldNotRepeat) {
+TEST(CompiledErrors, RefusesWhatAReplayCouldNotRepeat) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = arange(4, {c, f32});
@@ -57,7 +56,7 @@ TEST(Compiled, RefusesWhatAReplayCouldNotRepeat) {
   }
 }
 
-TEST(Compiled, RefusesAGraphThatWasRecordedBefore) {
+TEST(CompiledErrors, RefusesAGraphThatWasRecordedBefore) {
   for (Context c : contexts()) {
     const Tensor w = ones({3}, c);
     w.attach_grad();
@@ -77,7 +76,7 @@ TEST(Compiled, RefusesAGraphThatWasRecordedBefore) {
   }
 }
 
-TEST(Compiled, AnErrorInsideLeavesNothing) {
+TEST(CompiledErrors, AnErrorInsideLeavesNothing) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({4}, c);
@@ -94,41 +93,7 @@ TEST(Compiled, AnErrorInsideLeavesNothing) {
   }
 }
 
-TEST(Compiled, InsideAnotherItIsPartOfThat) {
-  for (Context c : contexts()) {
-    const Tensor x = ones({3}, c);
-    Compiled inner([](const Tensors& in) { return Tensors{in[0] * 3}; });
-    Compiled outer([&](const Tensors& in) { return Tensors{inner({in[0] + 1})[0] + 1}; });
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(values(outer({x})[0]), Values(3, 7));
-    EXPECT_EQ(inner.recorded(), 0u);
-  }
-}
-
-TEST(Compiled, DescribesItsCallsAndChangesNothing) {
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    Tensor w = ones({3}, c);
-    const Tensor x = full({3}, 2, c);
-    Compiled f([&](const Tensors& in) {
-      Tensor y = in[0] * w;
-      w += 1;
-      return Tensors{exp(y) + y};
-    });
-    EXPECT_THAT(message_of<Error>([&] { f.describe(); }), HasSubstr("nothing is recorded"));
-    f({x});
-    EXPECT_EQ(values(w), Values(3, 2));
-    const std::string text = f.describe();
-    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)", "us"})
-      EXPECT_THAT(text, HasSubstr(part));
-    EXPECT_EQ(text.find("as one graph") != std::string::npos, !is_host(c) && !emulated_gpus());
-    EXPECT_THAT(f.dot(), HasSubstr("n0 -> n2"));
-    EXPECT_EQ(values(w), Values(3, 2));
-    EXPECT_NEAR(f({x})[0][0].item<double>(), std::exp(4) + 4, 1e-4);
-    EXPECT_EQ(values(w), Values(3, 3));
-  }
-}
-
-TEST(Compiled, BadIndicesAreFoundInReplays) {
+TEST(CompiledErrors, BadIndicesAreFoundInReplays) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({1, 4}, c), id = zeros({1}, {c, i32});
@@ -149,51 +114,6 @@ TEST(Compiled, BadIndicesAreFoundInReplays) {
   }
 }
 
-TEST(Compiled, ADescriptionLeavesWhatWasRecordedForBackwardAsItWas) {
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    const Tensor w = full({3}, 2, c), x = full({3}, 5, c);
-    Compiled f([&](const Tensors& in) {
-      Tensor changed = w;
-      changed += 1;
-      return in;
-    });
-    f({x});
-    x.attach_grad();
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = x * w;
-    }
-    f.describe();
-    y.backward();
-    EXPECT_EQ(values(x.grad()), Values(3, 3));
-    f({x});
-    {
-      const autograd::Record record;
-      y = x * w;
-    }
-    f({x});
-    EXPECT_THROW(y.backward(), Error);
-  }
-}
-
-TEST(Compiled, ADescriptionThatFailsChangesNothing) {
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    const Tensor x = ones({1, 4}, c), id = zeros({1}, {c, i32});
-    Tensor w = ones({3}, c);
-    Compiled f([&](const Tensors& in) {
-      w += 1;
-      return Tensors{pick(x, in[0])};
-    });
-    f({id});
-    full({1}, 7, {c, i32}).copyto(id);
-    EXPECT_THROW(f.describe(), IndexError);
-    EXPECT_EQ(values(w), Values(3, 2));
-  }
-}
-
 // Fails the launch of one op.
 class Refusing final : public trace::Listener {
  public:
@@ -208,7 +128,7 @@ class Refusing final : public trace::Listener {
   const std::string_view op_;
 };
 
-TEST(Compiled, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
+TEST(CompiledErrors, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({1000}, c), w = zeros({1000}, c);
@@ -244,7 +164,7 @@ TEST(Compiled, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
   }
 }
 
-TEST(Compiled, OneThatWasMovedFromOrIsBeingRecordedSaysSo) {
+TEST(CompiledErrors, OneThatWasMovedFromOrIsBeingRecordedSaysSo) {
   const Tensor x = ones({2});
   Compiled* inside = nullptr;
   Compiled f([&](const Tensors& in) {

@@ -20,7 +20,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-TEST(Compiled, MemoryReturnsWithIt) {
+TEST(CompiledMemory, MemoryReturnsWithIt) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -81,7 +81,7 @@ void record_many(Context c, int from, int to) {
   EXPECT_GE(f.recorded(), static_cast<size_t>(to - from));
 }
 
-TEST(Compiled, TenThousandRecordingsOfChangingShapesLeaveNothing) {
+TEST(CompiledMemory, TenThousandRecordingsOfChangingShapesLeaveNothing) {
   LOCUS_NEEDS_POOL();
   std::vector<Context> some = contexts();
   some.resize(std::min(some.size(), size_t{2}));
@@ -146,7 +146,7 @@ struct Counting {
   Tensor w;
 };
 
-TEST(Compiled, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
+TEST(CompiledMemory, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -176,7 +176,7 @@ TEST(Compiled, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
   }
 }
 
-TEST(Compiled, WithoutMemoryForARecordingItGoesOnOnceThereIsSome) {
+TEST(CompiledMemory, WithoutMemoryForARecordingItGoesOnOnceThereIsSome) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

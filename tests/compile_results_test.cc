@@ -19,7 +19,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-TEST(Compiled, AnInputThatComesBackIsTheInput) {
+TEST(CompiledResults, AnInputThatComesBackIsTheInput) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) { return Tensors{in[0], in[0] + 1, in[0](1)}; });
@@ -38,7 +38,7 @@ TEST(Compiled, AnInputThatComesBackIsTheInput) {
   }
 }
 
-TEST(Compiled, AResultWhereALargerTensorWasMayBeHeld) {
+TEST(CompiledResults, AResultWhereALargerTensorWasMayBeHeld) {
   static constexpr int64_t kLarge = 400000, kLess = 300000;
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -62,7 +62,7 @@ TEST(Compiled, AResultWhereALargerTensorWasMayBeHeld) {
   }
 }
 
-TEST(Compiled, EmptyResultsAndInputsMayBeHeld) {
+TEST(CompiledResults, EmptyResultsAndInputsMayBeHeld) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {
@@ -81,7 +81,7 @@ TEST(Compiled, EmptyResultsAndInputsMayBeHeld) {
   }
 }
 
-TEST(Compiled, ResultsOfOneMemoryStayViewsOfIt) {
+TEST(CompiledResults, ResultsOfOneMemoryStayViewsOfIt) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {
@@ -99,7 +99,7 @@ TEST(Compiled, ResultsOfOneMemoryStayViewsOfIt) {
   }
 }
 
-TEST(Compiled, AResultInMemoryThatALargerTensorHadBeforeIsHeldAlone) {
+TEST(CompiledResults, AResultInMemoryThatALargerTensorHadBeforeIsHeldAlone) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {
@@ -122,7 +122,7 @@ TEST(Compiled, AResultInMemoryThatALargerTensorHadBeforeIsHeldAlone) {
   }
 }
 
-TEST(Compiled, AGradientOrATensorKeptElsewhereThatIsAResultTooIsWrittenByEachReplay) {
+TEST(CompiledResults, AGradientOrATensorKeptElsewhereThatIsAResultTooIsWrittenByEachReplay) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor w = full({3}, 2, c), x = ones({3}, c);
@@ -150,7 +150,7 @@ TEST(Compiled, AGradientOrATensorKeptElsewhereThatIsAResultTooIsWrittenByEachRep
   }
 }
 
-TEST(Compiled, AnInputWithAGradientOrThatIsWrittenIsReadWhereItLies) {
+TEST(CompiledResults, AnInputWithAGradientOrThatIsWrittenIsReadWhereItLies) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Tensor w = ones({3}, c);
@@ -180,7 +180,7 @@ TEST(Compiled, AnInputWithAGradientOrThatIsWrittenIsReadWhereItLies) {
   }
 }
 
-TEST(Compiled, AGradientAttachedInsideIsOfTheInput) {
+TEST(CompiledResults, AGradientAttachedInsideIsOfTheInput) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({3}, c);
@@ -208,7 +208,7 @@ TEST(Compiled, AGradientAttachedInsideIsOfTheInput) {
   }
 }
 
-TEST(Compiled, InputsThatAreWrittenAreCopiedThereAndBackWhenOthersCome) {
+TEST(CompiledResults, InputsThatAreWrittenAreCopiedThereAndBackWhenOthersCome) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {
@@ -240,7 +240,7 @@ TEST(Compiled, InputsThatAreWrittenAreCopiedThereAndBackWhenOthersCome) {
   }
 }
 
-TEST(Compiled, AnInputThatIsWrittenAndCapturedIsNotCopied) {
+TEST(CompiledResults, AnInputThatIsWrittenAndCapturedIsNotCopied) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor w = zeros({3}, c);
@@ -257,7 +257,7 @@ TEST(Compiled, AnInputThatIsWrittenAndCapturedIsNotCopied) {
   }
 }
 
-TEST(Compiled, TensorsKeptElsewhereAreOrderedWithOtherStreams) {
+TEST(CompiledResults, TensorsKeptElsewhereAreOrderedWithOtherStreams) {
   constexpr int64_t kLarge = 300000;
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -284,7 +284,7 @@ TEST(Compiled, TensorsKeptElsewhereAreOrderedWithOtherStreams) {
   }
 }
 
-TEST(Compiled, ReplaysOnAnotherStreamWaitForTheFirstCall) {
+TEST(CompiledResults, ReplaysOnAnotherStreamWaitForTheFirstCall) {
   constexpr int64_t kLarge = 300000;
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -329,5 +329,15 @@ TEST(Compiled, LargeMemoryIsSharedWithoutHarm) {
   }
 }
 
+TEST(Compiled, InsideAnotherItIsPartOfThat) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({3}, c);
+    Compiled inner([](const Tensors& in) { return Tensors{in[0] * 3}; });
+    Compiled outer([&](const Tensors& in) { return Tensors{inner({in[0] + 1})[0] + 1}; });
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(values(outer({x})[0]), Values(3, 7));
+    EXPECT_EQ(inner.recorded(), 0u);
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -15,7 +15,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-TEST(Compiled, ThreadsRecordAtOnce) {
+TEST(CompiledThreads, ThreadsRecordAtOnce) {
   for (Context c : contexts()) {
     const auto work = [c](int id) {
       for (int round = 0; round < 10; ++round) {
@@ -58,7 +58,7 @@ std::vector<Values> trained(nn::Sequential& net, Context c, int id, bool compile
   return seen;
 }
 
-TEST(Compiled, ThreadsTrainAtOnceOnOneContextAndOnTwo) {
+TEST(CompiledThreads, ThreadsTrainAtOnceOnOneContextAndOnTwo) {
   const std::vector<Context> all = distinct_contexts();
   for (size_t i = 0; i < all.size(); ++i)
     for (const Context other : {all[i], all[(i + 1) % all.size()]}) {
@@ -87,7 +87,7 @@ TEST(Compiled, ThreadsTrainAtOnceOnOneContextAndOnTwo) {
     }
 }
 
-TEST(Compiled, OneIsCalledByTwoThreads) {
+TEST(CompiledThreads, OneIsCalledByTwoThreads) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor calls = zeros({1}, c);
@@ -113,7 +113,7 @@ TEST(Compiled, OneIsCalledByTwoThreads) {
   }
 }
 
-TEST(Compiled, DestroyedWhileItsReplaysRunItWaitsForThem) {
+TEST(CompiledThreads, DestroyedWhileItsReplaysRunItWaitsForThem) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
   for (int round = 0; round < 5; ++round) {
@@ -140,7 +140,7 @@ TEST(Compiled, DestroyedWhileItsReplaysRunItWaitsForThem) {
   }
 }
 
-TEST(Compiled, WhatItWritesMayBeReadAndWrittenOnAnotherStreamInBetween) {
+TEST(CompiledThreads, WhatItWritesMayBeReadAndWrittenOnAnotherStreamInBetween) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Stream other(c);
