@@ -2,8 +2,11 @@
 
 #include <cublas_v2.h>
 
+#include <locus/core/mutex.h>
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda_library.h>
 
 namespace locus::cuda {
 

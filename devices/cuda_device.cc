@@ -12,12 +12,6 @@ namespace {
 IdTable<CudaStream> streams;
 std::atomic<int> opened_first{-1};
 
-// Entered while the program starts, in no order.
-std::vector<Libraries::Make>& makers() {
-  static std::vector<Libraries::Make> list;
-  return list;
-}
-
 [[noreturn]] void unknown_stream(StreamView s) {
   throw Error(s.context, ": stream ", s.id,
               " is not a CUDA stream of Locus; expected device(context).stream() or a Stream");
@@ -45,13 +39,15 @@ int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessor
 
 void* library(StreamView s, int library) { return find_stream(s).device->libraries()[library]; }
 
-int Libraries::add(Make make) {
-  makers().push_back(make);
-  return static_cast<int>(makers().size()) - 1;
+// Kernel functions ask for these while launch() holds the stream's mutex.
+unsigned* counters(StreamView view, int n) {
+  LOCUS_CHECK(n <= kMaxCounters, "at most ", kMaxCounters, " counters a launch");
+  return find_stream(view).counters;
 }
 
-void Libraries::open() {
-  for (const Make make : makers()) items_.push_back(make());
+Fault* fault(const Call& call) {
+  CudaStream& s = find_stream(call.stream);
+  return s.device->faults().word(s.op.load(std::memory_order_relaxed));
 }
 
 CudaDevice::CudaDevice(Context context) : context_(context) {

@@ -9,6 +9,8 @@
 #include <locus/core/mutex.h>
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda_faults.h>
+#include <locus/devices/cuda_library.h>
 #include <locus/devices/cuda_ring.h>
 #include <locus/devices/pool.h>
 #include <locus/devices/spares.h>
@@ -19,19 +21,6 @@ class CudaDevice;
 struct CudaStream;
 
 int first_opened();  // the first device that was opened; -1: none yet
-
-// What libraries keep for a device, such as a handle: made with it, so that no kernel function has
-// to, and never destroyed.
-class Libraries {
- public:
-  using Make = void* (*)();   // for the current device
-  static int add(Make make);  // a library's number; call while the program starts
-  void open();
-  void* operator[](int library) const { return items_[static_cast<size_t>(library)]; }
-
- private:
-  std::vector<void*> items_;
-};
 
 // A stream and what belongs to it. Never destroyed: a closed stream waits for the next
 // open_stream(), so that tensors allocated on it can still be freed in its order.
@@ -54,28 +43,6 @@ struct CudaStream {
 
 // Throws Error when the stream is not one of this back end's.
 CudaStream& find_stream(StreamView s);
-
-// For kernel functions: what a library keeps for the stream's device. Threads: any, at once.
-void* library(StreamView s, int library);
-
-// The words kernels report bad values in: page-locked memory the device writes, one word an op, so
-// that the word that is raised names it. Threads: any.
-class Faults {
- public:
-  void open(cudaStream_t s);
-  Fault* word(const char* op);
-  // Throws IndexError for the earliest report, and forgets all: on `s`, which the host waits for.
-  // Kernels queued elsewhere report anew.
-  void check(Context context, cudaStream_t s);
-
- private:
-  static constexpr int kWords = 128;
-  Mutex mutex_;  // held to add a word, and to take reports
-  std::atomic<int> size_{0};
-  const char* ops_[kWords] = {};
-  Fault* words_ = nullptr;
-  int* taken_ = nullptr;  // kWords, in device memory
-};
 
 class CudaDevice final : public Device {
  public:

@@ -1,16 +1,13 @@
-// Counters and fault words. Kernel functions ask for them while launch() holds the stream's mutex.
+#include <locus/devices/cuda_faults.h>
+
 #include <atomic>
 #include <string>
 
 #include <locus/core/error.h>
-#include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
-
-unsigned* counters(StreamView view, int n) {
-  LOCUS_CHECK(n <= kMaxCounters, "at most ", kMaxCounters, " counters a launch");
-  return find_stream(view).counters;
-}
 
 void Faults::open(cudaStream_t s) {
   LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
@@ -68,11 +65,6 @@ void Faults::check(Context context, cudaStream_t s) {
                    fault.exact ? std::to_string(fault.value) : "that is no whole number",
                    " is out of range for axis of length ", fault.limit, " (", context,
                    ", found asynchronously)");
-}
-
-Fault* fault(const Call& call) {
-  CudaStream& s = find_stream(call.stream);
-  return s.device->faults().word(s.op.load(std::memory_order_relaxed));
 }
 
 }  // namespace locus::cuda

@@ -1,0 +1,31 @@
+// Bad values that kernels found, such as an index out of range. Internal to devices/cuda*.cc.
+#pragma once
+
+#include <atomic>
+
+#include <locus/core/context.h>
+#include <locus/core/mutex.h>
+#include <locus/devices/cuda.h>
+
+namespace locus::cuda {
+
+// The words kernels report bad values in: page-locked memory the device writes, one word an op, so
+// that the word that is raised names it. Threads: any.
+class Faults {
+ public:
+  void open(cudaStream_t s);
+  Fault* word(const char* op);
+  // Throws IndexError for the earliest report, and forgets all: on `s`, which the host waits for.
+  // Kernels queued elsewhere report anew.
+  void check(Context context, cudaStream_t s);
+
+ private:
+  static constexpr int kWords = 128;
+  Mutex mutex_;  // held to add a word, and to take reports
+  std::atomic<int> size_{0};
+  const char* ops_[kWords] = {};
+  Fault* words_ = nullptr;
+  int* taken_ = nullptr;  // kWords, in device memory
+};
+
+}  // namespace locus::cuda
