@@ -262,8 +262,8 @@ class Pass {
       if (out.kept.storage) check(out.kept, out.version);
   }
 
-  // A gradient's handle stays the same. Unless the program chose its memory, it takes over that of
-  // what arrived when nobody else holds it, which saves a copy a parameter and step.
+  // A gradient's handle stays the same. Unless it is to stay where it is, it takes over the memory
+  // of what arrived when nobody else holds that, which saves a copy a parameter and step.
   void write(const std::shared_ptr<GraphState>& state) {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);

@@ -21,7 +21,7 @@ struct GraphState {
   Node* node = nullptr;         // null for a leaf
   GradReq req = GradReq::null;  // of a leaf
   bool fresh = false;           // written by backward since the last fresh_grad(x, true)
-  bool placed = false;          // the program chose grad's memory
+  bool placed = false;          // grad stays where it is: the program, or a recording, has it so
   Tensor grad;                  // of a leaf
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
