@@ -12,6 +12,7 @@
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
 #include <locus/core/tensor.h>
+#include <locus/core/text.h>
 
 namespace locus {
 namespace {
@@ -48,8 +49,11 @@ const char* not_replayable(Context from, Context to, bool blocking) {
   if (!is_host(from) && !is_host(to))
     return capture::runs() ? nullptr : "copies between devices are not recorded";
   if (from.type == DeviceType::cpu || to.type == DeviceType::cpu)
-    return "pageable memory of the host is read or filled once, now; use cpu_pinned() there";
-  return blocking ? "the host would wait for it; use {.blocking = false}" : nullptr;
+    return "pageable memory of the host is read or filled once, now; move it before or after, or "
+           "use cpu_pinned() there";
+  return blocking ? "the host would wait for it; move it before or after, or by "
+                    "x.copyto(context, {.blocking = false})"
+                  : nullptr;
 }
 
 // Both row-major, same dtype and size, on different memories.
@@ -68,7 +72,8 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
     s = fill_stream(owner, d, to.storage->home());
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
-    capture::check("copyto", not_replayable(from.context, to.context, blocking));
+    if (const char* const why = not_replayable(from.context, to.context, blocking))
+      capture::check(text_of(asked, ": copyto"), why);
     capture::check("copyto", owner, nullptr);
     capture::note(owner, {.context = owner,
                           .dst = to.view.data,

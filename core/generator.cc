@@ -3,6 +3,7 @@
 #include <optional>
 #include <random>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/mutex.h>
 
 namespace locus::random {
@@ -14,6 +15,7 @@ std::optional<PhiloxKey> state LOCUS_GUARDED_BY(mutex);
 }  // namespace
 
 void seed(uint64_t value) {
+  capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
   const MutexLock lock(mutex);
   state = PhiloxKey{value, 0};
 }

@@ -60,11 +60,13 @@ std::string describe_context(Context c) { return to_string(c) + ", " + context_i
 // Fails now rather than after the training when the results could not be written.
 void check_writable(const Options& options) {
   if (!options.out.empty()) std::filesystem::create_directories(options.out);
-  if (options.save.empty()) return;
-  const auto folder = std::filesystem::path(options.save).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    throw std::runtime_error(
-        fmt::format("--save {}: there is no folder {}", options.save, folder.string()));
+  const std::pair<const char*, const std::string&> files[] = {
+      {"--save", options.save}, {"--dot", options.dot}, {"--graph", options.graph}};
+  for (const auto& [option, file] : files) {
+    const auto folder = std::filesystem::path(file).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      throw std::runtime_error(
+          fmt::format("{} {}: there is no folder {}", option, file, folder.string()));
   }
 }
 

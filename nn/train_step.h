@@ -1,7 +1,7 @@
 // TrainStep: a step of training that is compiled (core/compile.h).
 //
 //   nn::TrainStep step(net, loss, trainer);
-//   for (const auto& [image, label] : loader) losses += step(image, label);
+//   for (const auto& [image, label] : loader) total += step(image, label).mean();
 //
 // is
 //   { autograd::Record record;  l = loss(net(image), label); }
@@ -28,6 +28,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
+#include <locus/nn/block.h>
 #include <locus/nn/trainer.h>
 
 namespace locus::nn {
@@ -50,9 +51,11 @@ class TrainStep {
               return l;
             },
             trainer, o) {}
-  // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's.
+  // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more
+  // than two it is step({x, y, z}).
   template <class F>
-  TrainStep(F f, Trainer&, const CompileOptions& o = {})
+  requires(!std::derived_from<F, Block>)  // whose loss is missing
+      TrainStep(F f, Trainer&, const CompileOptions& o = {})
       : compiled_([f = std::move(f)](const Tensors& in) mutable { return Tensors{call(f, in)}; },
                   o) {}
 

@@ -26,7 +26,7 @@ Options parse_options(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of weights, order and drawn digits")->capture_default_str();
   app.add_flag("--compile", o.compile,
-               "record the step once and replay it: the same numbers in less time");
+               "record the step once and replay it: the same numbers, on a GPU in less time");
   app.add_flag("--describe", o.describe, "implies --compile: print what was recorded");
   app.add_option("--dot", o.dot, "implies --compile: a file for what was recorded, for Graphviz");
   app.add_option("--graph", o.graph,
