@@ -89,6 +89,13 @@ void Arena::give_back(const Block& b) noexcept {
     pool.deallocate_after(b.data, b.bytes, b.stream, b.pending);
 }
 
+std::vector<std::span<std::byte>> Arena::blocks() const {
+  const MutexLock lock(mutex_);
+  std::vector<std::span<std::byte>> all;
+  for (const Block& b : blocks_) all.emplace_back(static_cast<std::byte*>(b.data), b.bytes);
+  return all;
+}
+
 size_t Arena::bytes() const {
   const MutexLock lock(mutex_);
   size_t sum = 0;

@@ -38,6 +38,7 @@ class Arena : NonCopyable {
 
   Context context() const { return context_; }
   size_t bytes() const;
+  std::vector<std::span<std::byte>> blocks() const;
 
  private:
   struct Block {

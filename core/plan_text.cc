@@ -114,10 +114,33 @@ std::vector<CompiledCall> Plan::measured() {
   for (const auto& [memory, storage] : seen_) {
     if (!written.contains(storage.get())) continue;
     const Tensor now = bytes_of(storage);
-    saved.push_back({now, now.copyto(now.context()), storage->version()});
+    saved.push_back({now, made(*storage) ? now : now.copyto(now.context()), storage->version()});
   }
   wait_all();
+  // Its own memory as well: what a backward() that is to come reads may not be what would be made
+  // now.
+  struct Inside {
+    std::span<std::byte> now;
+    Tensor before;
+  };
+  std::vector<Inside> inside;
+  const auto copy = [](Context c, void* to, const void* from, size_t bytes) {
+    Device& d = device(c);
+    const StreamView s = current_stream(c, d);
+    d.copy(to, c, from, c, bytes, s);
+    d.synchronize(s);
+  };
+  for (const auto& arena : arenas_) {
+    for (const std::span<std::byte> block : arena->blocks()) {
+      const auto bytes = static_cast<int64_t>(block.size());
+      const Tensor before = allocate(arena->context(), make_meta(u8, Shape{bytes}));
+      copy(arena->context(), before.data_ptr(), block.data(), block.size());
+      inside.push_back({block, before});
+    }
+  }
   const auto restore = [&] {
+    for (const auto& [now, before] : inside)
+      copy(before.context(), now.data(), before.data_ptr(), now.size());
     for (const auto& [now, before, version] : saved) {
       before.copyto(now);
       now.impl().storage->restored(version);
