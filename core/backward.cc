@@ -110,15 +110,20 @@ class Pass {
       if (!needs_grad(heads[i].impl())) not_in_graph();
       reach(heads[i].impl().graph);
     }
-    for (size_t i = 0; i < reached_.size(); ++i)
-      for (const Node::Input& in : reached_[i]->node->in)
-        if (in.edge) reach(in.edge);
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const GraphState& result = *results_[i];
+      for (Node::Input& in : result.node->in) {
+        if (!in.edge || in.reached || !result.node->leads(in, result)) continue;
+        in.reached = true;
+        reach(in.edge);
+      }
+    }
     std::sort(reached_.begin(), reached_.end(),
               [](const auto& a, const auto& b) { return a->node->order > b->node->order; });
     for (auto at = reached_.rbegin(); at != reached_.rend(); ++at) {
       Node& node = *(*at)->node;
       for (Node::Input& in : node.in) {
-        in.needed = in.edge && needed(*in.edge);
+        in.needed = in.reached && needed(*in.edge);
         node.needed = node.needed || in.needed;
       }
     }
@@ -159,9 +164,9 @@ class Pass {
     ++state->edges;
     if (!node) {
       if (state->edges == 1) leaves_.push_back(state);
-    } else if (!node->freed && !node->reached) {
-      node->reached = true;
-      reached_.push_back(state);
+    } else if (!node->freed && state->edges == 1) {
+      results_.push_back(state.get());
+      if (!std::exchange(node->reached, true)) reached_.push_back(state);
     }
   }
 
@@ -188,9 +193,9 @@ class Pass {
     state.incoming = state.incoming.defined() ? add(state.incoming, gradient) : gradient;
   }
 
-  // Whether it is a head, and nothing more, of an op that knows what to do then.
+  // Whether it is a head, and nothing more, of an op that knows what to do then, once.
   bool is_head(const Node& node) const {
-    return !create_ && node.op.head_gradient && node.out[0].state.ones &&
+    return !retain_ && node.op.head_gradient && node.out[0].state.ones &&
            std::none_of(node.out.begin() + 1, node.out.end(), [](const Node::Output& o) {
              return o.state.ones || o.state.incoming.defined();
            });
@@ -314,7 +319,7 @@ class Pass {
     for (const auto& state : reached_) {
       Node& node = *state->node;
       node.reached = node.needed = false;
-      for (Node::Input& in : node.in) in.needed = false;
+      for (Node::Input& in : node.in) in.reached = in.needed = false;
       for (Node::Output& out : node.out) {
         clear(out.state);
         out.value = Tensor();
@@ -325,6 +330,7 @@ class Pass {
   }
 
   const bool retain_, create_, all_;
+  std::vector<GraphState*> results_;  // all that are reached, of nodes
   // A result of each node, in the order of the walk; leaves; the variables that grad() asked for.
   std::vector<std::shared_ptr<GraphState>> reached_, leaves_, variables_;
   Tensors dout_;

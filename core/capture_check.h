@@ -61,7 +61,7 @@ std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home);
 
 // A compiled function is recorded anew when the number, of what changes seldom, is another.
 void depends_on(std::shared_ptr<const uint64_t> generation);
-// Likewise when a leaf was given another gradient.
+// Likewise when a leaf, or a tensor without a gradient, was given another one.
 void depends_on(const Tensor& leaf);
 // Throws CaptureError when the tape was made before the compiled function was called: `order` is
 // its node's.

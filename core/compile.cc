@@ -38,11 +38,13 @@ struct Compiled::State {
     return results;
   }
 
-  // Calls whose backward() is to come have a recording each for one key.
+  // Calls whose backward() is to come have a recording each for one key. One of memory that inputs
+  // cannot be copied to counts by itself.
   size_t keys() const LOCUS_REQUIRES(mutex) {
     size_t n = 0;
     for (auto e = entries.begin(); e != entries.end(); ++e)
-      n += std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
+      n += (!(*e)->copies_inputs() && !(*e)->pending()) ||
+           std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
     return n;
   }
 
@@ -64,10 +66,10 @@ struct Compiled::State {
         continue;
       }
       if (!entry.as_fresh()) continue;
-      const bool has = entry.has(in);
-      if (!has && !entry.may_copy(in)) continue;
+      const bool has = entry.has(in), may_copy = entry.may_copy(in);
+      if (!has && !may_copy) continue;
       if (entry.pending()) {
-        others = true;
+        others = others || may_copy;
         continue;
       }
       if (has || entry.copies_inputs()) {
@@ -131,6 +133,7 @@ std::vector<CompiledCall> Compiled::calls() {
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
   const Turn turn(s, "::calls");
   Entry& last = s.last("calls");
+  const MutexLock lock(last.turn());
   std::vector<CompiledCall> list = last.plan().measured();
   Plan* const gradient = last.gradient();
   if (!gradient) return list;
@@ -148,6 +151,7 @@ std::string Compiled::describe() {
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
   const Turn turn(s, "::describe");
   Entry& last = s.last("describe");
+  const MutexLock lock(last.turn());
   std::string text = "recorded for " + last.text() + "\n" + last.plan().describe();
   if (Plan* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
   return text;

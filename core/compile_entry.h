@@ -112,6 +112,9 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
                    mode_.graph ? ", in a graph" : "", copies_inputs() ? "; inputs are copied" : "");
   }
 
+  // Who replays one of the plans, or measures them: backward() may be in another thread.
+  Mutex& turn() { return turn_; }
+
   // What the recorded call gave.
   Tensors first(const Tensors& in) { return give(in, false, results_.copies(false)); }
   Tensors replay(const Tensors& in, Caller from) {
@@ -196,6 +199,12 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
                          [&](const auto& leaf) { return leaf->grad.impl().storage.get() == &s; });
     };
     for (const Tensor& t : out) {
+      const auto same =
+          std::find_if(given.begin(), given.end(), [&](const Tensor& g) { return g.is(t); });
+      if (same != given.end()) {
+        results_.add_input(static_cast<int>(same - given.begin()));
+        continue;
+      }
       const Storage& s = *t.impl().storage;
       const int input = input_in(s);
       results_.add(t, input, input < 0 && (!plan.owns(s) || is_gradient(s)));
@@ -203,10 +212,12 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     std::optional<capture::Recording> backward;
     if (mode_.graph) {
       backward.emplace(&r);
-      gradient_ = std::make_unique<Gradient>(r, *backward, given, out);
+      gradient_ = std::make_unique<Gradient>(r, *backward, given, out, turn_);
       if (gradient_->empty()) gradient_ = nullptr;
       for (const Tensor& t : given)
-        std::erase_if(r.leaves, [&](const auto& l) { return l.state == t.impl().graph; });
+        std::erase_if(r.leaves, [&](const auto& l) {
+          return l.tensor.is(t) || (l.state && l.state == t.impl().graph);
+        });
     }
     out.clear();  // and the graph that these were in
     given.clear();
@@ -248,6 +259,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   }
 
   const Mode mode_;
+  Mutex turn_;
   Caller from_;
   std::vector<Input> inputs_;
   std::unique_ptr<Plan> plan_;

@@ -1,6 +1,7 @@
 #include <locus/core/compile_gradient.h>
 
 #include <algorithm>
+#include <set>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
@@ -39,6 +40,23 @@ const Op& op() {
   return made;
 }
 
+// The leaves that `head` depends on.
+std::set<const GraphState*> leaves_of(const Tensor& head) {
+  std::set<const GraphState*> leaves;
+  std::set<const Node*> nodes;
+  std::vector<const GraphState*> next{head.impl().graph.get()};
+  while (!next.empty()) {
+    const GraphState* const state = next.back();
+    next.pop_back();
+    if (!state->node)
+      leaves.insert(state);
+    else if (nodes.insert(state->node).second)
+      for (const Node::Input& in : state->node->in)
+        if (in.edge) next.push_back(in.edge.get());
+  }
+  return leaves;
+}
+
 }  // namespace
 
 void copy_all(const Tensors& from, const Tensors& to) {
@@ -66,12 +84,12 @@ Tensor as_leaf(const Tensor& x) {
 }
 
 Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, const Tensors& in,
-                   const Tensors& out) {
+                   const Tensors& out, Mutex& turn)
+    : turn_(turn) {
   Tensors heads, variables;
   for (size_t i = 0; i < out.size(); ++i) {
     const TensorImpl& impl = out[i].impl();
-    if (!needs_grad(impl)) continue;
-    if (!impl.graph->node) capture::depends_on(out[i]);  // a leaf or an input itself
+    if (!impl.graph || !impl.graph->node) continue;  // also a leaf, or an input itself
     View view = impl.view;
     row_major(view.meta, view.stride);
     heads_.push_back({i, impl.storage.get()});
@@ -79,13 +97,20 @@ Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, c
     incoming_.push_back(make_tensor(impl.context, view, current_stream(impl.context)));
   }
   for (const auto& [leaf, state] : forward.leaves) {
-    if (state->req == GradReq::null) continue;
+    if (!state || state->req == GradReq::null) continue;
     size_t input = 0;
     while (input < in.size() && in[input].impl().graph != state) ++input;
     operands_.push_back({input, input < in.size() ? Tensor() : leaf, leaf.impl().storage.get()});
     variables.push_back(leaf);
   }
   if (heads.empty()) return;
+  for (size_t i = 0; i < heads.size(); ++i) {
+    const auto leaves = leaves_of(heads[i]);
+    for (size_t k = 0; k < variables.size(); ++k)
+      if (leaves.contains(variables[k].impl().graph.get()))
+        operands_[k].heads |= 1u << std::min<size_t>(i, 31);
+  }
+  find_others(forward, in, out);
   {
     const capture::Aside aside;
     const autograd::Pause pause;
@@ -109,6 +134,16 @@ Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, c
   operands_.resize(kept);
 }
 
+void Gradient::find_others(const capture::Recording& forward, const Tensors& in,
+                           const Tensors& out) {
+  const auto add = [&](const Tensor& t, int input, int result, const Tensor& outside) {
+    if (!needs_grad(t.impl())) others_.push_back({input, result, outside, t.impl().storage.get()});
+  };
+  for (size_t i = 0; i < in.size(); ++i) add(in[i], static_cast<int>(i), -1, {});
+  for (size_t i = 0; i < out.size(); ++i) add(out[i], -1, static_cast<int>(i), {});
+  for (const auto& [tensor, state] : forward.leaves) add(tensor, -1, -1, tensor);
+}
+
 void Gradient::finish(capture::Recording& recording, const Results& made, const Tensors& buffers) {
   results_.settle(*recording.plan);
   made.show_in(*recording.plan);
@@ -119,9 +154,13 @@ void Gradient::finish(capture::Recording& recording, const Results& made, const 
   recording.end();
   plan_ = std::move(recording.plan);
   const auto reads = [&](const Storage& s) { return plan_->uses(s) && !plan_->owns(s); };
+  std::erase_if(others_, [&](const Other& o) {
+    return o.result < 0 ? !reads(*o.memory) : !plan_->uses(*o.memory);
+  });
   int k = 0;
   for (const Operand& o : operands_)
     if (++k; reads(*o.memory)) keep_ = keep_ | keep_input(std::min(k, 31));
+  for (size_t i = 0; i < others_.size(); ++i) keep_ = keep_ | keep_input(std::min(++k, 31));
   k = 0;
   for (const Head& h : heads_) {
     if (plan_->uses(*h.memory)) keep_ = keep_ | keep_output(std::min(k, 31));
@@ -137,6 +176,10 @@ void Gradient::link(const Tensors& in, Tensors& out, std::shared_ptr<Storage> pe
   const Tensor token(std::make_shared<TensorImpl>(std::move(nothing)));
   std::vector<Ref> operands{token};
   for (const Operand& o : operands_) operands.emplace_back(o.leaf.defined() ? o.leaf : in[o.input]);
+  for (const Other& o : others_)
+    operands.emplace_back(o.input >= 0    ? in[static_cast<size_t>(o.input)]
+                          : o.result >= 0 ? out[static_cast<size_t>(o.result)]
+                                          : o.outside);
   Tensors heads;
   for (const Head& h : heads_) {
     Tensor& t = out[h.result];
@@ -145,9 +188,12 @@ void Gradient::link(const Tensors& in, Tensors& out, std::shared_ptr<Storage> pe
   }
   const Attrs attrs{this};
   record(op(), operands, AttrsView::of(attrs), heads);
+  const std::span<Node::Input> to = heads[0].impl().graph->node->in;
+  for (size_t i = 0; i < operands_.size(); ++i) to[i + 1].results = operands_[i].heads;
 }
 
 Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
+  const MutexLock lock(turn_);
   const autograd::Pause pause;
   results_.look([&](const Tensor& place) {
     for (int k = 1; k < saved.n_in(); ++k)
@@ -157,7 +203,7 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
   const bool held = results_.held();
   const size_t version = version_for(held);
   const std::vector<Results::Copy> copied = results_.copies(held);
-  const Tensors given(incoming.begin(), incoming.end());
+  Tensors given(incoming.begin(), incoming.end());
   Tensors from, to;
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i].defined()) {
@@ -168,11 +214,15 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
     }
   }
   copy_all(from, to);
+  for (size_t i = 0; i < given.size(); ++i)
+    if (results_.gives_input(i) && !(given[i].defined() && given[i].contiguous()))
+      given[i] = row_major_copy(incoming_[i], incoming_[i].dtype());
   plan_->replay(from_, version);
   const auto buffer = [&](size_t i) { return incoming_[i].data_ptr(); };
   const Tensors made = results_.give(given, buffer, copied);
   Tensors gradients(1);
   gradients.insert(gradients.end(), made.begin(), made.end());
+  gradients.resize(static_cast<size_t>(saved.n_in()));
   return gradients;
 }
 

@@ -26,9 +26,9 @@ Tensor as_leaf(const Tensor& x);
 class Gradient : NonCopyable {
  public:
   // Walks the graph of `out`, which `forward` records the making of from `in`, the as_leaf()s
-  // among which need a gradient. `recording`: inside of `forward`, for this.
+  // among which need a gradient. `recording`: inside of `forward`, for this. `turn`: to replay.
   Gradient(capture::Recording& forward, capture::Recording& recording, const Tensors& in,
-           const Tensors& out);
+           const Tensors& out, Mutex& turn);
   // The graph is gone. `made`: what the call left where the plan reads it.
   void finish(capture::Recording& recording, const Results& made, const Tensors& buffers);
 
@@ -39,16 +39,24 @@ class Gradient : NonCopyable {
 
   Tensors replay(const Saved& saved, std::span<const Tensor> incoming);
   Keep keep() const { return keep_; }
-  bool empty() const { return operands_.empty(); }  // the results depend on nothing
+  bool empty() const { return heads_.empty() || operands_.empty(); }  // nothing to do
   Plan& plan() { return *plan_; }
 
  private:
+  void find_others(const capture::Recording& forward, const Tensors& in, const Tensors& out);
   size_t version_for(bool held);
 
   // What has a gradient: an input of the function, else a leaf.
   struct Operand {
     size_t input;
     Tensor leaf;
+    const Storage* memory;
+    uint32_t heads = 0;  // that depend on it, as Node::Input::results
+  };
+  // What may be read besides, and has no gradient: an input, a result, else what it is.
+  struct Other {
+    int input, result;
+    Tensor outside;
     const Storage* memory;
   };
   struct Head {
@@ -58,6 +66,8 @@ class Gradient : NonCopyable {
 
   std::vector<Head> heads_;  // the results that have a graph
   std::vector<Operand> operands_;
+  std::vector<Other> others_;  // the plan reads
+  Mutex& turn_;
   Tensors incoming_;  // gradients of the heads
   Results results_;   // one an operand
   std::unique_ptr<Plan> plan_;

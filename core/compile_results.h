@@ -15,6 +15,7 @@
 #include <locus/core/layout.h>
 #include <locus/core/plan.h>
 #include <locus/core/stream.h>
+#include <locus/core/tape.h>
 #include <locus/core/tensor.h>
 
 namespace locus::compiled {
@@ -28,7 +29,8 @@ class Results : NonCopyable {
     if (input >= 0) {
       results_.push_back({seen, 0, {}, input});
     } else if (outside) {
-      results_.push_back({{}, 0, t.detach()});
+      const bool leaf = impl.graph && !impl.graph->node;
+      results_.push_back({{}, 0, leaf ? t : t.detach()});
     } else {
       size_t at = 0;
       while (at < shown_.size() && shown_[at].storage != impl.storage) ++at;
@@ -40,6 +42,8 @@ class Results : NonCopyable {
       results_.push_back({seen, at, {}});
     }
   }
+  // That is the input itself.
+  void add_input(int input) { results_.push_back({{}, 0, {}, input, true}); }
   // The program looks for the result last added in `place`, where replays are to leave it, too.
   // Only when the place is free() do they.
   void place_last(const Tensor& place) {
@@ -73,6 +77,11 @@ class Results : NonCopyable {
   bool lends(const Storage& storage) const {
     return std::any_of(shown_.begin(), shown_.end(),
                        [&](const Shown& s) { return !s.kept && s.storage.get() == &storage; });
+  }
+  // Whether one is the input `i`.
+  bool gives_input(size_t i) const {
+    return std::any_of(results_.begin(), results_.end(),
+                       [&](const Result& r) { return r.input == static_cast<int>(i); });
   }
   // Whether the places are free is known at each replay: `is_free(place)`.
   void look(const auto& is_free) {
@@ -152,6 +161,10 @@ class Results : NonCopyable {
       }
       if (r.input >= 0) {
         const auto i = static_cast<size_t>(r.input);
+        if (r.itself) {
+          out.push_back(in[i]);
+          continue;
+        }
         const TensorImpl& given = in[i].impl();
         out.push_back(seen_in(given.storage, given.view.data, r, buffer(i)));
         continue;
@@ -186,6 +199,7 @@ class Results : NonCopyable {
     size_t shown;
     Tensor outside;  // defined: it is this one, each time
     int input = -1;  // it is seen there, each time
+    bool itself = false;
   };
 
   static std::shared_ptr<Storage> lend(Shown& s) {

@@ -142,7 +142,8 @@ void depends_on(std::shared_ptr<const uint64_t> generation) {
 void depends_on(const Tensor& leaf) {
   auto& all = innermost->leaves;
   const std::shared_ptr<GraphState>& state = leaf.impl().graph;
-  const auto same = [&](const Leaf& l) { return l.state == state; };
+  if (!state && innermost->plan->owns(*leaf.impl().storage)) return;
+  const auto same = [&](const Leaf& l) { return state ? l.state == state : l.tensor.is(leaf); };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({leaf, state});
 }
 

@@ -62,6 +62,14 @@ void Node::free() {
   for (Output& o : out) o.kept.storage = nullptr;
 }
 
+bool Node::leads(const Input& input, const GraphState& result) const {
+  if (input.results == ~0u) [[likely]]
+    return true;
+  int k = 0;
+  while (&out[static_cast<size_t>(k)].state != &result) ++k;
+  return input.results >> std::min(k, 31) & 1;
+}
+
 Node::~Node() {
   // A chain of nodes is taken down in a loop: recursion would overflow the stack on long ones.
   static thread_local std::vector<std::shared_ptr<GraphState>>* pending = nullptr;
@@ -90,12 +98,16 @@ const Meta& Saved::out_meta(int i) const {
 }
 bool Saved::needs(int i) const { return node_.in[static_cast<size_t>(i)].needed; }
 Tensor Saved::place(int i) const {
-  const auto& edge = node_.in[static_cast<size_t>(i)].edge;
-  return edge && edge->direct ? edge->grad : Tensor();
+  const Node::Input& in = node_.in[static_cast<size_t>(i)];
+  return in.needed && in.edge->direct ? in.edge->grad : Tensor();
 }
 const void* Saved::attributes() const { return node_.attrs; }
 
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out) {
+  if (capture::active()) [[unlikely]]
+    for (const Ref& r : in)
+      if (const auto& graph = r.tensor_->handle()->graph; !graph || !graph->node)
+        capture::depends_on(*r.tensor_);
   const bool needed = std::any_of(in.begin(), in.end(),
                                   [](const Ref& r) { return needs_grad(*r.tensor_->handle()); });
   if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) return;
@@ -111,8 +123,6 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     to.meta = t.view.meta;
     to.context = t.context;
     if (needs_grad(t)) to.edge = t.graph;
-    if (capture::active() && t.graph && !t.graph->node) [[unlikely]]
-      capture::depends_on(*in[i].tensor_);
     if (!keep.input(static_cast<int>(i))) continue;
     to.value = *in[i].tensor_;
     to.version = t.storage->version();

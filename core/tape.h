@@ -36,7 +36,9 @@ struct Node : NonCopyable {
   struct Input {
     Meta meta;
     Context context;
-    bool needed = false;  // in this pass
+    bool reached = false, needed = false;  // in this pass
+    // Results that depend on it, by number; the last bit stands for all behind it, too.
+    uint32_t results = ~0u;
     uint64_t version = 0;
     std::shared_ptr<GraphState> edge;  // null: needs no gradient
     Tensor value;                      // when kept
@@ -51,6 +53,8 @@ struct Node : NonCopyable {
   Node(const Op& op, const AttrsView& attrs, size_t n_in, size_t n_out, std::byte* tail);
   ~Node();
   void free();  // lets go of all that it keeps
+  // Whether the input is one that the result depends on.
+  bool leads(const Input& input, const GraphState& result) const;
 
   const Op& op;
   const uint64_t order;  // of recording: a node comes after those it takes results from

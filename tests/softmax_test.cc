@@ -224,6 +224,22 @@ TEST(SoftmaxCrossEntropy, GivesOneGradientWhetherItIsAHeadOrNot) {
       }
 }
 
+TEST(SoftmaxCrossEntropy, GradientsOfARetainedGraphAreNewTensors) {
+  for (const Context c : contexts()) {
+    const Tensor x = ones({2, 3}, c), labels = zeros({2}, c);
+    x.attach_grad();
+    Tensor loss;
+    {
+      const autograd::Record record;
+      loss = softmax_cross_entropy(x, labels);
+    }
+    Tensor first = autograd::grad(loss, {x}, {.retain_graph = true})[0];
+    const std::vector<float> expected = first.to_vector<float>();
+    first += 1;
+    EXPECT_EQ(autograd::grad(loss, {x})[0].to_vector<float>(), expected);
+  }
+}
+
 TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
   for (Context c : contexts()) {
     for (double bad : {3.0, -1.0}) {
