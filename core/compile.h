@@ -30,11 +30,14 @@
 //
 // Under autograd::Record the results are in the graph, as one node for the whole call, whose
 // gradient is recorded too and replayed by backward(), which leaves leaves' gradients where it
-// found them. A call whose backward() is to come keeps its memory: another one meanwhile has a
-// recording of its own. Gradients are those of the function as it runs; where a leaf is also used
-// outside of it, their sum may be rounded in another order. Error for create_graph through the
-// call, CaptureError at the first call where the function itself calls backward() or uses what was
-// recorded outside of it.
+// found them, and those of leaves that it does not get to as they are. backward() through one
+// result frees the graph of all; the others count with gradient 0, which is NaN where a derivative
+// is infinite. A call whose backward() is to come keeps its memory: another one meanwhile has a
+// recording of its own. Gradients are those of the function as it runs; where what has a gradient
+// is also used outside of it, or is given twice, their sum may be rounded in another order. Error
+// for create_graph through the call, CaptureError at the first call where the function itself calls
+// backward() or uses what was recorded outside of it, and then already what backward() refuses of
+// the function, such as a tensor written in place after it was read.
 //
 // Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
 // waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is
