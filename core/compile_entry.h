@@ -199,6 +199,8 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
                          [&](const auto& leaf) { return leaf->grad.impl().storage.get() == &s; });
     };
     for (const Tensor& t : out) {
+      if (!t.defined())
+        throw Error("Compiled: the function called at ", to_string(from_), " gave an empty tensor");
       const auto same =
           std::find_if(given.begin(), given.end(), [&](const Tensor& g) { return g.is(t); });
       if (same != given.end()) {

@@ -53,7 +53,7 @@ class Block {
   // From now on, unless told otherwise, calls are compiled, for each shape (core/compile.h, whose
   // errors it throws): forward() runs once and is replayed, and so is its gradient when it is
   // called under autograd::Record. TrainStep compiles a whole step of training. A copy of the block
-  // is recorded by itself.
+  // is recorded by itself. What forward() keeps for its next call it writes in place.
   void hybridize(bool active = true);
 
   // All parameters with structural names: its own first, then the children's ("0.weight").
