@@ -70,8 +70,8 @@ void Plan::run_each(Part& part, StreamView s, Caller from) {
     } catch (const Error&) {
       const std::string name = call.name();
       std::rethrow_exception(reworded([&](const std::string& text) {
-        return text_of(text.starts_with(name) ? "" : name + ": ", text, " (in a replay, called at ",
-                       from, ")");
+        return text_of(name.starts_with(text.substr(0, text.find(':'))) ? "" : name + ": ", text,
+                       " (in a replay, called at ", from, ")");
       }));
     }
   }

@@ -203,8 +203,8 @@ void Queue::run(Entry& entry) {
   } catch (...) {
     const std::string op = entry.name, where = to_string(context_);
     failures_.add(reworded([&](const std::string& text) {
-      return (text.starts_with(op) ? "" : op + ": ") + text + " (raised asynchronously on " +
-             where + ")";
+      return (op.starts_with(text.substr(0, text.find(':'))) ? "" : op + ": ") + text +
+             " (raised asynchronously on " + where + ")";
     }));
   }
 }

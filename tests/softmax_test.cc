@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <locus/core/autograd.h>
+#include <locus/core/compile.h>
 #include <locus/core/device.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
@@ -254,6 +255,25 @@ TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
       EXPECT_THAT(text, HasSubstr("3"));
       EXPECT_EQ(softmax_cross_entropy(x, zeros({4}, {c, i64})).size(), 4);
       wait_all();
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, IsCalledByItsOwnNameWhereItsGradientIsMadeWithIt) {
+  for (const Context c : contexts()) {
+    if (!is_host(c) && !emulated_gpus()) continue;
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = zeros({1, 3}, c), bad = full({1}, 3, {c, i64}), good = zeros({1}, {c, i64});
+    x.attach_grad();
+    Compiled f([&](const Tensors& in) { return Tensors{softmax_cross_entropy(x, in[0])}; });
+    const autograd::Record record;
+    f({good});
+    for (const bool compiled : {false, true}) {
+      const std::string text = message_of<IndexError>([&] {
+        const Tensor loss = compiled ? f({bad})[0] : softmax_cross_entropy(x, bad);
+        wait_all();
+      });
+      EXPECT_THAT(text, testing::StartsWith("softmax_cross_entropy: label 3 of row 0"));
     }
   }
 }
