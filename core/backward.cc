@@ -112,11 +112,9 @@ class Pass {
     }
     for (size_t i = 0; i < results_.size(); ++i) {
       const GraphState& result = *results_[i];
-      for (Node::Input& in : result.node->in) {
-        if (!in.edge || in.reached || !result.node->leads(in, result)) continue;
-        in.reached = true;
-        reach(in.edge);
-      }
+      for (Node::Input& in : result.node->in)
+        if (in.edge && result.node->leads(in, result) && !std::exchange(in.reached, true))
+          reach(in.edge);
     }
     std::sort(reached_.begin(), reached_.end(),
               [](const auto& a, const auto& b) { return a->node->order > b->node->order; });

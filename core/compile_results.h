@@ -29,8 +29,7 @@ class Results : NonCopyable {
     if (input >= 0) {
       results_.push_back({seen, 0, {}, input});
     } else if (outside) {
-      const bool leaf = impl.graph && !impl.graph->node;
-      results_.push_back({{}, 0, leaf ? t : t.detach()});
+      results_.push_back({{}, 0, impl.graph && !impl.graph->node ? t : t.detach()});
     } else {
       size_t at = 0;
       while (at < shown_.size() && shown_[at].storage != impl.storage) ++at;
@@ -161,12 +160,8 @@ class Results : NonCopyable {
       }
       if (r.input >= 0) {
         const auto i = static_cast<size_t>(r.input);
-        if (r.itself) {
-          out.push_back(in[i]);
-          continue;
-        }
         const TensorImpl& given = in[i].impl();
-        out.push_back(seen_in(given.storage, given.view.data, r, buffer(i)));
+        out.push_back(r.itself ? in[i] : seen_in(given.storage, given.view.data, r, buffer(i)));
         continue;
       }
       const Shown& s = shown_[r.shown];

@@ -119,25 +119,18 @@ std::vector<CompiledCall> Plan::measured() {
   wait_all();
   // Its own memory as well: what a backward() that is to come reads may not be what would be made
   // now.
-  struct Inside {
-    std::span<std::byte> now;
-    Tensor before;
-  };
-  std::vector<Inside> inside;
   const auto copy = [](Context c, void* to, const void* from, size_t bytes) {
-    Device& d = device(c);
-    const StreamView s = current_stream(c, d);
-    d.copy(to, c, from, c, bytes, s);
-    d.synchronize(s);
+    device(c).copy(to, c, from, c, bytes, current_stream(c));
   };
+  std::vector<std::pair<std::span<std::byte>, Tensor>> inside;
   for (const auto& arena : arenas_) {
-    for (const std::span<std::byte> block : arena->blocks()) {
-      const auto bytes = static_cast<int64_t>(block.size());
-      const Tensor before = allocate(arena->context(), make_meta(u8, Shape{bytes}));
-      copy(arena->context(), before.data_ptr(), block.data(), block.size());
-      inside.push_back({block, before});
+    for (const std::span<std::byte> b : arena->blocks()) {
+      const Meta bytes = make_meta(u8, Shape{static_cast<int64_t>(b.size())});
+      inside.emplace_back(b, allocate(arena->context(), bytes));
+      copy(arena->context(), inside.back().second.data_ptr(), b.data(), b.size());
     }
   }
+  wait_all();
   const auto restore = [&] {
     for (const auto& [now, before] : inside)
       copy(before.context(), now.data(), before.data_ptr(), now.size());
@@ -145,6 +138,7 @@ std::vector<CompiledCall> Plan::measured() {
       before.copyto(now);
       now.impl().storage->restored(version);
     }
+    wait_all();
   };
   std::vector<CompiledCall> list = calls();
   try {

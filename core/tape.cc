@@ -63,8 +63,7 @@ void Node::free() {
 }
 
 bool Node::leads(const Input& input, const GraphState& result) const {
-  if (input.results == ~0u) [[likely]]
-    return true;
+  if (input.results == ~0u) return true;
   int k = 0;
   while (&out[static_cast<size_t>(k)].state != &result) ++k;
   return input.results >> std::min(k, 31) & 1;
