@@ -8,6 +8,7 @@
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
+#include <locus/core/mutex.h>
 
 namespace locus::nn {
 
@@ -22,10 +23,16 @@ void Block::hybridize(bool active) {
 }
 
 Tensor Block::compiled_forward(const Tensor& x, Caller from) {
-  if (!hybrid_.compiled)
-    hybrid_.compiled =
-        std::make_shared<Compiled>([this](const Tensors& in) { return Tensors{forward(in[0])}; });
-  return (*hybrid_.compiled)({x}, from)[0];
+  static Mutex mutex;  // two threads may be the first
+  std::shared_ptr<Compiled> compiled;
+  {
+    const MutexLock lock(mutex);
+    if (!hybrid_.compiled)
+      hybrid_.compiled =
+          std::make_shared<Compiled>([this](const Tensors& in) { return Tensors{forward(in[0])}; });
+    compiled = hybrid_.compiled;
+  }
+  return (*compiled)({x}, from)[0];
 }
 
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {
