@@ -139,8 +139,8 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
                     "costs on a GPU. "
                   : fmt::format(
                         "With each read the host waits for the GPU, and then the GPU for "
-                        "the host: {} and {} {} of 4 bytes, instead of {} and {}. ",
-                        counted(static_cast<double>(read.waits), "wait"), read.copies,
+                        "the host: {} {} and {} {} of 4 bytes, instead of {} and {}. ",
+                        read.waits, read.waits == 1 ? "wait" : "waits", read.copies,
                         read.copies == 1 ? "copy" : "copies", log.waits, log.copies);
   const double printing = printed.seconds - read.seconds;
   s += printing > 0
