@@ -1,6 +1,9 @@
 // A step of training as it runs, captured by hand and compiled, by batch: microseconds a step when
-// steps follow each other without a wait. Then what a replay costs the host, what recording costs
-// in eager steps, and two compiled models on two GPUs beside one.
+// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then what a
+// replay costs the host, what recording costs in eager steps, and two compiled models on two GPUs
+// beside one.
+#include <algorithm>
+
 #include <locus/core/capture.h>
 #include <locus/core/generator.h>
 #include <locus/nn/train_step.h>
@@ -62,6 +65,30 @@ void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
   const Tensor images[] = {t.image, t.image.copyto(c)}, labels[] = {t.label, t.label.copyto(c)};
   size_t i = 0;
   time_steps(state, c, [&] { step(images[i % 2], labels[i % 2]), ++i; });
+}
+
+// Eager and compiled steps in turns, so that a machine's other work meets both alike.
+void beside(benchmark::State& state, Context c, int64_t samples) {
+  Training plain(c, samples), replayed(c, samples);
+  nn::TrainStep step(replayed.net, replayed.loss_fn, *replayed.trainer);
+  Device& d = device(c);
+  const int steps = static_cast<int>(std::max<int64_t>(1, 2048 / samples));
+  const auto time_of = [&](auto&& once) {
+    const double start = seconds();
+    for (int i = 0; i < steps; ++i) once();
+    d.synchronize({});
+    return (seconds() - start) * 1e6 / steps;
+  };
+  std::vector<double> eager_us, compiled_us, ratios;
+  for (auto _ : state) {
+    eager_us.push_back(time_of([&] { plain.step(); }));
+    compiled_us.push_back(time_of([&] { step(replayed.image, replayed.label); }));
+    ratios.push_back(compiled_us.back() / eager_us.back());
+    state.SetIterationTime((eager_us.back() + compiled_us.back()) * 1e-6 * steps);
+  }
+  state.counters["eager_us"] = median(eager_us);
+  state.counters["compiled_us"] = median(compiled_us);
+  state.counters["of_eager"] = median(ratios);
 }
 
 // The calls alone.
@@ -140,6 +167,8 @@ void add_compile() {
       const std::string of = "/" + std::to_string(samples) + where;
       add_timed("compile/eager" + of, [=](auto& state) { eager(state, c, samples); });
       add_timed("compile/hybridized" + of, [=](auto& state) { hybridized(state, c, samples); });
+      if (is_host(c))
+        add_timed("compile/beside" + of, [=](auto& state) { beside(state, c, samples); });
       if (!is_host(c))
         add_timed("compile/captured" + of, [=](auto& state) { captured(state, c, samples); });
       add_timed("compile/compiled" + of, [=](auto& state) { compiled(state, c, samples); });
