@@ -19,7 +19,7 @@ namespace locus {
 namespace {
 
 using emulated::EventRef;
-using emulated::Failures;
+using emulated::FirstFault;
 using emulated::Queue;
 
 constexpr size_t kAlignment = 512;
@@ -96,7 +96,7 @@ class EmulatedDevice final : public Device {
       drain_all();
     else
       queue(s).drain();
-    failures_.rethrow_first();
+    fault_.rethrow();
   }
 
  private:
@@ -135,7 +135,7 @@ class EmulatedDevice final : public Device {
   }
   Queue* add_queue() {
     const MutexLock lock(mutex_);
-    queues_.push_back(std::make_unique<Queue>(context_, failures_));
+    queues_.push_back(std::make_unique<Queue>(context_, fault_));
     return queues_.back().get();
   }
   void drain_all() {
@@ -155,7 +155,7 @@ class EmulatedDevice final : public Device {
   const Context context_;
   const size_t total_;
   std::atomic<size_t> used_{0};  // of total_
-  Failures failures_;
+  FirstFault fault_;
   Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.
   std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);

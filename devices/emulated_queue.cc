@@ -29,21 +29,18 @@ int process() {
 
 }  // namespace
 
-void Failures::add(std::exception_ptr error) {
+void FirstFault::add(std::exception_ptr error) {
   const MutexLock lock(mutex_);
-  errors_.push_back(std::move(error));
+  if (!error_) error_ = std::move(error);
 }
 
-void Failures::rethrow_first() {
+void FirstFault::rethrow() {
   const MutexLock lock(mutex_);
-  if (errors_.empty()) return;
-  const std::exception_ptr first = std::move(errors_.front());
-  errors_.erase(errors_.begin());
-  std::rethrow_exception(first);
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-Queue::Queue(Context context, Failures& failures)
-    : context_(context), id_(new_stream_id()), failures_(failures) {}
+Queue::Queue(Context context, FirstFault& fault)
+    : context_(context), id_(new_stream_id()), fault_(fault) {}
 
 void Queue::check_usable() const {
   if (closed_)
@@ -202,7 +199,7 @@ void Queue::run(Entry& entry) {
     }
   } catch (...) {
     const std::string op = entry.name, where = to_string(context_);
-    failures_.add(reworded([&](const std::string& text) {
+    fault_.add(reworded([&](const std::string& text) {
       return (op.starts_with(text.substr(0, text.find(':'))) ? "" : op + ": ") + text +
              " (raised asynchronously on " + where + ")";
     }));

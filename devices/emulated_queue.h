@@ -38,15 +38,16 @@ class Event {
 };
 using EventRef = std::shared_ptr<Event>;
 
-// Failures of asynchronous work on one device, oldest first, until a synchronize() rethrows them.
-class Failures {
+// The first failure of asynchronous work on one device since a synchronize() threw one. As on CUDA,
+// those that followed it are not told: most have the same cause.
+class FirstFault {
  public:
   void add(std::exception_ptr error);
-  void rethrow_first();  // returns when there is none
+  void rethrow();  // returns when there is none
 
  private:
   Mutex mutex_;
-  std::vector<std::exception_ptr> errors_ LOCUS_GUARDED_BY(mutex_);
+  std::exception_ptr error_ LOCUS_GUARDED_BY(mutex_);
 };
 
 class Queue {
@@ -55,7 +56,7 @@ class Queue {
   static constexpr size_t kStaged = size_t{64} << 10;  // bytes a copy may keep in its entry
 
   // `failures` outlives the queue.
-  Queue(Context context, Failures& failures);
+  Queue(Context context, FirstFault& fault);
   StreamView view() const { return {context_, id_, const_cast<Queue*>(this)}; }
 
   void launch(Kernel kernel, const Call& call, const char* name);
@@ -98,7 +99,7 @@ class Queue {
 
   const Context context_;
   const uint32_t id_;
-  Failures& failures_;
+  FirstFault& fault_;
 
   Mutex mutex_;
   std::condition_variable work_, space_, progress_;

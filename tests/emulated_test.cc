@@ -149,6 +149,13 @@ TEST_F(Emulated, ErrorsKeepTheirTypeAndSurfaceOnceAtSynchronize) {
   EXPECT_THROW(gpu0().synchronize(compute()), std::bad_alloc);
 }
 
+TEST_F(Emulated, OfErrorsInARowTheFirstSurfacesAlone) {
+  for (const char* op : {"take", "pick"}) launch(compute(), throw_index_error, op);
+  const std::string text = test::message_of<IndexError>([&] { gpu0().synchronize({}); });
+  EXPECT_TRUE(text.starts_with("take: ")) << text;
+  EXPECT_NO_THROW(gpu0().synchronize({}));
+}
+
 TEST_F(Emulated, AnErrorSurfacesAtAnyStreamOfItsDevice) {
   launch(compute(), throw_index_error, "take");
   EXPECT_THROW(gpu0().synchronize({}), IndexError);
