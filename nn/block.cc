@@ -2,18 +2,43 @@
 
 #include <algorithm>
 #include <ostream>
+#include <regex>
 #include <set>
 #include <typeinfo>
 
-#include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
-#include <locus/core/mutex.h>
 
 namespace locus::nn {
+namespace {
+
+std::string names(const auto& list) {
+  return list.empty() ? "none" : listed(list, [](const auto& entry) { return entry.first; });
+}
+
+// Each once, under its first name.
+Parameters distinct(Parameters all) {
+  Parameters out;
+  for (auto& [name, p] : all)
+    if (std::none_of(out.begin(), out.end(), [&q = p](const auto& o) { return o.second.is(q); }))
+      out.emplace_back(std::move(name), std::move(p));
+  return out;
+}
+
+}  // namespace
+
+void Block::refuse_taken(const std::string& name) const {
+  const auto is = [&](const auto& entry) { return entry.first == name; };
+  if (name.empty() || std::any_of(own_.begin(), own_.end(), is) ||
+      std::any_of(children_.begin(), children_.end(), is))
+    throw ValueError(type_name(), ": a parameter or child named '", name,
+                     "'; expected a name that is not empty and not taken: ", names(own_), ", ",
+                     names(children_));
+}
 
 Parameter Block::add_parameter(const std::string& name, const Shape& shape,
                                const ParameterOptions& options) {
+  refuse_taken(name);
   return own_.emplace_back(name, Parameter(name, shape, options)).second;
 }
 
@@ -22,20 +47,8 @@ void Block::hybridize(bool active) {
   hybrid_.compiled = nullptr;
 }
 
-Tensor Block::compiled_forward(const Tensor& x, Caller from) {
-  static Mutex mutex;  // two threads may be the first
-  std::shared_ptr<Compiled> compiled;
-  {
-    const MutexLock lock(mutex);
-    if (!hybrid_.compiled)
-      hybrid_.compiled =
-          std::make_shared<Compiled>([this](const Tensors& in) { return Tensors{forward(in[0])}; });
-    compiled = hybrid_.compiled;
-  }
-  return (*compiled)({x}, from)[0];
-}
-
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {
+  refuse_taken(name);
   children_.emplace_back(name, std::move(block));
 }
 
@@ -53,11 +66,18 @@ Parameters Block::parameters() const {
   return out;
 }
 
-namespace {
-std::string names(const auto& list) {
-  return list.empty() ? "none" : listed(list, [](const auto& entry) { return entry.first; });
+Parameters Block::parameters(const std::string& pattern) const {
+  Parameters out = parameters();
+  try {
+    const std::regex wanted(pattern);
+    std::erase_if(out, [&](const auto& entry) {
+      return !std::regex_search(entry.first, wanted, std::regex_constants::match_continuous);
+    });
+  } catch (const std::regex_error& e) {
+    throw ValueError(type_name(), ": parameters(\"", pattern, "\"): ", e.what());
+  }
+  return out;
 }
-}  // namespace
 
 Parameter Block::parameter(std::string_view name) const {
   const Parameters all = parameters();
@@ -72,15 +92,62 @@ void Block::initialize(const Contexts& contexts, const InitializeOptions& option
 
 void Block::initialize(const init::Initializer& global, const Contexts& contexts,
                        const InitializeOptions& options, Caller from) {
-  for (const auto& [name, p] : parameters()) p.initialize(global, contexts, options, from);
+  for (const auto& [name, p] : distinct(parameters()))
+    p.initialize(global, contexts, options, from);
 }
 
 void Block::zero_grad() {
-  for (const auto& [name, p] : parameters()) p.zero_grad();
+  for (const auto& [name, p] : distinct(parameters())) p.zero_grad();
 }
 
 void Block::reset_ctx(const Contexts& contexts, Caller from) {
-  for (const auto& [name, p] : parameters()) p.reset_ctx(contexts, from);
+  for (const auto& [name, p] : distinct(parameters())) p.reset_ctx(contexts, from);
+}
+
+void Block::cast(DType dtype) {
+  if (!is_floating(dtype))
+    throw DTypeError(type_name(), ": cast to ", locus::name(dtype),
+                     "; expected a floating dtype: f32, f64, f16 or bf16");
+  for (const auto& [name, p] : own_) p.cast(dtype);
+  for (const auto& [name, child] : children_) child->cast(dtype);
+}
+
+void Block::freeze(const std::string& pattern) {
+  for (const auto& [name, p] : parameters(pattern)) p.set_grad_req(GradReq::null);
+}
+
+void Block::unfreeze(const std::string& pattern) {
+  for (const auto& [name, p] : parameters(pattern)) p.set_grad_req(p.made_grad_req());
+}
+
+void Block::share_parameters(const Block& other) {
+  const Parameters theirs = other.parameters();
+  Parameters shared;
+  for (const auto& [name, p] : parameters()) {
+    const auto it = std::ranges::find(theirs, name, &Parameters::value_type::first);
+    if (it == theirs.end()) continue;
+    p.check_shares(it->second);
+    shared.emplace_back(name, p);
+  }
+  if (shared.empty())
+    throw Error(type_name(), ": share_parameters: no name of ", names(parameters()),
+                " is among those of the other block: ", names(theirs));
+  for (const auto& [name, p] : shared)
+    p.share(std::ranges::find(theirs, name, &Parameters::value_type::first)->second);
+}
+
+void Block::apply(const std::function<void(Block&)>& visit) {
+  for (const auto& [name, child] : children_) child->apply(visit);
+  visit(*this);
+}
+
+void Block::refuse_other_dtype(const Tensor& x, const Parameter& p) const {
+  if (x.dtype() == p.dtype() || !is_floating(x.dtype())) [[likely]]
+    return;
+  throw DTypeError(type_name(), ": input ", describe(x), ", but '", p.name(), "' is ",
+                   locus::name(p.dtype()), "; expected one dtype: cast the input with astype(",
+                   locus::name(p.dtype()), "), or the network with cast(", locus::name(x.dtype()),
+                   ")");
 }
 
 void Block::save_parameters(const std::string& path, Caller from) const {

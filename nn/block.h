@@ -8,14 +8,25 @@
 //     Net() { add_child("hidden", hidden); add_child("output", output); }
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
-// forward() runs where its input lives and uses the replicas there. A parameter of the block's own
-// has an initializer, unless its name ends as Gluon's do (weight, bias, gamma, beta, ...):
+// forward() runs where its input lives and uses the replicas there. A block of several inputs or
+// results implements the other forward():
+//   struct Both : nn::Block {
+//     Tensors forward(const Tensors& in) override {
+//       expect_inputs(in, 2);
+//       return {in[0] + in[1], in[0] - in[1]};
+//     }
+//   };
+//   Tensors both = Both()({x, y});
+// A parameter of the block's own has an initializer, unless its name ends as Gluon's do (weight,
+// bias, gamma, beta, ...). Values that training does not learn, such as running means, are
+// parameters of GradReq::null: they are saved, moved and replicated with the rest.
 //   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
 //   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
 //   nn::Parameter scale;
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -24,6 +35,7 @@
 #include <vector>
 
 #include <locus/core/tensor.h>
+#include <locus/nn/hooks.h>
 #include <locus/nn/init.h>
 #include <locus/nn/parameter.h>
 
@@ -47,8 +59,19 @@ class Block {
   Block& operator=(Block&&) = default;
   virtual ~Block() = default;
 
-  virtual Tensor forward(const Tensor& x) = 0;
+  // A block implements one of the two; the other takes its way through it.
+  virtual Tensor forward(const Tensor& x);
+  virtual Tensors forward(const Tensors& in);
+  // forward() between the hooks. What a block without children throws says which block it was.
+  // Several inputs live on one context, else ContextMismatch.
   Tensor operator()(const Tensor& x, Caller = Caller::here());
+  Tensors operator()(const Tensors& in, Caller = Caller::here());
+
+  // Run before and after each forward(), in the order of registration, by all copies of the block;
+  // under hybridize() and TrainStep those of blocks inside run only when the call is recorded.
+  // They may look at the tensors and throw; Gluon's names.
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
 
   // From now on, unless told otherwise, calls are compiled, for each shape (core/compile.h, whose
   // errors it throws): forward() runs once and is replayed, and so is its gradient when it is
@@ -56,8 +79,12 @@ class Block {
   // is recorded by itself. What forward() keeps for its next call it writes in place.
   void hybridize(bool active = true);
 
-  // All parameters with structural names: its own first, then the children's ("0.weight").
+  // All parameters with structural names: its own first, then the children's ("0.weight"). One that
+  // is shared appears under each of its names. With a pattern, those whose names start with a match
+  // of it (Gluon's rule; ECMAScript): parameters(".*weight|.*bias"). Throws ValueError for a
+  // pattern that is none.
   Parameters parameters() const;
+  Parameters parameters(const std::string& pattern) const;
   // One of them. Throws Error listing the names there are.
   Parameter parameter(std::string_view name) const;
 
@@ -69,6 +96,19 @@ class Block {
   void zero_grad();
   void reset_ctx(const Contexts& contexts, Caller = Caller::here());
 
+  // Parameters to a floating dtype, with fresh gradients; those of norms stay f32 where it has 16
+  // bits. Layers refuse inputs of another floating dtype than their weights. Cast before making a
+  // Trainer.
+  virtual void cast(DType dtype);
+  // Parameters whose names match are no longer trained (GradReq::null), or again as they were made.
+  void freeze(const std::string& pattern = ".*");
+  void unfreeze(const std::string& pattern = ".*");
+  // From now on uses the parameters of `other` that have the same names (see Parameter::share), all
+  // of them its own. Throws Error when it has none of them.
+  void share_parameters(const Block& other);
+  // visit(block), for the children first, as in Gluon.
+  void apply(const std::function<void(Block&)>& visit);
+
   // MXNet's .params format (core/io.h), under structural names.
   void save_parameters(const std::string& path, Caller = Caller::here()) const;
   // Into the replicas where they are; a parameter without values gets them on current_context().
@@ -79,8 +119,9 @@ class Block {
                        Caller = Caller::here());
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
-  // their gradients, on all contexts), from one forward pass of zeros of this shape.
+  // their gradients, on all contexts), from one forward pass of zeros of this shape; or of these.
   std::string summary(const Shape& input);
+  std::string summary(const Tensors& inputs);
 
   // Gluon's text: "Dense(784 -> 256, relu)"; containers list their children.
   virtual std::string repr() const;
@@ -99,6 +140,10 @@ class Block {
     push_child(name, std::make_shared<B>(block));
   }
   void push_child(const std::string& name, std::shared_ptr<Block> block);
+  // Throws Error when there are not as many.
+  void expect_inputs(const Tensors& in, size_t n) const;
+  // Throws DTypeError when x is floating and the parameter of another dtype.
+  void refuse_other_dtype(const Tensor& x, const Parameter& p) const;
 
  private:
   class Hybrid {
@@ -113,13 +158,25 @@ class Block {
     bool active = false;
     std::shared_ptr<Compiled> compiled;  // of one Block, forward() of which it calls
   };
-  Tensor compiled_forward(const Tensor& x, Caller from);
+  class Plain : NonCopyable {  // while it lives, this thread's calls are not compiled
+   public:
+    Plain();
+    ~Plain();
+
+   private:
+    const bool outer_;
+  };
+  template <class T>  // Tensor or Tensors
+  T call(const T& in, Caller from);
+  Tensors compiled_forward(const Tensors& in, Caller from);
+  void refuse_taken(const std::string& name) const;
+  std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"
   void collect(const std::string& prefix, Parameters& out) const;
   void load(const std::string& path, const Contexts* contexts, const LoadOptions&, Caller);
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;
-  std::shared_ptr<const char> identity_ = std::make_shared<const char>();  // that of all copies
+  std::shared_ptr<Hooks> hooks_ = std::make_shared<Hooks>();  // of all copies: their identity, too
   Hybrid hybrid_;
 };
 

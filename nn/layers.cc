@@ -8,21 +8,6 @@
 
 namespace locus::nn {
 
-void Sequential::push(std::shared_ptr<Block> block) {
-  push_child(std::to_string(size()), std::move(block));
-}
-
-Tensor Sequential::forward(const Tensor& x) {
-  Tensor y = x;
-  for (const auto& [name, child] : children()) y = (*child)(y);
-  return y;
-}
-
-Block& Sequential::operator[](int i) const {
-  if (i < -size() || i >= size()) throw IndexError("Sequential: layer ", i, "; there are ", size());
-  return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
-}
-
 Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
     : units_(units), activation_(activation), flatten_(options.flatten) {
   if (units <= 0 || options.in_units < 0)
@@ -46,6 +31,7 @@ Tensor Dense::forward(const Tensor& x) {
     for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
     weight_.infer_shape({units_, width});
   }
+  refuse_other_dtype(x, weight_);
   const Context where = x.context();
   const Tensor weight = weight_.data(where);  // first: errors name it before the bias
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();

@@ -1,4 +1,4 @@
-// The layers: containers, Dense, activations, and the ones without parameters.
+// The layers: Dense, activations, and the ones without parameters.
 #pragma once
 
 #include <functional>
@@ -28,21 +28,6 @@ inline constexpr Activation tanh{"tanh", [](const Tensor& x) { return locus::tan
 // log(1 + exp(x)), without overflow.
 inline constexpr Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};
 inline constexpr Activation gelu{"gelu", [](const Tensor& x) { return locus::gelu(x); }};
-
-// Layers one after the other, named "0", "1", ...
-class Sequential : public Block {
- public:
-  template <std::derived_from<Block>... B>
-  void add(B... b) {
-    (push(std::make_shared<B>(std::move(b))), ...);
-  }
-  Tensor forward(const Tensor& x) override;
-  Block& operator[](int i) const;  // negative counts from the end; IndexError when out of range
-  int size() const { return static_cast<int>(children().size()); }
-
- private:
-  void push(std::shared_ptr<Block> block);
-};
 
 struct DenseOptions {
   bool use_bias = true;

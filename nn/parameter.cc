@@ -26,6 +26,8 @@ struct Parameter::State {
   std::vector<Context> contexts;
   Tensors replicas;  // one a context
   uint64_t generation = 0;
+  GradReq made_req = GradReq::write;
+  std::shared_ptr<State> shared = {};  // the one that is used in place of this
 };
 
 Parameter::Parameter(std::string name, const Shape& shape, const ParameterOptions& options)
@@ -37,13 +39,22 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
   state_->name = std::move(name);
   state_->shape = shape;
   state_->options = options;
+  state_->made_req = options.grad_req;
 }
 
 Parameter::State& Parameter::state() const {
   if (!state_) [[unlikely]]
     throw Error("Parameter: a default-constructed handle; there is no parameter behind it");
-  return *state_;
+  return *root();
 }
+
+const std::shared_ptr<Parameter::State>& Parameter::root() const {
+  const std::shared_ptr<State>* s = &state_;
+  while (*s && (*s)->shared) s = &(*s)->shared;
+  return *s;
+}
+
+bool Parameter::is(const Parameter& other) const { return root() == other.root(); }
 
 const std::string& Parameter::name() const { return state().name; }
 Shape Parameter::shape() const { return state().shape; }
@@ -57,9 +68,10 @@ std::vector<Context> Parameter::list_ctx() const {
 GradReq Parameter::grad_req() const { return state().options.grad_req; }
 double Parameter::lr_mult() const { return state().options.lr_mult; }
 double Parameter::wd_mult() const { return state().options.wd_mult; }
+GradReq Parameter::made_grad_req() const { return state().made_req; }
 uint64_t Parameter::generation() const {
   watch();
-  return state_->generation;
+  return state().generation;
 }
 
 void Parameter::rename(const std::string& path) const {
@@ -138,7 +150,7 @@ void Parameter::create(const Tensor& values, Caller from) const {
   State& s = state();
   const capture::Aside aside;
   const autograd::Pause pause;
-  const Tensor cast_values = values.dtype() == dtype() ? values : cast(values, dtype());
+  const Tensor cast_values = values.dtype() == dtype() ? values : locus::cast(values, dtype());
   Tensors replicas;
   for (const Context& c : s.contexts) {
     replicas.push_back(cast_values.copyto(c, {}, from));
@@ -183,8 +195,9 @@ void Parameter::refuse(std::optional<Context> c) const {
 }
 
 void Parameter::watch() const {
-  if (capture::active()) [[unlikely]]
-    capture::depends_on({state_, &state_->generation});
+  if (!capture::active()) [[likely]]
+    return;
+  capture::depends_on({root(), &root()->generation});
 }
 
 Tensor Parameter::data(std::optional<Context> c) const {
@@ -249,10 +262,10 @@ Tensor Parameter::mean_on_cpu(Caller from) const {
   const autograd::Pause pause;
   if (s.replicas.size() == 1) return s.replicas[0].copyto(cpu(), {}, from);
   // In f64, where the mean of equal values is that value.
-  Tensor sum = cast(s.replicas[0].copyto(cpu(), {}, from), f64);
+  Tensor sum = locus::cast(s.replicas[0].copyto(cpu(), {}, from), f64);
   for (size_t i = 1; i < s.replicas.size(); ++i)
-    sum = sum + cast(s.replicas[i].copyto(cpu(), {}, from), f64);
-  return cast(sum / static_cast<double>(s.replicas.size()), dtype());
+    sum = sum + locus::cast(s.replicas[i].copyto(cpu(), {}, from), f64);
+  return locus::cast(sum / static_cast<double>(s.replicas.size()), dtype());
 }
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
@@ -267,6 +280,44 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
   } else {
     refuse({});
   }
+}
+
+void Parameter::cast(DType dtype) const {
+  State& s = state();
+  if (s.options.dtype == dtype) return;
+  s.options.dtype = dtype;
+  if (initialized()) {
+    const autograd::Pause pause;
+    Tensors replicas;
+    for (const Tensor& t : s.replicas) {
+      replicas.push_back(locus::cast(t, dtype));
+      if (grad_req() != GradReq::null) replicas.back().attach_grad(grad_req());
+    }
+    s.replicas = std::move(replicas);
+  }
+  ++s.generation;
+}
+
+void Parameter::check_shares(const Parameter& other) const {
+  const State &mine = state(), &theirs = other.state();
+  if (!std::equal(mine.shape.begin(), mine.shape.end(), theirs.shape.begin(), theirs.shape.end(),
+                  [](int64_t a, int64_t b) { return a == b || a == 0 || b == 0; }))
+    throw ShapeError("Parameter '", mine.name, "' ", mine.shape, " cannot share '", theirs.name,
+                     "' ", theirs.shape, "; expected one shape");
+  if (mine.options.dtype != theirs.options.dtype)
+    throw DTypeError("Parameter '", mine.name, "' ", locus::name(mine.options.dtype),
+                     " cannot share '", theirs.name, "' ", locus::name(theirs.options.dtype),
+                     "; expected one dtype: cast one of them first");
+}
+
+void Parameter::share(const Parameter& other) const {
+  check_shares(other);
+  if (is(other)) return;
+  const std::shared_ptr<State> mine = root(), theirs = other.root();
+  theirs->generation = std::max(theirs->generation, mine->generation) + 1;
+  ++mine->generation;
+  mine->shared = theirs;
+  mine->replicas.clear();
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameter& p) {

@@ -37,9 +37,9 @@ class Parameter {
   Parameter(std::string name, const Shape& shape, const ParameterOptions& options = {});
 
   bool valid() const { return state_ != nullptr; }
-  bool is(const Parameter& other) const { return state_ == other.state_; }
-  const std::string& name() const;  // "0.weight" once its network was asked for parameters
-  Shape shape() const;              // 0: not known yet
+  bool is(const Parameter& other) const;  // one that is shared is the other
+  const std::string& name() const;        // "0.weight" once its network was asked for parameters
+  Shape shape() const;                    // 0: not known yet
   DType dtype() const;
   bool initialized() const;  // it has values
   bool deferred() const;     // initialize() was called, but the shape is not complete
@@ -72,7 +72,15 @@ class Parameter {
   // The mean of the replicas, as new memory on cpu(0): what save_parameters() writes.
   Tensor mean_on_cpu(Caller = Caller::here()) const;
 
+  // Converts the values to a floating dtype, in new memory, with fresh gradients.
+  void cast(DType dtype) const;
+  // From now on this is `other`, in every handle: one set of values, one gradient that sums both
+  // uses, one entry for a Trainer. Its own values are gone. Throws ShapeError or DTypeError when
+  // the two do not fit.
+  void share(const Parameter& other) const;
+
   GradReq grad_req() const;
+  GradReq made_grad_req() const;  // the one it was made with
   void set_grad_req(GradReq req) const;
   double lr_mult() const;
   void set_lr_mult(double v) const;
@@ -88,9 +96,11 @@ class Parameter {
   friend class Block;
   struct State;
   State& state() const;
+  const std::shared_ptr<State>& root() const;
   void watch() const;
   const Tensor* find(std::optional<Context> c) const;
   [[noreturn]] void refuse(std::optional<Context> c) const;
+  void check_shares(const Parameter& other) const;
   bool fits(const Shape& full) const;  // it has all lengths, and those that are known
   void complete(const Shape& full) const;
   void create(const Tensor& values, Caller) const;

@@ -1,24 +1,16 @@
-// Block::summary, and the call operator it watches.
+// Block::summary.
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/error.h>
 #include <locus/core/table.h>
 #include <locus/nn/block.h>
 #include <locus/ops/create.h>
 
 namespace locus::nn {
 namespace {
-
-using Shapes = std::map<const void*, Shape>;  // by the blocks' identities
-thread_local Shapes* watcher = nullptr;
-struct Watch : NonCopyable {
-  explicit Watch(Shapes& shapes) : outer(std::exchange(watcher, &shapes)) {}
-  ~Watch() { watcher = outer; }
-  Shapes* const outer;
-};
 
 std::string grouped(int64_t n) {
   std::string text = std::to_string(n);
@@ -37,14 +29,6 @@ void add_context(std::vector<Context>& list, Context c) {
 
 }  // namespace
 
-Tensor Block::operator()(const Tensor& x, Caller from) {
-  if (hybrid_.active && !watcher && !capture::active()) return compiled_forward(x, from);
-  Tensor y = forward(x);
-  if (watcher) [[unlikely]]
-    (*watcher)[identity_.get()] = y.shape();
-  return y;
-}
-
 std::string Block::summary(const Shape& input) {
   const Parameters all = parameters();
   Context where = current_context();
@@ -53,12 +37,26 @@ std::string Block::summary(const Shape& input) {
     where = all.front().second.list_ctx().front();
     dtype = all.front().second.dtype();
   }
-  Shapes shapes;
-  {
+  return summary(Tensors{zeros(input, {where, dtype})});
+}
+
+std::string Block::summary(const Tensors& inputs) {
+  std::map<const void*, std::string> outputs;  // shapes, by what copies of a block share
+  std::vector<HookHandle> hooks;
+  apply([&](Block& block) {
+    hooks.push_back(block.register_forward_hook(
+        [&outputs, of = block.hooks_.get()](Block&, const Tensors&, const Tensors& out) {
+          outputs[of] = listed(out, [](const Tensor& t) { return to_string(t.shape()); });
+        }));
+  });
+  FirstFailure failure;
+  failure.run([&] {
     const autograd::Pause pause;
-    const Watch watch(shapes);
-    (*this)(zeros(input, {where, dtype}));
-  }
+    const Plain plain;
+    (*this)(inputs);
+  });
+  for (HookHandle& hook : hooks) hook.detach();
+  failure.rethrow();
 
   std::vector<Parameter> counted;
   std::vector<std::vector<std::string>> rows{
@@ -84,10 +82,9 @@ std::string Block::summary(const Shape& input) {
     for (const Context& c : contexts) add_context(everywhere, c);
     total += count;
     total_bytes += bytes;
-    const auto shape = shapes.find(block.identity_.get());
-    rows.push_back({label, shape == shapes.end() ? "not called" : to_string(shape->second),
-                    grouped(count), contexts_of(contexts),
-                    memory_text(static_cast<uint64_t>(bytes))});
+    const auto output = outputs.find(block.hooks_.get());
+    rows.push_back({label, output == outputs.end() ? "not called" : output->second, grouped(count),
+                    contexts_of(contexts), memory_text(static_cast<uint64_t>(bytes))});
   };
   const auto walk = [&](const auto& self, const std::string& path, const Block& block) -> void {
     if (block.children_.empty() || !block.own_.empty())
@@ -104,7 +101,8 @@ std::string Block::summary(const Shape& input) {
   std::string text;
   for (size_t r = 0; r < lines.size(); ++r)
     text += (r == 1 || r + 1 == lines.size() ? rule + "\n" : "") + lines[r] + "\n";
-  return text + "Input " + to_string(input) + "; memory: parameters and their gradients\n";
+  return text + "Input " + listed(inputs, [](const Tensor& t) { return to_string(t.shape()); }) +
+         "; memory: parameters and their gradients\n";
 }
 
 }  // namespace locus::nn

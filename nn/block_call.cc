@@ -1,0 +1,129 @@
+// A block is called: forward(), compiled where that is asked for, between its hooks.
+#include <locus/core/capture_check.h>
+#include <locus/core/compile.h>
+#include <locus/core/error.h>
+#include <locus/core/mutex.h>
+#include <locus/nn/block.h>
+
+namespace locus::nn {
+namespace {
+
+thread_local bool plain = false;  // calls run forward(), whoever hybridized them
+
+// The block whose forward() of several asks for the one of one tensor.
+thread_local const Block* asked = nullptr;
+
+Tensors list(const Tensor& x) { return {x}; }
+const Tensors& list(const Tensors& all) { return all; }
+
+template <class T>
+T of(Tensors all) {
+  if constexpr (std::is_same_v<T, Tensor>)
+    return std::move(all[0]);
+  else
+    return all;
+}
+
+void refuse_mixed(const Block& block, const Tensors& in) {
+  for (const Tensor& t : in) {
+    if (!t.defined() || !in[0].defined() || t.context() == in[0].context() ||
+        mix(t.context(), in[0].context()))
+      continue;
+    throw ContextMismatch(block.type_name(), ": inputs live on different contexts: ",
+                          listed(in, [](const Tensor& x) { return describe(x); }),
+                          "; expected one context: move the others with as_in_context(",
+                          in[0].context(), ")");
+  }
+}
+
+}  // namespace
+
+Tensor Block::forward(const Tensor& x) {
+  if (std::exchange(asked, nullptr) == this)
+    throw Error(type_name(), ": implements neither forward(const Tensor&) nor forward(const ",
+                "Tensors&)");
+  Tensors out = forward(Tensors{x});
+  if (out.size() != 1)
+    throw Error(type_name(), ": gives ", out.size(), " results; call it with a list: block({x})");
+  return std::move(out[0]);
+}
+
+Tensors Block::forward(const Tensors& in) {
+  expect_inputs(in, 1);
+  asked = this;
+  Tensors out{forward(in[0])};
+  asked = nullptr;
+  return out;
+}
+
+void Block::expect_inputs(const Tensors& in, size_t n) const {
+  if (in.size() != n)
+    throw Error(type_name(), ": takes ", n, n == 1 ? " input" : " inputs", ", got ", in.size());
+}
+
+Block::Plain::Plain() : outer_(std::exchange(plain, true)) {}
+Block::Plain::~Plain() { plain = outer_; }
+
+std::string Block::place() const {
+  std::string text = repr();
+  if (text.find('\n') != std::string::npos) text = type_name();
+  const std::string& name = own_.empty() ? std::string() : own_[0].second.name();
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? text : text_of("layer '", name.substr(0, dot), "' ", text);
+}
+
+Tensors Block::compiled_forward(const Tensors& in, Caller from) {
+  static Mutex mutex;  // two threads may be the first
+  std::shared_ptr<Compiled> compiled;
+  {
+    const MutexLock lock(mutex);
+    if (!hybrid_.compiled)
+      hybrid_.compiled =
+          std::make_shared<Compiled>([this](const Tensors& given) { return forward(given); });
+    compiled = hybrid_.compiled;
+  }
+  return (*compiled)(in, from);
+}
+
+template <class T>
+T Block::call(const T& in, Caller from) {
+  const auto run = [&] {
+    if (hybrid_.active && !plain && !capture::active())
+      return of<T>(compiled_forward(list(in), from));
+    return forward(in);
+  };
+  try {
+    if (!hooks_->any()) [[likely]]
+      return run();
+    const Hooks hooks = *hooks_;
+    const Tensors given = list(in);
+    for (const auto& [number, hook] : hooks.before) hook(*this, given);
+    T out = run();
+    const Tensors results = list(out);
+    for (const auto& [number, hook] : hooks.after) hook(*this, given, results);
+    return out;
+  } catch (const Error&) {
+    if (!children_.empty()) throw;
+    std::rethrow_exception(
+        reworded([&](const std::string& text) { return text_of(text, " (in ", place(), ")"); }));
+  }
+}
+
+Tensor Block::operator()(const Tensor& x, Caller from) { return call(x, from); }
+
+Tensors Block::operator()(const Tensors& in, Caller from) {
+  refuse_mixed(*this, in);
+  return call(in, from);
+}
+
+HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {
+  hooks_->before.emplace_back(++hooks_->registered, std::move(hook));
+  return {hooks_, hooks_->registered};
+}
+
+HookHandle Block::register_forward_hook(ForwardHook hook) {
+  hooks_->after.emplace_back(++hooks_->registered, std::move(hook));
+  return {hooks_, hooks_->registered};
+}
+
+}  // namespace locus::nn

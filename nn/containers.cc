@@ -1,0 +1,58 @@
+#include <locus/nn/containers.h>
+
+#include <string>
+
+#include <locus/core/error.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
+
+namespace locus::nn {
+
+void Container::push(std::shared_ptr<Block> block) {
+  push_child(std::to_string(size()), std::move(block));
+}
+
+Block& Container::operator[](int i) const {
+  if (i < -size() || i >= size())
+    throw IndexError(type_name(), ": layer ", i, "; there are ", size());
+  return *children()[static_cast<size_t>(i < 0 ? i + size() : i)].second;
+}
+
+Tensor Sequential::forward(const Tensor& x) {
+  Tensor y = x;
+  for (const auto& [name, child] : children()) y = (*child)(y);
+  return y;
+}
+
+Tensors Sequential::forward(const Tensors& in) {
+  Tensors y = in;
+  for (const auto& [name, child] : children()) y = (*child)(y);
+  return y;
+}
+
+Sequential Sequential::slice(int begin, int end) const {
+  const int first = begin < 0 ? begin + size() : begin, last = end < 0 ? end + size() : end;
+  if (first < 0 || last > size() || first > last)
+    throw IndexError("Sequential: layers ", begin, " to ", end, "; there are ", size());
+  Sequential part;
+  for (int i = first; i < last; ++i) part.push(children()[static_cast<size_t>(i)].second);
+  return part;
+}
+
+Tensor Concurrent::forward(const Tensor& x) {
+  if (size() == 0) throw Error("Concurrent: it has no branches; add() some");
+  Tensors parts;
+  for (const auto& [name, child] : children()) parts.push_back((*child)(x));
+  return concat(parts, {.axis = axis_});
+}
+
+Tensor Residual::forward(const Tensor& x) {
+  const Tensor y = (*children()[0].second)(x);
+  const Tensor around = children().size() > 1 ? (*children()[1].second)(x) : x;
+  if (y.shape() != around.shape())
+    throw ShapeError("Residual: the body gives ", describe(y), ", the shortcut ", describe(around),
+                     "; expected one shape");
+  return activation_(y + around);
+}
+
+}  // namespace locus::nn
