@@ -10,24 +10,28 @@ namespace locus::random {
 namespace {
 
 Mutex mutex;
-std::optional<PhiloxKey> state LOCUS_GUARDED_BY(mutex);
+std::optional<PhiloxKey> next LOCUS_GUARDED_BY(mutex);
 
 }  // namespace
 
-void seed(uint64_t value) {
+void seed(uint64_t value) { set_state({value, 0}); }
+
+void set_state(PhiloxKey key) {
   capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
   const MutexLock lock(mutex);
-  state = PhiloxKey{value, 0};
+  next = key;
 }
+
+PhiloxKey state() { return reserve(0); }
 
 PhiloxKey reserve(uint64_t n) {
   const MutexLock lock(mutex);
-  if (!state) {
+  if (!next) {
     std::random_device entropy;
-    state = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
+    next = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
   }
-  const PhiloxKey start = *state;
-  state->offset += (n + 3) / 4;
+  const PhiloxKey start = *next;
+  next->offset += (n + 3) / 4;
   return start;
 }
 

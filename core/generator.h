@@ -17,6 +17,9 @@ struct PhiloxKey {
 
 namespace random {
 void seed(uint64_t value);
+// Where the next draw starts, and draws from there on: to resume a program's sequence.
+PhiloxKey state();
+void set_state(PhiloxKey key);
 // Reserves enough of the sequence for n elements and returns where it starts. Thread-safe.
 PhiloxKey reserve(uint64_t n);
 }  // namespace random

@@ -1,9 +1,5 @@
 #include <locus/core/io.h>
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cinttypes>
@@ -11,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
 
@@ -25,56 +22,6 @@ constexpr uint32_t kV1 = 0xF993FAC8, kV2 = 0xF993FAC9, kV3 = 0xF993FACA;
 constexpr int32_t kFlags[kNumDTypes] = {0, 1, 2, 12, 4, 6, 3, 5, 7};
 
 std::string reason(int code) { return std::generic_category().message(code); }
-
-// A file written beside its path, renamed over it when complete.
-class AtomicFile : NonCopyable {
- public:
-  explicit AtomicFile(const std::string& path) : path_(path) {
-    static std::atomic<unsigned> count{0};
-    temp_ = path + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-    fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail("cannot create", path);
-  }
-  ~AtomicFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!done_) ::unlink(temp_.c_str());
-  }
-
-  void write(const void* data, size_t bytes) {
-    const char* p = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t n = ::write(fd_, p, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail("cannot write", temp_);
-      p += n;
-      bytes -= static_cast<size_t>(n);
-    }
-  }
-  void commit() {
-    if (::fsync(fd_) != 0) fail("cannot flush", temp_);
-    const int fd = std::exchange(fd_, -1);
-    if (::close(fd) != 0) fail("cannot close", temp_);
-    if (std::rename(temp_.c_str(), path_.c_str()) != 0) fail("cannot rename to", path_);
-    done_ = true;
-    // The new name reaches the disk with its folder. Not every file system can do that; the file
-    // is complete either way.
-    const size_t slash = path_.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-    const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir >= 0) {
-      ::fsync(dir);
-      ::close(dir);
-    }
-  }
-
- private:
-  [[noreturn]] void fail(const char* what, const std::string& where) const {
-    throw Error("save: ", what, " ", where, ": ", reason(errno));
-  }
-  std::string path_, temp_;
-  int fd_ = -1;
-  bool done_ = false;
-};
 
 // Small fields, collected so that a header is one write.
 class Header {
@@ -226,7 +173,7 @@ void save(const std::string& path, const NamedTensors& tensors, Caller from) {
   if (named != 0 && named != tensors.size())
     throw Error("save: ", path, ": ", named, " of ", tensors.size(),
                 " tensors have names; expected all or none");
-  AtomicFile file(path);
+  AtomicFile file("save", path);
   Header header;
   header.put(kMagic).put(uint64_t{0}).put(uint64_t{tensors.size()});
   std::vector<unsigned char> data;

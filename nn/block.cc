@@ -150,22 +150,29 @@ void Block::refuse_other_dtype(const Tensor& x, const Parameter& p) const {
                    ")");
 }
 
-void Block::save_parameters(const std::string& path, Caller from) const {
+NamedTensors Block::values(Caller from) const {
   NamedTensors tensors;
   for (const auto& [name, p] : parameters()) tensors.emplace_back(name, p.mean_on_cpu(from));
-  save(path, tensors, from);
+  return tensors;
 }
 
-void Block::load_parameters(const std::string& path, Caller from) { load(path, nullptr, {}, from); }
+void Block::save_parameters(const std::string& path, Caller from) const {
+  save(path, values(from), from);
+}
+
+void Block::load_parameters(const std::string& path, Caller from) {
+  prepare_load(locus::load(path, cpu(), from), path, {}, {}, from)();
+}
 
 void Block::load_parameters(const std::string& path, const Contexts& contexts,
                             const LoadOptions& options, Caller from) {
-  load(path, &contexts, options, from);
+  prepare_load(locus::load(path, cpu(), from), path, contexts, options, from)();
 }
 
-void Block::load(const std::string& path, const Contexts* contexts, const LoadOptions& options,
-                 Caller from) {
-  NamedTensors file = locus::load(path, cpu(), from);
+// Checks what was read from `path`, and returns what puts it in place.
+std::function<void()> Block::prepare_load(NamedTensors file, const std::string& path,
+                                          const std::optional<Contexts>& contexts,
+                                          const LoadOptions& options, Caller from) const {
   const Parameters all = parameters();
   std::set<std::string_view> keys;
   for (auto& [key, tensor] : file) {
@@ -177,7 +184,7 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
     if (!keys.insert(key).second)
       throw FormatError("load_parameters: ", path, " has '", key, "' twice");
   }
-  std::vector<std::pair<const Parameter*, const Tensor*>> plan;
+  std::vector<std::pair<Parameter, Tensor>> plan;
   for (const auto& [name, p] : all) {
     const auto it = std::ranges::find(file, name, &NamedTensors::value_type::first);
     if (it == file.end()) {
@@ -197,7 +204,7 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
                        ": dtype incompatible expected ", locus::name(p.dtype()), " vs saved ",
                        locus::name(saved.dtype()),
                        ". Set cast_dtype to cast the dtype of saved params.");
-    plan.emplace_back(&p, &saved);
+    plan.emplace_back(p, saved);
   }
   if (!options.ignore_extra)
     for (const auto& [key, tensor] : file)
@@ -205,16 +212,18 @@ void Block::load(const std::string& path, const Contexts* contexts, const LoadOp
         throw FormatError("Parameter '", key, "' loaded from file '", path,
                           "' is not present in this block, which contains parameters ", names(all),
                           ". Set ignore_extra to ignore.");
-  for (const auto& [p, saved] : plan) {
-    if (p->initialized() && (!contexts || p->list_ctx() == contexts->list()))
-      p->set_data(*saved, from);
-    else
-      p->place(*saved,
-               contexts        ? *contexts
-               : p->deferred() ? Contexts(p->list_ctx())
+  return [plan = std::move(plan), contexts, from] {
+    for (const auto& [p, saved] : plan) {
+      if (p.initialized() && (!contexts || p.list_ctx() == contexts->list()))
+        p.set_data(saved, from);
+      else
+        p.place(saved,
+                contexts       ? *contexts
+                : p.deferred() ? Contexts(p.list_ctx())
                                : Contexts(current_context()),
-               from);
-  }
+                from);
+    }
+  };
 }
 
 std::string Block::type_name() const {

@@ -29,11 +29,13 @@
 #include <functional>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <locus/core/io.h>
 #include <locus/core/tensor.h>
 #include <locus/nn/hooks.h>
 #include <locus/nn/init.h>
@@ -41,6 +43,9 @@
 
 namespace locus {
 class Compiled;
+}
+namespace locus::checkpoint {
+class Part;
 }
 namespace locus::nn {
 
@@ -172,7 +177,11 @@ class Block {
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"
   void collect(const std::string& prefix, Parameters& out) const;
-  void load(const std::string& path, const Contexts* contexts, const LoadOptions&, Caller);
+  friend class checkpoint::Part;
+  NamedTensors values(Caller) const;
+  std::function<void()> prepare_load(NamedTensors file, const std::string& path,
+                                     const std::optional<Contexts>& contexts, const LoadOptions&,
+                                     Caller) const;
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;

@@ -1,0 +1,289 @@
+#include <locus/nn/checkpoint.h>
+
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include <locus/core/atomic_file.h>
+#include <locus/core/error.h>
+#include <locus/core/generator.h>
+#include <locus/ops/create.h>
+
+namespace locus::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr const char *kManifest = "manifest.json", *kFormat = "locus checkpoint",
+                     *kSuffix = ".params";
+constexpr int kVersion = 1;
+
+struct Found {
+  uint64_t number;
+  fs::path path;
+};
+
+// Those that are there, the newest first.
+std::vector<Found> checkpoints(const std::string& directory) {
+  std::vector<Found> all;
+  std::error_code why;
+  for (const auto& entry : fs::directory_iterator(directory, why)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    uint64_t n = 0;
+    const char* const end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, n);
+    if (error == std::errc() && stop == end) all.push_back({n, entry.path()});
+  }
+  if (why && why != std::errc::no_such_file_or_directory)
+    throw Error("checkpoint: cannot read ", directory, ": ", why.message());
+  std::ranges::sort(all, std::greater(), &Found::number);
+  return all;
+}
+
+struct Sum {
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+Sum sum_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw FormatError(path.string(), " cannot be opened");
+  Sum sum;
+  std::vector<char> piece(size_t{1} << 20);
+  while (file) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    const auto n = static_cast<size_t>(file.gcount());
+    sum.crc = static_cast<uint32_t>(
+        crc32_z(sum.crc, reinterpret_cast<const unsigned char*>(piece.data()), n));
+    sum.bytes += n;
+  }
+  if (file.bad()) throw FormatError(path.string(), " cannot be read");
+  return sum;
+}
+
+json entry_of(const std::string& name, const Sum& sum) {
+  return {{"name", name}, {"bytes", sum.bytes}, {"crc32", sum.crc}};
+}
+
+// The names of the parts of a whole checkpoint. Throws FormatError for one that is not.
+std::set<std::string> check(const fs::path& path) {
+  const fs::path file = path / kManifest;
+  std::set<std::string> names;
+  try {
+    std::ifstream in(file);
+    if (!in) throw FormatError("it has no ", kManifest);
+    const json manifest = json::parse(in);
+    if (manifest.at("format") != kFormat)
+      throw FormatError(kManifest, " is of the format ", manifest.at("format").dump());
+    if (manifest.at("version") != kVersion)
+      throw FormatError("it is of version ", manifest.at("version").dump(), "; expected ",
+                        kVersion);
+    for (const json& part : manifest.at("parts")) {
+      const std::string name = part.at("name");
+      const Sum sum = sum_of(path / (name + kSuffix));
+      if (entry_of(name, sum) != part)
+        throw FormatError(name, kSuffix, " has ", sum.bytes, " bytes with CRC-32 ", sum.crc,
+                          "; expected ", part.at("bytes").dump(), " with ",
+                          part.at("crc32").dump());
+      names.insert(name);
+    }
+  } catch (const json::exception& e) {
+    throw FormatError(kManifest, " is damaged: ", e.what());
+  }
+  return names;
+}
+
+// A folder that is gone again unless it is kept.
+class Draft : NonCopyable {
+ public:
+  explicit Draft(fs::path path) : path_(std::move(path)) {
+    std::error_code why;
+    fs::create_directories(path_, why);
+    if (why) throw Error("checkpoint: cannot create ", path_.string(), ": ", why.message());
+  }
+  ~Draft() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  void keep_as(const fs::path& path) {
+    flush_folder(path_.string());
+    std::error_code why;
+    fs::rename(path_, path, why);
+    if (why)
+      throw Error("checkpoint: cannot rename ", path_.string(), " to ", path.string(), ": ",
+                  why.message());
+    flush_folder(path.parent_path().string());
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// Drafts and halves of removed checkpoints that killed processes left.
+void sweep(const fs::path& directory) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored))
+    if (entry.path().filename().string().starts_with(".checkpoint-"))
+      fs::remove_all(entry.path(), ignored);
+}
+
+// No half of it is taken for a checkpoint.
+void discard(const fs::path& path) {
+  const fs::path hidden = path.parent_path() / ("." + path.filename().string());
+  std::error_code ignored;
+  fs::rename(path, hidden, ignored);
+  if (!ignored) fs::remove_all(hidden, ignored);
+}
+
+int64_t as_i64(uint64_t v) { return std::bit_cast<int64_t>(v); }
+
+// What a part's tensor should be like. Throws FormatError.
+const Tensor& find(const NamedTensors& state, const std::string& name, DType dtype,
+                   const std::string& file) {
+  const auto it = std::ranges::find(state, name, &NamedTensors::value_type::first);
+  if (it == state.end() || !it->second.defined() || it->second.dtype() != dtype ||
+      it->second.ndim() != 1)
+    throw FormatError("checkpoint: ", file, " has no vector '", name, "' of ", locus::name(dtype));
+  return it->second;
+}
+
+Part random_part() {
+  return {"random",
+          [] {
+            const PhiloxKey key = random::state();
+            return NamedTensors{
+                {"philox",
+                 array(std::vector<int64_t>{as_i64(key.seed), as_i64(key.offset)}, {cpu(), i64})}};
+          },
+          [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+            const auto v = find(state, "philox", i64, file).to_vector<int64_t>();
+            if (v.size() != 2)
+              throw FormatError("checkpoint: ", file, ": 'philox' has ", v.size(),
+                                " numbers; expected 2");
+            return [v] {
+              random::set_state({static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1])});
+            };
+          }};
+}
+
+Parts with_random(const Parts& parts) {
+  Parts all = parts;
+  all.push_back(random_part());
+  std::set<std::string> names;
+  for (const Part& p : all)
+    if (!names.insert(p.name()).second)
+      throw ValueError("checkpoint: two parts are named '", p.name(),
+                       "'; give one of them another with Part(...).named(...)");
+  return all;
+}
+
+}  // namespace
+
+Part::Part(std::string name, State state, Restore restore)
+    : name_(std::move(name)), state_(std::move(state)), restore_(std::move(restore)) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  };
+  if (name_.empty() || !std::ranges::all_of(name_, plain))
+    throw ValueError("checkpoint: a part named '", name_,
+                     "'; expected letters, digits, '_' and '-': it names a file");
+}
+
+Part::Part(nn::Block& network)
+    : Part(
+          "network", [&network] { return network.values(Caller::here()); },
+          [&network](NamedTensors state, const std::string& file) {
+            return network.prepare_load(std::move(state), file, {}, {}, Caller::here());
+          }) {}
+
+Part::Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers)
+    : Part(
+          std::move(name),
+          [numbers] {
+            NamedTensors state;
+            for (const auto& [key, values] : numbers)
+              state.emplace_back(key, array(*values, {cpu(), f64}));
+            return state;
+          },
+          [numbers](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+            std::vector<std::vector<double>> read;
+            for (const auto& [key, values] : numbers)
+              read.push_back(find(state, key, f64, file).to_vector<double>());
+            return [numbers, read = std::move(read)] {
+              for (size_t i = 0; i < numbers.size(); ++i) *numbers[i].second = read[i];
+            };
+          }) {}
+
+Part Part::named(std::string name) const { return {std::move(name), state_, restore_}; }
+
+std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
+                 Caller from) {
+  if (options.keep < 1) throw ValueError("checkpoint: keep ", options.keep, "; expected >= 1");
+  const Parts all = with_random(parts);
+  std::vector<Found> before = checkpoints(directory);
+  const uint64_t number = before.empty() ? 1 : before[0].number + 1;
+  std::string digits = std::to_string(number);
+  digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');
+  const std::string name = std::string(kPrefix) + digits;
+  const fs::path path = fs::path(directory) / name;
+
+  sweep(directory);
+  Draft draft(fs::path(directory) / ("." + name + "-" + std::to_string(getpid())));
+  json manifest{{"format", kFormat}, {"version", kVersion}, {"parts", json::array()}};
+  for (const Part& p : all) {
+    const fs::path file = draft.path() / (p.name() + kSuffix);
+    locus::save(file.string(), p.state(), from);
+    manifest["parts"].push_back(entry_of(p.name(), sum_of(file)));
+  }
+  const std::string text = manifest.dump(2) + "\n";
+  AtomicFile file("checkpoint", (draft.path() / kManifest).string());
+  file.write(text.data(), text.size());
+  file.commit();
+  draft.keep_as(path);
+  for (size_t i = static_cast<size_t>(options.keep) - 1; i < before.size(); ++i)
+    discard(before[i].path);
+  return path.string();
+}
+
+std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
+  const Parts all = with_random(parts);
+  Loaded loaded;
+  for (const Found& found : checkpoints(directory)) {
+    loaded.path = found.path.string();
+    std::set<std::string> names;
+    try {
+      names = check(found.path);
+    } catch (const FormatError& e) {
+      loaded.skipped.push_back(loaded.path + ": " + e.what());
+      continue;
+    }
+    std::vector<std::function<void()>> apply;
+    for (const Part& p : all) {
+      if (!names.contains(p.name()))
+        throw FormatError("checkpoint: ", loaded.path, " has no part '", p.name(),
+                          "'; it has: ", listed(names, [](const std::string& n) { return n; }));
+      const std::string file = (found.path / (p.name() + kSuffix)).string();
+      apply.push_back(p.restore(locus::load(file, cpu(), from), file));
+    }
+    for (const auto& put : apply) put();
+    return loaded;
+  }
+  if (loaded.skipped.empty()) return {};
+  throw FormatError("checkpoint: no checkpoint in ", directory, " is whole: ",
+                    listed(
+                        loaded.skipped, [](const std::string& s) { return s; }, "; "));
+}
+
+}  // namespace locus::checkpoint

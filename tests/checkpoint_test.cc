@@ -1,0 +1,199 @@
+// Checkpoints: whole or not at all, and what does not fit touches nothing.
+#include <locus/nn/checkpoint.h>
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <locus/locus.h>
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+nn::Sequential network(int64_t width = 3) {
+  nn::Sequential net;
+  net.add(nn::Dense(width, nn::relu, {.in_units = 2}), nn::Dense(1, {}, {.in_units = width}));
+  return net;
+}
+
+std::vector<double> weights(const nn::Block& net) {
+  std::vector<double> all;
+  for (const auto& [name, p] : net.parameters())
+    for (double v : test::values(p.data())) all.push_back(v);
+  return all;
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  Checkpoint() : folder_(fs::temp_directory_path() / ("locus_run_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+  }
+  ~Checkpoint() override { fs::remove_all(folder_); }
+  std::string folder() const { return folder_.string(); }
+  fs::path at(int n) const { return folder_ / ("checkpoint-00000" + std::to_string(n)); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& e : fs::directory_iterator(folder_)) all.push_back(e.path().filename());
+    std::ranges::sort(all);
+    return all;
+  }
+  void flip_byte(const fs::path& path, std::streamoff where) const {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(where);
+    const char c = static_cast<char>(file.get() ^ 1);
+    file.seekp(where);
+    file.put(c);
+  }
+
+  const fs::path folder_;
+};
+
+TEST_F(Checkpoint, BringsBackNetworkNumbersAndRandomNumbers) {
+  for (Context c : test::contexts()) {
+    fs::remove_all(folder_);
+    random::seed(3);
+    nn::Sequential net = network();
+    net.initialize(init::Xavier(), c);
+    std::vector<double> losses{1, .5, NAN}, step{7};
+    const checkpoint::Part progress("progress", {{"losses", &losses}, {"step", &step}});
+    checkpoint::save(folder(), {net, progress});
+    const std::vector<double> before = weights(net);
+    const std::vector<double> drawn = test::values(random::uniform(0, 1, {5}, c));
+
+    net.initialize(init::Zero(), c, {.force_reinit = true});
+    losses.clear();
+    step = {0, 0};
+    random::seed(9);
+    const auto loaded = checkpoint::load(folder(), {net, progress});
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->path, at(1).string());
+    EXPECT_EQ(weights(net), before) << c;
+    EXPECT_EQ(losses.size(), 3u);
+    EXPECT_EQ(losses[1], .5);
+    EXPECT_EQ(step, std::vector<double>{7});
+    EXPECT_EQ(test::values(random::uniform(0, 1, {5}, c)), drawn);
+  }
+}
+
+TEST_F(Checkpoint, NothingIsLoadedWhereNothingIs) {
+  nn::Sequential net = network();
+  EXPECT_FALSE(checkpoint::load(folder(), {net}));
+  fs::create_directories(folder_ / "checkpoint-x");
+  EXPECT_FALSE(checkpoint::load(folder(), {net}));
+}
+
+TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
+  nn::Sequential net = network();
+  net.initialize();
+  for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
+  fs::create_directories(folder_ / ".checkpoint-000009-77");
+  EXPECT_EQ(checkpoint::save(folder(), {net}, {.keep = 3}), at(5).string());
+  EXPECT_THAT(names(), ElementsAre("checkpoint-000003", "checkpoint-000004", "checkpoint-000005"));
+  EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);
+}
+
+TEST_F(Checkpoint, OneThatIsDamagedIsSkippedAndNamed) {
+  nn::Sequential net = network();
+  net.initialize(init::Constant(1), cpu());
+  checkpoint::save(folder(), {net});
+  const std::vector<double> first = weights(net);
+  const auto damages = std::vector<std::function<void()>>{
+      [&] { flip_byte(at(2) / "network.params", 100); },
+      [&] { fs::resize_file(at(2) / "network.params", 50); },
+      [&] { fs::remove(at(2) / "random.params"); },
+      [&] { fs::remove(at(2) / "manifest.json"); },
+      [&] { fs::resize_file(at(2) / "manifest.json", 20); },
+      [&] { std::ofstream(at(2) / "manifest.json") << "{\"format\": \"another\"}"; },
+  };
+  for (const auto& damage : damages) {
+    net.initialize(init::Constant(2), cpu(), {.force_reinit = true});
+    fs::remove_all(at(2));
+    checkpoint::save(folder(), {net});
+    damage();
+    const auto loaded = checkpoint::load(folder(), {net});
+    ASSERT_TRUE(loaded);
+    EXPECT_EQ(loaded->path, at(1).string());
+    ASSERT_EQ(loaded->skipped.size(), 1u);
+    EXPECT_THAT(loaded->skipped[0], HasSubstr(at(2).string() + ": "));
+    EXPECT_EQ(weights(net), first);
+  }
+  fs::remove(at(1) / "manifest.json");
+  EXPECT_THAT(test::message_of<FormatError>([&] { checkpoint::load(folder(), {net}); }),
+              HasSubstr("no checkpoint in " + folder() + " is whole"));
+}
+
+TEST_F(Checkpoint, OneOfAnotherModelTouchesNothing) {
+  nn::Sequential other = network(4), net = network();
+  other.initialize(init::Constant(5), cpu());
+  net.initialize(init::Constant(1), cpu());
+  std::vector<double> step{1}, nothing;
+  const checkpoint::Part progress("progress", {{"step", &step}});
+  checkpoint::save(folder(), {progress, other});
+  const std::vector<double> before = weights(net);
+  random::seed(4);
+  const PhiloxKey key = random::state();
+  step = {2};
+  EXPECT_THROW(checkpoint::load(folder(), {progress, net}), ShapeError);
+  const checkpoint::Part renamed("progress", {{"steps", &nothing}});
+  EXPECT_THROW(checkpoint::load(folder(), {other, renamed}), FormatError);
+  EXPECT_THAT(test::message_of<FormatError>([&] {
+                checkpoint::load(folder(), {progress, checkpoint::Part(other).named("critic")});
+              }),
+              HasSubstr("has no part 'critic'; it has: network, progress, random"));
+  EXPECT_EQ(weights(net), before);
+  EXPECT_EQ(step, std::vector<double>{2});
+  EXPECT_EQ(random::state().seed, key.seed);
+  EXPECT_EQ(random::state().offset, key.offset);
+}
+
+TEST_F(Checkpoint, PartsHaveNamesOfTheirOwn) {
+  nn::Sequential a = network(), b = network();
+  a.initialize(init::Constant(1), cpu());
+  b.initialize(init::Constant(2), cpu());
+  EXPECT_THROW(checkpoint::save(folder(), {a, b}), ValueError);
+  const checkpoint::Parts both{a, checkpoint::Part(b).named("critic")};
+  checkpoint::save(folder(), both);
+  a.initialize(init::Constant(3), cpu(), {.force_reinit = true});
+  checkpoint::load(folder(), both);
+  EXPECT_EQ(weights(a)[0], 1);
+  EXPECT_THROW(checkpoint::Part(a).named("../up"), ValueError);
+}
+
+TEST_F(Checkpoint, ADiskThatIsFullLeavesTheOnesBefore) {
+  nn::Sequential net;
+  net.add(nn::Dense(100, {}, {.in_units = 100}));
+  net.initialize();
+  checkpoint::save(folder(), {net});
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string text = test::message_of<Error>([&] { checkpoint::save(folder(), {net}); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(text, HasSubstr("network.params"));
+  EXPECT_THAT(text, HasSubstr("File too large"));
+  EXPECT_THAT(names(), ElementsAre("checkpoint-000001"));
+  EXPECT_TRUE(checkpoint::load(folder(), {net}));
+  EXPECT_EQ(checkpoint::save(folder(), {net}), at(2).string());
+}
+
+TEST_F(Checkpoint, AFolderThatCannotBeMadeIsAnError) {
+  std::ofstream(folder_.string()) << "a file";
+  nn::Sequential net = network();
+  net.initialize();
+  EXPECT_THROW(checkpoint::save(folder(), {net}), Error);
+  EXPECT_THROW(checkpoint::load(folder(), {net}), Error);
+  EXPECT_TRUE(fs::is_regular_file(folder_));
+}
+
+}  // namespace
+}  // namespace locus
