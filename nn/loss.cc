@@ -1,9 +1,12 @@
 #include <locus/nn/loss.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/reduce.h>
@@ -14,53 +17,110 @@
 namespace locus::nn {
 namespace {
 
-// Scales, and takes the mean over all axes but the first. Weights may have at most `limit`'s shape.
-Tensor finish(Tensor loss, double weight, const Tensor& sample_weight, const Shape& limit) {
+// Weights may have at most `limit`'s shape.
+Tensor weigh(Tensor loss, double weight, const Tensor& sample_weight, const Shape& limit) {
   if (sample_weight.defined()) {
     if (!broadcasts_to(sample_weight.shape(), limit))
       throw ShapeError("sample_weight ", describe(sample_weight),
                        ": expected a shape that broadcasts to ", limit);
     loss = loss * sample_weight;
   }
-  if (weight != 1) loss = loss * weight;
-  if (loss.ndim() <= 1) return loss;
-  return mean(locus::flatten(loss), {.axis = 1});
+  return weight == 1 ? loss : loss * weight;
 }
 
-Tensor like(const Tensor& label, const Tensor& pred, const char* who) {
-  if (label.shape() == pred.shape()) return label;
+Shape without(const Shape& shape, int axis) {
+  return Shape(without_axis(make_meta(f32, shape), axis));
+}
+
+// Losses of inputs of `shape`, over one axis of it: with that axis where the weights have it.
+Tensor weigh_over(const Tensor& loss, int axis, const Shape& shape, double weight,
+                  const Tensor& sample_weight) {
+  if (!sample_weight.defined() || sample_weight.ndim() < shape.rank())
+    return expand_dims(weigh(loss, weight, sample_weight, without(shape, axis)), axis);
+  return weigh(expand_dims(loss, axis), weight, sample_weight, shape);
+}
+
+// Over all axes but one.
+Tensor reduced(const Tensor& loss, int batch_axis,
+               Tensor (*reduce)(const Tensor&, const ReduceOptions&) = mean) {
+  if (loss.ndim() == 0) return loss;
+  const int axis = normalize_axis(batch_axis, loss.ndim(), "batch_axis");
+  if (loss.ndim() == 1) return loss;
+  return reduce(locus::flatten(swapaxes(loss, 0, axis)), {.axis = 1});
+}
+
+Tensor finish(const Tensor& loss, const auto& options, const Tensor& sample_weight) {
+  return reduced(weigh(loss, options.weight, sample_weight, loss.shape()), options.batch_axis);
+}
+
+Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char* what = "label") {
   if (label.size() != pred.size())
-    throw ShapeError(who, ": label ", describe(label), " for pred ", describe(pred),
+    throw ShapeError(who, ": ", what, " ", describe(label), " for pred ", describe(pred),
                      "; expected as many elements");
-  return label.reshape(pred.shape());
+  const Tensor shaped = label.shape() == pred.shape() ? label : label.reshape(pred.shape());
+  return is_floating(label.dtype()) ? shaped : cast(shaped, pred.dtype());
+}
+
+// What a makes 0 is 0, whatever b is.
+Tensor times(const Tensor& a, const Tensor& b) { return where(a == 0, 0, a * b); }
+
+double guard(const Tensor& x, double epsilon) {
+  return x.dtype() == f16 ? std::max(epsilon, 6e-8) : epsilon;  // its lowest number
+}
+
+Tensor binary_cross_entropy(const Tensor& x, const Tensor& z, const Tensor& positive) {
+  return times(1 - z, softplus(x)) + times(positive, softplus(-x));
+}
+
+Tensor margin_loss(const Tensor& pred, const Tensor& label, double margin, const char* who) {
+  return relu(margin - pred * like(label, pred, who));
 }
 
 }  // namespace
 
+Tensor L2Loss::operator()(const Tensor& pred, const Tensor& label,
+                          const Tensor& sample_weight) const {
+  return finish(square(pred - like(label, pred, "L2Loss")),
+                LossOptions{options_.weight / 2, options_.batch_axis}, sample_weight);
+}
+
+Tensor L1Loss::operator()(const Tensor& pred, const Tensor& label,
+                          const Tensor& sample_weight) const {
+  return finish(abs(pred - like(label, pred, "L1Loss")), options_, sample_weight);
+}
+
+HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
+  if (!(options.rho > 0)) throw ValueError("HuberLoss: rho ", options.rho, "; expected above 0");
+}
+
+Tensor HuberLoss::operator()(const Tensor& pred, const Tensor& label,
+                             const Tensor& sample_weight) const {
+  return finish(smooth_l1(pred - like(label, pred, "HuberLoss"), 1 / std::sqrt(options_.rho)),
+                options_, sample_weight);
+}
+
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
                                            const Tensor& sample_weight) const {
   const int rank = pred.ndim();
-  const bool weighted = sample_weight.defined();
-  const bool plain = options_.sparse_label && !options_.from_logits && !weighted;
-  if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1)
-      [[likely]]
-    return finish(softmax_cross_entropy(pred, label), options_.weight, {}, {});
+  const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined();
+  if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
+      options_.batch_axis == 0) [[likely]]
+    return weigh(softmax_cross_entropy(pred, label), options_.weight, {}, {});
   const int axis = normalize_axis(options_.axis, rank, "SoftmaxCrossEntropyLoss");
   // The classes last, everything else one batch.
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
-  const Shape shape = last.shape();
-  const Shape outer(shape.begin(), rank - 1);
+  const Shape outer = without(pred.shape(), axis);
   Tensor each;
   if (!options_.sparse_label) {
     const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
-    each = -sum(log_p * like(label, pred, "SoftmaxCrossEntropyLoss"), {.axis = axis});
+    each = -sum(times(like(label, pred, "SoftmaxCrossEntropyLoss"), log_p), {.axis = axis});
   } else {
     if (label.size() != outer.size())
       throw ShapeError("SoftmaxCrossEntropyLoss: label ", describe(label), " for pred ",
                        describe(pred), " with classes on axis ", axis, "; expected label shape ",
                        outer);
-    const Tensor rows = last.reshape({outer.size(), shape[-1]});
+    const Tensor rows = last.reshape({outer.size(), pred.shape()[axis]});
     const Tensor ids = label.reshape({outer.size()});
     if (options_.from_logits) {  // pick would cut labels and count negative ones from the end
       const Tensor label_of = where(logical_and(ids >= 0, floor(ids) == ids), ids, NAN);
@@ -70,33 +130,90 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& lab
     }
     each = each.reshape(outer);
   }
-  if (!weighted || sample_weight.ndim() < rank)
-    return finish(each, options_.weight, sample_weight, outer);
-  return finish(expand_dims(each, axis), options_.weight, sample_weight, pred.shape());
-}
-
-Tensor L2Loss::operator()(const Tensor& pred, const Tensor& label,
-                          const Tensor& sample_weight) const {
-  return finish(square(pred - like(label, pred, "L2Loss")), weight_ / 2, sample_weight,
-                pred.shape());
-}
-
-Tensor L1Loss::operator()(const Tensor& pred, const Tensor& label,
-                          const Tensor& sample_weight) const {
-  return finish(abs(pred - like(label, pred, "L1Loss")), weight_, sample_weight, pred.shape());
+  return reduced(weigh_over(each, axis, pred.shape(), options_.weight, sample_weight),
+                 options_.batch_axis);
 }
 
 Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
-                                                 const Tensor& sample_weight) const {
+                                                 const Tensor& sample_weight,
+                                                 const Tensor& pos_weight) const {
   const Tensor z = like(label, pred, "SigmoidBinaryCrossEntropyLoss");
-  if (options_.from_sigmoid) {
-    const double eps = pred.dtype() == f16 ? 6e-8 : 1e-12;
-    return finish(-(log(pred + eps) * z + log(1 - pred + eps) * (1 - z)), options_.weight,
-                  sample_weight, pred.shape());
+  Tensor positive = z;
+  if (pos_weight.defined()) {
+    if (!broadcasts_to(pos_weight.shape(), pred.shape()))
+      throw ShapeError("SigmoidBinaryCrossEntropyLoss: pos_weight ", describe(pos_weight),
+                       ": expected a shape that broadcasts to ", pred.shape());
+    positive = z * pos_weight;
   }
-  const auto times = [](const Tensor& a, const Tensor& b) { return where(a == 0, 0, a * b); };
-  return finish(times(1 - z, softplus(pred)) + times(z, softplus(-pred)), options_.weight,
-                sample_weight, pred.shape());
+  if (!options_.from_sigmoid)
+    return finish(binary_cross_entropy(pred, z, positive), options_, sample_weight);
+  const double eps = guard(pred, 1e-12);
+  return finish(-(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
+                sample_weight);
+}
+
+Tensor LogisticLoss::operator()(const Tensor& pred, const Tensor& label,
+                                const Tensor& sample_weight) const {
+  Tensor z = like(label, pred, "LogisticLoss");
+  if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
+  return finish(binary_cross_entropy(pred, z, z), options_, sample_weight);
+}
+
+Tensor KLDivLoss::operator()(const Tensor& pred, const Tensor& label,
+                             const Tensor& sample_weight) const {
+  const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
+  const Tensor z = like(label, pred, "KLDivLoss");
+  const Tensor loss = xlogy(z, z) - times(z, log_p);
+  return reduced(weigh(loss, options_.weight, sample_weight, pred.shape()), options_.batch_axis,
+                 sum);
+}
+
+Tensor HingeLoss::operator()(const Tensor& pred, const Tensor& label,
+                             const Tensor& sample_weight) const {
+  return finish(margin_loss(pred, label, options_.margin, "HingeLoss"), options_, sample_weight);
+}
+
+Tensor SquaredHingeLoss::operator()(const Tensor& pred, const Tensor& label,
+                                    const Tensor& sample_weight) const {
+  return finish(square(margin_loss(pred, label, options_.margin, "SquaredHingeLoss")), options_,
+                sample_weight);
+}
+
+Tensor TripletLoss::operator()(const Tensor& pred, const Tensor& positive,
+                               const Tensor& negative) const {
+  const Tensor near = square(like(positive, pred, "TripletLoss", "positive") - pred);
+  const Tensor far = square(like(negative, pred, "TripletLoss", "negative") - pred);
+  return weigh(relu(reduced(near - far, options_.batch_axis, sum) + options_.margin),
+               options_.weight, {}, {});
+}
+
+Tensor PoissonNLLLoss::operator()(const Tensor& pred, const Tensor& label,
+                                  const Tensor& sample_weight) const {
+  const Tensor z = like(label, pred, "PoissonNLLLoss");
+  Tensor loss = options_.from_logits ? exp(pred) - times(z, pred)
+                                     : pred - z * log(pred + guard(pred, options_.epsilon));
+  if (options_.compute_full) {
+    const Tensor n = where(z > 1, z, 1);
+    loss = loss + where(z > 1, n * log(n) - n + log(n * (2 * std::numbers::pi)) / 2, 0);
+  }
+  return mean(weigh(loss, options_.weight, sample_weight, pred.shape()));
+}
+
+Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
+                                       const Tensor& label, const Tensor& sample_weight) const {
+  const int last = normalize_axis(-1, input2.ndim(), "CosineEmbeddingLoss");
+  const auto unit = [](const Tensor& x) {
+    const Tensor length = norm(x, {.axis = -1, .keepdims = true});
+    return x / where(length == 0, 1, length);
+  };
+  const Tensor cosine =
+      sum(unit(like(input1, input2, "CosineEmbeddingLoss", "input1")) * unit(input2), {.axis = -1});
+  const Tensor y = like(label, cosine, "CosineEmbeddingLoss");
+  const Tensor apart = where(y == -1, relu(cosine - options_.margin), 0);
+  const Shape row = expand_dims(cosine, last).shape();
+  return squeeze(
+      weigh_over(where(y == 1, 1 - cosine, apart), last, row, options_.weight, sample_weight),
+      last);
 }
 
 }  // namespace locus::nn

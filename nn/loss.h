@@ -1,73 +1,173 @@
-// Losses: pred and label in, shape (batch,) out: the mean over the other axes (Gluon's rule).
+// Losses, as Gluon has them: pred and label in, shape (batch,) out: the mean over the axes other
+// than batch_axis, except where a loss says otherwise.
+//
+//   nn::HuberLoss loss({.rho = 2});
+//   Tensor l = loss(net(x), y);                     // or loss(net(x), y, sample_weight)
+//
 // `weight` scales the result; sample_weight, when given, multiplies the elements: its shape must
 // broadcast to pred's, else ShapeError. Where pred and label are compared element by element, label
-// takes pred's shape.
+// takes pred's shape (ShapeError when it has another number of elements), and its dtype where the
+// label's is not floating. All are made of differentiable ops, to any order, and finite where the
+// formula is: what a label makes 0 is 0 for infinite predictions, too.
 #pragma once
 
 #include <locus/core/tensor.h>
 
 namespace locus::nn {
 
+// A loss is a function with options.
+template <class Options>
+class Loss {
+ public:
+  Loss() = default;
+  explicit Loss(const Options& options) : options_(options) {}
+  const Options& options() const { return options_; }
+
+ protected:
+  Options options_{};
+};
+
+struct LossOptions {
+  double weight = 1;
+  int batch_axis = 0;
+};
+
+// weight / 2 * (pred - label)^2
+struct L2Loss : Loss<LossOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+
+// weight * |pred - label|
+struct L1Loss : Loss<LossOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+
+struct HuberOptions {
+  double rho = 1;  // > 0
+  double weight = 1;
+  int batch_axis = 0;
+};
+// (pred - label)^2 / (2 rho) up to |pred - label| = rho, and |pred - label| - rho / 2 above.
+struct HuberLoss : Loss<HuberOptions> {
+  HuberLoss() = default;
+  explicit HuberLoss(const HuberOptions& options);  // ValueError for a rho that is not above 0
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+
 struct SoftmaxCrossEntropyOptions {
   int axis = -1;             // the classes' axis of pred
   bool sparse_label = true;  // labels are class numbers; false: probabilities, pred's shape
   bool from_logits = false;  // Gluon's name: pred is log_softmax's result already
   double weight = 1;
+  int batch_axis = 0;
 };
-
 // -log softmax(pred)[label]. The default case is one fused op. The losses keep the classes' axis,
 // of length 1, beside a sample_weight with as many axes as pred (Gluon's (N, 1) for pred (N,
 // classes)); one with fewer axes broadcasts to pred's shape without that axis, (N,).
-class SoftmaxCrossEntropyLoss {
- public:
-  SoftmaxCrossEntropyLoss() = default;
-  explicit SoftmaxCrossEntropyLoss(const SoftmaxCrossEntropyOptions& options) : options_(options) {}
+struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyOptions> {
+  using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
-
- private:
-  SoftmaxCrossEntropyOptions options_;
 };
-
-// weight / 2 * (pred - label)^2
-class L2Loss {
- public:
-  explicit L2Loss(double weight = 1) : weight_(weight) {}
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
-
- private:
-  double weight_;
-};
-
-// weight * |pred - label|
-class L1Loss {
- public:
-  explicit L1Loss(double weight = 1) : weight_(weight) {}
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
-
- private:
-  double weight_;
-};
+using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
 struct SigmoidBCEOptions {
   // pred is a probability already (then 1e-12, in f16 6e-8, guards the logarithms)
   bool from_sigmoid = false;
   double weight = 1;
+  int batch_axis = 0;
 };
+// (1 - z) * softplus(x) + pos_weight * z * softplus(-x) for pred x and label z, which is Gluon's
+// relu(x) - x*z + log(1 + exp(-|x|)) with the right slope at 0. pos_weight, of a shape that
+// broadcasts to pred's such as (1, classes), weighs the positive examples.
+struct SigmoidBinaryCrossEntropyLoss : Loss<SigmoidBCEOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    const Tensor& pos_weight = {}) const;
+};
+using SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss;
 
-// (1 - z) * softplus(x) + z * softplus(-x) for pred x and label z, which is Gluon's
-// relu(x) - x*z + log(1 + exp(-|x|)) with the right slope at 0; what z makes 0 is 0 for infinite x.
-class SigmoidBinaryCrossEntropyLoss {
- public:
-  SigmoidBinaryCrossEntropyLoss() = default;
-  explicit SigmoidBinaryCrossEntropyLoss(const SigmoidBCEOptions& options) : options_(options) {}
+enum class LabelFormat : uint8_t { signed_, binary };  // -1 and 1, or 0 and 1
+struct LogisticOptions {
+  double weight = 1;
+  int batch_axis = 0;
+  LabelFormat label_format = LabelFormat::signed_;
+};
+// log(1 + exp(-pred * label)) for signed labels: SigmoidBinaryCrossEntropyLoss of (label + 1) / 2.
+struct LogisticLoss : Loss<LogisticOptions> {
+  using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
+};
 
- private:
-  SigmoidBCEOptions options_;
+struct KLDivOptions {
+  bool from_logits = true;  // pred is log_softmax's result already
+  int axis = -1;            // of the softmax, for from_logits = false
+  double weight = 1;
+  int batch_axis = 0;
+};
+// label * (log(label) - pred): the sum over the other axes, as in Gluon. Where label is 0 it is 0;
+// Gluon adds 1e-12 inside the logarithm instead.
+struct KLDivLoss : Loss<KLDivOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+
+struct MarginOptions {
+  double margin = 1;
+  double weight = 1;
+  int batch_axis = 0;
+};
+// max(0, margin - pred * label) for labels -1 and 1.
+struct HingeLoss : Loss<MarginOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+// Its square.
+struct SquaredHingeLoss : Loss<MarginOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+// max(0, margin + sum((positive - pred)^2 - (negative - pred)^2)), the sum over the other axes.
+struct TripletLoss : Loss<MarginOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& positive, const Tensor& negative) const;
+};
+
+struct PoissonNLLOptions {
+  bool from_logits = true;    // pred is the logarithm of the rate
+  bool compute_full = false;  // with Stirling's approximation of log(label!) for labels above 1
+  double epsilon = 1e-8;      // guards the logarithm; in f16 at least 6e-8
+  double weight = 1;
+};
+// exp(pred) - label * pred, or pred - label * log(pred + epsilon): one number, the mean over all
+// axes. With compute_full labels of 0 add 0 (Gluon 1.9: NaN).
+struct PoissonNLLLoss : Loss<PoissonNLLOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
+};
+
+struct CosineEmbeddingOptions {
+  double margin = 0;
+  double weight = 1;
+};
+// 1 - cos(input1, input2) for label 1, max(0, cos(input1, input2) - margin) for -1, else 0: the
+// cosine along the last axis, not reduced: inputs (N, D), label (N,) or (N, 1), result (N,) (Gluon
+// 1.9: (N, 1)). The cosine with a vector of zeros is 0, and that of short ones is exact (Gluon
+// divides by 1e-12 at least). sample_weight as in SoftmaxCrossEntropyLoss.
+struct CosineEmbeddingLoss : Loss<CosineEmbeddingOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& input1, const Tensor& input2, const Tensor& label,
+                    const Tensor& sample_weight = {}) const;
 };
 
 }  // namespace locus::nn

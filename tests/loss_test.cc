@@ -1,8 +1,9 @@
-#include "tests/contexts.h"
-
 #include <cmath>
+#include <functional>
 
 #include <locus/locus.h>
+#include "tests/contexts.h"
+#include "tests/gradcheck.h"
 
 namespace locus {
 namespace {
@@ -114,7 +115,7 @@ TEST(Losses, ElementwiseOnesAverageOverTheOtherAxes) {
     const Tensor pred = array({{1.f, 2.f}, {3.f, 5.f}}, c),
                  label = array({{0.f, 4.f}, {3.f, 1.f}}, c);
     expect_near(nn::L2Loss()(pred, label), {(0.5 + 2) / 2, (0.0 + 8) / 2});
-    expect_near(nn::L2Loss(2)(pred, label), {2.5, 8});
+    expect_near(nn::L2Loss({.weight = 2})(pred, label), {2.5, 8});
     expect_near(nn::L1Loss()(pred, label), {1.5, 2});
     expect_near(nn::L1Loss()(pred, label.reshape({4})), {1.5, 2});
     EXPECT_THROW(nn::L1Loss()(pred, array({1.f}, c)), ShapeError);
@@ -168,6 +169,182 @@ TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
     EXPECT_THROW(loss(pred, array({-1})), IndexError);
     EXPECT_NO_THROW(loss(pred, array({2.f})));
   }
+}
+
+// A loss of two tensors, element by element, and what it should be.
+struct Elementwise {
+  const char* name;
+  std::function<Tensor(const Tensor& pred, const Tensor& label, const Tensor& weight)> loss;
+  double (*element)(double x, double z);
+  bool sums = false, is_scalar = false;
+  double low = -2, high = 2, label_low = -2, label_high = 2;
+};
+double bce(double x, double z) {
+  return (1 - z) * std::log1p(std::exp(x)) + z * std::log1p(std::exp(-x));
+}
+const Elementwise kElementwise[] = {
+    {"L2", nn::L2Loss(), [](double x, double z) { return (x - z) * (x - z) / 2; }},
+    {"L1", nn::L1Loss(), [](double x, double z) { return std::abs(x - z); }},
+    {"Huber", nn::HuberLoss({.rho = .7}),
+     [](double x, double z) {
+       const double d = std::abs(x - z);
+       return d > .7 ? d - .35 : d * d / 1.4;
+     }},
+    {"SigmoidBCE", nn::SigmoidBCELoss(), bce, false, false, -9, 9, 0, 1},
+    {"SigmoidBCE, positive examples count 3",
+     [](const Tensor& x, const Tensor& z, const Tensor& w) {
+       return nn::SigmoidBCELoss()(x, z, w, full({1, x.shape()[-1]}, 3, {x.context(), x.dtype()}));
+     },
+     [](double x, double z) { return bce(x, z) + 2 * z * std::log1p(std::exp(-x)); }, false, false,
+     -9, 9, 0, 1},
+    {"SigmoidBCE of probabilities", nn::SigmoidBCELoss({.from_sigmoid = true}),
+     [](double p, double z) { return -z * std::log(p) - (1 - z) * std::log(1 - p); }, false, false,
+     .1, .9, 0, 1},
+    {"Logistic", nn::LogisticLoss(), [](double x, double z) { return bce(x, (z + 1) / 2); }, false,
+     false, -9, 9},
+    {"Logistic, binary", nn::LogisticLoss({.label_format = nn::LabelFormat::binary}), bce, false,
+     false, -9, 9, 0, 1},
+    {"KLDiv", nn::KLDivLoss(), [](double x, double z) { return z * (std::log(z) - x); }, true,
+     false, -9, 0, .1, 1},
+    {"Hinge", nn::HingeLoss({.margin = 1.5}),
+     [](double x, double z) { return std::max(1.5 - x * z, 0.0); }},
+    {"SquaredHinge", nn::SquaredHingeLoss(),
+     [](double x, double z) { return std::pow(std::max(1 - x * z, 0.0), 2); }},
+    {"PoissonNLL", nn::PoissonNLLLoss(), [](double x, double z) { return std::exp(x) - z * x; },
+     false, true, -2, 2, 0, 5},
+    {"PoissonNLL of rates, in full",
+     nn::PoissonNLLLoss({.from_logits = false, .compute_full = true}),
+     [](double x, double z) {
+       return x - z * std::log(x) + (z > 1 ? z * std::log(z) - z + std::log(2 * M_PI * z) / 2 : 0);
+     },
+     false, true, .1, 3, 0, 5},
+};
+
+TEST(Losses, FollowTheirFormulas) {
+  for (Context c : test::contexts()) {
+    for (const Elementwise& e : kElementwise) {
+      SCOPED_TRACE(to_string(c) + " " + e.name);
+      const Shape shape{3, 2, 4};
+      const Tensor x = sample_values(c, f64, shape, e.low, e.high);
+      const Tensor z = sample_values(c, f64, shape, e.label_low, e.label_high, 1);
+      const Tensor w = sample_values(c, f64, {3, 1, 4}, 0, 1, 2);
+      const Values xs = test::values(x), zs = test::values(z), ws = test::values(w);
+      Values plain(e.is_scalar ? 1 : 3), weighted = plain;
+      for (size_t i = 0; i < 24; ++i) {
+        const double v = e.element(xs[i], zs[i]) / (e.sums ? 1 : e.is_scalar ? 24 : 8);
+        plain[e.is_scalar ? 0 : i / 8] += v;
+        weighted[e.is_scalar ? 0 : i / 8] += v * ws[i / 8 * 4 + i % 4];
+      }
+      expect_near(e.loss(x, z, {}), plain);
+      expect_near(e.loss(x, z, w), weighted);
+      EXPECT_EQ(e.loss(x, z, {}).shape(), e.is_scalar ? Shape{} : Shape{3});
+      expect_near(e.loss(x.astype(f32), z.reshape({24}).astype(f32), {}), plain, 1e-4);
+      EXPECT_EQ(e.loss(x.astype(f32), ones(shape, {c, i32}), {}).dtype(), f32);
+      EXPECT_THROW(e.loss(x, ones({3}, c), {}), ShapeError);
+      EXPECT_THROW(e.loss(x, z, ones({5, 3, 2, 4}, c)), ShapeError);
+    }
+  }
+}
+
+TEST(Losses, HaveGradientsOfTwoOrders) {
+  for (const Elementwise& e : kElementwise) {
+    SCOPED_TRACE(e.name);
+    const Tensor x = sample_values(cpu(), f64, {2, 3}, e.low, e.high);
+    const Tensor z = sample_values(cpu(), f64, {2, 3}, e.label_low, e.label_high, 1);
+    test::check_gradients([&](const Tensors& in) { return Tensors{e.loss(in[0], in[1], {})}; },
+                          {x, z}, true, 1e-5);
+  }
+}
+
+TEST(Losses, AreFiniteWhereTheFormulaIs) {
+  const auto slope = [](const auto& loss, double x, double z) {
+    const Tensor pred = full({1}, x, {cpu(), f32});
+    pred.attach_grad();
+    const autograd::Record record;
+    const Tensor l = loss(pred, full({1}, z, {cpu(), f32}));
+    l.backward();
+    return std::pair(l.item<double>(), pred.grad().item<double>());
+  };
+  using P = std::pair<double, double>;
+  EXPECT_EQ(slope(nn::HuberLoss(), 1e30, 0), P(float(1e30), 1));
+  EXPECT_EQ(slope(nn::HuberLoss(), -INFINITY, 0), P(INFINITY, -1));
+  EXPECT_EQ(slope(nn::HingeLoss(), INFINITY, 1), P(0, 0));
+  EXPECT_EQ(slope(nn::SquaredHingeLoss(), INFINITY, 1), P(0, 0));
+  EXPECT_EQ(slope(nn::LogisticLoss(), INFINITY, 1), P(0, 0));
+  EXPECT_EQ(slope(nn::LogisticLoss(), 1000, -1), P(1000, 1));
+  EXPECT_EQ(slope(nn::KLDivLoss(), -INFINITY, 0), P(0, 0));
+  EXPECT_EQ(slope(nn::PoissonNLLLoss(), -INFINITY, 0), P(0, 0));
+  EXPECT_EQ(slope(nn::PoissonNLLLoss({.compute_full = true}), 0, 0), P(1, 1));
+  EXPECT_THROW(nn::HuberLoss({.rho = 0}), ValueError);
+  EXPECT_THROW(nn::HuberLoss({.rho = NAN}), ValueError);
+}
+
+TEST(Losses, AverageOverAllAxesButTheBatchs) {
+  const Tensor x = sample_values(cpu(), f32, {4, 3, 2}),
+               z = sample_values(cpu(), f32, {4, 3, 2}, -1, 1, 1);
+  const auto same = [](const Tensor& moved, const Tensor& expected) {
+    EXPECT_EQ(moved.shape(), expected.shape());
+    expect_near(moved, test::values(expected));
+  };
+  same(nn::L1Loss({.batch_axis = 1})(x, z), nn::L1Loss()(swapaxes(x, 0, 1), swapaxes(z, 0, 1)));
+  same(nn::KLDivLoss({.batch_axis = -1})(x, z + 2), nn::KLDivLoss()(x.T(), z.T() + 2));
+  const Tensor label = array({{0, 1}, {1, 0}, {1, 1}, {0, 0}});  // time, batch
+  const Tensor scores = swapaxes(x, 1, 2)(Slice(), Slice(), Slice(0, 2));
+  same(nn::SoftmaxCELoss({.batch_axis = 1})(scores, label),
+       nn::SoftmaxCELoss()(swapaxes(scores, 0, 1), label.T()));
+  EXPECT_THROW(nn::L1Loss({.batch_axis = 3})(x, z), ShapeError);
+}
+
+TEST(KLDivLoss, TakesTheSoftmaxItself) {
+  const Tensor x = sample_values(cpu(), f64, {3, 4}),
+               z = softmax(sample_values(cpu(), f64, {3, 4}, -1, 1, 1));
+  expect_near(nn::KLDivLoss({.from_logits = false})(x, z),
+              test::values(nn::KLDivLoss()(log_softmax(x), z)));
+  expect_near(nn::KLDivLoss({.from_logits = false})(log(z), z), {0, 0, 0});
+}
+
+TEST(TripletLoss, ComparesSquaredDistances) {
+  for (Context c : test::contexts()) {
+    const Tensor x = array({{0.f, 0.f}, {1.f, 1.f}}, c), near = array({{1.f, 2.f}, {1.f, 1.f}}, c);
+    const Tensor far = array({{2.f, 0.f}, {9.f, 9.f}}, c);
+    expect_near(nn::TripletLoss()(x, near, far), {5 - 4 + 1, 0});
+    expect_near(nn::TripletLoss({.margin = 3, .weight = 2})(x, near, far.reshape({4})), {8, 0});
+    EXPECT_THROW(nn::TripletLoss()(x, ones({2}, c), far), ShapeError);
+  }
+  const Tensor x = sample_values(cpu(), f64, {3, 4});
+  test::check_gradients(
+      [](const Tensors& in) {
+        return Tensors{nn::TripletLoss({.margin = 50})(in[0], in[1], in[2])};
+      },
+      {x, x * 2, x - 1});
+}
+
+TEST(CosineEmbeddingLoss, IsOneLossAVector) {
+  for (Context c : test::contexts()) {
+    const Tensor x = array({{3.f, 4.f}, {3.f, 4.f}, {0.f, 0.f}, {1e-20f, 0.f}, {1e30f, 1e30f}}, c);
+    const Tensor y = array({{4.f, 3.f}, {4.f, 3.f}, {1.f, 1.f}, {1e-20f, 0.f}, {1e30f, 0.f}}, c);
+    const Tensor label = array({1.f, -1.f, 1.f, 1.f, -1.f}, c);
+    const Values expected{1 - .96, .96, 1, 0, std::sqrt(.5)};
+    const nn::CosineEmbeddingLoss loss;
+    expect_near(loss(x, y, label), expected);
+    expect_near(loss(x, y, label.reshape({5, 1}).astype(i32)), expected);
+    expect_near(nn::CosineEmbeddingLoss({.margin = .5, .weight = 2})(x, y, label),
+                {.08, .92, 2, 0, 2 * std::sqrt(.5) - 1});
+    for (const Shape& shape : {Shape{5}, Shape{5, 1}})
+      expect_near(loss(x, y, label, full(shape, 3, c)), {.12, 2.88, 3, 0, 3 * std::sqrt(.5)}, 1e-5);
+    EXPECT_THROW(loss(x, y, label, ones({5, 2}, c)), ShapeError);
+    x.attach_grad();
+    {
+      const autograd::Record record;
+      loss(x, y, label).backward();
+    }
+    for (double v : test::values(x.grad()(Slice(0, 3)))) EXPECT_TRUE(std::isfinite(v));
+  }
+  test::check_gradients(
+      [](const Tensors& in) {
+        return Tensors{nn::CosineEmbeddingLoss()(in[0], in[1], array({1., -1.}, {cpu(), f64}))};
+      },
+      {sample_values(cpu(), f64, {2, 3}), sample_values(cpu(), f64, {2, 3}, 1, 2, 1)});
 }
 
 }  // namespace
