@@ -1,54 +1,146 @@
 #include <locus/nn/metric.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
-#include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
 
 namespace locus::metric {
 
-void Accuracy::update(const Tensor& labels, const Tensor& preds) {
-  const autograd::Pause pause;
-  const Shape shape = labels.shape();
-  Tensor classes = preds;
-  if (preds.shape() != shape) {
-    if (preds.ndim() != shape.rank() + 1 ||
-        !std::equal(shape.begin(), shape.end(), preds.shape().begin()))
-      throw ShapeError("Accuracy: labels ", describe(labels), " for preds ", describe(preds),
-                       "; expected preds of the labels' shape, or with one more axis, the classes");
-    classes = argmax(preds, {.axis = -1});
-  }
-  const Tensor right = sum(classes == labels);
-  const auto count = std::ranges::find(right_, right.context(), &Tensor::context);
-  if (count == right_.end())
-    right_.push_back(right);
-  else
-    *count = *count + right;
-  total_ += shape.size();
+std::pair<std::string, double> EvalMetric::get(Caller from) const {
+  NamedValues values = get_name_value(from);
+  if (values.size() != 1)
+    throw Error("get: a metric of ", values.size(), " values; call get_name_value()");
+  return values[0];
 }
 
-void Accuracy::update(const Tensors& labels, const Tensors& preds) {
+void Metric::update(const Tensors& labels, const Tensors& preds) {
   if (labels.size() != preds.size())
-    throw ShapeError("Accuracy: ", labels.size(), " labels for ", preds.size(),
+    throw ShapeError(name_, ": ", labels.size(), " labels for ", preds.size(),
                      " preds; expected as many");
-  for (size_t i = 0; i < labels.size(); ++i) update(labels[i], preds[i]);
+  const autograd::Pause pause;
+  std::vector<Measure> more;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    more.push_back(measure(labels[i], preds[i]));
+    const Tensor& known = totals_.empty() ? more[0].sums : totals_[0].sums;
+    if (more[i].sums.shape() != known.shape())
+      throw ShapeError(name_, ": preds ", describe(preds[i]),
+                       " are counted otherwise than those before; call reset() between");
+  }
+  for (const Measure& m : more) {
+    const auto total = std::ranges::find_if(
+        totals_, [&](const Measure& t) { return t.sums.context() == m.sums.context(); });
+    if (total == totals_.end())
+      totals_.push_back(m);
+    else
+      *total = merge(*total, m);
+  }
 }
 
-void Accuracy::reset() {
-  right_.clear();
-  total_ = 0;
+NamedValues Metric::get_name_value(Caller from) const {
+  const autograd::Pause pause;
+  std::optional<Measure> all;
+  for (const Measure& total : totals_) {
+    const Measure here(total.sums.as_in_context(cpu(), from), total.instances);
+    all = all ? merge(*all, here) : here;
+  }
+  const bool any = all && all->instances > 0;
+  return {{name_, any ? result(*all) : std::numeric_limits<double>::quiet_NaN()}};
 }
 
-std::pair<std::string, double> Accuracy::get(Caller from) const {
-  if (total_ == 0) return {"accuracy", std::numeric_limits<double>::quiet_NaN()};
-  int64_t right = 0;
-  for (const Tensor& count : right_) right += count.item<int64_t>(from);
-  return {"accuracy", static_cast<double>(right) / static_cast<double>(total_)};
+Measure Metric::merge(const Measure& a, const Measure& b) const {
+  return {a.sums + b.sums, a.instances + b.instances};
+}
+
+double Metric::result(const Measure& all) const { return all.sums.item<double>() / all.instances; }
+
+Measure Loss::measure(const Tensor&, const Tensor& preds) const {
+  return {sum(cast(preds, f64)), static_cast<double>(preds.size())};
+}
+
+CustomMetric::CustomMetric(Feval feval, std::string name)
+    : Metric(std::move(name)), feval_(std::move(feval)) {
+  if (!feval_) throw Error("CustomMetric: feval is empty; expected a function of labels and preds");
+}
+
+Measure CustomMetric::measure(const Tensor& labels, const Tensor& preds) const {
+  const Measure m = feval_(labels, preds);
+  if (m.sums.size() != 1)
+    throw ShapeError("CustomMetric: feval returned ", describe(m.sums), "; expected one number");
+  return {cast(m.sums.reshape({}), f64), m.instances};
+}
+
+void CompositeEvalMetric::add(std::shared_ptr<EvalMetric> metric) {
+  if (!metric) throw Error("CompositeEvalMetric: add: expected a metric, not null");
+  metrics_.push_back(std::move(metric));
+}
+
+EvalMetric& CompositeEvalMetric::get_metric(int64_t i) const {
+  const auto n = static_cast<int64_t>(metrics_.size());
+  if (i < 0 || i >= n)
+    throw IndexError("CompositeEvalMetric: metric ", i, "; expected 0 to ", n - 1);
+  return *metrics_[static_cast<size_t>(i)];
+}
+
+void CompositeEvalMetric::update(const Tensors& labels, const Tensors& preds) {
+  for (const auto& metric : metrics_) metric->update(labels, preds);
+}
+
+void CompositeEvalMetric::reset() {
+  for (const auto& metric : metrics_) metric->reset();
+}
+
+NamedValues CompositeEvalMetric::get_name_value(Caller from) const {
+  NamedValues all;
+  for (const auto& metric : metrics_)
+    for (auto& value : metric->get_name_value(from)) all.push_back(std::move(value));
+  return all;
+}
+
+namespace {
+template <class M>
+std::shared_ptr<EvalMetric> make() {
+  return std::make_shared<M>();
+}
+}  // namespace
+
+std::shared_ptr<EvalMetric> create(const std::string& name) {
+  struct Known {
+    const char *name, *alias;
+    std::shared_ptr<EvalMetric> (*make)();
+  };
+  static constexpr Known kKnown[] = {
+      {"accuracy", "acc", &make<Accuracy>},
+      {"f1", "f1", &make<F1>},
+      {"mcc", "mcc", &make<MCC>},
+      {"pcc", "pcc", &make<PCC>},
+      {"perplexity", "perplexity", &make<Perplexity>},
+      {"crossentropy", "ce", &make<CrossEntropy>},
+      {"negativeloglikelihood", "nll_loss", &make<NegativeLogLikelihood>},
+      {"mae", "mae", &make<MAE>},
+      {"mse", "mse", &make<MSE>},
+      {"rmse", "rmse", &make<RMSE>},
+      {"pearsoncorrelation", "pearsonr", &make<PearsonCorrelation>},
+      {"loss", "loss", &make<Loss>},
+  };
+  std::string names;
+  for (const Known& known : kKnown) {
+    if (name == known.name || name == known.alias) return known.make();
+    names += text_of(names.empty() ? "" : ", ", known.name);
+  }
+  throw ValueError("metric::create: \"", name, "\"; expected one of ", names,
+                   "; TopKAccuracy and CustomMetric are made by their constructors");
+}
+
+std::shared_ptr<CompositeEvalMetric> create(std::initializer_list<std::string> names) {
+  auto all = std::make_shared<CompositeEvalMetric>();
+  for (const std::string& name : names) all->add(create(name));
+  return all;
 }
 
 }  // namespace locus::metric
