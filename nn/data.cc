@@ -23,25 +23,30 @@ DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Cal
   label_ = dataset.label().as_in_context(where, from);
 }
 
-int64_t DataLoader::size() const { return order_.batches(); }
-
 DataLoader::Iterator DataLoader::begin(Caller from) {
-  const std::vector<int32_t> order = order_.next();
   Iterator first;
   first.loader_ = this;
-  first.stop_ = static_cast<int64_t>(order.size());
-  first.order_ = array(order, {context(), i32}, from);
+  first.epoch_ = order_.begin();
+  first.order_ = array(first.epoch_->samples, {context(), i32}, from);
+  first.position_ = first.epoch_->given * options_.batch_size;
   return first;
 }
 
 Batch DataLoader::Iterator::operator*() const {
-  const int64_t end = std::min(position_ + loader_->options_.batch_size, stop_);
-  const Tensor ids = order_(Slice(position_, end));
-  return {loader_->data_.take(ids), loader_->label_.take(ids)};
+  const LoaderOptions& o = loader_->options_;
+  const std::span<const int32_t> samples =
+      std::span(epoch_->samples).subspan(static_cast<size_t>(position_));
+  const auto n = std::min<size_t>(samples.size(), static_cast<size_t>(o.batch_size));
+  const Tensor ids = order_(Slice(position_, position_ + static_cast<int64_t>(n)));
+  const Draw draw{o.seed, epoch_->number, samples.first(n)};
+  Batch made{o.transform(loader_->data_.take(ids), draw), loader_->label_.take(ids)};
+  epoch_->hand_out(batch());
+  return made;
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
-  position_ = std::min(position_ + loader_->options_.batch_size, stop_);
+  epoch_->hand_out(batch());
+  position_ += loader_->options_.batch_size;
   return *this;
 }
 

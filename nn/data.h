@@ -1,17 +1,20 @@
 // Data sets and batches.
 //
-// IDX files (MNIST's) are read plain or gzipped. Whatever is wrong with one (truncated, foreign, a
-// bad checksum, counts that do not match, a label that is no digit) is a FormatError naming file,
-// value and what was expected. Only what follows the end of gzip data is ignored, as gzip does.
+// IDX files (MNIST's) are read plain or gzipped. Whatever is wrong with a set's file (truncated,
+// foreign, a bad checksum, counts that do not match, a label that is no digit) is a FormatError
+// naming file, value and what was expected; one that cannot be opened is an Error. Only what
+// follows the end of gzip data is ignored, as gzip does.
 #pragma once
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include <locus/core/tensor.h>
 #include <locus/nn/order.h>
+#include <locus/nn/transforms.h>
 
 namespace locus::data {
 
@@ -45,7 +48,8 @@ struct LoaderOptions {
   // next epoch.
   LastBatch last_batch = LastBatch::keep;
   std::optional<Context> context = {};  // unset: where the set's data is
-  uint64_t seed = 0;                    // of the shuffling: the same order on every context
+  uint64_t seed = 0;         // of the shuffling and the transform: the same on every context
+  Transform transform = {};  // of each batch's data
 };
 
 struct Batch {  // exactly two members: auto [image, label]
@@ -55,8 +59,10 @@ struct Batch {  // exactly two members: auto [image, label]
 // Batches of new tensors on one context. The whole set is brought there once, when the loader is
 // made, and rows are gathered there: an epoch moves only its order, not its samples.
 // Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the set does not
-// fit. Where no context is named, batches are made where the set's data is, so that it need not
-// move; a Prefetcher's samples come from the host, and its batches go to current_context().
+// fit. state() is of the batches that loops were given; the next begin() after set_state(state), of
+// this loader or of another one with its options, goes on from there in the middle of the epoch.
+// Where no context is named, batches are made where the set's data is, so that it need not move; a
+// Prefetcher's samples come from the host, and its batches go to current_context().
 class DataLoader {
  public:
   explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {},
@@ -67,19 +73,27 @@ class DataLoader {
     Batch operator*() const;
     Iterator& operator++();
     friend bool operator==(const Iterator& i, std::default_sentinel_t) {
-      return i.position_ >= i.stop_;
+      return i.position_ >= std::ssize(i.epoch_->samples);
     }
 
    private:
     friend class DataLoader;
+    int64_t batch() const { return position_ / loader_->options_.batch_size; }
+
     const DataLoader* loader_ = nullptr;
+    std::shared_ptr<EpochOrder> epoch_;
     Tensor order_;  // of the whole epoch, on the loader's context
-    int64_t position_ = 0, stop_ = 0;
+    int64_t position_ = 0;
   };
   Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
-  int64_t size() const;  // batches in the next epoch
+  int64_t size() const { return order_.batches(); }  // in the next epoch
+  // The batch that a loop gets next: *i and ++i give one out. After a loop's last batch it is the
+  // next epoch's first.
+  LoaderState state() const { return order_.state(); }
+  // ValueError, and nothing changes, for a state of another set's size or of other options.
+  void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return data_.context(); }
   const LoaderOptions& options() const { return options_; }
 

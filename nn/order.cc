@@ -1,7 +1,7 @@
 #include <locus/nn/order.h>
 
+#include <algorithm>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include <locus/core/error.h>
@@ -9,36 +9,21 @@
 namespace locus::data {
 namespace {
 
-// SplitMix64 (Steele, Lea and Flood, 2014): small, and the same everywhere, unlike std::shuffle.
-class Mixer {
- public:
-  explicit Mixer(uint64_t state) : state_(state) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+// In [0, n): the high half of a 32 x 32-bit product, without the biased low part (Lemire, 2019).
+uint32_t below(Mixer& mixer, uint32_t n) {
+  for (;;) {
+    const uint64_t product = (mixer.next() >> 32) * n;
+    if (static_cast<uint32_t>(product) >= (0u - n) % n) return static_cast<uint32_t>(product >> 32);
   }
-  // In [0, n): the high half of a 32 x 32-bit product, without the biased low part (Lemire, 2019).
-  uint32_t below(uint32_t n) {
-    for (;;) {
-      const uint64_t product = (next() >> 32) * n;
-      if (static_cast<uint32_t>(product) >= (0u - n) % n)
-        return static_cast<uint32_t>(product >> 32);
-    }
-  }
+}
 
- private:
-  uint64_t state_;
-};
-
-std::vector<int32_t> order_of(int64_t n, bool shuffle, uint64_t seed, uint64_t epoch) {
-  std::vector<int32_t> order(static_cast<size_t>(n));
+std::vector<int32_t> fresh(const LoaderState& s, int64_t epoch) {
+  std::vector<int32_t> order(static_cast<size_t>(s.samples));
   std::iota(order.begin(), order.end(), 0);
-  if (!shuffle) return order;
-  Mixer mixer(Mixer(seed).next() + epoch);
+  if (!s.shuffle) return order;
+  Mixer mixer(Mixer(s.seed).next() + static_cast<uint64_t>(epoch));
   for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[mixer.below(static_cast<uint32_t>(i))]);
+    std::swap(order[i - 1], order[below(mixer, static_cast<uint32_t>(i))]);
   return order;
 }
 
@@ -46,28 +31,77 @@ std::vector<int32_t> order_of(int64_t n, bool shuffle, uint64_t seed, uint64_t e
 
 Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
              uint64_t seed)
-    : samples_(samples), batch_size_(batch_size), shuffle_(shuffle), last_(last), seed_(seed) {
+    : who_(who),
+      state_{.samples = samples,
+             .batch_size = batch_size,
+             .shuffle = shuffle,
+             .last_batch = last,
+             .seed = seed} {
   if (batch_size <= 0) throw ValueError(who, ": batch_size ", batch_size, "; expected > 0");
   if (samples < 0 || samples > INT32_MAX)
     throw ValueError(who, ": ", samples, " samples; expected 0 to 2^31 - 1");
 }
 
-// Of all there is, what the next epoch hands out.
-int64_t Order::deliverable() const {
-  const int64_t available = static_cast<int64_t>(carried_.size()) + samples_;
-  return last_ == LastBatch::keep ? available : available - available % batch_size_;
+// How many samples of the epochs before it an epoch starts with.
+int64_t Order::carried(int64_t epoch) const {
+  const int64_t b = state_.batch_size;
+  return state_.last_batch == LastBatch::rollover ? epoch % b * (state_.samples % b) % b : 0;
 }
 
-int64_t Order::batches() const { return (deliverable() + batch_size_ - 1) / batch_size_; }
+// Of all there is, what the epoch hands out.
+int64_t Order::deliverable(int64_t epoch) const {
+  const int64_t available = carried(epoch) + state_.samples;
+  return available - (state_.last_batch == LastBatch::keep ? 0 : available % state_.batch_size);
+}
 
-std::vector<int32_t> Order::next() {
-  const auto stop = static_cast<std::ptrdiff_t>(deliverable());
-  std::vector<int32_t> order = std::exchange(carried_, {});
-  const std::vector<int32_t> fresh = order_of(samples_, shuffle_, seed_, epoch_++);
-  order.insert(order.end(), fresh.begin(), fresh.end());
-  if (last_ == LastBatch::rollover) carried_.assign(order.begin() + stop, order.end());
-  order.resize(static_cast<size_t>(stop));
-  return order;
+int64_t Order::batches(int64_t epoch) const {
+  return deliverable(epoch) / state_.batch_size + (deliverable(epoch) % state_.batch_size != 0);
+}
+
+std::shared_ptr<EpochOrder> Order::begin() {
+  std::vector<int32_t> order = fresh(state_, state_.epoch);
+  int64_t missing = carried(state_.epoch);
+  for (int64_t epoch = state_.epoch - 1; missing > 0; --epoch) {  // sets smaller than a batch
+    const std::vector<int32_t> before = fresh(state_, epoch);
+    const int64_t n = std::min(missing, state_.samples);
+    order.insert(order.begin(), before.end() - n, before.end());
+    missing -= n;
+  }
+  order.resize(static_cast<size_t>(deliverable(state_.epoch)));
+  const auto begun =
+      std::make_shared<EpochOrder>(EpochOrder{std::move(order), state_.epoch, state_.position});
+  ++state_.epoch;
+  state_.position = 0;
+  now_ = begun;
+  return begun;
+}
+
+LoaderState Order::state() const {
+  LoaderState state = state_;
+  if (now_ && now_->given < batches(now_->number)) {
+    state.epoch = now_->number;
+    state.position = now_->given;
+  }
+  return state;
+}
+
+void Order::set_state(const LoaderState& s) {
+  LoaderState same = s;
+  same.epoch = state_.epoch;
+  same.position = state_.position;
+  const auto text = [](const LoaderState& of) {
+    constexpr const char* kLast[] = {"keep", "discard", "rollover"};
+    return text_of(of.samples, " samples, batch_size ", of.batch_size, ", shuffle ", of.shuffle,
+                   ", last_batch ", kLast[static_cast<int>(of.last_batch) % 3], ", seed ", of.seed);
+  };
+  if (same != state_)
+    throw ValueError(who_, ": set_state: a state of ", text(s), "; expected one of ", text(state_));
+  if (s.epoch < 0 || s.epoch > INT32_MAX || s.position < 0 ||
+      (s.position > 0 && s.position >= batches(s.epoch)))
+    throw ValueError(who_, ": set_state: position ", s.position, " of epoch ", s.epoch,
+                     "; expected a batch of an epoch from 0 to 2^31 - 1");
+  state_ = s;
+  now_.reset();
 }
 
 }  // namespace locus::data

@@ -13,6 +13,7 @@
 #include <locus/core/mutex.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
+#include <locus/ops/view.h>
 
 namespace locus::data {
 namespace {
@@ -75,17 +76,21 @@ void check(const char* option, int value, int highest) {
 // one opens it with its first sample, whoever is free puts a few more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
-  Epoch(Decode decode, const PrefetchOptions& options, std::vector<int32_t> order, Caller from)
+  Epoch(Decode decode, const PrefetchOptions& options, std::shared_ptr<EpochOrder> epoch,
+        Caller from)
       : decode_(std::move(decode)),
         options_(options),
-        order_(std::move(order)),
+        epoch_(std::move(epoch)),
+        order_(epoch_->samples),
         batches_((static_cast<int64_t>(order_.size()) + options.batch_size - 1) /
                  options.batch_size),
         from_(from),
         run_(std::clamp<int64_t>(options.batch_size / (4 * options.num_workers), 1, 64)),
-        slots_(static_cast<size_t>(options.prefetch)) {
+        slots_(static_cast<size_t>(options.prefetch)),
+        next_(epoch_->given),
+        taken_(epoch_->given) {
     try {
-      const auto samples = static_cast<int64_t>(order_.size());
+      const auto samples = static_cast<int64_t>(order_.size()) - taken_ * options.batch_size;
       for (int64_t i = 0; i < std::min<int64_t>(options.num_workers, samples); ++i)
         workers_.emplace_back([this] { serve(); });
     } catch (...) {
@@ -204,9 +209,9 @@ class Prefetcher::Epoch {
     try {
       if (opening) wait_for_memory(slot);
       for (; at < to; ++at) {
-        const int64_t index = order_[static_cast<size_t>(at)];
+        const int32_t index = order_[static_cast<size_t>(at)];
         const Sample sample = decode_(index);
-        slot.data->put(at - slot.begin, sample.data, index, from_);
+        slot.data->put(at - slot.begin, transformed(sample.data, index), index, from_);
         slot.label->put(at - slot.begin, sample.label, index, from_);
       }
     } catch (...) {
@@ -231,6 +236,12 @@ class Prefetcher::Epoch {
     ready_.notify_all();
   }
 
+  Tensor transformed(const Tensor& data, int32_t index) const {
+    if (!options_.transform) return data;
+    const Draw draw{options_.seed, epoch_->number, {&index, 1}};
+    return options_.transform(expand_dims(data, 0), draw)[0];
+  }
+
   void upload(Slot& slot) LOCUS_REQUIRES(mutex_) {
     const Context to = *options_.context;
     mutex_.unlock();
@@ -249,7 +260,8 @@ class Prefetcher::Epoch {
 
   const Decode decode_;
   const PrefetchOptions options_;
-  const std::vector<int32_t> order_;
+  const std::shared_ptr<EpochOrder> epoch_;
+  const std::vector<int32_t>& order_;  // its samples
   const int64_t batches_;
   const Caller from_;
   const int64_t run_;  // samples a worker claims at once
@@ -257,8 +269,8 @@ class Prefetcher::Epoch {
   Mutex mutex_;
   std::condition_variable ready_, work_;
   std::vector<Slot> slots_ LOCUS_GUARDED_BY(mutex_);
-  int64_t next_ LOCUS_GUARDED_BY(mutex_) = 0;   // the batch to open
-  int64_t taken_ LOCUS_GUARDED_BY(mutex_) = 0;  // batches taken
+  int64_t next_ LOCUS_GUARDED_BY(mutex_);   // the batch to open
+  int64_t taken_ LOCUS_GUARDED_BY(mutex_);  // batches taken
   int opening_ LOCUS_GUARDED_BY(mutex_) = 0;
   bool stopped_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> workers_;
@@ -282,12 +294,15 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
 
 Prefetcher::Iterator Prefetcher::begin(Caller from) {
   Iterator first;
-  first.epoch_ = std::make_shared<Epoch>(decode_, options_, order_.next(), from);
+  first.order_ = order_.begin();
+  first.number_ = first.order_->given - 1;
+  first.epoch_ = std::make_shared<Epoch>(decode_, options_, first.order_, from);
   return ++first;
 }
 
 Prefetcher::Iterator& Prefetcher::Iterator::operator++() {
   std::shared_ptr<Epoch> epoch = std::move(epoch_);  // let go when take throws, too
+  order_->hand_out(number_++);
   if (epoch->take(batch_)) epoch_ = std::move(epoch);
   return *this;
 }

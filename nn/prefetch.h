@@ -6,8 +6,9 @@
 // Worker threads together decode the samples of a batch and collate them in page-locked memory, as
 // far ahead as prefetch says; the upload runs on the context's to_device lane, beside the compute
 // stream. The batches are those of a DataLoader with the same options, in its order, for any number
-// of workers. Use it when the set does not fit the context or samples are decoded on the fly; a
-// DataLoader keeps the whole set there.
+// of workers; state() is of batches handed out, however many are made ahead. Use it when the set
+// does not fit the context or samples are decoded on the fly; a DataLoader keeps the whole set
+// there.
 //
 // Where no context is named, batches go to current_context(), as new tensors do: samples come from
 // the host, wherever the set is. A DataLoader's are made where the set's data is, so that it need
@@ -39,9 +40,10 @@ struct PrefetchOptions {
   bool shuffle = false;
   LastBatch last_batch = LastBatch::keep;
   std::optional<Context> context = {};  // unset: current_context() when it is made
-  uint64_t seed = 0;
-  int num_workers = 2;  // 1 to 256 threads
-  int prefetch = 2;     // batches ahead of the context's work, at most; 1 to 1024
+  uint64_t seed = 0;                    // of the shuffling and the transform
+  int num_workers = 2;                  // 1 to 256 threads
+  int prefetch = 2;                     // batches ahead of the context's work, at most; 1 to 1024
+  Transform transform = {};             // of each sample's data, by the workers, on the host
 };
 
 class Prefetcher {
@@ -60,7 +62,10 @@ class Prefetcher {
   // they are decoding.
   class Iterator {
    public:
-    const Batch& operator*() const { return batch_; }
+    const Batch& operator*() const {
+      order_->hand_out(number_);
+      return batch_;
+    }
     Iterator& operator++();
     friend bool operator==(const Iterator& i, std::default_sentinel_t) {
       return i.epoch_ == nullptr;
@@ -69,13 +74,17 @@ class Prefetcher {
    private:
     friend class Prefetcher;
     std::shared_ptr<Epoch> epoch_;
+    std::shared_ptr<EpochOrder> order_;
+    int64_t number_ = -1;  // of the batch
     Batch batch_;
   };
   // Starts an epoch; its uploads are put down to this line.
   Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
-  int64_t size() const { return order_.batches(); }  // in the next epoch
+  int64_t size() const { return order_.batches(); }     // in the next epoch
+  LoaderState state() const { return order_.state(); }  // as a DataLoader's
+  void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return *options_.context; }
   const PrefetchOptions& options() const { return options_; }
 

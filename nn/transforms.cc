@@ -1,0 +1,156 @@
+#include <locus/nn/transforms.h>
+
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/nn/order.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/view.h>
+
+namespace locus::data {
+namespace {
+
+uint64_t mixed(uint64_t a, uint64_t b) { return Mixer(Mixer(a).next() ^ b).next(); }
+
+Shape image_shape(const char* who, const Tensor& data) {
+  if (data.ndim() != 4)
+    throw ShapeError(who, ": data ", describe(data), "; expected images (N, C, H, W)");
+  return data.shape();
+}
+
+void check_room(const char* who, const Tensor& data, transforms::Size size, int64_t pad) {
+  const Shape shape = image_shape(who, data);
+  if (shape[2] + 2 * pad < size.height || shape[3] + 2 * pad < size.width)
+    throw ShapeError(who, ": data ", describe(data), " with ", pad,
+                     " zeros around; expected images of at least ", size.height, " x ", size.width);
+}
+
+std::vector<double> draws(const char* who, const Tensor& data, const Draw& draw, uint64_t stream) {
+  if (std::ssize(draw.samples) != data.shape()[0])
+    throw ValueError(who, ": data ", describe(data), " and a draw for ", draw.samples.size(),
+                     " samples; expected as many");
+  return draw.uniform(stream);
+}
+
+// Where each image's rows begin in memory and its columns in their row; far below 0 outside.
+Tensor places(const Tensor& data, transforms::Size size, int64_t pad, const Draw& draw) {
+  const Shape shape = data.shape();
+  std::vector<int64_t> at;
+  const auto add = [&](double u, int64_t length, int64_t count, int64_t step, int64_t base) {
+    const auto first = static_cast<int64_t>(u * static_cast<double>(length + 2 * pad - count + 1));
+    for (int64_t i = first - pad; i < first - pad + count; ++i)
+      at.push_back(i < 0 || i >= length ? INT64_MIN / 4 : base + i * step);
+  };
+  const std::vector<double> y = draws("RandomCrop", data, draw, 0),
+                            x = draws("RandomCrop", data, draw, 1);
+  for (size_t n = 0; n < y.size(); ++n) {
+    add(y[n], shape[2], size.height, shape[3],
+        static_cast<int64_t>(n) * shape[1] * shape[2] * shape[3]);
+    add(x[n], shape[3], size.width, 1, 0);
+  }
+  return array(at, {shape[0], 1, size.height + size.width}, data.context());
+}
+
+}  // namespace
+
+std::vector<double> Draw::uniform(uint64_t stream) const {
+  const uint64_t key = mixed(mixed(seed, static_cast<uint64_t>(epoch)), stream);
+  std::vector<double> numbers;
+  for (const int32_t sample : samples)
+    numbers.push_back(static_cast<double>(mixed(key, static_cast<uint64_t>(sample)) >> 11) *
+                      0x1p-53);
+  return numbers;
+}
+
+Draw Draw::part(uint64_t i) const { return {mixed(seed, i), epoch, samples}; }
+
+Tensor Transform::operator()(const Tensor& data, const Draw& draw) const {
+  const autograd::Pause pause;
+  return apply_ ? apply_(data, draw) : data;
+}
+
+namespace transforms {
+
+Compose::Compose(std::vector<Transform> parts)
+    : Transform([parts = std::move(parts)](Tensor data, const Draw& draw) {
+        for (size_t i = 0; i < parts.size(); ++i) data = parts[i](data, draw.part(i));
+        return data;
+      }) {}
+
+RandomCrop::RandomCrop(Size size, const RandomCropOptions& options)
+    : Transform([size, pad = options.pad](const Tensor& data, const Draw& draw) {
+        check_room("RandomCrop", data, size, pad);
+        const Shape shape = data.shape();
+        const Tensor at = places(data, size, pad, draw);
+        const Tensor rows = at(Slice(), Slice(), Slice(0, size.height), newaxis);
+        const Tensor columns = at(Slice(), Slice(), newaxis, Slice(size.height, std::nullopt));
+        const auto area = static_cast<double>(shape[2] * shape[3]);
+        const Tensor channels =
+            arange(0, static_cast<double>(shape[1]) * area, area, {data.context(), i64});
+        const Tensor ids = rows + columns + channels.reshape({shape[1], 1, 1});
+        const Tensor found = take(data.reshape({data.size()}), ids, {.mode = IndexMode::clip});
+        return pad == 0 ? found : where(ids >= 0, found, 0);
+      }) {
+  if (size.height <= 0 || size.width <= 0 || options.pad < 0)
+    throw ValueError("RandomCrop: size ", size.height, " x ", size.width, ", pad ", options.pad,
+                     "; expected a size > 0 and a pad >= 0");
+}
+
+CenterCrop::CenterCrop(Size size)
+    : Transform([size](const Tensor& data, const Draw&) {
+        check_room("CenterCrop", data, size, 0);
+        const int64_t y = (data.shape()[2] - size.height) / 2,
+                      x = (data.shape()[3] - size.width) / 2;
+        return data(ellipsis, Slice(y, y + size.height), Slice(x, x + size.width));
+      }) {
+  if (size.height <= 0 || size.width <= 0)
+    throw ValueError("CenterCrop: size ", size.height, " x ", size.width, "; expected > 0");
+}
+
+RandomFlipLeftRight::RandomFlipLeftRight(double p)
+    : Transform([p](const Tensor& data, const Draw& draw) {
+        image_shape("RandomFlipLeftRight", data);
+        std::vector<bool> mirrored;
+        for (double u : draws("RandomFlipLeftRight", data, draw, 0)) mirrored.push_back(u < p);
+        return where(array(mirrored, {data.shape()[0], 1, 1, 1}, data.context()), flip(data, 3),
+                     data);
+      }) {
+  if (!(p >= 0 && p <= 1))
+    throw ValueError("RandomFlipLeftRight: p ", p, "; expected a probability");
+}
+
+Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
+    : Transform([mean, std](const Tensor& data, const Draw&) {
+        const Shape shape = image_shape("Normalize", data);
+        if (!is_floating(data.dtype()))
+          throw DTypeError("Normalize: data ", describe(data),
+                           "; expected a floating dtype: put ToTensor() before it");
+        const auto of_channels = [&](const std::vector<double>& v) {
+          if (v.size() != 1 && std::ssize(v) != shape[1])
+            throw ShapeError("Normalize: ", v.size(), " numbers for data ", describe(data),
+                             "; expected one, or one for each channel");
+          return array(v, {v.size(), 1, 1}, {data.context(), data.dtype()});
+        };
+        return (data - of_channels(mean)) / of_channels(std);
+      }) {
+  for (double s : std)
+    if (!(s != 0)) throw ValueError("Normalize: std ", s, "; expected a number that is not 0");
+}
+
+ToTensor::ToTensor()
+    : Transform([](const Tensor& data, const Draw&) {
+        if (data.dtype() != u8)
+          throw DTypeError("ToTensor: data ", describe(data), "; expected dtype u8");
+        return cast(data, f32) / 255;
+      }) {}
+
+Cast::Cast(DType dtype)
+    : Transform([dtype](const Tensor& data, const Draw&) { return cast(data, dtype); }) {}
+
+}  // namespace transforms
+}  // namespace locus::data
