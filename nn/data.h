@@ -37,9 +37,22 @@ Tensor read_idx(const std::string& path);
 
 enum class Split : uint8_t { train, test };
 using enum Split;
+struct MnistOptions {
+  Shape shape = {784};  // of an image, {1, 28, 28} for convolutions; ShapeError unless of 784
+};
 // MNIST from a directory with its four files under their original names, with or without ".gz":
 // images (N, 784) f32 in [0, 1], labels (N,) i32 in 0...9, both on cpu(0).
-Dataset mnist(const std::string& directory, Split split);
+Dataset mnist(const std::string& directory, Split split, const MnistOptions& = {});
+// Fashion-MNIST, whose files have MNIST's names and format.
+Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& = {});
+
+struct Cifar10Options {
+  DType dtype = f32;  // or u8: 0...255, a quarter of the memory; transforms::ToTensor makes it f32
+};
+// CIFAR-10 from a directory with its binary files, data_batch_1.bin ... data_batch_5.bin and
+// test_batch.bin, of any number of whole records: images (N, 3, 32, 32) in [0, 1], labels (N,) i32
+// in 0...9, both on cpu(0).
+Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& = {});
 
 struct LoaderOptions {
   int64_t batch_size = 1;

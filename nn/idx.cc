@@ -118,7 +118,12 @@ Tensor read_idx(const std::string& path) {
   return out;
 }
 
-Dataset mnist(const std::string& directory, Split split) {
+namespace {
+
+Dataset read_set(const char* who, const std::string& directory, Split split, const Shape& shape) {
+  if (shape.size() != 28 * 28)
+    throw ShapeError(who, ": images of shape ", shape,
+                     "; expected 784 elements, such as (1,28,28)");
   const std::string stem = split == Split::train ? "train" : "t10k";
   const auto find = [&](const std::string& kind) {
     const std::filesystem::path plain =
@@ -126,8 +131,8 @@ Dataset mnist(const std::string& directory, Split split) {
     std::string packed = plain.string() + ".gz";
     if (std::filesystem::exists(packed)) return packed;
     if (std::filesystem::exists(plain)) return plain.string();
-    throw Error("mnist: there is neither ", packed, " nor ", plain.string(),
-                "; expected MNIST's four files in that directory");
+    throw Error(who, ": there is neither ", packed, " nor ", plain.string(),
+                "; expected the set's four files in that directory");
   };
   const std::string image_path = find("images-idx3"), label_path = find("labels-idx1");
   const Tensor images = read_idx(image_path), labels = read_idx(label_path);
@@ -145,7 +150,19 @@ Dataset mnist(const std::string& directory, Split split) {
   const uint8_t* digit = static_cast<const uint8_t*>(labels.data_ptr());
   for (int64_t i = 0; i < n; ++i)
     if (digit[i] > 9) bad(label_path, "label ", digit[i], " at position ", i, "; expected 0 to 9");
-  return {cast(images.reshape({n, 28 * 28}), f32) / 255, cast(labels, i32)};
+  std::vector<int64_t> dims{n};
+  dims.insert(dims.end(), shape.begin(), shape.end());
+  return {cast(images.reshape(Shape(dims)), f32) / 255, cast(labels, i32)};
+}
+
+}  // namespace
+
+Dataset mnist(const std::string& directory, Split split, const MnistOptions& options) {
+  return read_set("mnist", directory, split, options.shape);
+}
+
+Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& options) {
+  return read_set("fashion_mnist", directory, split, options.shape);
 }
 
 }  // namespace locus::data

@@ -91,6 +91,17 @@ TEST_F(Mnist, ReadsPlainFiles) {
   expect_small_set(data::mnist(dir_.string(), data::train));
 }
 
+TEST_F(Mnist, GivesImagesTheirShape) {
+  const data::Dataset flat = data::mnist(dir_.string(), data::train);
+  const data::Dataset set = data::fashion_mnist(dir_.string(), data::train, {.shape = {1, 28, 28}});
+  EXPECT_EQ(set.data().shape(), (Shape{3, 1, 28, 28}));
+  EXPECT_EQ(test::values(set.data()), test::values(flat.data()));
+  EXPECT_THROW(data::mnist(dir_.string(), data::train, {.shape = {28, 27}}), ShapeError);
+  EXPECT_THROW(data::mnist(dir_.string(), data::train, {.shape = {-28, -28}}), ShapeError);
+  EXPECT_THAT(test::message_of<Error>([&] { data::fashion_mnist(dir_.string(), data::test); }),
+              HasSubstr("fashion_mnist: there is neither"));
+}
+
 TEST_F(Mnist, AMissingFileNamesWhatWasExpected) {
   EXPECT_THAT(test::message_of<Error>([&] { data::mnist(dir_.string(), data::test); }),
               HasSubstr("neither " + (dir_ / "t10k-images-idx3-ubyte.gz").string()));
