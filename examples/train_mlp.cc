@@ -153,9 +153,10 @@ int run(const Options& options) {
                                        .seed = options.seed});
   data::DataLoader test_loader(data.test, {.batch_size = 1000, .context = context});
   const int64_t steps = (n + options.batch_size - 1) / options.batch_size;
-  const optim::Schedule schedule = options.schedule == "cosine"
-                                       ? optim::cosine(options.lr, steps * options.epochs)
-                                       : optim::constant(options.lr);
+  const optim::Schedule schedule =
+      options.schedule == "cosine"
+          ? optim::CosineScheduler({.max_update = steps * options.epochs, .base_lr = options.lr})
+          : optim::ConstantScheduler({.base_lr = options.lr});
 
   fmt::print(
       "data      {}: {} training and {} test images\n"

@@ -27,6 +27,7 @@
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 #include <locus/nn/prefetch.h>
+#include <locus/nn/schedule.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/compare.h>

@@ -1,50 +1,267 @@
 #include <locus/nn/optimizer.h>
 
+#include <algorithm>
 #include <cmath>
-#include <numbers>
+#include <initializer_list>
 
+#include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/optim.h>
 
 namespace locus::optim {
+namespace {
 
-SGD::SGD(const SGDOptions& options) : Optimizer(options.learning_rate), options_(options) {
-  if (options.clip_gradient && !(*options.clip_gradient >= 0))
-    throw ValueError("SGD: clip_gradient ", *options.clip_gradient, "; expected a limit >= 0");
+struct Option {
+  const char* name;
+  double value;
+};
+
+void expect(const std::string& who, const Option& o, bool fits, const char* expected) {
+  if (!fits) throw ValueError(who, ": ", o.name, " ", o.value, "; expected ", expected);
+}
+void expect_decay(const Optimizer& who, std::initializer_list<Option> options) {
+  for (const Option& o : options)
+    expect(who.name(), o, o.value >= 0 && o.value < 1, "a number in [0, 1)");
+}
+void expect_some(const Optimizer& who, std::initializer_list<Option> options) {
+  for (const Option& o : options)
+    expect(who.name(), o, o.value >= 0 && std::isfinite(o.value), "a finite number >= 0");
 }
 
-Tensors SGD::create_state(const Tensor& weight) const {
-  if (options_.momentum == 0) return {};
-  return {zeros_like(weight)};
+template <class Options>
+Optimizer::Common common_of(const Options& o) {
+  return {o.learning_rate, o.wd, o.clip_gradient, o.multi_precision};
 }
 
-void SGD::update(ParameterGroup& group, double rescale) {
-  static const Tensors none;
-  const SGDUpdate fixed{.momentum = options_.momentum,
-                        .wd = options_.wd * group.wd_mult,
-                        .rescale_grad = rescale,
-                        .clip_gradient = options_.clip_gradient.value_or(-1)};
+// 1 - beta^t, of a beta near 1, too.
+double corrected(double beta, int64_t t) {
+  return -std::expm1(static_cast<double>(t) * std::log(beta));
+}
+
+}  // namespace
+
+struct Optimizer::Progress {
+  double learning_rate;
+  Schedule schedule;
+  int64_t num_update = 0;
+
+  double rate() const { return schedule ? schedule(num_update) : learning_rate; }
+};
+
+Optimizer::Optimizer(std::string name, const Common& common)
+    : name_(std::move(name)),
+      common_(common),
+      progress_(std::make_shared<Progress>(common.learning_rate)) {
+  expect_some(*this, {{"learning_rate", common.learning_rate}, {"wd", common.wd}});
+  const double clip = common.clip_gradient.value_or(0);
+  expect(name_, {"clip_gradient", clip}, clip >= 0, "a limit >= 0");
+}
+
+Optimizer::Optimizer(const Optimizer& other)
+    : name_(other.name_),
+      common_(other.common_),
+      progress_(std::make_shared<Progress>(*other.progress_)),
+      states_(other.states_),
+      run_(other.run_) {}
+
+Optimizer& Optimizer::operator=(const Optimizer& other) {
+  *progress_ = *other.progress_;
+  name_ = other.name_;
+  common_ = other.common_;
+  states_ = other.states_;
+  run_ = other.run_;
+  return *this;
+}
+
+double Optimizer::learning_rate() const { return progress_->rate(); }
+void Optimizer::set_learning_rate(double v) {
+  if (progress_->schedule)
+    throw Error(name_, ": set_learning_rate(", v,
+                "), but the schedule says what it is; take that away with set_schedule({}) first");
+  progress_->learning_rate = v;
+}
+void Optimizer::set_schedule(Schedule schedule) {
+  progress_->learning_rate = learning_rate();
+  progress_->schedule = std::move(schedule);
+}
+int64_t Optimizer::num_update() const { return progress_->num_update; }
+void Optimizer::set_num_update(int64_t n) { progress_->num_update = n; }
+
+bool Optimizer::has_master(DType weight) const {
+  return common_.multi_precision && (weight == f16 || weight == bf16);
+}
+
+std::vector<std::string> Optimizer::state_names(DType weight) const {
+  std::vector<std::string> names = states_;
+  if (has_master(weight)) names.emplace_back("weight32");
+  return names;
+}
+
+Tensors Optimizer::create_state(const Tensor& weight) const {
+  const bool master = has_master(weight.dtype());
+  Tensors state;
+  for (size_t i = 0; i < states_.size(); ++i)
+    state.push_back(zeros(weight.shape(), {weight.context(), master ? f32 : weight.dtype()}));
+  if (master) state.push_back(cast(weight, f32));
+  return state;
+}
+
+void Optimizer::update(ParameterGroup& group, double rescale) {
+  if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
   // A graph asks anew at each replay.
-  const auto numbers = [fixed, rate = shared_rate(), factor = group.lr_mult] {
-    SGDUpdate update = fixed;
-    update.lr = *rate * factor;
-    return update;
+  const auto step = [progress = progress_, count = group.count, factor = group.lr_mult,
+                     wd = common_.wd * group.wd_mult, rescale,
+                     clip = common_.clip_gradient.value_or(-1)] {
+    progress->num_update = std::max(progress->num_update, ++*count);
+    return Step{progress->rate() * factor, wd, rescale, clip, *count};
   };
-  sgd_update(group.weights, group.gradients, group.state.empty() ? none : group.state[0], numbers);
+  const int64_t before = *group.count;
+  try {
+    run_(group, step);
+  } catch (...) {
+    *group.count = before;
+    throw;
+  }
 }
 
-Schedule constant(double base) {
-  return [base](int64_t) { return base; };
+template <class Numbers>
+void Optimizer::use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make) {
+  for (const char* const* name = op.state_names; *name; ++name) states_.emplace_back(*name);
+  run_ = [op, make = std::move(make)](const ParameterGroup& group, std::function<Step()> step) {
+    op(group.weights, group.gradients, group.state, [make, step = std::move(step)] {
+      const Step s = step();
+      Numbers numbers;
+      numbers.lr = s.lr;
+      numbers.wd = s.wd;
+      numbers.rescale_grad = s.rescale_grad;
+      numbers.clip_gradient = s.clip_gradient;
+      make(numbers, s.t);
+      return numbers;
+    });
+  };
 }
 
-Schedule cosine(double base, int64_t total_steps) {
-  if (total_steps <= 0) throw ValueError("cosine: total_steps ", total_steps, "; expected > 0");
-  return [base, total_steps](int64_t step) {
-    if (step >= total_steps) return 0.0;
-    const double t = static_cast<double>(step) / static_cast<double>(total_steps);
-    return base * 0.5 * (1 + std::cos(std::numbers::pi * t));
-  };
+SGD::SGD(const SGDOptions& o) : Optimizer("SGD", common_of(o)) {
+  expect_some(*this, {{"momentum", o.momentum}});
+  use<SGDUpdate>(o.momentum == 0 ? sgd_update : sgd_mom_update,
+                 [o](auto& u, int64_t) { u.momentum = o.momentum; });
+}
+
+NAG::NAG(const NAGOptions& o) : Optimizer("NAG", common_of(o)) {
+  expect_some(*this, {{"momentum", o.momentum}});
+  use<SGDUpdate>(o.momentum == 0 ? sgd_update : nag_mom_update,
+                 [o](auto& u, int64_t) { u.momentum = o.momentum; });
+}
+
+Adam::Adam(const AdamOptions& o) : Optimizer("Adam", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  expect_some(*this, {{"epsilon", o.epsilon}});
+  use<AdamUpdate>(adam_update, [o](auto& u, int64_t t) {
+    u.lr *= std::sqrt(corrected(o.beta2, t)) / corrected(o.beta1, t);
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+    u.epsilon = o.epsilon;
+  });
+}
+
+AdamW::AdamW(const AdamWOptions& o) : Optimizer("AdamW", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  expect_some(*this, {{"epsilon", o.epsilon}});
+  use<AdamWUpdate>(adamw_update, [o](auto& u, int64_t t) {
+    u.eta = u.lr;
+    u.lr = o.correct_bias ? std::sqrt(corrected(o.beta2, t)) / corrected(o.beta1, t) : 1;
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+    u.epsilon = o.epsilon;
+  });
+}
+
+Adamax::Adamax(const AdamaxOptions& o) : Optimizer("Adamax", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  expect_some(*this, {{"epsilon", o.epsilon}});
+  use<AdamUpdate>(adamax_update, [o](auto& u, int64_t t) {
+    u.lr /= corrected(o.beta1, t);
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+    u.epsilon = o.epsilon;
+  });
+}
+
+Nadam::Nadam(const NadamOptions& o) : Optimizer("Nadam", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  expect_some(*this, {{"epsilon", o.epsilon}, {"schedule_decay", o.schedule_decay}});
+  use<NadamUpdate>(nadam_update, [o](auto& u, int64_t t) {
+    const auto momentum = [&](int64_t i) {
+      return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(i) * o.schedule_decay));
+    };
+    // The product of all up to t; what is below the last bit of 1 counts for nothing.
+    const double fall = std::pow(0.96, o.schedule_decay);
+    double product = 1, power = 1;
+    for (int64_t i = 1; i <= t && product > 1e-20; ++i)
+      product *= o.beta1 * (1 - 0.5 * (power *= fall));
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+    u.epsilon = o.epsilon;
+    u.momentum = momentum(t);
+    u.next_momentum = momentum(t + 1);
+    u.schedule = product;
+    u.correction2 = corrected(o.beta2, t);
+  });
+}
+
+RMSProp::RMSProp(const RMSPropOptions& o) : Optimizer("RMSProp", common_of(o)) {
+  expect_decay(*this, {{"gamma1", o.gamma1}, {"gamma2", o.gamma2}});
+  const double clip = o.clip_weights.value_or(0);
+  expect_some(*this, {{"epsilon", o.epsilon}, {"clip_weights", clip}});
+  use<RMSPropUpdate>(o.centered ? rmspropalex_update : rmsprop_update, [o](auto& u, int64_t) {
+    u.gamma1 = o.gamma1;
+    u.gamma2 = o.gamma2;
+    u.epsilon = o.epsilon;
+    u.clip_weights = o.clip_weights.value_or(-1);
+  });
+}
+
+AdaGrad::AdaGrad(const AdaGradOptions& o) : Optimizer("AdaGrad", common_of(o)) {
+  expect_some(*this, {{"epsilon", o.epsilon}});
+  use<AdaGradUpdate>(adagrad_update, [o](auto& u, int64_t) { u.epsilon = o.epsilon; });
+}
+
+AdaDelta::AdaDelta(const AdaDeltaOptions& o) : Optimizer("AdaDelta", common_of(o)) {
+  expect_decay(*this, {{"rho", o.rho}});
+  expect_some(*this, {{"epsilon", o.epsilon}});
+  use<AdaDeltaUpdate>(adadelta_update, [o](auto& u, int64_t) {
+    u.rho = o.rho;
+    u.epsilon = o.epsilon;
+  });
+}
+
+Ftrl::Ftrl(const FtrlOptions& o) : Optimizer("Ftrl", common_of(o)) {
+  expect(name(), {"learning_rate", o.learning_rate}, o.learning_rate > 0, "a number > 0");
+  expect_some(*this, {{"lamda1", o.lamda1}, {"beta", o.beta}});
+  use<FtrlUpdate>(ftrl_update, [o](auto& u, int64_t) {
+    u.lamda1 = o.lamda1;
+    u.beta = o.beta;
+  });
+}
+
+Signum::Signum(const SignumOptions& o) : Optimizer("Signum", common_of(o)) {
+  expect_decay(*this, {{"momentum", o.momentum}});
+  expect_some(*this, {{"wd_lh", o.wd_lh}});
+  expect(name(), {"wd_lh", o.wd_lh}, o.momentum > 0 || o.wd_lh == 0, "0 without momentum");
+  use<SignumUpdate>(o.momentum == 0 ? signsgd_update : signum_update, [o](auto& u, int64_t) {
+    u.momentum = o.momentum;
+    u.wd_lh = o.wd_lh;
+  });
+}
+
+Lion::Lion(const LionOptions& o) : Optimizer("Lion", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  use<LionUpdate>(lion_update, [o](auto& u, int64_t) {
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+  });
 }
 
 }  // namespace locus::optim

@@ -1,74 +1,221 @@
 // Optimizers: how gradients change weights. nn::Trainer calls them; they hold the numbers (learning
-// rate, momentum), the Trainer holds the tensors.
+// rate, momentum), the Trainer holds the tensors and how often each was updated.
+//
+//   optim::Adam({.learning_rate = 1e-3, .wd = 1e-4})
+//
+// Names, defaults and formulas are those of MXNet 1.x, written in ops/optim.h, unless said
+// otherwise; wd applies to biases too. What every optimizer takes:
+//   learning_rate    multiplied by a parameter's lr_mult
+//   wd               weight decay, multiplied by a parameter's wd_mult
+//   clip_gradient    limits each rescaled element to [-c, c]
+//   multi_precision  f16 and bf16 weights have f32 states, the last of which is a master copy that
+//                    the weights are rounded from
+// An option out of its range is a ValueError that names it.
+//
+// A new one of these is an op (ops/optim.h), its options and a class here, and in optimizer.cc the
+// options' ranges and how they make the op's numbers. From elsewhere, derive from Optimizer and
+// override create_state() and update().
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <locus/core/tensor.h>
+#include <locus/nn/schedule.h>
 
+namespace locus {
+template <class Numbers>
+struct UpdateOp;
+}
 namespace locus::optim {
 
-// Weights of one context and dtype that share the multipliers, updated together: one launch.
+// Weights of one context and dtype that share the multipliers and were updated as often, updated
+// together: one launch.
 struct ParameterGroup {
-  Tensors weights, gradients;
-  std::vector<Tensors> state;  // [kind][weight], e.g. state[0][i] is weight i's momentum
+  Tensors weights = {}, gradients = {};
+  std::vector<Tensors> state = {};  // [kind][weight], e.g. state[0][i] is weight i's momentum
   double lr_mult = 1, wd_mult = 1;
+  std::shared_ptr<int64_t> count = std::make_shared<int64_t>(0);  // updates so far
 };
 
-// An update that is captured (core/capture.h) takes the learning rate of each replay; its other
-// numbers are those of the capture. The graph keeps what it reads: the optimizer may go before it.
+// An update that is captured (core/capture.h) takes the learning rate of each replay and counts it
+// as an update; its other numbers are those of the capture. The graph keeps what it reads: the
+// optimizer may go before it.
 class Optimizer {
  public:
-  explicit Optimizer(double learning_rate) : rate_(std::make_shared<double>(learning_rate)) {}
-  Optimizer(const Optimizer& other) : Optimizer(other.learning_rate()) {}
-  Optimizer& operator=(const Optimizer& other) {
-    *rate_ = *other.rate_;
-    return *this;
-  }
+  // What optimizers have in common, see above.
+  struct Common {
+    double learning_rate = 0.01, wd = 0;
+    std::optional<double> clip_gradient = {};
+    bool multi_precision = false;
+  };
+  // `name`: of the kind, for errors and files.
+  Optimizer(std::string name, const Common& common);
+  Optimizer(const Optimizer& other);  // its counts and learning rate are its own from now on
+  Optimizer& operator=(const Optimizer& other);
   virtual ~Optimizer() = default;
 
-  double learning_rate() const { return *rate_; }
-  void set_learning_rate(double v) { *rate_ = v; }
+  const std::string& name() const { return name_; }
+  const Common& common() const { return common_; }
 
+  // By the schedule, where there is one, at num_update().
+  double learning_rate() const;
+  // Throws Error when there is a schedule.
+  void set_learning_rate(double v);
+  // From now on the learning rate of an update is schedule(num_update()), which counts that update:
+  // the first is schedule(1), as in Gluon. An empty one: the rate stays what it is now.
+  void set_schedule(Schedule schedule);
+  // The number of updates of the parameter that had most.
+  int64_t num_update() const;
+  void set_num_update(int64_t n);
+
+  // The names of a weight's states, in order.
+  virtual std::vector<std::string> state_names(DType weight) const;
   // The state tensors of one weight, on its context.
-  virtual Tensors create_state(const Tensor& weight) const = 0;
-  // Updates weights and state in place. Gradients are multiplied by `rescale` first.
-  virtual void update(ParameterGroup& group, double rescale) = 0;
+  virtual Tensors create_state(const Tensor& weight) const;
+  // Updates weights and state in place, and counts. Gradients are multiplied by `rescale` first.
+  virtual void update(ParameterGroup& group, double rescale);
 
  protected:
-  // For graphs that outlive the optimizer.
-  std::shared_ptr<const double> shared_rate() const { return rate_; }
+  // What an update is told; t counts it.
+  struct Step {
+    double lr, wd, rescale_grad, clip_gradient;
+    int64_t t;
+  };
+  // Updates are op's from now on; make(numbers, t) completes its numbers, in which lr, wd,
+  // rescale_grad and clip_gradient are set already, for the t-th update.
+  template <class Numbers>
+  void use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make);
 
  private:
-  std::shared_ptr<double> rate_;
+  struct Progress;  // shared with what is recorded
+  bool has_master(DType weight) const;
+
+  std::string name_;
+  Common common_;
+  std::shared_ptr<Progress> progress_;
+  std::vector<std::string> states_;
+  std::function<void(const ParameterGroup&, std::function<Step()>)> run_;
 };
 
 struct SGDOptions {
   double learning_rate = 0.01, momentum = 0, wd = 0;
-  std::optional<double> clip_gradient = {};  // limits each rescaled element to [-c, c]
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
 };
-
-// g = clip(rescale * gradient) + wd * w;  m = momentum * m - lr * g;  w += m  (MXNet 1.x's order of
-// the learning rate; weight decay applies to biases too).
-class SGD : public Optimizer {
- public:
+// sgd_update, with momentum sgd_mom_update.
+struct SGD : Optimizer {
   explicit SGD(const SGDOptions& options = {});
-  const SGDOptions& options() const { return options_; }
-
-  Tensors create_state(const Tensor& weight) const override;
-  void update(ParameterGroup& group, double rescale) override;
-
- private:
-  SGDOptions options_;
 };
 
-// Learning rates by step, counted from 0, for trainer.set_learning_rate(schedule(step)).
-using Schedule = std::function<double(int64_t step)>;
-Schedule constant(double base);
-// From base down to 0 along half a cosine; 0 from total_steps on.
-Schedule cosine(double base, int64_t total_steps);
+// Nesterov's accelerated gradient: nag_mom_update, without momentum sgd_update.
+using NAGOptions = SGDOptions;
+struct NAG : Optimizer {
+  explicit NAG(const NAGOptions& options = {});
+};
+
+struct AdamOptions {
+  double learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+// adam_update with lr sqrt(1 - beta2^t) / (1 - beta1^t).
+struct Adam : Optimizer {
+  explicit Adam(const AdamOptions& options = {});
+};
+
+struct AdamWOptions {
+  double learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0;
+  bool correct_bias = true;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+// adamw_update with Adam's corrections (MXNet 2.x; 1.x has none). PyTorch's, but for epsilon, which
+// PyTorch adds to the corrected root.
+struct AdamW : Optimizer {
+  explicit AdamW(const AdamWOptions& options = {});
+};
+
+struct AdamaxOptions {
+  double learning_rate = 0.002, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+// adamax_update with lr / (1 - beta1^t).
+struct Adamax : Optimizer {
+  explicit Adamax(const AdamaxOptions& options = {});
+};
+
+struct NadamOptions {
+  double learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, schedule_decay = 0.004;
+  double wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+// nadam_update with momentum beta1 (1 - 0.96^(t schedule_decay) / 2) and correction2 1 - beta2^t.
+// The product of the momenta is each parameter's own, where MXNet multiplies once a parameter.
+struct Nadam : Optimizer {
+  explicit Nadam(const NadamOptions& options = {});
+};
+
+struct RMSPropOptions {
+  double learning_rate = 0.001, gamma1 = 0.9, gamma2 = 0.9, epsilon = 1e-8, wd = 0;
+  bool centered = false;
+  std::optional<double> clip_gradient = {}, clip_weights = {};
+  bool multi_precision = false;
+};
+// rmsprop_update, centered rmspropalex_update.
+struct RMSProp : Optimizer {
+  explicit RMSProp(const RMSPropOptions& options = {});
+};
+
+struct AdaGradOptions {
+  double learning_rate = 0.01, epsilon = 1e-7, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct AdaGrad : Optimizer {
+  explicit AdaGrad(const AdaGradOptions& options = {});
+};
+
+struct AdaDeltaOptions {
+  double learning_rate = 1, rho = 0.9, epsilon = 1e-5, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct AdaDelta : Optimizer {
+  explicit AdaDelta(const AdaDeltaOptions& options = {});
+};
+
+struct FtrlOptions {
+  double learning_rate = 0.1, lamda1 = 0.01, beta = 1, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct Ftrl : Optimizer {
+  explicit Ftrl(const FtrlOptions& options = {});
+};
+
+struct SignumOptions {
+  double learning_rate = 0.01, momentum = 0.9, wd = 0, wd_lh = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+// signum_update, without momentum signsgd_update (which has no wd_lh).
+struct Signum : Optimizer {
+  explicit Signum(const SignumOptions& options = {});
+};
+
+struct LionOptions {
+  double learning_rate = 1e-4, beta1 = 0.9, beta2 = 0.99, wd = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct Lion : Optimizer {
+  explicit Lion(const LionOptions& options = {});
+};
 
 }  // namespace locus::optim

@@ -16,7 +16,9 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
     const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
                                   [&q = p](const Parameter& other) { return other.is(q); });
-    if (!seen) parameters_.push_back(p);  // one that two layers share is updated once
+    if (seen) continue;  // one that two layers share is updated once
+    parameters_.push_back(p);
+    names_.push_back(name);
   }
 }
 
@@ -38,8 +40,10 @@ void Trainer::refresh(Caller from) {
       const Slot* old = nullptr;
       for (const Slot& s : slots_)
         if (s.parameter == i && (!old || s.context == contexts[k])) old = &s;
-      Slot slot{i, contexts[k], replicas[k], {}};
-      if (!old || old->weight.shape() != replicas[k].shape())
+      Slot slot{i, contexts[k], replicas[k], {}, std::make_shared<int64_t>(0)};
+      if (old) slot.count = old->count;
+      if (!old || old->weight.shape() != replicas[k].shape() ||
+          old->weight.dtype() != replicas[k].dtype())
         slot.state = optimizer_->create_state(replicas[k]);
       else
         for (const Tensor& t : old->state)
@@ -48,38 +52,66 @@ void Trainer::refresh(Caller from) {
     }
   }
   slots_ = std::move(slots);
-
-  batches_.clear();
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    const Parameter& p = parameters_[slot.parameter];
-    const auto it = std::find_if(batches_.begin(), batches_.end(), [&](const Batch& b) {
-      const Slot& first = slots_[b.slots[0]];
-      return first.context == slot.context && first.weight.dtype() == slot.weight.dtype() &&
-             b.group.lr_mult == p.lr_mult() && b.group.wd_mult == p.wd_mult();
-    });
-    Batch& batch = it != batches_.end() ? *it : batches_.emplace_back();
-    batch.slots.push_back(i);
-    batch.group.lr_mult = p.lr_mult();
-    batch.group.wd_mult = p.wd_mult();
-  }
+  regroup();
   replicated_ = false;
-  for (Batch& b : batches_) fill(b.group, b.slots);
   for (size_t i = 1; i < slots_.size(); ++i)
     replicated_ |= slots_[i].parameter == slots_[i - 1].parameter;
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
 
-void Trainer::fill(optim::ParameterGroup& group, const std::vector<size_t>& slots) const {
+// What is updated together. A count that a recording advances stays where it is.
+void Trainer::regroup() {
+  batches_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    const Parameter& p = parameters_[slot.parameter];
+    const auto same = [&](const Batch& b) {
+      const Slot& first = slots_[b.slots[0]];
+      return first.context == slot.context && first.weight.dtype() == slot.weight.dtype() &&
+             b.group.lr_mult == p.lr_mult() && b.group.wd_mult == p.wd_mult() &&
+             *b.group.count == *slot.count;
+    };
+    const auto it = std::ranges::find_if(batches_, same);
+    if (it != batches_.end()) {
+      it->slots.push_back(i);
+      continue;
+    }
+    const auto taken = [&](const Batch& b) { return b.group.count == slot.count; };
+    if (std::ranges::any_of(batches_, taken)) slot.count = std::make_shared<int64_t>(*slot.count);
+    batches_.push_back(
+        {{.lr_mult = p.lr_mult(), .wd_mult = p.wd_mult(), .count = slot.count}, {i}});
+  }
+  for (Batch& b : batches_) fill(b);
+  ++*grouping_;
+}
+
+// Weights whose gradients are not all new are counted apart from now on.
+void Trainer::split(const std::vector<bool>& fresh) {
+  for (size_t k = 0, n = batches_.size(); k < n; ++k) {
+    Batch rest = batches_[k];
+    std::erase_if(rest.slots, [&](size_t i) { return fresh[i]; });
+    if (rest.slots.empty() || rest.slots.size() == batches_[k].slots.size()) continue;
+    std::erase_if(batches_[k].slots, [&](size_t i) { return !fresh[i]; });
+    rest.group.count = std::make_shared<int64_t>(*rest.group.count);
+    fill(rest);
+    fill(batches_[k]);
+    batches_.push_back(std::move(rest));
+    ++*grouping_;
+  }
+}
+
+void Trainer::fill(Batch& batch) {
+  optim::ParameterGroup& group = batch.group;
   group.weights.clear();
-  group.state.assign(slots_[slots[0]].state.size(), {});
-  for (size_t i : slots) {
+  group.state.assign(slots_[batch.slots[0]].state.size(), {});
+  for (size_t i : batch.slots) {
+    slots_[i].count = group.count;
     group.weights.push_back(slots_[i].weight);
     for (size_t kind = 0; kind < group.state.size(); ++kind)
       group.state[kind].push_back(slots_[i].state[kind]);
   }
-  group.gradients.resize(slots.size());
+  group.gradients.resize(batch.slots.size());
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
@@ -107,25 +139,16 @@ void Trainer::allreduce_grads(Caller from) {
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
   refresh(from);
-  bool stale = false;
-  for (const Slot& slot : slots_)
-    if (!autograd::fresh_grad(slot.weight)) {
-      if (!ignore_stale_grad) refuse_stale(slot);
-      stale = true;
-    }
-  const double rescale = 1 / static_cast<double>(batch_size);
-  const autograd::Pause pause;
-  for (Batch& b : batches_) {
-    if (!stale) {
-      apply(b, rescale);
-      continue;
-    }
-    Batch fresh = b;  // only the weights whose gradients are new
-    std::erase_if(fresh.slots, [&](size_t i) { return !autograd::fresh_grad(slots_[i].weight); });
-    if (fresh.slots.empty()) continue;
-    fill(fresh.group, fresh.slots);
-    apply(fresh, rescale);
+  std::vector<bool> fresh;
+  for (const Slot& slot : slots_) {
+    fresh.push_back(autograd::fresh_grad(slot.weight));
+    if (!fresh.back() && !ignore_stale_grad) refuse_stale(slot);
   }
+  split(fresh);
+  if (capture::active()) capture::depends_on(grouping_);
+  const autograd::Pause pause;
+  for (Batch& b : batches_)
+    if (fresh[b.slots[0]]) apply(b, 1 / static_cast<double>(batch_size));
 }
 
 void Trainer::apply(Batch& batch, double rescale) {

@@ -7,8 +7,10 @@
 
 #include <concepts>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include <locus/core/io.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 
@@ -30,8 +32,24 @@ class Trainer {
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
+  // The optimizer's: see there.
   double learning_rate() const { return optimizer_->learning_rate(); }
   void set_learning_rate(double v) { optimizer_->set_learning_rate(v); }
+  void set_schedule(optim::Schedule s) { optimizer_->set_schedule(std::move(s)); }
+  int64_t num_update() const { return optimizer_->num_update(); }
+
+  // What training goes on from, beside the parameters: "0.weight/mean" and the like, the names
+  // being those that the trainer was given; "0.weight/count", the number of updates; and
+  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's. The tensors are
+  // the trainer's own. Error while a parameter has no values yet, or when two have one name.
+  NamedTensors states(Caller = Caller::here());
+  // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
+  // is recorded. All is checked before anything is touched: another optimizer, and names that are
+  // missing or too many, are FormatErrors, others ShapeErrors and DTypeErrors.
+  void set_states(const NamedTensors& states, Caller = Caller::here());
+  // The same in a file, in MXNet's .params format (core/io.h).
+  void save_states(const std::string& path, Caller = Caller::here());
+  void load_states(const std::string& path, Caller = Caller::here());
 
  private:
   struct Slot {  // one replica of one parameter
@@ -39,21 +57,27 @@ class Trainer {
     Context context;
     Tensor weight;
     Tensors state;
+    std::shared_ptr<int64_t> count;  // its batch's
   };
   struct Batch {  // the slots of one optimizer call
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
   void refresh(Caller);
-  void fill(optim::ParameterGroup& group, const std::vector<size_t>& slots) const;
+  void regroup();
+  void split(const std::vector<bool>& fresh);
+  void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
+  void restore(const NamedTensors& states, const std::string& who, Caller);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 
   std::vector<Parameter> parameters_;
+  std::vector<std::string> names_;
   std::shared_ptr<optim::Optimizer> optimizer_;
   std::vector<Slot> slots_;
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
+  std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   bool replicated_ = false;
 };
 

@@ -1,15 +1,56 @@
-// What the optimizer updates are told: plain numbers, as MXNet names them.
+// What the optimizer updates are told: plain numbers, as MXNet names them. Those that every update
+// has: lr, wd (weight decay), rescale_grad (1 / batch size in Trainer::step) and clip_gradient,
+// which limits each element of rescale_grad * grad to [-c, c]; negative: not.
 #pragma once
 
 namespace locus {
 
-// Of one SGD step.
 struct SGDUpdate {
-  double lr = 0.01;
-  double momentum = 0;
-  double wd = 0;              // weight decay
-  double rescale_grad = 1;    // 1 / batch size in Trainer::step
-  double clip_gradient = -1;  // clips rescale_grad * grad to [-c, c]; negative: not
+  double lr = 0.01, momentum = 0, wd = 0, rescale_grad = 1, clip_gradient = -1;
+};
+
+struct AdamUpdate {
+  double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+};
+
+struct AdamWUpdate {
+  double lr = 1, eta = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+};
+
+struct RMSPropUpdate {
+  double lr = 0.001, gamma1 = 0.9, gamma2 = 0.9, epsilon = 1e-8, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+  double clip_weights = -1;  // limits each new weight to [-c, c]; negative: not
+};
+
+struct AdaGradUpdate {
+  double lr = 0.01, epsilon = 1e-7, wd = 0, rescale_grad = 1, clip_gradient = -1;
+};
+
+struct AdaDeltaUpdate {
+  double lr = 1, rho = 0.9, epsilon = 1e-5, wd = 0, rescale_grad = 1, clip_gradient = -1;
+};
+
+// momentum: beta1 this time, next_momentum: the next; schedule: the product of all so far.
+struct NadamUpdate {
+  double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+  double momentum = 0.9, next_momentum = 0.9, schedule = 0, correction2 = 1;
+};
+
+struct FtrlUpdate {
+  double lr = 0.1, lamda1 = 0.01, beta = 1, wd = 0, rescale_grad = 1, clip_gradient = -1;
+};
+
+struct SignumUpdate {
+  double lr = 0.01, momentum = 0.9, wd = 0, rescale_grad = 1, clip_gradient = -1;
+  double wd_lh = 0;  // weight decay as Loshchilov and Hutter have it, beside the gradient
+};
+
+struct LionUpdate {
+  double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, wd = 0, rescale_grad = 1, clip_gradient = -1;
 };
 
 }  // namespace locus

@@ -300,13 +300,16 @@ TEST(Capture, UpdatesInPlaceByTheNumbersOfTheTime) {
       const auto fresh = [&] { return arange(3000, {c, f32}).astype(d) / 500; };
       const Tensor g = ones({3000}, {c, d}), w = fresh(), m = zeros({3000}, {c, d});
       const Tensor we = fresh(), me = zeros({3000}, {c, d});
-      const auto of = [&](const Tensor& t) { return momentum ? Tensors{t} : Tensors{}; };
-      Graph graph = recorded(c, [&] { sgd_update({w}, {g}, of(m), now); });
+      const auto& update = momentum ? sgd_mom_update : sgd_update;
+      const auto of = [&](const Tensor& t) {
+        return momentum ? std::vector<Tensors>{{t}} : std::vector<Tensors>();
+      };
+      Graph graph = recorded(c, [&] { update({w}, {g}, of(m), now); });
       for (double lr : {.1, .2, .2, .05}) {
         numbers = {.lr = lr, .momentum = .9, .wd = .01, .rescale_grad = lr, .clip_gradient = .15};
         full({3000}, 10 * lr, {c, d}).copyto(g);
         graph.replay();
-        sgd_update({we}, {g}, of(me), numbers);
+        update({we}, {g}, of(me), numbers);
         EXPECT_EQ(values(w), values(we));
         EXPECT_EQ(values(m), values(me));
       }
@@ -350,7 +353,7 @@ TEST(Capture, ATrainingStepReplaysAsItRuns) {
         loss = square(kept - t).mean();
       }
       loss.backward();
-      sgd_update(parameters, {w.grad(), b.grad()}, momenta, {.lr = .1, .momentum = .9});
+      sgd_mom_update(parameters, {w.grad(), b.grad()}, {momenta}, {.lr = .1, .momentum = .9});
     };
     std::vector<double> losses;
     std::optional<Graph> graph;

@@ -1,73 +1,285 @@
-#include "tests/contexts.h"
+// The optimizers over many steps beside plain loops in f64, and as they are replayed.
+#include <cmath>
+#include <functional>
 
 #include <locus/locus.h>
 
-namespace locus {
+#include "tests/contexts.h"
+
+namespace locus::test {
 namespace {
 
+using testing::ElementsAre;
+using testing::HasSubstr;
 using Values = std::vector<double>;
 
-// w, g and the same steps as plain loops.
-struct Model {
-  Values w, m;
-  void step(const Values& g, const optim::SGDOptions& o, double rescale) {
-    m.resize(w.size());
-    for (size_t i = 0; i < w.size(); ++i) {
-      double d = g[i] * rescale;
-      if (o.clip_gradient) d = std::max(-*o.clip_gradient, std::min(*o.clip_gradient, d));
-      d += o.wd * w[i];
-      m[i] = o.momentum * m[i] - o.learning_rate * d;
-      w[i] += m[i];
-    }
-  }
+// A step of one weight: w, its gradient (rescaled), its states, and the number of the step.
+using Formula = std::function<void(double& w, double g, double* s, int t)>;
+
+struct Case {
+  const char* name;
+  std::function<std::shared_ptr<optim::Optimizer>()> make;
+  Formula formula;
 };
 
-void compare(const optim::SGDOptions& options, Context c) {
-  const Tensor w = array({1.f, -2.f, 3.f}, c), v = array({5.f}, c);
-  Model a{{1, -2, 3}, {}}, b{{5}, {}};
-  optim::SGD sgd(options);
-  optim::ParameterGroup group{{w, v}, {}, {}, 1, 1};
-  const Tensors sw = sgd.create_state(w), sv = sgd.create_state(v);
-  for (size_t k = 0; k < sw.size(); ++k) group.state.push_back({sw[k], sv[k]});
-  for (int i = 1; i <= 4; ++i) {
-    const double s = i;
-    group.gradients = {array(std::vector<float>{float(s), float(-2 * s), float(8 * s)}, c),
-                       array(std::vector<float>{float(s / 2)}, c)};
-    sgd.update(group, 0.5);
-    a.step({s, -2 * s, 8 * s}, options, 0.5);
-    b.step({s / 2}, options, 0.5);
-  }
-  const Values got = test::values(w);
-  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(got[i], a.w[i], 1e-5);
-  EXPECT_NEAR(test::values(v)[0], b.w[0], 1e-5);
+template <class O>
+std::function<std::shared_ptr<optim::Optimizer>()> maker(const O& optimizer) {
+  return [optimizer] { return std::make_shared<O>(optimizer); };
 }
 
-TEST(SGD, FollowsMxnet) {
-  for (Context c : test::contexts()) {
-    SCOPED_TRACE(to_string(c));
-    compare({.learning_rate = 0.1}, c);
-    compare({.learning_rate = 0.1, .wd = 0.01}, c);
-    compare({.learning_rate = 0.1, .momentum = 0.9}, c);
-    compare({.learning_rate = 0.1, .momentum = 0.9, .wd = 0.01, .clip_gradient = 1.5}, c);
-  }
+void mix(double& mean, double decay, double v) { mean = decay * mean + (1 - decay) * v; }
+double sign(double v) { return v > 0 ? 1 : v < 0 ? -1 : 0; }
+
+// With learning rate .01 and weight decay .1.
+constexpr double kRate = .01, kDecay = .1;
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  all.push_back({"SGD", maker(optim::SGD({.learning_rate = kRate, .momentum = .9, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   s[0] = .9 * s[0] - kRate * (g + kDecay * w);
+                   w += s[0];
+                 }});
+  all.push_back({"NAG", maker(optim::NAG({.learning_rate = kRate, .momentum = .9, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   g += kDecay * w;
+                   s[0] = .9 * s[0] - kRate * g;
+                   w += .9 * s[0] - kRate * g;
+                 }});
+  all.push_back({"Adam", maker(optim::Adam({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int t) {
+                   g += kDecay * w;
+                   mix(s[0], .9, g);
+                   mix(s[1], .999, g * g);
+                   w -= kRate * std::sqrt(1 - std::pow(.999, t)) / (1 - std::pow(.9, t)) * s[0] /
+                        (std::sqrt(s[1]) + 1e-8);
+                 }});
+  all.push_back({"AdamW", maker(optim::AdamW({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int t) {
+                   mix(s[0], .9, g);
+                   mix(s[1], .999, g * g);
+                   const double lr = std::sqrt(1 - std::pow(.999, t)) / (1 - std::pow(.9, t));
+                   w -= kRate * (lr * s[0] / (std::sqrt(s[1]) + 1e-6) + kDecay * w);
+                 }});
+  all.push_back({"Adamax", maker(optim::Adamax({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int t) {
+                   g += kDecay * w;
+                   mix(s[0], .9, g);
+                   s[1] = std::max(.999 * s[1], std::abs(g));
+                   w -= kRate / (1 - std::pow(.9, t)) * s[0] / (s[1] + 1e-8);
+                 }});
+  all.push_back({"Nadam", maker(optim::Nadam({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int t) {
+                   const auto momentum = [](int i) {
+                     return .9 * (1 - .5 * std::pow(.96, i * .004));
+                   };
+                   double product = 1;
+                   for (int i = 1; i <= t; ++i) product *= momentum(i);
+                   g += kDecay * w;
+                   mix(s[0], .9, g);
+                   mix(s[1], .999, g * g);
+                   const double m = (1 - momentum(t)) * g / (1 - product) +
+                                    momentum(t + 1) * s[0] / (1 - product * momentum(t + 1));
+                   w -= kRate * m / (std::sqrt(s[1] / (1 - std::pow(.999, t))) + 1e-8);
+                 }});
+  all.push_back({"RMSProp", maker(optim::RMSProp({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   g += kDecay * w;
+                   mix(s[0], .9, g * g);
+                   w -= kRate * g / std::sqrt(s[0] + 1e-8);
+                 }});
+  all.push_back({"centered RMSProp",
+                 maker(optim::RMSProp(
+                     {.learning_rate = kRate, .epsilon = 1e-2, .wd = kDecay, .centered = true})),
+                 [](double& w, double g, double* s, int) {
+                   g += kDecay * w;
+                   mix(s[0], .9, g * g);
+                   mix(s[1], .9, g);
+                   s[2] = .9 * s[2] - kRate * g / std::sqrt(s[0] - s[1] * s[1] + 1e-2);
+                   w += s[2];
+                 }});
+  all.push_back({"AdaGrad", maker(optim::AdaGrad({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   s[0] += g * g;
+                   w -= kRate * (g / std::sqrt(s[0] + 1e-7) + kDecay * w);
+                 }});
+  all.push_back({"AdaDelta", maker(optim::AdaDelta({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   mix(s[0], .9, g * g);
+                   const double delta = std::sqrt(s[1] + 1e-5) / std::sqrt(s[0] + 1e-5) * g;
+                   mix(s[1], .9, delta * delta);
+                   w -= kRate * (delta + kDecay * w);
+                 }});
+  all.push_back({"Ftrl", maker(optim::Ftrl({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   s[0] += g - (std::sqrt(s[1] + g * g) - std::sqrt(s[1])) * w / kRate;
+                   s[1] += g * g;
+                   const double rate = (1 + std::sqrt(s[1])) / kRate + kDecay;
+                   w = std::abs(s[0]) <= .01 ? 0 : (sign(s[0]) * .01 - s[0]) / rate;
+                 }});
+  all.push_back({"Signum",
+                 maker(optim::Signum({.learning_rate = kRate, .wd = kDecay, .wd_lh = .02})),
+                 [](double& w, double g, double* s, int) {
+                   s[0] = .9 * s[0] - .1 * (g + kDecay * w);
+                   w = (1 - kRate * .02) * w + kRate * sign(s[0]);
+                 }});
+  all.push_back({"Lion", maker(optim::Lion({.learning_rate = kRate, .wd = kDecay})),
+                 [](double& w, double g, double* s, int) {
+                   double direction = s[0];
+                   mix(direction, .9, g);
+                   mix(s[0], .99, g);
+                   w -= kRate * (sign(direction) + kDecay * w);
+                 }});
+  return all;
 }
 
-TEST(SGD, Defaults) {
+// The gradient at step t.
+double gradient(int t, size_t i) { return std::sin(3.7 * t + double(i)) + .3; }
+
+TEST(Optimizers, FollowTheirFormulasStepByStep) {
+  for (const Case& each : cases())
+    for (Context c : contexts()) {
+      SCOPED_TRACE(std::string(each.name) + " " + to_string(c));
+      nn::Parameter p("weight", {3}, {.dtype = f64});
+      p.initialize(init::Constant(.7), c);
+      nn::Trainer trainer({{"weight", p}}, each.make());
+      Values w(3, .7);
+      std::vector<Values> s(3, Values(3));
+      for (int t = 1; t <= 40; ++t) {
+        Values g;
+        for (size_t i = 0; i < 3; ++i) g.push_back(gradient(t, i));
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = p.data() * array(g, c);
+        }
+        y.backward();
+        trainer.step(2);
+        for (size_t i = 0; i < 3; ++i) each.formula(w[i], g[i] / 2, s[i].data(), t);
+        const Values got = values(p.data());
+        for (size_t i = 0; i < 3; ++i) ASSERT_NEAR(got[i], w[i], 1e-11) << "step " << t;
+      }
+      EXPECT_EQ(trainer.num_update(), 40);
+    }
+}
+
+// 100 steps of training while the learning rate changes, as they run, compiled, or captured.
+enum class How { runs, compiled, captured };
+std::vector<Values> train(Context c, const Case& each, DType d, How how) {
+  random::seed(3);
+  nn::Dense net(4, {}, {.dtype = d});
+  net.initialize(init::Xavier(), c);
+  const Tensor x = random::normal(0, 1, {8, 5}, c).astype(d);
+  const Tensor y = random::normal(0, 1, {8, 4}, c).astype(d);
+  net(x);
+  nn::Trainer trainer(net.parameters(), each.make());
+  const auto body = [&](const Tensor& in, const Tensor& target) {
+    Tensor l;
+    {
+      const autograd::Record record;
+      l = square(net(in) - target).mean();
+    }
+    l.backward();
+    trainer.step(2);
+    return l;
+  };
+  nn::TrainStep step(body, trainer);
+  std::optional<Graph> graph;
+  std::vector<Values> seen;
+  for (int i = 0; i < 100; ++i) {
+    if (i == 30) trainer.set_learning_rate(.03);
+    if (i == 60) trainer.set_schedule(optim::CosineScheduler({.max_update = 120, .base_lr = .02}));
+    if (how == How::captured && i == 0) {
+      Capture capture(c);
+      body(x, y);
+      graph = capture.end();
+    }
+    if (how == How::captured)
+      graph->replay();
+    else if (how == How::compiled)
+      step(x, y);
+    else
+      body(x, y);
+    if (i % 10 == 9) seen.push_back(values(net.parameter("weight").data()));
+  }
+  EXPECT_EQ(trainer.num_update(), 100);
+  return seen;
+}
+
+TEST(Optimizers, AreReplayedBitByBitAsTheyRun) {
+  for (const Case& each : cases())
+    for (Context c : {contexts().front(), contexts().back()}) {
+      SCOPED_TRACE(std::string(each.name) + " " + to_string(c));
+      const auto eager = train(c, each, f32, How::runs);
+      EXPECT_NE(eager.front(), eager.back());
+      EXPECT_EQ(train(c, each, f32, How::compiled), eager);
+      if (!is_host(c)) {
+        EXPECT_EQ(train(c, each, f32, How::captured), eager);
+      }
+    }
+}
+
+TEST(Optimizers, WithMasterCopiesTooAreReplayedAsTheyRun) {
+  const Case adam{"Adam", maker(optim::Adam({.learning_rate = .01, .multi_precision = true})), {}};
+  for (Context c : contexts())
+    for (DType d : {f16, bf16, f32})
+      EXPECT_EQ(train(c, adam, d, How::compiled), train(c, adam, d, How::runs)) << name(d);
+}
+
+TEST(Optimizers, HaveMXNetsDefaults) {
   EXPECT_EQ(optim::SGD().learning_rate(), 0.01);
+  EXPECT_EQ(optim::Adam().learning_rate(), 0.001);
+  EXPECT_EQ(optim::Adamax().learning_rate(), 0.002);
+  EXPECT_EQ(optim::Ftrl().learning_rate(), 0.1);
   EXPECT_TRUE(optim::SGD().create_state(ones({2})).empty());
-  EXPECT_THROW(optim::SGD({.clip_gradient = -1.0}), Error);
 }
 
-TEST(Schedule, CosineFallsFromBaseToZero) {
-  const optim::Schedule s = optim::cosine(0.4, 100);
-  EXPECT_DOUBLE_EQ(s(0), 0.4);
-  EXPECT_NEAR(s(50), 0.2, 1e-12);
-  EXPECT_NEAR(s(25), 0.4 * 0.5 * (1 + std::sqrt(0.5)), 1e-12);
-  EXPECT_EQ(s(100), 0);
-  EXPECT_EQ(s(1000), 0);
-  EXPECT_EQ(optim::constant(0.3)(12345), 0.3);
-  EXPECT_THROW(optim::cosine(0.4, 0), Error);
+TEST(Optimizers, NameTheirStates) {
+  EXPECT_THAT(optim::Adam().state_names(f32), ElementsAre("mean", "var"));
+  EXPECT_THAT(optim::RMSProp({.centered = true}).state_names(f32),
+              ElementsAre("n", "g_mean", "delta"));
+  const optim::SGD sgd({.multi_precision = true});
+  EXPECT_THAT(sgd.state_names(f16), ElementsAre("weight32"));
+  EXPECT_TRUE(sgd.state_names(f32).empty());
+  const Tensors state = optim::Adam({.multi_precision = true}).create_state(full({2}, 3, bf16));
+  EXPECT_EQ(state[1].dtype(), f32);
+  EXPECT_EQ(values(state[2]), Values(2, 3));
+}
+
+TEST(Optimizers, RefuseOptionsOutOfRangeByName) {
+  const auto named = [](const char* option, auto make) {
+    EXPECT_THAT(message_of<ValueError>(make), HasSubstr(option));
+  };
+  named("SGD: clip_gradient -1", [] { optim::SGD({.clip_gradient = -1.0}); });
+  named("SGD: learning_rate", [] { optim::SGD({.learning_rate = NAN}); });
+  named("NAG: momentum", [] { optim::NAG({.momentum = -.1}); });
+  named("Adam: beta1 1", [] { optim::Adam({.beta1 = 1}); });
+  named("AdamW: beta2", [] { optim::AdamW({.beta2 = -1}); });
+  named("Adamax: wd", [] { optim::Adamax({.wd = -1}); });
+  named("Nadam: schedule_decay", [] { optim::Nadam({.schedule_decay = -1}); });
+  named("RMSProp: gamma2", [] { optim::RMSProp({.gamma2 = 2}); });
+  named("RMSProp: clip_weights", [] { optim::RMSProp({.clip_weights = -2}); });
+  named("AdaGrad: epsilon", [] { optim::AdaGrad({.epsilon = INFINITY}); });
+  named("AdaDelta: rho", [] { optim::AdaDelta({.rho = 1}); });
+  named("Ftrl: learning_rate 0", [] { optim::Ftrl({.learning_rate = 0}); });
+  named("Signum: wd_lh", [] { optim::Signum({.momentum = 0, .wd_lh = .1}); });
+  named("Lion: beta1", [] { optim::Lion({.beta1 = NAN}); });
+}
+
+TEST(Optimizers, ACopyHasARateAndCountsOfItsOwn) {
+  const Tensor w = zeros({1}), g = ones({1});
+  optim::Adam adam({.learning_rate = 1});
+  optim::ParameterGroup group{.weights = {w}, .gradients = {g}};
+  for (const Tensor& s : adam.create_state(w)) group.state.push_back({s});
+  adam.update(group, 1);
+  EXPECT_NEAR(values(w)[0], -1, 1e-5);
+  optim::Adam copy = adam;
+  copy.set_learning_rate(3);
+  EXPECT_EQ(adam.learning_rate(), 1);
+  adam.update(group, 1);
+  EXPECT_EQ(adam.num_update(), 2);
+  EXPECT_EQ(copy.num_update(), 1);
 }
 
 }  // namespace
-}  // namespace locus
+}  // namespace locus::test

@@ -53,7 +53,7 @@ Outcome train(Context c, const Setting& s, bool compiled) {
   if (s.clip > 0) options.clip_gradient = s.clip;
   nn::Trainer trainer(net.parameters(), optim::SGD(options));
   nn::TrainStep step(net, loss, trainer);
-  const optim::Schedule rate = optim::cosine(.1, 100);
+  const optim::Schedule rate = optim::CosineScheduler({.max_update = 100, .base_lr = .1});
   const Tensor images = random::uniform(-1, 1, {64, 12}, {c, f32});
   const Tensor labels = random::randint(0, 5, {64}, {c, i32});
   Outcome o;
@@ -232,7 +232,7 @@ std::vector<std::string> steps(Context c, bool ignore_stale, bool compiled) {
     log.push_back(testing::PrintToString(values(a.parameter("weight").data())));
     log.push_back(testing::PrintToString(values(b.parameter("weight").data())));
   }
-  EXPECT_LE(step.compiled().recorded(), 4u);
+  EXPECT_LE(step.compiled().recorded(), 6u);  // once for each, and two anew: counts are apart then
   return log;
 }
 

@@ -1,6 +1,7 @@
 #include <locus/ops/optim.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <locus/core/op.h>
@@ -10,31 +11,38 @@ namespace locus {
 
 namespace {
 
-// Inputs are weight, gradient and states of each tensor, outputs its weight and states.
-template <class Rule>
-DType infer_update(std::span<const Meta> in, const Live<typename Rule::Numbers>&,
+// Inputs are weight, gradient and states of each tensor, outputs its weight and states; masters,
+// where there are any, are the last states.
+template <class R>
+DType infer_update(std::span<const Meta> in, const Live<typename R::Numbers>&,
                    std::span<Meta> out) {
-  constexpr size_t kOut = 1 + Rule::kStates, kIn = kOut + 1;
-  const size_t n = in.size() / kIn;
-  if (in.empty() || in.size() != n * kIn || out.size() != n * kOut)
-    throw ShapeError("expected weight, gradient and ", Rule::kStates,
-                     " states of each tensor, and as many weights and states to write");
+  const size_t n = in.size() > out.size() ? in.size() - out.size() : 0,
+               kinds = n ? in.size() / n : 0;
+  const bool masters = kinds == R::kStates + 3;
+  if (n == 0 || in.size() != n * kinds || (kinds != R::kStates + 2 && !masters))
+    throw ShapeError("expected weight, gradient and ", R::kStates,
+                     " states of each tensor, or one more for a master copy, and as many weights "
+                     "and states to write");
+  if (masters && in[0].dtype != f16 && in[0].dtype != bf16)
+    throw DTypeError("master copies of ", name(in[0].dtype), " weights; expected f16 or bf16");
   for (size_t i = 0; i < n; ++i) {
-    const Meta& w = in[i * kIn];
-    for (size_t k = 1; k < kIn; ++k) {
-      const Meta& other = in[i * kIn + k];
+    const Meta& w = in[i * kinds];
+    out[i * (kinds - 1)] = w;
+    for (size_t k = 1; k < kinds; ++k) {
+      const Meta& other = in[i * kinds + k];
       const char* what = k == 1 ? "gradient" : "state";
+      const DType dtype = k > 1 && masters ? f32 : w.dtype;
       if (Shape(other) != Shape(w))
         throw ShapeError("tensor ", i, ": expected a ", what, " of the weight's shape ", Shape(w),
                          ", got ", Shape(other));
-      if (other.dtype != w.dtype)
-        throw DTypeError("tensor ", i, ": expected a ", what, " of the weight's dtype ",
-                         name(w.dtype), ", got ", name(other.dtype));
+      if (other.dtype != dtype)
+        throw DTypeError("tensor ", i, ": expected a ", what, " of dtype ", name(dtype), ", got ",
+                         name(other.dtype));
+      if (k > 1) out[i * (kinds - 1) + k - 1] = other;
     }
     if (w.dtype != in[0].dtype)
       throw DTypeError("tensor ", i, " is ", name(w.dtype), ", tensor 0 ", name(in[0].dtype),
                        "; expected one dtype in a call");
-    for (size_t k = 0; k < kOut; ++k) out[i * kOut + k] = w;
   }
   return in[0].dtype;
 }
@@ -46,15 +54,14 @@ void need_contiguous(const Op& op, const Tensor& t, const char* what, size_t i) 
                 "place");
 }
 
-// states[k][i] is the k-th state of weight i.
 void update(const Op& op, const Tensors& weights, const Tensors& grads,
-            std::initializer_list<const Tensors*> states, const auto& numbers) {
+            const std::vector<Tensors>& states, const auto& numbers) {
   const size_t n = weights.size();
   std::string lengths = text_of(n, " weights, ", grads.size(), " grads");
   bool equal = grads.size() == n;
-  for (const Tensors* s : states) {
-    lengths += text_of(", ", s->size(), " states");
-    equal = equal && s->size() == n;
+  for (const Tensors& s : states) {
+    lengths += text_of(", ", s.size(), " states");
+    equal = equal && s.size() == n;
   }
   if (!equal) throw Error(op.name, ": ", lengths, "; expected as many of each");
   if (n == 0) return;
@@ -66,21 +73,31 @@ void update(const Op& op, const Tensors& weights, const Tensors& grads,
     in.emplace_back(weights[i]);
     in.emplace_back(grads[i]);
     out.emplace_back(weights[i]);
-    for (const Tensors* s : states) {
-      need_contiguous(op, (*s)[i], "state", i);
-      in.emplace_back((*s)[i]);
-      out.emplace_back((*s)[i]);
+    for (const Tensors& s : states) {
+      need_contiguous(op, s[i], "state", i);
+      in.emplace_back(s[i]);
+      out.emplace_back(s[i]);
     }
   }
   invoke_into(op, std::span<const Ref>(in), std::span<const Ref>(out), numbers);
 }
 
-template <template <class> class Rule>
-void define(const char* name, std::vector<std::string> arguments) {
-  OpDef<Live<typename Rule<float>::Numbers>>(name, std::move(arguments))
-      .inputs(2 + Rule<float>::kStates, Op::kAny)
+template <class R>
+constexpr bool fits(const UpdateOp<typename R::Numbers>& op) {
+  int states = 0;
+  while (op.state_names[states]) ++states;
+  return states == R::kStates && std::string_view(op.name) == R::kName;
+}
+
+template <class R, const auto& op>
+void define() {
+  static_assert(fits<R>(op));
+  std::vector<std::string> arguments{"weight", "grad"};
+  for (const char* const* s = op.state_names; *s; ++s) arguments.emplace_back(*s);
+  OpDef<Live<typename R::Numbers>>(op.name, std::move(arguments))
+      .inputs(2 + R::kStates, Op::kAny)
       .outputs(Op::kAny)
-      .template infer<&infer_update<Rule<float>>>()
+      .template infer<&infer_update<R>>()
       .in_place()
       .no_gradient("updates in place, outside the graph")
       .no_samples("updates in place: tests/optim_test.cc");
@@ -88,23 +105,38 @@ void define(const char* name, std::vector<std::string> arguments) {
 
 }  // namespace
 
-void detail::sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
-                        const Live<SGDUpdate>& numbers) {
-  static const OpRef<Live<SGDUpdate>> plain("sgd_update"), momentum("sgd_mom_update");
-  if (momenta.empty())
-    update(plain, weights, grads, {}, numbers);
-  else
-    update(momentum, weights, grads, {&momenta}, numbers);
+template <class Numbers>
+void UpdateOp<Numbers>::run(const Tensors& weights, const Tensors& grads,
+                            const std::vector<Tensors>& s, const Live<Numbers>& numbers) const {
+  update(OpRef<Live<Numbers>>(name), weights, grads, s, numbers);
 }
-
-void sgd_update(const Tensors& weights, const Tensors& grads, const Tensors& momenta,
-                const SGDUpdate& numbers) {
-  detail::sgd_update(weights, grads, momenta, Live<SGDUpdate>{numbers});
-}
+template struct UpdateOp<SGDUpdate>;
+template struct UpdateOp<AdamUpdate>;
+template struct UpdateOp<AdamWUpdate>;
+template struct UpdateOp<RMSPropUpdate>;
+template struct UpdateOp<AdaGradUpdate>;
+template struct UpdateOp<AdaDeltaUpdate>;
+template struct UpdateOp<NadamUpdate>;
+template struct UpdateOp<FtrlUpdate>;
+template struct UpdateOp<SignumUpdate>;
+template struct UpdateOp<LionUpdate>;
 
 void register_optim() {
-  define<SGDRule>("sgd_update", {"weight", "grad"});
-  define<SGDMomentumRule>("sgd_mom_update", {"weight", "grad", "mom"});
+  define<SGDRule, sgd_update>();
+  define<SGDMomentumRule, sgd_mom_update>();
+  define<NAGRule, nag_mom_update>();
+  define<AdamRule, adam_update>();
+  define<AdamWRule, adamw_update>();
+  define<RMSPropRule, rmsprop_update>();
+  define<RMSPropAlexRule, rmspropalex_update>();
+  define<AdaGradRule, adagrad_update>();
+  define<AdaDeltaRule, adadelta_update>();
+  define<AdamaxRule, adamax_update>();
+  define<NadamRule, nadam_update>();
+  define<FtrlRule, ftrl_update>();
+  define<SignSGDRule, signsgd_update>();
+  define<SignumRule, signum_update>();
+  define<LionRule, lion_update>();
 }
 
 }  // namespace locus

@@ -9,90 +9,162 @@
 namespace locus::cuda {
 namespace {
 
-constexpr int kMaxTensors = 64, kThreads = 256, kEach = 4;
-constexpr int64_t kChunk = kThreads * kEach;  // elements of a block
+constexpr int kMaxTensors = 64;
 
-template <class T, int kOperands>
-struct Tensors {
-  T* operand[kOperands][kMaxTensors];  // the weight, its gradient (read only), its states
+template <int kOperands>
+struct Table {
+  void* operand[kOperands][kMaxTensors];  // the weight, its gradient (read only), states, master
   int64_t size[kMaxTensors];
   int first_block[kMaxTensors + 1];
   int n;
+
+  // The tensor of a block: first_block[it] <= block < first_block[it + 1].
+  __device__ int tensor_of(int block) const {
+    int low = 0, high = n;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (first_block[middle] <= block)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
 };
 
-// `live`, where it is not null, has the numbers that `rule` is to be made of.
-template <class T, class Rule, size_t... S>
-__global__ void __launch_bounds__(kThreads)
-    update(const __grid_constant__ Tensors<T, 2 + Rule::kStates> t, Rule rule,
-           const typename Rule::Numbers* live, std::index_sequence<S...>) {
+// Weights and gradients of type T; states, and where it is another type masters, of type S. A
+// thread has kEach elements at a time, of which the widest are 16 bytes, and loads all its kPacks
+// of them before it computes.
+template <class T, class S>
+struct Cut {
   using A = Compute<T>;
-  constexpr int kOperands = 2 + Rule::kStates;
-  if (live) rule = Rule(*live);
-  int low = 0, high = t.n;  // first_block[low] <= blockIdx.x < first_block[high]
-  const int block = static_cast<int>(blockIdx.x);
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (t.first_block[middle] <= block)
-      low = middle;
-    else
-      high = middle;
+  static constexpr bool kMaster = !kSame<T, S>;
+  static constexpr int kEach = 16 / sizeof(S), kPacks = (sizeof(A) == 8 ? 4 : 8) / kEach;
+  static constexpr int64_t kChunk = kBlock * kEach * kPacks;  // elements of a block
+};
+
+template <class T, class S, class R, size_t... K>
+__device__ __forceinline__ void update_one(const typename R::Numbers& u, T& weight, T g, S* states,
+                                           S& master, std::index_sequence<K...>) {
+  using A = Compute<T>;
+  A v[R::kStates + 1];
+  ((v[K] = convert<A>(states[K])), ...);
+  A w = convert<A>(weight);
+  if constexpr (!kSame<T, S>)  // a weight that was changed by others is what its master is now
+    if (convert<T>(master).bits == weight.bits) w = master;
+  R::update(u, w, convert<A>(g), v[K]...);
+  weight = convert<T>(w);
+  if constexpr (!kSame<T, S>) master = w;
+  ((states[K] = convert<S>(v[K])), ...);
+}
+
+template <class T, class S, class R>
+__global__ void __launch_bounds__(kBlock)
+    update(const __grid_constant__ Table<R::kStates + 3> t, const typename R::Numbers numbers,
+           const typename R::Numbers* live) {
+  using C = Cut<T, S>;
+  constexpr int kStates = R::kStates, kMore = kStates + C::kMaster, kEach = C::kEach;
+  constexpr auto kEachState = std::make_index_sequence<kStates>();
+  const typename R::Numbers u = live ? *live : numbers;
+  const int block = static_cast<int>(blockIdx.x), tensor = t.tensor_of(block);
+  const int64_t begin = (block - t.first_block[tensor]) * C::kChunk;
+  const int64_t left = t.size[tensor] - begin;
+  T* const w = static_cast<T*>(t.operand[0][tensor]) + begin;
+  const T* const g = static_cast<const T*>(t.operand[1][tensor]) + begin;
+  S* more[kMore + 1];
+  bool whole = left >= C::kChunk && aligned(w, kEach * sizeof(T)) && aligned(g, kEach * sizeof(T));
+#pragma unroll
+  for (int k = 0; k < kMore; ++k) {
+    more[k] = static_cast<S*>(t.operand[2 + k][tensor]) + begin;
+    whole = whole && aligned(more[k], kEach * sizeof(S));
   }
-  T* at[kOperands];
+  if (!whole) {
+    for (int i = static_cast<int>(threadIdx.x); i < C::kChunk && i < left; i += kBlock) {
+      S s[kMore + 1];
 #pragma unroll
-  for (int k = 0; k < kOperands; ++k) at[k] = t.operand[k][low];
-  const int64_t size = t.size[low];
-  const int64_t begin = (block - t.first_block[low]) * kChunk + threadIdx.x;
-  A v[kOperands][kEach];
+      for (int k = 0; k < kMore; ++k) s[k] = more[k][i];
+      T weight = w[i];
+      update_one<T, S, R>(u, weight, g[i], s, s[kStates], kEachState);
+      w[i] = weight;
 #pragma unroll
-  for (int u = 0; u < kEach; ++u) {
-    const int64_t i = begin + u * kThreads;
-    if (i >= size) continue;
+      for (int k = 0; k < kMore; ++k) more[k][i] = s[k];
+    }
+    return;
+  }
+  Pack<T, kEach> ws[C::kPacks], gs[C::kPacks];
+  Pack<S, kEach> ss[C::kPacks][kMore + 1];
 #pragma unroll
-    for (int k = 0; k < kOperands; ++k) v[k][u] = convert<A>(at[k][i]);
+  for (int p = 0; p < C::kPacks; ++p) {
+    const int at = p * kBlock + static_cast<int>(threadIdx.x);
+    ws[p] = reinterpret_cast<const Pack<T, kEach>*>(w)[at];
+    gs[p] = reinterpret_cast<const Pack<T, kEach>*>(g)[at];
+#pragma unroll
+    for (int k = 0; k < kMore; ++k) ss[p][k] = reinterpret_cast<const Pack<S, kEach>*>(more[k])[at];
   }
 #pragma unroll
-  for (int u = 0; u < kEach; ++u) {
-    const int64_t i = begin + u * kThreads;
-    if (i >= size) continue;
-    rule(v[0][u], v[1][u], v[2 + S][u]...);
-    at[0][i] = convert<T>(v[0][u]);
-    ((at[2 + S][i] = convert<T>(v[2 + S][u])), ...);
+  for (int p = 0; p < C::kPacks; ++p) {
+#pragma unroll
+    for (int e = 0; e < kEach; ++e) {
+      S s[kMore + 1];
+#pragma unroll
+      for (int k = 0; k < kMore; ++k) s[k] = ss[p][k].v[e];
+      update_one<T, S, R>(u, ws[p].v[e], gs[p].v[e], s, s[kStates], kEachState);
+#pragma unroll
+      for (int k = 0; k < kMore; ++k) ss[p][k].v[e] = s[k];
+    }
+    const int at = p * kBlock + static_cast<int>(threadIdx.x);
+    reinterpret_cast<Pack<T, kEach>*>(w)[at] = ws[p];
+#pragma unroll
+    for (int k = 0; k < kMore; ++k) reinterpret_cast<Pack<S, kEach>*>(more[k])[at] = ss[p][k];
   }
 }
 
-struct Backend {
-  template <class T, template <class> class RuleOf>
-  static void multi_tensor(const Call& call) {
-    using Rule = RuleOf<Compute<T>>;
-    constexpr int kOut = 1 + Rule::kStates, kIn = kOut + 1;
-    const auto& numbers = call.attributes<Live<typename Rule::Numbers>>();
-    const Rule rule(numbers.value);
-    Tensors<T, kIn> t;
-    static_assert(sizeof t + sizeof rule + 16 <= 4096, "more than a kernel's parameters may take");
+// f(table) for up to kMaxTensors tensors at a time, cut into blocks of `chunk` elements.
+template <int kOperands>
+void each_table(const Call& call, int64_t chunk, const auto& f) {
+  Table<kOperands> t;
+  t.n = 0;
+  t.first_block[0] = 0;
+  const int n = call.n_in - call.n_out, per = n == 0 ? 1 : call.n_out / n;
+  for (int i = 0; i < n; ++i) {
+    const int64_t size = call.out[i * per].meta.size();
+    if (size == 0) continue;
+    t.operand[0][t.n] = call.out[i * per].data;
+    t.operand[1][t.n] = call.in[i * (per + 1) + 1].data;
+    for (int k = 1; k < per; ++k) t.operand[k + 1][t.n] = call.out[i * per + k].data;
+    t.size[t.n] = size;
+    t.first_block[t.n + 1] = t.first_block[t.n] + static_cast<int>((size + chunk - 1) / chunk);
+    if (++t.n < kMaxTensors) continue;
+    f(t);
     t.n = 0;
-    t.first_block[0] = 0;
-    const auto flush = [&] {
-      if (t.n == 0) return;
-      update<<<static_cast<unsigned>(t.first_block[t.n]), kThreads, 0, stream(call)>>>(
-          t, rule, numbers.at, std::make_index_sequence<Rule::kStates>());
-      t.n = 0;
-    };
-    for (int i = 0; i < call.n_in / kIn; ++i) {
-      const int64_t size = call.in[i * kIn].meta.size();
-      if (size == 0) continue;
-      for (int k = 0; k < kIn; ++k)
-        t.operand[k][t.n] =
-            (k == 1 ? call.in[i * kIn + 1] : call.out[i * kOut + (k ? k - 1 : 0)]).template as<T>();
-      t.size[t.n] = size;
-      t.first_block[t.n + 1] = t.first_block[t.n] + static_cast<int>((size + kChunk - 1) / kChunk);
-      if (++t.n == kMaxTensors) flush();
-    }
-    flush();
+  }
+  if (t.n > 0) f(t);
+}
+
+template <class T, class S, class R>
+void update_all(const Call& call) {
+  using Numbers = typename R::Numbers;
+  using All = Table<R::kStates + 3>;
+  static_assert(sizeof(All) + sizeof(Numbers) + 16 <= 4096, "more than a kernel may be given");
+  const auto& numbers = call.attributes<Live<Numbers>>();
+  each_table<R::kStates + 3>(call, Cut<T, S>::kChunk, [&](const All& t) {
+    update<T, S, R><<<static_cast<unsigned>(t.first_block[t.n]), kBlock, 0, stream(call)>>>(
+        t, numbers.value, numbers.at);
+  });
+}
+
+struct Backend {
+  template <class T, class R>
+  static void multi_tensor(const Call& call) {
+    if constexpr (k16Bit<T>)
+      if (call.n_out == (call.n_in - call.n_out) * (R::kStates + 2))
+        return update_all<T, float, R>(call);
+    update_all<T, T, R>(call);
   }
 };
 
 }  // namespace
 
-extern constinit const KernelList optim = optim_kernels<Backend>();
+extern constinit const KernelList optim = optim_kernels<Backend>(OptimRules());
 
 }  // namespace locus::cuda

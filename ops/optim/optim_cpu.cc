@@ -8,62 +8,114 @@ namespace locus::LOCUS_ISA {
 namespace {
 
 constexpr int64_t kPiece = 512, kGrain = 1 << 14;
+constexpr int kMaxStates = 3;
 
 template <class A>
-void update(const auto& rule, int64_t n, A* __restrict w, const A* __restrict g,
+using Update = void (*)(const void* numbers, int64_t n, A* w, const A* g, A* const* states);
+
+template <class A, class R>
+void update(const typename R::Numbers& u, int64_t n, A* __restrict w, const A* __restrict g,
             auto* __restrict... states) {
-  for (int64_t i = 0; i < n; ++i) rule(w[i], g[i], states[i]...);
+  for (int64_t i = 0; i < n; ++i) R::update(u, w[i], g[i], states[i]...);
 }
-
-template <class T, size_t... S>
-void update_range(const auto& rule, int64_t size, T* w, const T* g, T* const* states,
-                  std::index_sequence<S...>) {
-  using A = Compute<T>;
-  if constexpr (kSame<T, A>) {
-    update(rule, size, w, g, states[S]...);
-  } else {
-    alignas(64) A ws[kPiece], gs[kPiece], ss[sizeof...(S) + 1][kPiece];
-    for (int64_t i = 0; i < size; i += kPiece) {
-      const int64_t n = size - i < kPiece ? size - i : kPiece;
-      convert_run(w + i, ws, n);
-      convert_run(g + i, gs, n);
-      (convert_run(states[S] + i, ss[S], n), ...);
-      update(rule, n, ws, gs, ss[S]...);
-      convert_run(ws, w + i, n);
-      (convert_run(ss[S], states[S] + i, n), ...);
-    }
+template <class A, class R>
+void update_run(const void* numbers, int64_t n, A* w, const A* g, A* const* states) {
+  [&]<size_t... S>(std::index_sequence<S...>) {
+    const typename R::Numbers u = *static_cast<const typename R::Numbers*>(numbers);
+    update<A, R>(u, n, w, g, states[S]...);
   }
+  (std::make_index_sequence<R::kStates>());
 }
 
-struct Backend {
-  // All tensors as one row of elements, cut among the threads.
-  template <class T, template <class> class Rule>
-  static void multi_tensor(const Call& call) {
-    using R = Rule<Compute<T>>;
-    constexpr int kOut = 1 + R::kStates, kIn = kOut + 1;
-    const R rule(call.attributes<Live<typename R::Numbers>>().now());
-    const int n = call.n_in / kIn;
+// A call as one row of elements that are cut among the threads. It may have an f32 master copy of
+// each weight, as one more state; states are f32 then, too.
+template <class T>
+struct Tensors {
+  using A = Compute<T>;
+  const Call& call;
+  int states;
+  int n = call.n_in - call.n_out;  // each has one input more than results: its gradient
+  int per = n == 0 ? 1 : call.n_out / n;
+  bool master = per == states + 2;
+
+  int64_t size(int i) const { return call.out[i * per].meta.size(); }
+  T* weight(int i) const { return call.out[i * per].as<T>(); }
+  const T* grad(int i) const { return call.in[i * (per + 1) + 1].as<T>(); }
+  template <class S>
+  S* state(int i, int k) const {
+    return call.out[i * per + 1 + k].as<S>();
+  }
+
+  // f(i, from, to): elements [from, to) of tensor i.
+  void each_range(const auto& f) const {
     int64_t total = 0;
-    for (int i = 0; i < n; ++i) total += call.in[i * kIn].meta.size();
+    for (int i = 0; i < n; ++i) total += size(i);
     parallel_for(total, kGrain, [&](int64_t begin, int64_t end) {
       int64_t first = 0;
       for (int i = 0; i < n && first < end; ++i) {
-        const int64_t size = call.in[i * kIn].meta.size();
         const int64_t from = begin > first ? begin - first : 0;
-        const int64_t to = end - first < size ? end - first : size;
-        first += size;
-        if (from >= to) continue;
-        T* out[kOut];  // the weight, then its states
-        for (int k = 0; k < kOut; ++k) out[k] = call.out[i * kOut + k].as<T>() + from;
-        update_range<T>(rule, to - from, out[0], call.in[i * kIn + 1].as<T>() + from, out + 1,
-                        std::make_index_sequence<R::kStates>());
+        const int64_t to = end - first < size(i) ? end - first : size(i);
+        first += size(i);
+        if (from < to) f(i, from, to);
       }
     });
+  }
+
+  // f(count, w, g, states) on elements [from, to) of tensor i, piece by piece where they are
+  // converted.
+  void each_piece(int i, int64_t from, int64_t to, const auto& f) const {
+    if constexpr (kSame<T, A>) {
+      A* s[kMaxStates];
+      for (int k = 0; k < states; ++k) s[k] = state<A>(i, k) + from;
+      f(to - from, weight(i) + from, grad(i) + from, s);
+    } else {
+      alignas(64) A ws[kPiece], gs[kPiece], buffer[kMaxStates][kPiece];
+      for (int64_t at = from; at < to; at += kPiece) {
+        const int64_t count = to - at < kPiece ? to - at : kPiece;
+        T* const w = weight(i) + at;
+        A *s[kMaxStates], *in = ws;
+        for (int k = 0; k < states; ++k) {
+          s[k] = master ? state<A>(i, k) + at : buffer[k];
+          if (!master) convert_run(state<T>(i, k) + at, s[k], count);
+        }
+        convert_run(grad(i) + at, gs, count);
+        if (master)
+          follow(w, in = state<A>(i, states) + at, count);
+        else
+          convert_run(w, ws, count);
+        f(count, in, gs, s);
+        convert_run(in, w, count);
+        for (int k = 0; k < states && !master; ++k) convert_run(s[k], state<T>(i, k) + at, count);
+      }
+    }
+  }
+  // A weight that was changed by others is what its master is from now on.
+  static void follow(const T* w, A* copy, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      copy[i] = convert<T>(copy[i]).bits == w[i].bits ? copy[i] : convert<A>(w[i]);
+  }
+};
+
+template <class T>
+void update_all(const Call& call, int states, Update<Compute<T>> f, const void* numbers) {
+  const Tensors<T> t{call, states};
+  t.each_range([&](int i, int64_t from, int64_t to) {
+    t.each_piece(i, from, to, [&](int64_t n, auto* w, const auto* g, auto* const* s) {
+      f(numbers, n, w, g, s);
+    });
+  });
+}
+
+struct Backend {
+  template <class T, class R>
+  static void multi_tensor(const Call& call) {
+    const typename R::Numbers u = call.attributes<Live<typename R::Numbers>>().now();
+    update_all<T>(call, R::kStates, update_run<Compute<T>, R>, &u);
   }
 };
 
 }  // namespace
 
-extern constinit const KernelList optim = optim_kernels<Backend>();
+extern constinit const KernelList optim = optim_kernels<Backend>(OptimRules());
 
 }  // namespace locus::LOCUS_ISA

@@ -1,57 +1,225 @@
 // The update rules of the optimizers, each written once for every device.
 //
-// A rule is made of its op's numbers, in the type A that elements compute in. It is called with a
-// weight, its gradient and kStates states, and changes the weight and the states. A new optimizer
-// is a rule, a line below, and an op in optim.cc; multi_tensor in optim_cpu.cc and optim.cu updates
-// any number of tensors by it at once.
+// A rule has its op's name, its numbers (ops/optim_numbers.h) and the number of its states, and a
+// function update() that changes one weight and its states, in the type A that elements compute in.
+// What it makes of the numbers alone is made once for a whole run of elements. A new optimizer is a
+// rule in the list below, its numbers, a line in ops/optim.h and one in optim.cc; multi_tensor in
+// optim_cpu.cc and optim.cu updates any number of tensors by it at once.
 #pragma once
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/math.h>
 #include <locus/ops/optim_numbers.h>
 
 namespace locus {
 
+// NaN passes.
 template <class A>
-struct SGDRule {
-  using Numbers = SGDUpdate;
-  static constexpr int kStates = 0;
-  A lr, momentum, wd, rescale, clip;
+LOCUS_HD A limited(A v, double most) {
+  const A limit = most < 0 ? m::infinity(v) : A(most);
+  return v > limit ? limit : v < -limit ? -limit : v;
+}
+// clip(rescale_grad * grad)
+template <class A>
+LOCUS_HD A gradient(const auto& u, A g) {
+  return limited(A(u.rescale_grad) * g, u.clip_gradient);
+}
+// clip(rescale_grad * grad + wd * weight)
+template <class A>
+LOCUS_HD A decayed_gradient(const auto& u, A w, A g) {
+  return limited(A(u.rescale_grad) * g + A(u.wd) * w, u.clip_gradient);
+}
+// decay * mean + (1 - decay) * v
+template <class A>
+LOCUS_HD A moved(double decay, A mean, A v) {
+  return A(decay) * mean + A(1 - decay) * v;
+}
+template <class A>
+LOCUS_HD A sign(A v) {
+  return v > A(0) ? A(1) : v < A(0) ? A(-1) : v;
+}
 
-  LOCUS_HD explicit SGDRule(const SGDUpdate& u)
-      : lr(static_cast<A>(u.lr)),
-        momentum(static_cast<A>(u.momentum)),
-        wd(static_cast<A>(u.wd)),
-        rescale(static_cast<A>(u.rescale_grad)),
-        clip(static_cast<A>(u.clip_gradient)) {}
-
-  LOCUS_HD A gradient(A g) const {  // NaN passes
-    g = rescale * g;
-    if (clip >= A(0)) g = g > clip ? clip : g < -clip ? -clip : g;
-    return g;
-  }
-  LOCUS_HD void operator()(A& w, A g) const { w = (A(1) - lr * wd) * w - lr * gradient(g); }
+template <class N, int kCount>
+struct Rule {
+  using Numbers = N;
+  static constexpr int kStates = kCount;
 };
 
-template <class A>
-struct SGDMomentumRule : SGDRule<A> {
-  static constexpr int kStates = 1;
-  using SGDRule<A>::SGDRule;
-
-  LOCUS_HD void operator()(A& w, A g, A& m) const {
-    m = this->momentum * m - this->lr * (this->gradient(g) + this->wd * w);
-    w += m;
+struct SGDRule : Rule<SGDUpdate, 0> {
+  static constexpr const char* kName = "sgd_update";
+  template <class A>
+  LOCUS_HD static void update(const SGDUpdate& u, A& w, A g) {
+    w = A(1 - u.lr * u.wd) * w - A(u.lr) * gradient(u, g);
   }
 };
 
-template <class Backend>
-constexpr KernelList optim_kernels() {
+struct SGDMomentumRule : Rule<SGDUpdate, 1> {
+  static constexpr const char* kName = "sgd_mom_update";
+  template <class A>
+  LOCUS_HD static void update(const SGDUpdate& u, A& w, A g, A& mom) {
+    mom = A(u.momentum) * mom - A(u.lr) * (gradient(u, g) + A(u.wd) * w);
+    w += mom;
+  }
+};
+
+struct NAGRule : Rule<SGDUpdate, 1> {
+  static constexpr const char* kName = "nag_mom_update";
+  template <class A>
+  LOCUS_HD static void update(const SGDUpdate& u, A& w, A g, A& mom) {
+    const A step = A(u.lr) * (gradient(u, g) + A(u.wd) * w);
+    mom = A(u.momentum) * mom - step;
+    w += A(u.momentum) * mom - step;
+  }
+};
+
+struct AdamRule : Rule<AdamUpdate, 2> {
+  static constexpr const char* kName = "adam_update";
+  template <class A>
+  LOCUS_HD static void update(const AdamUpdate& u, A& w, A g, A& mean, A& var) {
+    g = decayed_gradient(u, w, g);
+    mean = moved(u.beta1, mean, g);
+    var = moved(u.beta2, var, g * g);
+    w -= A(u.lr) * mean / (m::sqrt(var) + A(u.epsilon));
+  }
+};
+
+struct AdamWRule : Rule<AdamWUpdate, 2> {
+  static constexpr const char* kName = "adamw_update";
+  template <class A>
+  LOCUS_HD static void update(const AdamWUpdate& u, A& w, A g, A& mean, A& var) {
+    g = gradient(u, g);
+    mean = moved(u.beta1, mean, g);
+    var = moved(u.beta2, var, g * g);
+    w -= A(u.eta) * (A(u.lr) * mean / (m::sqrt(var) + A(u.epsilon)) + A(u.wd) * w);
+  }
+};
+
+struct RMSPropRule : Rule<RMSPropUpdate, 1> {
+  static constexpr const char* kName = "rmsprop_update";
+  template <class A>
+  LOCUS_HD static void update(const RMSPropUpdate& u, A& w, A g, A& n) {
+    g = decayed_gradient(u, w, g);
+    n = moved(u.gamma1, n, g * g);
+    w = limited(w - A(u.lr) * g / m::sqrt(n + A(u.epsilon)), u.clip_weights);
+  }
+};
+
+struct RMSPropAlexRule : Rule<RMSPropUpdate, 3> {
+  static constexpr const char* kName = "rmspropalex_update";
+  template <class A>
+  LOCUS_HD static void update(const RMSPropUpdate& u, A& w, A g, A& n, A& mean, A& delta) {
+    g = decayed_gradient(u, w, g);
+    n = moved(u.gamma1, n, g * g);
+    mean = moved(u.gamma1, mean, g);
+    A spread = n - mean * mean;  // rounding may leave less than 0
+    spread = spread < A(0) ? A(0) : spread;
+    delta = A(u.gamma2) * delta - A(u.lr) * g / m::sqrt(spread + A(u.epsilon));
+    w = limited(w + delta, u.clip_weights);
+  }
+};
+
+struct AdaGradRule : Rule<AdaGradUpdate, 1> {
+  static constexpr const char* kName = "adagrad_update";
+  template <class A>
+  LOCUS_HD static void update(const AdaGradUpdate& u, A& w, A g, A& history) {
+    g = gradient(u, g);
+    history += g * g;
+    w -= A(u.lr) * (g / m::sqrt(history + A(u.epsilon)) + A(u.wd) * w);
+  }
+};
+
+struct AdaDeltaRule : Rule<AdaDeltaUpdate, 2> {
+  static constexpr const char* kName = "adadelta_update";
+  template <class A>
+  LOCUS_HD static void update(const AdaDeltaUpdate& u, A& w, A g, A& acc_g, A& acc_delta) {
+    g = gradient(u, g);
+    acc_g = moved(u.rho, acc_g, g * g);
+    const A delta = m::sqrt(acc_delta + A(u.epsilon)) / m::sqrt(acc_g + A(u.epsilon)) * g;
+    acc_delta = moved(u.rho, acc_delta, delta * delta);
+    w -= A(u.lr) * (delta + A(u.wd) * w);
+  }
+};
+
+struct AdamaxRule : Rule<AdamUpdate, 2> {
+  static constexpr const char* kName = "adamax_update";
+  template <class A>
+  LOCUS_HD static void update(const AdamUpdate& u, A& w, A g, A& mean, A& most) {
+    g = decayed_gradient(u, w, g);
+    mean = moved(u.beta1, mean, g);
+    most = m::max(A(u.beta2) * most, m::abs(g));
+    w -= A(u.lr) * mean / (most + A(u.epsilon));
+  }
+};
+
+struct NadamRule : Rule<NadamUpdate, 2> {
+  static constexpr const char* kName = "nadam_update";
+  template <class A>
+  LOCUS_HD static void update(const NadamUpdate& u, A& w, A g, A& mean, A& var) {
+    g = decayed_gradient(u, w, g);
+    mean = moved(u.beta1, mean, g);
+    var = moved(u.beta2, var, g * g);
+    const A ahead = A((1 - u.momentum) / (1 - u.schedule)) * g +
+                    A(u.next_momentum / (1 - u.schedule * u.next_momentum)) * mean;
+    w -= A(u.lr) * ahead / (m::sqrt(var * A(1 / u.correction2)) + A(u.epsilon));
+  }
+};
+
+struct FtrlRule : Rule<FtrlUpdate, 2> {
+  static constexpr const char* kName = "ftrl_update";
+  template <class A>
+  LOCUS_HD static void update(const FtrlUpdate& u, A& w, A g, A& z, A& n) {
+    g = gradient(u, g);
+    const A before = m::sqrt(n);
+    n += g * g;
+    const A root = m::sqrt(n);
+    z += g - (root - before) * w * A(1 / u.lr);
+    const A rate = (A(u.beta) + root) * A(1 / u.lr) + A(u.wd);
+    w = m::abs(z) <= A(u.lamda1) ? A(0) : (sign(z) * A(u.lamda1) - z) / rate;
+  }
+};
+
+struct SignSGDRule : Rule<SignumUpdate, 0> {
+  static constexpr const char* kName = "signsgd_update";
+  template <class A>
+  LOCUS_HD static void update(const SignumUpdate& u, A& w, A g) {
+    w = A(1 - u.lr * u.wd) * w - A(u.lr) * sign(g);
+  }
+};
+
+struct SignumRule : Rule<SignumUpdate, 1> {
+  static constexpr const char* kName = "signum_update";
+  template <class A>
+  LOCUS_HD static void update(const SignumUpdate& u, A& w, A g, A& mom) {
+    mom = A(u.momentum) * mom - A(1 - u.momentum) * (gradient(u, g) + A(u.wd) * w);
+    w = A(1 - u.lr * u.wd_lh) * w + A(u.lr) * sign(mom);
+  }
+};
+
+struct LionRule : Rule<LionUpdate, 1> {
+  static constexpr const char* kName = "lion_update";
+  template <class A>
+  LOCUS_HD static void update(const LionUpdate& u, A& w, A g, A& mom) {
+    g = gradient(u, g);
+    w -= A(u.lr) * (sign(moved(u.beta1, mom, g)) + A(u.wd) * w);
+    mom = moved(u.beta2, mom, g);
+  }
+};
+
+template <class... R>
+struct RuleList {};
+using OptimRules = RuleList<SGDRule, SGDMomentumRule, NAGRule, AdamRule, AdamWRule, RMSPropRule,
+                            RMSPropAlexRule, AdaGradRule, AdaDeltaRule, AdamaxRule, NadamRule,
+                            FtrlRule, SignSGDRule, SignumRule, LionRule>;
+
+template <class Backend, class... R>
+constexpr KernelList optim_kernels(RuleList<R...>) {
   KernelList list;
-  list.add_each("sgd_update", kFloatDTypes,
-                [](auto d) { return Backend::template multi_tensor<CppTypeOf<d>, SGDRule>; });
-  list.add_each("sgd_mom_update", kFloatDTypes, [](auto d) {
-    return Backend::template multi_tensor<CppTypeOf<d>, SGDMomentumRule>;
-  });
+  const auto add = [&]<class Each>(Each) {
+    list.add_each(Each::kName, kFloatDTypes,
+                  [](auto d) { return Backend::template multi_tensor<CppTypeOf<d>, Each>; });
+  };
+  (add(R()), ...);
   return list;
 }
 

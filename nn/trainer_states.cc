@@ -1,0 +1,111 @@
+// What a Trainer's training goes on from, by name.
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/error.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+
+namespace locus::nn {
+namespace {
+
+constexpr std::string_view kOptimizer = "optimizer:";
+
+Tensor number(int64_t n) { return array({n}, cpu()); }
+
+}  // namespace
+
+NamedTensors Trainer::states(Caller from) {
+  capture::check("Trainer::states", "counts are the host's; ask before or after");
+  refresh(from);
+  if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
+    throw Error("Trainer::states: two parameters have one name, among ", listed(names_),
+                "; give the Trainer names that differ");
+  NamedTensors all{{text_of(kOptimizer, optimizer_->name()), number(num_update())}};
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;  // a replica
+    const std::string& name = names_[slot.parameter];
+    all.emplace_back(name + "/count", number(*slot.count));
+    const std::vector<std::string> kinds = optimizer_->state_names(slot.weight.dtype());
+    for (size_t k = 0; k < slot.state.size(); ++k)
+      all.emplace_back(name + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)),
+                       slot.state[k]);
+  }
+  return all;
+}
+
+void Trainer::set_states(const NamedTensors& given, Caller from) {
+  restore(given, "Trainer::set_states", from);
+}
+
+void Trainer::save_states(const std::string& path, Caller from) { save(path, states(from), from); }
+
+void Trainer::load_states(const std::string& path, Caller from) {
+  restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
+}
+
+void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
+  const NamedTensors own = states(from);
+  const auto names = [](const NamedTensors& t) {
+    return listed(t, [](const auto& each) { return each.first; });
+  };
+  for (const auto& [key, tensor] : given)
+    if (key.starts_with(kOptimizer) && key != own[0].first)
+      throw FormatError(who, ": these are the states of an optimizer ",
+                        key.substr(kOptimizer.size()), "; this trainer's is ", optimizer_->name());
+  std::vector<const Tensor*> values;
+  for (const auto& [key, tensor] : own) {
+    const auto it = std::ranges::find(given, key, &NamedTensors::value_type::first);
+    if (it == given.end() || !it->second.defined())
+      throw FormatError(who, ": '", key, "' is missing among ", names(given));
+    if (it->second.shape() != tensor.shape())
+      throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
+                       tensor.shape());
+    if (it->second.dtype() != tensor.dtype())
+      throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
+                       name(tensor.dtype()));
+    values.push_back(&it->second);
+  }
+  std::set<std::string_view> seen;
+  for (const auto& [key, tensor] : given) {
+    if (std::ranges::find(own, key, &NamedTensors::value_type::first) == own.end())
+      throw FormatError(who, ": '", key, "' is none of this trainer's states: ", names(own));
+    if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
+  }
+
+  const auto count = [&](size_t i) {
+    const int64_t n = values[i]->item<int64_t>(from);
+    if (n < 0) throw FormatError(who, ": '", own[i].first, "' is ", n, "; expected a count");
+    return n;
+  };
+  const int64_t updates = count(0);
+  std::vector<int64_t> counts;  // of each slot
+  std::vector<size_t> first;    // of its states in `values`
+  for (size_t i = 0, at = 1; i < slots_.size(); ++i) {
+    const bool replica = i > 0 && slots_[i - 1].parameter == slots_[i].parameter;
+    counts.push_back(replica ? counts.back() : count(at));
+    first.push_back(replica ? first.back() : at + 1);
+    at = first.back() + slots_[i].state.size();
+  }
+
+  const autograd::Pause pause;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    for (size_t k = 0; k < slots_[i].state.size(); ++k)
+      values[first[i] + k]->copyto(slots_[i].state[k], {}, from);
+  optimizer_->set_num_update(updates);
+  bool differ = false;
+  for (Batch& b : batches_) {
+    for (size_t i : b.slots) differ |= counts[i] != counts[b.slots[0]];
+    *b.group.count = counts[b.slots[0]];
+  }
+  if (!differ) return;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (counts[i] != *slots_[i].count) slots_[i].count = std::make_shared<int64_t>(counts[i]);
+  regroup();
+}
+
+}  // namespace locus::nn
