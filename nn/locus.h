@@ -38,6 +38,7 @@
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>

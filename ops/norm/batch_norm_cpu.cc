@@ -1,0 +1,169 @@
+#include <locus/ops/norm/norm_cpu.h>
+
+namespace locus::LOCUS_ISA {
+namespace {
+
+// The statistics of all channels, one array each, and, where channels' runs are short, of all
+// columns: of each channel `inner` times.
+template <class A>
+class Table {
+ public:
+  static constexpr int kRows = 7;  // those of EachStat, gamma, beta
+
+  Table(const Call& call, const Along& s)
+      : copies_(s.inner < kSideBySide ? s.inner : 1),
+        width_(s.n * copies_),
+        memory_(call, static_cast<size_t>(kRows * width_) * sizeof(A)) {}
+
+  void set(int64_t c, const NormStat<A>& s, A gamma, A beta) const {
+    const A values[kRows] = {s.high, s.low, s.rstd, s.mean_dy, s.mean_hat, gamma, beta};
+    for (int k = 0; k < kRows; ++k)
+      for (int64_t i = 0; i < copies_; ++i)
+        memory_.as<A>()[k * width_ + c * copies_ + i] = values[k];
+  }
+  const A* row(int k) const { return memory_.as<A>() + k * width_; }
+  EachStat<A> stats() const { return {row(0), row(1), row(2), row(3), row(4)}; }
+  Each<A> gamma() const { return {row(5)}; }
+  Each<A> beta() const { return {row(6)}; }
+
+ private:
+  const int64_t copies_, width_;
+  Scratch memory_;
+};
+
+// f(place, n, statistics, gamma, beta) for runs that make up all elements.
+template <class A>
+void for_runs(const Along& s, const Table<A>& t, const auto& f) {
+  if (s.inner >= kSideBySide) {
+    parallel_for(s.outer * s.n, grain(2 * s.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t c = r % s.n;
+        f(r * s.inner, s.inner, Same<NormStat<A>>{t.stats()(c)}, Same<A>{t.gamma()(c)},
+          Same<A>{t.beta()(c)});
+      }
+    });
+  } else {
+    const int64_t width = s.n * s.inner;
+    parallel_for(s.outer, grain(2 * width), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) f(o * width, width, t.stats(), t.gamma(), t.beta());
+    });
+  }
+}
+
+template <class T>
+void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& t) {
+  const T* x = call.in[0].as<T>();
+  T* y = call.out[0].as<T>();
+  for_runs(s, t, [&](int64_t at, int64_t n, auto stat, auto gamma, auto beta) {
+    apply_run(x + at, n, stat, gamma, beta, y + at);
+  });
+}
+
+struct Backend {
+  template <class T>
+  static void forward(const Call& call) {
+    using A = Compute<T>;
+    const NormAttrs& attrs = call.attributes<NormAttrs>();
+    const Along s(call.in[0].meta, attrs.axis);
+    const T* x = call.in[0].as<T>();
+    const A *gamma = call.in[1].as<A>(), *beta = call.in[2].as<A>();
+    double *const means = call.out[1].as<double>(), *const variances = call.out[2].as<double>();
+    const Table<A> table(call, s);
+    for_channels<Moments<double>>(
+        call, s,
+        [&](int64_t c, int64_t o) {
+          return moments_of<true>(x + (o * s.n + c) * s.inner, s.inner);
+        },
+        [&](int64_t j, int64_t n, int64_t begin, int64_t end, Moments<double>* all) {
+          alignas(64) A first[kWide], mean[kWide], squares[kWide];
+          alignas(64) Buffer<T> memory;
+          for (int64_t o = begin; o < end; ++o) {
+            const A* v = loaded(x + o * s.n * s.inner + j, n, memory);
+            if (o == begin)
+              for (int64_t k = 0; k < n; ++k) {
+                first[k] = v[k];
+                mean[k] = squares[k] = 0;
+              }
+            add_moments(v, n, o - begin + 1, first, mean, squares);
+          }
+          for (int64_t k = 0; k < n; ++k)
+            all[k] = combine(all[k], widened(first[k], Moments<A>{static_cast<A>(end - begin),
+                                                                  mean[k], squares[k]}));
+        },
+        [&](int64_t c, const Moments<double>& m) {
+          means[c] = mean(m);
+          variances[c] = variance(m);
+          table.set(c, NormStat<A>::of(means[c], variances[c], attrs.epsilon), gamma[c], beta[c]);
+        });
+    apply_all<T>(call, s, table);
+  }
+
+  template <class T>
+  static void inference(const Call& call) {
+    using A = Compute<T>;
+    const NormAttrs& attrs = call.attributes<NormAttrs>();
+    const Along s(call.in[0].meta, attrs.axis);
+    const A *gamma = call.in[1].as<A>(), *beta = call.in[2].as<A>();
+    const A *means = call.in[3].as<A>(), *variances = call.in[4].as<A>();
+    const Table<A> table(call, s);
+    for (int64_t c = 0; c < s.n; ++c)
+      table.set(c,
+                NormStat<A>::of(static_cast<double>(means[c]), static_cast<double>(variances[c]),
+                                attrs.epsilon),
+                gamma[c], beta[c]);
+    apply_all<T>(call, s, table);
+  }
+
+  template <class T>
+  static void backward(const Call& call) {
+    using A = Compute<T>;
+    const NormGradAttrs& attrs = call.attributes<NormGradAttrs>();
+    const Along s(call.in[1].meta, attrs.axis);
+    const T *dy = call.in[0].as<T>(), *x = call.in[1].as<T>();
+    const A* gamma = call.in[2].as<A>();
+    const double *means = call.in[3].as<double>(), *variances = call.in[4].as<double>();
+    const auto stat_of = [&](int64_t c) {
+      return NormStat<A>::of(means[c], variances[c], attrs.epsilon);
+    };
+    const Table<A> table(call, s);
+    for (int64_t c = 0; c < s.n; ++c) table.set(c, stat_of(c), gamma[c], 0);
+    const double count = static_cast<double>(s.outer * s.inner);
+    if (attrs.gamma || attrs.beta || !attrs.given)
+      for_channel_sums(
+          call, s, dy, x, [&](int64_t c, int64_t) { return table.stats()(c); },
+          [&](int64_t, int64_t j, int64_t n, const auto& f) {
+            f(int64_t{0}, n, from(table.stats(), j));
+          },
+          [&](int64_t c, const NormSums& sums) {
+            if (attrs.gamma) call.out[1].as<A>()[c] = static_cast<A>(sums.hat);
+            if (attrs.beta) call.out[2].as<A>()[c] = static_cast<A>(sums.dy);
+            if (attrs.given) return;
+            NormStat<A> stat = stat_of(c);
+            const double g = gamma[c];
+            stat.share({g * sums.dy, g * sums.hat}, count);
+            table.set(c, stat, gamma[c], 0);
+          });
+    if (!attrs.data) return;
+    T* dx = call.out[0].as<T>();
+    for_runs(s, table, [&](int64_t at, int64_t n, auto stat, auto g, auto) {
+      slope_run(dy + at, x + at, n, stat, g, dx + at);
+    });
+  }
+
+  template <class T>
+  static void update(const Call& call) {
+    const T m = static_cast<T>(call.attributes<BatchNormUpdateAttrs>().momentum);
+    for (int k = 0; k < 2; ++k) {
+      T* running = call.out[k].as<T>();
+      const double* now = call.in[2 + k].as<double>();
+      for (int64_t c = 0; c < call.out[k].meta.size(); ++c)
+        running[c] = running_average(running[c], now[c], m);
+    }
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList batch_norm = batch_norm_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,218 @@
+// Normalisations whose rows have statistics of their own: a warp a row of up to 1024 elements, else
+// a block. Rows are read twice, the second time from the caches.
+#include <locus/ops/norm/norm_cuda.h>
+
+namespace locus::cuda {
+namespace {
+
+constexpr int kRowsABlock = 4;  // where a row is a warp's
+
+// The combination of the values of all lanes of a row, in each of them.
+template <class V>
+__device__ V all_lanes(V v, const auto& join) {
+  __shared__ alignas(16) unsigned char bytes[32 * sizeof(V)];
+  for (int d = 16; d > 0; d /= 2) v = join(v, shuffle_down(v, d));
+  if (blockDim.x > 32) {
+    V* const shared = reinterpret_cast<V*>(bytes);
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = shared[0];
+    for (unsigned w = 1; w < blockDim.x / 32; ++w) v = join(v, shared[w]);
+    return v;
+  }
+  return by_words(v, [](const uint32_t* w) { return __shfl_sync(~0u, *w, 0); });
+}
+
+// A row as its lanes see it, kN elements at once.
+template <int kN>
+struct Lane {
+  int64_t row, n, base, channel, inner;
+
+  __device__ explicit Lane(const NormRows& s)
+      : row(blockIdx.x * int64_t{blockDim.y} + threadIdx.y),
+        n(row < s.rows ? s.n : 0),
+        base(row * s.n),
+        channel(row % s.groups * s.each),
+        inner(s.inner) {}
+  __device__ bool first() const { return threadIdx.x == 0 && n > 0; }
+  // Of element k of those from j on.
+  __device__ int64_t channel_of(int64_t j, int k) const {
+    return channel + (inner == 1 ? j + k : narrow(j) ? uint32_t(j) / uint32_t(inner) : j / inner);
+  }
+  __device__ void each(const auto& f) const {
+    for (int64_t j = int64_t{threadIdx.x} * kN; j < n; j += int64_t{blockDim.x} * kN) f(j);
+  }
+
+ private:
+  __device__ static bool narrow(int64_t j) { return j >> 31 == 0; }
+};
+
+template <class T, int kN>
+__device__ __forceinline__ Pack<T, kN> load(const T* p) {
+  return *reinterpret_cast<const Pack<T, kN>*>(p);
+}
+
+template <bool kCentred, class T, int kN>
+__global__ void __launch_bounds__(1024)
+    forward_kernel(const T* __restrict__ x, const Compute<T>* __restrict__ gamma,
+                   const Compute<T>* __restrict__ beta, T* __restrict__ y,
+                   double* __restrict__ means, double* __restrict__ variances,
+                   const __grid_constant__ NormRows s, double epsilon) {
+  using A = Compute<T>;
+  const Lane<kN> lane(s);
+  const A first = kCentred && lane.n > 0 ? convert<A>(x[lane.base]) : A(0);
+  Moments<A> m{0, 0, 0};
+  int64_t count = 0;
+  lane.each([&](int64_t j) {
+    const auto v = load<T, kN>(x + lane.base + j);
+#pragma unroll
+    for (int k = 0; k < kN; ++k) {
+      const A e = convert<A>(v.v[k]);
+      ++count;
+      if constexpr (kCentred)
+        m = reduction::Var::add(m, e, reduction::Position<A, int64_t>{0, count, first});
+      else
+        m = {static_cast<A>(count), 0, m.squares + e * e};
+    }
+  });
+  const auto join = [](Moments<A> a, Moments<A> b) { return reduction::Var::combine(a, b); };
+  const Moments<double> all = widened(static_cast<double>(first), all_lanes(m, join));
+  const double centre = kCentred ? mean(all) : 0, spread = variance(all);
+  if (threadIdx.x == 0 && lane.row < s.rows) {
+    if (kCentred) means[lane.row] = centre;
+    variances[lane.row] = spread;
+  }
+  const auto stat = NormStat<A>::of(centre, spread, epsilon);
+  lane.each([&](int64_t j) {
+    auto v = load<T, kN>(x + lane.base + j);
+#pragma unroll
+    for (int k = 0; k < kN; ++k) {
+      const int64_t c = lane.channel_of(j, k);
+      v.v[k] = convert<T>(stat.apply(convert<A>(v.v[k]), gamma[c], kCentred ? beta[c] : A(0)));
+    }
+    *reinterpret_cast<Pack<T, kN>*>(y + lane.base + j) = v;
+  });
+}
+
+// dx, where it is not null, and each row's statistics, where `stats` is not.
+template <bool kCentred, class T, int kN>
+__global__ void __launch_bounds__(1024)
+    backward_kernel(const T* __restrict__ dy, const T* __restrict__ x,
+                    const Compute<T>* __restrict__ gamma, const double* __restrict__ means,
+                    const double* __restrict__ variances, T* __restrict__ dx,
+                    NormStat<Compute<T>>* __restrict__ stats, const __grid_constant__ NormRows s,
+                    double epsilon) {
+  using A = Compute<T>;
+  struct Sums {
+    A dy, hat;
+  };
+  const Lane<kN> lane(s);
+  auto stat = NormStat<A>::of(0, 1, 0);
+  if (lane.n > 0)
+    stat = NormStat<A>::of(kCentred ? means[lane.row] : 0, variances[lane.row], epsilon);
+  if (stats && lane.first()) stats[lane.row] = stat;
+  if (!dx) return;
+  Sums sums{0, 0};
+  lane.each([&](int64_t j) {
+    const auto d = load<T, kN>(dy + lane.base + j), v = load<T, kN>(x + lane.base + j);
+#pragma unroll
+    for (int k = 0; k < kN; ++k) {
+      const A e = convert<A>(d.v[k]) * gamma[lane.channel_of(j, k)];
+      sums.dy += e;
+      sums.hat += e * stat.centred(convert<A>(v.v[k]));
+    }
+  });
+  sums = all_lanes(sums, [](Sums a, Sums b) { return Sums{a.dy + b.dy, a.hat + b.hat}; });
+  stat.share({kCentred ? static_cast<double>(sums.dy) : 0,
+              static_cast<double>(sums.hat) * static_cast<double>(stat.rstd)},
+             static_cast<double>(s.n));
+  lane.each([&](int64_t j) {
+    const auto d = load<T, kN>(dy + lane.base + j);
+    auto v = load<T, kN>(x + lane.base + j);
+#pragma unroll
+    for (int k = 0; k < kN; ++k)
+      v.v[k] = convert<T>(
+          stat.slope(convert<A>(d.v[k]), convert<A>(v.v[k]), gamma[lane.channel_of(j, k)]));
+    *reinterpret_cast<Pack<T, kN>*>(dx + lane.base + j) = v;
+  });
+}
+
+// kernel(whole) for blocks of rows; `whole`: 16 bytes at once.
+template <class T>
+void launch_rows(const NormRows& s, std::initializer_list<const T*> memory, const auto& kernel) {
+  if (s.rows == 0) return;
+  constexpr int kN = 16 / sizeof(T);
+  bool whole = s.n % kN == 0 && (s.inner == 1 || s.inner % kN == 0);
+  for (const T* p : memory) whole = whole && aligned(p, 16);
+  const bool warps = s.n <= 1024;
+  const dim3 block(warps ? 32 : s.n <= 16384 ? 256 : 1024, warps ? kRowsABlock : 1);
+  const int64_t grid = (s.rows + block.y - 1) / block.y;
+  if (whole)
+    kernel(std::integral_constant<int, kN>(), static_cast<unsigned>(grid), block);
+  else
+    kernel(std::integral_constant<int, 1>(), static_cast<unsigned>(grid), block);
+}
+
+template <class A>
+struct OfRow {
+  const NormStat<A>* stats;
+  int64_t groups, each;
+  __device__ void start(int64_t) {}
+  __device__ NormStat<A> operator()(int64_t o, int64_t c) const {
+    return stats[o * groups + (groups == 1 ? 0 : c / each)];
+  }
+};
+template <class A>
+struct WriteParameters {
+  A *gamma, *beta;  // null: not asked for
+  __device__ void operator()(int64_t c, const NormSums& sums) const {
+    if (gamma) gamma[c] = static_cast<A>(sums.hat);
+    if (beta) beta[c] = static_cast<A>(sums.dy);
+  }
+};
+
+struct Backend {
+  template <bool kCentred, class T>
+  static void forward(const Call& call) {
+    using A = Compute<T>;
+    const NormAttrs& attrs = call.attributes<NormAttrs>();
+    const NormRows s(call.in[0].meta, attrs);
+    const T* x = call.in[0].as<T>();
+    T* y = call.out[0].as<T>();
+    launch_rows<T>(s, {x, y}, [&](auto n, unsigned grid, dim3 block) {
+      forward_kernel<kCentred, T, n.value><<<grid, block, 0, stream(call)>>>(
+          x, call.in[1].as<A>(), kCentred ? call.in[2].as<A>() : nullptr, y,
+          kCentred ? call.out[1].as<double>() : nullptr, call.out[1 + kCentred].as<double>(), s,
+          attrs.epsilon);
+    });
+  }
+
+  template <bool kCentred, class T>
+  static void backward(const Call& call) {
+    using A = Compute<T>;
+    const NormGradAttrs& attrs = call.attributes<NormGradAttrs>();
+    const NormRows s(call.in[1].meta, attrs);
+    const T *dy = call.in[0].as<T>(), *x = call.in[1].as<T>();
+    T* dx = attrs.data ? call.out[0].as<T>() : nullptr;
+    const bool parameters = attrs.gamma || attrs.beta;
+    const Scratch scratch(
+        call, parameters ? static_cast<size_t>(s.rows) * sizeof(NormStat<A>) : size_t{0});
+    NormStat<A>* const stats = scratch.as<NormStat<A>>();
+    launch_rows<T>(s, {dy, x, dx}, [&](auto n, unsigned grid, dim3 block) {
+      backward_kernel<kCentred, T, n.value><<<grid, block, 0, stream(call)>>>(
+          dy, x, call.in[2].as<A>(), kCentred ? call.in[3].as<double>() : nullptr,
+          call.in[3 + kCentred].as<double>(), dx, stats, s, attrs.epsilon);
+    });
+    if (!parameters) return;
+    for_channels(call, Along(call.in[1].meta, attrs.axis),
+                 AddSums<T, OfRow<A>>{dy, x, {stats, s.groups, s.each}, 0, 0},
+                 WriteParameters<A>{attrs.gamma ? call.out[1].as<A>() : nullptr,
+                                    attrs.beta ? call.out[2].as<A>() : nullptr});
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList row_norm = row_norm_kernels<Backend>();
+
+}  // namespace locus::cuda

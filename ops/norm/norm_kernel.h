@@ -1,0 +1,121 @@
+// What the kernels of the normalisations share, on every device.
+//
+// Memory is (outer, channels, inner). Batch normalisation has statistics of each channel; the
+// others have them of each row, (channels / groups * inner) elements side by side. Statistics are
+// the mean and the biased variance, or the mean square, and are f64: an f32 cannot hold the mean of
+// numbers that lie closer together than its last digit.
+#pragma once
+
+#include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/walk.h>
+#include <locus/ops/reduce/reduce_kernel.h>
+
+namespace locus {
+
+struct NormAttrs {
+  int32_t axis = 1;    // of the channels, not negative
+  int32_t groups = 1;  // of the channels, where rows have statistics
+  double epsilon = 1e-5;
+};
+struct NormGradAttrs : NormAttrs {
+  bool data = true, gamma = true, beta = true;  // which gradients are asked for
+  bool given = false;                           // the statistics do not depend on the data
+};
+struct BatchNormUpdateAttrs {
+  double momentum = .9;
+};
+
+// The rows that have statistics of their own. Row r's channels begin at r % groups * each.
+struct NormRows {
+  int64_t rows, n, groups, each, inner;
+
+  LOCUS_HD NormRows(const Meta& m, const NormAttrs& a) : groups(a.groups) {
+    const Along s(m, a.axis);
+    each = s.n / groups;
+    inner = s.inner;
+    rows = s.outer * groups;
+    n = each * inner;
+  }
+};
+
+// Of elements that were added up; mean is that of their distances from `first`, where it is said.
+template <class V>
+using Moments = reduction::Var::Acc<V, int64_t>;
+
+LOCUS_HD Moments<double> widened(double first, auto m) {
+  return {static_cast<double>(m.count), first + static_cast<double>(m.mean),
+          static_cast<double>(m.squares)};
+}
+// What is saved of them: 0 of nothing; NaN both where an element is not finite.
+LOCUS_HD double variance(const Moments<double>& m) { return m.count > 0 ? m.squares / m.count : 0; }
+LOCUS_HD double mean(const Moments<double>& m) {
+  return m.squares == m.squares ? m.mean : m.squares;
+}
+
+// The sums of dy and of dy times the normalised x.
+struct NormSums {
+  double dy, hat;
+};
+LOCUS_HD NormSums combine(NormSums a, NormSums b) { return {a.dy + b.dy, a.hat + b.hat}; }
+LOCUS_HD Moments<double> combine(Moments<double> a, Moments<double> b) {
+  return reduction::Var::combine(a, b);
+}
+
+// The statistics of an element, in the type that it is computed in: the mean in two parts, and, for
+// the gradient, what is subtracted from dy gamma: mean_dy + mean_hat times the normalised x.
+template <class A>
+struct NormStat {
+  A high, low, rstd, mean_dy, mean_hat;
+
+  LOCUS_HD static NormStat of(double mean, double variance, double epsilon) {
+    const A high = static_cast<A>(mean);
+    return {high, static_cast<A>(mean - static_cast<double>(high)),
+            static_cast<A>(1 / m::sqrt(variance + epsilon)), 0, 0};
+  }
+  LOCUS_HD A centred(A x) const { return (x - high) - low; }
+  LOCUS_HD A apply(A x, A gamma, A beta) const { return centred(x) * rstd * gamma + beta; }
+  LOCUS_HD A slope(A dy, A x, A gamma) const {
+    return rstd * (dy * gamma - mean_dy - centred(x) * rstd * mean_hat);
+  }
+  // The means of sums over n elements.
+  LOCUS_HD void share(NormSums sums, double n) {
+    mean_dy = static_cast<A>(sums.dy / n);
+    mean_hat = static_cast<A>(sums.hat / n);
+  }
+};
+
+template <class T>
+LOCUS_HD T running_average(T running, double now, T momentum) {
+  return momentum * running + (T(1) - momentum) * static_cast<T>(now);
+}
+
+template <class Backend>
+constexpr KernelList row_norm_kernels() {
+  KernelList list;
+  for (const char* op : {"layer_norm", "group_norm", "instance_norm"})
+    list.add_each(op, kFloatDTypes,
+                  [](auto d) { return Backend::template forward<true, CppTypeOf<d>>; });
+  list.add_each("rms_norm", kFloatDTypes,
+                [](auto d) { return Backend::template forward<false, CppTypeOf<d>>; });
+  list.add_each("layer_norm_grad", kFloatDTypes,
+                [](auto d) { return Backend::template backward<true, CppTypeOf<d>>; });
+  list.add_each("rms_norm_grad", kFloatDTypes,
+                [](auto d) { return Backend::template backward<false, CppTypeOf<d>>; });
+  return list;
+}
+
+template <class Backend>
+constexpr KernelList batch_norm_kernels() {
+  KernelList list;
+  list.add_each("batch_norm", kFloatDTypes,
+                [](auto d) { return Backend::template forward<CppTypeOf<d>>; });
+  list.add_each("batch_norm_inference", kFloatDTypes,
+                [](auto d) { return Backend::template inference<CppTypeOf<d>>; });
+  list.add_each("batch_norm_grad", kFloatDTypes,
+                [](auto d) { return Backend::template backward<CppTypeOf<d>>; });
+  list.add_each("batch_norm_update", DTypes<f32, f64>{},
+                [](auto d) { return Backend::template update<CppTypeOf<d>>; });
+  return list;
+}
+
+}  // namespace locus

@@ -1,0 +1,45 @@
+// What the ops of the normalisations share.
+#pragma once
+
+#include <locus/core/op.h>
+#include <locus/ops/norm/norm_kernel.h>
+#include <locus/ops/reduce.h>
+
+namespace locus::norms {
+
+// The dtype of gamma, beta and running statistics.
+inline DType parameter_dtype(DType data) { return data == f64 ? f64 : f32; }
+inline Tensor parameter(const Tensor& p, const Tensor& x) {
+  return p.defined() ? p.astype(parameter_dtype(x.dtype())) : p;
+}
+inline Tensor floating(const Tensor& x) { return x.astype(inexact(x.dtype())); }
+
+// in[0] is the data, the others are one number a channel.
+void check(std::span<const Meta> in, const NormAttrs& a);
+// dy, the data, gamma, and statistics, each like `stats`.
+DType infer_grad(std::span<const Meta> in, const NormGradAttrs& a, const Meta& stats,
+                 std::span<Meta> out);
+
+// The data as 4 axes: statistics are of the axes `over`, gamma has one value along the axes
+// `along`.
+struct Layout4 {
+  Shape data, stats, gamma;
+  Axes over, along;
+  double n;  // elements of a statistic
+
+  static Layout4 rows(const Meta& data, const NormAttrs& a);
+  static Layout4 channels(const Meta& data, const NormAttrs& a);
+};
+// The gradients of a call, in f64 and of the layout's shapes, from ops that have gradients
+// themselves. mean undefined: of the mean square. `dout` is that of the result, the mean, if there
+// is one, and the variance; `given`: statistics do not depend on the data. Undefined: no gradient.
+struct Gradients {
+  Tensor data, gamma, beta;
+};
+Gradients composed(const Layout4& at, const Tensor& data, const Tensor& gamma, const Tensor& mean,
+                   const Tensor& variance, double epsilon, std::span<const Tensor> dout,
+                   bool given);
+// A gradient as input i's.
+Tensor as_input(const Tensor& gradient, const Saved& saved, int i);
+
+}  // namespace locus::norms
