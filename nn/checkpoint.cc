@@ -178,6 +178,29 @@ Part random_part() {
           }};
 }
 
+Part loader_part(auto& loader) {
+  return {
+      "loader",
+      [&loader] {
+        const data::LoaderState s = loader.state();
+        const std::vector<int64_t> v{
+            s.samples,      s.batch_size, s.shuffle, static_cast<int64_t>(s.last_batch),
+            as_i64(s.seed), s.epoch,      s.position};
+        return NamedTensors{{"state", array(v, {cpu(), i64})}};
+      },
+      [&loader](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+        const auto v = find(state, "state", i64, file).to_vector<int64_t>();
+        if (v.size() != 7)
+          throw FormatError("checkpoint: ", file, ": 'state' has ", v.size(),
+                            " numbers; expected 7");
+        const data::LoaderState s{
+            v[0], v[1], v[2] != 0, static_cast<data::LastBatch>(v[3]), static_cast<uint64_t>(v[4]),
+            v[5], v[6]};
+        loader.check_state(s);
+        return [&loader, s] { loader.set_state(s); };
+      }};
+}
+
 Parts with_random(const Parts& parts) {
   Parts all = parts;
   all.push_back(random_part());
@@ -225,6 +248,16 @@ Part::Part(std::string name, std::vector<std::pair<std::string, std::vector<doub
               for (size_t i = 0; i < numbers.size(); ++i) *numbers[i].second = read[i];
             };
           }) {}
+
+Part::Part(nn::Trainer& trainer)
+    : Part(
+          "trainer", [&trainer] { return trainer.states(); },
+          [&trainer](NamedTensors state, const std::string& file) {
+            return trainer.prepare_restore(std::move(state), file, Caller::here());
+          }) {}
+
+Part::Part(data::DataLoader& loader) : Part(loader_part(loader)) {}
+Part::Part(data::Prefetcher& loader) : Part(loader_part(loader)) {}
 
 Part Part::named(std::string name) const { return {std::move(name), state_, restore_}; }
 

@@ -24,6 +24,9 @@
 
 #include <locus/core/io.h>
 #include <locus/nn/block.h>
+#include <locus/nn/data.h>
+#include <locus/nn/prefetch.h>
+#include <locus/nn/trainer.h>
 
 namespace locus::checkpoint {
 
@@ -37,7 +40,10 @@ class Part {
   using Restore = std::function<std::function<void()>(NamedTensors state, const std::string& file)>;
 
   Part(std::string name, State state, Restore restore);
-  Part(nn::Block& network);  // "network": what save_parameters() writes
+  Part(nn::Block& network);        // "network": what save_parameters() writes
+  Part(nn::Trainer& trainer);      // "trainer": what save_states() writes
+  Part(data::DataLoader& loader);  // "loader": which batch comes next
+  Part(data::Prefetcher& loader);
   // Numbers of the program's own, read and written where they are: progress, histories. In place
   // they take the lengths that were saved.
   Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers);

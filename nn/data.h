@@ -106,6 +106,7 @@ class DataLoader {
   // next epoch's first.
   LoaderState state() const { return order_.state(); }
   // ValueError, and nothing changes, for a state of another set's size or of other options.
+  void check_state(const LoaderState& state) const { order_.check_state(state); }
   void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return data_.context(); }
   const LoaderOptions& options() const { return options_; }

@@ -85,7 +85,7 @@ LoaderState Order::state() const {
   return state;
 }
 
-void Order::set_state(const LoaderState& s) {
+void Order::check_state(const LoaderState& s) const {
   LoaderState same = s;
   same.epoch = state_.epoch;
   same.position = state_.position;
@@ -100,6 +100,10 @@ void Order::set_state(const LoaderState& s) {
       (s.position > 0 && s.position >= batches(s.epoch)))
     throw ValueError(who_, ": set_state: position ", s.position, " of epoch ", s.epoch,
                      "; expected a batch of an epoch from 0 to 2^31 - 1");
+}
+
+void Order::set_state(const LoaderState& s) {
+  check_state(s);
   state_ = s;
   now_.reset();
 }

@@ -54,6 +54,7 @@ class Order {
 
   LoaderState state() const;
   // ValueError for the state of another loader, or for none; nothing is changed then.
+  void check_state(const LoaderState& state) const;
   void set_state(const LoaderState& state);
 
  private:

@@ -84,6 +84,7 @@ class Prefetcher {
 
   int64_t size() const { return order_.batches(); }     // in the next epoch
   LoaderState state() const { return order_.state(); }  // as a DataLoader's
+  void check_state(const LoaderState& state) const { order_.check_state(state); }
   void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return *options_.context; }
   const PrefetchOptions& options() const { return options_; }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 
+namespace locus::checkpoint {
+class Part;
+}
 namespace locus::nn {
 
 class Trainer {
@@ -68,7 +72,11 @@ class Trainer {
   void split(const std::vector<bool>& fresh);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
+  friend class checkpoint::Part;
+  void check_optimizer(const NamedTensors& states, const std::string& who) const;
+  std::vector<const Tensor*> check(const NamedTensors& states, const std::string& who, Caller);
   void restore(const NamedTensors& states, const std::string& who, Caller);
+  std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 
   std::vector<Parameter> parameters_;

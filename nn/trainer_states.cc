@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kOptimizer = "optimizer:";
 
+std::string optimizer_key(const optim::Optimizer& o) { return text_of(kOptimizer, o.name()); }
+
 Tensor number(int64_t n) { return array({n}, cpu()); }
 
 }  // namespace
@@ -24,7 +26,7 @@ NamedTensors Trainer::states(Caller from) {
   if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
     throw Error("Trainer::states: two parameters have one name, among ", listed(names_),
                 "; give the Trainer names that differ");
-  NamedTensors all{{text_of(kOptimizer, optimizer_->name()), number(num_update())}};
+  NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;  // a replica
@@ -48,15 +50,21 @@ void Trainer::load_states(const std::string& path, Caller from) {
   restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
 }
 
-void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
+void Trainer::check_optimizer(const NamedTensors& given, const std::string& who) const {
+  for (const auto& [key, tensor] : given)
+    if (key.starts_with(kOptimizer) && key != optimizer_key(*optimizer_))
+      throw FormatError(who, ": these are the states of an optimizer ",
+                        key.substr(kOptimizer.size()), "; this trainer's is ", optimizer_->name());
+}
+
+// The values of states(), in its order.
+std::vector<const Tensor*> Trainer::check(const NamedTensors& given, const std::string& who,
+                                          Caller from) {
   const NamedTensors own = states(from);
+  check_optimizer(given, who);
   const auto names = [](const NamedTensors& t) {
     return listed(t, [](const auto& each) { return each.first; });
   };
-  for (const auto& [key, tensor] : given)
-    if (key.starts_with(kOptimizer) && key != own[0].first)
-      throw FormatError(who, ": these are the states of an optimizer ",
-                        key.substr(kOptimizer.size()), "; this trainer's is ", optimizer_->name());
   std::vector<const Tensor*> values;
   for (const auto& [key, tensor] : own) {
     const auto it = std::ranges::find(given, key, &NamedTensors::value_type::first);
@@ -76,12 +84,26 @@ void Trainer::restore(const NamedTensors& given, const std::string& who, Caller 
       throw FormatError(who, ": '", key, "' is none of this trainer's states: ", names(own));
     if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
   }
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i].first.ends_with("/count") || i == 0)
+      if (const int64_t n = values[i]->item<int64_t>(from); n < 0)
+        throw FormatError(who, ": '", own[i].first, "' is ", n, "; expected a count");
+  return values;
+}
 
-  const auto count = [&](size_t i) {
-    const int64_t n = values[i]->item<int64_t>(from);
-    if (n < 0) throw FormatError(who, ": '", own[i].first, "' is ", n, "; expected a count");
-    return n;
-  };
+// Where a parameter has no values yet, all but the optimizer is checked with the rest.
+std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::string& who,
+                                               Caller from) {
+  if (std::ranges::all_of(parameters_, &Parameter::initialized))
+    check(given, who, from);
+  else
+    check_optimizer(given, who);
+  return [this, given = std::move(given), who, from] { restore(given, who, from); };
+}
+
+void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
+  const std::vector<const Tensor*> values = check(given, who, from);
+  const auto count = [&](size_t i) { return values[i]->item<int64_t>(from); };
   const int64_t updates = count(0);
   std::vector<int64_t> counts;  // of each slot
   std::vector<size_t> first;    // of its states in `values`

@@ -1,6 +1,7 @@
 # One program per .cc file of examples/, examples/exercises/ and examples/seeds/; its other files are
 # in the folder of its name. What programs share is examples/common; its Program, which takes as long
-# to compile as all the rest, is for those that include it.
+# to compile as all the rest, is for those that include it, and examples/training for those that
+# train.
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 file(GLOB common CONFIGURE_DEPENDS examples/common/*.cc)
@@ -14,6 +15,10 @@ endif()
 add_library(locus_program STATIC examples/common/program.cc)
 target_link_libraries(locus_program PUBLIC locus_examples)
 
+file(GLOB training CONFIGURE_DEPENDS examples/training/*.cc)
+add_library(locus_training STATIC ${training})
+target_link_libraries(locus_training PUBLIC locus_examples)
+
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)
 foreach(source ${programs})
   get_filename_component(program ${source} NAME_WE)
@@ -22,9 +27,12 @@ foreach(source ${programs})
   add_executable(${program} ${source} ${parts})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(STRINGS ${source} is_program REGEX "common/program.h")
+  file(STRINGS ${source} is_training REGEX "\"training/")
   set(shared locus_examples)
   if(is_program)
     set(shared locus_program)
+  elseif(is_training)
+    set(shared locus_training)
   endif()
   target_link_libraries(${program} PRIVATE ${shared})
 endforeach()

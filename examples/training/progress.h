@@ -8,13 +8,14 @@
 
 #include <locus/core/tensor.h>
 
-namespace train_mlp {
+namespace training {
 
 class Progress {
  public:
   Progress(int epochs, int64_t samples_per_epoch);
 
-  void start(int epoch);
+  // `seconds`: that the epoch took before, in another process.
+  void start(int epoch, double seconds = 0);
   void show(int64_t samples, double loss);  // so far in this epoch; redraws when it is time
   // The epoch's closing line takes the bar's place.
   void finish(const std::string& line);
@@ -30,6 +31,7 @@ class Progress {
   int quarter_ = 0;
   bool drawn_ = false;
   Clock::time_point started_, redraw_;
+  double before_ = 0;
 };
 
 struct Diverged {
@@ -53,6 +55,9 @@ class LossLog {
   // Since reset().
   double mean() const { return samples_ == 0 ? 0 : sum_ / static_cast<double>(samples_); }
   void reset();
+  // For checkpoints; nothing may wait to be read.
+  std::vector<double> state() const;
+  void set_state(const std::vector<double>& state);
 
  private:
   locus::Tensors waiting_;
@@ -60,4 +65,4 @@ class LossLog {
   double sum_ = 0;
 };
 
-}  // namespace train_mlp
+}  // namespace training

@@ -1,40 +1,20 @@
-#include "train_mlp/digits.h"
+#include "training/digits.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
 #include <vector>
 
 #include <locus/ops/create.h>
 
-namespace train_mlp {
+#include "training/random.h"
+
+namespace training {
 namespace {
 
 constexpr int kSide = 28;
-
-// SplitMix64: one multiplication-free state step, the same everywhere (std distributions differ).
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  double uniform(double low, double high) {
-    return low + (high - low) * static_cast<double>(next() >> 11) * 0x1p-53;
-  }
-  double normal() {  // sum of uniforms: near enough, and no logarithm whose last bit varies
-    double s = 0;
-    for (int i = 0; i < 6; ++i) s += uniform(-1, 1);
-    return s / std::numbers::sqrt2;
-  }
-
- private:
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  uint64_t state_;
-};
 
 struct Point {
   double x, y;
@@ -154,4 +134,21 @@ locus::data::Dataset draw_digits(int64_t count, uint64_t seed) {
           locus::array(labels, locus::cpu())};
 }
 
-}  // namespace train_mlp
+Digits load_digits(const std::string& folder, uint64_t seed) {
+  namespace fs = std::filesystem;
+  const auto is_whole = [](const fs::path& f) {  // an unfinished download does not count
+    return std::ranges::all_of(std::array{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                          "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
+                               [&](const std::string& name) {
+                                 return fs::exists(f / name) || fs::exists(f / (name + ".gz"));
+                               });
+  };
+  constexpr const char* kDefault = "data/mnist";
+  const std::string from = folder.empty() && is_whole(kDefault) ? kDefault : folder;
+  using namespace locus;
+  if (from.empty())
+    return {draw_digits(20000, seed), draw_digits(4000, ~seed), "digits drawn by this program"};
+  return {data::mnist(from, data::train), data::mnist(from, data::test), "MNIST from " + from};
+}
+
+}  // namespace training

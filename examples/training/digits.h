@@ -3,12 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include <locus/nn/data.h>
 
-namespace train_mlp {
+namespace training {
+
+// MNIST from `folder`; if that is empty, from data/mnist when all its files are there; else drawn
+// digits. Images are (N, 784), labels (N,), on cpu(0).
+struct Digits {
+  locus::data::Dataset train, test;
+  std::string name;
+};
+Digits load_digits(const std::string& folder, uint64_t seed);
 
 // `count` images (count, 784) f32 in [0, 1] and labels (count,) i32, on cpu(0), classes in turn.
 locus::data::Dataset draw_digits(int64_t count, uint64_t seed);
 
-}  // namespace train_mlp
+}  // namespace training

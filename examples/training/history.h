@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-namespace train_mlp {
+namespace training {
 
 struct Epoch {
   int number = 0;       // from 1
   long long steps = 0;  // since the start of the run
   double train_loss = 0, test_loss = 0;
-  double accuracy = 0;                         // on the test images, 0 to 1
+  double accuracy = 0;                         // on the test images, 0 to 1; NaN: not asked for
   double learning_rate = 0;                    // of the last step
   double seconds = 0, samples_per_second = 0;  // of training, without the test
 };
@@ -27,6 +27,9 @@ class LossCurve {
       : steps_per_epoch_(steps_per_epoch), stride_(1 + steps_per_epoch * epochs / 150) {}
   void add(const std::vector<double>& losses);  // one a step, in order
   const std::vector<LossPoint>& points() const { return points_; }
+  // For checkpoints.
+  std::vector<double> state() const;
+  void set_state(const std::vector<double>& state);
 
  private:
   long long steps_per_epoch_, stride_, step_ = 0;
@@ -34,23 +37,17 @@ class LossCurve {
   std::vector<LossPoint> points_;
 };
 
-// A test image with what the network makes of it.
-struct Prediction {
-  std::vector<float> image;  // 28 x 28 in [0, 1]
-  int label = 0, guess = 0;
-  double confidence = 0;
-};
-
 struct History {
   std::string network, data, context;
   std::vector<Epoch> epochs;
   std::vector<LossPoint> losses;
-  std::vector<Prediction> predictions;
 };
+// For checkpoints.
+std::vector<double> state_of(const std::vector<Epoch>& epochs);
+std::vector<Epoch> epochs_of(const std::vector<double>& state);
 
 std::string table(const History& history);
-// Each writes a temporary file and renames it. Throws std::runtime_error naming the file.
+// Writes a temporary file and renames it. Throws std::runtime_error naming the file.
 void write_csv(const History& history, const std::string& path);
-void write_svg(const History& history, const std::string& path);
 
-}  // namespace train_mlp
+}  // namespace training

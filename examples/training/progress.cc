@@ -1,4 +1,4 @@
-#include "train_mlp/progress.h"
+#include "training/progress.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 #include <locus/ops/join.h>
 
-namespace train_mlp {
+namespace training {
 namespace {
 
 constexpr int kBarWidth = 28;
@@ -30,14 +30,15 @@ std::string bar(double done) {
 Progress::Progress(int epochs, int64_t samples_per_epoch)
     : terminal_(isatty(STDOUT_FILENO) != 0), epochs_(epochs), samples_(samples_per_epoch) {}
 
-void Progress::start(int epoch) {
+void Progress::start(int epoch, double seconds) {
   epoch_ = epoch;
+  before_ = seconds;
   quarter_ = 0;
   started_ = redraw_ = Clock::now();
 }
 
 double Progress::seconds() const {
-  return std::chrono::duration<double>(Clock::now() - started_).count();
+  return before_ + std::chrono::duration<double>(Clock::now() - started_).count();
 }
 
 void Progress::show(int64_t samples, double loss) {
@@ -99,4 +100,15 @@ void LossLog::reset() {
   samples_ = 0;
 }
 
-}  // namespace train_mlp
+std::vector<double> LossLog::state() const {
+  return {static_cast<double>(steps_), static_cast<double>(samples_), sum_};
+}
+
+void LossLog::set_state(const std::vector<double>& state) {
+  steps_ = static_cast<int64_t>(state.at(0));
+  samples_ = static_cast<int64_t>(state.at(1));
+  sum_ = state.at(2);
+  waiting_.clear();
+}
+
+}  // namespace training

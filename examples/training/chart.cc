@@ -1,4 +1,4 @@
-#include "train_mlp/chart.h"
+#include "training/chart.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "common/svg.h"
 
-namespace train_mlp {
+namespace training {
 namespace {
 
 using namespace examples::svg;
@@ -15,8 +15,8 @@ using namespace examples::svg;
 constexpr double kWidth = 960, kPanelTop = 92, kPanelHeight = 250, kPanelWidth = 372;
 
 // Epochs to the right, a value upwards.
-Plot panel(double left, double epochs, const Axis& y) {
-  return Plot({left, kPanelTop, kPanelWidth, kPanelHeight}, {0, epochs}, y);
+Plot panel(double left, double width, double epochs, const Axis& y) {
+  return Plot({left, kPanelTop, width, kPanelHeight}, {0, epochs}, y);
 }
 
 std::string epoch_ticks(const Plot& plot, double epochs) {
@@ -30,7 +30,7 @@ std::string heading(double x, double y, const std::string& s) {
   return text(x, y, s, {.size = 15, .weight = 600});
 }
 
-std::string loss_panel(const History& h, double epochs) {
+std::string loss_panel(const History& h, double epochs, double width) {
   double low = 1e9, high = 1e-9;
   Points train, test;
   const auto add = [&](auto& points, double epoch, double loss) {
@@ -44,13 +44,13 @@ std::string loss_panel(const History& h, double epochs) {
   if (low > high) low = 0.1, high = 1;
   low = std::max(low / 1.3, high * 1e-5);
   high *= 1.15;
-  const Plot plot = panel(64, epochs, {low, high, true});
+  const Plot plot = panel(64, width, epochs, {low, high, true});
   const TextStyle named{.color = kBlue, .size = 12, .anchor = "end", .weight = 600};
   TextStyle pale = named;
   pale.color = "#5f8fdc";
   std::string s = heading(64, kPanelTop - 16, "Loss");
-  s += text(64 + kPanelWidth - 54, kPanelTop - 16, "training", pale);
-  s += text(64 + kPanelWidth, kPanelTop - 16, "test", named);
+  s += text(64 + width - 54, kPanelTop - 16, "training", pale);
+  s += text(64 + width, kPanelTop - 16, "test", named);
   const bool few = high / low > 300;  // a decade a line is enough
   for (double decade = 1e-6; decade < 1e6; decade *= 10) {
     for (const double m : {1.0, 2.0, 5.0}) {
@@ -76,7 +76,7 @@ std::string accuracy_panel(const History& h, double epochs) {
   const double span = std::max(2.0, 100 - 100 * lowest);
   const double step = span > 40 ? 20 : span > 20 ? 10 : span > 8 ? 5 : span > 4 ? 2 : 1;
   const double low = std::max(0.0, std::floor((100 - span - step / 4) / step) * step);
-  const Plot plot = panel(kLeft, epochs, {low, 100});
+  const Plot plot = panel(kLeft, kPanelWidth, epochs, {low, 100});
   std::string s = heading(kLeft, kPanelTop - 16, "Test accuracy");
   for (double v = low; v <= 100; v += step) s += plot.line_at(v, fmt::format("{:g} %", v));
   s += epoch_ticks(plot, epochs) + plot.curve(points, {});
@@ -89,61 +89,20 @@ std::string accuracy_panel(const History& h, double epochs) {
   return s;
 }
 
-// Ink in five levels, each one path of horizontal runs: small files, sharp at any size.
-std::string digit(const std::vector<float>& image, double x, double y, double size) {
-  std::string s = fmt::format(
-      "<g transform=\"translate({:.1f} {:.1f}) scale({:.4f})\">"
-      "<rect width=\"28\" height=\"28\" fill=\"#f3f4f6\" rx=\"2\"/>",
-      x, y, size / 28);
-  for (int level = 1; level <= 5; ++level) {
-    std::string path;
-    const auto at = [&](int r, int c) {
-      return static_cast<int>(image[static_cast<size_t>(r * 28 + c)] * 5.49f) == level;
-    };
-    for (int r = 0; r < 28; ++r) {
-      for (int c = 0; c < 28; ++c) {
-        if (!at(r, c)) continue;
-        const int start = c;
-        while (c + 1 < 28 && at(r, c + 1)) ++c;
-        path += fmt::format("M{} {}h{}v1h-{}z", start, r, c + 1 - start, c + 1 - start);
-      }
-    }
-    if (!path.empty()) {
-      s += fmt::format("<path fill=\"{}\" fill-opacity=\"{:.1f}\" d=\"{}\"/>", kInk, level / 5.0,
-                       path);
-    }
-  }
-  return s + "</g>\n";
-}
-
-std::string digit_strip(const History& h, double top) {
-  constexpr double kSize = 58, kGap = 21.8;
-  std::string s = heading(64, top, "Test digits, and what the network says");
-  double x = 64;
-  for (const Prediction& p : h.predictions) {
-    const bool right = p.label == p.guess;
-    s += digit(p.image, x, top + 14, kSize);
-    s += text(x + kSize / 2, top + 14 + kSize + 18,
-              right ? fmt::format("{}", p.guess) : fmt::format("{}, not {}", p.guess, p.label),
-              {.color = right ? kGreen : kRed, .size = 13, .anchor = "middle", .weight = 700});
-    s += text(x + kSize / 2, top + 14 + kSize + 34, fmt::format("{:.0f} %", 100 * p.confidence),
-              {.color = kMuted, .size = 11, .anchor = "middle"});
-    x += kSize + kGap;
-  }
-  return s;
-}
-
 }  // namespace
 
-std::string chart(const History& h) {
-  const double height = h.predictions.empty() ? 410 : 540;
+std::string chart(const History& h, const Strip& strip) {
   const double epochs = std::max<double>(1, static_cast<double>(h.epochs.size()));
+  const bool accuracy = h.epochs.empty() || !std::isnan(h.epochs[0].accuracy);
   std::string s =
       text(64, 38, fmt::format("{} on {}", h.network, h.context), {.size = 19, .weight = 700});
   s += text(kWidth - 40, 38, h.data, {.color = kMuted, .anchor = "end"});
-  s += loss_panel(h, epochs) + accuracy_panel(h, epochs);
-  if (!h.predictions.empty()) s += digit_strip(h, 420);
-  return page(kWidth, height, s);
+  s += loss_panel(h, epochs, accuracy ? kPanelWidth : kWidth - 104);
+  if (accuracy) s += accuracy_panel(h, epochs);
+  if (strip.height == 0) return page(kWidth, 410, s);
+  s += heading(64, 420, strip.title);
+  return page(kWidth, 434 + strip.height,
+              s + fmt::format("<g transform=\"translate(64 434)\">{}</g>", strip.body));
 }
 
-}  // namespace train_mlp
+}  // namespace training

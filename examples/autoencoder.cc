@@ -1,0 +1,153 @@
+// Trains an autoencoder on handwritten digits: what it makes of an image passes through two
+// numbers.
+//   autoencoder --context "gpu(0)" --epochs 10 --out out --save autoencoder.params
+// Its picture shows test digits with their reconstructions, and where in the plane of the two
+// numbers each class lies.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+#include <CLI/CLI.hpp>
+
+#include "common/svg.h"
+#include "training/classes.h"
+#include "training/digits.h"
+#include "training/images.h"
+#include "training/models.h"
+#include "training/options.h"
+#include "training/run.h"
+
+using namespace locus;
+
+namespace {
+
+training::Options parse(int argc, char** argv) {
+  training::Options o;
+  o.lr = 0.002;
+  o.epochs = 10;
+  CLI::App app("Trains an autoencoder on handwritten digits.");
+  training::add_options(app, o,
+                        "folder with the four MNIST files (default: data/mnist when it is there, "
+                        "else digits drawn by this program)");
+  training::parse(app, argc, argv);
+  return o;
+}
+
+// The reconstructions of ten digits, one of each class, and the codes of 2000.
+training::Strip picture(training::Autoencoder& net, const data::Dataset& test, Context c) {
+  using namespace examples::svg;
+  constexpr double kSize = 58, kStep = training::kStripWidth / 10, kPlane = 420;
+  constexpr const char* kColors[] = {"#1f5fbf", "#c2410c", "#15803d", "#b91c1c", "#7e22ce",
+                                     "#854d0e", "#be185d", "#4b5563", "#4d7c0f", "#0e7490"};
+  training::Strip strip{"Test digits, and what comes back", "", 0};
+  const Tensor images = test.data()(Slice(0, 2000));
+  const std::vector<int> labels = test.label()(Slice(0, 2000)).astype(i32).to_vector<int>();
+  const Tensor codes = net.encoder(images.as_in_context(c));
+  const Tensor back = net.decoder(codes).as_in_context(cpu());
+  for (int digit = 0; digit < 10; ++digit) {
+    const auto at = std::find(labels.begin(), labels.end(), digit);
+    if (at == labels.end()) continue;
+    const int64_t i = at - labels.begin();
+    const double x = digit * kStep;
+    strip.body += training::gray_image(images[i].to_vector<float>(), 28, 28, x, 0, kSize);
+    strip.body += training::gray_image(back[i].to_vector<float>(), 28, 28, x, kSize + 8, kSize);
+  }
+  const double top = 2 * kSize + 60;
+  strip.body +=
+      text(0, top - 16, "The plane of codes: a dot a test digit", {.size = 15, .weight = 600});
+  const std::vector<float> points = codes.to_vector<float>();
+  // Robust against the few that lie far out.
+  const auto range = [&](size_t axis) {
+    std::vector<float> v;
+    for (size_t i = axis; i < points.size(); i += 2) v.push_back(points[i]);
+    std::ranges::sort(v);
+    return std::pair{v[v.size() / 100], v[v.size() - 1 - v.size() / 100]};
+  };
+  const auto [left, right] = range(0);
+  const auto [low, high] = range(1);
+  strip.body +=
+      fmt::format("<rect y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#f8f9fb\"/>\n", top,
+                  training::kStripWidth, kPlane);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double u = (points[2 * i] - left) / std::max(right - left, 1e-12f);
+    const double v = (points[2 * i + 1] - low) / std::max(high - low, 1e-12f);
+    if (u < 0 || u > 1 || v < 0 || v > 1) continue;
+    strip.body += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\" fill-opacity=\".75\"/>\n",
+        12 + u * (training::kStripWidth - 24), top + 12 + (1 - v) * (kPlane - 24),
+        kColors[labels[i]]);
+  }
+  double x = 0;
+  for (int digit = 0; digit < 10; ++digit) {
+    const std::string name = fmt::format("{}", digit);
+    strip.body += key(x, top + kPlane + 24, name, std::string(kColors[digit]));
+    x += key_width(name) + 12;
+  }
+  strip.height = top + kPlane + 44;
+  return strip;
+}
+
+int run(const training::Options& options) {
+  const Context context = training::choose_context(options);
+  training::check_writable(options);
+  const training::Digits digits = training::load_digits(options.data, options.seed);
+  random::seed(options.seed);
+  training::Autoencoder net;
+  net.initialize(init::Xavier(), context);
+  const nn::SigmoidBinaryCrossEntropyLoss loss_fn({.from_sigmoid = true});
+  nn::Trainer trainer(net.parameters(), optim::Adam({.learning_rate = options.lr}));
+  data::DataLoader loader(digits.train, {.batch_size = options.batch_size,
+                                         .shuffle = true,
+                                         .context = context,
+                                         .seed = options.seed});
+  data::DataLoader test_loader(digits.test, {.batch_size = 1000, .context = context});
+  fmt::print(
+      "data      {}: {} training and {} test images\n"
+      "context   {}\n"
+      "network   autoencoder 784-256-64-2-64-256-784, Xavier\n"
+      "training  Adam {}, {} schedule, batch {}, seed {}{}\n\n",
+      digits.name, digits.train.size(), digits.test.size(), training::describe_context(context),
+      options.lr, options.schedule, options.batch_size, options.seed,
+      options.compile ? ", compiled" : "");
+
+  // The image is its own label.
+  const auto train = [&](const Tensor& image, const Tensor&) {
+    Tensor loss;
+    {
+      autograd::Record record;
+      loss = loss_fn(net(image), image);
+    }
+    loss.backward();
+    trainer.step(image.shape()[0]);
+    return loss;
+  };
+  nn::TrainStep compiled(train, trainer);
+  const auto score = [&] {
+    Tensors losses;
+    for (auto [image, label] : test_loader) losses.push_back(loss_fn(net(image), image));
+    return training::Score{concat(losses, {.axis = 0}).mean().item<float>()};
+  };
+  return training::train({.program = "autoencoder",
+                          .network = "Autoencoder",
+                          .data = digits.name,
+                          .context = context,
+                          .net = net,
+                          .trainer = trainer,
+                          .loader = loader,
+                          .samples = digits.train.size(),
+                          .step =
+                              [&](const Tensor& image, const Tensor& label) {
+                                return options.compile ? compiled(image, label)
+                                                       : train(image, label);
+                              },
+                          .evaluate = score,
+                          .strip = [&] { return picture(net, digits.test, context); }},
+                         options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const training::Options options = parse(argc, argv);
+  return training::guarded("autoencoder", [&] { return run(options); });
+}

@@ -1,0 +1,202 @@
+#include "training/classes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+
+#include "common/svg.h"
+#include "training/images.h"
+
+namespace training {
+
+using namespace locus;
+
+namespace {
+
+nn::Block& initialized(nn::Block& net, Context c, uint64_t seed) {
+  random::seed(seed);
+  net.initialize(init::Xavier(), c);
+  return net;
+}
+
+}  // namespace
+
+Classifier::Classifier(const Setup& setup, const Options& o)
+    : setup_(setup),
+      options_(o),
+      context_(choose_context(o)),
+      steps_((setup.train.size() + o.batch_size - 1) / o.batch_size * o.epochs),
+      trainer_(initialized(setup.net, context_, o.seed).parameters(),
+               optim::SGD({.learning_rate = o.lr, .momentum = o.momentum, .wd = setup.wd})),
+      loader_(setup.train,
+              {.batch_size = o.batch_size, .shuffle = true, .context = context_, .seed = o.seed}),
+      test_loader_(setup.test, {.batch_size = 1000, .context = context_}),
+      compiled_([this](const Tensor& data, const Tensor& label) { return step(data, label); },
+                trainer_) {
+  fmt::print(
+      "data      {}: {} training and {} test images\n"
+      "context   {}\n"
+      "network   {}, Xavier\n"
+      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}{}\n\n",
+      setup.data, setup.train.size(), setup.test.size(), describe_context(context_), setup.network,
+      o.lr, o.momentum, o.schedule, o.batch_size, o.seed, o.compile ? ", compiled" : "");
+}
+
+Tensor Classifier::step(const Tensor& data, const Tensor& label) {
+  static const nn::SoftmaxCrossEntropyLoss loss_fn;
+  Tensor loss;
+  {
+    autograd::Record record;
+    loss = loss_fn(setup_.net(data), label);
+  }
+  loss.backward();
+  trainer_.step(data.shape()[0]);
+  return loss;
+}
+
+int Classifier::train(const std::function<Strip()>& strip,
+                      const std::function<void(int64_t step)>& after) {
+  return training::train({.program = setup_.program,
+                          .network = setup_.network,
+                          .data = setup_.data,
+                          .context = context_,
+                          .net = setup_.net,
+                          .trainer = trainer_,
+                          .loader = loader_,
+                          .samples = setup_.train.size(),
+                          .step =
+                              [&](const Tensor& data, const Tensor& label) {
+                                return options_.compile ? compiled_(data, label)
+                                                        : step(data, label);
+                              },
+                          .evaluate = [&] { return score(); },
+                          .strip = strip,
+                          .after = after},
+                         options_);
+}
+
+Score Classifier::score() {
+  const nn::SoftmaxCrossEntropyLoss loss_fn;
+  metric::Accuracy accuracy;
+  Tensors losses;
+  for (auto [data, label] : test_loader_) {
+    const Tensor scores = setup_.net(data);
+    accuracy.update(label, scores);
+    losses.push_back(loss_fn(scores, label));
+  }
+  return {concat(losses, {.axis = 0}).mean().item<float>(), accuracy.get().second};
+}
+
+namespace {
+
+struct Prediction {
+  std::vector<float> image;  // 28 x 28 in [0, 1]
+  int label = 0, guess = 0;
+  double confidence = 0;
+};
+
+std::vector<Prediction> pick(nn::Block& net, const data::Dataset& test, Context c) {
+  const Tensor images = test.data()(Slice(0, 2000));
+  const int64_t n = images.shape()[0];
+  const Tensor scores = softmax(net(images.as_in_context(c)));
+  const std::vector<float> p = scores.to_vector<float>();
+  const std::vector<int> labels = test.label()(Slice(0, n)).astype(i32).to_vector<int>();
+  std::vector<Prediction> wrong, right;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto row = p.begin() + i * 10;
+    const auto best = std::max_element(row, row + 10);
+    Prediction d{{}, labels[static_cast<size_t>(i)], static_cast<int>(best - row), *best};
+    const bool is_right = d.label == d.guess;
+    // One of each class in turn among those it gets right.
+    if (is_right && (right.size() >= 11 || d.label != static_cast<int>(right.size() % 10)))
+      continue;
+    d.image = images[i].to_vector<float>();
+    (is_right ? right : wrong).push_back(std::move(d));
+  }
+  std::stable_sort(wrong.begin(), wrong.end(), [](const Prediction& a, const Prediction& b) {
+    return a.confidence > b.confidence;
+  });
+  if (wrong.size() > 4) wrong.resize(4);
+  right.resize(std::min(right.size(), 11 - wrong.size()));
+  right.insert(right.end(), wrong.begin(), wrong.end());
+  return right;
+}
+
+}  // namespace
+
+Strip digits_strip(nn::Block& net, const data::Dataset& test, Context c) {
+  using namespace examples::svg;
+  constexpr double kSize = 58, kGap = 21.8;
+  Strip strip{"Test digits, and what the network says", "", 106};
+  double x = 0;
+  for (const Prediction& p : pick(net, test, c)) {
+    const bool right = p.label == p.guess;
+    strip.body += gray_image(p.image, 28, 28, x, 0, kSize);
+    strip.body +=
+        text(x + kSize / 2, kSize + 18,
+             right ? fmt::format("{}", p.guess) : fmt::format("{}, not {}", p.guess, p.label),
+             {.color = right ? kGreen : kRed, .size = 13, .anchor = "middle", .weight = 700});
+    strip.body += text(x + kSize / 2, kSize + 34, fmt::format("{:.0f} %", 100 * p.confidence),
+                       {.color = kMuted, .size = 11, .anchor = "middle"});
+    x += kSize + kGap;
+  }
+  return strip;
+}
+
+Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
+                      const std::vector<std::string>& classes) {
+  using namespace examples::svg;
+  const size_t n = classes.size();
+  std::vector<double> counts(n * n);
+  for (int64_t begin = 0; begin < test.size(); begin += 1000) {
+    const Slice batch(begin, std::min(begin + 1000, test.size()));
+    const std::vector<int64_t> answers =
+        argmax(net(test.data()(batch).as_in_context(c)), {.axis = 1})
+            .astype(i64)
+            .to_vector<int64_t>();
+    const std::vector<int64_t> labels = test.label()(batch).astype(i64).to_vector<int64_t>();
+    for (size_t i = 0; i < labels.size(); ++i)
+      ++counts[static_cast<size_t>(labels[i]) * n + static_cast<size_t>(answers[i])];
+  }
+  constexpr double kCell = 30, kNames = 110;
+  Strip strip{"Test images: what they are (rows), and what the network says", "",
+              kCell * static_cast<double>(n) + 60};
+  for (size_t row = 0; row < n; ++row) {
+    const double y = 26 + kCell * static_cast<double>(row);
+    double all = 0;
+    for (size_t k = 0; k < n; ++k) all += counts[row * n + k];
+    strip.body += text(kNames - 10, y + 20, classes[row], {.size = 12, .anchor = "end"});
+    strip.body += fmt::format(
+        "<text x=\"{:.1f}\" y=\"18\" font-size=\"11\" fill=\"{}\" "
+        "text-anchor=\"middle\">{}</text>\n",
+        kNames + kCell * (static_cast<double>(row) + .5), kMuted, classes[row].substr(0, 5));
+    for (size_t k = 0; k < n; ++k) {
+      const double share = all > 0 ? counts[row * n + k] / all : 0;
+      const double x = kNames + kCell * static_cast<double>(k);
+      strip.body += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"2\" fill=\"{}\" "
+          "fill-opacity=\"{:.3f}\"/>\n",
+          x, y, kCell - 2, kCell - 2, row == k ? kBlue : kRed,
+          share > 0 ? .12 + .88 * std::sqrt(share) : .04);
+      if (counts[row * n + k] > 0)
+        strip.body +=
+            text(x + kCell / 2 - 1, y + 19, fmt::format("{:.0f}", counts[row * n + k]),
+                 {.color = share > .3 ? "#ffffff" : kInk, .size = 11, .anchor = "middle"});
+    }
+  }
+  return strip;
+}
+
+int guarded(const std::string& program, const std::function<int()>& run) {
+  try {
+    return run();
+  } catch (const std::exception& e) {
+    std::cerr << program << ": " << e.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace training

@@ -1,0 +1,13 @@
+// Pictures within pictures.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace training {
+
+// Gray values in [0, 1], dark for 1, row by row, in a box `size` wide at (x, y). Sharp at any size.
+std::string gray_image(const std::vector<float>& pixels, int height, int width, double x, double y,
+                       double size);
+
+}  // namespace training

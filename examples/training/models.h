@@ -1,0 +1,37 @@
+// The networks of the programs: what one of them trains, inference loads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <locus/nn/containers.h>
+
+namespace training {
+
+// Dense layers with relu between them, (N, 784) -> (N, 10).
+locus::nn::Sequential mlp(const std::vector<int64_t>& hidden);
+// LeCun et al. (1998), as frameworks compare it: Conv2D 20 5x5, relu, MaxPool 2, Conv2D 50 5x5,
+// relu, MaxPool 2, Dense 500, relu, Dense 10. (N, 1, 28, 28) -> (N, 10).
+locus::nn::Sequential lenet();
+// The residual network of He et al. (2015), section 4.2, for small images: 6 n + 2 layers, n blocks
+// of 16, 32 and 64 channels each, with 1x1 convolutions where the shape changes.
+// (N, 3, 32, 32) -> (N, 10).
+locus::nn::Sequential resnet(int n);
+
+// Dense 784-256-64-2 and back: what it makes of an image goes through two numbers.
+struct Autoencoder : locus::nn::Block {
+  Autoencoder();
+  locus::Tensor forward(const locus::Tensor& x) override;  // (N, 784) in [0, 1], likewise out
+  locus::nn::Sequential encoder, decoder;
+};
+
+// What is known by a name: mlp (its widths those of the file), lenet, resnet20, autoencoder; with
+// the parameters of the file, on a context.
+struct Model {
+  std::string name;
+  std::shared_ptr<locus::nn::Block> net;
+  locus::Shape sample;  // of one input
+};
+Model load_model(const std::string& name, const std::string& file, locus::Context c);
+
+}  // namespace training

@@ -1,0 +1,47 @@
+// What the command lines of the training programs have in common.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <locus/core/context.h>
+#include <locus/nn/trainer.h>
+
+namespace CLI {
+class App;
+}
+
+namespace training {
+
+struct Options {
+  std::string context = "best";
+  std::string data;  // empty: the folder that the program knows, when it is there, else drawn
+  int epochs = 5;
+  int64_t batch_size = 64;
+  double lr = 0.1, momentum = 0.9;
+  std::string schedule = "cosine";
+  uint64_t seed = 7;
+  bool compile = false;
+  std::string out;   // empty: no files
+  std::string save;  // empty: no parameter file
+  std::string checkpoint;
+  int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch only
+  int keep = 3;
+  bool resume = false;
+};
+
+// `data_help`: of --data. Defaults are those of `options`.
+void add_options(CLI::App& app, Options& options, const std::string& data_help);
+void add_momentum(CLI::App& app, Options& options);
+// Ends the program when the arguments ask for it, or are wrong.
+void parse(CLI::App& app, int argc, char** argv);
+
+// Where to run, checked: a context that is not there fails here, before anything else is done.
+locus::Context choose_context(const Options& options);
+// Fails now rather than after the training when the results could not be written.
+void check_writable(const Options& options);
+void check_folder_of(const std::string& option, const std::string& file);
+
+locus::optim::Schedule make_schedule(const Options& options, int64_t steps);
+
+}  // namespace training

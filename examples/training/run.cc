@@ -1,0 +1,235 @@
+#include "training/run.h"
+
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+
+#include <fmt/format.h>
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/ops/create.h>
+
+#include "common/measure.h"
+#include "training/progress.h"
+#include "training/stop.h"
+
+namespace training {
+namespace {
+
+using namespace locus;
+
+int64_t batches(int64_t samples, int64_t size) { return (samples + size - 1) / size; }
+
+class Session {
+ public:
+  Session(const Run& run, const Options& options)
+      : run_(run),
+        options_(options),
+        steps_(batches(run.samples, options.batch_size)),
+        schedule_(make_schedule(options, steps_ * options.epochs)),
+        history_{run.network, run.data, describe_context(run.context), {}, {}},
+        progress_(options.epochs, run.samples),
+        curve_(steps_, options.epochs) {}
+
+  int train() {
+    if (options_.resume) resume();
+    const StopRequest stop;
+    try {
+      for (; epoch_ <= options_.epochs; ++epoch_) {
+        const bool within = train_epoch(stop);
+        if (within || (stop.signal() != 0 && epoch_ < options_.epochs))
+          return stopped(stop.signal());
+      }
+    } catch (const Diverged& d) {
+      diverged(d);
+      return 1;
+    }
+    history_.losses = curve_.points();
+    fmt::print("\n{}\n", table(history_));
+    if (!options_.save.empty()) fmt::print("saved the parameters in {}\n", options_.save);
+    write_results(!options_.out.empty() && run_.strip ? run_.strip() : Strip());
+    return 0;
+  }
+
+ private:
+  // True when it was asked to end within the epoch.
+  bool train_epoch(const StopRequest& stop) {
+    progress_.start(epoch_, seconds_before_);
+    for (auto [data, label] : run_.loader) {
+      run_.trainer.set_learning_rate(schedule_(step_++));
+      losses_.add(run_.step(data, label));
+      samples_ += data.shape()[0];
+      if (run_.after) run_.after(step_);
+      if (losses_.due()) report();
+      if (step_ % steps_ == 0) continue;  // the end of the epoch is about to be written
+      const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
+      const bool ends = stop.signal() != 0;
+      if (due || ends) checkpoint();
+      if (ends) return true;
+    }
+    if (!losses_.empty()) report();
+    finish_epoch();
+    return false;
+  }
+
+  void report() {
+    curve_.add(losses_.read());
+    progress_.show(samples_, losses_.mean());
+  }
+
+  void finish_epoch() {
+    const double seconds = progress_.seconds(), rate = static_cast<double>(run_.samples) / seconds;
+    const Score score = run_.evaluate();
+    if (!std::isfinite(score.loss)) throw Diverged{step_, score.loss};
+    history_.epochs.push_back({epoch_, step_, losses_.mean(), score.loss, score.accuracy,
+                               run_.trainer.learning_rate(), seconds, rate});
+    const std::string quality = std::isnan(score.accuracy)
+                                    ? fmt::format("test loss {:.4f}", score.loss)
+                                    : fmt::format("test accuracy {:.2f} %", 100 * score.accuracy);
+    progress_.finish(fmt::format("epoch {}/{}  loss {:.4f}  {}  {:.0f} samples/s  {:.2f} s", epoch_,
+                                 options_.epochs, losses_.mean(), quality, rate, seconds));
+    losses_.reset();
+    samples_ = 0;
+    seconds_before_ = 0;
+    if (!options_.save.empty()) {
+      run_.net.save_parameters(options_.save);
+      saved_epoch_ = epoch_;
+    }
+    ++epoch_;  // what a checkpoint goes on with
+    checkpoint();
+    --epoch_;
+  }
+
+  // Where the run is, as numbers. The losses of the last steps are read first.
+  checkpoint::Part progress_part() {
+    return {"progress",
+            [this] {
+              const auto vector = [](const std::vector<double>& v) {
+                return array(v, {cpu(), f64});
+              };
+              return NamedTensors{
+                  {"position", vector({static_cast<double>(epoch_), static_cast<double>(step_),
+                                       static_cast<double>(samples_), progress_.seconds()})},
+                  {"losses", vector(losses_.state())},
+                  {"curve", vector(curve_.state())},
+                  {"epochs", vector(state_of(history_.epochs))},
+                  {"options", vector(numbers())}};
+            },
+            [this](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+              std::vector<std::vector<double>> v;
+              for (const auto& [name, tensor] : state) v.push_back(tensor.to_vector<double>());
+              if (v.size() != 5 || v[0].size() != 4 || v[1].size() != 3 || v[2].size() < 2)
+                throw FormatError(file, " is not the progress of a training program");
+              check_numbers(v[4], file);
+              return [this, v] {
+                epoch_ = static_cast<int>(v[0][0]);
+                step_ = static_cast<int64_t>(v[0][1]);
+                samples_ = static_cast<int64_t>(v[0][2]);
+                seconds_before_ = samples_ > 0 ? v[0][3] : 0;
+                losses_.set_state(v[1]);
+                curve_.set_state(v[2]);
+                history_.epochs = epochs_of(v[3]);
+              };
+            }};
+  }
+
+  // The options that a resumed run must have in common with the one before.
+  static constexpr const char* kNames[] = {"--batch-size", "--lr", "--momentum", "--seed",
+                                           "--schedule"};
+  std::vector<double> numbers() const {
+    return {static_cast<double>(options_.batch_size), options_.lr, options_.momentum,
+            static_cast<double>(options_.seed), options_.schedule == "cosine" ? 1. : 0.};
+  }
+  void check_numbers(const std::vector<double>& before, const std::string& file) const {
+    const std::vector<double> now = numbers();
+    if (before.size() != now.size())
+      throw FormatError(file, " is of another version of the program");
+    for (size_t i = 0; i < now.size(); ++i)
+      if (now[i] != before[i])
+        throw ValueError("--resume: ", file, " was written with another ", kNames[i], " (",
+                         before[i], ", now ", now[i], "); expected the options of that run");
+  }
+
+  checkpoint::Parts parts() { return {run_.net, run_.trainer, run_.loader, progress_part()}; }
+
+  void resume() {
+    const auto loaded = checkpoint::load(options_.checkpoint, parts());
+    if (!loaded) {
+      fmt::print("{} holds no checkpoint: a run from the start\n\n", options_.checkpoint);
+      return;
+    }
+    for (const std::string& s : loaded->skipped)
+      std::cerr << fmt::format("{}: skipped {}\n", run_.program, s);
+    fmt::print("resumed   {}, after {} steps\n\n", loaded->path, step_);
+  }
+
+  // Training goes on when it cannot be written.
+  void checkpoint() {
+    if (options_.checkpoint.empty()) return;
+    if (!losses_.empty()) report();
+    try {
+      checkpoint_ = checkpoint::save(options_.checkpoint, parts(), {.keep = options_.keep});
+    } catch (const Error& e) {
+      progress_.clear();
+      std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
+    }
+  }
+
+  int stopped(int signal) {
+    progress_.clear();
+    history_.losses = curve_.points();
+    write_results({});
+    const std::string how = checkpoint_.empty() ? "nothing was asked to be kept (--checkpoint)"
+                                                : checkpoint_ + " holds it; go on with --resume";
+    fmt::print("ended by {} after step {}: {}\n", signal == SIGINT ? "SIGINT" : "SIGTERM", step_,
+               how);
+    return 128 + signal;
+  }
+
+  void diverged(const Diverged& d) {
+    progress_.clear();
+    history_.losses = curve_.points();
+    write_results({});
+    std::cerr << fmt::format(
+        "{}: the loss became {} at step {} (epoch {}, batch {}); try a smaller --lr than {}\n",
+        run_.program, std::isnan(d.loss) ? "nan" : "inf", d.step, (d.step - 1) / steps_ + 1,
+        (d.step - 1) % steps_ + 1, options_.lr);
+    if (saved_epoch_ > 0) {
+      std::cerr << fmt::format("{}: {} holds the parameters after epoch {}\n", run_.program,
+                               options_.save, saved_epoch_);
+    } else if (!options_.save.empty()) {
+      std::cerr << fmt::format("{}: no epoch was finished, so {} was not written\n", run_.program,
+                               options_.save);
+    }
+  }
+
+  void write_results(const Strip& strip) const {
+    if (options_.out.empty() || history_.epochs.empty()) return;
+    const std::filesystem::path out = options_.out;
+    write_csv(history_, out / "history.csv");
+    examples::write_file(out / "curves.svg", chart(history_, strip));
+    fmt::print("wrote {} and {}\n", (out / "history.csv").string(), (out / "curves.svg").string());
+  }
+
+  const Run& run_;
+  const Options& options_;
+  const int64_t steps_;  // of an epoch
+  const optim::Schedule schedule_;
+  History history_;
+  Progress progress_;
+  LossLog losses_;
+  LossCurve curve_;
+  int epoch_ = 1, saved_epoch_ = 0;
+  int64_t step_ = 0, samples_ = 0;  // all, and of this epoch
+  double seconds_before_ = 0;
+  std::string checkpoint_;  // the last one written
+};
+
+}  // namespace
+
+std::string describe_context(Context c) { return to_string(c) + ", " + context_info(c).name; }
+
+int train(const Run& run, const Options& options) { return Session(run, options).train(); }
+
+}  // namespace training

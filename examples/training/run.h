@@ -1,0 +1,47 @@
+// The training loop that the programs share: epochs over a loader, progress, history, checkpoints,
+// and an end that can be asked for at any moment.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/data.h>
+#include <locus/nn/trainer.h>
+
+#include "training/chart.h"
+#include "training/history.h"
+#include "training/options.h"
+
+namespace training {
+
+struct Score {
+  double loss = 0;
+  double accuracy = std::numeric_limits<double>::quiet_NaN();  // 0 to 1; NaN: there is none
+};
+
+struct Run {
+  std::string program, network, data;  // names, for people
+  locus::Context context;
+  locus::nn::Block& net;
+  locus::nn::Trainer& trainer;
+  locus::data::DataLoader& loader;
+  int64_t samples = 0;  // of an epoch
+
+  // One step of training, gradients and update, without waiting: the losses, (batch,).
+  std::function<locus::Tensor(const locus::Tensor& data, const locus::Tensor& label)> step;
+  std::function<Score()> evaluate;               // after each epoch
+  std::function<Strip()> strip = {};             // at the end, for --out
+  std::function<void(int64_t step)> after = {};  // each step, counted from 1
+};
+
+// Trains as the options say, prints as it goes, and writes what they ask for. Returns the program's
+// exit status: 1 when the loss became NaN or infinite, 128 + the signal that ended it.
+// A run that is resumed must have the options of the run before, else Error names the first that
+// differs; with more epochs it goes on for longer.
+int train(const Run& run, const Options& options);
+
+std::string describe_context(locus::Context c);  // "gpu(0), NVIDIA H200"
+
+}  // namespace training
