@@ -18,6 +18,7 @@
 #include <locus/core/transfer_log.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
+#include <locus/nn/clip.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>

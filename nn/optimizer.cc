@@ -264,4 +264,30 @@ Lion::Lion(const LionOptions& o) : Optimizer("Lion", common_of(o)) {
   });
 }
 
+LAMB::LAMB(const LAMBOptions& o) : Optimizer("LAMB", common_of(o)) {
+  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+  const double lower = o.lower_bound.value_or(0), upper = o.upper_bound.value_or(lower);
+  expect_some(*this, {{"epsilon", o.epsilon}, {"lower_bound", lower}, {"upper_bound", upper}});
+  expect(name(), {"upper_bound", upper}, upper >= lower, "at least lower_bound");
+  use<LambUpdate>(lamb_update, [o](auto& u, int64_t t) {
+    u.beta1 = o.beta1;
+    u.beta2 = o.beta2;
+    u.epsilon = o.epsilon;
+    u.lower_bound = o.lower_bound.value_or(-1);
+    u.upper_bound = o.upper_bound.value_or(-1);
+    if (!o.bias_correction) return;
+    u.correction1 = corrected(o.beta1, t);
+    u.correction2 = corrected(o.beta2, t);
+  });
+}
+
+LARS::LARS(const LARSOptions& o) : Optimizer("LARS", common_of(o)) {
+  expect_some(*this, {{"momentum", o.momentum}, {"eta", o.eta}, {"epsilon", o.epsilon}});
+  use<LarsUpdate>(lars_update, [o](auto& u, int64_t) {
+    u.momentum = o.momentum;
+    u.eta = o.eta;
+    u.epsilon = o.epsilon;
+  });
+}
+
 }  // namespace locus::optim

@@ -218,4 +218,24 @@ struct Lion : Optimizer {
   explicit Lion(const LionOptions& options = {});
 };
 
+struct LAMBOptions {
+  double learning_rate = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0;
+  std::optional<double> lower_bound = {}, upper_bound = {};  // of a weight's norm
+  bool bias_correction = true;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct LAMB : Optimizer {
+  explicit LAMB(const LAMBOptions& options = {});
+};
+
+struct LARSOptions {
+  double learning_rate = 0.01, momentum = 0, wd = 0, eta = 0.001, epsilon = 0;
+  std::optional<double> clip_gradient = {};
+  bool multi_precision = false;
+};
+struct LARS : Optimizer {
+  explicit LARS(const LARSOptions& options = {});
+};
+
 }  // namespace locus::optim

@@ -95,5 +95,25 @@ inline constexpr UpdateOp<SignumUpdate> signum_update{"signum_update", {"mom"}};
 // Chen et al. 2023 (MXNet has none): g = clip(r);
 // w -= lr (sign(beta1 mom + (1 - beta1) g) + wd w);  mom = beta2 mom + (1 - beta2) g
 inline constexpr UpdateOp<LionUpdate> lion_update{"lion_update", {"mom"}};
+// g = clip(r);  mean, var as Adam's;
+// d = mean / correction1 / (sqrt(var / correction2) + epsilon) + wd w;
+// w -= lr ratio d with ratio = |w| / |d|, norms of whole tensors, |w| between the bounds; 1 where a
+// norm is 0. MXNet's lamb_update_phase1 and 2; two launches.
+inline constexpr UpdateOp<LambUpdate> lamb_update{"lamb_update", {"mean", "var"}};
+// mom = momentum mom - ratio (clip(r) + wd w);  w += lr mom with
+// ratio = eta |w| / (|r| + wd |w| + epsilon), norms of whole tensors; 1 where a norm is 0, and for
+// tensors of fewer than two axes (1.x: whose names end with gamma, beta or bias). 1.x with
+// momentum_correction, where mom is lr times this. Two launches.
+inline constexpr UpdateOp<LarsUpdate> lars_update{"lars_update", {"mom"}};
+
+// Of many arrays of one dtype (floating) and one context in one launch, for the norm of gradients
+// and what is done about it (nn/clip.h, nn/amp.h). Sums are f64, in an order that depends on the
+// shapes alone. ValueError for no arrays.
+Tensor multi_sum_sq(const Tensors& arrays);      // (n,) f64: the sum of squares of each
+Tensor multi_all_finite(const Tensors& arrays);  // (1,) f64: 1, or 0 where one is NaN or infinite
+// In place, contiguous arrays: times min(1, max_norm / (norm + 1e-8)), where norm, one f64 on the
+// same context, is finite; and limited to [-limit, limit].
+void multi_clip_norm(const Tensors& arrays, const Tensor& norm, double max_norm);
+void multi_clip(const Tensors& arrays, double limit);
 
 }  // namespace locus

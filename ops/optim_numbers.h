@@ -53,4 +53,17 @@ struct LionUpdate {
   double lr = 1e-4, beta1 = 0.9, beta2 = 0.99, wd = 0, rescale_grad = 1, clip_gradient = -1;
 };
 
+// correction1 and 2: 1 - beta^t, or 1 without bias correction.
+struct LambUpdate {
+  double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+  double correction1 = 1, correction2 = 1;
+  double lower_bound = -1, upper_bound = -1;  // of the weight's norm; negative: none
+};
+
+struct LarsUpdate {
+  double lr = 0.01, momentum = 0, eta = 0.001, epsilon = 0, wd = 0;
+  double rescale_grad = 1, clip_gradient = -1;
+};
+
 }  // namespace locus

@@ -207,7 +207,10 @@ std::vector<Values> train(Context c, const Case& each, DType d, How how) {
 }
 
 TEST(Optimizers, AreReplayedBitByBitAsTheyRun) {
-  for (const Case& each : cases())
+  std::vector<Case> all = cases();
+  all.push_back({"LAMB", maker(optim::LAMB({.learning_rate = kRate, .wd = kDecay})), {}});
+  all.push_back({"LARS", maker(optim::LARS({.learning_rate = kRate, .momentum = .9})), {}});
+  for (const Case& each : all)
     for (Context c : {contexts().front(), contexts().back()}) {
       SCOPED_TRACE(std::string(each.name) + " " + to_string(c));
       const auto eager = train(c, each, f32, How::runs);
@@ -224,6 +227,29 @@ TEST(Optimizers, WithMasterCopiesTooAreReplayedAsTheyRun) {
   for (Context c : contexts())
     for (DType d : {f16, bf16, f32})
       EXPECT_EQ(train(c, adam, d, How::compiled), train(c, adam, d, How::runs)) << name(d);
+}
+
+// lars_update's other momentum is MXNet's, corrected when the learning rate changes.
+TEST(Optimizers, LARSMomentumIsCorrectedWhenTheRateChanges) {
+  nn::Parameter p("weight", {1, 2}, {.dtype = f64});
+  p.initialize(init::Constant(3));
+  nn::Trainer trainer({{"weight", p}}, optim::LARS({.momentum = .9, .eta = .1}));
+  double w = 3, mom = 0, last = 1;
+  for (int t = 0; t < 6; ++t) {
+    const double rate = t < 3 ? 1 : .25, g = 1 + t;
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = p.data() * g;
+    }
+    y.backward();
+    trainer.set_learning_rate(rate);
+    trainer.step(1);
+    mom = .9 * (rate / last) * mom - rate * .1 * w / g * g;
+    w += mom;
+    last = rate;
+    EXPECT_NEAR(values(p.data())[1], w, 1e-12);
+  }
 }
 
 TEST(Optimizers, HaveMXNetsDefaults) {
@@ -263,6 +289,9 @@ TEST(Optimizers, RefuseOptionsOutOfRangeByName) {
   named("AdaDelta: rho", [] { optim::AdaDelta({.rho = 1}); });
   named("Ftrl: learning_rate 0", [] { optim::Ftrl({.learning_rate = 0}); });
   named("Signum: wd_lh", [] { optim::Signum({.momentum = 0, .wd_lh = .1}); });
+  named("LAMB: lower_bound", [] { optim::LAMB({.lower_bound = -1}); });
+  named("LAMB: upper_bound", [] { optim::LAMB({.lower_bound = 2, .upper_bound = 1}); });
+  named("LARS: eta", [] { optim::LARS({.eta = -1}); });
   named("Lion: beta1", [] { optim::Lion({.beta1 = NAN}); });
 }
 

@@ -120,6 +120,8 @@ template struct UpdateOp<NadamUpdate>;
 template struct UpdateOp<FtrlUpdate>;
 template struct UpdateOp<SignumUpdate>;
 template struct UpdateOp<LionUpdate>;
+template struct UpdateOp<LambUpdate>;
+template struct UpdateOp<LarsUpdate>;
 
 void register_optim() {
   define<SGDRule, sgd_update>();
@@ -137,6 +139,8 @@ void register_optim() {
   define<SignSGDRule, signsgd_update>();
   define<SignumRule, signum_update>();
   define<LionRule, lion_update>();
+  define<LambRule, lamb_update>();
+  define<LarsRule, lars_update>();
 }
 
 }  // namespace locus

@@ -1,35 +1,18 @@
-// One launch updates many tensors: their pointers travel as a parameter of the kernel, and each
-// block finds its tensor by the number of blocks before it.
 #include <utility>
 
-#include <locus/ops/kernel/cast.h>
-#include <locus/ops/kernel/launch.h>
+#include <locus/core/scratch.h>
+#include <locus/ops/optim/optim_cuda.h>
 #include <locus/ops/optim/optim_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-constexpr int kMaxTensors = 64;
+// Operands: the weight, its gradient (read only), states, and where there is one its master.
+template <class R>
+using TableOf = Table<R::kStates + 3>;
 
-template <int kOperands>
-struct Table {
-  void* operand[kOperands][kMaxTensors];  // the weight, its gradient (read only), states, master
-  int64_t size[kMaxTensors];
-  int first_block[kMaxTensors + 1];
-  int n;
-
-  // The tensor of a block: first_block[it] <= block < first_block[it + 1].
-  __device__ int tensor_of(int block) const {
-    int low = 0, high = n;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (first_block[middle] <= block)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
+struct Norms {
+  double weight, other;  // sums of squares
 };
 
 // Weights and gradients of type T; states, and where it is another type masters, of type S. A
@@ -43,25 +26,71 @@ struct Cut {
   static constexpr int64_t kChunk = kBlock * kEach * kPacks;  // elements of a block
 };
 
+// A weight that was changed by others is what its master is from now on.
+template <class T, class S>
+__device__ __forceinline__ Compute<T> value_of(T weight, const S& master) {
+  if constexpr (!kSame<T, S>)
+    if (convert<T>(master).bits == weight.bits) return master;
+  return convert<Compute<T>>(weight);
+}
+
+// `ratio`: of a rule that goes by norms.
 template <class T, class S, class R, size_t... K>
-__device__ __forceinline__ void update_one(const typename R::Numbers& u, T& weight, T g, S* states,
-                                           S& master, std::index_sequence<K...>) {
+__device__ __forceinline__ void update_one(const typename R::Numbers& u, double ratio, T& weight,
+                                           T g, S* states, S& master, std::index_sequence<K...>) {
   using A = Compute<T>;
   A v[R::kStates + 1];
   ((v[K] = convert<A>(states[K])), ...);
-  A w = convert<A>(weight);
-  if constexpr (!kSame<T, S>)  // a weight that was changed by others is what its master is now
-    if (convert<T>(master).bits == weight.bits) w = master;
-  R::update(u, w, convert<A>(g), v[K]...);
+  A w = value_of(weight, master);
+  if constexpr (R::kNorms)
+    R::update(u, ratio, w, convert<A>(g), v[K]...);
+  else
+    R::update(u, w, convert<A>(g), v[K]...);
   weight = convert<T>(w);
   if constexpr (!kSame<T, S>) master = w;
   ((states[K] = convert<S>(v[K])), ...);
 }
 
+// The first launch of a rule that goes by norms: of each tensor, and its states.
+template <class T, class S, class R, size_t... K>
+__global__ void __launch_bounds__(kBlock)
+    measure(const __grid_constant__ TableOf<R> t, const typename R::Numbers numbers,
+            const typename R::Numbers* live, Norms* of_block, Norms* norms, unsigned* counter,
+            std::index_sequence<K...>) {
+  using A = Compute<T>;
+  const typename R::Numbers u = live ? *live : numbers;
+  const int block = static_cast<int>(blockIdx.x), tensor = t.tensor_of(block);
+  const int64_t begin = (block - t.first_block[tensor]) * Cut<T, S>::kChunk;
+  const int64_t left = t.size[tensor] - begin;
+  Norms sum{0, 0};
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < Cut<T, S>::kChunk; i += kBlock) {
+    if (i >= left) break;
+    const int64_t at = begin + i;
+    S* const states[] = {static_cast<S*>(t.operand[2 + K][tensor])...};
+    A v[] = {convert<A>(states[K][at])...};
+    const S* const masters = static_cast<const S*>(t.operand[2 + R::kStates][tensor]);
+    const A w = value_of(static_cast<const T*>(t.operand[0][tensor])[at],
+                         Cut<T, S>::kMaster ? masters[at] : S());
+    const A g = convert<A>(static_cast<const T*>(t.operand[1][tensor])[at]);
+    const double d = static_cast<double>(R::measure(u, w, g, v[K]...));
+    ((states[K][at] = convert<S>(v[K])), ...);
+    sum.weight += static_cast<double>(w) * static_cast<double>(w);
+    sum.other += d * d;
+  }
+  const auto add = [](double a, double b) { return a + b; };
+  sum = {block_reduce(sum.weight, add), block_reduce(sum.other, add)};
+  if (threadIdx.x == 0) of_block[block] = sum;
+  if (!arrives_last(counter, gridDim.x)) return;
+  const double* const sums = &of_block->weight;
+  each_tensor(t, sums, 2, 0.0, add, [&](int i, double v) { norms[i].weight = v; });
+  each_tensor(t, sums + 1, 2, 0.0, add, [&](int i, double v) { norms[i].other = v; });
+}
+
 template <class T, class S, class R>
 __global__ void __launch_bounds__(kBlock)
-    update(const __grid_constant__ Table<R::kStates + 3> t, const typename R::Numbers numbers,
-           const typename R::Numbers* live) {
+    update(const __grid_constant__ TableOf<R> t, const typename R::Numbers numbers,
+           const typename R::Numbers* live, const Norms* norms) {
   using C = Cut<T, S>;
   constexpr int kStates = R::kStates, kMore = kStates + C::kMaster, kEach = C::kEach;
   constexpr auto kEachState = std::make_index_sequence<kStates>();
@@ -69,6 +98,10 @@ __global__ void __launch_bounds__(kBlock)
   const int block = static_cast<int>(blockIdx.x), tensor = t.tensor_of(block);
   const int64_t begin = (block - t.first_block[tensor]) * C::kChunk;
   const int64_t left = t.size[tensor] - begin;
+  double ratio = 1;
+  if constexpr (R::kNorms)
+    if (!R::kMatrices || !(t.flat >> tensor & 1))
+      ratio = R::ratio(u, sqrt(norms[tensor].weight), sqrt(norms[tensor].other));
   T* const w = static_cast<T*>(t.operand[0][tensor]) + begin;
   const T* const g = static_cast<const T*>(t.operand[1][tensor]) + begin;
   S* more[kMore + 1];
@@ -84,7 +117,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
       for (int k = 0; k < kMore; ++k) s[k] = more[k][i];
       T weight = w[i];
-      update_one<T, S, R>(u, weight, g[i], s, s[kStates], kEachState);
+      update_one<T, S, R>(u, ratio, weight, g[i], s, s[kStates], kEachState);
       w[i] = weight;
 #pragma unroll
       for (int k = 0; k < kMore; ++k) more[k][i] = s[k];
@@ -108,7 +141,7 @@ __global__ void __launch_bounds__(kBlock)
       S s[kMore + 1];
 #pragma unroll
       for (int k = 0; k < kMore; ++k) s[k] = ss[p][k].v[e];
-      update_one<T, S, R>(u, ws[p].v[e], gs[p].v[e], s, s[kStates], kEachState);
+      update_one<T, S, R>(u, ratio, ws[p].v[e], gs[p].v[e], s, s[kStates], kEachState);
 #pragma unroll
       for (int k = 0; k < kMore; ++k) ss[p][k].v[e] = s[k];
     }
@@ -119,37 +152,27 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// f(table) for up to kMaxTensors tensors at a time, cut into blocks of `chunk` elements.
-template <int kOperands>
-void each_table(const Call& call, int64_t chunk, const auto& f) {
-  Table<kOperands> t;
-  t.n = 0;
-  t.first_block[0] = 0;
-  const int n = call.n_in - call.n_out, per = n == 0 ? 1 : call.n_out / n;
-  for (int i = 0; i < n; ++i) {
-    const int64_t size = call.out[i * per].meta.size();
-    if (size == 0) continue;
-    t.operand[0][t.n] = call.out[i * per].data;
-    t.operand[1][t.n] = call.in[i * (per + 1) + 1].data;
-    for (int k = 1; k < per; ++k) t.operand[k + 1][t.n] = call.out[i * per + k].data;
-    t.size[t.n] = size;
-    t.first_block[t.n + 1] = t.first_block[t.n] + static_cast<int>((size + chunk - 1) / chunk);
-    if (++t.n < kMaxTensors) continue;
-    f(t);
-    t.n = 0;
-  }
-  if (t.n > 0) f(t);
-}
-
 template <class T, class S, class R>
 void update_all(const Call& call) {
   using Numbers = typename R::Numbers;
-  using All = Table<R::kStates + 3>;
-  static_assert(sizeof(All) + sizeof(Numbers) + 16 <= 4096, "more than a kernel may be given");
+  static_assert(sizeof(TableOf<R>) + sizeof(Numbers) + 48 <= 4096,
+                "more than a kernel may be given");
   const auto& numbers = call.attributes<Live<Numbers>>();
-  each_table<R::kStates + 3>(call, Cut<T, S>::kChunk, [&](const All& t) {
-    update<T, S, R><<<static_cast<unsigned>(t.first_block[t.n]), kBlock, 0, stream(call)>>>(
-        t, numbers.value, numbers.at);
+  const int n = call.n_in - call.n_out, per = n == 0 ? 1 : call.n_out / n;
+  const auto view = [&](int i, int k) -> const View& {
+    if (k == 1) return call.in[i * (per + 1) + 1];
+    return call.out[i * per + (k == 0 || k > per ? 0 : k - 1)];
+  };
+  each_table<R::kStates + 3>(n, Cut<T, S>::kChunk, view, [&](const TableOf<R>& t, int) {
+    const auto blocks = static_cast<unsigned>(t.first_block[t.n]);
+    if (blocks == 0) return;
+    const Scratch scratch(call, R::kNorms ? (blocks + kMaxTensors) * sizeof(Norms) : 0);
+    Norms* const norms = scratch.as<Norms>();
+    if constexpr (R::kNorms)
+      measure<T, S, R><<<blocks, kBlock, 0, stream(call)>>>(
+          t, numbers.value, numbers.at, norms + kMaxTensors, norms, counters(call.stream, 1),
+          std::make_index_sequence<R::kStates>());
+    update<T, S, R><<<blocks, kBlock, 0, stream(call)>>>(t, numbers.value, numbers.at, norms);
   });
 }
 

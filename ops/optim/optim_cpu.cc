@@ -1,28 +1,58 @@
 #include <utility>
 
-#include <locus/devices/cpu.h>
-#include <locus/ops/kernel/cast.h>
-#include <locus/ops/optim/optim_kernel.h>
+#include <locus/core/scratch.h>
+#include <locus/ops/optim/multi_kernel.h>
+#include <locus/ops/optim/optim_cpu.h>
 
 namespace locus::LOCUS_ISA {
 namespace {
 
-constexpr int64_t kPiece = 512, kGrain = 1 << 14;
+constexpr int64_t kGrain = 1 << 14;
 constexpr int kMaxStates = 3;
 
+// `ratio`: of a rule that goes by norms.
 template <class A>
-using Update = void (*)(const void* numbers, int64_t n, A* w, const A* g, A* const* states);
+using Update = void (*)(const void* numbers, double ratio, int64_t n, A* w, const A* g,
+                        A* const* states);
+// Adds to sums, of squares of w and of what is measured.
+template <class A>
+using Measure = void (*)(const void* numbers, double* sums, int64_t n, A* w, const A* g,
+                         A* const* states);
 
 template <class A, class R>
-void update(const typename R::Numbers& u, int64_t n, A* __restrict w, const A* __restrict g,
-            auto* __restrict... states) {
-  for (int64_t i = 0; i < n; ++i) R::update(u, w[i], g[i], states[i]...);
+void update(const typename R::Numbers& u, double ratio, int64_t n, A* __restrict w,
+            const A* __restrict g, auto* __restrict... states) {
+  for (int64_t i = 0; i < n; ++i)
+    if constexpr (R::kNorms)
+      R::update(u, ratio, w[i], g[i], states[i]...);
+    else
+      R::update(u, w[i], g[i], states[i]...);
 }
 template <class A, class R>
-void update_run(const void* numbers, int64_t n, A* w, const A* g, A* const* states) {
+void update_run(const void* numbers, double ratio, int64_t n, A* w, const A* g, A* const* states) {
   [&]<size_t... S>(std::index_sequence<S...>) {
     const typename R::Numbers u = *static_cast<const typename R::Numbers*>(numbers);
-    update<A, R>(u, n, w, g, states[S]...);
+    update<A, R>(u, ratio, n, w, g, states[S]...);
+  }
+  (std::make_index_sequence<R::kStates>());
+}
+
+template <class A, class R>
+void measure(const typename R::Numbers& u, int64_t n, A* __restrict measured, const A* w,
+             const A* __restrict g, auto* __restrict... states) {
+  for (int64_t i = 0; i < n; ++i) measured[i] = R::measure(u, w[i], g[i], states[i]...);
+}
+template <class A, class R>
+void measure_run(const void* numbers, double* sums, int64_t n, A* w, const A* g, A* const* states) {
+  [&]<size_t... S>(std::index_sequence<S...>) {
+    const typename R::Numbers u = *static_cast<const typename R::Numbers*>(numbers);
+    alignas(64) A measured[kPiece];
+    for (int64_t i = 0; i < n; i += kPiece) {
+      const int64_t count = n - i < kPiece ? n - i : kPiece;
+      measure<A, R>(u, count, measured, w + i, g + i, states[S] + i...);
+      sums[0] = reduce_run<SumSquares>(sums[0], w + i, count);
+      sums[1] = reduce_run<SumSquares>(sums[1], measured, count);
+    }
   }
   (std::make_index_sequence<R::kStates>());
 }
@@ -96,21 +126,63 @@ struct Tensors {
   }
 };
 
+// `ratios`: of each tensor, or null.
 template <class T>
-void update_all(const Call& call, int states, Update<Compute<T>> f, const void* numbers) {
-  const Tensors<T> t{call, states};
+void update_all(const Tensors<T>& t, Update<Compute<T>> f, const void* numbers,
+                const double* ratios) {
   t.each_range([&](int i, int64_t from, int64_t to) {
     t.each_piece(i, from, to, [&](int64_t n, auto* w, const auto* g, auto* const* s) {
-      f(numbers, n, w, g, s);
+      f(numbers, ratios ? ratios[i] : 1, n, w, g, s);
     });
   });
+}
+
+// The norms of each tensor's weight and of what is measured.
+template <class T>
+void measure_all(const Tensors<T>& t, Measure<Compute<T>> f, const void* numbers,
+                 double (*norms)[2]) {
+  int64_t chunks = 0;
+  for (int i = 0; i < t.n; ++i) chunks += chunks_of(t.size(i));
+  const Scratch scratch(t.call, static_cast<size_t>(chunks) * 2 * sizeof(double));
+  double* const sums = scratch.as<double>();
+  each_chunk(
+      t.n, [&](int i) { return t.size(i); },
+      [&](int i, int64_t begin, int64_t end, int64_t chunk) {
+        double* const own = sums + 2 * chunk;
+        own[0] = own[1] = 0;
+        t.each_piece(i, begin, end, [&](int64_t n, auto* w, const auto* g, auto* const* s) {
+          f(numbers, own, n, w, g, s);
+        });
+      });
+  const double* at = sums;
+  for (int i = 0; i < t.n; ++i)
+    for (int k = 0; k < 2; ++k) {
+      double sum = 0;
+      for (int64_t c = 0; c < chunks_of(t.size(i)); ++c) sum += at[2 * c + k];
+      norms[i][k] = __builtin_sqrt(sum);
+      if (k == 1) at += 2 * chunks_of(t.size(i));
+    }
 }
 
 struct Backend {
   template <class T, class R>
   static void multi_tensor(const Call& call) {
+    using A = Compute<T>;
     const typename R::Numbers u = call.attributes<Live<typename R::Numbers>>().now();
-    update_all<T>(call, R::kStates, update_run<Compute<T>, R>, &u);
+    const Tensors<T> t{call, R::kStates};
+    if constexpr (R::kNorms) {
+      const Scratch scratch(call, static_cast<size_t>(t.n) * 3 * sizeof(double));
+      auto* const norms = static_cast<double(*)[2]>(scratch.data());
+      double* const ratios = scratch.as<double>() + 2 * t.n;
+      measure_all<T>(t, measure_run<A, R>, &u, norms);
+      for (int i = 0; i < t.n; ++i) {
+        const bool counts = !R::kMatrices || call.out[i * t.per].meta.rank >= 2;
+        ratios[i] = counts ? R::ratio(u, norms[i][0], norms[i][1]) : 1;
+      }
+      update_all<T>(t, update_run<A, R>, &u, ratios);
+    } else {
+      update_all<T>(t, update_run<A, R>, &u, nullptr);
+    }
   }
 };
 

@@ -2,7 +2,10 @@
 //
 // A rule has its op's name, its numbers (ops/optim_numbers.h) and the number of its states, and a
 // function update() that changes one weight and its states, in the type A that elements compute in.
-// What it makes of the numbers alone is made once for a whole run of elements. A new optimizer is a
+// What it makes of the numbers alone is made once for a whole run of elements. One that goes by the
+// norms of whole tensors has a measure() that is called on all elements first: it may change the
+// states, and gives an element of what the second norm is of; the first is that of the weight.
+// A new optimizer is a
 // rule in the list below, its numbers, a line in ops/optim.h and one in optim.cc; multi_tensor in
 // optim_cpu.cc and optim.cu updates any number of tensors by it at once.
 #pragma once
@@ -44,6 +47,12 @@ template <class N, int kCount>
 struct Rule {
   using Numbers = N;
   static constexpr int kStates = kCount;
+  static constexpr bool kNorms = false;
+};
+template <class N, int kCount>
+struct NormRule : Rule<N, kCount> {
+  static constexpr bool kNorms = true;
+  static constexpr bool kMatrices = false;  // the ratio of vectors and scalars is 1
 };
 
 struct SGDRule : Rule<SGDUpdate, 0> {
@@ -206,11 +215,54 @@ struct LionRule : Rule<LionUpdate, 1> {
   }
 };
 
+struct LambRule : NormRule<LambUpdate, 2> {
+  static constexpr const char* kName = "lamb_update";
+  template <class A>
+  LOCUS_HD static A direction(const LambUpdate& u, A w, A mean, A var) {
+    const A root = m::sqrt(var * A(1 / u.correction2)) + A(u.epsilon);
+    return mean * A(1 / u.correction1) / root + A(u.wd) * w;
+  }
+  template <class A>
+  LOCUS_HD static A measure(const LambUpdate& u, A w, A g, A& mean, A& var) {
+    g = gradient(u, g);
+    mean = moved(u.beta1, mean, g);
+    var = moved(u.beta2, var, g * g);
+    return direction(u, w, mean, var);
+  }
+  LOCUS_HD static double ratio(const LambUpdate& u, double weight, double step) {
+    if (u.lower_bound >= 0 && weight < u.lower_bound) weight = u.lower_bound;
+    if (u.upper_bound >= 0 && weight > u.upper_bound) weight = u.upper_bound;
+    return weight == 0 || step == 0 ? 1 : weight / step;
+  }
+  template <class A>
+  LOCUS_HD static void update(const LambUpdate& u, double ratio, A& w, A, A& mean, A& var) {
+    w -= A(u.lr * ratio) * direction(u, w, mean, var);
+  }
+};
+
+struct LarsRule : NormRule<LarsUpdate, 1> {
+  static constexpr const char* kName = "lars_update";
+  static constexpr bool kMatrices = true;
+  template <class A>
+  LOCUS_HD static A measure(const LarsUpdate& u, A, A g, A&) {
+    return A(u.rescale_grad) * g;
+  }
+  LOCUS_HD static double ratio(const LarsUpdate& u, double weight, double grad) {
+    if (!(weight > 0 && grad > 0)) return 1;
+    return u.eta * weight / (grad + u.wd * weight + u.epsilon);
+  }
+  template <class A>
+  LOCUS_HD static void update(const LarsUpdate& u, double ratio, A& w, A g, A& mom) {
+    mom = A(u.momentum) * mom - A(ratio) * (gradient(u, g) + A(u.wd) * w);
+    w += A(u.lr) * mom;
+  }
+};
+
 template <class... R>
 struct RuleList {};
 using OptimRules = RuleList<SGDRule, SGDMomentumRule, NAGRule, AdamRule, AdamWRule, RMSPropRule,
                             RMSPropAlexRule, AdaGradRule, AdaDeltaRule, AdamaxRule, NadamRule,
-                            FtrlRule, SignSGDRule, SignumRule, LionRule>;
+                            FtrlRule, SignSGDRule, SignumRule, LionRule, LambRule, LarsRule>;
 
 template <class Backend, class... R>
 constexpr KernelList optim_kernels(RuleList<R...>) {

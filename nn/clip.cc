@@ -1,0 +1,62 @@
+#include <locus/nn/clip.h>
+
+#include <map>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/optim.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+
+namespace locus {
+namespace {
+
+// Those that one call takes, in the order in which they come first.
+std::vector<Tensors> alike(const Tensors& arrays) {
+  std::vector<Tensors> groups;
+  std::map<std::pair<Context, DType>, size_t> of;
+  for (const Tensor& t : arrays) {
+    const auto [at, added] = of.try_emplace({t.context(), t.dtype()}, groups.size());
+    if (added) groups.emplace_back();
+    groups[at->second].push_back(t);
+  }
+  return groups;
+}
+
+}  // namespace
+
+Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
+  if (arrays.empty()) throw ValueError("clip_global_norm: no arrays; expected at least one");
+  if (!(max_norm >= 0))
+    throw ValueError("clip_global_norm: max_norm ", max_norm, "; expected a limit >= 0");
+  const autograd::Pause pause;
+  const std::vector<Tensors> groups = alike(arrays);
+  Tensor total;
+  for (const Tensors& group : groups) {
+    const Tensor sum = multi_sum_sq(group).sum().as_in_context(arrays[0].context());
+    total = total.defined() ? total + sum : sum;
+  }
+  const Tensor norm = sqrt(total);
+  for (const Tensors& group : groups)
+    multi_clip_norm(group, norm.as_in_context(group[0].context()), max_norm);
+  return norm;
+}
+
+void clip_value(const Tensors& arrays, double limit) {
+  const autograd::Pause pause;
+  for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
+}
+
+Tensors nn::gradients(const Block& net, std::optional<Context> c) {
+  return gradients(net.parameters(), c);
+}
+Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c) {
+  Tensors all;
+  for (const auto& [name, p] : parameters)
+    if (p.grad_req() != GradReq::null) all.push_back(p.grad(c));
+  return all;
+}
+
+}  // namespace locus
