@@ -32,6 +32,7 @@
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/compare.h>
+#include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
@@ -41,6 +42,7 @@
 #include <locus/ops/matmul.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
+#include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>

@@ -1,0 +1,398 @@
+#include <locus/ops/convolution.h>
+
+#include <algorithm>
+
+#include <locus/core/op.h>
+#include <locus/ops/convolution/convolution_kernel.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+namespace {
+
+// Shape inference
+
+struct Axes {
+  explicit Axes(const Meta& m, const ConvolutionAttrs& a)
+      : count(m.rank - 2),
+        first(a.channels_last ? 1 : 2),
+        channel(a.channels_last ? m.rank - 1 : 1) {}
+  int count, first, channel;
+};
+
+int64_t at_least(int64_t v, int64_t least, const char* what, int axis) {
+  if (v < least)
+    throw ValueError("expected ", what, " of at least ", least, ", got ", v, " for spatial axis ",
+                     axis);
+  return v;
+}
+
+void check_ranks(const Meta& x, const char* what, const Meta& w, const char* other) {
+  if (x.rank < 3 || x.rank > 5 || w.rank != x.rank)
+    throw ShapeError("expected ", what, " with 1 to 3 spatial axes, rank 3 to 5, and ", other,
+                     " of the same rank, got ", Shape(x), " and ", Shape(w));
+}
+
+void check_groups(int64_t channels, int axis, const char* what, int64_t groups) {
+  if (groups < 1) throw ValueError("expected groups of at least 1, got ", groups);
+  if (channels % groups != 0)
+    throw ShapeError("expected axis ", axis, " of ", what, ", its ", channels,
+                     " channels, to be a multiple of groups ", groups);
+}
+
+// What spatial axis `i` of the data becomes.
+int64_t convolved(int64_t n, int64_t kernel, const ConvolutionAttrs& a, int i, int axis) {
+  at_least(kernel, 1, "a kernel", i);
+  const int64_t span = kernel_span(kernel, at_least(a.dilation[i], 1, "a dilation", i));
+  const int64_t length = convolved_length(n, span, at_least(a.stride[i], 1, "a stride", i),
+                                          at_least(a.padding[i], 0, "a padding", i));
+  if (length == 0)
+    throw ShapeError("expected axis ", axis, " of the data, ", n, " long with ", a.padding[i],
+                     " of padding on both sides, to be at least the ", span,
+                     " that the kernel spans: ", kernel, " at dilation ", a.dilation[i]);
+  return length;
+}
+
+DType infer_convolution(std::span<const Meta> in, const ConvolutionAttrs& a, std::span<Meta> out) {
+  const Meta &x = in[0], &w = in[1];
+  check_ranks(x, "data", w, "weight");
+  const Axes axes(x, a);
+  const int64_t channels = x.shape[axes.channel];
+  check_groups(channels, axes.channel, "data", a.groups);
+  check_groups(w.shape[0], 0, "weight", a.groups);
+  if (w.shape[axes.channel] != channels / a.groups)
+    throw ShapeError("expected axis ", axes.channel, " of weight to be ", channels / a.groups,
+                     ": data's ", channels, " channels (axis ", axes.channel, ") in ", a.groups,
+                     a.groups == 1 ? " group" : " groups", ", got ", w.shape[axes.channel]);
+  if (in.size() == 3 && (in[2].rank != 1 || in[2].shape[0] != w.shape[0]))
+    throw ShapeError("expected bias (", w.shape[0], ",) for weight ", Shape(w), ", got ",
+                     Shape(in[2]));
+  out[0] = x;
+  out[0].shape[axes.channel] = w.shape[0];
+  for (int i = 0; i < axes.count; ++i) {
+    const int axis = axes.first + i;
+    out[0].shape[axis] = convolved(x.shape[axis], w.shape[axis], a, i, axis);
+  }
+  return one_dtype(in);
+}
+
+// The convolution of `data` with `weight` has this shape, or a ShapeError.
+void check_result(const Meta& data, const Meta& weight, const Meta& y, const char* what,
+                  const ConvolutionAttrs& a) {
+  const Meta both[] = {data, weight};
+  Meta expected[1];
+  infer_convolution(both, a, expected);
+  if (Shape(expected[0]) != Shape(y))
+    throw ShapeError("expected ", what, " ", Shape(expected[0]), ", what data ", Shape(data),
+                     " and weight ", Shape(weight), " convolve to, got ", Shape(y));
+}
+
+DType infer_deconvolution(std::span<const Meta> in, const ConvolutionAttrs& a,
+                          std::span<Meta> out) {
+  const Meta &y = in[0], &w = in[1];
+  check_ranks(y, "data", w, "weight");
+  const Axes axes(y, a);
+  if (a.groups < 1) throw ValueError("expected groups of at least 1, got ", a.groups);
+  if (y.shape[axes.channel] != w.shape[0])
+    throw ShapeError("expected axis 0 of weight to be ", y.shape[axes.channel],
+                     ", data's channels (axis ", axes.channel, "), got ", w.shape[0]);
+  out[0] = y;
+  out[0].shape[axes.channel] = w.shape[axes.channel] * a.groups;
+  for (int i = 0; i < axes.count; ++i) {
+    if (a.size[i] < 1)
+      throw ShapeError("expected a result of at least 1 along axis ", axes.first + i,
+                       ": less padding, or more data; got ", a.size[i]);
+    out[0].shape[axes.first + i] = a.size[i];
+  }
+  check_result(out[0], w, y, "data", a);
+  return one_dtype(in);
+}
+
+DType infer_weight_grad(std::span<const Meta> in, const ConvolutionAttrs& a, std::span<Meta> out) {
+  const Meta &x = in[0], &dy = in[1];
+  check_ranks(x, "data", dy, "dy");
+  const Axes axes(x, a);
+  check_groups(x.shape[axes.channel], axes.channel, "data", a.groups);
+  out[0] = x;
+  out[0].shape[0] = dy.shape[axes.channel];
+  out[0].shape[axes.channel] = x.shape[axes.channel] / a.groups;
+  for (int i = 0; i < axes.count; ++i) out[0].shape[axes.first + i] = a.size[i];
+  check_result(x, out[0], dy, "dy", a);
+  return one_dtype(in);
+}
+
+DType infer_backward(std::span<const Meta> in, const ConvolutionBackwardAttrs& a,
+                     std::span<Meta> out) {
+  const bool relu = a.convolution.activation == Activation::relu;
+  const size_t expected = relu ? 4 : 3;
+  if (in.size() != expected) throw ShapeError("expected ", expected, " operands, got ", in.size());
+  check_result(in[1], in[2], in[0], "dy", a.convolution);
+  if (relu && Shape(in[3]) != Shape(in[0]))
+    throw ShapeError("expected y to be like dy ", Shape(in[0]), ", got ", Shape(in[3]));
+  const int64_t none[] = {0};
+  const Meta empty = make_meta(in[0].dtype, none);
+  out[0] = a.data ? in[1] : empty;
+  out[1] = a.weight ? in[2] : empty;
+  out[2] = a.bias ? make_meta(in[0].dtype, std::span(in[2].shape, 1)) : empty;
+  return one_dtype(in);
+}
+
+// Gradients. y = convolution(x, w), x' = deconvolution(y', w) and w' = weight_grad(x, y') are the
+// three ways to contract one trilinear form, so each one's gradients are the other two.
+
+const OpRef<ConvolutionAttrs>& convolution_op() {
+  static const OpRef<ConvolutionAttrs> op("convolution");
+  return op;
+}
+Tensor convolve(const Tensor& x, const Tensor& w, ConvolutionAttrs a) {
+  a.activation = Activation::none;
+  return invoke(convolution_op(), {x, w}, a);
+}
+// Sizes are those of a tensor of this shape.
+ConvolutionAttrs sized(ConvolutionAttrs a, const Meta& m) {
+  const Axes axes(m, a);
+  a.activation = Activation::none;
+  for (int i = 0; i < axes.count; ++i) a.size[i] = m.shape[axes.first + i];
+  return a;
+}
+Tensor data_gradient(const Tensor& dy, const Tensor& w, const Meta& x, const ConvolutionAttrs& a) {
+  static const OpRef<ConvolutionAttrs> op("deconvolution");
+  return invoke(op, {dy, w}, sized(a, x));
+}
+Tensor weight_gradient(const Tensor& x, const Tensor& dy, const Meta& w,
+                       const ConvolutionAttrs& a) {
+  static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
+  return invoke(op, {x, dy}, sized(a, w));
+}
+
+Tensors convolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<BinaryAttrs> relu_grad("relu_grad");
+  const auto& a = saved.attrs<ConvolutionAttrs>();
+  const bool relu = a.activation == Activation::relu;
+  const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}, BinaryAttrs{}) : dout[0];
+  Tensors gradients(static_cast<size_t>(saved.n_in()));
+  if (saved.needs(0)) gradients[0] = data_gradient(dz, saved.in(1), saved.in_meta(0), a);
+  if (saved.needs(1)) gradients[1] = weight_gradient(saved.in(0), dz, saved.in_meta(1), a);
+  if (saved.n_in() == 3 && saved.needs(2)) {
+    const Axes axes(saved.out_meta(), a);
+    int64_t dims[kMaxRank] = {1, 1, 1, 1, 1};
+    dims[axes.channel] = dz.shape()[axes.channel];
+    gradients[2] = sum_to(dz, Shape(dims, dz.ndim())).reshape(saved.in_shape(2));
+  }
+  return gradients;
+}
+
+// Only relu's mask reads the result.
+Keep convolution_keeps(const ConvolutionAttrs& a) {
+  return a.activation == Activation::relu ? Keep::both : Keep::inputs;
+}
+
+Tensors convolution_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<ConvolutionBackwardAttrs> op("convolution_backward");
+  const bool bias = saved.n_in() == 3 && saved.needs(2);
+  const Ref in[] = {dout[0], saved.in(0), saved.in(1), saved.out()};
+  const ConvolutionBackwardAttrs attrs{saved.attrs<ConvolutionAttrs>(), saved.needs(0),
+                                       saved.needs(1), bias};
+  const bool relu = attrs.convolution.activation == Activation::relu;
+  Tensors gradients{saved.place(0), saved.place(1), bias ? saved.place(2) : Tensor()};
+  gradients = invoke_all(op, {in, relu ? 4u : 3u}, attrs, std::move(gradients));
+  gradients.resize(static_cast<size_t>(saved.n_in()));
+  return gradients;
+}
+
+Tensors deconvolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<ConvolutionAttrs>();
+  Tensors gradients(2);
+  if (saved.needs(0)) gradients[0] = convolve(dout[0], saved.in(1), a);
+  if (saved.needs(1)) gradients[1] = weight_gradient(dout[0], saved.in(0), saved.in_meta(1), a);
+  return gradients;
+}
+
+Tensors weight_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<ConvolutionAttrs>();
+  Tensors gradients(2);
+  if (saved.needs(0)) gradients[0] = data_gradient(saved.in(1), dout[0], saved.in_meta(0), a);
+  if (saved.needs(1)) gradients[1] = convolve(saved.in(0), dout[0], a);
+  return gradients;
+}
+
+// Samples: shapes of data and weight, and how they meet.
+
+struct Layer {
+  Shape x, w;
+  ConvolutionAttrs attrs;
+};
+
+std::vector<Layer> sample_layers() {
+  std::vector<Layer> all;
+  const auto add = [&](const Shape& x, const Shape& w, const auto& change) {
+    ConvolutionAttrs a;
+    change(a);
+    all.push_back({x, w, a});
+  };
+  add({2, 2, 6}, {3, 2, 3}, [](auto& a) { a.padding[0] = 1; });
+  add({2, 2, 5, 4}, {3, 2, 3, 2},
+      [](auto& a) { a.stride[0] = 2, a.padding[0] = 2, a.padding[1] = 1, a.dilation[1] = 2; });
+  add({1, 4, 3, 5}, {2, 2, 2, 2}, [](auto& a) { a.groups = 2, a.stride[1] = 3; });
+  add({2, 3, 4, 4}, {6, 1, 3, 3}, [](auto& a) { a.groups = 3, a.padding[0] = a.padding[1] = 1; });
+  add({2, 4, 5, 2}, {3, 3, 2, 2}, [](auto& a) { a.channels_last = true, a.stride[0] = 2; });
+  add({1, 4, 4, 2}, {4, 2, 2, 1},
+      [](auto& a) { a.channels_last = true, a.groups = 2, a.padding[1] = 1; });
+  add({1, 2, 2, 3, 3}, {2, 2, 2, 2, 3}, [](auto& a) { a.padding[2] = 2, a.stride[2] = 2; });
+  return all;
+}
+
+Shape result_of(const Layer& l) {
+  const Meta in[] = {make_meta(f32, l.x), make_meta(f32, l.w)};
+  Meta out[1];
+  infer_convolution(in, l.attrs, out);
+  return Shape(out[0]);
+}
+
+Samples convolution_samples(Context c, DType d) {
+  Samples all;
+  for (const Layer& l : sample_layers()) {
+    Tensors in{sample_values(c, d, l.x), sample_values(c, d, l.w, -2, 2, 1)};
+    if (all.size() % 2 == 1) in.push_back(sample_values(c, d, {l.w[0]}, -2, 2, 2));
+    all.push_back(Sample(in, l.attrs));
+  }
+  const auto x = [&](const Shape& s, double low, double high, int variant) {
+    return sample_values(c, d, s, low, high, variant);
+  };
+  ConvolutionAttrs relu;
+  relu.activation = Activation::relu;
+  all.push_back(
+      Sample({x({2, 2, 4, 4}, 0.2, 1, 0), x({3, 2, 3, 3}, 0.2, 1, 1), x({3}, 0.2, 1, 2)}, relu));
+  all.push_back(Sample({x({2, 2, 5}, 0.2, 1, 0), x({3, 2, 2}, -1, -0.2, 1)}, relu));
+  return all;
+}
+
+Samples deconvolution_samples(Context c, DType d) {
+  Samples all;
+  for (const Layer& l : sample_layers())
+    all.push_back(Sample({sample_values(c, d, result_of(l)), sample_values(c, d, l.w, -2, 2, 1)},
+                         sized(l.attrs, make_meta(d, l.x))));
+  return all;
+}
+
+Samples weight_grad_samples(Context c, DType d) {
+  Samples all;
+  for (const Layer& l : sample_layers())
+    all.push_back(Sample({sample_values(c, d, l.x), sample_values(c, d, result_of(l), -2, 2, 1)},
+                         sized(l.attrs, make_meta(d, l.w))));
+  return all;
+}
+
+Samples backward_samples(Context c, DType d) {
+  Samples all;
+  for (const Layer& l : sample_layers()) {
+    ConvolutionBackwardAttrs attrs{l.attrs};
+    Tensors in{sample_values(c, d, result_of(l)), sample_values(c, d, l.x, -2, 2, 1),
+               sample_values(c, d, l.w, -2, 2, 2)};
+    if (all.size() % 2 == 0) {
+      attrs.convolution.activation = Activation::relu;
+      in.push_back(sample_values(c, d, result_of(l), -2, 2, 3));
+    }
+    attrs.data = all.size() % 3 != 1;
+    attrs.weight = all.size() % 4 != 2;
+    attrs.bias = all.size() % 5 != 3;
+    all.push_back(Sample(in, attrs));
+  }
+  return all;
+}
+
+Tensor as(const Tensor& x, DType d) { return x.dtype() == d ? x : x.astype(d); }
+
+// The attributes of a call on data of this rank.
+template <class Options>
+ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
+  if (rank < 3 || rank > 5)
+    throw ShapeError(op, ": expected data with 1 to 3 spatial axes, rank 3 to 5, got rank ", rank);
+  ConvolutionAttrs a;
+  o.strides.spread(rank - 2, "strides", a.stride);
+  o.padding.spread(rank - 2, "padding", a.padding);
+  o.dilation.spread(rank - 2, "dilation", a.dilation);
+  a.groups = o.groups;
+  a.channels_last = channels_last(o.layout, rank - 2);
+  return a;
+}
+
+}  // namespace
+
+Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const ConvolutionOptions& o) {
+  DType d = promote(x.dtype(), weight.dtype());
+  if (bias.defined()) d = promote(d, bias.dtype());
+  ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution");
+  a.activation = o.activation;
+  const Tensor data = as(x, d), w = as(weight, d);
+  return bias.defined() ? invoke(convolution_op(), {data, w, as(bias, d)}, a)
+                        : invoke(convolution_op(), {data, w}, a);
+}
+
+Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const DeconvolutionOptions& o) {
+  static const OpRef<ConvolutionAttrs> op("deconvolution");
+  const int rank = x.ndim();
+  ConvolutionAttrs a = attrs_of(o, rank, "deconvolution");
+  if (weight.ndim() != rank)
+    throw ShapeError("deconvolution: expected weight of data's rank ", rank, ", got ",
+                     weight.shape());
+  int64_t adj[kMaxSpatial];
+  o.adj.spread(rank - 2, "adj", adj);
+  for (int i = 0; i < rank - 2; ++i) {
+    const int axis = (a.channels_last ? 1 : 2) + i;
+    if (adj[i] < 0 || adj[i] >= std::max<int64_t>(a.stride[i], 1))
+      throw ValueError("deconvolution: expected 0 <= adj < stride ", a.stride[i],
+                       " for spatial axis ", i, ", got ", adj[i]);
+    a.size[i] = (x.shape()[axis] - 1) * a.stride[i] - 2 * a.padding[i] +
+                kernel_span(weight.shape()[axis], a.dilation[i]) + adj[i];
+  }
+  const DType d = promote(x.dtype(), weight.dtype());
+  const Tensor y = invoke(op, {as(x, d), as(weight, d)}, a);
+  if (!bias.defined()) return y;
+  if (a.channels_last) return y + bias;
+  int64_t dims[kMaxRank];
+  std::fill_n(dims, rank - 1, 1);
+  dims[0] = bias.size();
+  return y + bias.reshape(Shape(dims, rank - 1));
+}
+
+Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
+                               const ConvolutionOptions& o) {
+  static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
+  ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution_weight_grad");
+  kernel.spread(x.ndim() - 2, "kernel", a.size);
+  const DType d = promote(x.dtype(), dy.dtype());
+  return invoke(op, {as(x, d), as(dy, d)}, a);
+}
+
+void register_convolution() {
+  OpDef<ConvolutionAttrs>("convolution", {"data", "weight", "bias"})
+      .inputs(2, 3)
+      .infer<&infer_convolution>()
+      .gradient<&convolution_gradient>(Keep::inputs)
+      .keeps<&convolution_keeps>()
+      .fused_gradient<&convolution_fused_gradient>()
+      .samples<&convolution_samples>();
+  OpDef<ConvolutionAttrs>("deconvolution", {"data", "weight"})
+      .infer<&infer_deconvolution>()
+      .gradient<&deconvolution_gradient>(Keep::inputs)
+      .samples<&deconvolution_samples>();
+  OpDef<ConvolutionAttrs>("convolution_weight_grad", {"data", "dy"})
+      .infer<&infer_weight_grad>()
+      .gradient<&weight_grad_gradient>(Keep::inputs)
+      .samples<&weight_grad_samples>();
+  OpDef<ConvolutionBackwardAttrs>("convolution_backward", {"dy", "data", "weight", "y"})
+      .inputs(3, 4)
+      .outputs(3)
+      .infer<&infer_backward>()
+      .no_gradient(
+          "the first order only: with create_graph convolution is differentiated through "
+          "deconvolution and convolution_weight_grad")
+      .samples<&backward_samples>();
+}
+
+}  // namespace locus

@@ -1,0 +1,186 @@
+// Attributes of the convolution family, and which element meets which: for the host and for nvcc.
+#pragma once
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel_list.h>
+#include <locus/ops/matmul_attrs.h>
+
+namespace locus {
+
+struct ConvolutionAttrs {
+  int64_t stride[3] = {1, 1, 1}, padding[3] = {}, dilation[3] = {1, 1, 1};  // a spatial axis each
+  int64_t groups = 1;
+  // deconvolution: the spatial lengths of its result; convolution_weight_grad: of the kernel.
+  int64_t size[3] = {};
+  bool channels_last = false;
+  Activation activation = Activation::none;
+};
+// The op "convolution_backward". Inputs: dy, data, weight and, with relu, the result y. Outputs:
+// the gradients of data, weight and bias; (0,) where not asked for.
+struct ConvolutionBackwardAttrs {
+  ConvolutionAttrs convolution;
+  bool data = true, weight = true, bias = true;
+};
+
+// From the first to the last element that a kernel meets.
+LOCUS_HD int64_t kernel_span(int64_t kernel, int64_t dilation) {
+  return (kernel - 1) * dilation + 1;
+}
+// 0 where the kernel does not fit.
+LOCUS_HD int64_t convolved_length(int64_t n, int64_t span, int64_t stride, int64_t padding) {
+  const int64_t room = n + 2 * padding - span;
+  return room < 0 ? 0 : room / stride + 1;
+}
+
+// Three spatial axes, of which the first may have length 1. Channels are those of a group.
+struct Convolution {
+  int64_t images = 0, groups = 1, in = 0, out = 0;
+  int64_t data[3], kernel[3], result[3];
+  int64_t stride[3], padding[3], dilation[3];
+  bool channels_last = false;
+
+  static LOCUS_HD int64_t product(const int64_t (&n)[3]) { return n[0] * n[1] * n[2]; }
+  LOCUS_HD int64_t elements() const { return product(data); }
+  LOCUS_HD int64_t taps() const { return product(kernel); }
+  LOCUS_HD int64_t positions() const { return product(result); }
+  LOCUS_HD int64_t depth() const { return in * taps(); }  // products in a result
+
+  // Where the kernel's element `tap` at result `at` meets the data along an axis.
+  LOCUS_HD int64_t meets(int axis, int64_t at, int64_t tap) const {
+    return at * stride[axis] - padding[axis] + tap * dilation[axis];
+  }
+
+  // The result, if any, whose kernel's element `tap` meets data element i; -1: none.
+  LOCUS_HD int64_t met_by(int axis, int64_t i, int64_t tap) const {
+    const int64_t from = i + padding[axis] - tap * dilation[axis];
+    if (from < 0 || from % stride[axis] != 0) return -1;
+    const int64_t at = from / stride[axis];
+    return at < result[axis] ? at : -1;
+  }
+  // The data element that result `at` meets at `tap`, and the result that meets element `i` there:
+  // -1 where there is none. All of these count over three axes.
+  LOCUS_HD int64_t data_met(int64_t at, int64_t tap) const {
+    int64_t where = 0, scale = 1;
+    for (int a = 2; a >= 0; --a) {
+      const int64_t i = meets(a, at % result[a], tap % kernel[a]);
+      if (i < 0 || i >= data[a]) return -1;
+      where += i * scale;
+      scale *= data[a];
+      at /= result[a];
+      tap /= kernel[a];
+    }
+    return where;
+  }
+  LOCUS_HD int64_t result_met(int64_t i, int64_t tap) const {
+    int64_t where = 0, scale = 1;
+    for (int a = 2; a >= 0; --a) {
+      const int64_t at = met_by(a, i % data[a], tap % kernel[a]);
+      if (at < 0) return -1;
+      where += at * scale;
+      scale *= result[a];
+      i /= data[a];
+      tap /= kernel[a];
+    }
+    return where;
+  }
+
+  // Offsets of image n's channel c of `channels` (of all groups) at element `at` of `size`; and of
+  // weight (o, i, tap).
+  LOCUS_HD int64_t image_at(int64_t n, int64_t c, int64_t at, int64_t channels,
+                            int64_t size) const {
+    return channels_last ? (n * size + at) * channels + c : (n * channels + c) * size + at;
+  }
+  LOCUS_HD int64_t data_at(int64_t n, int64_t c, int64_t at) const {
+    return image_at(n, c, at, groups * in, elements());
+  }
+  LOCUS_HD int64_t result_at(int64_t n, int64_t c, int64_t at) const {
+    return image_at(n, c, at, groups * out, positions());
+  }
+  LOCUS_HD int64_t weight_at(int64_t o, int64_t i, int64_t tap) const {
+    return image_at(o, i, tap, in, taps());
+  }
+};
+
+LOCUS_HD Convolution make_convolution(const Meta& x, const Meta& w, const Meta& y,
+                                      const ConvolutionAttrs& a) {
+  Convolution c;
+  const int axes = x.rank - 2, missing = 3 - axes, first = a.channels_last ? 1 : 2;
+  c.channels_last = a.channels_last;
+  c.images = x.shape[0];
+  c.groups = a.groups;
+  c.in = x.shape[a.channels_last ? x.rank - 1 : 1] / a.groups;
+  c.out = y.shape[a.channels_last ? x.rank - 1 : 1] / a.groups;
+  for (int i = 0; i < 3; ++i) {
+    const int axis = i - missing;
+    const bool there = axis >= 0;
+    c.data[i] = there ? x.shape[first + axis] : 1;
+    c.kernel[i] = there ? w.shape[first + axis] : 1;
+    c.result[i] = there ? y.shape[first + axis] : 1;
+    c.stride[i] = there ? a.stride[axis] : 1;
+    c.padding[i] = there ? a.padding[axis] : 0;
+    c.dilation[i] = there ? a.dilation[axis] : 1;
+  }
+  return c;
+}
+
+// The ops in terms of an Engine<D>{call, convolution} of one kind of device, whose pointers are
+// null where there is no bias, no mask (y) and nothing wanted:
+//   forward(x, w, bias, relu, y); data_gradient(dy, y, w, dx); weight_gradient(x, dy, y, dw, db)
+template <template <DType> class Engine>
+struct ConvolutionBackend {
+  template <DType D>
+  static void convolution(const Call& call) {
+    using S = CppTypeOf<D>;
+    const auto& a = call.attributes<ConvolutionAttrs>();
+    const View *in = call.in, *out = call.out;
+    Engine<D>{call, make_convolution(in[0].meta, in[1].meta, out[0].meta, a)}.forward(
+        in[0].as<S>(), in[1].as<S>(), call.n_in == 3 ? in[2].as<S>() : nullptr,
+        a.activation == Activation::relu, out[0].as<S>());
+  }
+  template <DType D>
+  static void deconvolution(const Call& call) {
+    using S = CppTypeOf<D>;
+    const auto& a = call.attributes<ConvolutionAttrs>();
+    const View *in = call.in, *out = call.out;
+    Engine<D>{call, make_convolution(out[0].meta, in[1].meta, in[0].meta, a)}.data_gradient(
+        in[0].as<S>(), nullptr, in[1].as<S>(), out[0].as<S>());
+  }
+  template <DType D>
+  static void weight_grad(const Call& call) {
+    using S = CppTypeOf<D>;
+    const auto& a = call.attributes<ConvolutionAttrs>();
+    const View *in = call.in, *out = call.out;
+    Engine<D>{call, make_convolution(in[0].meta, out[0].meta, in[1].meta, a)}.weight_gradient(
+        in[0].as<S>(), in[1].as<S>(), nullptr, out[0].as<S>(), nullptr);
+  }
+  template <DType D>
+  static void backward(const Call& call) {
+    using S = CppTypeOf<D>;
+    const auto& a = call.attributes<ConvolutionBackwardAttrs>();
+    const View *in = call.in, *out = call.out;
+    const Engine<D> engine{call,
+                           make_convolution(in[1].meta, in[2].meta, in[0].meta, a.convolution)};
+    const S *dy = in[0].as<S>(), *y = call.n_in == 4 ? in[3].as<S>() : nullptr;
+    if (a.data) engine.data_gradient(dy, y, in[2].as<S>(), out[0].as<S>());
+    if (a.weight || a.bias)
+      engine.weight_gradient(in[1].as<S>(), dy, y, a.weight ? out[1].as<S>() : nullptr,
+                             a.bias ? out[2].as<S>() : nullptr);
+  }
+};
+
+template <template <DType> class Engine>
+constexpr KernelList convolution_kernels() {
+  using Backend = ConvolutionBackend<Engine>;
+  KernelList list;
+  list.add_each("convolution", kFloatDTypes,
+                [](auto d) { return Backend::template convolution<d>; });
+  list.add_each("deconvolution", kFloatDTypes,
+                [](auto d) { return Backend::template deconvolution<d>; });
+  list.add_each("convolution_weight_grad", kFloatDTypes,
+                [](auto d) { return Backend::template weight_grad<d>; });
+  list.add_each("convolution_backward", kFloatDTypes,
+                [](auto d) { return Backend::template backward<d>; });
+  return list;
+}
+
+}  // namespace locus

@@ -1,0 +1,106 @@
+// What convolutions on the host read and write: images of any layout and dtype as planes in the
+// compute type, with their padding around them, so that no product looks at a border. Included by
+// *_cpu.cc only.
+#pragma once
+
+#include <locus/ops/convolution/convolution_kernel.h>
+#include <locus/ops/kernel/cast.h>
+
+namespace locus::LOCUS_ISA {
+
+// The part of a padded channel that results [begin, end) of the slowest axis meet.
+struct Planes {
+  Planes(const Convolution& g, int slowest, int64_t begin, int64_t end) {
+    for (int a = 0; a < 3; ++a) {
+      const int64_t from = a == slowest ? begin : 0, to = a == slowest ? end : g.result[a];
+      first[a] = from * g.stride[a] - g.padding[a];
+      size[a] = (to - from - 1) * g.stride[a] + kernel_span(g.kernel[a], g.dilation[a]);
+    }
+  }
+  int64_t first[3];  // in the data; below 0 and behind its end there is padding
+  int64_t size[3];
+  int64_t volume() const { return Convolution::product(size); }
+  int64_t at(int64_t i, int64_t j, int64_t k) const { return (i * size[1] + j) * size[2] + k; }
+};
+
+LOCUS_HD int64_t clamp(int64_t v, int64_t low, int64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
+
+// Channels [begin, end) of image n.
+template <class T, class S>
+void stage(const Convolution& g, const S* x, int64_t n, int64_t begin, int64_t end, const Planes& p,
+           T* to) {
+  const int64_t width = p.size[2], step = g.channels_last ? g.groups * g.in : 1;
+  const int64_t left = clamp(-p.first[2], 0, width),
+                right = clamp(g.data[2] - p.first[2], left, width);
+  for (int64_t i = 0; i < p.size[0]; ++i)
+    for (int64_t j = 0; j < p.size[1]; ++j) {
+      const int64_t y = p.first[0] + i, z = p.first[1] + j;
+      const bool inside = y >= 0 && y < g.data[0] && z >= 0 && z < g.data[1] && right > left;
+      for (int64_t c = begin; c < end; ++c) {
+        T* const row = to + (c - begin) * p.volume() + p.at(i, j, 0);
+        for (int64_t k = 0; k < (inside ? left : width); ++k) row[k] = T(0);
+        if (!inside) continue;
+        const S* const from =
+            x + g.data_at(n, c, (y * g.data[1] + z) * g.data[2] + p.first[2] + left);
+        if (step == 1)
+          convert_run(from, row + left, right - left);
+        else
+          for (int64_t k = left; k < right; ++k) row[k] = convert<T>(from[(k - left) * step]);
+        for (int64_t k = right; k < width; ++k) row[k] = T(0);
+      }
+    }
+}
+
+// The way back, of all of the data: zeros where there are no planes.
+template <class T, class S>
+void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int64_t end,
+             const Planes& p, S* x) {
+  const int64_t step = g.channels_last ? g.groups * g.in : 1;
+  const int64_t low = clamp(p.first[2], 0, g.data[2]),
+                high = clamp(p.first[2] + p.size[2], low, g.data[2]);
+  for (int64_t y = 0; y < g.data[0]; ++y)
+    for (int64_t z = 0; z < g.data[1]; ++z) {
+      const int64_t i = y - p.first[0], j = z - p.first[1];
+      const bool inside = i >= 0 && i < p.size[0] && j >= 0 && j < p.size[1];
+      const int64_t to = inside ? high : 0, first = inside ? low : 0;
+      for (int64_t c = begin; c < end; ++c) {
+        S* const row = x + g.data_at(n, c, (y * g.data[1] + z) * g.data[2]);
+        for (int64_t k = 0; k < first; ++k) row[k * step] = convert<S>(T(0));
+        if (inside) {
+          const T* const plane = from + (c - begin) * p.volume() + p.at(i, j, 0) - p.first[2];
+          if (step == 1)
+            convert_run(plane + low, row + low, high - low);
+          else
+            for (int64_t k = low; k < high; ++k) row[k * step] = convert<S>(plane[k]);
+        }
+        for (int64_t k = to; k < g.data[2]; ++k) row[k * step] = convert<S>(T(0));
+      }
+    }
+}
+
+// Channels [begin, end) of image n's results, each in one run: dy, or 0 where y <= 0.
+template <class T, class S>
+void stage_result(const Convolution& g, const S* dy, const S* y, int64_t n, int64_t begin,
+                  int64_t end, T* to) {
+  constexpr int64_t kRun = 16;  // of the channels last: a line of the cache each
+  const int64_t size = g.positions(), run = g.channels_last ? kRun : size;
+  const int64_t step = g.channels_last ? g.groups * g.out : 1;
+  for (int64_t first = 0; first < size; first += run) {
+    const int64_t count = size - first < run ? size - first : run;
+    for (int64_t o = begin; o < end; ++o) {
+      T* const row = to + (o - begin) * size + first;
+      const int64_t at = g.result_at(n, o, first);
+      if (step == 1)
+        convert_run(dy + at, row, count);
+      else
+        for (int64_t k = 0; k < count; ++k) row[k] = convert<T>(dy[at + k * step]);
+      if (y != nullptr)
+        for (int64_t k = 0; k < count; ++k)
+          row[k] = convert<T>(y[at + k * step]) <= T(0) ? T(0) : row[k];
+    }
+  }
+}
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,112 @@
+// The product that convolutions on the host are made of: small tiles of registers over packed
+// panels. Compiled once per instruction set; included by *_cpu.cc only.
+//
+// A panel of `a` holds R rows, side by side for each step of the sum; a panel of `b` kColumns<T>
+// columns. An element of a result is added up along the depth in one order, whatever the panels and
+// whoever computes them, so results do not depend on how work is shared.
+#pragma once
+
+#include <cstring>
+
+#include <locus/core/hd.h>
+
+namespace locus::LOCUS_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int64_t kVectorBytes = 64, kMaxRows = 12;
+#elif defined(__AVX2__)
+inline constexpr int64_t kVectorBytes = 32, kMaxRows = 6;
+#else
+inline constexpr int64_t kVectorBytes = 16, kMaxRows = 6;
+#endif
+
+template <class T>
+inline constexpr int64_t kColumns = 2 * kVectorBytes / static_cast<int64_t>(sizeof(T));
+// Longer sums are sums of blocks: exact, and a panel of b stays in the first-level cache.
+inline constexpr int64_t kBlockDepth = 256;
+
+// Rows in panels as even as can be.
+struct Panels {
+  explicit Panels(int64_t n)
+      : rows(n),
+        count((n + kMaxRows - 1) / kMaxRows),
+        each(count > 0 ? (n + count - 1) / count : 1) {}
+  int64_t rows, count, each;
+  int64_t padded() const { return count * each; }
+};
+
+// c[i][j] (ldc apart) = the sum over k < depth of a[k][i] · b[k][j], of all panels of rows: a's
+// panels follow each other. With `add` it comes on top. c has room for padded() rows.
+template <class T>
+void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
+              bool add);
+extern template void multiply(const Panels&, int64_t, const float*, const float*, float*, int64_t,
+                              bool);
+extern template void multiply(const Panels&, int64_t, const double*, const double*, double*,
+                              int64_t, bool);
+
+// The columns of a panel: where each one's elements lie, from that of the step. Neighbours that lie
+// side by side are moved together.
+template <class T>
+class Columns {
+ public:
+  static constexpr int64_t kN = kColumns<T>;
+  // What reads and writes may go beyond the last element.
+  static constexpr int64_t kSlack = kN + 8;
+
+  // Of n <= kN; those behind repeat the last.
+  Columns(int64_t n, const int64_t* at) : n_(n) {
+    for (int64_t j = 0; j < kN; ++j) at_[j] = at[j < n ? j : n - 1];
+    for (int64_t j = 0; j < n; ++j)
+      if (j == 0 || at_[j] != at_[j - 1] + 1) first_[runs_++] = static_cast<int>(j);
+    first_[runs_] = static_cast<int>(n);
+  }
+  int64_t size() const { return n_; }
+
+  // to[k][j] = from[step[k] + at(j)] for k < depth. `to` and `from` have kSlack elements more.
+  void pack(const T* from, const int64_t* step, int64_t depth, T* to) const {
+    if (runs_ == 1 && n_ == kN) {
+      for (int64_t k = 0; k < depth; ++k)
+        std::memcpy(to + k * kN, from + step[k] + at_[0], kN * sizeof(T));
+    } else if (runs_ * 3 <= n_) {
+      for (int64_t k = 0; k < depth; ++k)
+        for (int r = 0; r < runs_; ++r) {  // what is too much the next run overwrites
+          const T* const source = from + step[k] + at_[first_[r]];
+          T* const target = to + k * kN + first_[r];
+          for (int64_t i = 0; i < first_[r + 1] - first_[r]; i += 8)
+            std::memcpy(target + i, source + i, 8 * sizeof(T));
+        }
+    } else {
+      for (int64_t k = 0; k < depth; ++k)
+        for (int64_t j = 0; j < kN; ++j) to[k * kN + j] = from[step[k] + at_[j]];
+    }
+  }
+
+  // to[at(j)] += from[j].
+  void scatter(const T* from, T* to) const {
+    if (runs_ * 3 > n_) {
+      for (int64_t j = 0; j < n_; ++j) to[at_[j]] += from[j];
+      return;
+    }
+    for (int r = 0; r < runs_; ++r) {
+      const T* const source = from + first_[r];
+      T* const target = to + at_[first_[r]];
+      const int64_t n = first_[r + 1] - first_[r];
+      int64_t i = 0;
+      for (; i + 8 <= n; i += 8) {
+        T sum[8];
+        for (int64_t j = 0; j < 8; ++j) sum[j] = target[i + j] + source[i + j];
+        std::memcpy(target + i, sum, sizeof sum);
+      }
+      for (; i < n; ++i) target[i] += source[i];
+    }
+  }
+
+ private:
+  int64_t n_;
+  int64_t at_[kN];
+  int first_[kN + 1];  // of each run
+  int runs_ = 0;
+};
+
+}  // namespace locus::LOCUS_ISA

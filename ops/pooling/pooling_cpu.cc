@@ -1,0 +1,272 @@
+#include <locus/core/scratch.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/pooling/pooling_kernel.h>
+
+namespace locus::LOCUS_ISA {
+namespace {
+
+constexpr int64_t kRun = 64;         // results side by side
+constexpr int64_t kGrain = 1 << 15;  // elements that are worth a thread
+
+int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+
+// Results that lie side by side in memory: of a row, or, with the channels last, of an element.
+struct Run {
+  int64_t image, channel, at[3];
+  int64_t first, count;  // of the results, in memory
+};
+
+// f(step) with the common ones as constants.
+template <class F>
+LOCUS_HD void with_step(int64_t step, const F& f) {
+  if (step == 1)
+    f(std::integral_constant<int64_t, 1>{});
+  else if (step == 2)
+    f(std::integral_constant<int64_t, 2>{});
+  else
+    f(step);
+}
+
+// Pooling of T, float or double.
+template <class T>
+struct Core {
+  const Pooling g;
+  bool rounded_again = false;  // results, to 16 bits
+
+  // body(run), in parallel by images and channels; before(image, channel, channels) first.
+  template <class Before, class F>
+  void each_run(const Before& before, const F& body) const {
+    const int64_t blocks = g.channels_last ? (g.channels + kRun - 1) / kRun : g.channels;
+    const int64_t size = g.elements() + g.positions() * g.window[0] * g.window[1] * g.window[2];
+    const int64_t work = size * (g.channels_last ? kRun : 1);
+    const int64_t width = g.channels_last || g.adaptive ? 1 : kRun;
+    parallel_for(g.images * blocks, kGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        Run r{task / blocks, task % blocks * (g.channels_last ? kRun : 1), {}, 0, 1};
+        const int64_t channels = g.channels_last ? clamp(g.channels - r.channel, 0, kRun) : 1;
+        before(r.image, r.channel, channels);
+        int64_t* const at = r.at;
+        for (at[0] = 0; at[0] < g.result[0]; ++at[0])
+          for (at[1] = 0; at[1] < g.result[1]; ++at[1])
+            for (at[2] = 0; at[2] < g.result[2]; at[2] += width) {
+              r.first = g.result_at(r.image, r.channel,
+                                    (at[0] * g.result[1] + at[1]) * g.result[2] + at[2]);
+              r.count = g.channels_last ? channels : clamp(g.result[2] - at[2], 0, width);
+              body(r);
+            }
+      }
+    });
+  }
+  template <class F>
+  void each_run(const F& body) const {
+    each_run([](int64_t, int64_t, int64_t) {}, body);
+  }
+
+  // Where the window of the run's first result begins in the data, padding included.
+  int64_t origin(const Run& r) const {
+    const int64_t column = r.at[2] * g.stride[2] - g.padding[2];
+    const int64_t row = g.range(0, r.at[0]).begin * g.data[1] + g.range(1, r.at[1]).begin;
+    return g.data_at(r.image, r.channel,
+                     row * g.data[2] + (one() ? g.range(2, r.at[2]).begin : column));
+  }
+  bool one() const { return g.channels_last || g.adaptive; }  // window a run
+  // From an element that a result of the run meets to the one that the next meets there.
+  int64_t step() const { return g.channels_last ? 1 : g.stride[2]; }
+
+  // f(tap, begin, end): results [begin, end) of the run meet what lies `tap` behind their windows'
+  // origin, element after element of the windows in row-major order.
+  template <class F>
+  LOCUS_HD void each_tap(const Run& r, const F& f) const {
+    const Range a = g.range(0, r.at[0]), b = g.range(1, r.at[1]), c = g.range(2, r.at[2]);
+    const int64_t scale = g.channels_last ? g.channels : 1;
+    for (int64_t i = 0; i < a.end - a.begin; ++i)
+      for (int64_t j = 0; j < b.end - b.begin; ++j) {
+        const int64_t row = (i * g.data[1] + j) * g.data[2];
+        if (one()) {
+          for (int64_t k = 0; k < c.end - c.begin; ++k) f((row + k) * scale, int64_t{0}, r.count);
+          continue;
+        }
+        for (int64_t k = 0; k < g.window[2]; ++k) {
+          const int64_t s = g.stride[2], before = g.padding[2] - k - r.at[2] * s;
+          const int64_t begin = before > 0 ? (before + s - 1) / s : 0,
+                        last = g.data[2] - 1 + before;
+          f(row + k, begin, last < 0 ? begin : clamp(last / s + 1, begin, r.count));
+        }
+      }
+  }
+
+  void max(const T* x, T* y) const {
+    each_run([&](const Run& r) {
+      T best[kRun];
+      for (T& v : best) v = -__builtin_inf();
+      const T* const from = x + origin(r);
+      with_step(step(), [&](auto s) {
+        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+          for (int64_t j = begin; j < end; ++j) {
+            const T v = from[tap + j * s];
+            best[j] = exceeds(v, best[j]) ? v : best[j];
+          }
+        });
+      });
+      for (int64_t j = 0; j < r.count; ++j) y[r.first + j] = best[j];
+    });
+  }
+
+  // place[j]: how far behind its window's origin a result's maximum is.
+  [[gnu::noinline]] void places(const Run& r, const T* x, int32_t (&place)[kRun]) const {
+    T best[kRun];
+    for (T& v : best) v = -__builtin_inf();
+    for (int32_t& p : place) p = -1;
+    const T* const from = x + origin(r);
+    with_step(step(), [&](auto s) {
+      each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+        for (int64_t j = begin; j < end; ++j) {
+          const T v = from[tap + j * s];
+          const bool better = exceeds(v, best[j]) | (place[j] < 0);
+          best[j] = better ? v : best[j];
+          place[j] = better ? static_cast<int32_t>(tap) : place[j];
+        }
+      });
+    });
+  }
+
+  void max_gather(const T* x, const T* other, T* y) const {
+    each_run([&](const Run& r) {
+      int32_t place[kRun];
+      places(r, x, place);
+      const T* const from = other + origin(r);
+      for (int64_t j = 0; j < r.count; ++j) y[r.first + j] = from[place[j] + j * step()];
+    });
+  }
+
+  // Gradients are added up where they belong, to zeros.
+  template <class F>
+  void spread(T* to, const F& body) const {
+    each_run(
+        [&](int64_t image, int64_t channel, int64_t channels) {
+          const int64_t elements = g.elements(), rows = g.channels_last ? elements : 1;
+          for (int64_t i = 0; i < rows; ++i) {
+            T* const row = to + g.data_at(image, channel, i);
+            const int64_t n = g.channels_last ? channels : elements;
+            for (int64_t j = 0; j < n; ++j) row[j] = T(0);
+          }
+        },
+        [&](const Run& r) { body(r, to + origin(r)); });
+  }
+
+  void max_grad(const T* x, const T* dy, T* dx) const {
+    spread(dx, [&](const Run& r, T* to) {
+      int32_t place[kRun];
+      places(r, x, place);
+      for (int64_t j = 0; j < r.count; ++j) to[place[j] + j * step()] += dy[r.first + j];
+    });
+  }
+
+  // What the means of a run divide by.
+  void counts(const Run& r, double (&count)[kRun]) const {
+    const double outer = static_cast<double>(g.range(0, r.at[0]).count * g.range(1, r.at[1]).count);
+    for (int64_t j = 0; j < r.count; ++j)
+      count[j] = outer * static_cast<double>(g.range(2, r.at[2] + (one() ? 0 : j)).count);
+  }
+
+  void average(const T* x, T* y) const {
+    each_run([&](const Run& r) {
+      double sum[kRun] = {}, count[kRun];
+      counts(r, count);
+      const T* const from = x + origin(r);
+      with_step(step(), [&](auto s) {
+        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+          for (int64_t j = begin; j < end; ++j) sum[j] += static_cast<double>(from[tap + j * s]);
+        });
+      });
+      for (int64_t j = 0; j < r.count; ++j) {
+        const double mean = sum[j] / count[j];
+        y[r.first + j] =
+            rounded_again ? static_cast<T>(detail::to_odd(mean)) : static_cast<T>(mean);
+      }
+    });
+  }
+
+  void average_grad(const T* dy, T* dx) const {
+    spread(dx, [&](const Run& r, T* to) {
+      double count[kRun];
+      counts(r, count);
+      T share[kRun];
+      for (int64_t j = 0; j < r.count; ++j)
+        share[j] = static_cast<T>(static_cast<double>(dy[r.first + j]) / count[j]);
+      with_step(step(), [&](auto s) {
+        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+          for (int64_t j = begin; j < end; ++j) to[tap + j * s] += share[j];
+        });
+      });
+    });
+  }
+};
+
+// Of S: 16-bit operands are pooled as f32.
+template <class S>
+struct Host {
+  using T = Compute<S>;
+  static constexpr bool kDirect = sizeof(S) == sizeof(T);
+
+  const Call& call;
+  const Pooling g;
+
+  class Wide {
+   public:
+    Wide(const Call& call, const S* from, int64_t n)
+        : copy_(call, kDirect ? 0 : static_cast<size_t>(n) * sizeof(T)), data_(copy_.as<T>()) {
+      if constexpr (kDirect)
+        data_ = const_cast<S*>(from);
+      else
+        convert_run(from, data_, n);
+    }
+    T* data() const { return data_; }
+
+   private:
+    Scratch copy_;
+    T* data_;
+  };
+  // run(to): `to` is y or, where that is of 16 bits, memory that is rounded to it.
+  template <class F>
+  void results(S* y, int64_t n, const F& run) const {
+    if constexpr (kDirect) {
+      run(y);
+    } else {
+      const Scratch sums(call, static_cast<size_t>(n) * sizeof(T));
+      run(sums.as<T>());
+      convert_run(sums.as<T>(), y, n);
+    }
+  }
+
+  const Core<T> core{g, !kDirect};
+  int64_t n_data = g.images * g.channels * g.elements();
+  int64_t n_result = g.images * g.channels * g.positions();
+
+  void max(const S* x, S* y) const {
+    const Wide data(call, x, n_data);
+    results(y, n_result, [&](T* to) { core.max(data.data(), to); });
+  }
+  void max_gather(const S* x, const S* other, S* y) const {
+    const Wide data(call, x, n_data), from(call, other, n_data);
+    results(y, n_result, [&](T* to) { core.max_gather(data.data(), from.data(), to); });
+  }
+  void max_grad(const S* x, const S* dy, S* dx) const {
+    const Wide data(call, x, n_data), from(call, dy, n_result);
+    results(dx, n_data, [&](T* to) { core.max_grad(data.data(), from.data(), to); });
+  }
+  void average(const S* x, S* y) const {
+    const Wide data(call, x, n_data);
+    results(y, n_result, [&](T* to) { core.average(data.data(), to); });
+  }
+  void average_grad(const S* dy, S* dx) const {
+    const Wide from(call, dy, n_result);
+    results(dx, n_data, [&](T* to) { core.average_grad(from.data(), to); });
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList pooling = pooling_kernels<Host>();
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,35 @@
+#include <locus/ops/spatial.h>
+
+#include <algorithm>
+
+#include <locus/core/error.h>
+
+namespace locus {
+
+Extent::Extent(std::initializer_list<int64_t> lengths) : n_(static_cast<int>(lengths.size())) {
+  if (n_ < 1 || n_ > kMaxSpatial)
+    throw ShapeError("expected 1 to ", kMaxSpatial, " lengths, one a spatial axis, got ", n_);
+  std::copy(lengths.begin(), lengths.end(), lengths_);
+}
+
+void Extent::spread(int axes, const char* what, int64_t (&out)[kMaxSpatial]) const {
+  if (n_ != 1 && n_ != axes)
+    throw ShapeError(what, ": expected a number or ", axes, " of them, one a spatial axis, got ",
+                     n_);
+  for (int i = 0; i < axes; ++i) out[i] = lengths_[n_ == 1 ? 0 : i];
+}
+
+std::string_view layout_name(bool channels_last, int axes) {
+  static constexpr std::string_view kNames[][2] = {
+      {"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
+  return kNames[axes - 1][channels_last];
+}
+
+bool channels_last(std::string_view layout, int axes) {
+  const std::string_view first = layout_name(false, axes), last = layout_name(true, axes);
+  if (layout.empty() || layout == first) return false;
+  if (layout == last) return true;
+  throw ValueError("layout \"", layout, "\"; expected ", first, " or ", last);
+}
+
+}  // namespace locus
