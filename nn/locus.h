@@ -20,6 +20,7 @@
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>
 #include <locus/nn/layers.h>
@@ -27,6 +28,7 @@
 #include <locus/nn/metric.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
+#include <locus/nn/pool_layers.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/schedule.h>
 #include <locus/nn/train_step.h>
