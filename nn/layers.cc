@@ -2,6 +2,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include <locus/ops/view.h>
@@ -44,8 +45,6 @@ std::string Dense::repr() const {
   return text_of("Dense(", in == 0 ? "None" : std::to_string(in), " -> ", units_, ", ",
                  activation_.name, ")");
 }
-
-std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }
 
 Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
 

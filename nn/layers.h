@@ -1,33 +1,15 @@
-// The layers: Dense, activations, and the ones without parameters.
+// Dense, and the layers without parameters. Containers are in containers.h, activations in
+// activation_layers.h, normalisations in norm_layers.h, convolutions in conv_layers.h.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
+#include <locus/nn/activation_layers.h>
 #include <locus/nn/block.h>
-#include <locus/ops/dense.h>
-#include <locus/ops/unary.h>
 
 namespace locus::nn {
-
-// A function with a name. `nn::relu(x)` applies it; Dense takes one and fuses it where it can.
-struct Activation {
-  std::string_view name = "linear";
-  Tensor (*apply)(const Tensor&) = nullptr;  // null: the identity
-  // The same as an attribute of dense, when it has it.
-  locus::Activation fused = locus::Activation::none;
-
-  Tensor operator()(const Tensor& x) const { return apply ? apply(x) : x; }
-};
-inline constexpr Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
-                                 locus::Activation::relu};
-inline constexpr Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
-inline constexpr Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
-// log(1 + exp(x)), without overflow.
-inline constexpr Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};
-inline constexpr Activation gelu{"gelu", [](const Tensor& x) { return locus::gelu(x); }};
 
 struct DenseOptions {
   bool use_bias = true;
@@ -50,17 +32,6 @@ class Dense : public Block {
   Activation activation_;
   bool flatten_;
   Parameter weight_, bias_;
-};
-
-// An activation as a layer.
-class Activate : public Block {
- public:
-  explicit Activate(const Activation& activation) : activation_(activation) {}
-  Tensor forward(const Tensor& x) override { return activation_(x); }
-  std::string repr() const override;
-
- private:
-  Activation activation_;
 };
 
 // (N, a, b, ...) -> (N, a*b*...). A view where the memory allows.

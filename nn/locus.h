@@ -16,6 +16,7 @@
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>
 #include <locus/core/transfer_log.h>
+#include <locus/nn/activation_layers.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/clip.h>
@@ -26,6 +27,7 @@
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/metric.h>
+#include <locus/nn/norm_layers.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 #include <locus/nn/pool_layers.h>

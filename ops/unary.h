@@ -53,9 +53,14 @@ Tensor softplus(const Tensor& x);
 Tensor gelu(const Tensor& x);
 // x sigmoid(x).
 Tensor silu(const Tensor& x);
+// x tanh(softplus(x)).
+Tensor mish(const Tensor& x);
 Tensor erf(const Tensor& x);
 // x where it is above 0, else slope x; the gradient at 0 is slope.
 Tensor leaky_relu(const Tensor& x, double slope = .25);
+// The same with slopes that are learned: alpha is (1,), or (C,) for an x (N, C, ...). dtypes meet
+// as those of two operands. ShapeError for another alpha. The gradient at 0 is alpha's.
+Tensor prelu(const Tensor& x, const Tensor& alpha);
 // x where it is above 0, else alpha (exp(x) - 1), for an alpha that x's dtype holds.
 Tensor elu(const Tensor& x, double alpha = 1);
 // elu scaled so that activations keep mean 0 and variance 1 (Klambauer et al. 2017).

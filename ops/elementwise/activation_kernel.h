@@ -43,6 +43,16 @@ struct Silu : Unary<"silu", kFloats, 8, kX> {
     return dy * s * (x * (1 - s) + 1);
   }
 };
+// x tanh(softplus(x)) (Misra, 2019).
+struct Mish : Unary<"mish", kFloats, 24, kX> {
+  LOCUS_HD auto apply(auto x) const {
+    return x == -m::infinity(x) ? m::c(x, 0) : x * m::tanh(Softplus().apply(x));
+  }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto t = tanh(softplus(x));
+    return dy * (t + x * sigmoid(x) * (1 - t * t));
+  }
+};
 struct Relu : Unary<"relu", kAll, 1, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)); }
   auto grad(auto&, auto& y, auto& dy) const { return relu_grad(dy, y); }
@@ -138,6 +148,18 @@ struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
   }
 };
 
+// x where it is above 0, else y x: the leaky_relu of a learned slope.
+struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
+  LOCUS_HD auto apply(auto x, auto y) const { return x > 0 ? x : x * y; }
+  auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x > 0, d, d * y); }
+  auto dy(auto& x, auto&, auto&, auto& d) const {
+    if constexpr (requires { x.shape(); })
+      return d * minimum(x, 0);
+    else
+      return d * (x < 0 ? x : 0);
+  }
+};
+
 // One launch each for the backward passes of three activations, of dy and the result y.
 struct ReluGrad : Binary<"relu_grad", kFloats, 1, kY> {
   LOCUS_HD auto apply(auto dy, auto y) const { return y <= 0 ? m::c(y, 0) : dy; }
@@ -155,8 +177,8 @@ struct TanhGrad : Binary<"tanh_grad", kFloats, 1, kX | kY> {
 };
 
 using ActivationOps =
-    List<Erf, Softsign, Softplus, Gelu, Silu, Relu, Sigmoid, Tanh, LeakyRelu, Elu, Selu,
-         HardSigmoid, HardSwish, SmoothL1, Clip, Softcap, ReluGrad, SigmoidGrad, TanhGrad>;
+    List<Erf, Softsign, Softplus, Gelu, Silu, Mish, Relu, Sigmoid, Tanh, LeakyRelu, Elu, Selu,
+         HardSigmoid, HardSwish, SmoothL1, Clip, Softcap, Prelu, ReluGrad, SigmoidGrad, TanhGrad>;
 
 }  // namespace locus::formula
 
@@ -167,6 +189,7 @@ Tensor softsign(const Tensor& x) { return call(formula::Softsign(), x); }
 Tensor softplus(const Tensor& x) { return call(formula::Softplus(), x); }
 Tensor gelu(const Tensor& x) { return call(formula::Gelu(), x); }
 Tensor silu(const Tensor& x) { return call(formula::Silu(), x); }
+Tensor mish(const Tensor& x) { return call(formula::Mish(), x); }
 Tensor relu(const Tensor& x) { return call(formula::Relu(), x); }
 Tensor sigmoid(const Tensor& x) { return call(formula::Sigmoid(), x); }
 Tensor tanh(const Tensor& x) { return call(formula::Tanh(), x); }
@@ -188,6 +211,16 @@ Tensor clip(const Tensor& x, double a_min, double a_max) {
   return call(formula::Clip{{}, held(a_min), held(a_max)}, x);
 }
 Tensor softcap(const Tensor& x, double c) { return call(formula::Softcap{{}, c}, x); }
+Tensor prelu(const Tensor& x, const Tensor& alpha) {
+  int64_t lengths[kMaxRank];  // alpha's shape beside x: along axis 1
+  std::fill_n(lengths, kMaxRank, 1);
+  const bool one = alpha.size() == 1, fits = alpha.ndim() == 1 && x.ndim() > 1;
+  if (!one && !(fits && alpha.size() == x.shape()[1]))
+    throw ShapeError("prelu: data ", describe(x), ", alpha ", describe(alpha),
+                     "; expected an alpha of one number, or of one for each channel, axis 1");
+  if (!one) lengths[1] = alpha.size();
+  return call(formula::Prelu(), x, alpha.reshape(Shape(lengths, std::max(x.ndim(), 1))));
+}
 static Tensor relu_grad(const Operand& dy, const Operand& y) {
   return call(formula::ReluGrad(), dy, y);
 }

@@ -176,9 +176,8 @@ template <class A>
 __attribute__((noinline)) void add_sums(const A* dy, const A* x, int64_t n, auto stat,
                                         A* __restrict a, A* __restrict b) {
   for (int64_t j = 0; j < n; ++j) {
-    const NormStat<A> s = stat(j);
     a[j] += dy[j];
-    b[j] += dy[j] * (s.centred(x[j]) * s.rstd);
+    b[j] += dy[j] * stat(j).hat(x[j]);
   }
 }
 

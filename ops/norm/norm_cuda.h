@@ -58,7 +58,7 @@ struct AddSums {
     const NormStat<A> s = stat(o, c);
     const A d = convert<A>(dy[at]);
     a += d;
-    b += d * (s.centred(convert<A>(x[at])) * s.rstd);
+    b += d * s.hat(convert<A>(x[at]));
   }
   __device__ Sum end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
 };

@@ -73,9 +73,10 @@ struct NormStat {
             static_cast<A>(1 / m::sqrt(variance + epsilon)), 0, 0};
   }
   LOCUS_HD A centred(A x) const { return (x - high) - low; }
-  LOCUS_HD A apply(A x, A gamma, A beta) const { return centred(x) * rstd * gamma + beta; }
+  LOCUS_HD A hat(A x) const { return centred(x) * rstd; }
+  LOCUS_HD A apply(A x, A gamma, A beta) const { return hat(x) * gamma + beta; }
   LOCUS_HD A slope(A dy, A x, A gamma) const {
-    return rstd * (dy * gamma - mean_dy - centred(x) * rstd * mean_hat);
+    return rstd * (dy * gamma - mean_dy - hat(x) * mean_hat);
   }
   // The means of sums over n elements.
   LOCUS_HD void share(NormSums sums, double n) {

@@ -1,0 +1,53 @@
+#include <locus/nn/activation_layers.h>
+
+#include <locus/core/error.h>
+#include <locus/ops/elementwise.h>
+
+namespace locus::nn {
+
+Activate::Activate(std::string_view name) {
+  static constexpr Activation kAll[] = {relu,        sigmoid,      tanh,       softrelu, softsign,
+                                        log_sigmoid, gelu,         silu,       mish,     elu,
+                                        selu,        hard_sigmoid, hard_swish, relu6};
+  for (const Activation& a : kAll)
+    if (a.name == name) {
+      activation_ = a;
+      return;
+    }
+  throw ValueError("Activate: no activation '", name, "'; expected one of ",
+                   listed(kAll, [](const Activation& a) { return a.name; }));
+}
+
+std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }
+
+LeakyReLU::LeakyReLU(double alpha)
+    : Elementwise([alpha](const Tensor& x) { return leaky_relu(x, alpha); }, text_of(alpha)) {}
+ELU::ELU(double alpha)
+    : Elementwise([alpha](const Tensor& x) { return locus::elu(x, alpha); }, text_of(alpha)) {}
+Swish::Swish(double beta)
+    : Elementwise(
+          [beta](const Tensor& x) {
+            return beta == 1 ? locus::silu(x) : x * locus::sigmoid(x * beta);
+          },
+          text_of(beta)) {}
+Hardtanh::Hardtanh(double a_min, double a_max)
+    : Elementwise([=](const Tensor& x) { return clip(x, a_min, a_max); },
+                  text_of(a_min, ", ", a_max)) {}
+Softmax::Softmax(int axis)
+    : Elementwise([axis](const Tensor& x) { return softmax(x, {.axis = axis}); },
+                  text_of("axis=", axis)) {}
+
+PReLU::PReLU(const PReLUOptions& o) {
+  if (o.in_channels <= 0)
+    throw ShapeError("PReLU: in_channels ", o.in_channels, "; expected a number above 0");
+  alpha_ = add_parameter("alpha", {o.in_channels}, {.init = o.alpha_initializer, .dtype = o.dtype});
+}
+
+Tensor PReLU::forward(const Tensor& x) {
+  const Tensor alpha = alpha_.data(x.context());
+  return prelu(x, is_floating(x.dtype()) ? alpha.astype(x.dtype()) : alpha);
+}
+
+std::string PReLU::repr() const { return text_of("PReLU(", alpha_.shape()[0], ")"); }
+
+}  // namespace locus::nn

@@ -1,0 +1,129 @@
+// Activations: functions with a name, for Dense and its like to apply, and layers of them.
+//
+//   net.add(nn::Dense(64, nn::silu), nn::Dense(64), nn::LeakyReLU(.1), nn::Activate("tanh"));
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <locus/nn/block.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/softmax.h>
+#include <locus/ops/unary.h>
+
+namespace locus::nn {
+
+// `nn::relu(x)` applies it; Dense takes one and fuses it where it can.
+struct Activation {
+  std::string_view name = "linear";
+  Tensor (*apply)(const Tensor&) = nullptr;  // null: the identity
+  // The same as an attribute of dense, when it has it.
+  locus::Activation fused = locus::Activation::none;
+
+  Tensor operator()(const Tensor& x) const { return apply ? apply(x) : x; }
+};
+inline constexpr Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
+                                 locus::Activation::relu};
+inline constexpr Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
+inline constexpr Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
+// log(1 + exp(x)), without overflow.
+inline constexpr Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};
+inline constexpr Activation softsign{"softsign",
+                                     [](const Tensor& x) { return locus::softsign(x); }};
+// -log(1 + exp(-x)).
+inline constexpr Activation log_sigmoid{"log_sigmoid",
+                                        [](const Tensor& x) { return -softplus(-x); }};
+inline constexpr Activation gelu{"gelu", [](const Tensor& x) { return locus::gelu(x); }};
+inline constexpr Activation silu{"silu", [](const Tensor& x) { return locus::silu(x); }};
+inline constexpr Activation mish{"mish", [](const Tensor& x) { return locus::mish(x); }};
+inline constexpr Activation elu{"elu", [](const Tensor& x) { return locus::elu(x); }};
+inline constexpr Activation selu{"selu", [](const Tensor& x) { return locus::selu(x); }};
+// clip(x, 0, 6).
+inline constexpr Activation relu6{"relu6", [](const Tensor& x) { return clip(x, 0, 6); }};
+// Those of MXNet: slope .2; and with slope 1/6, PyTorch's is hard_sigmoid(x, 1. / 6, .5).
+inline constexpr Activation hard_sigmoid{"hard_sigmoid",
+                                         [](const Tensor& x) { return locus::hard_sigmoid(x); }};
+inline constexpr Activation hard_swish{"hard_swish",
+                                       [](const Tensor& x) { return locus::hard_swish(x); }};
+
+// An activation as a layer: Gluon's nn.Activation.
+class Activate : public Block {
+ public:
+  explicit Activate(const Activation& activation) : activation_(activation) {}
+  // One of those above. ValueError for another name.
+  explicit Activate(std::string_view name);
+  Tensor forward(const Tensor& x) override { return activation_(x); }
+  std::string repr() const override;
+
+ private:
+  Activation activation_;
+};
+
+// What the layers below are: a function of the input, and the text of its numbers.
+class Elementwise : public Block {
+ public:
+  Tensor forward(const Tensor& x) override { return function_(x); }
+  std::string repr() const override { return type_name() + "(" + numbers_ + ")"; }
+
+ protected:
+  explicit Elementwise(std::function<Tensor(const Tensor&)> function, std::string numbers = "")
+      : function_(std::move(function)), numbers_(std::move(numbers)) {}
+
+ private:
+  std::function<Tensor(const Tensor&)> function_;
+  std::string numbers_;
+};
+// x where it is above 0, else alpha x.
+struct LeakyReLU : Elementwise {
+  explicit LeakyReLU(double alpha);
+};
+// x where it is above 0, else alpha (exp(x) - 1).
+struct ELU : Elementwise {
+  explicit ELU(double alpha = 1);
+};
+struct SELU : Elementwise {
+  SELU() : Elementwise(selu) {}
+};
+struct GELU : Elementwise {
+  GELU() : Elementwise(gelu) {}
+};
+// x sigmoid(beta x), SiLU with beta = 1.
+struct Swish : Elementwise {
+  explicit Swish(double beta = 1);
+};
+struct SiLU : Elementwise {
+  SiLU() : Elementwise(silu) {}
+};
+struct Mish : Elementwise {
+  Mish() : Elementwise(mish) {}
+};
+struct ReLU6 : Elementwise {
+  ReLU6() : Elementwise(relu6) {}
+};
+// At least a_min and at most a_max.
+struct Hardtanh : Elementwise {
+  explicit Hardtanh(double a_min = -1, double a_max = 1);
+};
+struct Softmax : Elementwise {
+  explicit Softmax(int axis = -1);
+};
+
+struct PReLUOptions {
+  init::Initializer alpha_initializer = init::Constant(.25);
+  int64_t in_channels = 1;  // 1: one slope for all; else that of axis 1
+  DType dtype = f32;
+};
+// x where it is above 0, else alpha x, with a learned alpha (He, Zhang, Ren and Sun, 2015), which
+// is cast to a floating x's dtype.
+class PReLU : public Block {
+ public:
+  explicit PReLU(const PReLUOptions& = {});
+  Tensor forward(const Tensor& x) override;
+  std::string repr() const override;
+
+ private:
+  Parameter alpha_;
+};
+
+}  // namespace locus::nn

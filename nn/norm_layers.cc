@@ -1,0 +1,142 @@
+#include <locus/nn/norm_layers.h>
+
+#include <locus/core/error.h>
+#include <locus/ops/norm.h>
+
+namespace locus::nn {
+namespace {
+
+const char* text(bool b) { return b ? "True" : "False"; }
+
+}  // namespace
+
+void NormLayer::add_affine(const Affine& a) {
+  if (a.in_channels < 0)
+    throw ShapeError("in_channels ", a.in_channels, "; expected a number >= 0, 0: not known yet");
+  const auto add = [&](const char* name, bool learned, const Init& init) {
+    return add_parameter(
+        name, {a.in_channels},
+        {.grad_req = learned ? GradReq::write : GradReq::null, .init = init, .dtype = a.dtype});
+  };
+  gamma_ = add("gamma", a.scale, a.gamma);
+  if (&a.beta != &a.gamma) beta_ = add("beta", a.center, a.beta);
+}
+
+Parameter NormLayer::add_statistic(const std::string& name, const Init& init) {
+  const Parameter p = add_parameter(
+      name, gamma_.shape(), {.grad_req = GradReq::null, .init = init, .dtype = gamma_.dtype()});
+  statistics_.emplace_back(name, p);
+  return p;
+}
+
+void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
+  if (x.ndim() < least_axes)
+    throw ShapeError(type_name(), ": input ", describe(x), "; expected at least ", least_axes,
+                     " axes");
+  if ((inexact(x.dtype()) == f64) != (gamma_.dtype() == f64))
+    throw DTypeError(type_name(), ": input ", describe(x), "; expected ",
+                     gamma_.dtype() == f64 ? "f64, as" : "f32, f16 or bf16 with",
+                     " the layer's parameters, which are ", name(gamma_.dtype()),
+                     "; x.astype() casts the input");
+  const int64_t n = x.shape()[normalize_axis(axis, x.ndim(), type_name())];
+  const int64_t known = gamma_.shape()[0];
+  if (known != 0 && known != n)
+    throw ShapeError(type_name(), ": input ", describe(x), "; expected ", known,
+                     " channels on axis ", axis);
+  if (gamma_.initialized() || !gamma_.deferred()) return;
+  gamma_.infer_shape({n});
+  if (beta_.valid()) beta_.infer_shape({n});
+  for (const auto& [key, p] : statistics_) p.infer_shape({n});
+}
+
+std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0]); }
+
+BatchNorm::BatchNorm(const BatchNormOptions& o) : options_(o) {
+  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+  running_mean_ = add_statistic("running_mean", o.running_mean_initializer);
+  running_var_ = add_statistic("running_var", o.running_variance_initializer);
+}
+
+Tensor BatchNorm::forward(const Tensor& x) {
+  prepare(x, options_.axis, 1);
+  const Context c = x.context();
+  return batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c), running_var_.data(c),
+                    {.axis = options_.axis,
+                     .momentum = options_.momentum,
+                     .epsilon = options_.epsilon,
+                     .use_global_stats = options_.use_global_stats});
+}
+
+std::string BatchNorm::repr() const {
+  return text_of("BatchNorm(axis=", options_.axis, ", eps=", options_.epsilon,
+                 ", momentum=", options_.momentum, ", fix_gamma=", text(!options_.scale),
+                 ", use_global_stats=", text(options_.use_global_stats),
+                 ", in_channels=", channels() == "0" ? "None" : channels(), ")");
+}
+
+LayerNorm::LayerNorm(const LayerNormOptions& o) : options_(o) {
+  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+}
+
+Tensor LayerNorm::forward(const Tensor& x) {
+  prepare(x, options_.axis, 1);
+  return layer_norm(x, gamma_.data(x.context()), beta_.data(x.context()),
+                    {.axis = options_.axis, .epsilon = options_.epsilon});
+}
+
+std::string LayerNorm::repr() const {
+  return text_of("LayerNorm(eps=", options_.epsilon, ", axis=", options_.axis,
+                 ", center=", text(options_.center), ", scale=", text(options_.scale),
+                 ", in_channels=", channels(), ")");
+}
+
+GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
+  if (o.num_groups < 1)
+    throw ValueError("GroupNorm: num_groups ", o.num_groups, "; expected a number above 0");
+  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+}
+
+Tensor GroupNorm::forward(const Tensor& x) {
+  prepare(x, 1, 2);
+  return group_norm(x, gamma_.data(x.context()), beta_.data(x.context()),
+                    {.num_groups = options_.num_groups, .epsilon = options_.epsilon});
+}
+
+std::string GroupNorm::repr() const {
+  return text_of("GroupNorm(eps=", options_.epsilon, ", num_groups=", options_.num_groups,
+                 ", center=", text(options_.center), ", scale=", text(options_.scale),
+                 ", in_channels=", channels(), ")");
+}
+
+InstanceNorm::InstanceNorm(const InstanceNormOptions& o) : options_(o) {
+  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+}
+
+Tensor InstanceNorm::forward(const Tensor& x) {
+  prepare(x, options_.axis, 2);
+  return instance_norm(x, gamma_.data(x.context()), beta_.data(x.context()),
+                       {.axis = options_.axis, .epsilon = options_.epsilon});
+}
+
+std::string InstanceNorm::repr() const {
+  return text_of("InstanceNorm(eps=", options_.epsilon, ", axis=", options_.axis,
+                 ", center=", text(options_.center), ", scale=", text(options_.scale),
+                 ", in_channels=", channels(), ")");
+}
+
+RMSNorm::RMSNorm(const RMSNormOptions& o) : options_(o) {
+  add_affine({false, o.scale, o.gamma_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+}
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  prepare(x, options_.axis, 1);
+  return rms_norm(x, gamma_.data(x.context()),
+                  {.axis = options_.axis, .epsilon = options_.epsilon});
+}
+
+std::string RMSNorm::repr() const {
+  return text_of("RMSNorm(eps=", options_.epsilon, ", axis=", options_.axis,
+                 ", scale=", text(options_.scale), ", in_channels=", channels(), ")");
+}
+
+}  // namespace locus::nn
