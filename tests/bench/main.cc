@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   locus::bench::add_exercises();
   locus::bench::add_index();
   locus::bench::add_matmul();
+  locus::bench::add_norm();
   locus::bench::add_prefetch();
   locus::bench::add_runtime();
   locus::bench::add_reduce();

@@ -1,0 +1,80 @@
+// Normalisations, forward (as in training) and backward: bandwidth over the bytes that must move at
+// least, an element read once and written once, and in backward two read.
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/ops/create.h>
+#include <locus/ops/norm.h>
+
+#include "tests/bench/bench.h"
+
+namespace locus::bench {
+namespace {
+
+using Norm = Tensor (*)(const Tensor& x, const Tensor& gamma, const Tensor& beta);
+
+void time_calls(benchmark::State& state, int64_t bytes, const auto& f) {
+  for (int i = 0; i < 3; ++i) f();
+  wait_all();
+  constexpr int kBatch = 10;  // calls between two synchronisations
+  for (auto _ : state) {
+    for (int i = 0; i < kBatch; ++i) f();
+    wait_all();
+  }
+  const double calls = static_cast<double>(state.iterations()) * kBatch;
+  state.SetBytesProcessed(static_cast<int64_t>(calls) * bytes);
+  state.counters["us"] =
+      benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+
+void measure(const std::string& name, Context c, DType d, const Shape& shape, int axis, Norm f) {
+  const auto run = [=](benchmark::State& state, bool backward) {
+    const Tensor x = sample_values(c, d, shape), dy = sample_values(c, d, shape);
+    const Tensor gamma = ones({shape[axis]}, c), beta = zeros({shape[axis]}, c);
+    for (const Tensor& t : {x, gamma, beta}) t.attach_grad();
+    const int64_t bytes = x.size() * size_of(d);
+    if (!backward) {
+      const autograd::TrainMode train;
+      return time_calls(state, 2 * bytes, [&] { benchmark::DoNotOptimize(f(x, gamma, beta)); });
+    }
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = f(x, gamma, beta);
+    }
+    time_calls(state, 3 * bytes, [&] { y.backward({.head_gradient = dy, .retain_graph = true}); });
+  };
+  const std::string where = "_" + std::string(locus::name(d)) + "/" + to_string(c);
+  add(name + where, [=](benchmark::State& state) { run(state, false); });
+  add(name + "_backward" + where, [=](benchmark::State& state) { run(state, true); });
+}
+
+template <int kAxis>
+Tensor batch(const Tensor& x, const Tensor& gamma, const Tensor& beta) {
+  const TensorOptions o(x.context());
+  return batch_norm(x, gamma, beta, zeros(gamma.shape(), o), ones(gamma.shape(), o),
+                    {.axis = kAxis});
+}
+
+}  // namespace
+
+void add_norm() {
+  for (Context c : contexts()) {
+    for (DType d : {f32, bf16}) {
+      measure("batch_norm_64x64x56x56", c, d, {64, 64, 56, 56}, 1, batch<1>);
+      measure("batch_norm_64x512x7x7", c, d, {64, 512, 7, 7}, 1, batch<1>);
+      measure("batch_norm_64x56x56x64_last", c, d, {64, 56, 56, 64}, -1, batch<-1>);
+      measure(
+          "layer_norm_8192x768", c, d, {8192, 768}, -1,
+          [](const Tensor& x, const Tensor& g, const Tensor& b) { return layer_norm(x, g, b); });
+      measure("rms_norm_8192x4096", c, d, {8192, 4096}, -1,
+              [](const Tensor& x, const Tensor& g, const Tensor&) { return rms_norm(x, g); });
+      measure("group_norm_32x128x32x32", c, d, {32, 128, 32, 32}, 1,
+              [](const Tensor& x, const Tensor& g, const Tensor& b) {
+                return group_norm(x, g, b, {.num_groups = 32});
+              });
+    }
+    measure("batch_norm_64x256", c, f32, {64, 256}, 1, batch<1>);
+  }
+}
+
+}  // namespace locus::bench
