@@ -1,11 +1,18 @@
 #include <locus/nn/init.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/ops/copy.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
 #include <locus/ops/random.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
 
 namespace locus::init {
 namespace {
@@ -23,11 +30,14 @@ Initializer::Fill normal_fill(double sigma) {
 Initializer::Fill constant_fill(double value) {
   return [value](const Shape& shape, DType dtype) { return full(shape, value, {cpu(), dtype}); };
 }
-Initializer::Fill xavier_fill(const XavierOptions& o) {
-  return [o](const Shape& shape, DType dtype) {
-    if (shape.rank() < 2)
-      throw ShapeError("init::Xavier: a shape of ", shape,
-                       "; expected at least two axes, (out, in, ...)");
+void check_matrix(const char* who, const Shape& shape) {
+  if (shape.rank() < 2)
+    throw ShapeError("init::", who, ": a shape of ", shape,
+                     "; expected at least two axes, (out, in, ...)");
+}
+Initializer::Fill xavier_fill(const char* who, const XavierOptions& o) {
+  return [who, o](const Shape& shape, DType dtype) {
+    check_matrix(who, shape);
     double area = 1;
     for (int i = 2; i < shape.rank(); ++i) area *= static_cast<double>(shape[i]);
     const double out = static_cast<double>(shape[0]) * area;
@@ -41,11 +51,84 @@ Initializer::Fill xavier_fill(const XavierOptions& o) {
   };
 }
 
+// A few rows, one after the other.
+void orthonormalize(double* matrix, int64_t rows, int64_t columns) {
+  for (double* row = matrix; row < matrix + rows * columns; row += columns) {
+    for (const double* other = matrix; other < row; other += columns) {
+      const double along = std::inner_product(row, row + columns, other, 0.0);
+      for (int64_t k = 0; k < columns; ++k) row[k] -= along * other[k];
+    }
+    const double length = std::sqrt(std::inner_product(row, row + columns, row, 0.0));
+    for (int64_t k = 0; k < columns; ++k) row[k] /= length;
+  }
+}
+
+// Gram and Schmidt's way in blocks of rows, twice for each: as orthogonal as f64 allows (Giraud et
+// al., 2005).
+void orthonormalize(const Tensor& matrix) {
+  constexpr int64_t kBlock = 32;
+  const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+  for (int64_t begin = 0; begin < rows; begin += kBlock) {
+    const Tensor done = matrix(Slice(0, begin));
+    Tensor block = matrix(Slice(begin, begin + kBlock));
+    for (int pass = 0; pass < 2; ++pass) {
+      block -= matmul(matmul(block, done, MatmulAttrs{.transpose_b = true}), done);
+      orthonormalize(static_cast<double*>(block.data_ptr()), block.shape()[0], columns);
+    }
+  }
+}
+
+Initializer::Fill orthogonal_fill(const OrthogonalOptions& o) {
+  return [o](const Shape& shape, DType dtype) {
+    check_matrix("Orthogonal", shape);
+    if (shape.size() == 0) return zeros(shape, {cpu(), dtype});
+    const int64_t out = shape[0], in = shape.size() / out;
+    const int64_t rows = std::min(out, in), columns = std::max(out, in);
+    const auto fill = o.rand_type == RandomType::uniform ? uniform_fill(1) : normal_fill(1);
+    const Tensor q = fill({rows, columns}, f64);
+    orthonormalize(q);
+    return cast((out > in ? q.T() : q).reshape(shape) * o.scale, dtype);
+  };
+}
+
+Tensor bilinear(const Shape& shape, DType dtype) {
+  if (shape.rank() != 4)
+    throw ShapeError("init::Bilinear: a shape of ", shape, "; expected (out, in, height, width)");
+  const auto ramp = [](int64_t n) {
+    const double f = std::ceil(static_cast<double>(n) / 2);
+    const double center = (2 * f - 1 - std::fmod(f, 2)) / (2 * f);
+    return 1 - abs(arange(static_cast<double>(n), {cpu(), f64}) / f - center);
+  };
+  const Tensor kernel = ramp(shape[2]).reshape({shape[2], 1}) * ramp(shape[3]);
+  return cast(contiguous(broadcast_to(kernel, shape)), dtype);
+}
+
+Initializer::Fill lstm_bias_fill(double forget_bias) {
+  return [forget_bias](const Shape& shape, DType dtype) {
+    if (shape.rank() == 0 || shape[0] % 4 != 0)
+      throw ShapeError("init::LSTMBias: a shape of ", shape, "; expected (4 * units,)");
+    const Tensor bias = zeros(shape, {cpu(), dtype});
+    bias(Slice(shape[0] / 4, shape[0] / 2)) = forget_bias;
+    return bias;
+  };
+}
+
 }  // namespace
 
 Uniform::Uniform(double scale) : Initializer("uniform", uniform_fill(scale)) {}
 Normal::Normal(double sigma) : Initializer("normal", normal_fill(sigma)) {}
-Xavier::Xavier(const XavierOptions& options) : Initializer("xavier", xavier_fill(options)) {}
+Xavier::Xavier(const XavierOptions& options)
+    : Initializer("xavier", xavier_fill("Xavier", options)) {}
+MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
+    : Initializer(
+          "msraprelu",
+          xavier_fill("MSRAPrelu", {.rnd_type = RandomType::gaussian,
+                                    .factor_type = options.factor_type,
+                                    .magnitude = 2 / (1 + options.slope * options.slope)})) {}
+Orthogonal::Orthogonal(const OrthogonalOptions& options)
+    : Initializer("orthogonal", orthogonal_fill(options)) {}
+Bilinear::Bilinear() : Initializer("bilinear", &bilinear) {}
+LSTMBias::LSTMBias(double forget_bias) : Initializer("lstmbias", lstm_bias_fill(forget_bias)) {}
 Constant::Constant(double value) : Initializer("constant", constant_fill(value)) {}
 Zero::Zero() : Initializer("zero", constant_fill(0)) {}
 One::One() : Initializer("one", constant_fill(1)) {}

@@ -49,6 +49,38 @@ struct Xavier : Initializer {
   explicit Xavier(const XavierOptions& options = {});
 };
 
+struct MSRAPreluOptions {
+  FactorType factor_type = FactorType::avg;
+  double slope = 0.25;  // of the leaky ReLU that follows; 0 for a plain one
+};
+// Xavier's Gaussian with magnitude 2 / (1 + slope^2) (He et al., 2015).
+struct MSRAPrelu : Initializer {
+  explicit MSRAPrelu(const MSRAPreluOptions& options = {});
+};
+
+struct OrthogonalOptions {
+  double scale = 1.414;
+  RandomType rand_type = RandomType::uniform;  // of the matrix that is made orthogonal
+};
+// scale times a random matrix (out, in * ...) with orthonormal rows, or columns where there are
+// more rows (Saxe et al., 2013). Computed in f64. Throws ShapeError for fewer than two axes.
+struct Orthogonal : Initializer {
+  explicit Orthogonal(const OrthogonalOptions& options = {});
+};
+
+// The kernels (out, in, height, width) with which a transposed convolution of stride f upsamples
+// linearly, for lengths 2 f - f % 2, padded by (f - 1) / 2 rounded up. Each length has a ramp of
+// its own (MXNet: the width's). Throws ShapeError for another number of axes.
+struct Bilinear : Initializer {
+  Bilinear();
+};
+
+// For the bias (4 * units) of an LSTM: forget_bias for the second gate's, 0 for the others'. Throws
+// ShapeError for a length that has no four parts.
+struct LSTMBias : Initializer {
+  explicit LSTMBias(double forget_bias = 1);
+};
+
 struct Constant : Initializer {
   explicit Constant(double value);
 };

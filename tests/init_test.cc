@@ -59,6 +59,53 @@ TEST(Init, XavierScalesByItsFans) {
   EXPECT_THROW(init::Xavier()({5}, f32), ShapeError);
 }
 
+TEST(Init, MSRAPreluIsXavierForLeakyRelus) {
+  random::seed(1);
+  EXPECT_NEAR(spread(init::MSRAPrelu()({256, 784}, f32)).deviation, std::sqrt(2 / 1.0625 / 520),
+              1e-3);
+  const init::MSRAPrelu in({.factor_type = init::FactorType::in, .slope = 0});
+  EXPECT_NEAR(spread(in({256, 784}, f32)).deviation, std::sqrt(2.0 / 784), 1e-3);
+  EXPECT_THROW(in({5}, f32), ShapeError);
+}
+
+TEST(Init, OrthogonalRowsOrColumnsAre) {
+  random::seed(1);
+  for (const init::RandomType type : {init::RandomType::uniform, init::RandomType::gaussian}) {
+    for (const Shape& shape : {Shape{20, 50}, Shape{90, 40}, Shape{70, 70}, Shape{16, 3, 2, 5},
+                               Shape{7, 7}, Shape{1, 9}, Shape{9, 1}}) {
+      const Tensor w = init::Orthogonal({.scale = 2, .rand_type = type})(shape, f64);
+      EXPECT_EQ(w.shape(), shape);
+      const Tensor m = w.reshape({shape[0], -1});
+      const Tensor products = m.shape()[0] <= m.shape()[1] ? dot(m, m.T()) : dot(m.T(), m);
+      const Tensor off = products - 4 * eye(products.shape()[0], 0, 0, {cpu(), f64});
+      EXPECT_LT(max(abs(off)).item<double>(), 1e-14) << shape;
+    }
+  }
+  EXPECT_NEAR(norm(init::Orthogonal()({1, 30}, f32)).item<double>(), 1.414, 1e-6);
+  EXPECT_EQ(init::Orthogonal()({3, 4}, f16).dtype(), f16);
+  EXPECT_EQ(init::Orthogonal()({0, 4}, f32).shape(), (Shape{0, 4}));
+  EXPECT_THROW(init::Orthogonal()({5}, f32), ShapeError);
+}
+
+TEST(Init, BilinearKernelsUpsample) {  // MXNet 1.9.1
+  const Tensor w = init::Bilinear()({2, 1, 4, 4}, f32);
+  const std::vector<double> ramp{.25, .75, .75, .25};
+  for (int n = 0; n < 2; ++n)
+    for (int y = 0; y < 4; ++y)
+      for (int x = 0; x < 4; ++x)
+        EXPECT_EQ(w(n, 0, y, x).item<double>(), ramp[size_t(y)] * ramp[size_t(x)]);
+  const std::vector<double> row = test::values(init::Bilinear()({1, 1, 1, 5}, f64));
+  for (size_t x = 0; x < 5; ++x) EXPECT_DOUBLE_EQ(row[x], (x < 3 ? x + 1. : 5. - x) / 3);
+  EXPECT_TRUE(init::Bilinear()({3, 2, 2, 2}, f32).contiguous());
+  EXPECT_THROW(init::Bilinear()({4, 4}, f32), ShapeError);
+}
+
+TEST(Init, LSTMBiasOpensTheForgetGate) {
+  EXPECT_EQ(test::values(init::LSTMBias(2)({8}, f32)),
+            (std::vector<double>{0, 0, 2, 2, 0, 0, 0, 0}));
+  EXPECT_THROW(init::LSTMBias()({6}, f32), ShapeError);
+}
+
 TEST(Init, ConstantsAndDtypes) {
   EXPECT_EQ(test::values(init::Zero()({2}, f32)), (std::vector<double>{0, 0}));
   EXPECT_EQ(test::values(init::One()({2}, f64)), (std::vector<double>{1, 1}));
