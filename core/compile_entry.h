@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/compile_gradient.h>
 #include <locus/core/compile_results.h>
@@ -25,6 +26,7 @@ namespace locus::compiled {
 struct Mode {
   bool training = autograd::is_training(), graph = autograd::is_recording();
   Context current = current_context();
+  std::optional<DType> amp = amp::dtype();
   uint32_t settings = capture::settings.load(std::memory_order_relaxed);
   std::vector<bool> needed = {};  // the inputs' gradients, in a graph
   friend bool operator==(const Mode&, const Mode&) = default;

@@ -7,6 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <locus/core/noncopyable.h>
 
 namespace locus {
 
@@ -22,5 +27,30 @@ PhiloxKey state();
 void set_state(PhiloxKey key);
 // Reserves enough of the sequence for n elements and returns where it starts. Thread-safe.
 PhiloxKey reserve(uint64_t n);
+// For an op that draws: what gives its key, at each replay if it is captured.
+std::function<PhiloxKey()> source(uint64_t n);
+
+// The keys of a stretch of the program, so that it can draw the same numbers again.
+using Draws = std::vector<std::shared_ptr<PhiloxKey>>;
+// While it lives, the thread's draws are noted.
+class [[nodiscard]] NoteDraws : NonCopyable {
+ public:
+  explicit NoteDraws(Draws& draws);
+  ~NoteDraws();
+
+ private:
+  Draws* const outer_;
+};
+// While it lives, the thread's draws are those, in their order. Error for more of them.
+class [[nodiscard]] RepeatDraws : NonCopyable {
+ public:
+  explicit RepeatDraws(const Draws& draws);
+  ~RepeatDraws();
+
+ private:
+  Draws* const noted_;
+  const Draws* const outer_;
+  const size_t outer_next_;
+};
 }  // namespace random
 }  // namespace locus

@@ -6,6 +6,7 @@
 #include <set>
 #include <typeinfo>
 
+#include <locus/core/amp.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
 
@@ -142,7 +143,7 @@ void Block::apply(const std::function<void(Block&)>& visit) {
 }
 
 void Block::refuse_other_dtype(const Tensor& x, const Parameter& p) const {
-  if (x.dtype() == p.dtype() || !is_floating(x.dtype())) [[likely]]
+  if (x.dtype() == p.dtype() || !is_floating(x.dtype()) || amp::dtype()) [[likely]]
     return;
   throw DTypeError(type_name(), ": input ", describe(x), ", but '", p.name(), "' is ",
                    locus::name(p.dtype()), "; expected one dtype: cast the input with astype(",

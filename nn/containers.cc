@@ -3,6 +3,7 @@
 #include <string>
 
 #include <locus/core/error.h>
+#include <locus/core/recompute.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 
@@ -53,6 +54,16 @@ Tensor Residual::forward(const Tensor& x) {
     throw ShapeError("Residual: the body gives ", describe(y), ", the shortcut ", describe(around),
                      "; expected one shape");
   return activation_(y + around);
+}
+
+Tensors Recompute::forward(const Tensors& in) {
+  const std::shared_ptr<Block>& body = children()[0].second;
+  Tensors variables;
+  for (const auto& [name, p] : body->parameters()) {
+    if (p.deferred()) return (*body)(in);  // it needs a first run to know its shapes
+    if (p.grad_req() != GradReq::null && !in.empty()) variables.push_back(p.data(in[0].context()));
+  }
+  return autograd::recompute([body](const Tensors& x) { return (*body)(x); }, in, variables);
 }
 
 }  // namespace locus::nn

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include <locus/nn/activation_layers.h>
 #include <locus/nn/block.h>
-#include <locus/nn/layers.h>
 
 namespace locus::nn {
 
@@ -62,6 +62,17 @@ class Residual : public Block {
 
  private:
   Activation activation_;
+};
+
+// A block of which training keeps the inputs alone: backward() runs it again (core/recompute.h).
+// The same numbers for less memory and about a third more time.
+class Recompute : public Block {
+ public:
+  template <std::derived_from<Block> B>
+  explicit Recompute(const B& body) {
+    add_child("body", body);
+  }
+  Tensors forward(const Tensors& in) override;
 };
 
 // Its input.

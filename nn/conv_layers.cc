@@ -60,22 +60,23 @@ void ConvLayer::check(const Tensor& x) const {
   const int channel = channels_last_ ? axes_ + 1 : 1;
   const Shape shape = x.shape();
   if (shape.rank() != axes_ + 2)
-    throw ShapeError(repr(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ", layout);
+    throw ShapeError(name(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ", layout);
   const int64_t in = shape[channel];
   if (weight_shape(in) == weight_.shape() && in % groups_ == 0) return;
   const Shape weight = weight_.shape();
   const int64_t known = transposed_ ? weight[0] : weight[channel] * groups_;
   if (known != 0)
-    throw ShapeError(repr(), ": input ", describe(x), "; expected ", known, " channels on axis ",
+    throw ShapeError(name(), ": input ", describe(x), "; expected ", known, " channels on axis ",
                      channel, " (", layout, "), got ", in);
   if (in == 0 || in % groups_ != 0)
-    throw ShapeError(repr(), ": input ", describe(x), "; expected channels on axis ", channel, " (",
+    throw ShapeError(name(), ": input ", describe(x), "; expected channels on axis ", channel, " (",
                      layout, "), a multiple of groups ", groups_, ", got ", in);
   if (weight_.deferred()) weight_.infer_shape(weight_shape(in));
 }
 
 Tensor ConvLayer::forward(const Tensor& x) {
   check(x);
+  refuse_other_dtype(x, weight_);
   const Context where = x.context();
   const Tensor weight = weight_.data(where);
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
@@ -84,16 +85,12 @@ Tensor ConvLayer::forward(const Tensor& x) {
   };
   const Extent strides = extent(strides_), padding = extent(padding_), dilation = extent(dilation_);
   const std::string_view layout = layout_name(channels_last_, axes_);
-  Tensor y;
-  try {
-    y = transposed_
-            ? deconvolution(x, weight, bias,
-                            {strides, padding, dilation, extent(output_padding_), groups_, layout})
-            : convolution(x, weight, bias,
-                          {strides, padding, dilation, groups_, layout, activation_.fused});
-  } catch (const ShapeError&) {
-    std::rethrow_exception(reworded([&](const std::string& text) { return repr() + ": " + text; }));
-  }
+  const Tensor y =
+      transposed_
+          ? deconvolution(x, weight, bias,
+                          {strides, padding, dilation, extent(output_padding_), groups_, layout})
+          : convolution(x, weight, bias,
+                        {strides, padding, dilation, groups_, layout, activation_.fused});
   return !transposed_ && activation_.fused != locus::Activation::none ? y : activation_(y);
 }
 

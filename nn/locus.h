@@ -1,6 +1,7 @@
 // All of Locus: #include <locus/locus.h>
 #pragma once
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
 #include <locus/core/compile.h>
@@ -12,6 +13,7 @@
 #include <locus/core/io.h>
 #include <locus/core/op.h>
 #include <locus/core/profiler.h>
+#include <locus/core/recompute.h>
 #include <locus/core/shape.h>
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>

@@ -15,6 +15,10 @@ namespace locus::nn {
 
 // What the layers share: an axis of channels with a gamma and a beta for each of them.
 class NormLayer : public Block {
+ public:
+  // Parameters have f32 at least.
+  void cast(DType dtype) override { Block::cast(dtype == f16 || dtype == bf16 ? f32 : dtype); }
+
  protected:
   using Init = std::optional<init::Initializer>;
   struct Affine {

@@ -18,7 +18,10 @@ PoolLayer::PoolLayer(Kind kind, int axes, const Extent& size, const PoolOptions&
                        "; expected size > 0, stride >= 0, 0 <= padding < size");
 }
 
-Tensor PoolLayer::pooled(const Tensor& x) const {
+Tensor PoolLayer::forward(const Tensor& x) {
+  if (x.ndim() != axes_ + 2)
+    throw ShapeError(name(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ",
+                     options_.layout);
   switch (kind_) {
     case Kind::max:
       return max_pool(x, size_, options_);
@@ -32,17 +35,6 @@ Tensor PoolLayer::pooled(const Tensor& x) const {
       break;
   }
   return adaptive_avg_pool(x, size_, options_.layout);
-}
-
-Tensor PoolLayer::forward(const Tensor& x) {
-  if (x.ndim() != axes_ + 2)
-    throw ShapeError(repr(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ",
-                     options_.layout);
-  try {
-    return pooled(x);
-  } catch (const ShapeError&) {
-    std::rethrow_exception(reworded([&](const std::string& text) { return repr() + ": " + text; }));
-  }
 }
 
 std::string PoolLayer::name() const {

@@ -27,7 +27,6 @@ class PoolLayer : public Block {
 
  private:
   std::string name() const;
-  Tensor pooled(const Tensor& x) const;
 
   Kind kind_;
   int axes_;

@@ -15,6 +15,40 @@ nn::Sequential mlp(const std::vector<int64_t>& hidden) {
   return net;
 }
 
+nn::Sequential lenet() {
+  nn::Sequential net;
+  net.add(nn::Conv2D(20, 5, {.activation = nn::relu}), nn::MaxPool2D(2, {.strides = 2}),
+          nn::Conv2D(50, 5, {.activation = nn::relu}), nn::MaxPool2D(2, {.strides = 2}),
+          nn::Flatten(), nn::Dense(500, nn::relu), nn::Dense(10));
+  return net;
+}
+
+nn::Sequential resnet(int n) {
+  const auto convolution = [](int64_t channels, int64_t kernel, int64_t stride) {
+    return nn::Conv2D(channels, kernel,
+                      {.strides = stride, .padding = kernel / 2, .use_bias = false});
+  };
+  nn::Sequential net;
+  net.add(convolution(16, 3, 1), nn::BatchNorm(), nn::Activate(nn::relu));
+  for (const int64_t channels : {16, 32, 64}) {
+    for (int i = 0; i < n; ++i) {
+      const int64_t stride = i == 0 && channels != 16 ? 2 : 1;
+      nn::Sequential body;
+      body.add(convolution(channels, 3, stride), nn::BatchNorm(), nn::Activate(nn::relu),
+               convolution(channels, 3, 1), nn::BatchNorm());
+      if (stride == 1) {
+        net.add(nn::Residual(body, nn::relu));
+        continue;
+      }
+      nn::Sequential shortcut;
+      shortcut.add(convolution(channels, 1, stride), nn::BatchNorm());
+      net.add(nn::Residual(body, shortcut, nn::relu));
+    }
+  }
+  net.add(nn::GlobalAvgPool2D(), nn::Flatten(), nn::Dense(10));
+  return net;
+}
+
 Autoencoder::Autoencoder() {
   encoder.add(nn::Dense(256, nn::relu), nn::Dense(64, nn::relu), nn::Dense(2));
   decoder.add(nn::Dense(64, nn::relu), nn::Dense(256, nn::relu), nn::Dense(784, nn::sigmoid));
@@ -32,6 +66,12 @@ Model load_model(const std::string& name, const std::string& file, Context c) {
       if (key.ends_with("weight") && tensor.ndim() == 2) widths.push_back(tensor.shape()[0]);
     if (!widths.empty()) widths.pop_back();
     m.net = std::make_shared<nn::Sequential>(mlp(widths));
+  } else if (name == "lenet") {
+    m.net = std::make_shared<nn::Sequential>(lenet());
+    m.sample = {1, 28, 28};
+  } else if (name == "resnet20") {
+    m.net = std::make_shared<nn::Sequential>(resnet(3));
+    m.sample = {3, 32, 32};
   } else if (name == "autoencoder") {
     m.net = std::make_shared<Autoencoder>();
   } else {

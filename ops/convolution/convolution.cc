@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/create.h>
@@ -323,6 +324,8 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o) {
+  if (amp::dtype() && (x.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+    return convolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   DType d = promote(x.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution");
@@ -335,6 +338,8 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const DeconvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("deconvolution");
+  if (amp::dtype() && (x.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+    return deconvolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   const int rank = x.ndim();
   ConvolutionAttrs a = attrs_of(o, rank, "deconvolution");
   if (weight.ndim() != rank)

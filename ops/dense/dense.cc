@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
@@ -120,6 +121,8 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
              bool flatten) {
+  if (amp::dtype() && (data.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+    return dense(amp::narrow(data), amp::narrow(weight), amp::narrow(bias), activation, flatten);
   DType d = promote(data.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   if (data.dtype() != d || weight.dtype() != d || (bias.defined() && bias.dtype() != d))

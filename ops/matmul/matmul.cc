@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <locus/core/amp.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
@@ -107,6 +108,8 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  if (amp::dtype() && (a.dtype() == f32 || b.dtype() == f32)) [[unlikely]]
+    return dot(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
   if (ra == 2 && rb == 2) return product(a, b);
   check_ranks("dot", a, b);
@@ -129,6 +132,8 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (amp::dtype() && (a.dtype() == f32 || b.dtype() == f32)) [[unlikely]]
+    return matmul(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
   if (ra == 2 && rb == 2) return product(a, b);
   check_ranks("matmul", a, b);

@@ -29,8 +29,7 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
   const DType dtype = o.dtype.value_or(fallback);
   a.meta = locus::detail::checked_meta(op.name.c_str(), dtype, shape);
   const Context c = o.context.value_or(current_context());
-  a.key = live<PhiloxKey>(
-      c, [n = static_cast<uint64_t>(shape.size()) * words] { return random::reserve(n); });
+  a.key = live<PhiloxKey>(c, random::source(static_cast<uint64_t>(shape.size()) * words));
   return invoke_on(c, op, a);
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
@@ -173,7 +174,8 @@ Samples loss_grad_samples(Context c, DType d) {
   return all;
 }
 
-Tensor run(const Op& op, const Tensor& x, const SoftmaxOptions& o) {
+Tensor run(const Op& op, const Tensor& data, const SoftmaxOptions& o) {
+  const Tensor x = amp::widen(data);
   const SoftmaxAttrs attrs{normalize_axis(o.axis, x.ndim(), op.name), o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
 }
@@ -188,8 +190,9 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
   static const OpRef<SoftmaxAttrs> op("log_softmax");
   return run(op, x, o);
 }
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels) {
+Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels) {
   static const OpRef<> op("softmax_cross_entropy");
+  const Tensor logits = amp::widen(data);
   if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]] {
     // One kernel for the loss and, if it is a head, its gradient. Large ones would pay more for the
     // memory, if it is not, than for another launch.

@@ -1,0 +1,39 @@
+// Mixed precision by scope, for networks whose parameters stay f32:
+//   {
+//     autograd::Record record;
+//     const amp::Scope mixed(bf16);
+//     loss = loss_fn(net(x), y);
+//   }
+// Networks that are 16 bits wide themselves are Block::cast's; gradients of f16 need the scaling of
+// nn/amp.h.
+#pragma once
+
+#include <optional>
+
+#include <locus/core/noncopyable.h>
+#include <locus/core/tensor.h>
+
+namespace locus::amp {
+
+// While it lives, on this thread, dot, matmul, dense, convolution and deconvolution round their f32
+// operands to `dtype`, f16 or bf16 (else DTypeError), and give results of it; softmax, log_softmax
+// and softmax_cross_entropy take 16-bit operands as f32. Other ops take what they get. The casts
+// are recorded, so the gradients of f32 tensors are f32. Scopes nest; Compiled records one for
+// each.
+class [[nodiscard]] Scope : NonCopyable {
+ public:
+  explicit Scope(DType dtype = bf16);
+  ~Scope();
+
+ private:
+  const std::optional<DType> outer_;
+};
+
+// Of the innermost scope on this thread.
+std::optional<DType> dtype();
+
+// What such ops make of an operand: itself outside of scopes.
+Tensor narrow(const Tensor& x);
+Tensor widen(const Tensor& x);
+
+}  // namespace locus::amp

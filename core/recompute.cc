@@ -1,0 +1,141 @@
+#include <locus/core/recompute.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/core/generator.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/core/tape.h>
+
+namespace locus {
+namespace {
+
+thread_local bool again = false;
+struct Again : NonCopyable {
+  Again() : outer(std::exchange(again, true)) {}
+  ~Again() { again = outer; }
+  const bool outer;
+};
+
+struct Stretch {
+  std::function<Tensors(const Tensors&)> f;
+  int n_inputs;
+  bool training;
+  random::Draws draws;
+};
+struct RecomputeAttrs {
+  Stretch* stretch;  // owned by the first operand, the token
+};
+
+Tensor leaf_of(const Tensor& x) {
+  Tensor leaf = alias(x, x.impl().view);
+  leaf.impl().graph = std::make_shared<GraphState>();
+  leaf.impl().graph->req = GradReq::write;
+  return leaf;
+}
+
+// Leaves of a graph of their own for as long as it lives: the pass that is under way uses theirs.
+class Apart : NonCopyable {
+ public:
+  void add(const Tensor& t) {
+    auto own = std::make_shared<GraphState>();
+    own->req = GradReq::write;
+    states_.emplace_back(t, std::exchange(t.impl().graph, std::move(own)));
+  }
+  ~Apart() {
+    for (auto& [tensor, state] : states_) tensor.impl().graph = std::move(state);
+  }
+
+ private:
+  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> states_;
+};
+
+Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
+  if (autograd::is_recording())
+    throw Error(
+        "backward: a recomputed stretch's gradient has no gradient itself; for create_graph call "
+        "the function without recompute()");
+  const Stretch& s = *saved.attrs<RecomputeAttrs>().stretch;
+  Apart apart;
+  Tensors in, wanted;
+  std::vector<size_t> places;
+  for (int i = 1; i < saved.n_in(); ++i) {
+    const bool input = i <= s.n_inputs;
+    if (input) in.push_back(saved.needs(i) ? leaf_of(saved.in(i)) : saved.in(i).detach());
+    if (!saved.needs(i)) continue;
+    if (!input) apart.add(saved.in(i));
+    wanted.push_back(input ? in.back() : saved.in(i));
+    places.push_back(static_cast<size_t>(i));
+  }
+  Tensors out, heads, incoming;
+  {
+    const autograd::Record record(s.training);
+    const random::RepeatDraws repeat(s.draws);
+    const Again second;
+    out = s.f(in);
+  }
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!dout[i].defined() || !needs_grad(out[i].impl())) continue;
+    heads.push_back(out[i]);
+    incoming.push_back(dout[i]);
+  }
+  Tensors gradients(static_cast<size_t>(saved.n_in()));
+  if (heads.empty()) return gradients;
+  const Tensors made =
+      autograd::grad(heads, wanted, {.head_gradients = incoming, .allow_unused = true});
+  for (size_t k = 0; k < made.size(); ++k) gradients[places[k]] = made[k];
+  return gradients;
+}
+
+const Op& op() {
+  static const Op& made = *[] {
+    Op* const op = new Op;
+    op->name = "recompute";
+    op->gradient = &gradient;
+    op->keep = Keep::inputs;
+    return op;
+  }();
+  return made;
+}
+
+}  // namespace
+
+namespace autograd {
+
+bool is_recomputing() { return again; }
+
+Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
+                  const Tensors& variables) {
+  if (!is_recording()) return f(inputs);
+  auto stretch = std::make_unique<Stretch>(
+      Stretch{std::move(f), static_cast<int>(inputs.size()), is_training(), {}});
+  Tensors out;
+  {
+    const Pause pause(is_training());
+    const random::NoteDraws note(stretch->draws);
+    out = stretch->f(inputs);
+  }
+  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
+  const RecomputeAttrs attrs{stretch.get()};
+  static Storage nothing(cpu(), 0, {});
+  std::shared_ptr<Storage> owner(
+      &nothing, [held = std::shared_ptr<Stretch>(std::move(stretch))](Storage*) {});
+  const Tensor token(std::make_shared<TensorImpl>(
+      TensorImpl{{.meta = {.rank = 1}}, cpu(), true, std::move(owner), nullptr}));
+  std::vector<Ref> operands{token};
+  for (const Tensor& t : inputs) operands.emplace_back(t);
+  for (size_t i = 0; i < variables.size(); ++i)  // each once
+    if (std::none_of(variables.begin(), variables.begin() + static_cast<ptrdiff_t>(i),
+                     [&](const Tensor& t) { return t.is(variables[i]); }))
+      operands.emplace_back(variables[i]);
+  record(op(), operands, AttrsView::of(attrs), out);
+  return out;
+}
+
+}  // namespace autograd
+}  // namespace locus

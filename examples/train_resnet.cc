@@ -1,0 +1,62 @@
+// Trains a residual network on small color images, on the context you choose.
+//   train_resnet --context "gpu(0)" --epochs 5 --out out --save resnet20.params
+// Its picture shows which classes it takes for which. The step and the loop are in training/, as
+// train_mlp.cc says.
+#include <fmt/format.h>
+#include <locus/locus.h>
+#include <CLI/CLI.hpp>
+
+#include "training/classes.h"
+#include "training/models.h"
+#include "training/options.h"
+#include "training/shapes.h"
+
+using namespace locus;
+
+namespace {
+
+struct Options : training::Options {
+  int blocks = 3;
+  double wd = 1e-4;
+};
+
+Options parse(int argc, char** argv) {
+  Options o;
+  CLI::App app("Trains a residual network on small color images.");
+  training::add_options(app, o,
+                        "folder with CIFAR-10's binary files (default: data/cifar-10-batches-bin "
+                        "when it is there, else shapes drawn by this program)");
+  training::add_momentum(app, o);
+  app.add_option("--blocks", o.blocks, "residual blocks of each width; 3: ResNet-20")
+      ->check(CLI::Range(1, 200))
+      ->capture_default_str();
+  app.add_option("--wd", o.wd, "weight decay")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  training::parse(app, argc, argv);
+  return o;
+}
+
+int run(const Options& options) {
+  training::check_writable(options);
+  const training::Images images = training::load_images(options.data, options.seed);
+  nn::Sequential net = training::resnet(options.blocks);
+  training::Classifier classifier({.program = "train_resnet",
+                                   .network = fmt::format("ResNet-{}", 6 * options.blocks + 2),
+                                   .data = images.name,
+                                   .net = net,
+                                   .train = images.train,
+                                   .test = images.test,
+                                   .wd = options.wd},
+                                  options);
+  return classifier.train([&] {
+    return training::confusion_strip(net, images.test, classifier.context(), images.classes);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  return training::guarded("train_resnet", [&] { return run(options); });
+}

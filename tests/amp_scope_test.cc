@@ -1,0 +1,71 @@
+// Mixed precision by scope.
+#include <locus/core/amp.h>
+
+#include <locus/locus.h>
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+nn::Sequential network(Context c) {
+  nn::Sequential net;
+  net.add(nn::Conv2D(3, 3, {.activation = nn::relu}), nn::BatchNorm(), nn::Flatten(),
+          nn::Dense(8, nn::relu), nn::Dense(4));
+  net.initialize(init::Xavier(), c);
+  return net;
+}
+
+TEST(AmpScope, ProductsAreNarrowAndLossesWide) {
+  for (Context c : test::contexts()) {
+    nn::Sequential net = network(c);
+    const Tensor x = random::uniform(-1, 1, {5, 2, 6, 6}, c), y = zeros({5}, {c, i64});
+    const Tensor wide = net(x);
+    for (DType d : {bf16, f16}) {
+      Tensor out, loss;
+      {
+        const autograd::Record record;
+        const amp::Scope mixed(d);
+        out = net(x);
+        loss = nn::SoftmaxCrossEntropyLoss()(out, y);
+      }
+      EXPECT_EQ(out.dtype(), d) << c;
+      EXPECT_EQ(loss.dtype(), f32) << c;
+      loss.backward();
+      EXPECT_EQ(net.parameter("0.weight").grad().dtype(), f32);
+      EXPECT_EQ(dot(x.reshape({5, 72}), ones({72, 1}, c)).dtype(), f32) << "after the scope";
+    }
+    EXPECT_EQ(wide.dtype(), f32);
+  }
+}
+
+TEST(AmpScope, IsAKeyOfWhatIsCompiled) {
+  for (Context c : test::contexts()) {
+    nn::Sequential net = network(c);
+    const Tensor x = random::uniform(-1, 1, {5, 2, 6, 6}, c);
+    net(x);
+    net.hybridize();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(net(x).dtype(), f32) << c;
+      const amp::Scope mixed(f16);
+      EXPECT_EQ(net(x).dtype(), f16) << c;
+    }
+  }
+}
+
+TEST(AmpScope, NestsAndRefusesOtherDTypes) {
+  {
+    const amp::Scope outer(bf16);
+    {
+      const amp::Scope inner(f16);
+      EXPECT_EQ(amp::dtype(), f16);
+    }
+    EXPECT_EQ(amp::dtype(), bf16);
+    EXPECT_EQ(matmul(ones({2, 2, 2}), ones({2, 2, 2})).dtype(), bf16);
+    EXPECT_EQ(dot(ones({2}, {cpu(), f64}), ones({2}, {cpu(), f64})).dtype(), f64);
+  }
+  EXPECT_FALSE(amp::dtype());
+  EXPECT_THROW(amp::Scope{f32}, DTypeError);
+}
+
+}  // namespace
+}  // namespace locus

@@ -1,0 +1,154 @@
+// Stretches of a network that backward() runs again.
+#include <locus/core/recompute.h>
+
+#include <locus/locus.h>
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+using testing::HasSubstr;
+
+struct Net : nn::Block {
+  explicit Net(bool recompute) {
+    nn::Sequential body;
+    body.add(nn::Dense(16, nn::relu), nn::BatchNorm(), nn::Dropout(0.5), nn::Dense(8, nn::tanh));
+    if (recompute)
+      add_child("body", nn::Recompute(nn::Recompute(body)));
+    else
+      add_child("body", body);
+    add_child("head", nn::Dense(3));
+  }
+  Tensor forward(const Tensor& x) override {
+    return (*children()[1].second)((*children()[0].second)(x));
+  }
+};
+
+// Parameters, gradients and losses of some steps.
+std::vector<double> train(bool recompute, Context c, bool compiled) {
+  random::seed(5);
+  Net net(recompute);
+  net.initialize(init::Xavier(), c);
+  const Tensor x = random::uniform(-1, 1, {6, 4}, c), y = array({0, 1, 2, 0, 1, 2}, c);
+  net(x);
+  nn::Trainer trainer(net.parameters(), optim::Adam());
+  const nn::SoftmaxCrossEntropyLoss loss_fn;
+  nn::TrainStep step(net, loss_fn, trainer);
+  std::vector<double> all;
+  for (int i = 0; i < 5; ++i) {
+    Tensor l;
+    if (compiled) {
+      l = step(x, y);
+    } else {
+      {
+        const autograd::Record record;
+        l = loss_fn(net(x), y);
+      }
+      l.backward();
+      trainer.step(6);
+    }
+    for (double v : test::values(l)) all.push_back(v);
+  }
+  for (const auto& [name, p] : net.parameters())
+    for (double v : test::values(p.data())) all.push_back(v);
+  return all;
+}
+
+TEST(Recompute, GivesTheSameBits) {
+  for (Context c : test::contexts()) {
+    EXPECT_EQ(train(true, c, false), train(false, c, false)) << c;
+    EXPECT_EQ(train(true, c, true), train(false, c, false)) << c;
+  }
+}
+
+TEST(Recompute, IsRecordedOnceWhenItIsCompiled) {
+  int calls = 0;
+  nn::Sequential net;
+  net.add(nn::Recompute(nn::Lambda([&](const Tensor& x) {
+            ++calls;
+            return x * x;
+          })),
+          nn::Dense(1));
+  net.initialize();
+  const Tensor x = ones({2, 3}), y = zeros({2, 1});
+  net(x);
+  calls = 0;
+  nn::Trainer trainer(net.parameters(), optim::SGD());
+  nn::TrainStep step(net, nn::L2Loss(), trainer);
+  for (int i = 0; i < 4; ++i) step(x, y);
+  EXPECT_LE(calls, 4);
+}
+
+TEST(Recompute, KeepsTheInputsAlone) {
+  for (Context c : test::contexts()) {
+    const int64_t n = 1 << 16;
+    Tensor x = ones({n}, c);
+    x.attach_grad();
+    const auto deep = [](const Tensors& in) {
+      Tensor y = in[0];
+      for (int i = 0; i < 20; ++i) y = tanh(y);
+      return Tensors{y};
+    };
+    const auto held = [&](const auto& f) {
+      const auto before = memory_pool(c).stats().in_use;
+      const autograd::Record record;
+      const Tensors y = f(Tensors{x});
+      wait_all();
+      return memory_pool(c).stats().in_use - before;
+    };
+    const auto plain = held(deep);
+    const auto less = held([&](const Tensors& in) { return autograd::recompute(deep, in, {}); });
+    EXPECT_GE(plain, 20u * n * 4) << c;
+    EXPECT_LE(less, 3u * n * 4) << c;
+  }
+}
+
+TEST(Recompute, ReachesInputsAndVariablesThatAreUsedTwice) {
+  Tensor x = array({2.f}), w = array({3.f});
+  x.attach_grad();
+  w.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    const Tensor part = autograd::recompute(
+        [&](const Tensors& in) { return Tensors{in[0] * w * w}; }, {x}, {w, w})[0];
+    y = part * w + x;  // x w^3 + x
+  }
+  y.backward();
+  EXPECT_EQ(test::values(w.grad()), (std::vector<double>{54}));
+  EXPECT_EQ(test::values(x.grad()), (std::vector<double>{28}));
+}
+
+TEST(Recompute, HasNoSecondGradient) {
+  Tensor x = array({2.f});
+  x.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = autograd::recompute([](const Tensors& in) { return Tensors{in[0] * in[0]}; }, {x}, {})[0];
+  }
+  EXPECT_THAT(test::message_of<Error>([&] { autograd::grad(y, {x}, {.create_graph = true}); }),
+              HasSubstr("without recompute()"));
+}
+
+TEST(Recompute, RefusesToDrawMoreThanAtFirst) {
+  Tensor x = array({2.f});
+  x.attach_grad();
+  int runs = 0;
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = autograd::recompute(
+        [&](const Tensors& in) {
+          Tensor out = in[0];
+          for (int i = 0; i <= runs; ++i) out = out * random::uniform(0, 1, {1});
+          ++runs;
+          return Tensors{out};
+        },
+        {x}, {})[0];
+  }
+  EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }), HasSubstr("after 1 draws"));
+}
+
+}  // namespace
+}  // namespace locus
