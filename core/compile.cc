@@ -13,6 +13,7 @@
 
 #include <locus/core/compile_entry.h>
 #include <locus/core/error.h>
+#include <locus/core/nan_check.h>
 
 namespace locus {
 
@@ -116,7 +117,7 @@ Compiled::~Compiled() = default;
 
 Tensors Compiled::operator()(const Tensors& in, Caller from) {
   if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
-  if (capture::active()) return state_->function(in);
+  if (capture::active() || checks_nan()) return state_->function(in);
   for (const Tensor& t : in)
     if (!t.defined()) throw Error("Compiled: called at ", to_string(from), " with an empty tensor");
   const Turn turn(*state_, "");

@@ -9,6 +9,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
+#include <locus/core/nan_check.h>
 #include <locus/core/layout.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -189,6 +190,8 @@ class Invocation {
       device_->synchronize(stream_);
     for (const Ref& r : in_) r.tensor_->handle()->storage->after_read(stream_);
     for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->after_write(stream_);
+    if (checks_nan() && !capture::active()) [[unlikely]]
+      for (size_t i = 0; i < n_out; ++i) refuse_nan(op_, in_, out(i));
   }
 
  private:

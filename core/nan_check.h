@@ -1,0 +1,17 @@
+// LOCUS_CHECK=nan: every op's result is read, and the first that has NaN is an error at its call.
+#pragma once
+
+#include <span>
+
+#include <locus/core/op.h>
+
+namespace locus {
+
+// Whether the environment asks for it. What would be compiled (core/compile.h) then runs as it is.
+bool checks_nan();
+
+// Throws ValueError naming the op, how many elements of `result` are NaN, the first of them, and
+// which operands had NaN already. Waits.
+void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result);
+
+}  // namespace locus
