@@ -49,6 +49,17 @@ void clip_value(const Tensors& arrays, double limit) {
   for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
 }
 
+Tensor all_finite(const Tensors& arrays) {
+  if (arrays.empty()) throw ValueError("all_finite: no arrays; expected at least one");
+  const autograd::Pause pause;
+  Tensor all;
+  for (const Tensors& group : alike(arrays)) {
+    const Tensor one = multi_all_finite(group).as_in_context(arrays[0].context());
+    all = all.defined() ? all * one : one;
+  }
+  return all;
+}
+
 Tensors nn::gradients(const Block& net, std::optional<Context> c) {
   return gradients(net.parameters(), c);
 }

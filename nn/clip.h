@@ -21,6 +21,10 @@ Tensor clip_global_norm(const Tensors& arrays, double max_norm);
 // Limits each element to [-limit, limit]; NaN stays.
 void clip_value(const Tensors& arrays, double limit);
 
+// Whether all elements are finite: 1 or 0, one f64 on the first one's context. ValueError for no
+// arrays.
+Tensor all_finite(const Tensors& arrays);
+
 namespace nn {
 
 // Of all parameters, but those with grad_req null: on c, else the only replica's or that of

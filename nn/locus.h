@@ -19,6 +19,7 @@
 #include <locus/core/tensor.h>
 #include <locus/core/transfer_log.h>
 #include <locus/nn/activation_layers.h>
+#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/clip.h>

@@ -17,10 +17,11 @@
 //     return l;
 //   }, trainer);
 //
-// load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), the multipliers and
-// grad_req are seen. Other numbers of the optimizer and of the function are those of the recording;
-// so is what the function does beside calling ops, such as printing. Errors, memory and threads are
-// core/compile.h's. The trainer, and what the function refers to, must outlive the step.
+// load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), set_schedule(),
+// set_states(), how many updates there were, the multipliers and grad_req are seen. Other numbers
+// of the optimizer and of the function are those of the recording; so is what the function does
+// beside calling ops, such as printing. Errors, memory and threads are core/compile.h's. The
+// trainer, and what the function refers to, must outlive the step.
 #pragma once
 
 #include <concepts>

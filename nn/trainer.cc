@@ -5,6 +5,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/nn/clip.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
@@ -88,6 +89,7 @@ void Trainer::regroup() {
 
 // Weights whose gradients are not all new are counted apart from now on.
 void Trainer::split(const std::vector<bool>& fresh) {
+  if (std::ranges::find(fresh, false) == fresh.end()) return;
   for (size_t k = 0, n = batches_.size(); k < n; ++k) {
     Batch rest = batches_[k];
     std::erase_if(rest.slots, [&](size_t i) { return fresh[i]; });
@@ -136,7 +138,8 @@ void Trainer::allreduce_grads(Caller from) {
   }
 }
 
-void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+// Those whose gradients are new.
+std::vector<bool> Trainer::fresh_slots(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
   refresh(from);
   std::vector<bool> fresh;
@@ -144,11 +147,35 @@ void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
     fresh.push_back(autograd::fresh_grad(slot.weight));
     if (!fresh.back() && !ignore_stale_grad) refuse_stale(slot);
   }
+  return fresh;
+}
+
+void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  update(fresh_slots(batch_size, ignore_stale_grad, from), 1 / static_cast<double>(batch_size));
+}
+
+bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
+                               Caller from) {
+  capture::check("Trainer::update_if_finite", "the host decides; compile what comes before it");
+  if (!(loss_scale > 0)) throw ValueError("Trainer: loss_scale ", loss_scale, "; expected > 0");
+  const std::vector<bool> fresh = fresh_slots(batch_size, ignore_stale_grad, from);
+  Tensors gradients;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
+  if (!gradients.empty() && all_finite(gradients).item<double>(from) == 0) {
+    for (const Slot& slot : slots_) autograd::fresh_grad(slot.weight, true);
+    return false;
+  }
+  update(fresh, 1 / (static_cast<double>(batch_size) * loss_scale));
+  return true;
+}
+
+void Trainer::update(const std::vector<bool>& fresh, double rescale) {
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
   for (Batch& b : batches_)
-    if (fresh[b.slots[0]]) apply(b, 1 / static_cast<double>(batch_size));
+    if (fresh[b.slots[0]]) apply(b, rescale);
 }
 
 void Trainer::apply(Batch& batch, double rescale) {

@@ -36,6 +36,11 @@ class Trainer {
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
+  // update(), by gradients that are loss_scale times too large, unless one that is new is NaN or
+  // infinite: then they count as used, nothing is changed, and it returns false. Waits for that.
+  bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
+                        Caller = Caller::here());
+
   // The optimizer's: see there.
   double learning_rate() const { return optimizer_->learning_rate(); }
   void set_learning_rate(double v) { optimizer_->set_learning_rate(v); }
@@ -69,7 +74,9 @@ class Trainer {
   };
   void refresh(Caller);
   void regroup();
+  std::vector<bool> fresh_slots(int64_t batch_size, bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
+  void update(const std::vector<bool>& fresh, double rescale);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;

@@ -1,0 +1,63 @@
+// Training in 16 bits: small gradients are 0 in f16, so the loss is multiplied by a large number
+// first, and the update divides by it. Master copies of the weights are the optimizer's part
+// (multi_precision).
+//
+//   amp::LossScaler scaler;
+//   nn::Trainer trainer(net.parameters(), optim::SGD({.momentum = .9, .multi_precision = true}));
+//   { autograd::Record record;  loss = scaler.scale(loss_fn(net(x), y)); }
+//   loss.backward();
+//   scaler.step(trainer, batch_size);   // updates, unless a gradient is NaN or infinite
+//
+// Whether gradients are finite is found on their device, in one launch a context and dtype, before
+// anything is changed; the host reads one number a step, its only wait. So step() cannot be part
+// of a compiled step; scale() can: compile what comes before step(), which follows new scales. The
+// update of a step that is skipped is not counted, and no state changes. Gradients that are looked
+// at in between are multiples: clip_global_norm(gradients, max_norm * scaler.loss_scale()).
+//
+// The scale is that of MXNet's amp: halved when a step is skipped, doubled after scale_window steps
+// in a row that were not; but at once, where MXNet's takes effect one step later.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include <locus/core/tensor.h>
+#include <locus/nn/trainer.h>
+
+namespace locus::amp {
+
+struct LossScalerOptions {
+  double init_scale = 65536, scale_factor = 2;  // > 0, > 1
+  int64_t scale_window = 2000;                  // >= 1
+  double max_scale = 16777216, min_scale = 1;
+};
+
+// One thread at a time. Not copied: what is compiled reads its scale.
+class LossScaler : NonCopyable {
+ public:
+  // ValueError names the option that is out of its range.
+  explicit LossScaler(const LossScalerOptions& options = {});
+
+  double loss_scale() const { return scale_; }
+  void set_loss_scale(double v);                // as from a checkpoint; ValueError unless > 0
+  int64_t skipped() const { return skipped_; }  // steps, so far
+
+  // loss * loss_scale(), to call backward() on: f32, or f64 for an f64 loss.
+  Tensor scale(const Tensor& loss);
+  // trainer.step(), if the gradients that were written since the last one, summed over replicas,
+  // are all finite; else they count as used. Then adjusts the scale. Whether it updated.
+  // Gradients with grad_req add must be set to 0 by the program, after a step that was skipped too.
+  bool step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad = false,
+            Caller = Caller::here());
+
+ private:
+  void adjust(bool finite);
+
+  LossScalerOptions options_;
+  double scale_;
+  int64_t unskipped_ = 0, skipped_ = 0;
+  std::map<Context, Tensor> scales_;  // on each context, for what is compiled
+};
+
+}  // namespace locus::amp
