@@ -9,8 +9,8 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
-#include <locus/core/nan_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>

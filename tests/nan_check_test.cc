@@ -48,7 +48,8 @@ TEST_F(NanCheckDeathTest, SaysWhichOperandHadItBefore) {
 TEST_F(NanCheckDeathTest, NamesTheLayerAlsoOfWhatIsCompiled) {
   EXPECT_EXIT(say([] {
                 nn::Sequential net;
-                net.add(nn::Dense(2), nn::Lambda([](const Tensor& x) { return log(x - 1e6); }, "log"));
+                net.add(nn::Dense(2),
+                        nn::Lambda([](const Tensor& x) { return log(x - 1e6); }, "log"));
                 net.initialize();
                 net.hybridize();
                 net(ones({1, 3}));

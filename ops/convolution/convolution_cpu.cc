@@ -1,51 +1,10 @@
 #include <new>
 
-#include <locus/core/scratch.h>
-#include <locus/ops/convolution/convolution_stage.h>
+#include <locus/ops/convolution/convolution_depthwise.h>
 #include <locus/ops/convolution/convolution_tile.h>
-#include <locus/ops/matmul/matmul_cpu.h>
 
 namespace locus::LOCUS_ISA {
 namespace {
-
-// Memory for several arrays in one Scratch: add them all, then take them.
-class Parts {
- public:
-  template <class T>
-  size_t add(int64_t n) {
-    const size_t at = bytes_;
-    bytes_ += padded(static_cast<size_t>(n) * sizeof(T));
-    return at;
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  size_t bytes_ = 0;
-};
-
-// `tasks` shared by the threads that so much work is worth, each with memory of its own.
-class Shares {
- public:
-  Shares(const Convolution& g, int64_t tasks)
-      : tasks_(tasks), each_((tasks + threads(g) - 1) / threads(g)) {}
-  static int threads(const Convolution& g) {
-    return threads_for(g.images * g.positions(), g.out * g.groups, g.depth());
-  }
-  int64_t slots() const { return tasks_ == 0 ? 0 : (tasks_ + each_ - 1) / each_; }
-  // body(task, slot)
-  template <class F>
-  void run(const F& body) const {
-    parallel_for(tasks_, each_, [&](int64_t begin, int64_t end) {
-      for (int64_t task = begin; task < end; ++task) body(task, begin / each_);
-    });
-  }
-
- private:
-  int64_t tasks_, each_;
-};
-
-int64_t cuts(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
-int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
 // to[k]: where in its planes the k-th product of a result lies, channel by channel.
 void data_steps(const Convolution& g, const Planes& p, int64_t* to) {
@@ -94,22 +53,6 @@ void pack_blocks(const Panels& rows, int64_t depth, const F& value, T* to) {
               to + k * rows.padded());
 }
 
-template <class T>
-double total(const T* v, int64_t n) {
-  constexpr int64_t kLanes = 16, kRun = 4096;
-  double sum = 0;
-  for (int64_t first = 0; first < n; first += kRun) {
-    T lanes[kLanes] = {};
-    const int64_t end = n - first < kRun ? n : first + kRun;
-    int64_t i = first;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += v[i + j];
-    for (; i < end; ++i) lanes[0] += v[i];
-    for (int64_t j = 0; j < kLanes; ++j) sum += static_cast<double>(lanes[j]);
-  }
-  return sum;
-}
-
 template <DType D>
 struct Host {
   using S = CppTypeOf<D>;
@@ -124,6 +67,7 @@ struct Host {
 
   // An image's results are cut along their slowest axis when there are too few images.
   void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
+    if (is_depthwise(g)) return Depthwise<S>{call, g}.forward(x, w, bias, relu, y);
     const int64_t depth = g.depth(), threads = Shares::threads(g), length = g.result[slowest];
     const int64_t images = g.images * g.groups;
     int64_t bands = images == 0 || images >= 4 * threads ? 1 : cuts(4 * threads, images);
@@ -206,6 +150,7 @@ struct Host {
   // dx: products of the weight and dz, each added where the forward pass read. The channels of an
   // image are cut when there are too few images.
   void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
+    if (is_depthwise(g)) return Depthwise<S>{call, g}.data_gradient(dy, y, w, dx);
     const int64_t depth = g.depth(), taps = g.taps(), size = g.positions();
     const int64_t threads = Shares::threads(g), images = g.images * g.groups;
     int64_t parts = images == 0 || images >= 4 * threads ? 1 : cuts(4 * threads, images);
@@ -280,6 +225,7 @@ struct Host {
   // dw: the images are cut in chunks, however many threads there are, whose sums are added in f64;
   // the columns are cut when there are too few chunks. db: sums of dz.
   void weight_gradient(const S* x, const S* dy, const S* y, S* dw, S* db) const {
+    if (is_depthwise(g)) return Depthwise<S>{call, g}.weight_gradient(x, dy, y, dw, db);
     constexpr int64_t kMaxChunks = 16, kMaxSums = 1 << 23;
     const int64_t depth = dw != nullptr ? g.depth() : 0, size = g.positions(), taps = g.taps();
     const Panels rows(g.out);

@@ -1,10 +1,11 @@
 // What convolutions on the host read and write: images of any layout and dtype as planes in the
-// compute type, with their padding around them, so that no product looks at a border. Included by
-// *_cpu.cc only.
+// compute type, with their padding around them, so that no product looks at a border; and how the
+// threads share the work. Included by *_cpu.cc only.
 #pragma once
 
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/kernel/cast.h>
+#include <locus/ops/matmul/matmul_cpu.h>
 
 namespace locus::LOCUS_ISA {
 
@@ -26,6 +27,45 @@ struct Planes {
 LOCUS_HD int64_t clamp(int64_t v, int64_t low, int64_t high) {
   return v < low ? low : v > high ? high : v;
 }
+
+// Memory for several arrays in one Scratch: add them all, then take them.
+class Parts {
+ public:
+  template <class T>
+  size_t add(int64_t n) {
+    const size_t at = bytes_;
+    bytes_ += padded(static_cast<size_t>(n) * sizeof(T));
+    return at;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+// `tasks` shared by the threads that so much work is worth, each with memory of its own.
+class Shares {
+ public:
+  Shares(const Convolution& g, int64_t tasks)
+      : tasks_(tasks), each_((tasks + threads(g) - 1) / threads(g)) {}
+  static int threads(const Convolution& g) {
+    return threads_for(g.images * g.positions(), g.out * g.groups, g.depth());
+  }
+  int64_t slots() const { return tasks_ == 0 ? 0 : (tasks_ + each_ - 1) / each_; }
+  // body(task, slot)
+  template <class F>
+  void run(const F& body) const {
+    parallel_for(tasks_, each_, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) body(task, begin / each_);
+    });
+  }
+
+ private:
+  int64_t tasks_, each_;
+};
+
+LOCUS_HD int64_t cuts(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
+LOCUS_HD int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
 // Channels [begin, end) of image n.
 template <class T, class S>
@@ -101,6 +141,22 @@ void stage_result(const Convolution& g, const S* dy, const S* y, int64_t n, int6
           row[k] = convert<T>(y[at + k * step]) <= T(0) ? T(0) : row[k];
     }
   }
+}
+
+template <class T>
+double total(const T* v, int64_t n) {
+  constexpr int64_t kLanes = 16, kRun = 4096;
+  double sum = 0;
+  for (int64_t first = 0; first < n; first += kRun) {
+    T lanes[kLanes] = {};
+    const int64_t end = n - first < kRun ? n : first + kRun;
+    int64_t i = first;
+    for (; i + kLanes <= end; i += kLanes)
+      for (int64_t j = 0; j < kLanes; ++j) lanes[j] += v[i + j];
+    for (; i < end; ++i) lanes[0] += v[i];
+    for (int64_t j = 0; j < kLanes; ++j) sum += static_cast<double>(lanes[j]);
+  }
+  return sum;
 }
 
 }  // namespace locus::LOCUS_ISA

@@ -76,7 +76,7 @@ struct Core {
   // f(tap, begin, end): results [begin, end) of the run meet what lies `tap` behind their windows'
   // origin, element after element of the windows in row-major order.
   template <class F>
-  LOCUS_HD void each_tap(const Run& r, const F& f) const {
+  LOCUS_HD void each_tap(const Run& r, auto s, const F& f) const {
     const Range a = g.range(0, r.at[0]), b = g.range(1, r.at[1]), c = g.range(2, r.at[2]);
     const int64_t scale = g.channels_last ? g.channels : 1;
     for (int64_t i = 0; i < a.end - a.begin; ++i)
@@ -87,7 +87,7 @@ struct Core {
           continue;
         }
         for (int64_t k = 0; k < g.window[2]; ++k) {
-          const int64_t s = g.stride[2], before = g.padding[2] - k - r.at[2] * s;
+          const int64_t before = g.padding[2] - k - r.at[2] * s;
           const int64_t begin = before > 0 ? (before + s - 1) / s : 0,
                         last = g.data[2] - 1 + before;
           f(row + k, begin, last < 0 ? begin : clamp(last / s + 1, begin, r.count));
@@ -101,7 +101,7 @@ struct Core {
       for (T& v : best) v = -__builtin_inf();
       const T* const from = x + origin(r);
       with_step(step(), [&](auto s) {
-        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+        each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
           for (int64_t j = begin; j < end; ++j) {
             const T v = from[tap + j * s];
             best[j] = exceeds(v, best[j]) ? v : best[j];
@@ -119,7 +119,7 @@ struct Core {
     for (int32_t& p : place) p = -1;
     const T* const from = x + origin(r);
     with_step(step(), [&](auto s) {
-      each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+      each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
         for (int64_t j = begin; j < end; ++j) {
           const T v = from[tap + j * s];
           const bool better = exceeds(v, best[j]) | (place[j] < 0);
@@ -175,7 +175,7 @@ struct Core {
       counts(r, count);
       const T* const from = x + origin(r);
       with_step(step(), [&](auto s) {
-        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+        each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
           for (int64_t j = begin; j < end; ++j) sum[j] += static_cast<double>(from[tap + j * s]);
         });
       });
@@ -195,7 +195,7 @@ struct Core {
       for (int64_t j = 0; j < r.count; ++j)
         share[j] = static_cast<T>(static_cast<double>(dy[r.first + j]) / count[j]);
       with_step(step(), [&](auto s) {
-        each_tap(r, [&](int64_t tap, int64_t begin, int64_t end) {
+        each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
           for (int64_t j = begin; j < end; ++j) to[tap + j * s] += share[j];
         });
       });

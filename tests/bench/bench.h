@@ -13,17 +13,18 @@
 
 namespace locus::bench {
 
-void add_compile();     // bench_compile.cc
-void add_eager();       // bench_eager.cc
-void add_exercises();   // bench_exercises.cc
-void add_index();       // bench_index.cc
-void add_matmul();      // bench_matmul.cc
-void add_norm();        // bench_norm.cc
-void add_prefetch();    // bench_prefetch.cc
-void add_runtime();     // bench_runtime.cc
-void add_reduce();      // bench_reduce.cc
-void add_train_step();  // bench_train_step.cc
-void add_transfer();    // bench_transfer.cc
+void add_compile();      // bench_compile.cc
+void add_convolution();  // bench_convolution.cc
+void add_eager();        // bench_eager.cc
+void add_exercises();    // bench_exercises.cc
+void add_index();        // bench_index.cc
+void add_matmul();       // bench_matmul.cc
+void add_norm();         // bench_norm.cc
+void add_prefetch();     // bench_prefetch.cc
+void add_reduce();       // bench_reduce.cc
+void add_runtime();      // bench_runtime.cc
+void add_train_step();   // bench_train_step.cc
+void add_transfer();     // bench_transfer.cc
 
 // cpu(0), and gpu(0) when there is one, emulated or not: the names say which.
 inline std::vector<Context> contexts() {
