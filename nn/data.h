@@ -70,7 +70,8 @@ struct Batch {  // exactly two members: auto [image, label]
 };
 
 // Batches of new tensors on one context. The whole set is brought there once, when the loader is
-// made, and rows are gathered there: an epoch moves only its order, not its samples.
+// made, and rows are gathered there: an epoch moves its order and what random transforms draw, not
+// its samples.
 // Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the set does not
 // fit. state() is of the batches that loops were given; the next begin() after set_state(state), of
 // this loader or of another one with its options, goes on from there in the middle of the epoch.

@@ -7,8 +7,10 @@
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
+#include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
+#include <locus/ops/join.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/unary.h>
@@ -74,6 +76,12 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& z, const Tensor& posi
 
 Tensor margin_loss(const Tensor& pred, const Tensor& label, double margin, const char* who) {
   return relu(margin - pred * like(label, pred, who));
+}
+
+// How many labels there are before the first negative one.
+Tensor counted(const Tensor& labels) {
+  const Tensor padding = labels < 0;
+  return where(any(padding, {.axis = 1}), argmax(padding, {.axis = 1}), labels.shape()[1]);
 }
 
 }  // namespace
@@ -214,6 +222,64 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
   return squeeze(
       weigh_over(where(y == 1, 1 - cosine, apart), last, row, options_.weight, sample_weight),
       last);
+}
+
+// States are the labels with a blank before, between and behind them; alpha is the logarithm of the
+// probability of all readings that are in a state after a step.
+Tensor CTCLoss::operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths,
+                           const Tensor& label_lengths, const Tensor& sample_weight) const {
+  const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
+  const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();
+  if (y.ndim() != 3 || given.ndim() != 2 || given.shape()[0] != y.shape()[1] || y.shape()[0] == 0)
+    throw ShapeError("CTCLoss: pred ", describe(pred), ", label ", describe(label),
+                     "; expected pred (N, T, classes) and label (N, L), or as the layouts say");
+  const int64_t steps = y.shape()[0], n = y.shape()[1], classes = y.shape()[2],
+                length = given.shape()[1];
+  const Context c = y.context();
+  for (const Tensor& lengths : {pred_lengths, label_lengths})
+    if (lengths.defined() && lengths.shape() != Shape{n})
+      throw ShapeError("CTCLoss: lengths ", describe(lengths), "; expected ", Shape{n});
+  Tensor count = zeros({n}, {c, i64});
+  if (label_lengths.defined())
+    count = where(label_lengths >= 0, label_lengths, NAN);
+  else if (length > 0)
+    count = counted(given);
+  const auto blanks = [&](int64_t columns) { return full({n, columns}, classes - 1, {c, f64}); };
+  const Tensor used = arange(static_cast<double>(length), {c, i64}) < expand_dims(count, 1);
+  const Tensor wrong = logical_or(given < 0, given >= classes - 1);
+  const Tensor ids = where(used, where(wrong, NAN, given), classes - 1).astype(f64);
+  const Tensor pairs = stack({blanks(length), ids}, {.axis = 2}).reshape({n, 2 * length});
+  const Tensor states = concat({pairs, blanks(1)});
+  const Tensor before = concat({blanks(2), states})(Slice(), Slice(0, 2 * length + 1));
+  // A blank between two labels may be left out where they differ.
+  const DType dtype = y.dtype() == f64 ? f64 : f32;
+  const Tensor skip =
+      where(logical_or(states == classes - 1, states == before), -INFINITY, 0).astype(dtype);
+
+  const Tensor log_p = log_softmax(y.astype(dtype));
+  const Tensor rows = arange(static_cast<double>(steps * n), {c, f64}).reshape({steps, n, 1}) *
+                      static_cast<double>(classes);
+  const Tensor emitted = take(log_p.reshape({log_p.size()}), rows + states);
+  const auto constant = [&](int64_t columns, double value) {
+    return full({n, columns}, value, {c, dtype});
+  };
+  const Tensor none = constant(2, -INFINITY);
+  // Two states in front that nothing reaches; the first step leaves the second.
+  Tensor alpha =
+      concat({constant(1, -INFINITY), constant(1, 0), constant(2 * length + 1, -INFINITY)});
+  for (int64_t t = 0; t < steps; ++t) {
+    const auto from = [&](int64_t i) { return alpha(Slice(), Slice(i, i + 2 * length + 1)); };
+    const Tensor next =
+        logsumexp(stack({from(2), from(1), from(0) + skip}), {.axis = 0}) + emitted[t];
+    const Tensor padded = concat({none, next});
+    alpha =
+        pred_lengths.defined() ? where(expand_dims(pred_lengths > t, 1), padded, alpha) : padded;
+  }
+  const Tensor last = pick(alpha, count * 2 + 2), other = pick(alpha, count * 2 + 1);
+  Tensor loss = -logsumexp(stack({last, other}), {.axis = 0});
+  if (pred_lengths.defined())
+    loss = where(logical_and(pred_lengths >= 1, pred_lengths <= steps), loss, NAN);
+  return weigh(loss.astype(y.dtype()), options_.weight, sample_weight, {n});
 }
 
 }  // namespace locus::nn

@@ -170,4 +170,24 @@ struct CosineEmbeddingLoss : Loss<CosineEmbeddingOptions> {
                     const Tensor& sample_weight = {}) const;
 };
 
+enum class CTCLayout : uint8_t { NTC, TNC };
+enum class CTCLabelLayout : uint8_t { NT, TN };
+struct CTCOptions {
+  CTCLayout layout = CTCLayout::NTC;
+  CTCLabelLayout label_layout = CTCLabelLayout::NT;
+  double weight = 1;
+};
+// Connectionist temporal classification (Graves et al., 2006): -log of the probability that pred,
+// read without repetitions and blanks, spells label. pred (N, T, classes) are scores before the
+// softmax, of which the last class is the blank; label (N, L) are classes, ended by a -1 where
+// label_lengths (N,) are not given. Of each sequence the first pred_lengths (N,) steps count, T
+// where they are not given; a length outside 1 ... T makes the loss NaN. The result is (N,):
+// infinite, with gradient 0, where no reading fits (MXNet: 0). A label outside [0, classes - 1) is
+// an IndexError. Composed of ops, about six for each step; f16 and bf16 compute in f32.
+struct CTCLoss : Loss<CTCOptions> {
+  using Loss::Loss;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths = {},
+                    const Tensor& label_lengths = {}, const Tensor& sample_weight = {}) const;
+};
+
 }  // namespace locus::nn
