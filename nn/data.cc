@@ -29,6 +29,7 @@ DataLoader::Iterator DataLoader::begin(Caller from) {
   first.epoch_ = order_.begin();
   first.order_ = array(first.epoch_->samples, {context(), i32}, from);
   first.position_ = first.epoch_->given * options_.batch_size;
+  first.from_ = from;
   return first;
 }
 
@@ -38,7 +39,7 @@ Batch DataLoader::Iterator::operator*() const {
       std::span(epoch_->samples).subspan(static_cast<size_t>(position_));
   const auto n = std::min<size_t>(samples.size(), static_cast<size_t>(o.batch_size));
   const Tensor ids = order_(Slice(position_, position_ + static_cast<int64_t>(n)));
-  const Draw draw{o.seed, epoch_->number, samples.first(n)};
+  const Draw draw{o.seed, epoch_->number, samples.first(n), from_};
   Batch made{o.transform(loader_->data_.take(ids), draw), loader_->label_.take(ids)};
   epoch_->hand_out(batch());
   return made;

@@ -71,12 +71,12 @@ struct Batch {  // exactly two members: auto [image, label]
 
 // Batches of new tensors on one context. The whole set is brought there once, when the loader is
 // made, and rows are gathered there: an epoch moves its order and what random transforms draw, not
-// its samples.
-// Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the set does not
-// fit. state() is of the batches that loops were given; the next begin() after set_state(state), of
-// this loader or of another one with its options, goes on from there in the middle of the epoch.
-// Where no context is named, batches are made where the set's data is, so that it need not move; a
-// Prefetcher's samples come from the host, and its batches go to current_context().
+// its samples. Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the
+// set does not fit. state() is of the batches that loops were given; the next begin() after
+// set_state(state), of this loader or of another one with its options, goes on from there in the
+// middle of the epoch. Where no context is named, batches are made where the set's data is, so that
+// it need not move; a Prefetcher's samples come from the host, and its batches go to
+// current_context().
 class DataLoader {
  public:
   explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {},
@@ -98,7 +98,9 @@ class DataLoader {
     std::shared_ptr<EpochOrder> epoch_;
     Tensor order_;  // of the whole epoch, on the loader's context
     int64_t position_ = 0;
+    Caller from_;
   };
+  // Copies of this epoch are put down to this line.
   Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 

@@ -48,7 +48,7 @@ Tensor reduced(const Tensor& loss, int batch_axis,
   if (loss.ndim() == 0) return loss;
   const int axis = normalize_axis(batch_axis, loss.ndim(), "batch_axis");
   if (loss.ndim() == 1) return loss;
-  return reduce(locus::flatten(swapaxes(loss, 0, axis)), {.axis = 1});
+  return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1});
 }
 
 Tensor finish(const Tensor& loss, const auto& options, const Tensor& sample_weight) {

@@ -238,7 +238,7 @@ class Prefetcher::Epoch {
 
   Tensor transformed(const Tensor& data, int32_t index) const {
     if (!options_.transform) return data;
-    const Draw draw{options_.seed, epoch_->number, {&index, 1}};
+    const Draw draw{options_.seed, epoch_->number, {&index, 1}, from_};
     return options_.transform(expand_dims(data, 0), draw)[0];
   }
 

@@ -14,8 +14,8 @@
 // the host, wherever the set is. A DataLoader's are made where the set's data is, so that it need
 // not move.
 //
-// Threads: a Prefetcher is used by one thread at a time, and so is an iterator with its copies; two
-// epochs may run at once.
+// Threads: a Prefetcher is used by one thread at a time, and so is an iterator with its copies;
+// state() looks at the iterators of the epoch begun last. Two epochs may run at once.
 #pragma once
 
 #include <functional>

@@ -37,6 +37,14 @@ std::vector<double> draws(const char* who, const Tensor& data, const Draw& draw,
   return draw.uniform(stream);
 }
 
+// Numbers that the host made; it does not wait until they are there.
+template <class T>
+Tensor sent(const std::vector<T>& numbers, const Shape& shape, TensorOptions to, Caller from) {
+  if (is_host(*to.context)) return array(numbers, shape, to);
+  const Tensor here = array(numbers, shape, {cpu_pinned(), to.dtype.value_or(dtype_of<T>())});
+  return here.copyto(*to.context, {.blocking = false}, from);
+}
+
 // Where each image's rows begin in memory and its columns in their row; far below 0 outside.
 Tensor places(const Tensor& data, transforms::Size size, int64_t pad, const Draw& draw) {
   const Shape shape = data.shape();
@@ -53,7 +61,7 @@ Tensor places(const Tensor& data, transforms::Size size, int64_t pad, const Draw
         static_cast<int64_t>(n) * shape[1] * shape[2] * shape[3]);
     add(x[n], shape[3], size.width, 1, 0);
   }
-  return array(at, {shape[0], 1, size.height + size.width}, data.context());
+  return sent(at, {shape[0], 1, size.height + size.width}, data.context(), draw.from);
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ std::vector<double> Draw::uniform(uint64_t stream) const {
   return numbers;
 }
 
-Draw Draw::part(uint64_t i) const { return {mixed(seed, i), epoch, samples}; }
+Draw Draw::part(uint64_t i) const { return {mixed(seed, i), epoch, samples, from}; }
 
 Tensor Transform::operator()(const Tensor& data, const Draw& draw) const {
   const autograd::Pause pause;
@@ -117,15 +125,15 @@ RandomFlipLeftRight::RandomFlipLeftRight(double p)
         image_shape("RandomFlipLeftRight", data);
         std::vector<bool> mirrored;
         for (double u : draws("RandomFlipLeftRight", data, draw, 0)) mirrored.push_back(u < p);
-        return where(array(mirrored, {data.shape()[0], 1, 1, 1}, data.context()), flip(data, 3),
-                     data);
+        return where(sent(mirrored, {data.shape()[0], 1, 1, 1}, data.context(), draw.from),
+                     flip(data, 3), data);
       }) {
   if (!(p >= 0 && p <= 1))
     throw ValueError("RandomFlipLeftRight: p ", p, "; expected a probability");
 }
 
 Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
-    : Transform([mean, std](const Tensor& data, const Draw&) {
+    : Transform([mean, std](const Tensor& data, const Draw& draw) {
         const Shape shape = image_shape("Normalize", data);
         if (!is_floating(data.dtype()))
           throw DTypeError("Normalize: data ", describe(data),
@@ -134,7 +142,7 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
           if (v.size() != 1 && std::ssize(v) != shape[1])
             throw ShapeError("Normalize: ", v.size(), " numbers for data ", describe(data),
                              "; expected one, or one for each channel");
-          return array(v, {v.size(), 1, 1}, {data.context(), data.dtype()});
+          return sent(v, {v.size(), 1, 1}, {data.context(), data.dtype()}, draw.from);
         };
         return (data - of_channels(mean)) / of_channels(std);
       }) {

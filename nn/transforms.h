@@ -27,6 +27,7 @@ struct Draw {
   uint64_t seed = 0;
   int64_t epoch = 0;
   std::span<const int32_t> samples = {};  // which the data are
+  Caller from = Caller::here();           // whom its copies to the context are put down to
 
   // For each sample a number in [0, 1); another `stream` gives others.
   std::vector<double> uniform(uint64_t stream) const;

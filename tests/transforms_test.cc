@@ -188,6 +188,22 @@ TEST(Transforms, AreTheSameInLoadersAndWorkersEverywhere) {
   }
 }
 
+TEST(Transforms, SendWhatTheyDrawWithoutAWait) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const data::Dataset set(images(6), arange(6, {cpu(), i32}));
+  const Transform random =
+      Compose({RandomCrop(4, {.pad = 2}), RandomFlipLeftRight(), Normalize({1, 2}, {3, 4})});
+  data::DataLoader loader(set, {.batch_size = 3, .context = gpu(0), .transform = random});
+  auto i = loader.begin();
+  const TransferLog log;
+  *i;
+  const std::vector<TransferEntry> entries = log.entries();
+  ASSERT_EQ(entries.size(), 1u) << log.table();
+  EXPECT_EQ(entries[0].kind, TransferKind::copy);
+  EXPECT_EQ(entries[0].count, 4u);
+  EXPECT_STREQ(entries[0].caller.file, __FILE__);
+}
+
 TEST(Transforms, ThatThrowInAWorkerThrowInTheLoop) {
   const data::Dataset set(images(6), arange(6, {cpu(), i32}));
   data::Prefetcher loader(set, {.batch_size = 2, .transform = CenterCrop(9)});
