@@ -63,8 +63,10 @@ Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char
   return is_floating(label.dtype()) ? shaped : cast(shaped, pred.dtype());
 }
 
-// What a makes 0 is 0, whatever b is.
-Tensor times(const Tensor& a, const Tensor& b) { return where(a == 0, 0, a * b); }
+// What a makes 0 is 0 for infinite b, too.
+Tensor times(const Tensor& a, const Tensor& b) {
+  return a * where(logical_and(a == 0, isinf(b)), 0, b);
+}
 
 double guard(const Tensor& x, double epsilon) {
   return x.dtype() == f16 ? std::max(epsilon, 6e-8) : epsilon;  // its lowest number

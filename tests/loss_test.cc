@@ -279,6 +279,22 @@ TEST(Losses, AreFiniteWhereTheFormulaIs) {
   EXPECT_THROW(nn::HuberLoss({.rho = NAN}), ValueError);
 }
 
+// Labels that are made by a network, such as a teacher's, are 0 at times.
+TEST(Losses, SlopeByLabelsThatAreZero) {
+  const auto slope = [](const auto& loss, const Tensor& pred) {
+    const Tensor label = zeros(pred.shape());
+    label.attach_grad();
+    const autograd::Record record;
+    loss(pred, label).backward();
+    return test::values(label.grad());
+  };
+  EXPECT_THAT(slope(nn::SigmoidBCELoss(), array({2.f, -3.f})), ElementsAre(-2, 3));
+  EXPECT_THAT(slope(nn::PoissonNLLLoss(), array({2.f, -3.f})), ElementsAre(-1, 1.5));
+  EXPECT_THAT(slope(nn::SoftmaxCELoss({.sparse_label = false, .from_logits = true}),
+                    array({{-2.f, -3.f, -INFINITY}})),
+              ElementsAre(2, 3, 0));
+}
+
 TEST(Losses, AverageOverAllAxesButTheBatchs) {
   const Tensor x = sample_values(cpu(), f32, {4, 3, 2}),
                z = sample_values(cpu(), f32, {4, 3, 2}, -1, 1, 1);
