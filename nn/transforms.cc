@@ -45,14 +45,14 @@ Tensor sent(const std::vector<T>& numbers, const Shape& shape, TensorOptions to,
   return here.copyto(*to.context, {.blocking = false}, from);
 }
 
-// Where each image's rows begin in memory and its columns in their row; far below 0 outside.
+// Where each image's rows begin in memory and its columns in their row; -1 outside.
 Tensor places(const Tensor& data, transforms::Size size, int64_t pad, const Draw& draw) {
   const Shape shape = data.shape();
   std::vector<int64_t> at;
   const auto add = [&](double u, int64_t length, int64_t count, int64_t step, int64_t base) {
     const auto first = static_cast<int64_t>(u * static_cast<double>(length + 2 * pad - count + 1));
     for (int64_t i = first - pad; i < first - pad + count; ++i)
-      at.push_back(i < 0 || i >= length ? INT64_MIN / 4 : base + i * step);
+      at.push_back(i < 0 || i >= length ? -1 : base + i * step);
   };
   const std::vector<double> y = draws("RandomCrop", data, draw, 0),
                             x = draws("RandomCrop", data, draw, 1);
@@ -94,15 +94,20 @@ RandomCrop::RandomCrop(Size size, const RandomCropOptions& options)
     : Transform([size, pad = options.pad](const Tensor& data, const Draw& draw) {
         check_room("RandomCrop", data, size, pad);
         const Shape shape = data.shape();
+        const auto crossed = [&](const Tensor& at) {  // (N, 1, h, 1) and (N, 1, 1, w)
+          return std::pair(at(Slice(), Slice(), Slice(0, size.height), newaxis),
+                           at(Slice(), Slice(), newaxis, Slice(size.height, std::nullopt)));
+        };
         const Tensor at = places(data, size, pad, draw);
-        const Tensor rows = at(Slice(), Slice(), Slice(0, size.height), newaxis);
-        const Tensor columns = at(Slice(), Slice(), newaxis, Slice(size.height, std::nullopt));
+        const auto [rows, columns] = crossed(maximum(at, 0));
         const auto area = static_cast<double>(shape[2] * shape[3]);
         const Tensor channels =
             arange(0, static_cast<double>(shape[1]) * area, area, {data.context(), i64});
-        const Tensor ids = rows + columns + channels.reshape({shape[1], 1, 1});
-        const Tensor found = take(data.reshape({data.size()}), ids, {.mode = IndexMode::clip});
-        return pad == 0 ? found : where(ids >= 0, found, 0);
+        const Tensor ids = rows + channels.reshape({shape[1], 1, 1}) + columns;
+        const Tensor found = take(data.reshape({data.size()}), ids);
+        if (pad == 0) return found;
+        const auto [row_inside, column_inside] = crossed(at >= 0);
+        return where(logical_and(row_inside, column_inside), found, 0);
       }) {
   if (size.height <= 0 || size.width <= 0 || options.pad < 0)
     throw ValueError("RandomCrop: size ", size.height, " x ", size.width, ", pad ", options.pad,
