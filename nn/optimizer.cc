@@ -8,7 +8,6 @@
 #include <locus/core/error.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
-#include <locus/ops/optim.h>
 
 namespace locus::optim {
 namespace {
@@ -110,36 +109,21 @@ Tensors Optimizer::create_state(const Tensor& weight) const {
 
 void Optimizer::update(ParameterGroup& group, double rescale) {
   if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
-  // A graph asks anew at each replay.
-  const auto step = [progress = progress_, count = group.count, factor = group.lr_mult,
-                     wd = common_.wd * group.wd_mult, rescale,
-                     clip = common_.clip_gradient.value_or(-1)] {
-    progress->num_update = std::max(progress->num_update, ++*count);
-    return Step{progress->rate() * factor, wd, rescale, clip, *count};
-  };
   const int64_t before = *group.count;
   try {
-    run_(group, step);
+    run_(group, next_step(group, rescale));
   } catch (...) {
     *group.count = before;
     throw;
   }
 }
 
-template <class Numbers>
-void Optimizer::use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make) {
-  for (const char* const* name = op.state_names; *name; ++name) states_.emplace_back(*name);
-  run_ = [op, make = std::move(make)](const ParameterGroup& group, std::function<Step()> step) {
-    op(group.weights, group.gradients, group.state, [make, step = std::move(step)] {
-      const Step s = step();
-      Numbers numbers;
-      numbers.lr = s.lr;
-      numbers.wd = s.wd;
-      numbers.rescale_grad = s.rescale_grad;
-      numbers.clip_gradient = s.clip_gradient;
-      make(numbers, s.t);
-      return numbers;
-    });
+std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& group,
+                                                      double rescale) const {
+  return [progress = progress_, count = group.count, factor = group.lr_mult,
+          wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1)] {
+    progress->num_update = std::max(progress->num_update, ++*count);
+    return Step{progress->rate() * factor, wd, rescale, clip, *count};
   };
 }
 

@@ -13,8 +13,8 @@
 // An option out of its range is a ValueError that names it.
 //
 // A new one of these is an op (ops/optim.h), its options and a class here, and in optimizer.cc the
-// options' ranges and how they make the op's numbers. From elsewhere, derive from Optimizer and
-// override create_state() and update().
+// options' ranges and how they make the op's numbers. From elsewhere, derive from Optimizer, and
+// in the constructor say use(), or override state_names(), create_state() and update().
 #pragma once
 
 #include <functional>
@@ -25,11 +25,8 @@
 
 #include <locus/core/tensor.h>
 #include <locus/nn/schedule.h>
+#include <locus/ops/optim.h>
 
-namespace locus {
-template <class Numbers>
-struct UpdateOp;
-}
 namespace locus::optim {
 
 // Weights of one context and dtype that share the multipliers and were updated as often, updated
@@ -89,6 +86,9 @@ class Optimizer {
   // rescale_grad and clip_gradient are set already, for the t-th update.
   template <class Numbers>
   void use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make);
+  // For an update() of one's own: what the next one is told; each call counts one more. An op takes
+  // its numbers from it, so that a graph asks anew at each replay.
+  std::function<Step()> next_step(const ParameterGroup& group, double rescale) const;
 
  private:
   struct Progress;  // shared with what is recorded
@@ -100,6 +100,24 @@ class Optimizer {
   std::vector<std::string> states_;
   std::function<void(const ParameterGroup&, std::function<Step()>)> run_;
 };
+
+template <class Numbers>
+void Optimizer::use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make) {
+  states_.clear();
+  for (const char* const* name = op.state_names; *name; ++name) states_.emplace_back(*name);
+  run_ = [op, make = std::move(make)](const ParameterGroup& group, std::function<Step()> step) {
+    op(group.weights, group.gradients, group.state, [make, step = std::move(step)] {
+      const Step s = step();
+      Numbers numbers;
+      numbers.lr = s.lr;
+      numbers.wd = s.wd;
+      numbers.rescale_grad = s.rescale_grad;
+      numbers.clip_gradient = s.clip_gradient;
+      make(numbers, s.t);
+      return numbers;
+    });
+  };
+}
 
 struct SGDOptions {
   double learning_rate = 0.01, momentum = 0, wd = 0;

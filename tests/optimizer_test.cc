@@ -295,6 +295,33 @@ TEST(Optimizers, RefuseOptionsOutOfRangeByName) {
   named("Lion: beta1", [] { optim::Lion({.beta1 = NAN}); });
 }
 
+// w -= lr g / t
+struct Fading : optim::Optimizer {
+  Fading() : Optimizer("Fading", {.learning_rate = 1}) {
+    use<SGDUpdate>(sgd_update, [](SGDUpdate& u, int64_t t) { u.lr /= static_cast<double>(t); });
+  }
+};
+// The same, by an update of its own.
+struct OwnFading : optim::Optimizer {
+  OwnFading() : Optimizer("OwnFading", {.learning_rate = 1}) {}
+  void update(optim::ParameterGroup& group, double rescale) override {
+    sgd_update(group.weights, group.gradients, {}, [step = next_step(group, rescale)] {
+      const Step s = step();
+      return SGDUpdate{.lr = s.lr / static_cast<double>(s.t), .rescale_grad = s.rescale_grad};
+    });
+  }
+};
+
+TEST(Optimizers, OneFromElsewhereIsReplayedToo) {
+  for (Context c : contexts()) {
+    const auto eager = train(c, {"", maker(Fading()), {}}, f32, How::runs);
+    EXPECT_NE(eager[0], eager[1]);
+    EXPECT_EQ(train(c, {"", maker(Fading()), {}}, f32, How::compiled), eager);
+    EXPECT_EQ(train(c, {"", maker(OwnFading()), {}}, f32, How::runs), eager);
+    EXPECT_EQ(train(c, {"", maker(OwnFading()), {}}, f32, How::compiled), eager);
+  }
+}
+
 TEST(Optimizers, ACopyHasARateAndCountsOfItsOwn) {
   const Tensor w = zeros({1}), g = ones({1});
   optim::Adam adam({.learning_rate = 1});
