@@ -21,21 +21,21 @@ Activate::Activate(std::string_view name) {
 std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }
 
 LeakyReLU::LeakyReLU(double alpha)
-    : Elementwise([alpha](const Tensor& x) { return leaky_relu(x, alpha); }, text_of(alpha)) {}
+    : ActivationLayer([alpha](const Tensor& x) { return leaky_relu(x, alpha); }, text_of(alpha)) {}
 ELU::ELU(double alpha)
-    : Elementwise([alpha](const Tensor& x) { return locus::elu(x, alpha); }, text_of(alpha)) {}
+    : ActivationLayer([alpha](const Tensor& x) { return locus::elu(x, alpha); }, text_of(alpha)) {}
 Swish::Swish(double beta)
-    : Elementwise(
+    : ActivationLayer(
           [beta](const Tensor& x) {
             return beta == 1 ? locus::silu(x) : x * locus::sigmoid(x * beta);
           },
           text_of(beta)) {}
 Hardtanh::Hardtanh(double a_min, double a_max)
-    : Elementwise([=](const Tensor& x) { return clip(x, a_min, a_max); },
-                  text_of(a_min, ", ", a_max)) {}
+    : ActivationLayer([=](const Tensor& x) { return clip(x, a_min, a_max); },
+                      text_of(a_min, ", ", a_max)) {}
 Softmax::Softmax(int axis)
-    : Elementwise([axis](const Tensor& x) { return softmax(x, {.axis = axis}); },
-                  text_of("axis=", axis)) {}
+    : ActivationLayer([axis](const Tensor& x) { return softmax(x, {.axis = axis}); },
+                      text_of("axis=", axis)) {}
 
 PReLU::PReLU(const PReLUOptions& o) {
   if (o.in_channels <= 0)

@@ -41,7 +41,7 @@ inline constexpr Activation elu{"elu", [](const Tensor& x) { return locus::elu(x
 inline constexpr Activation selu{"selu", [](const Tensor& x) { return locus::selu(x); }};
 // clip(x, 0, 6).
 inline constexpr Activation relu6{"relu6", [](const Tensor& x) { return clip(x, 0, 6); }};
-// Those of MXNet: slope .2; and with slope 1/6, PyTorch's is hard_sigmoid(x, 1. / 6, .5).
+// MXNet's, of slope .2; PyTorch's is hard_sigmoid(x, 1. / 6, .5).
 inline constexpr Activation hard_sigmoid{"hard_sigmoid",
                                          [](const Tensor& x) { return locus::hard_sigmoid(x); }};
 inline constexpr Activation hard_swish{"hard_swish",
@@ -61,13 +61,13 @@ class Activate : public Block {
 };
 
 // What the layers below are: a function of the input, and the text of its numbers.
-class Elementwise : public Block {
+class ActivationLayer : public Block {
  public:
   Tensor forward(const Tensor& x) override { return function_(x); }
   std::string repr() const override { return type_name() + "(" + numbers_ + ")"; }
 
  protected:
-  explicit Elementwise(std::function<Tensor(const Tensor&)> function, std::string numbers = "")
+  explicit ActivationLayer(std::function<Tensor(const Tensor&)> function, std::string numbers = "")
       : function_(std::move(function)), numbers_(std::move(numbers)) {}
 
  private:
@@ -75,37 +75,37 @@ class Elementwise : public Block {
   std::string numbers_;
 };
 // x where it is above 0, else alpha x.
-struct LeakyReLU : Elementwise {
+struct LeakyReLU : ActivationLayer {
   explicit LeakyReLU(double alpha);
 };
 // x where it is above 0, else alpha (exp(x) - 1).
-struct ELU : Elementwise {
+struct ELU : ActivationLayer {
   explicit ELU(double alpha = 1);
 };
-struct SELU : Elementwise {
-  SELU() : Elementwise(selu) {}
+struct SELU : ActivationLayer {
+  SELU() : ActivationLayer(selu) {}
 };
-struct GELU : Elementwise {
-  GELU() : Elementwise(gelu) {}
+struct GELU : ActivationLayer {
+  GELU() : ActivationLayer(gelu) {}
 };
 // x sigmoid(beta x), SiLU with beta = 1.
-struct Swish : Elementwise {
+struct Swish : ActivationLayer {
   explicit Swish(double beta = 1);
 };
-struct SiLU : Elementwise {
-  SiLU() : Elementwise(silu) {}
+struct SiLU : ActivationLayer {
+  SiLU() : ActivationLayer(silu) {}
 };
-struct Mish : Elementwise {
-  Mish() : Elementwise(mish) {}
+struct Mish : ActivationLayer {
+  Mish() : ActivationLayer(mish) {}
 };
-struct ReLU6 : Elementwise {
-  ReLU6() : Elementwise(relu6) {}
+struct ReLU6 : ActivationLayer {
+  ReLU6() : ActivationLayer(relu6) {}
 };
 // At least a_min and at most a_max.
-struct Hardtanh : Elementwise {
+struct Hardtanh : ActivationLayer {
   explicit Hardtanh(double a_min = -1, double a_max = 1);
 };
-struct Softmax : Elementwise {
+struct Softmax : ActivationLayer {
   explicit Softmax(int axis = -1);
 };
 

@@ -11,51 +11,45 @@ const char* text(bool b) { return b ? "True" : "False"; }
 
 }  // namespace
 
-void NormLayer::add_affine(const Affine& a) {
-  if (a.in_channels < 0)
-    throw ShapeError("in_channels ", a.in_channels, "; expected a number >= 0, 0: not known yet");
-  const auto add = [&](const char* name, bool learned, const Init& init) {
-    return add_parameter(
-        name, {a.in_channels},
-        {.grad_req = learned ? GradReq::write : GradReq::null, .init = init, .dtype = a.dtype});
-  };
-  gamma_ = add("gamma", a.scale, a.gamma);
-  if (&a.beta != &a.gamma) beta_ = add("beta", a.center, a.beta);
+void NormLayer::add_gamma(int64_t channels, bool scale, const Init& init, DType dtype) {
+  if (channels < 0)
+    throw ShapeError(type_name(), ": in_channels ", channels,
+                     "; expected a number >= 0, 0: not known yet");
+  gamma_ = add_parameter(
+      "gamma", {channels},
+      {.grad_req = scale ? GradReq::write : GradReq::null, .init = init, .dtype = dtype});
 }
 
-Parameter NormLayer::add_statistic(const std::string& name, const Init& init) {
-  const Parameter p = add_parameter(
-      name, gamma_.shape(), {.grad_req = GradReq::null, .init = init, .dtype = gamma_.dtype()});
-  statistics_.emplace_back(name, p);
-  return p;
+Parameter NormLayer::add(const char* name, GradReq req, const Init& init) {
+  return others_.emplace_back(add_parameter(
+      name, gamma_.shape(), {.grad_req = req, .init = init, .dtype = gamma_.dtype()}));
 }
 
 void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
-  if (x.ndim() < least_axes)
+  const int axes = x.ndim(), at = axis < 0 ? axis + axes : axis;
+  if (axes < least_axes || at < 0 || at >= axes)
     throw ShapeError(type_name(), ": input ", describe(x), "; expected at least ", least_axes,
-                     " axes");
+                     " axes, with an axis ", axis, " of channels");
   if ((inexact(x.dtype()) == f64) != (gamma_.dtype() == f64))
     throw DTypeError(type_name(), ": input ", describe(x), "; expected ",
                      gamma_.dtype() == f64 ? "f64, as" : "f32, f16 or bf16 with",
                      " the layer's parameters, which are ", name(gamma_.dtype()),
                      "; x.astype() casts the input");
-  const int64_t n = x.shape()[normalize_axis(axis, x.ndim(), type_name())];
-  const int64_t known = gamma_.shape()[0];
+  const int64_t n = x.shape()[at], known = gamma_.shape()[0];
   if (known != 0 && known != n)
     throw ShapeError(type_name(), ": input ", describe(x), "; expected ", known,
                      " channels on axis ", axis);
   if (gamma_.initialized() || !gamma_.deferred()) return;
   gamma_.infer_shape({n});
-  if (beta_.valid()) beta_.infer_shape({n});
-  for (const auto& [key, p] : statistics_) p.infer_shape({n});
+  for (const Parameter& p : others_) p.infer_shape({n});
 }
 
 std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0]); }
 
 BatchNorm::BatchNorm(const BatchNormOptions& o) : options_(o) {
-  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
-  running_mean_ = add_statistic("running_mean", o.running_mean_initializer);
-  running_var_ = add_statistic("running_var", o.running_variance_initializer);
+  add_affine(o);
+  running_mean_ = add("running_mean", GradReq::null, o.running_mean_initializer);
+  running_var_ = add("running_var", GradReq::null, o.running_variance_initializer);
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {
@@ -75,9 +69,7 @@ std::string BatchNorm::repr() const {
                  ", in_channels=", channels() == "0" ? "None" : channels(), ")");
 }
 
-LayerNorm::LayerNorm(const LayerNormOptions& o) : options_(o) {
-  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
-}
+LayerNorm::LayerNorm(const LayerNormOptions& o) : options_(o) { add_affine(o); }
 
 Tensor LayerNorm::forward(const Tensor& x) {
   prepare(x, options_.axis, 1);
@@ -94,7 +86,7 @@ std::string LayerNorm::repr() const {
 GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
   if (o.num_groups < 1)
     throw ValueError("GroupNorm: num_groups ", o.num_groups, "; expected a number above 0");
-  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
+  add_affine(o);
 }
 
 Tensor GroupNorm::forward(const Tensor& x) {
@@ -109,9 +101,7 @@ std::string GroupNorm::repr() const {
                  ", in_channels=", channels(), ")");
 }
 
-InstanceNorm::InstanceNorm(const InstanceNormOptions& o) : options_(o) {
-  add_affine({o.center, o.scale, o.beta_initializer, o.gamma_initializer, o.in_channels, o.dtype});
-}
+InstanceNorm::InstanceNorm(const InstanceNormOptions& o) : options_(o) { add_affine(o); }
 
 Tensor InstanceNorm::forward(const Tensor& x) {
   prepare(x, options_.axis, 2);
@@ -125,9 +115,7 @@ std::string InstanceNorm::repr() const {
                  ", in_channels=", channels(), ")");
 }
 
-RMSNorm::RMSNorm(const RMSNormOptions& o) : options_(o) {
-  add_affine({false, o.scale, o.gamma_initializer, o.gamma_initializer, o.in_channels, o.dtype});
-}
+RMSNorm::RMSNorm(const RMSNormOptions& o) : options_(o) { add_affine(o); }
 
 Tensor RMSNorm::forward(const Tensor& x) {
   prepare(x, options_.axis, 1);

@@ -21,14 +21,14 @@ class NormLayer : public Block {
 
  protected:
   using Init = std::optional<init::Initializer>;
-  struct Affine {
-    bool center, scale;
-    const Init &beta, &gamma;
-    int64_t in_channels;
-    DType dtype;
-  };
-  void add_affine(const Affine& a);
-  Parameter add_statistic(const std::string& name, const Init& init);
+  // The parameters of any layer's options.
+  void add_affine(const auto& o) {
+    add_gamma(o.in_channels, o.scale, o.gamma_initializer, o.dtype);
+    if constexpr (requires { o.center; })
+      beta_ = add("beta", o.center ? GradReq::write : GradReq::null, o.beta_initializer);
+  }
+  // Beside gamma, with its shape and dtype.
+  Parameter add(const char* name, GradReq req, const Init& init);
   // Checks the input, and completes the parameters with as many channels as its `axis` has.
   void prepare(const Tensor& x, int axis, int least_axes);
   std::string channels() const;  // "4", or "0" while it is not known
@@ -36,7 +36,9 @@ class NormLayer : public Block {
   Parameter gamma_, beta_;  // beta: not of RMSNorm
 
  private:
-  Parameters statistics_;
+  void add_gamma(int64_t channels, bool scale, const Init& init, DType dtype);
+
+  std::vector<Parameter> others_;  // all but gamma
 };
 
 struct BatchNormOptions {

@@ -97,7 +97,9 @@ void expect_naive(const Shape& shape, int axis, const Naive& naive,
       test::expect_near(test::values(y), naive.forward(xs, gs, bs), tolerance(d), "result");
       const auto wanted = naive.backward(xs, gs, test::values(dy));
       test::expect_near(test::values(x.grad()), wanted[0], tolerance(d), "gradient of x");
-      const double sums = 4 * tolerance(parameters_of(d));
+      // Sums of many numbers of both signs.
+      const double terms = double(x.size()) / double(channels);
+      const double sums = 4 * tolerance(parameters_of(d)) * std::max(1., terms / 5000);
       test::expect_near(test::values(gamma.grad()), wanted[1], sums, "gradient of gamma");
       if (naive.centred)
         test::expect_near(test::values(beta.grad()), wanted[2], sums, "gradient of beta");
@@ -113,10 +115,10 @@ int64_t inner_of(const Shape& s, int axis) {
 }
 
 TEST(BatchNorm, AgreesWithLoops) {
-  const std::pair<Shape, int> cases[] = {{{5, 3}, 1},         {{7, 3, 5, 5}, 1}, {{300, 4}, 1},
+  const std::pair<Shape, int> cases[] = {{{5, 3}, 1},         {{7, 3, 5, 5}, 1}, {{1100, 3}, 1},
                                          {{3, 600, 2}, 1},    {{2, 3, 70}, 1},   {{9, 33, 4}, 0},
                                          {{4, 3, 5, 17}, -1}, {{1, 2, 4500}, 1}, {{17}, 0},
-                                         {{2, 1, 3, 3}, 1},   {{40, 5, 33}, 1}};
+                                         {{2, 1, 3, 3}, 1},   {{130, 1, 520}, 1}};
   for (const auto& [shape, axis] : cases) {
     const int a = axis < 0 ? axis + shape.rank() : axis;
     const int64_t inner = inner_of(shape, a), n = shape[a];
