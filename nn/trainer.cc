@@ -34,7 +34,9 @@ void Trainer::refresh(Caller from) {
   std::vector<Slot> slots;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
-    if (p.grad_req() == GradReq::null) continue;
+    const auto first = parameters_.begin() + static_cast<ptrdiff_t>(i);
+    const auto is_it = [&](const Parameter& other) { return other.is(p); };
+    if (p.grad_req() == GradReq::null || std::any_of(parameters_.begin(), first, is_it)) continue;
     const Tensors replicas = p.list_data();
     const std::vector<Context> contexts = p.list_ctx();
     for (size_t k = 0; k < replicas.size(); ++k) {

@@ -199,6 +199,23 @@ TEST(SharedParameters, AreOneInEveryHandle) {
   EXPECT_THAT(test::values(before.data()), Each(-5));
 }
 
+TEST(SharedParameters, AreUpdatedOnceByATrainerThatKnewThemApart) {
+  nn::Dense a(1, {}, {.use_bias = false, .in_units = 1}), b = nn::Dense(1, {}, {.use_bias = false});
+  nn::Sequential net;
+  net.add(a, b);
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
+  b.share_parameters(a);
+  net.initialize(init::One(), cpu());
+  Tensor loss;
+  {
+    const autograd::Record record;
+    loss = net(ones({1, 1}));
+  }
+  loss.backward();
+  trainer.step(1);
+  EXPECT_EQ(test::values(a.parameter("weight").data()), (std::vector<double>{-1}));  // 1 - 2 w
+}
+
 TEST(SharedParameters, MayBeChained) {
   nn::Dense a(3), b(3), c(3);
   b.share_parameters(a);
