@@ -20,6 +20,7 @@ void add_exercises();    // bench_exercises.cc
 void add_index();        // bench_index.cc
 void add_matmul();       // bench_matmul.cc
 void add_norm();         // bench_norm.cc
+void add_optim();        // bench_optim.cc
 void add_prefetch();     // bench_prefetch.cc
 void add_reduce();       // bench_reduce.cc
 void add_runtime();      // bench_runtime.cc

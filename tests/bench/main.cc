@@ -15,9 +15,10 @@ int main(int argc, char** argv) {
   locus::bench::add_index();
   locus::bench::add_matmul();
   locus::bench::add_norm();
+  locus::bench::add_optim();
   locus::bench::add_prefetch();
-  locus::bench::add_runtime();
   locus::bench::add_reduce();
+  locus::bench::add_runtime();
   locus::bench::add_train_step();
   locus::bench::add_transfer();
   benchmark::Initialize(&argc, argv);
