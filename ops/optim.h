@@ -1,5 +1,5 @@
-// Optimizer updates of many tensors, by MXNet's names: adam_update and the like. One launch for up to
-// 64 tensors.
+// Optimizer updates of many tensors, by MXNet's names: adam_update and the like. One launch for up
+// to 64 tensors.
 //
 //   adam_update(weights, grads, {means, vars}, {.lr = 1e-3});
 //
