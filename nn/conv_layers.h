@@ -44,7 +44,7 @@ struct ConvTransposeOptions {
 class ConvLayer : public Block {
  public:
   Tensor forward(const Tensor& x) override;
-  // Gluon's text, except that a transpose's channels are in -> out, too:
+  // Gluon's text, where a transpose's channels are in -> out, too, and output_padding is shown:
   // "Conv2D(1 -> 20, kernel_size=(5, 5), stride=(1, 1), Activation(relu))".
   std::string repr() const override;
 

@@ -1,3 +1,6 @@
+#include <cstring>
+#include <type_traits>
+
 #include <locus/core/scratch.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/pooling/pooling_kernel.h>
@@ -14,6 +17,7 @@ int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v >
 struct Run {
   int64_t image, channel, at[3];
   int64_t first, count;  // of the results, in memory
+  bool room;             // to read kRun results' elements, whatever its count
 };
 
 // f(step) with the common ones as constants.
@@ -27,9 +31,45 @@ LOCUS_HD void with_step(int64_t step, const F& f) {
     f(step);
 }
 
+#if defined(__AVX512F__)
+constexpr int64_t kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int64_t kVectorBytes = 32;
+#else
+constexpr int64_t kVectorBytes = 16;
+#endif
+
+// Several results at once, and as many whole numbers of their size.
+template <class T>
+struct Lanes {
+  using Whole = If<sizeof(T) == 4, int32_t, int64_t>;
+  typedef T V __attribute__((vector_size(kVectorBytes)));
+  typedef Whole I __attribute__((vector_size(kVectorBytes)));
+  static constexpr int64_t kN = kVectorBytes / static_cast<int64_t>(sizeof(T));
+
+  template <class X>
+  LOCUS_HD static void load(const void* from, X& to) {
+    std::memcpy(&to, from, sizeof to);
+  }
+  // Every element, or every second: g++ leaves the last of those to a loop of scalars.
+  LOCUS_HD static void load(const T* from, std::integral_constant<int64_t, 1>, V& to) {
+    load(from, to);
+  }
+  LOCUS_HD static void load(const T* from, std::integral_constant<int64_t, 2>, V& to) {
+    V a, b;
+    load(from, a);
+    load(from + kN, b);
+    I even;
+    for (int i = 0; i < kN; ++i) even[i] = 2 * i;
+    to = __builtin_shuffle(a, b, even);
+  }
+};
+
 // Pooling of T, float or double.
 template <class T>
 struct Core {
+  using L = Lanes<T>;
+  using Place = typename L::Whole;
   const Pooling g;
   bool rounded_again = false;  // results, to 16 bits
 
@@ -40,9 +80,13 @@ struct Core {
     const int64_t size = g.elements() + g.positions() * g.window[0] * g.window[1] * g.window[2];
     const int64_t work = size * (g.channels_last ? kRun : 1);
     const int64_t width = g.channels_last || g.adaptive ? 1 : kRun;
+    const int64_t total = g.images * g.channels * g.elements();
+    const int64_t reach = (((g.window[0] * g.data[1]) + g.window[1]) * g.data[2] + g.window[2]) *
+                              (g.channels_last ? g.channels : 1) +
+                          kRun * step();
     parallel_for(g.images * blocks, kGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
-        Run r{task / blocks, task % blocks * (g.channels_last ? kRun : 1), {}, 0, 1};
+        Run r{task / blocks, task % blocks * (g.channels_last ? kRun : 1), {}, 0, 1, false};
         const int64_t channels = g.channels_last ? clamp(g.channels - r.channel, 0, kRun) : 1;
         before(r.image, r.channel, channels);
         int64_t* const at = r.at;
@@ -52,6 +96,7 @@ struct Core {
               r.first = g.result_at(r.image, r.channel,
                                     (at[0] * g.result[1] + at[1]) * g.result[2] + at[2]);
               r.count = g.channels_last ? channels : clamp(g.result[2] - at[2], 0, width);
+              r.room = origin(r) + reach < total;
               body(r);
             }
       }
@@ -95,6 +140,12 @@ struct Core {
       }
   }
 
+  // Whether a tap can be taken for whole vectors of a run: what they have too much is not used.
+  template <class Step>
+  LOCUS_HD static bool whole(const Run& r, int64_t begin, int64_t end, Step) {
+    return !std::is_same_v<Step, int64_t> && r.room && begin == 0 && end == r.count;
+  }
+
   void max(const T* x, T* y) const {
     each_run([&](const Run& r) {
       T best[kRun];
@@ -102,6 +153,17 @@ struct Core {
       const T* const from = x + origin(r);
       with_step(step(), [&](auto s) {
         each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
+          if constexpr (!std::is_same_v<decltype(s), int64_t>)
+            if (whole(r, begin, end, s)) {
+              for (int64_t i = 0; i < end; i += L::kN) {
+                typename L::V v, b;
+                L::load(from + tap + i * s, s, v);
+                L::load(best + i, b);
+                b = (~(v <= b) & (b == b)) ? v : b;
+                std::memcpy(best + i, &b, sizeof b);
+              }
+              return;
+            }
           for (int64_t j = begin; j < end; ++j) {
             const T v = from[tap + j * s];
             best[j] = exceeds(v, best[j]) ? v : best[j];
@@ -113,18 +175,34 @@ struct Core {
   }
 
   // place[j]: how far behind its window's origin a result's maximum is.
-  [[gnu::noinline]] void places(const Run& r, const T* x, int32_t (&place)[kRun]) const {
+  [[gnu::noinline]] void places(const Run& r, const T* x, Place (&place)[kRun]) const {
     T best[kRun];
     for (T& v : best) v = -__builtin_inf();
-    for (int32_t& p : place) p = -1;
+    for (Place& p : place) p = -1;
     const T* const from = x + origin(r);
     with_step(step(), [&](auto s) {
       each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
+        if constexpr (!std::is_same_v<decltype(s), int64_t>)
+          if (whole(r, begin, end, s)) {
+            for (int64_t i = 0; i < end; i += L::kN) {
+              typename L::V v, b;
+              typename L::I p;
+              L::load(from + tap + i * s, s, v);
+              L::load(best + i, b);
+              L::load(place + i, p);
+              const typename L::I better = (~(v <= b) & (b == b)) | (p < 0);
+              b = better ? v : b;
+              p = better ? static_cast<typename L::Whole>(tap) : p;
+              std::memcpy(best + i, &b, sizeof b);
+              std::memcpy(place + i, &p, sizeof p);
+            }
+            return;
+          }
         for (int64_t j = begin; j < end; ++j) {
           const T v = from[tap + j * s];
           const bool better = exceeds(v, best[j]) | (place[j] < 0);
           best[j] = better ? v : best[j];
-          place[j] = better ? static_cast<int32_t>(tap) : place[j];
+          place[j] = better ? static_cast<Place>(tap) : place[j];
         }
       });
     });
@@ -132,7 +210,7 @@ struct Core {
 
   void max_gather(const T* x, const T* other, T* y) const {
     each_run([&](const Run& r) {
-      int32_t place[kRun];
+      Place place[kRun];
       places(r, x, place);
       const T* const from = other + origin(r);
       for (int64_t j = 0; j < r.count; ++j) y[r.first + j] = from[place[j] + j * step()];
@@ -156,7 +234,7 @@ struct Core {
 
   void max_grad(const T* x, const T* dy, T* dx) const {
     spread(dx, [&](const Run& r, T* to) {
-      int32_t place[kRun];
+      Place place[kRun];
       places(r, x, place);
       for (int64_t j = 0; j < r.count; ++j) to[place[j] + j * step()] += dy[r.first + j];
     });
