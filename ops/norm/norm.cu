@@ -47,11 +47,6 @@ struct Lane {
   __device__ static bool narrow(int64_t j) { return j >> 31 == 0; }
 };
 
-template <class T, int kN>
-__device__ __forceinline__ Pack<T, kN> load(const T* p) {
-  return *reinterpret_cast<const Pack<T, kN>*>(p);
-}
-
 template <bool kCentred, class T, int kN>
 __global__ void __launch_bounds__(1024)
     forward_kernel(const T* __restrict__ x, const Compute<T>* __restrict__ gamma,
@@ -64,7 +59,7 @@ __global__ void __launch_bounds__(1024)
   Moments<A> m{0, 0, 0};
   int64_t count = 0;
   lane.each([&](int64_t j) {
-    const auto v = load<T, kN>(x + lane.base + j);
+    const auto v = load<kN>(x + lane.base + j);
 #pragma unroll
     for (int k = 0; k < kN; ++k) {
       const A e = convert<A>(v.v[k]);
@@ -84,7 +79,7 @@ __global__ void __launch_bounds__(1024)
   }
   const auto stat = NormStat<A>::of(centre, spread, epsilon);
   lane.each([&](int64_t j) {
-    auto v = load<T, kN>(x + lane.base + j);
+    auto v = load<kN>(x + lane.base + j);
 #pragma unroll
     for (int k = 0; k < kN; ++k) {
       const int64_t c = lane.channel_of(j, k);
@@ -114,7 +109,7 @@ __global__ void __launch_bounds__(1024)
   if (!dx) return;
   Sums sums{0, 0};
   lane.each([&](int64_t j) {
-    const auto d = load<T, kN>(dy + lane.base + j), v = load<T, kN>(x + lane.base + j);
+    const auto d = load<kN>(dy + lane.base + j), v = load<kN>(x + lane.base + j);
 #pragma unroll
     for (int k = 0; k < kN; ++k) {
       const A e = convert<A>(d.v[k]) * gamma[lane.channel_of(j, k)];
@@ -127,8 +122,8 @@ __global__ void __launch_bounds__(1024)
               static_cast<double>(sums.hat) * static_cast<double>(stat.rstd)},
              static_cast<double>(s.n));
   lane.each([&](int64_t j) {
-    const auto d = load<T, kN>(dy + lane.base + j);
-    auto v = load<T, kN>(x + lane.base + j);
+    const auto d = load<kN>(dy + lane.base + j);
+    auto v = load<kN>(x + lane.base + j);
 #pragma unroll
     for (int k = 0; k < kN; ++k)
       v.v[k] = convert<T>(

@@ -18,12 +18,19 @@ __device__ __forceinline__ V shuffle_down(V v, int distance) {
   return by_words(v, [&](const uint32_t* w) { return __shfl_down_sync(~0u, *w, distance); });
 }
 
+template <int kN, class T>
+__device__ __forceinline__ Pack<T, kN> load(const T* p) {
+  return *reinterpret_cast<const Pack<T, kN>*>(p);
+}
+
 // Sums of a channel. Adder: `Sum`, combined by combine(); in a thread start(c) begins those of
-// channel c, add(o, c, at) takes the element at `at` in, end() gives the sum.
+// channel c, add<kN>(o, c, at) takes the kN elements from `at` on in, end() gives the sum. whole():
+// whether memory lets 16 bytes be loaded at once; kWhole is as many elements.
 template <class T>
 struct AddMoments {
   using A = Compute<T>;
   using Sum = Moments<double>;
+  static constexpr int kWhole = 16 / sizeof(T);
   const T* x;
   A first;
   Moments<A> m;
@@ -34,10 +41,15 @@ struct AddMoments {
     m = {0, 0, 0};
     count = 0;
   }
+  bool whole() const { return aligned(x, 16); }
+  template <int kN>
   __device__ void add(int64_t, int64_t, int64_t at) {
-    const A v = convert<A>(x[at]);
-    if (count == 0) first = v;
-    m = reduction::Var::add(m, v, reduction::Position<A, int64_t>{0, ++count, first});
+    const auto v = load<kN>(x + at);
+    if (count == 0) first = convert<A>(v.v[0]);
+#pragma unroll
+    for (int k = 0; k < kN; ++k)
+      m = reduction::Var::add(m, convert<A>(v.v[k]),
+                              reduction::Position<A, int64_t>{0, ++count, first});
   }
   __device__ Sum end() const { return widened(static_cast<double>(first), m); }
 };
@@ -46,6 +58,7 @@ template <class T, class Stat>
 struct AddSums {
   using A = Compute<T>;
   using Sum = NormSums;
+  static constexpr int kWhole = 16 / sizeof(T);
   const T *dy, *x;
   Stat stat;
   A a, b;
@@ -54,17 +67,22 @@ struct AddSums {
     stat.start(c);
     a = b = 0;
   }
+  bool whole() const { return aligned(dy, 16) && aligned(x, 16); }
+  template <int kN>
   __device__ void add(int64_t o, int64_t c, int64_t at) {
     const NormStat<A> s = stat(o, c);
-    const A d = convert<A>(dy[at]);
-    a += d;
-    b += d * s.hat(convert<A>(x[at]));
+    const auto d = load<kN>(dy + at), v = load<kN>(x + at);
+#pragma unroll
+    for (int k = 0; k < kN; ++k) {
+      a += convert<A>(d.v[k]);
+      b += convert<A>(d.v[k]) * s.hat(convert<A>(v.v[k]));
+    }
   }
   __device__ Sum end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
 };
 
-// Block (x, y) takes part y of the `outer` elements of a channel, or of 32 columns.
-template <bool kRuns, class Adder>
+// Block (x, y) takes part y of the `outer` elements of a channel, kN at once, or of 32 columns.
+template <bool kRuns, int kN, class Adder>
 __global__ void __launch_bounds__(kThreads)
     partial_kernel(Adder adder, const __grid_constant__ Along s, int64_t parts,
                    typename Adder::Sum* __restrict__ sums) {
@@ -80,20 +98,21 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t c = kRuns ? column : column / s.inner;
     adder.start(c);
     if (kRuns) {
-      const int64_t whole = kThreads / s.inner, rest = kThreads % s.inner;
-      int64_t o = begin + t / s.inner, i = t % s.inner;
+      const int64_t packs = s.inner / kN, whole = kThreads / packs, rest = kThreads % packs;
+      int64_t o = begin + t / packs, i = t % packs;
       while (o < end) {
-        adder.add(o, c, (o * s.n + c) * s.inner + i);
+        adder.template add<kN>(o, c, (o * s.n + c) * s.inner + i * kN);
         o += whole;
         i += rest;
-        if (i >= s.inner) {
-          i -= s.inner;
+        if (i >= packs) {
+          i -= packs;
           ++o;
         }
       }
     } else {
+#pragma unroll 4
       for (int64_t o = begin + t / 32; o < end; o += kThreads / 32)
-        adder.add(o, c, o * width + column);
+        adder.template add<1>(o, c, o * width + column);
     }
     sum = adder.end();
   }
@@ -135,10 +154,13 @@ void for_channels(const Call& call, const Along& s, const Adder& adder, const Do
   Sum* const sums = scratch.as<Sum>();
   if (tiles > 0) {
     const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(parts));
-    if (runs)
-      partial_kernel<true><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
+    constexpr int kN = Adder::kWhole;
+    if (runs && s.inner % kN == 0 && adder.whole())
+      partial_kernel<true, kN><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
+    else if (runs)
+      partial_kernel<true, 1><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
     else
-      partial_kernel<false><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
+      partial_kernel<false, 1><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
   }
   constexpr int64_t kEach = kThreads / 32;
   finish_kernel<<<static_cast<unsigned>((s.n + kEach - 1) / kEach), kThreads, 0, stream(call)>>>(
