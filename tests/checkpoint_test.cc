@@ -82,6 +82,101 @@ TEST_F(Checkpoint, BringsBackNetworkNumbersAndRandomNumbers) {
   }
 }
 
+// A run with all that a run has: dropout, running statistics, an optimizer with states and a
+// schedule, a shuffled loader with random transforms.
+template <class Loader, class Options>
+class Training {
+ public:
+  explicit Training(Context c) : loader_(set(), options(c)), trainer_(nullptr) {
+    net_.add(nn::Dense(8, nn::relu), nn::BatchNorm(), nn::Dropout(.5), nn::Dense(3));
+    random::seed(2);
+    net_.initialize(init::Xavier(), c);
+    trainer_ = std::make_unique<nn::Trainer>(net_.parameters(), optim::Adam());
+    trainer_->set_schedule(optim::FactorScheduler({.step = 2, .factor = .9, .base_lr = .01}));
+  }
+  checkpoint::Parts parts() { return {net_, *trainer_, loader_}; }
+  // Trains for so many more steps, in as many epochs as that takes.
+  std::vector<double> run(int steps) {
+    std::vector<double> losses;
+    while (steps > 0) {
+      for (auto [x, y] : loader_) {
+        Tensor l;
+        {
+          const autograd::Record record;
+          l = nn::SoftmaxCrossEntropyLoss()(net_(x), y);
+        }
+        l.backward();
+        trainer_->step(x.shape()[0]);
+        for (double v : test::values(l)) losses.push_back(v);
+        if (--steps == 0) break;
+      }
+    }
+    for (double v : weights(net_)) losses.push_back(v);
+    return losses;
+  }
+
+ private:
+  static data::Dataset set() {
+    std::vector<float> x(23 * 5);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 101) / 101;
+    std::vector<int32_t> y(23);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<int32_t>(i % 3);
+    return {array(x, {23, 5}), array(y)};
+  }
+  static Options options(Context c) {
+    Options o;
+    o.batch_size = 4;
+    o.shuffle = true;
+    o.context = c;
+    o.seed = 6;
+    return o;
+  }
+
+  nn::Sequential net_;
+  Loader loader_;
+  std::unique_ptr<nn::Trainer> trainer_;
+};
+
+template <class Loader, class Options>
+void check_resumes(const std::string& folder, Context c) {
+  using Run = Training<Loader, Options>;
+  const auto tail = [](std::vector<double> all, size_t n) {
+    return std::vector<double>(all.end() - static_cast<ptrdiff_t>(n), all.end());
+  };
+  const std::vector<double> whole = Run(c).run(13);
+  for (int stop : {1, 5, 6, 7, 12}) {
+    fs::remove_all(folder);
+    Run first(c);
+    first.run(stop);
+    checkpoint::save(folder, first.parts());
+    random::seed(77);
+    Run second(c);
+    ASSERT_TRUE(checkpoint::load(folder, second.parts()));
+    const std::vector<double> rest = second.run(13 - stop);
+    EXPECT_EQ(rest, tail(whole, rest.size())) << c << ", stopped after " << stop;
+  }
+}
+
+TEST_F(Checkpoint, ARunThatStopsAndResumesEndsWithTheSameBits) {
+  for (Context c : test::contexts()) {
+    check_resumes<data::DataLoader, data::LoaderOptions>(folder(), c);
+    check_resumes<data::Prefetcher, data::PrefetchOptions>(folder(), c);
+  }
+}
+
+TEST_F(Checkpoint, AnotherOptimizerOrLoaderTouchesNothing) {
+  nn::Sequential net = network();
+  net.initialize(init::Constant(1), cpu());
+  nn::Trainer adam(net.parameters(), optim::Adam()), sgd(net.parameters(), optim::SGD());
+  const data::Dataset set(ones({8, 2}), zeros({8}));
+  data::DataLoader loader(set, {.batch_size = 2}), other(set, {.batch_size = 4});
+  checkpoint::save(folder(), {net, adam, loader});
+  net.initialize(init::Constant(2), cpu(), {.force_reinit = true});
+  EXPECT_THROW(checkpoint::load(folder(), {net, sgd, loader}), FormatError);
+  EXPECT_THROW(checkpoint::load(folder(), {net, adam, other}), ValueError);
+  EXPECT_EQ(weights(net)[0], 2);
+}
+
 TEST_F(Checkpoint, NothingIsLoadedWhereNothingIs) {
   nn::Sequential net = network();
   EXPECT_FALSE(checkpoint::load(folder(), {net}));
