@@ -6,7 +6,9 @@ namespace locus {
 namespace {
 
 using test::values;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Values = std::vector<double>;
 
 TEST(ConvLayers, LearnTheirInChannelsAndComputeTheConvolution) {
@@ -78,11 +80,12 @@ TEST(ConvLayers, ErrorsNameTheLayer) {
   const auto text = [](const auto& f) { return test::message_of<Error>(f); };
   nn::Conv2D layer(4, 3, {.in_channels = 3});
   layer.initialize();
-  EXPECT_THAT(text([&] {
-                layer(ones({2, 3, 8}));
-              }),
-              HasSubstr("Conv2D(3 -> 4, kernel_size=(3, 3), stride=(1, 1)): input cpu(0) (2,3,8) "
-                        "f32; expected 4 axes, NCHW"));
+  EXPECT_THAT(
+      text([&] {
+        layer(ones({2, 3, 8}));
+      }),
+      HasSubstr("Conv2D: input cpu(0) (2,3,8) f32; expected 4 axes, NCHW (in Conv2D(3 -> 4, "
+                "kernel_size=(3, 3), stride=(1, 1)))"));
   EXPECT_THAT(text([&] {
                 layer(ones({2, 8, 8, 3}));
               }),
@@ -90,8 +93,8 @@ TEST(ConvLayers, ErrorsNameTheLayer) {
   EXPECT_THAT(text([&] {
                 layer(ones({2, 3, 2, 8}));
               }),
-              HasSubstr("kernel_size=(3, 3), stride=(1, 1))"
-                        ": convolution"));
+              AllOf(StartsWith("convolution: data"),
+                    HasSubstr("(in Conv2D(3 -> 4, kernel_size=(3, 3), stride=(1, 1)))")));
   EXPECT_THAT(text([&] { nn::Conv1D(0, 3); }), HasSubstr("Conv1D: channels 0"));
   EXPECT_THAT(text([&] { nn::Conv2D(4, 3, {.groups = 3}); }), HasSubstr("multiples of groups"));
   EXPECT_THAT(text([&] { nn::Conv2DTranspose(4, 3, {.output_padding = 1}); }),

