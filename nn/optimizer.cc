@@ -52,7 +52,7 @@ struct Optimizer::Progress {
 Optimizer::Optimizer(std::string name, const Common& common)
     : name_(std::move(name)),
       common_(common),
-      progress_(std::make_shared<Progress>(common.learning_rate)) {
+      progress_(std::make_shared<Progress>(Progress{common.learning_rate, {}})) {
   expect_some(*this, {{"learning_rate", common.learning_rate}, {"wd", common.wd}});
   const double clip = common.clip_gradient.value_or(0);
   expect(name_, {"clip_gradient", clip}, clip >= 0, "a limit >= 0");

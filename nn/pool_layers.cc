@@ -4,7 +4,7 @@
 
 namespace locus::nn {
 
-PoolLayer::PoolLayer(Kind kind, int axes, const Extent& size, const PoolOptions& o)
+PoolLayer::PoolLayer(Kind kind, int axes, const Extent& size, const PoolingOptions& o)
     : kind_(kind), axes_(axes), size_(size), options_(o) {
   options_.layout = layout_name(channels_last(o.layout, axes), axes);  // a literal, which stays
   int64_t window[kMaxSpatial], strides[kMaxSpatial], padding[kMaxSpatial];

@@ -23,7 +23,7 @@ class PoolLayer : public Block {
 
  protected:
   enum class Kind : uint8_t { max, avg, global_max, global_avg, adaptive_avg };
-  PoolLayer(Kind, int axes, const Extent& size, const PoolOptions&);
+  PoolLayer(Kind, int axes, const Extent& size, const PoolingOptions&);
 
  private:
   std::string name() const;
@@ -31,31 +31,31 @@ class PoolLayer : public Block {
   Kind kind_;
   int axes_;
   Extent size_;
-  PoolOptions options_;
+  PoolingOptions options_;
 };
 
 struct MaxPool1D : PoolLayer {
-  explicit MaxPool1D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit MaxPool1D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::max, 1, pool_size, o) {}
 };
 struct MaxPool2D : PoolLayer {
-  explicit MaxPool2D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit MaxPool2D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::max, 2, pool_size, o) {}
 };
 struct MaxPool3D : PoolLayer {
-  explicit MaxPool3D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit MaxPool3D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::max, 3, pool_size, o) {}
 };
 struct AvgPool1D : PoolLayer {
-  explicit AvgPool1D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit AvgPool1D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::avg, 1, pool_size, o) {}
 };
 struct AvgPool2D : PoolLayer {
-  explicit AvgPool2D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit AvgPool2D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::avg, 2, pool_size, o) {}
 };
 struct AvgPool3D : PoolLayer {
-  explicit AvgPool3D(const Extent& pool_size = 2, const PoolOptions& o = {})
+  explicit AvgPool3D(const Extent& pool_size = 2, const PoolingOptions& o = {})
       : PoolLayer(Kind::avg, 3, pool_size, o) {}
 };
 struct GlobalMaxPool1D : PoolLayer {

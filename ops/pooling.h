@@ -18,7 +18,7 @@
 
 namespace locus {
 
-struct PoolOptions {
+struct PoolingOptions {
   Extent strides = 0;  // 0: as long as the window
   Extent padding = 0;  // less than the window
   // An axis of length n becomes floor((n + 2·padding - window) / stride) + 1, MXNet's convention
@@ -28,9 +28,9 @@ struct PoolOptions {
   std::string_view layout = {};   // unset: the channels first
 };
 
-Tensor max_pool(const Tensor& x, const Extent& window, const PoolOptions& = {});
+Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {});
 // The mean of each window, added up in f64.
-Tensor avg_pool(const Tensor& x, const Extent& window, const PoolOptions& = {});
+Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {});
 
 // One window: spatial axes of length 1.
 Tensor global_max_pool(const Tensor& x, std::string_view layout = {});

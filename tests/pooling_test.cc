@@ -113,8 +113,8 @@ void check_case(std::mt19937& random, Context c, DType d) {
   if (last) x = moved(x, true);
   static constexpr std::string_view kLayouts[3][2] = {
       {"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
-  const PoolOptions options{extent(v.stride, axes), extent(v.padding, axes), v.ceil, v.include,
-                            kLayouts[axes - 1][last]};
+  const PoolingOptions options{extent(v.stride, axes), extent(v.padding, axes), v.ceil, v.include,
+                               kLayouts[axes - 1][last]};
   const auto first = [&](const Tensor& t) { return values(last ? moved(t, false) : t); };
   std::ostringstream text;
   text << c << " " << name(d) << (maximum ? " max " : " mean ") << x.shape() << options.layout;

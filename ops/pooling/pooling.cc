@@ -186,7 +186,7 @@ int axes_of(const Tensor& x, const char* op) {
 }
 
 Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window,
-            const PoolOptions& o) {
+            const PoolingOptions& o) {
   const int axes = axes_of(x, static_cast<const Op&>(op).name.c_str());
   PoolingAttrs a;
   window.spread(axes, "window", a.window);
@@ -202,10 +202,10 @@ Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window
 
 }  // namespace
 
-Tensor max_pool(const Tensor& x, const Extent& window, const PoolOptions& o) {
+Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& o) {
   return pool(ops().max, x, window, o);
 }
-Tensor avg_pool(const Tensor& x, const Extent& window, const PoolOptions& o) {
+Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& o) {
   return pool(ops().average, x, window, o);
 }
 
