@@ -11,14 +11,26 @@ thread_local std::optional<DType> current;
 
 }  // namespace
 
-Scope::Scope(DType dtype) : outer_(current) {
-  if (dtype != f16 && dtype != bf16)
-    throw DTypeError("amp::Scope: ", name(dtype), "; expected f16 or bf16");
+Scope::Scope(std::optional<DType> dtype) : outer_(current) {
+  if (dtype && dtype != f16 && dtype != bf16)
+    throw DTypeError("amp::Scope: ", name(*dtype), "; expected f16 or bf16");
   current = dtype;
 }
 Scope::~Scope() { current = outer_; }
 
 std::optional<DType> dtype() { return current; }
+
+bool narrows(std::initializer_list<const Tensor*> operands) {
+  if (!current) [[likely]]
+    return false;
+  bool any = false;
+  for (const Tensor* t : operands) {
+    if (!t->defined()) continue;
+    if (!is_floating(t->dtype()) || t->dtype() == f64) return false;
+    any = any || t->dtype() == f32;
+  }
+  return any;
+}
 
 Tensor narrow(const Tensor& x) {
   return current && x.defined() && x.dtype() == f32 ? x.astype(*current) : x;

@@ -8,6 +8,7 @@
 // nn/amp.h.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 
 #include <locus/core/noncopyable.h>
@@ -22,7 +23,9 @@ namespace locus::amp {
 // each.
 class [[nodiscard]] Scope : NonCopyable {
  public:
-  explicit Scope(DType dtype = bf16);
+  explicit Scope(DType dtype = bf16) : Scope(std::optional(dtype)) {}
+  // Nothing: as outside of any scope.
+  explicit Scope(std::optional<DType> dtype);
   ~Scope();
 
  private:
@@ -32,7 +35,10 @@ class [[nodiscard]] Scope : NonCopyable {
 // Of the innermost scope on this thread.
 std::optional<DType> dtype();
 
-// What such ops make of an operand: itself outside of scopes.
+// For such ops. Whether operands are to be narrowed: within a scope, when all that are defined are
+// floating and none is f64, and one is f32.
+bool narrows(std::initializer_list<const Tensor*> operands);
+// What becomes of an operand then; and of one that is to be f32 within a scope.
 Tensor narrow(const Tensor& x);
 Tensor widen(const Tensor& x);
 

@@ -17,6 +17,7 @@
 #include <locus/core/compile_results.h>
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
+#include <locus/core/recompute.h>
 #include <locus/core/recording.h>
 #include <locus/core/stream.h>
 
@@ -25,6 +26,7 @@ namespace locus::compiled {
 // What is not in the inputs' layout.
 struct Mode {
   bool training = autograd::is_training(), graph = autograd::is_recording();
+  bool again = autograd::is_recomputing();
   Context current = current_context();
   std::optional<DType> amp = amp::dtype();
   uint32_t settings = capture::settings.load(std::memory_order_relaxed);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
@@ -26,6 +28,8 @@ struct Stretch {
   std::function<Tensors(const Tensors&)> f;
   int n_inputs;
   bool training;
+  Context current;
+  std::optional<DType> amp;
   random::Draws draws;
 };
 struct RecomputeAttrs {
@@ -75,6 +79,8 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensors out, heads, incoming;
   {
     const autograd::Record record(s.training);
+    const ContextScope current(s.current);
+    const amp::Scope mixed(s.amp);
     const random::RepeatDraws repeat(s.draws);
     const Again second;
     out = s.f(in);
@@ -112,8 +118,12 @@ bool is_recomputing() { return again; }
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables) {
   if (!is_recording()) return f(inputs);
-  auto stretch = std::make_unique<Stretch>(
-      Stretch{std::move(f), static_cast<int>(inputs.size()), is_training(), {}});
+  auto stretch = std::make_unique<Stretch>(Stretch{std::move(f),
+                                                   static_cast<int>(inputs.size()),
+                                                   is_training(),
+                                                   current_context(),
+                                                   amp::dtype(),
+                                                   {}});
   Tensors out;
   {
     const Pause pause(is_training());

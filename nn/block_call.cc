@@ -12,6 +12,10 @@ thread_local bool plain = false;  // calls run forward(), whoever hybridized the
 
 // The block whose forward() of several asks for the one of one tensor.
 thread_local const Block* asked = nullptr;
+struct Asked : NonCopyable {
+  explicit Asked(const Block* block) { asked = block; }
+  ~Asked() { asked = nullptr; }
+};
 
 Tensors list(const Tensor& x) { return {x}; }
 const Tensors& list(const Tensors& all) { return all; }
@@ -50,10 +54,8 @@ Tensor Block::forward(const Tensor& x) {
 
 Tensors Block::forward(const Tensors& in) {
   expect_inputs(in, 1);
-  asked = this;
-  Tensors out{forward(in[0])};
-  asked = nullptr;
-  return out;
+  const Asked now(this);
+  return {forward(in[0])};
 }
 
 void Block::expect_inputs(const Tensors& in, size_t n) const {

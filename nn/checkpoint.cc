@@ -1,11 +1,13 @@
 #include <locus/nn/checkpoint.h>
 
+#include <signal.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -104,6 +106,10 @@ std::set<std::string> check(const fs::path& path) {
   return names;
 }
 
+std::string hidden_name(const std::string& name) {
+  return "." + name + "-" + std::to_string(getpid());
+}
+
 // A folder that is gone again unless it is kept.
 class Draft : NonCopyable {
  public:
@@ -131,17 +137,20 @@ class Draft : NonCopyable {
   fs::path path_;
 };
 
-// Drafts and halves of removed checkpoints that killed processes left.
+// Drafts and halves of removed checkpoints that killed processes left: names end with theirs.
 void sweep(const fs::path& directory) {
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(directory, ignored))
-    if (entry.path().filename().string().starts_with(".checkpoint-"))
-      fs::remove_all(entry.path(), ignored);
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(".checkpoint-")) continue;
+    const pid_t process = std::atoi(name.c_str() + name.rfind('-') + 1);
+    if (process == getpid() || ::kill(process, 0) != 0) fs::remove_all(entry.path(), ignored);
+  }
 }
 
 // No half of it is taken for a checkpoint.
 void discard(const fs::path& path) {
-  const fs::path hidden = path.parent_path() / ("." + path.filename().string());
+  const fs::path hidden = path.parent_path() / hidden_name(path.filename().string());
   std::error_code ignored;
   fs::rename(path, hidden, ignored);
   if (!ignored) fs::remove_all(hidden, ignored);
@@ -273,7 +282,7 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
   const fs::path path = fs::path(directory) / name;
 
   sweep(directory);
-  Draft draft(fs::path(directory) / ("." + name + "-" + std::to_string(getpid())));
+  Draft draft(fs::path(directory) / hidden_name(name));
   json manifest{{"format", kFormat}, {"version", kVersion}, {"parts", json::array()}};
   for (const Part& p : all) {
     const fs::path file = draft.path() / (p.name() + kSuffix);

@@ -32,6 +32,11 @@ Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
   if (!(max_norm >= 0))
     throw ValueError("clip_global_norm: max_norm ", max_norm, "; expected a limit >= 0");
   const autograd::Pause pause;
+  for (const Tensor& t : arrays)
+    if (!t.contiguous())
+      throw ShapeError("clip_global_norm: ", describe(t),
+                       " has gaps or another order; expected contiguous tensors, since they are "
+                       "scaled in place");
   const std::vector<Tensors> groups = alike(arrays);
   Tensor total;
   for (const Tensors& group : groups) {

@@ -1,7 +1,6 @@
 #include <locus/nn/norm_layers.h>
 
 #include <locus/core/error.h>
-#include <locus/core/recompute.h>
 #include <locus/ops/norm.h>
 
 namespace locus::nn {
@@ -57,7 +56,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
   const Context c = x.context();
   return batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c), running_var_.data(c),
                     {.axis = options_.axis,
-                     .momentum = autograd::is_recomputing() ? 1 : options_.momentum,
+                     .momentum = options_.momentum,
                      .epsilon = options_.epsilon,
                      .use_global_stats = options_.use_global_stats});
 }

@@ -1,7 +1,10 @@
 // Poolings as layers, with Gluon's names and defaults.
 //
-//   nn::MaxPool2D(2, {.strides = 2})      windows of 2 x 2; strides: as long as the window, unless
-//   given nn::GlobalAvgPool2D()                 (N, C, H, W) -> (N, C, 1, 1); also ("NHWC")
+//   nn::MaxPool2D(2, {.strides = 2})
+//   nn::GlobalAvgPool2D()
+//
+// A window of 2 is one of 2 x 2; strides are as long as the window, unless given. Global poolings
+// give (N, C, 1, 1) for (N, C, H, W), and take "NHWC", too.
 //
 // Options are those of ops/pooling.h. Errors name the layer, as repr() has it.
 #pragma once

@@ -67,5 +67,33 @@ TEST(AmpScope, NestsAndRefusesOtherDTypes) {
   EXPECT_THROW(amp::Scope{f32}, DTypeError);
 }
 
+TEST(AmpScope, LeavesOperandsBesideF64Alone) {
+  const Tensor wide = full({2, 2}, 1 + 1e-6, {cpu(), f64}), x = full({2, 2}, 1.001, {cpu(), f32});
+  const Tensor expected = dot(wide, x), dense_expected = dense(wide, x, Tensor());
+  const amp::Scope mixed(bf16);
+  EXPECT_EQ(test::values(dot(wide, x)), test::values(expected));
+  EXPECT_EQ(test::values(dense(wide, x, Tensor())), test::values(dense_expected));
+}
+
+TEST(AmpScope, GradientsAreThoseOfF32UpToRounding) {
+  for (Context c : test::contexts()) {
+    nn::Sequential net = network(c);
+    const Tensor x = random::uniform(-1, 1, {5, 2, 6, 6}, c), y = zeros({5}, {c, i64});
+    net(x);
+    const auto gradient = [&](std::optional<DType> d) {
+      Tensor loss;
+      {
+        const autograd::Record record;
+        const amp::Scope mixed(d);
+        loss = nn::SoftmaxCrossEntropyLoss()(net(x), y);
+      }
+      loss.backward();
+      return test::values(net.parameter("4.weight").grad());
+    };
+    const std::vector<double> exact = gradient({}), rounded = gradient(bf16);
+    for (size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(rounded[i], exact[i], .15) << c;
+  }
+}
+
 }  // namespace
 }  // namespace locus

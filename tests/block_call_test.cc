@@ -235,5 +235,23 @@ TEST(SharedParameters, RefuseOtherShapesDTypesAndNames) {
   EXPECT_THROW(a.share_parameters(mlp()), Error);
 }
 
+TEST(BlockCall, AForwardThatThrewIsForgotten) {
+  const auto fail = [] {
+    nn::Lambda block([](const Tensor&) -> Tensor { throw ValueError("no"); });
+    block({ones({1})});
+  };
+  const auto succeed = [] {
+    struct One : nn::Block {
+      Tensors forward(const Tensors& in) override { return {in[0]}; }
+    };
+    One block;
+    block(ones({1}));
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THROW(fail(), ValueError);
+    EXPECT_NO_THROW(succeed());
+  }
+}
+
 }  // namespace
 }  // namespace locus

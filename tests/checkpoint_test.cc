@@ -188,7 +188,7 @@ TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
   nn::Sequential net = network();
   net.initialize();
   for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
-  fs::create_directories(folder_ / ".checkpoint-000009-77");
+  fs::create_directories(folder_ / ".checkpoint-000009-2147483646");
   EXPECT_EQ(checkpoint::save(folder(), {net}, {.keep = 3}), at(5).string());
   EXPECT_THAT(names(), ElementsAre("checkpoint-000003", "checkpoint-000004", "checkpoint-000005"));
   EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);

@@ -181,5 +181,11 @@ TEST(Gradients, AreThoseOfParametersThatHaveOne) {
   EXPECT_TRUE(nn::gradients(net)[0].is(net.parameter("0.weight").grad(cpu(0))));
 }
 
+TEST(ClipGlobalNorm, ChecksAllBeforeItScalesAny) {
+  const Tensor a = full({2}, 10), gaps = full({2, 2}, 10).T();
+  EXPECT_THROW(clip_global_norm({a, full({3}, 5, {cpu(), f64}), gaps}, 1), ShapeError);
+  EXPECT_EQ(test::values(a), (std::vector<double>{10, 10}));
+}
+
 }  // namespace
 }  // namespace locus::test

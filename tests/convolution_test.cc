@@ -335,5 +335,12 @@ TEST(Deconvolution, IsTheTransposeAndAddsItsBias) {
     }
 }
 
+TEST(Deconvolution, RefusesABiasOfAnotherLength) {
+  const Tensor x = ones({1, 2, 4, 4}), w = ones({2, 3, 3, 3});
+  EXPECT_NO_THROW(deconvolution(x, w, ones({3})));
+  EXPECT_THROW(deconvolution(x, w, ones({1})), ShapeError);
+  EXPECT_THROW(deconvolution(x, w, ones({3, 1})), ShapeError);
+}
+
 }  // namespace
 }  // namespace locus

@@ -151,5 +151,45 @@ TEST(Recompute, RefusesToDrawMoreThanAtFirst) {
   EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }), HasSubstr("after 1 draws"));
 }
 
+TEST(Recompute, RunsAgainInTheScopeOfTheFirstRun) {
+  for (Context c : test::contexts()) {
+    const auto gradient = [&](bool again) {
+      random::seed(3);
+      nn::Dense layer(4, nn::tanh);
+      layer.initialize(init::Xavier(), c);
+      const Tensor x = random::uniform(-1, 1, {5, 3}, c);
+      layer(x);
+      nn::Recompute block(layer);
+      Tensor y;
+      {
+        const autograd::Record record;
+        const amp::Scope mixed(bf16);
+        y = again ? block(x) : layer(x);
+      }
+      y.backward();
+      return test::values(layer.parameter("weight").grad());
+    };
+    EXPECT_EQ(gradient(true), gradient(false)) << c;
+  }
+}
+
+TEST(Recompute, UpdatesRunningStatisticsOnceAlsoByTheOp) {
+  for (Context c : test::contexts()) {
+    const Tensor x = random::uniform(-1, 1, {6, 2}, c), gamma = ones({2}, c), beta = zeros({2}, c);
+    const Tensor mean = zeros({2}, c), var = ones({2}, c);
+    x.attach_grad();
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = autograd::recompute(
+          [&](const Tensors& in) { return Tensors{batch_norm(in[0], gamma, beta, mean, var)}; },
+          {x}, {})[0];
+    }
+    const std::vector<double> once = test::values(mean);
+    y.backward();
+    EXPECT_EQ(test::values(mean), once) << c;
+  }
+}
+
 }  // namespace
 }  // namespace locus

@@ -5,6 +5,7 @@
 #include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/ops/convolution/convolution_kernel.h>
+#include <locus/ops/convolution/convolution_samples.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
@@ -219,91 +220,6 @@ Tensors weight_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return gradients;
 }
 
-// Samples: shapes of data and weight, and how they meet.
-
-struct Layer {
-  Shape x, w;
-  ConvolutionAttrs attrs;
-};
-
-std::vector<Layer> sample_layers() {
-  std::vector<Layer> all;
-  const auto add = [&](const Shape& x, const Shape& w, const auto& change) {
-    ConvolutionAttrs a;
-    change(a);
-    all.push_back({x, w, a});
-  };
-  add({2, 2, 6}, {3, 2, 3}, [](auto& a) { a.padding[0] = 1; });
-  add({2, 2, 5, 4}, {3, 2, 3, 2},
-      [](auto& a) { a.stride[0] = 2, a.padding[0] = 2, a.padding[1] = 1, a.dilation[1] = 2; });
-  add({1, 4, 3, 5}, {2, 2, 2, 2}, [](auto& a) { a.groups = 2, a.stride[1] = 3; });
-  add({2, 3, 4, 4}, {6, 1, 3, 3}, [](auto& a) { a.groups = 3, a.padding[0] = a.padding[1] = 1; });
-  add({2, 4, 5, 2}, {3, 3, 2, 2}, [](auto& a) { a.channels_last = true, a.stride[0] = 2; });
-  add({1, 4, 4, 2}, {4, 2, 2, 1},
-      [](auto& a) { a.channels_last = true, a.groups = 2, a.padding[1] = 1; });
-  add({1, 2, 2, 3, 3}, {2, 2, 2, 2, 3}, [](auto& a) { a.padding[2] = 2, a.stride[2] = 2; });
-  return all;
-}
-
-Shape result_of(const Layer& l) {
-  const Meta in[] = {make_meta(f32, l.x), make_meta(f32, l.w)};
-  Meta out[1];
-  infer_convolution(in, l.attrs, out);
-  return Shape(out[0]);
-}
-
-Samples convolution_samples(Context c, DType d) {
-  Samples all;
-  for (const Layer& l : sample_layers()) {
-    Tensors in{sample_values(c, d, l.x), sample_values(c, d, l.w, -2, 2, 1)};
-    if (all.size() % 2 == 1) in.push_back(sample_values(c, d, {l.w[0]}, -2, 2, 2));
-    all.push_back(Sample(in, l.attrs));
-  }
-  const auto x = [&](const Shape& s, double low, double high, int variant) {
-    return sample_values(c, d, s, low, high, variant);
-  };
-  ConvolutionAttrs relu;
-  relu.activation = Activation::relu;
-  all.push_back(
-      Sample({x({2, 2, 4, 4}, 0.2, 1, 0), x({3, 2, 3, 3}, 0.2, 1, 1), x({3}, 0.2, 1, 2)}, relu));
-  all.push_back(Sample({x({2, 2, 5}, 0.2, 1, 0), x({3, 2, 2}, -1, -0.2, 1)}, relu));
-  return all;
-}
-
-Samples deconvolution_samples(Context c, DType d) {
-  Samples all;
-  for (const Layer& l : sample_layers())
-    all.push_back(Sample({sample_values(c, d, result_of(l)), sample_values(c, d, l.w, -2, 2, 1)},
-                         sized(l.attrs, make_meta(d, l.x))));
-  return all;
-}
-
-Samples weight_grad_samples(Context c, DType d) {
-  Samples all;
-  for (const Layer& l : sample_layers())
-    all.push_back(Sample({sample_values(c, d, l.x), sample_values(c, d, result_of(l), -2, 2, 1)},
-                         sized(l.attrs, make_meta(d, l.w))));
-  return all;
-}
-
-Samples backward_samples(Context c, DType d) {
-  Samples all;
-  for (const Layer& l : sample_layers()) {
-    ConvolutionBackwardAttrs attrs{l.attrs};
-    Tensors in{sample_values(c, d, result_of(l)), sample_values(c, d, l.x, -2, 2, 1),
-               sample_values(c, d, l.w, -2, 2, 2)};
-    if (all.size() % 2 == 0) {
-      attrs.convolution.activation = Activation::relu;
-      in.push_back(sample_values(c, d, result_of(l), -2, 2, 3));
-    }
-    attrs.data = all.size() % 3 != 1;
-    attrs.weight = all.size() % 4 != 2;
-    attrs.bias = all.size() % 5 != 3;
-    all.push_back(Sample(in, attrs));
-  }
-  return all;
-}
-
 Tensor as(const Tensor& x, DType d) { return x.dtype() == d ? x : x.astype(d); }
 
 // The attributes of a call on data of this rank.
@@ -324,7 +240,7 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o) {
-  if (amp::dtype() && (x.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+  if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return convolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   DType d = promote(x.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
@@ -338,7 +254,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const DeconvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("deconvolution");
-  if (amp::dtype() && (x.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+  if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return deconvolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   const int rank = x.ndim();
   ConvolutionAttrs a = attrs_of(o, rank, "deconvolution");
@@ -356,6 +272,10 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 kernel_span(weight.shape()[axis], a.dilation[i]) + adj[i];
   }
   const DType d = promote(x.dtype(), weight.dtype());
+  if (bias.defined() && (bias.ndim() != 1 ||
+                         bias.size() != weight.shape()[a.channels_last ? rank - 1 : 1] * a.groups))
+    throw ShapeError("deconvolution: expected bias (out,) for weight ", weight.shape(), " and ",
+                     a.groups, " groups, got ", bias.shape());
   const Tensor y = invoke(op, {as(x, d), as(weight, d)}, a);
   if (!bias.defined()) return y;
   if (a.channels_last) return y + bias;
@@ -381,15 +301,15 @@ void register_convolution() {
       .gradient<&convolution_gradient>(Keep::inputs)
       .keeps<&convolution_keeps>()
       .fused_gradient<&convolution_fused_gradient>()
-      .samples<&convolution_samples>();
+      .samples<&convolution_samples::forward>();
   OpDef<ConvolutionAttrs>("deconvolution", {"data", "weight"})
       .infer<&infer_deconvolution>()
       .gradient<&deconvolution_gradient>(Keep::inputs)
-      .samples<&deconvolution_samples>();
+      .samples<&convolution_samples::transpose>();
   OpDef<ConvolutionAttrs>("convolution_weight_grad", {"data", "dy"})
       .infer<&infer_weight_grad>()
       .gradient<&weight_grad_gradient>(Keep::inputs)
-      .samples<&weight_grad_samples>();
+      .samples<&convolution_samples::weight_grad>();
   OpDef<ConvolutionBackwardAttrs>("convolution_backward", {"dy", "data", "weight", "y"})
       .inputs(3, 4)
       .outputs(3)
@@ -397,7 +317,7 @@ void register_convolution() {
       .no_gradient(
           "the first order only: with create_graph convolution is differentiated through "
           "deconvolution and convolution_weight_grad")
-      .samples<&backward_samples>();
+      .samples<&convolution_samples::backward>();
 }
 
 }  // namespace locus

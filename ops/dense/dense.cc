@@ -121,7 +121,7 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
              bool flatten) {
-  if (amp::dtype() && (data.dtype() == f32 || weight.dtype() == f32)) [[unlikely]]
+  if (amp::narrows({&data, &weight, &bias})) [[unlikely]]
     return dense(amp::narrow(data), amp::narrow(weight), amp::narrow(bias), activation, flatten);
   DType d = promote(data.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());

@@ -108,7 +108,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
-  if (amp::dtype() && (a.dtype() == f32 || b.dtype() == f32)) [[unlikely]]
+  if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
   if (ra == 2 && rb == 2) return product(a, b);
@@ -132,7 +132,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  if (amp::dtype() && (a.dtype() == f32 || b.dtype() == f32)) [[unlikely]]
+  if (amp::narrows({&a, &b})) [[unlikely]]
     return matmul(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
   if (ra == 2 && rb == 2) return product(a, b);

@@ -1,4 +1,5 @@
 #include <locus/core/autograd.h>
+#include <locus/core/recompute.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/norm/norm_parts.h>
@@ -121,7 +122,7 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
                   attrs);
   const Ref in[] = {x, g, b};
   const Tensors out = invoke_all(training, in, attrs);
-  if (x.size() > 0) {
+  if (x.size() > 0 && !autograd::is_recomputing()) {
     const autograd::Pause pause(true);
     invoke_into(update, {running_mean, running_var, out[1], out[2]}, {running_mean, running_var},
                 BatchNormUpdateAttrs{o.momentum});

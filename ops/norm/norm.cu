@@ -37,7 +37,9 @@ struct Lane {
   __device__ bool first() const { return threadIdx.x == 0 && n > 0; }
   // Of element k of those from j on.
   __device__ int64_t channel_of(int64_t j, int k) const {
-    return channel + (inner == 1 ? j + k : narrow(j) ? uint32_t(j) / uint32_t(inner) : j / inner);
+    return channel + (inner == 1                   ? j + k
+                      : narrow(j) && narrow(inner) ? uint32_t(j) / uint32_t(inner)
+                                                   : j / inner);
   }
   __device__ void each(const auto& f) const {
     for (int64_t j = int64_t{threadIdx.x} * kN; j < n; j += int64_t{blockDim.x} * kN) f(j);

@@ -178,6 +178,7 @@ struct FtrlRule : Rule<FtrlUpdate, 2> {
   static constexpr const char* kName = "ftrl_update";
   template <class A>
   LOCUS_HD static void update(const FtrlUpdate& u, A& w, A g, A& z, A& n) {
+    if (u.lr == 0) return;  // nothing moves, and z is in units of 1 / lr
     g = gradient(u, g);
     const A before = m::sqrt(n);
     n += g * g;

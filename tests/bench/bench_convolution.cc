@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <locus/core/autograd.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/conv_layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/pool_layers.h>

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
 #include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>

@@ -1,0 +1,13 @@
+// Sample calls of the ops of convolution.cc, for the tests that walk the registry.
+#pragma once
+
+#include <locus/core/op.h>
+
+namespace locus::convolution_samples {
+
+Samples forward(Context c, DType d);
+Samples transpose(Context c, DType d);
+Samples weight_grad(Context c, DType d);
+Samples backward(Context c, DType d);
+
+}  // namespace locus::convolution_samples
