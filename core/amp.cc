@@ -3,11 +3,17 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/op.h>
 
 namespace locus::amp {
 namespace {
 
 thread_local std::optional<DType> current;
+
+Tensor cast(const Tensor& x, DType dtype) {
+  static const OpRef<CopyAttrs> op("copy");
+  return invoke(op, {x}, {dtype});
+}
 
 }  // namespace
 
@@ -33,11 +39,11 @@ bool narrows(std::initializer_list<const Tensor*> operands) {
 }
 
 Tensor narrow(const Tensor& x) {
-  return current && x.defined() && x.dtype() == f32 ? x.astype(*current) : x;
+  return current && x.defined() && x.dtype() == f32 ? cast(x, *current) : x;
 }
 
 Tensor widen(const Tensor& x) {
-  return current && (x.dtype() == f16 || x.dtype() == bf16) ? x.astype(f32) : x;
+  return current && (x.dtype() == f16 || x.dtype() == bf16) ? cast(x, f32) : x;
 }
 
 }  // namespace locus::amp

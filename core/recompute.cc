@@ -26,7 +26,7 @@ struct Again : NonCopyable {
 
 struct Stretch {
   std::function<Tensors(const Tensors&)> f;
-  int n_inputs;
+  std::vector<bool> defined;  // the inputs; those that are not are no operands
   bool training;
   Context current;
   std::optional<DType> amp;
@@ -66,15 +66,24 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
         "the function without recompute()");
   const Stretch& s = *saved.attrs<RecomputeAttrs>().stretch;
   Apart apart;
-  Tensors in, wanted;
+  Tensors in(s.defined.size()), wanted;
   std::vector<size_t> places;
-  for (int i = 1; i < saved.n_in(); ++i) {
-    const bool input = i <= s.n_inputs;
-    if (input) in.push_back(saved.needs(i) ? leaf_of(saved.in(i)) : saved.in(i).detach());
-    if (!saved.needs(i)) continue;
-    if (!input) apart.add(saved.in(i));
-    wanted.push_back(input ? in.back() : saved.in(i));
-    places.push_back(static_cast<size_t>(i));
+  int operand = 1;
+  for (size_t i = 0; i < in.size(); ++i) {
+    if (!s.defined[i]) continue;
+    const bool needed = saved.needs(operand);
+    in[i] = needed ? leaf_of(saved.in(operand)) : saved.in(operand).detach();
+    if (needed) {
+      wanted.push_back(in[i]);
+      places.push_back(static_cast<size_t>(operand));
+    }
+    ++operand;
+  }
+  for (; operand < saved.n_in(); ++operand) {
+    if (!saved.needs(operand)) continue;
+    apart.add(saved.in(operand));
+    wanted.push_back(saved.in(operand));
+    places.push_back(static_cast<size_t>(operand));
   }
   Tensors out, heads, incoming;
   {
@@ -85,6 +94,9 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     const Again second;
     out = s.f(in);
   }
+  if (out.size() != dout.size())
+    throw Error("recompute: the function gave ", dout.size(), " results at first and ", out.size(),
+                " now; it must do the same each time");
   for (size_t i = 0; i < out.size(); ++i) {
     if (!dout[i].defined() || !needs_grad(out[i].impl())) continue;
     heads.push_back(out[i]);
@@ -118,12 +130,12 @@ bool is_recomputing() { return again; }
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables) {
   if (!is_recording()) return f(inputs);
-  auto stretch = std::make_unique<Stretch>(Stretch{std::move(f),
-                                                   static_cast<int>(inputs.size()),
-                                                   is_training(),
-                                                   current_context(),
-                                                   amp::dtype(),
-                                                   {}});
+  auto stretch = std::make_unique<Stretch>(
+      Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}});
+  if (!stretch->f) throw ValueError("recompute: the function is null");
+  for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
+  for (const Tensor& t : variables)
+    if (!t.defined()) throw ValueError("recompute: a variable is an undefined Tensor");
   Tensors out;
   {
     const Pause pause(is_training());
@@ -138,7 +150,8 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
   const Tensor token(std::make_shared<TensorImpl>(
       TensorImpl{{.meta = {.rank = 1}}, cpu(), true, std::move(owner), nullptr}));
   std::vector<Ref> operands{token};
-  for (const Tensor& t : inputs) operands.emplace_back(t);
+  for (const Tensor& t : inputs)
+    if (t.defined()) operands.emplace_back(t);
   for (size_t i = 0; i < variables.size(); ++i)  // each once
     if (std::none_of(variables.begin(), variables.begin() + static_cast<ptrdiff_t>(i),
                      [&](const Tensor& t) { return t.is(variables[i]); }))

@@ -145,6 +145,14 @@ class Block {
     push_child(name, std::make_shared<B>(block));
   }
   void push_child(const std::string& name, std::shared_ptr<Block> block);
+  class Plain : NonCopyable {  // while it lives, this thread's calls are not compiled
+   public:
+    Plain();
+    ~Plain();
+
+   private:
+    const bool outer_;
+  };
   // Throws Error when there are not as many.
   void expect_inputs(const Tensors& in, size_t n) const;
   // Throws DTypeError when x is floating and the parameter of another dtype.
@@ -162,14 +170,6 @@ class Block {
     }
     bool active = false;
     std::shared_ptr<Compiled> compiled;  // of one Block, forward() of which it calls
-  };
-  class Plain : NonCopyable {  // while it lives, this thread's calls are not compiled
-   public:
-    Plain();
-    ~Plain();
-
-   private:
-    const bool outer_;
   };
   template <class T>  // Tensor or Tensors
   T call(const T& in, Caller from);

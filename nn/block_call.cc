@@ -21,11 +21,15 @@ Tensors list(const Tensor& x) { return {x}; }
 const Tensors& list(const Tensors& all) { return all; }
 
 template <class T>
-T of(Tensors all) {
-  if constexpr (std::is_same_v<T, Tensor>)
+T of(const Block& block, Tensors all) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    if (all.size() != 1)
+      throw Error(block.type_name(), ": gives ", all.size(),
+                  " results; call it with a list: block({x})");
     return std::move(all[0]);
-  else
+  } else {
     return all;
+  }
 }
 
 void refuse_mixed(const Block& block, const Tensors& in) {
@@ -46,10 +50,7 @@ Tensor Block::forward(const Tensor& x) {
   if (std::exchange(asked, nullptr) == this)
     throw Error(type_name(), ": implements neither forward(const Tensor&) nor forward(const ",
                 "Tensors&)");
-  Tensors out = forward(Tensors{x});
-  if (out.size() != 1)
-    throw Error(type_name(), ": gives ", out.size(), " results; call it with a list: block({x})");
-  return std::move(out[0]);
+  return of<Tensor>(*this, forward(Tensors{x}));
 }
 
 Tensors Block::forward(const Tensors& in) {
@@ -91,7 +92,7 @@ template <class T>
 T Block::call(const T& in, Caller from) {
   const auto run = [&] {
     if (hybrid_.active && !plain && !capture::active())
-      return of<T>(compiled_forward(list(in), from));
+      return of<T>(*this, compiled_forward(list(in), from));
     return forward(in);
   };
   try {

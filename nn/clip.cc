@@ -1,5 +1,7 @@
 #include <locus/nn/clip.h>
 
+#include <algorithm>
+
 #include <map>
 #include <utility>
 
@@ -72,6 +74,11 @@ Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c) {
   Tensors all;
   for (const auto& [name, p] : parameters)
     if (p.grad_req() != GradReq::null) all.push_back(p.grad(c));
+  // One that is shared has several names.
+  for (size_t i = 0; i < all.size(); ++i)
+    all.erase(std::remove_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(),
+                             [&](const Tensor& t) { return t.is(all[i]); }),
+              all.end());
   return all;
 }
 

@@ -1,5 +1,6 @@
 #include <locus/nn/containers.h>
 
+#include <algorithm>
 #include <string>
 
 #include <locus/core/error.h>
@@ -61,9 +62,21 @@ Tensors Recompute::forward(const Tensors& in) {
   Tensors variables;
   for (const auto& [name, p] : body->parameters()) {
     if (p.deferred()) return (*body)(in);  // it needs a first run to know its shapes
-    if (p.grad_req() != GradReq::null && !in.empty()) variables.push_back(p.data(in[0].context()));
+    if (p.grad_req() == GradReq::null) continue;
+    // The replica where the input is; a body that spans contexts has the parameter elsewhere.
+    const std::vector<Context> places = p.list_ctx();
+    const bool here = !in.empty() && in[0].defined() &&
+                      std::ranges::find(places, in[0].context()) != places.end();
+    if (here)
+      variables.push_back(p.data(in[0].context()));
+    else
+      for (const Tensor& replica : p.list_data()) variables.push_back(replica);
   }
-  return autograd::recompute([body](const Tensors& x) { return (*body)(x); }, in, variables);
+  const auto run = [body](const Tensors& x) {
+    const Plain plain;  // what is compiled has leaves of its own
+    return (*body)(x);
+  };
+  return autograd::recompute(run, in, variables);
 }
 
 }  // namespace locus::nn

@@ -269,6 +269,7 @@ Tensor Parameter::mean_on_cpu(Caller from) const {
 }
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
+  for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
   State& s = state();
   if (initialized()) {
     const Tensor values = mean_on_cpu(from);
@@ -285,6 +286,9 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
 void Parameter::cast(DType dtype) const {
   State& s = state();
   if (s.options.dtype == dtype) return;
+  if (!is_floating(dtype))
+    throw DTypeError("Parameter '", s.name, "': cast to ", locus::name(dtype),
+                     "; expected a floating dtype");
   s.options.dtype = dtype;
   if (initialized()) {
     const autograd::Pause pause;
@@ -313,11 +317,11 @@ void Parameter::check_shares(const Parameter& other) const {
 void Parameter::share(const Parameter& other) const {
   check_shares(other);
   if (is(other)) return;
-  const std::shared_ptr<State> mine = root(), theirs = other.root();
-  theirs->generation = std::max(theirs->generation, mine->generation) + 1;
-  ++mine->generation;
-  mine->shared = theirs;
-  mine->replicas.clear();
+  const std::shared_ptr<State> before = root(), theirs = other.root();
+  theirs->generation = std::max(theirs->generation, before->generation) + 1;
+  ++before->generation;  // for what was recorded by this handle; one that was shared goes on alone
+  state_->shared = theirs;
+  state_->replicas.clear();
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameter& p) {

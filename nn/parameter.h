@@ -74,9 +74,9 @@ class Parameter {
 
   // Converts the values to a floating dtype, in new memory, with fresh gradients.
   void cast(DType dtype) const;
-  // From now on this is `other`, in every handle: one set of values, one gradient that sums both
-  // uses, one entry for a Trainer. Its own values are gone. Throws ShapeError or DTypeError when
-  // the two do not fit.
+  // From now on this is `other`, in every copy of this handle and what shares it: one set of
+  // values, one gradient that sums both uses, one entry for a Trainer. Its own values are gone.
+  // Throws ShapeError or DTypeError when the two do not fit.
   void share(const Parameter& other) const;
 
   GradReq grad_req() const;

@@ -119,6 +119,7 @@ void Trainer::fill(Batch& batch) {
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  fresh_slots(batch_size, ignore_stale_grad, from);  // what it refuses, before anything is summed
   allreduce_grads(from);
   update(batch_size, ignore_stale_grad, from);
 }
@@ -130,6 +131,12 @@ void Trainer::allreduce_grads(Caller from) {
   for (size_t i = 0; i < slots_.size();) {
     size_t end = i + 1;
     while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
+    const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
+    if (!std::all_of(slots_.begin() + static_cast<ptrdiff_t>(i),
+                     slots_.begin() + static_cast<ptrdiff_t>(end), is_fresh)) {
+      i = end;
+      continue;
+    }
     // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
     Tensor total = slots_[i].weight.grad();
     for (size_t k = i + 1; k < end; ++k)
@@ -140,7 +147,7 @@ void Trainer::allreduce_grads(Caller from) {
   }
 }
 
-// Those whose gradients are new.
+// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
 std::vector<bool> Trainer::fresh_slots(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
   refresh(from);
@@ -149,6 +156,9 @@ std::vector<bool> Trainer::fresh_slots(int64_t batch_size, bool ignore_stale_gra
     fresh.push_back(autograd::fresh_grad(slot.weight));
     if (!fresh.back() && !ignore_stale_grad) refuse_stale(slot);
   }
+  for (size_t i = 0; replicated_ && i < slots_.size(); ++i)
+    for (size_t k = 0; !fresh[i] && k < slots_.size(); ++k)
+      if (slots_[k].parameter == slots_[i].parameter) fresh[k] = false;
   return fresh;
 }
 

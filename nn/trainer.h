@@ -81,6 +81,7 @@ class Trainer {
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;
   void check_optimizer(const NamedTensors& states, const std::string& who) const;
+  void check_names(const NamedTensors& states, const std::string& who) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::string& who, Caller);
   void restore(const NamedTensors& states, const std::string& who, Caller);
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);

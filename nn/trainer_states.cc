@@ -91,13 +91,29 @@ std::vector<const Tensor*> Trainer::check(const NamedTensors& given, const std::
   return values;
 }
 
-// Where a parameter has no values yet, all but the optimizer is checked with the rest.
+// Where parameters have no values yet: the optimizer, and the names of the states of each.
+void Trainer::check_names(const NamedTensors& given, const std::string& who) const {
+  check_optimizer(given, who);
+  std::set<std::string> expected{optimizer_key(*optimizer_)};
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].grad_req() == GradReq::null) continue;
+    expected.insert(names_[i] + "/count");
+    for (const std::string& kind : optimizer_->state_names(parameters_[i].dtype()))
+      expected.insert(names_[i] + "/" + kind);
+  }
+  std::set<std::string> there;
+  for (const auto& [key, tensor] : given) there.insert(key);
+  if (there != expected)
+    throw FormatError(who, ": expected the states ", listed(expected), ", got ", listed(there));
+}
+
+// Shapes that are not known yet are checked when they are.
 std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::string& who,
                                                Caller from) {
   if (std::ranges::all_of(parameters_, &Parameter::initialized))
     check(given, who, from);
   else
-    check_optimizer(given, who);
+    check_names(given, who);
   return [this, given = std::move(given), who, from] { restore(given, who, from); };
 }
 

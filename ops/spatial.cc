@@ -1,5 +1,7 @@
 #include <locus/ops/spatial.h>
 
+#include <cstdint>
+
 #include <algorithm>
 
 #include <locus/core/error.h>
@@ -16,7 +18,11 @@ void Extent::spread(int axes, const char* what, int64_t (&out)[kMaxSpatial]) con
   if (n_ != 1 && n_ != axes)
     throw ShapeError(what, ": expected a number or ", axes, " of them, one a spatial axis, got ",
                      n_);
-  for (int i = 0; i < axes; ++i) out[i] = lengths_[n_ == 1 ? 0 : i];
+  for (int i = 0; i < axes; ++i) {
+    out[i] = lengths_[n_ == 1 ? 0 : i];
+    if (out[i] < INT32_MIN || out[i] > INT32_MAX)
+      throw ValueError(what, ": expected lengths below 2^31, got ", out[i]);
+  }
 }
 
 std::string_view layout_name(bool channels_last, int axes) {

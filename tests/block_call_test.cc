@@ -253,5 +253,53 @@ TEST(BlockCall, AForwardThatThrewIsForgotten) {
   }
 }
 
+TEST(SharedParameters, SharingAnewLeavesTheOneBeforeAlone) {
+  nn::Dense a(1, {}, {.in_units = 1}), b(1, {}, {.in_units = 1}), c(1, {}, {.in_units = 1});
+  b.initialize(init::Constant(2), cpu());
+  c.initialize(init::Constant(3), cpu());
+  a.share_parameters(b);
+  a.share_parameters(c);
+  EXPECT_EQ(test::values(b.parameter("weight").data()), (std::vector<double>{2}));
+  EXPECT_TRUE(a.parameter("weight").is(c.parameter("weight")));
+}
+
+TEST(BlockCall, OneResultIsOneAlsoWhenItIsHybridized) {
+  struct Two : nn::Block {
+    Tensors forward(const Tensors& in) override { return {in[0], in[0] * 2}; }
+  } block;
+  block.hybridize();
+  EXPECT_THAT(test::message_of<Error>([&] { block(ones({1})); }), HasSubstr("gives 2 results"));
+}
+
+TEST(Parameter, AContextThatIsNotThereChangesNothing) {
+  nn::Dense layer(1, {}, {.in_units = 1});
+  layer.initialize(init::One(), cpu());
+  EXPECT_THROW(layer.reset_ctx(gpu(99)), Error);
+  EXPECT_EQ(layer.parameter("weight").list_ctx(), std::vector<Context>{cpu()});
+  EXPECT_THROW(layer.parameter("weight").cast(i32), DTypeError);
+  EXPECT_EQ(layer.parameter("weight").dtype(), f32);
+}
+
+TEST(Trainer, WhatStepRefusesSumsNothing) {
+  nn::Dense layer(1, {}, {.use_bias = false, .in_units = 1});
+  layer.initialize(init::One(), {cpu(), cpu(1)});
+  nn::Trainer trainer(layer.parameters(), optim::SGD({.learning_rate = 1}));
+  for (Context c : {cpu(), cpu(1)}) {
+    const autograd::Record record;
+    layer(ones({1, 1}, c)).backward();
+  }
+  EXPECT_THROW(trainer.step(0), ValueError);
+  trainer.step(1);
+  EXPECT_EQ(test::values(layer.parameter("weight").data(cpu())), (std::vector<double>{-1}));
+  EXPECT_EQ(test::values(layer.parameter("weight").data(cpu(1))), (std::vector<double>{-1}));
+  {
+    const autograd::Record record;
+    layer(ones({1, 1})).backward();
+  }
+  trainer.step(1, true);  // one replica's gradient is old: neither is changed
+  EXPECT_EQ(test::values(layer.parameter("weight").data(cpu())), (std::vector<double>{-1}));
+  EXPECT_EQ(test::values(layer.parameter("weight").data(cpu(1))), (std::vector<double>{-1}));
+}
+
 }  // namespace
 }  // namespace locus

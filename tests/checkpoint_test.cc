@@ -290,5 +290,18 @@ TEST_F(Checkpoint, AFolderThatCannotBeMadeIsAnError) {
   EXPECT_TRUE(fs::is_regular_file(folder_));
 }
 
+TEST_F(Checkpoint, StatesOfAnotherKindTouchNothingBeforeShapesAreKnown) {
+  nn::Sequential net = network();
+  net.initialize(init::Constant(1), cpu());
+  nn::Trainer momentum(net.parameters(), optim::SGD({.momentum = .9}));
+  checkpoint::save(folder(), {net, momentum});
+  nn::Sequential fresh;
+  fresh.add(nn::Dense(3, nn::relu), nn::Dense(1));
+  fresh.initialize();
+  nn::Trainer plain(fresh.parameters(), optim::SGD());
+  EXPECT_THROW(checkpoint::load(folder(), {fresh, plain}), FormatError);
+  EXPECT_TRUE(fresh.parameter("0.weight").deferred());
+}
+
 }  // namespace
 }  // namespace locus

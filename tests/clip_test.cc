@@ -187,5 +187,13 @@ TEST(ClipGlobalNorm, ChecksAllBeforeItScalesAny) {
   EXPECT_EQ(test::values(a), (std::vector<double>{10, 10}));
 }
 
+TEST(Gradients, ListASharedParameterOnce) {
+  nn::Dense layer(2, {}, {.use_bias = false, .in_units = 2});
+  nn::Sequential net;
+  net.add(layer, layer);
+  net.initialize();
+  EXPECT_EQ(nn::gradients(net).size(), 1u);
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -191,5 +191,59 @@ TEST(Recompute, UpdatesRunningStatisticsOnceAlsoByTheOp) {
   }
 }
 
+TEST(Recompute, TakesInputsThatAreNotThereAndBodiesThatAreHybridized) {
+  struct Optional : nn::Block {
+    Tensors forward(const Tensors& in) override {
+      return {in[1].defined() ? in[0] + in[1] : in[0] * in[0]};
+    }
+  };
+  Tensor x = array({3.f});
+  x.attach_grad();
+  nn::Dense layer(1);
+  layer.initialize(init::One(), cpu());
+  layer(ones({1, 1}));
+  layer.hybridize();
+  nn::Recompute optional{Optional()}, hybrid(layer);
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = hybrid(optional({x, Tensor()})[0].reshape({1, 1}));
+  }
+  y.backward();
+  EXPECT_EQ(test::values(x.grad()), (std::vector<double>{6}));
+  EXPECT_EQ(test::values(layer.parameter("weight").grad()), (std::vector<double>{9}));
+}
+
+TEST(Recompute, SpansContexts) {
+  const Tensor x = ones({1, 2});
+  nn::Sequential body;
+  body.add(nn::Dense(2), nn::To(cpu(1)), nn::Dense(1));
+  body[0].initialize(init::One(), cpu());
+  body[2].initialize(init::One(), cpu(1));
+  body(x);
+  nn::Recompute block(body);
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = block(x);
+  }
+  y.backward();
+  EXPECT_EQ(test::values(body.parameter("2.weight").grad()), (std::vector<double>{2, 2}));
+  EXPECT_EQ(test::values(body.parameter("0.bias").grad()), (std::vector<double>{1, 1}));
+}
+
+TEST(Recompute, RefusesAnotherNumberOfResults) {
+  Tensor x = array({2.f});
+  x.attach_grad();
+  size_t results = 1;
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = autograd::recompute([&](const Tensors& in) { return Tensors(results++, in[0] * 2); }, {x},
+                            {})[0];
+  }
+  EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }), HasSubstr("gave 1 results at first"));
+}
+
 }  // namespace
 }  // namespace locus
