@@ -22,6 +22,7 @@ struct Options : training::Options {
 
 Options parse(int argc, char** argv) {
   Options o;
+  o.lr = 0.05;
   CLI::App app("Trains a residual network on small color images.");
   training::add_options(app, o,
                         "folder with CIFAR-10's binary files (default: data/cifar-10-batches-bin "

@@ -172,7 +172,7 @@ Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
     strip.body += fmt::format(
         "<text x=\"{:.1f}\" y=\"18\" font-size=\"11\" fill=\"{}\" "
         "text-anchor=\"middle\">{}</text>\n",
-        kNames + kCell * (static_cast<double>(row) + .5), kMuted, classes[row].substr(0, 5));
+        kNames + kCell * (static_cast<double>(row) + .5), kMuted, classes[row].substr(0, 4));
     for (size_t k = 0; k < n; ++k) {
       const double share = all > 0 ? counts[row * n + k] / all : 0;
       const double x = kNames + kCell * static_cast<double>(k);

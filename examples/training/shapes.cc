@@ -54,21 +54,16 @@ constexpr Shape kShapes[] = {
 constexpr int kClasses = static_cast<int>(std::size(kShapes));
 
 void draw(const Shape& shape, Random& random, float* image) {
-  const double size = random.uniform(7.5, 13), turn = random.uniform(-.6, .6);
-  const double cx = 15.5 + random.uniform(-4, 4), cy = 15.5 + random.uniform(-4, 4);
+  const double size = random.uniform(9, 13), turn = random.uniform(-.4, .4);
+  const double cx = 15.5 + random.uniform(-3, 3), cy = 15.5 + random.uniform(-3, 3);
   const double cosine = std::cos(turn), sine = std::sin(turn);
   std::array<double, 3> ink{}, paper{}, slope{};
-  double apart = 0;
-  while (apart < .45) {  // colors that can be told apart
-    apart = 0;
-    for (size_t c = 0; c < 3; ++c) {
-      ink[c] = random.uniform(0, 1);
-      paper[c] = random.uniform(0, 1);
-      apart = std::max(apart, std::abs(ink[c] - paper[c]));
-    }
+  for (size_t c = 0; c < 3; ++c) {  // bright on dark
+    ink[c] = random.uniform(.5, 1);
+    paper[c] = random.uniform(0, .4);
   }
-  for (double& s : slope) s = random.uniform(-.25, .25);
-  const double noise = random.uniform(.02, .12);
+  for (double& s : slope) s = random.uniform(-.15, .15);
+  const double noise = random.uniform(.01, .06);
   for (int y = 0; y < kSide; ++y) {
     for (int x = 0; x < kSide; ++x) {
       double cover = 0;
