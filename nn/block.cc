@@ -1,8 +1,9 @@
 #include <locus/nn/block.h>
 
+#include <regex.h>
+
 #include <algorithm>
 #include <ostream>
-#include <regex>
 #include <set>
 #include <typeinfo>
 
@@ -68,15 +69,18 @@ Parameters Block::parameters() const {
 }
 
 Parameters Block::parameters(const std::string& pattern) const {
-  Parameters out = parameters();
-  try {
-    const std::regex wanted(pattern);
-    std::erase_if(out, [&](const auto& entry) {
-      return !std::regex_search(entry.first, wanted, std::regex_constants::match_continuous);
-    });
-  } catch (const std::regex_error& e) {
-    throw ValueError(type_name(), ": parameters(\"", pattern, "\"): ", e.what());
+  regex_t wanted;
+  const std::string anchored = "^(" + pattern + ")";
+  if (const int code = regcomp(&wanted, anchored.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {
+    char why[128];
+    regerror(code, &wanted, why, sizeof why);
+    throw ValueError(type_name(), ": parameters(\"", pattern, "\"): ", why);
   }
+  const std::unique_ptr<regex_t, void (*)(regex_t*)> freed(&wanted, &regfree);
+  Parameters out = parameters();
+  std::erase_if(out, [&](const auto& entry) {
+    return regexec(&wanted, entry.first.c_str(), 0, nullptr, 0) != 0;
+  });
   return out;
 }
 

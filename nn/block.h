@@ -86,8 +86,8 @@ class Block {
 
   // All parameters with structural names: its own first, then the children's ("0.weight"). One that
   // is shared appears under each of its names. With a pattern, those whose names start with a match
-  // of it (Gluon's rule; ECMAScript): parameters(".*weight|.*bias"). Throws ValueError for a
-  // pattern that is none.
+  // of it (Gluon's rule; a POSIX extended regular expression): parameters(".*weight|.*bias").
+  // Throws ValueError for a pattern that is none.
   Parameters parameters() const;
   Parameters parameters(const std::string& pattern) const;
   // One of them. Throws Error listing the names there are.
