@@ -90,7 +90,7 @@ TEST(CompiledMemory, TenThousandRecordingsOfChangingShapesLeaveNothing) {
     record_many(c, 0, 500);
     wait_all();
     const MemoryStats before = memory_pool(c).stats();
-    const size_t memory = resident();
+    [[maybe_unused]] const size_t memory = resident();
     const uint32_t stream = new_stream_id();
     record_many(c, 0, 10000);
     wait_all();
