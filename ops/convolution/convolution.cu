@@ -1,278 +1,185 @@
+#include <algorithm>
+
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
-#include <locus/ops/convolution/convolution_kernel.h>
-#include <locus/ops/kernel/cast.h>
-#include <locus/ops/matmul/matmul_cuda.h>
+#include <locus/devices/cuda_signals.h>
+#include <locus/ops/convolution/convolution_direct.h>
+#include <locus/ops/convolution/gathered_tile.h>
 
 namespace locus::cuda {
 namespace {
 
-// Where element `at` of an array lies that has the channels (of all groups) last or before `size`.
-struct Place {
-  int64_t n, channel, at;
-};
-__device__ __forceinline__ Place place_of(int64_t at, int64_t channels, int64_t size, bool last) {
-  const int64_t fast = last ? channels : size, slow = last ? size : channels;
-  const int64_t f = at % fast, s = at / fast % slow, n = at / fast / slow;
-  return last ? Place{n, f, s} : Place{n, s, f};
-}
+template <class S>
+using GatheredKernel = void (*)(GatheredProducts, GatheredMemory<S>);
+// [a along the depth][b along the depth]
+template <class S, int kRows, int kColumns,
+          class Tile = If<k16Bit<S>, TensorTile<S, kRows, kColumns>, CoreTile<S, kRows, kColumns>>>
+constexpr GatheredKernel<S> kOfLayout[2][2] = {
+    {&gathered_kernel<S, Tile, kRows, kColumns, false, false>,
+     &gathered_kernel<S, Tile, kRows, kColumns, false, true>},
+    {&gathered_kernel<S, Tile, kRows, kColumns, true, false>,
+     &gathered_kernel<S, Tile, kRows, kColumns, true, true>}};
 
-// Groups: a thread a result, and a block a weight.
-
-template <class S, class T = Compute<S>>
-__global__ void __launch_bounds__(kBlock)
-    forward_kernel(Convolution g, const S* x, const S* w, const S* bias, bool relu, S* y,
-                   int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(i, g.groups * g.out, g.positions(), g.channels_last);
-    const int64_t first = p.channel / g.out * g.in;
-    T sum = bias != nullptr ? convert<T>(bias[p.channel]) : T(0);
-    for (int64_t c = 0; c < g.in; ++c) {
-      T part = 0;
-      for (int64_t tap = 0; tap < g.taps(); ++tap) {
-        const int64_t at = g.data_met(p.at, tap);
-        const T v = at < 0 ? T(0) : convert<T>(x[g.data_at(p.n, first + c, at)]);
-        part += v * convert<T>(w[g.weight_at(p.channel, c, tap)]);
-      }
-      sum += part;
-    }
-    y[i] = convert<S>(relu && sum < T(0) ? T(0) : sum);
+template <class S>
+GatheredKernel<S> kernel_of(int tile, bool a_along_depth, bool b_along_depth) {
+  const auto of = [&](const auto& kernels) { return kernels[a_along_depth][b_along_depth]; };
+  if constexpr (sizeof(S) < 8)
+    if (tile == 0) return of(kOfLayout<S, 128, 128>);
+  if constexpr (sizeof(S) == 4) {
+    if (tile == 1) return of(kOfLayout<S, 64, 128>);
+    if (tile == 2) return of(kOfLayout<S, 32, 128>);
   }
+  return of(kOfLayout<S, 64, 64>);
 }
+constexpr unsigned tiles_there(int64_t size) { return size == 4 ? 15 : size == 2 ? 9 : 8; }
 
-template <class S, class T = Compute<S>>
-__device__ __forceinline__ T masked(const S* dy, const S* y, int64_t at) {
-  return y != nullptr && convert<T>(y[at]) <= T(0) ? T(0) : convert<T>(dy[at]);
-}
-
-template <class S, class T = Compute<S>>
-__global__ void __launch_bounds__(kBlock)
-    data_kernel(Convolution g, const S* dy, const S* y, const S* w, S* dx, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(i, g.groups * g.in, g.elements(), g.channels_last);
-    const int64_t first = p.channel / g.in * g.out, c = p.channel % g.in;
-    T sum = 0;
-    for (int64_t tap = 0; tap < g.taps(); ++tap) {
-      const int64_t at = g.result_met(p.at, tap);
-      if (at < 0) continue;
-      T part = 0;
-      for (int64_t o = first; o < first + g.out; ++o)
-        part += masked(dy, y, g.result_at(p.n, o, at)) * convert<T>(w[g.weight_at(o, c, tap)]);
-      sum += part;
-    }
-    dx[i] = convert<S>(sum);
-  }
-}
-
-// The sum of a block's values, in thread 0.
-__device__ double block_sum(double v) {
-  __shared__ double sums[kBlock];
-  sums[threadIdx.x] = v;
-  for (unsigned half = kBlock / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-  }
-  __syncthreads();
-  return sums[0];
-}
+// Longer sums are sums of parts, so that the error does not grow with their length.
+constexpr int64_t kLongestSum = 4096;
 
 template <class S>
 __global__ void __launch_bounds__(kBlock)
-    weight_kernel(Convolution g, const S* x, const S* dy, const S* y, S* dw) {
-  const Place p = place_of(blockIdx.x, g.in, g.taps(), g.channels_last);
-  const int64_t channel = p.n / g.out * g.in + p.channel, size = g.positions();
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < g.images * size; i += kBlock) {
-    const int64_t n = i / size, at = i % size, from = g.data_met(at, p.at);
-    const double v = from < 0 ? 0 : convert<double>(x[g.data_at(n, channel, from)]);
-    sum += v * static_cast<double>(masked(dy, y, g.result_at(n, p.n, at)));
-  }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) dw[blockIdx.x] = convert<S>(sum);
-}
-
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    bias_grad_kernel(Convolution g, const S* dy, const S* y, S* db) {
-  const int64_t size = g.positions();
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < g.images * size; i += kBlock)
-    sum += static_cast<double>(masked(dy, y, g.result_at(i / size, blockIdx.x, i % size)));
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) db[blockIdx.x] = convert<S>(sum);
-}
-
-// One group: products over rows of what each result meets. Results and rows of images
-// [image, image + ...) are counted from 0; a row is laid out as a weight.
-
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    gather_kernel(Convolution g, const S* x, int64_t image, S* rows, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const int64_t row = i / g.depth(), size = g.positions();
-    const Place p = place_of(i % g.depth(), g.in, g.taps(), g.channels_last);
-    const int64_t at = g.data_met(row % size, p.at);
-    rows[i] = at < 0 ? S{} : x[g.data_at(image + row / size, p.channel, at)];
+    add_kernel(const S* parts, int64_t n, S* sum, int64_t size) {
+  for (int64_t i = first_thread(); i < size; i += all_threads()) {
+    Compute<S> v = 0;
+    for (int64_t p = 0; p < n; ++p) v += convert<Compute<S>>(parts[p * size + i]);
+    sum[i] = convert<S>(v);
   }
 }
-
-// dx = the sum of what the rows say of each element.
-template <class S, class T = Compute<S>>
-__global__ void __launch_bounds__(kBlock)
-    spread_kernel(Convolution g, const S* rows, int64_t image, S* dx, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(i, g.in, g.elements(), g.channels_last);
-    T sum = 0;
-    for (int64_t tap = 0; tap < g.taps(); ++tap) {
-      const int64_t at = g.result_met(p.at, tap);
-      if (at >= 0)
-        sum += convert<T>(
-            rows[(p.n * g.positions() + at) * g.depth() + g.weight_at(0, p.channel, tap)]);
-    }
-    dx[g.data_at(image, 0, 0) + i] = convert<S>(sum);
-  }
-}
-
-// y = products + bias, each where it belongs.
-template <class S, class T = Compute<S>>
-__global__ void __launch_bounds__(kBlock)
-    finish_kernel(Convolution g, const S* products, const S* bias, bool relu, int64_t image, S* y,
-                  int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(i, g.out, g.positions(), g.channels_last);
-    T v = convert<T>(products[(p.n * g.positions() + p.at) * g.out + p.channel]);
-    if (bias != nullptr) v += convert<T>(bias[p.channel]);
-    y[g.result_at(image, 0, 0) + i] = convert<S>(relu && v < T(0) ? T(0) : v);
-  }
-}
-
-// The reverse for gradients, which relu masks.
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    rows_kernel(Convolution g, const S* dy, const S* y, int64_t image, S* dz, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const int64_t row = i / g.out, size = g.positions();
-    dz[i] = convert<S>(masked(dy, y, g.result_at(image + row / size, i % g.out, row % size)));
-  }
-}
-
-template <class To, class From>
-__global__ void __launch_bounds__(kBlock) convert_kernel(const From* from, To* to, int64_t n) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) to[i] = convert<To>(from[i]);
-}
-
-// cuBLAS may add up all of k in one lane a result: longer sums are sums of parts.
-constexpr int64_t kDepth = 4096;
-constexpr int64_t kRowsBytes = int64_t{256} << 20;
 
 template <DType D>
 struct Gpu {
   using S = CppTypeOf<D>;
-  using T = Compute<S>;
 
   const Call& call;
   const Convolution g;
 
-  size_t bytes(int64_t n) const { return static_cast<size_t>(n) * sizeof(S); }
-  int64_t ld(int64_t n) const { return n > 0 ? n : 1; }
-  // So many images at once that their rows take no more than kRowsBytes.
-  int64_t chunk() const {
-    const int64_t image = static_cast<int64_t>(bytes(g.positions() * ld(g.depth())));
-    const int64_t n = kRowsBytes / image;
-    return n < 1 ? 1 : n < g.images ? n : g.images;
-  }
-  // body(first image, images)
-  template <class F>
-  void each_chunk(const F& body) const {
-    const int64_t most = chunk();
-    for (int64_t n = 0; n < g.images; n += most) body(n, g.images - n < most ? g.images - n : most);
-  }
-
-  // The ways to compute: here is where another one, a library's, is chosen.
-  bool by_products() const { return g.groups == 1; }
-
   void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
-    const int64_t total = g.images * g.groups * g.out * g.positions();
+    const int64_t total = results(g.images);
     if (total == 0) return;
-    if (!by_products())
-      return launch(call.stream, total, forward_kernel<S, T>, g, x, w, bias, relu, y, total);
-    const int64_t most = chunk() * g.positions();
-    const Scratch rows(call, bytes(most * g.depth())), products(call, bytes(most * g.out));
-    each_chunk([&](int64_t image, int64_t images) {
-      const int64_t n = images * g.positions();
-      gather(x, image, n, rows.as<S>());
-      library_product(call, D, n, g.out, g.depth(), {rows.data(), ld(g.depth())},
-                      {w, ld(g.depth()), true}, products.data());
-      launch(call.stream, n * g.out, finish_kernel<S, T>, g, products.as<const S>(), bias, relu,
-             image, y, n * g.out);
+    if (direct())
+      return by_width([&](auto i) {
+        launch(call.stream, total, direct_forward_kernel<S, decltype(i)>, g, x, w, bias, relu, y,
+               total);
+      });
+    each_chunk([&](const Convolution& part, int64_t image) {
+      GatheredMemory<S> m{w, x + elements(image), nullptr, nullptr, bias, y + results(image)};
+      m.relu = relu;
+      multiply(forward_products(part), m);
     });
   }
 
   void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
-    const int64_t total = g.images * g.groups * g.in * g.elements();
+    const int64_t total = elements(g.images);
     if (total == 0) return;
-    if (!by_products())
-      return launch(call.stream, total, data_kernel<S, T>, g, dy, y, w, dx, total);
-    const int64_t most = chunk() * g.positions();
-    const Scratch rows(call, bytes(most * g.depth())), dz(call, bytes(most * g.out));
-    each_chunk([&](int64_t image, int64_t images) {
-      const int64_t n = images * g.positions(), elements = images * g.in * g.elements();
-      take_rows(dy, y, image, n, dz.as<S>());
-      library_product(call, D, n, g.depth(), g.out, {dz.data(), ld(g.out)}, {w, ld(g.depth())},
-                      rows.data());
-      launch(call.stream, elements, spread_kernel<S, T>, g, rows.as<const S>(), image, dx,
-             elements);
+    if (direct())
+      return by_width([&](auto i) {
+        launch(call.stream, total, direct_data_kernel<S, decltype(i)>, g, dy, y, w, dx, total);
+      });
+    each_chunk([&](const Convolution& part, int64_t image) {
+      const int64_t at = results(image);
+      for (int64_t phase = 0; phase < data_phases(part); phase += kMostProducts)
+        multiply(data_products(part, phase),
+                 {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)});
     });
   }
 
   void weight_gradient(const S* x, const S* dy, const S* y, S* dw, S* db) const {
-    const int64_t channels = g.groups * g.out;
-    if (db != nullptr && channels > 0)
-      bias_grad_kernel<S>
-          <<<static_cast<unsigned>(channels), kBlock, 0, stream(call)>>>(g, dy, y, db);
-    if (dw != nullptr) weight_gradient(x, dy, y, dw);
+    const int64_t weights = dw ? g.groups * g.out * g.depth() : 0;
+    const int64_t channels = db ? g.groups * g.out : 0;
+    const auto zero = [&](S* to, int64_t n) {
+      if (n > 0)
+        LOCUS_CUDA(cudaMemsetAsync(to, 0, static_cast<size_t>(n) * sizeof(S), stream(call)));
+    };
+    if (g.images == 0) return zero(dw, weights), zero(db, channels);
+    if (weights == 0 || direct() || weight_products(g).each[0].column.count == 0)
+      return by_width([&](auto i) {
+        using I = decltype(i);
+        if (channels > 0)
+          bias_grad_kernel<S, I>
+              <<<static_cast<unsigned>(channels), kBlock, 0, stream(call)>>>(g, dy, y, db);
+        if (weights > 0)
+          direct_weight_kernel<S, I>
+              <<<static_cast<unsigned>(weights), kBlock, 0, stream(call)>>>(g, x, dy, y, dw);
+      });
+    const int64_t chunks = (g.images - 1) / chunk() + 1, size = weights + channels;
+    const Scratch scratch(call, chunks > 1 ? static_cast<size_t>(chunks * size) * sizeof(S) : 0);
+    S* const parts = scratch.as<S>();
+    each_chunk([&](const Convolution& part, int64_t image) {
+      const int64_t at = results(image), place = image / chunk();
+      S* const to = chunks > 1 ? parts + place * weights : dw;
+      GatheredMemory<S> m{dy + at, x + elements(image), y ? y + at : nullptr, nullptr, nullptr, to};
+      if (db) m.row_sum = chunks > 1 ? parts + chunks * weights + place * channels : db;
+      const GatheredProducts products = weight_products(part);
+      if (!products.whole) zero(to, weights);
+      multiply(products, m);
+    });
+    if (chunks == 1) return;
+    launch(call.stream, weights, add_kernel<S>, parts, chunks, dw, weights);
+    if (db)
+      launch(call.stream, channels, add_kernel<S>, parts + chunks * weights, chunks, db, channels);
   }
 
  private:
-  void weight_gradient(const S* x, const S* dy, const S* y, S* dw) const {
-    const int64_t total = g.groups * g.out * g.depth();
-    if (total == 0) return;
-    if (g.images == 0) {
-      LOCUS_CUDA(cudaMemsetAsync(dw, 0, bytes(total), stream(call)));
-      return;
+  int64_t elements(int64_t images) const { return images * g.groups * g.in * g.elements(); }
+  int64_t results(int64_t images) const { return images * g.groups * g.out * g.positions(); }
+
+  // A tile of a group of few channels would be mostly empty.
+  bool direct() const {
+    return (g.groups > 1 && (g.in < 8 || g.out < 8)) || g.groups * kMostProducts > 65535 ||
+           !gatherable(g, 1);
+  }
+  // f(an index that is wide enough)
+  void by_width(const auto& f) const {
+    if (gatherable(g, g.images))
+      f(uint32_t{});
+    else
+      f(uint64_t{});
+  }
+  // So many images at once that 32 bits count them, and that their tiles have a counter each.
+  int64_t chunk() const {
+    int64_t n = g.images;
+    while (n > 1 && (!gatherable(g, n) || results(n) > kMostResults || elements(n) > kMostResults))
+      n = (n + 1) / 2;
+    return n;
+  }
+  static constexpr int64_t kMostResults = int64_t{1} << 28;
+  // f(the convolution of so many images, the first of them)
+  void each_chunk(const auto& f) const {
+    const int64_t most = chunk();
+    for (int64_t image = 0; image < g.images; image += most) {
+      Convolution part = g;
+      part.images = std::min(most, g.images - image);
+      f(part, image);
     }
-    if (!by_products()) {
-      weight_kernel<S><<<static_cast<unsigned>(total), kBlock, 0, stream(call)>>>(g, x, dy, y, dw);
-      return;
-    }
-    const int64_t most = chunk() * g.positions();
-    const bool whole = chunk() == g.images, direct = sizeof(S) == sizeof(T);
-    const Scratch rows(call, bytes(most * g.depth())), dz(call, bytes(most * g.out));
-    const Scratch sums(call, whole || direct ? 0 : static_cast<size_t>(total) * sizeof(T));
-    each_chunk([&](int64_t image, int64_t images) {
-      const int64_t n = images * g.positions();
-      gather(x, image, n, rows.as<S>());
-      take_rows(dy, y, image, n, dz.as<S>());
-      if (whole)
-        return library_product(call, D, g.out, g.depth(), n, {dz.data(), ld(g.out), true},
-                               {rows.data(), ld(g.depth())}, dw);
-      const bool tf32 = D == f32 && matmul_precision() == Precision::tf32;
-      for (int64_t at = 0; at < n; at += kDepth)
-        blas_product(call, D, g.out, g.depth(), n - at < kDepth ? n - at : kDepth,
-                     {dz.as<S>() + at * g.out, ld(g.out), true},
-                     {rows.as<S>() + at * g.depth(), ld(g.depth())},
-                     direct ? static_cast<void*>(dw) : sums.data(), 1,
-                     {D == f64 ? f64 : f32, tf32, image > 0 || at > 0});
-    });
-    if (!whole && !direct)
-      launch(call.stream, total, convert_kernel<S, T>, sums.as<const T>(), dw, total);
   }
 
-  void gather(const S* x, int64_t image, int64_t n, S* rows) const {
-    launch(call.stream, n * g.depth(), gather_kernel<S>, g, x, image, rows, n * g.depth());
-  }
-  void take_rows(const S* dy, const S* y, int64_t image, int64_t n, S* dz) const {
-    launch(call.stream, n * g.out, rows_kernel<S>, g, dy, y, image, dz, n * g.out);
+  void multiply(const GatheredProducts& products, GatheredMemory<S> m) const {
+    int64_t n = 0, k = 0;
+    m.quads = D == f32 && aligned(m.c, 16) && products.c_group % 4 == 0;
+    for (int i = 0; i < products.n; ++i) {
+      const GatheredProduct& p = products.each[i];
+      n = std::max<int64_t>(n, p.column.count);
+      k = std::max<int64_t>(k, p.depth.count);
+      m.quads = m.quads && p.c_row % 4 == 0 && in_quads(p.column);
+    }
+    const int64_t copies = int64_t{products.n} * products.groups, rows = products.each[0].m;
+    if (n == 0 || rows == 0) return;
+    const GatheredPlan plan = plan_gathered(rows, n, k, copies, kLongestSum, tiles_there(sizeof(S)),
+                                            multiprocessors(call.stream), kMaxCounters);
+    const GatheredTile& tile = kGatheredTiles[plan.tile];
+    const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
+    const bool cut = plan.splits > 1;
+    const Scratch partial(
+        call, cut ? static_cast<size_t>(places * plan.splits * size) * sizeof(Compute<S>) : 0);
+    m.partial = partial.as<Compute<S>>();
+    m.arrived = cut ? counters(call.stream, static_cast<int>(places)) : nullptr;
+    m.splits = plan.splits;
+    m.k_split = plan.k_split;
+    m.tiles_n = static_cast<int>((n + tile.columns - 1) / tile.columns);
+    const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.splits),
+                    static_cast<unsigned>(copies));
+    const auto kernel = kernel_of<S>(plan.tile, products.a_along_depth, products.b_along_depth);
+    kernel<<<grid, kGatherThreads, 0, stream(call)>>>(products, m);
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
+#include <locus/ops/kernel/cast.h>
 #include <locus/ops/matmul_attrs.h>
 
 namespace locus {
@@ -21,6 +22,12 @@ struct ConvolutionBackwardAttrs {
   ConvolutionAttrs convolution;
   bool data = true, weight = true, bias = true;
 };
+
+// v[at]; 0 where relu's result, if it is given, is not above 0 (a NaN passes).
+template <class S>
+LOCUS_HD S masked(const S* v, const S* result, int64_t at) {
+  return result != nullptr && convert<Compute<S>>(result[at]) <= 0 ? S{} : v[at];
+}
 
 // From the first to the last element that a kernel meets.
 LOCUS_HD int64_t kernel_span(int64_t kernel, int64_t dilation) {

@@ -9,6 +9,7 @@
 #include <locus/core/dtype.h>
 #include <locus/devices/cuda.h>
 #include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/kernel/divisor.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -118,22 +119,6 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
   for (int k = 0; k <= N; ++k) offset[k] = at;
   compute_one(o, f, offset);
-}
-
-// Division by a known number, for dividends below 2^31 (Granlund and Montgomery 1994, round-up
-// method).
-struct Divisor {
-  uint32_t value, magic, shift;
-};
-inline Divisor divisor(int64_t value) {
-  const uint32_t d = static_cast<uint32_t>(value);
-  uint32_t shift = 0;
-  while (shift < 31 && (1u << shift) < d) ++shift;
-  const uint64_t one = 1;
-  return {d, static_cast<uint32_t>(((one << 32) * ((one << shift) - d)) / d + 1), shift};
-}
-__device__ __forceinline__ uint32_t divide(uint32_t n, Divisor d) {
-  return (__umulhi(n, d.magic) + n) >> d.shift;
 }
 
 template <int N>

@@ -1,0 +1,250 @@
+// How a GPU computes a convolution and its gradients: as products c = a · b of a matrix that lies
+// in memory and one that is gathered from it as it is read. Numbers only, so that they can be
+// tested anywhere.
+//
+//                    a, m x k     b, k x n      rows          columns           depths (summed
+//                    over)
+//   forward          weight       data          out channels  results           in channels, taps
+//   data gradient    weight       dy            in channels   data elements     out channels, taps
+//   weight gradient  dy           data          out channels  in channels, taps results
+//
+// A column or depth is counted by four digits: the image or channel and three spatial axes. What it
+// adds to an element's place is a sum of a number for each digit, and an element of b is 0 where
+// the axes' sums fall outside the array. Taps that meet nothing but padding are left out. The data
+// gradient of a stride is one product for each remainder of the data elements: each has its own
+// taps, and none of them meets the gaps.
+#pragma once
+
+#include <numeric>
+
+#include <locus/ops/convolution/convolution_kernel.h>
+#include <locus/ops/kernel/divisor.h>
+
+namespace locus::cuda {
+
+struct Offset {
+  int32_t base = 0, stride[4] = {};  // elements; a stride for each digit
+};
+// Of the columns or the depths. Digit 0 is the slowest.
+struct Side {
+  int count = 1;
+  Divisor length[3];  // of digits 1 to 3
+  int first = 1;      // the digit of the first spatial axis: 1, or 0 where the channel is last
+  int32_t base[3] = {}, step[3] = {};  // along the spatial axes of b's array
+  Offset b, other;                     // other: a's where these are depths, c's for columns
+};
+
+struct GatheredProduct {
+  Side column, depth;
+  int m = 0;
+  int32_t a_row = 0, c_row = 0;
+  int32_t extent[3] = {};  // of b's array
+};
+inline constexpr int kMostProducts = 8;
+
+// The products of one launch, each for all groups, and how they lie in memory.
+struct GatheredProducts {
+  GatheredProduct each[kMostProducts];
+  int n = 0, groups = 1;
+  int64_t a_group = 0, b_group = 0, c_group = 0;     // from one group to the next
+  bool a_along_depth = true, b_along_depth = false;  // where neighbours lie side by side
+  bool whole = true;                                 // every element of c is of one of the products
+};
+
+namespace gathered {
+
+// Places along one spatial axis: base + step * i for i < count, and where each is in other memory.
+struct Axis {
+  int64_t count = 1, base = 0, step = 0, other_base = 0, other_step = 0;
+};
+
+struct Layout {
+  int64_t channel, image, axis[3];  // strides
+};
+inline Layout layout(int64_t channels, const int64_t (&n)[3], bool channels_last) {
+  const int64_t size = n[0] * n[1] * n[2], unit = channels_last ? channels : 1;
+  return {channels_last ? 1 : size, channels * size, {n[1] * n[2] * unit, n[2] * unit, unit}};
+}
+
+// `slow`: images or channels, of these strides in b and elsewhere; channels may be the fastest
+// digit.
+inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t slow_other, bool last,
+                 const Layout& b, const Layout& other) {
+  Side s;
+  int64_t length[4], count = slow;
+  s.first = last ? 0 : 1;
+  const int digit = last ? 3 : 0;
+  length[digit] = slow;
+  s.b.stride[digit] = static_cast<int32_t>(slow_b);
+  s.other.stride[digit] = static_cast<int32_t>(slow_other);
+  int64_t b_base = 0, other_base = 0;
+  for (int a = 0; a < 3; ++a) {
+    const Axis& x = axes[a];
+    length[s.first + a] = x.count;
+    count *= x.count;
+    s.base[a] = static_cast<int32_t>(x.base);
+    s.step[a] = static_cast<int32_t>(x.step);
+    s.b.stride[s.first + a] = static_cast<int32_t>(x.step * b.axis[a]);
+    s.other.stride[s.first + a] = static_cast<int32_t>(x.other_step * other.axis[a]);
+    b_base += x.base * b.axis[a];
+    other_base += x.other_base * other.axis[a];
+  }
+  s.b.base = static_cast<int32_t>(b_base);
+  s.other.base = static_cast<int32_t>(other_base);
+  s.count = static_cast<int>(count);
+  for (int d = 0; d < 3; ++d) s.length[d] = divisor(length[d + 1] > 0 ? length[d + 1] : 1);
+  return s;
+}
+
+// Cuts the places i of `a` to those that fall into [0, extent) for some j of `with`.
+inline void keep_met(Axis& a, const Axis& with, int64_t extent) {
+  const auto met = [&](int64_t i) {
+    const int64_t at = a.base + i * a.step + with.base, far = at + (with.count - 1) * with.step;
+    // What a step of `with` leaves out counts as met: a few zeros more.
+    return with.count > 0 && (at < far ? at : far) < extent && (at < far ? far : at) >= 0;
+  };
+  int64_t begin = 0, end = a.count;
+  while (begin < end && !met(begin)) ++begin;
+  while (end > begin && !met(end - 1)) --end;
+  a.base += begin * a.step;
+  a.other_base += begin * a.other_step;
+  a.count = end - begin;
+}
+
+struct Sides {
+  Side results, taps;  // b: the data; other: y or dy, and the weight
+  bool all_taps = true;
+};
+inline Sides sides(const Convolution& g) {
+  const Layout x = layout(g.groups * g.in, g.data, g.channels_last),
+               y = layout(g.groups * g.out, g.result, g.channels_last),
+               w = layout(g.in, g.kernel, g.channels_last);
+  Sides s;
+  Axis results[3], taps[3];
+  for (int a = 0; a < 3; ++a) {
+    results[a] = {g.result[a], -g.padding[a], g.stride[a], 0, 1};
+    taps[a] = {g.kernel[a], 0, g.dilation[a], 0, 1};
+    keep_met(taps[a], results[a], g.data[a]);
+    s.all_taps = s.all_taps && taps[a].count == g.kernel[a];
+  }
+  s.results = side(results, g.images, x.image, y.image, false, x, y);
+  s.taps = side(taps, g.in, x.channel, w.channel, g.channels_last, x, w);
+  return s;
+}
+
+inline void set_extent(GatheredProduct& p, const int64_t (&n)[3]) {
+  for (int a = 0; a < 3; ++a) p.extent[a] = static_cast<int32_t>(n[a]);
+}
+
+}  // namespace gathered
+
+// Whether 32 bits count all that the products of so many images count.
+inline bool gatherable(const Convolution& g, int64_t images) {
+  const auto fits = [](double n) { return n < 2147483648.0; };
+  const auto number = [](int64_t n) { return static_cast<double>(n); };
+  double reach = 0;
+  for (int a = 0; a < 3; ++a)
+    reach +=
+        number(g.data[a]) + 2 * number(g.padding[a]) + number(g.kernel[a]) * number(g.dilation[a]);
+  return fits(4 * reach) && fits(number(images * g.groups * g.in) * number(g.elements())) &&
+         fits(number(images * g.groups * g.out) * number(g.positions())) &&
+         fits(number(g.groups * g.out) * number(g.depth()));
+}
+
+// Whether columns come in fours that lie side by side in c, at multiples of four.
+inline bool in_quads(const Side& columns) {
+  const Offset& c = columns.other;
+  int64_t run = 1;
+  int digit = 3;
+  for (; digit > 0; --digit) {
+    const int64_t length = columns.length[digit - 1].value;
+    if (length == 1) continue;
+    if (c.stride[digit] != run) break;
+    run *= length;
+  }
+  bool quads = run % 4 == 0 && c.base % 4 == 0;
+  for (; digit >= 0; --digit) quads = quads && c.stride[digit] % 4 == 0;
+  return quads && columns.count % 4 == 0;
+}
+
+inline GatheredProducts forward_products(const Convolution& g) {
+  const auto s = gathered::sides(g);
+  const auto y = gathered::layout(g.groups * g.out, g.result, g.channels_last),
+             x = gathered::layout(g.groups * g.in, g.data, g.channels_last);
+  GatheredProducts all;
+  GatheredProduct& p = all.each[all.n++];
+  p.column = s.results;
+  p.depth = s.taps;
+  p.m = static_cast<int>(g.out);
+  p.a_row = static_cast<int32_t>(g.depth());
+  p.c_row = static_cast<int32_t>(y.channel);
+  gathered::set_extent(p, g.data);
+  all.groups = static_cast<int>(g.groups);
+  all.a_group = g.out * g.depth();
+  all.b_group = g.in * x.channel;
+  all.c_group = g.out * y.channel;
+  all.b_along_depth = g.channels_last;
+  return all;
+}
+
+// The forward product with columns and depths exchanged.
+inline GatheredProducts weight_products(const Convolution& g) {
+  const auto s = gathered::sides(g);
+  GatheredProducts all = forward_products(g);
+  GatheredProduct& p = all.each[0];
+  p.column = s.taps;
+  p.depth = s.results;
+  std::swap(p.a_row, p.c_row);
+  std::swap(all.a_group, all.c_group);
+  all.a_along_depth = all.b_along_depth = !g.channels_last;
+  all.whole = s.all_taps;
+  return all;
+}
+
+// How many products the data gradient takes.
+inline int64_t data_phases(const Convolution& g) { return g.stride[0] * g.stride[1] * g.stride[2]; }
+
+// Those of [first, first + kMostProducts) of data_phases().
+inline GatheredProducts data_products(const Convolution& g, int64_t first) {
+  using gathered::Axis;
+  const auto y = gathered::layout(g.groups * g.out, g.result, g.channels_last),
+             x = gathered::layout(g.groups * g.in, g.data, g.channels_last),
+             w = gathered::layout(g.in, g.kernel, g.channels_last);
+  GatheredProducts all;
+  const int64_t end = std::min(first + kMostProducts, data_phases(g));
+  for (int64_t phase = first; phase < end; ++phase) {
+    GatheredProduct& p = all.each[all.n++];
+    Axis elements[3], taps[3];
+    int64_t rest = phase;
+    for (int a = 2; a >= 0; --a) {
+      const int64_t stride = g.stride[a], from = rest % stride;
+      rest /= stride;
+      // Elements from + stride * j; taps first_tap + gap * i meet results j + (place - shift * i).
+      const int64_t gap = stride / std::gcd(stride, g.dilation[a]);
+      int64_t tap = 0;
+      while (tap < gap && (from + g.padding[a] - tap * g.dilation[a]) % stride != 0) ++tap;
+      const int64_t taps_met =
+          tap < gap && tap < g.kernel[a] ? (g.kernel[a] - 1 - tap) / gap + 1 : 0;
+      const int64_t place = (from + g.padding[a] - tap * g.dilation[a]) / stride;
+      const int64_t count = from < g.data[a] ? (g.data[a] - 1 - from) / stride + 1 : 0;
+      elements[a] = {count, taps_met > 0 ? place : 0, 1, from, stride};
+      taps[a] = {taps_met, 0, -(gap * g.dilation[a] / stride), tap, gap};
+      gathered::keep_met(taps[a], elements[a], g.result[a]);
+    }
+    p.column = gathered::side(elements, g.images, y.image, x.image, false, y, x);
+    p.depth = gathered::side(taps, g.out, y.channel, g.depth(), g.channels_last, y, w);
+    p.m = static_cast<int>(g.in);
+    p.a_row = static_cast<int32_t>(w.channel);
+    p.c_row = static_cast<int32_t>(x.channel);
+    gathered::set_extent(p, g.result);
+  }
+  all.groups = static_cast<int>(g.groups);
+  all.a_group = g.out * g.depth();
+  all.b_group = g.out * y.channel;
+  all.c_group = g.in * x.channel;
+  all.a_along_depth = !g.channels_last;
+  all.b_along_depth = g.channels_last;
+  return all;
+}
+
+}  // namespace locus::cuda

@@ -1,0 +1,163 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include <locus/ops/convolution/gathered.h>
+#include <locus/ops/convolution/gathered_plan.h>
+
+namespace locus::cuda {
+namespace {
+
+using Values = std::vector<double>;
+
+// What a column or depth adds to places, by the header's account.
+struct Steps {
+  int64_t b, other, at[3];
+};
+Steps steps(const Side& s, int64_t i) {
+  int64_t digit[4];
+  for (int d = 3; d > 0; --d) {
+    digit[d] = i % s.length[d - 1].value;
+    i = divide(static_cast<uint32_t>(i), s.length[d - 1]);
+  }
+  digit[0] = i;
+  Steps r{s.b.base, s.other.base, {}};
+  for (int d = 0; d < 4; ++d) {
+    r.b += digit[d] * s.b.stride[d];
+    r.other += digit[d] * s.other.stride[d];
+  }
+  for (int a = 0; a < 3; ++a) r.at[a] = s.base[a] + s.step[a] * digit[s.first + a];
+  return r;
+}
+
+// c of the products; elements of none of them stay as they are.
+void multiply(const GatheredProducts& all, const Values& a, const Values& b, Values& c) {
+  for (int64_t group = 0; group < all.groups; ++group)
+    for (int i = 0; i < all.n; ++i) {
+      const GatheredProduct& p = all.each[i];
+      for (int64_t row = 0; row < p.m; ++row)
+        for (int64_t column = 0; column < p.column.count; ++column) {
+          const Steps to = steps(p.column, column);
+          double sum = 0;
+          for (int64_t depth = 0; depth < p.depth.count; ++depth) {
+            const Steps from = steps(p.depth, depth);
+            bool inside = true;
+            for (int x = 0; x < 3; ++x) {
+              const int64_t at = to.at[x] + from.at[x];
+              inside = inside && at >= 0 && at < p.extent[x];
+            }
+            if (inside)
+              sum += a.at(static_cast<size_t>(group * all.a_group + row * p.a_row + from.other)) *
+                     b.at(static_cast<size_t>(group * all.b_group + to.b + from.b));
+          }
+          c.at(static_cast<size_t>(group * all.c_group + row * p.c_row + to.other)) = sum;
+        }
+    }
+}
+
+Convolution draw(std::mt19937& random) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  Convolution g;
+  g.images = pick(1, 3);
+  g.groups = pick(1, 2);
+  g.in = pick(1, 3);
+  g.out = pick(1, 3);
+  g.channels_last = pick(0, 1) == 1;
+  for (int a = 0; a < 3; ++a) {
+    const bool there = a > 0 || pick(0, 2) == 0;
+    g.kernel[a] = there ? pick(1, 4) : 1;
+    g.stride[a] = there ? pick(1, 4) : 1;
+    g.dilation[a] = there ? pick(1, 3) : 1;
+    g.padding[a] = there ? pick(0, 4) : 0;
+    const int64_t span = kernel_span(g.kernel[a], g.dilation[a]);
+    g.data[a] = std::max<int64_t>(1, span - 2 * g.padding[a]) + (there ? pick(0, 4) : 0);
+    g.result[a] = convolved_length(g.data[a], span, g.stride[a], g.padding[a]);
+  }
+  return g;
+}
+
+Values drawn(std::mt19937& random, int64_t n) {
+  Values v(static_cast<size_t>(n));
+  for (double& e : v) e = std::uniform_int_distribution<int>(-9, 9)(random);
+  return v;
+}
+
+TEST(Gathered, ProductsAreTheConvolutionAndItsGradients) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const Convolution g = draw(random);
+    const Values x = drawn(random, g.images * g.groups * g.in * g.elements());
+    const Values w = drawn(random, g.groups * g.out * g.depth());
+    const Values dy = drawn(random, g.images * g.groups * g.out * g.positions());
+    Values y(dy.size()), dx(x.size()), dw(w.size());
+    for (int64_t n = 0; n < g.images; ++n)
+      for (int64_t o = 0; o < g.groups * g.out; ++o)
+        for (int64_t c = 0; c < g.in; ++c)
+          for (int64_t at = 0; at < g.positions(); ++at)
+            for (int64_t tap = 0; tap < g.taps(); ++tap) {
+              const int64_t met = g.data_met(at, tap);
+              if (met < 0) continue;
+              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
+                         wi = static_cast<size_t>(g.weight_at(o, c, tap)),
+                         yi = static_cast<size_t>(g.result_at(n, o, at));
+              y[yi] += x[xi] * w[wi];
+              dx[xi] += dy[yi] * w[wi];
+              dw[wi] += dy[yi] * x[xi];
+            }
+    ASSERT_TRUE(gatherable(g, g.images));
+    Values got(y.size(), 0.5);
+    multiply(forward_products(g), w, x, got);
+    ASSERT_EQ(got, y) << i;
+    got.assign(dx.size(), 0.5);
+    for (int64_t phase = 0; phase < data_phases(g); phase += kMostProducts)
+      multiply(data_products(g, phase), w, dy, got);
+    ASSERT_EQ(got, dx) << i;
+    const GatheredProducts weight = weight_products(g);
+    got.assign(dw.size(), weight.whole ? 0.5 : 0);
+    multiply(weight, dy, x, got);
+    ASSERT_EQ(got, dw) << i;
+  }
+}
+
+TEST(Gathered, TapsThatOnlyMeetPaddingAreLeftOut) {
+  Convolution g;
+  g.images = 5, g.in = 4, g.out = 6;
+  for (int a = 0; a < 3; ++a) {
+    g.data[a] = g.result[a] = g.stride[a] = g.dilation[a] = 1;
+    g.kernel[a] = a == 0 ? 1 : 3;
+    g.padding[a] = a == 0 ? 0 : 1;
+  }
+  EXPECT_EQ(forward_products(g).each[0].depth.count, 4);
+  EXPECT_EQ(data_products(g, 0).each[0].depth.count, 6);
+  EXPECT_EQ(weight_products(g).each[0].column.count, 4);
+  EXPECT_FALSE(weight_products(g).whole);
+}
+
+TEST(Gathered, PlacesThatNeedMoreThan32BitsAreKnown) {
+  Convolution g;
+  g.images = 1, g.in = 1024, g.out = 1;
+  for (int a = 0; a < 3; ++a) {
+    g.data[a] = g.result[a] = a == 0 ? 1 : 1024;
+    g.kernel[a] = g.stride[a] = g.dilation[a] = 1;
+    g.padding[a] = 0;
+  }
+  EXPECT_TRUE(gatherable(g, 1));
+  EXPECT_FALSE(gatherable(g, 2));
+}
+
+TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
+  for (int64_t k : {0, 1, 15, 16, 17, 4096, 4097, 100000})
+    for (int64_t n : {1, 100, 100000}) {
+      const GatheredPlan p = plan_gathered(64, n, k, 1, 4096, 15, 132, 8192);
+      EXPECT_GE(int64_t{p.splits} * p.k_split, k);
+      EXPECT_LT(int64_t{p.splits - 1} * p.k_split, std::max<int64_t>(k, 1));
+      EXPECT_LE(p.k_split, 4096);
+      EXPECT_LE(p.tiles, p.splits > 1 ? 8192 : 1 << 30);
+    }
+}
+
+}  // namespace
+}  // namespace locus::cuda
