@@ -132,6 +132,11 @@ inline Sides sides(const Convolution& g) {
   return s;
 }
 
+// Whether the channels are what lies side by side.
+inline bool channels_together(const int64_t (&n)[3], bool last) {
+  return last || n[0] * n[1] * n[2] == 1;
+}
+
 inline void set_extent(GatheredProduct& p, const int64_t (&n)[3]) {
   for (int a = 0; a < 3; ++a) p.extent[a] = static_cast<int32_t>(n[a]);
 }
@@ -183,7 +188,7 @@ inline GatheredProducts forward_products(const Convolution& g) {
   all.a_group = g.out * g.depth();
   all.b_group = g.in * x.channel;
   all.c_group = g.out * y.channel;
-  all.b_along_depth = g.channels_last;
+  all.b_along_depth = gathered::channels_together(g.data, g.channels_last);
   return all;
 }
 
@@ -196,7 +201,8 @@ inline GatheredProducts weight_products(const Convolution& g) {
   p.depth = s.results;
   std::swap(p.a_row, p.c_row);
   std::swap(all.a_group, all.c_group);
-  all.a_along_depth = all.b_along_depth = !g.channels_last;
+  all.a_along_depth = !gathered::channels_together(g.result, g.channels_last);
+  all.b_along_depth = !all.b_along_depth;
   all.whole = s.all_taps;
   return all;
 }
@@ -242,8 +248,8 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
   all.a_group = g.out * g.depth();
   all.b_group = g.out * y.channel;
   all.c_group = g.in * x.channel;
-  all.a_along_depth = !g.channels_last;
-  all.b_along_depth = g.channels_last;
+  all.a_along_depth = !gathered::channels_together(g.kernel, g.channels_last);
+  all.b_along_depth = gathered::channels_together(g.result, g.channels_last);
   return all;
 }
 
