@@ -140,64 +140,86 @@ struct Core {
       }
   }
 
-  // Whether a tap can be taken for whole vectors of a run: what they have too much is not used.
+  // Whether vectors of results can be taken for a run: all its windows lie in the data along the
+  // last axis. What vectors have too much is not used.
   template <class Step>
-  LOCUS_HD static bool whole(const Run& r, int64_t begin, int64_t end, Step) {
-    return !std::is_same_v<Step, int64_t> && r.room && begin == 0 && end == r.count;
+  LOCUS_HD bool vectors(const Run& r, Step s) const {
+    if constexpr (std::is_same_v<Step, int64_t>) return false;
+    const int64_t begin = r.at[2] * s - g.padding[2];
+    return r.room && !one() && begin >= 0 && begin + (r.count - 1) * s + g.window[2] <= g.data[2];
+  }
+  // f(tap) for all of them, then.
+  template <class F>
+  LOCUS_HD void each_whole_tap(const Run& r, const F& f) const {
+    const Range a = g.range(0, r.at[0]), b = g.range(1, r.at[1]);
+    for (int64_t i = 0; i < a.end - a.begin; ++i)
+      for (int64_t j = 0; j < b.end - b.begin; ++j)
+        for (int64_t k = 0; k < g.window[2]; ++k) f((i * g.data[1] + j) * g.data[2] + k);
+  }
+  // to[0], ... to[n - 1], as far as a vector reaches.
+  template <class X, class V>
+  LOCUS_HD static void store(const V& v, int64_t n, X* to) {
+    if (n >= L::kN) {
+      std::memcpy(to, &v, sizeof v);
+    } else {
+      X all[L::kN];
+      std::memcpy(all, &v, sizeof v);
+      for (int64_t i = 0; i < n; ++i) to[i] = all[i];
+    }
   }
 
   void max(const T* x, T* y) const {
     each_run([&](const Run& r) {
-      T best[kRun];
-      for (T& v : best) v = -__builtin_inf();
       const T* const from = x + origin(r);
       with_step(step(), [&](auto s) {
-        each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
-          if constexpr (!std::is_same_v<decltype(s), int64_t>)
-            if (whole(r, begin, end, s)) {
-              for (int64_t i = 0; i < end; i += L::kN) {
-                typename L::V v, b;
+        if constexpr (!std::is_same_v<decltype(s), int64_t>)
+          if (vectors(r, s)) {
+            for (int64_t i = 0; i < r.count; i += L::kN) {
+              typename L::V best = typename L::V{} - static_cast<T>(__builtin_inf()), v;
+              each_whole_tap(r, [&](int64_t tap) {
                 L::load(from + tap + i * s, s, v);
-                L::load(best + i, b);
-                b = (~(v <= b) & (b == b)) ? v : b;
-                std::memcpy(best + i, &b, sizeof b);
-              }
-              return;
+                best = (~(v <= best) & (best == best)) ? v : best;
+              });
+              store(best, r.count - i, y + r.first + i);
             }
+            return;
+          }
+        T best[kRun];
+        for (T& v : best) v = -__builtin_inf();
+        each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
           for (int64_t j = begin; j < end; ++j) {
             const T v = from[tap + j * s];
             best[j] = exceeds(v, best[j]) ? v : best[j];
           }
         });
+        for (int64_t j = 0; j < r.count; ++j) y[r.first + j] = best[j];
       });
-      for (int64_t j = 0; j < r.count; ++j) y[r.first + j] = best[j];
     });
   }
 
   // place[j]: how far behind its window's origin a result's maximum is.
   [[gnu::noinline]] void places(const Run& r, const T* x, Place (&place)[kRun]) const {
-    T best[kRun];
-    for (T& v : best) v = -__builtin_inf();
-    for (Place& p : place) p = -1;
     const T* const from = x + origin(r);
     with_step(step(), [&](auto s) {
-      each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
-        if constexpr (!std::is_same_v<decltype(s), int64_t>)
-          if (whole(r, begin, end, s)) {
-            for (int64_t i = 0; i < end; i += L::kN) {
-              typename L::V v, b;
-              typename L::I p;
+      if constexpr (!std::is_same_v<decltype(s), int64_t>)
+        if (vectors(r, s)) {
+          for (int64_t i = 0; i < r.count; i += L::kN) {
+            typename L::V best = typename L::V{} - static_cast<T>(__builtin_inf()), v;
+            typename L::I where = typename L::I{} - 1;
+            each_whole_tap(r, [&](int64_t tap) {
               L::load(from + tap + i * s, s, v);
-              L::load(best + i, b);
-              L::load(place + i, p);
-              const typename L::I better = (~(v <= b) & (b == b)) | (p < 0);
-              b = better ? v : b;
-              p = better ? static_cast<typename L::Whole>(tap) : p;
-              std::memcpy(best + i, &b, sizeof b);
-              std::memcpy(place + i, &p, sizeof p);
-            }
-            return;
+              const typename L::I better = (~(v <= best) & (best == best)) | (where < 0);
+              best = better ? v : best;
+              where = better ? static_cast<Place>(tap) : where;
+            });
+            std::memcpy(place + i, &where, sizeof where);
           }
+          return;
+        }
+      T best[kRun];
+      for (T& v : best) v = -__builtin_inf();
+      for (Place& p : place) p = -1;
+      each_tap(r, s, [&](int64_t tap, int64_t begin, int64_t end) {
         for (int64_t j = begin; j < end; ++j) {
           const T v = from[tap + j * s];
           const bool better = exceeds(v, best[j]) | (place[j] < 0);
