@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include <locus/core/autograd.h>
@@ -190,6 +191,49 @@ TEST(Pooling, NaNIsTheMaximumAndTakesTheGradient) {
   }
 }
 
+TEST(Pooling, OverlappingWindowsAddWhereTheirFirstMaximumIs) {
+  for (Context c : test::contexts()) {
+    const Tensor x = array({{{1.f, 3.f, 3.f, 2.f, NAN, 5.f, -0.f, 0.f, -0.f}}}, c);
+    x.attach_grad();
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = max_pool(x, 3, {.strides = 1});
+    }
+    y.backward({.head_gradient = array({{{1.f, 2.f, 4.f, 8.f, 16.f, 32.f, 64.f}}}, c)});
+    EXPECT_EQ(values(x.grad()), (Values{0, 3, 0, 0, 28, 32, 64, 0, 0}));
+  }
+}
+
+TEST(Pooling, OneWindowOfABigPlaneHasOneFirstMaximum) {
+  constexpr int64_t kRows = 120, kColumns = 90, kAll = kRows * kColumns;
+  for (Context c : test::contexts())
+    for (bool last : {false, true}) {
+      const Tensor planes = sample_values(c, f32, {2, 3, kRows, kColumns});
+      Values xs = values(planes), most, means, dx(xs.size());
+      for (size_t p = 0; p < 6; ++p) {
+        const auto first = xs.begin() + static_cast<int64_t>(p) * kAll;
+        first[777 * static_cast<int64_t>(p)] = first[9000] = 5;
+        most.push_back(5);
+        means.push_back(std::accumulate(first, first + kAll, 0.) / kAll);
+        dx[p * kAll + 777 * p] = 1;
+      }
+      const Tensor x = array(std::vector<float>(xs.begin(), xs.end()), c).reshape(planes.shape());
+      const Tensor data = last ? moved(x, true) : x;
+      const PoolingOptions options{.layout = last ? "NHWC" : "NCHW"};
+      data.attach_grad();
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = global_max_pool(data, options.layout);
+      }
+      y.backward();
+      EXPECT_EQ(values(y), most);
+      EXPECT_EQ(values(last ? moved(data.grad(), false) : data.grad()), dx);
+      test::expect_near(values(avg_pool(data, {kRows, kColumns}, options)), means, 1e-6, "mean");
+    }
+}
+
 TEST(Pooling, CeilModeAddsWindowsThatBeginInTheData) {
   const Tensor x = arange(7).reshape({1, 1, 7});
   EXPECT_EQ(values(max_pool(x, 2)), (Values{1, 3, 5}));
@@ -223,24 +267,33 @@ TEST(Pooling, GlobalOnesLeaveOneElement) {
   }
 }
 
+// Both ways of pooling, and the gradient.
+std::vector<std::vector<float>> bits(Context c) {
+  const Tensor x = sample_values(c, f32, {9, 13, 40, 41});
+  x.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = max_pool(x, 3, {.strides = 2, .padding = 1}) + avg_pool(x, 3, {.strides = 2, .padding = 1});
+  }
+  y.backward();
+  return {y.to_vector<float>(), x.grad().to_vector<float>()};
+}
+
 TEST(Pooling, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Tensor x = sample_values(cpu(), f32, {9, 13, 40, 41});
-  const auto all = [&](int threads) {
+  const auto all = [](int threads) {
     const int before = num_threads();
     set_num_threads(threads);
-    x.attach_grad();
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = max_pool(x, 3, {.strides = 2, .padding = 1}) +
-          avg_pool(x, 3, {.strides = 2, .padding = 1});
-    }
-    y.backward();
+    const auto result = bits(cpu());
     set_num_threads(before);
-    return std::vector{y.to_vector<float>(), x.grad().to_vector<float>()};
+    return result;
   };
   EXPECT_EQ(all(2), all(1));
   EXPECT_EQ(all(5), all(1));
+}
+
+TEST(Pooling, GivesTheSameBitsTwiceEverywhere) {
+  for (Context c : test::contexts()) EXPECT_EQ(bits(c), bits(c)) << c;
 }
 
 TEST(Pooling, AnEmptyBatchStaysEmpty) {

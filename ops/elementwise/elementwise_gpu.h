@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kBlock) strided(const Operands<C, F::kArity> o
       if (w.wide)
         quotient = rest / w.shape[a];
       else
-        quotient = divide(static_cast<uint32_t>(rest), w.length[a]);
+        quotient = w.length[a].divide(static_cast<uint32_t>(rest));
       const int64_t index = rest - quotient * w.shape[a];
       rest = quotient;
 #pragma unroll
@@ -165,7 +165,7 @@ inline Strides<N> strides_of(const Walk<N + 1>& p, int64_t n) {
   w.wide = n >= (int64_t{1} << 31);
   for (int a = 0; a < p.rank; ++a) {
     w.shape[a] = p.shape[a];
-    if (!w.wide) w.length[a] = divisor(p.shape[a]);
+    if (!w.wide) w.length[a] = Divisor(p.shape[a]);
     for (int k = 0; k <= N; ++k) w.stride[k][a] = p.stride[k][a];
   }
   return w;

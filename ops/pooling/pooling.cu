@@ -1,104 +1,261 @@
-#include <locus/ops/kernel/launch.h>
+// Pooling: a team of threads a window, one where windows are small, or a thread an element of the
+// data.
+#include <locus/core/scratch.h>
+#include <locus/ops/kernel/reduce_block.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-// Where element i of the data or the result, of this many along each axis, lies.
-struct Place {
-  int64_t image, channel, at[3];
+constexpr int kColumns = 32;  // windows side by side in a block, where channels are
+
+// At most so many elements along each axis, numbered in row-major order.
+template <class I>
+struct Box {
+  I length[3], most;
+  DivisorOf<I> by_length[3];
+
+  explicit Box(const int64_t (&n)[3]) : most(static_cast<I>(n[0] * n[1] * n[2])) {
+    for (int a = 0; a < 3; ++a) {
+      length[a] = static_cast<I>(n[a]);
+      by_length[a] = DivisorOf<I>(n[a]);
+    }
+  }
 };
-__device__ __forceinline__ Place place_of(const Pooling& g, int64_t i, const int64_t (&n)[3]) {
-  Place p;
-  if (g.channels_last) {
-    p.channel = i % g.channels;
-    i /= g.channels;
+
+// An element of the data or of the result.
+template <class I>
+struct Place {
+  I outer, at[3], channel;
+};
+
+// Memory is (outer, 3 spatial axes, inner): channels are inner where they are last, else outer.
+template <class I>
+struct Planes : PoolingOf<I> {
+  I inner, n_data, n_result;
+  DivisorOf<I> by_inner;
+  Box<I> box;  // a window's
+  int lanes;   // threads of a window: a power of two
+
+  // Element i of what has `length` along the spatial axes.
+  __device__ Place<I> place(I i, const I (&length)[3], const DivisorOf<I> (&by)[3]) const {
+    Place<I> p;
+    const auto cut = [&i](I n, DivisorOf<I> d) {
+      const I quotient = i / d, rest = i - quotient * n;
+      i = quotient;
+      return rest;
+    };
+    p.channel = cut(inner, by_inner);
+    for (int a = 2; a >= 0; --a) p.at[a] = cut(length[a], by[a]);
+    p.outer = i;
+    return p;
   }
-  for (int a = 2; a >= 0; --a) {
-    p.at[a] = i % n[a];
-    i /= n[a];
+  __device__ Place<I> place_of_window(I i) const { return place(i, this->result, this->by_result); }
+  __device__ Place<I> place_of_element(I i) const { return place(i, this->data, this->by_data); }
+
+  __device__ double count(const I (&at)[3]) const {
+    return static_cast<double>(this->range(0, at[0]).count) *
+           static_cast<double>(this->range(1, at[1]).count) *
+           static_cast<double>(this->range(2, at[2]).count);
   }
-  if (!g.channels_last) {
-    p.channel = i % g.channels;
-    i /= g.channels;
+
+  // f(window, lane) for each team, all threads of a block together; a window that is not there is
+  // n_result or more.
+  __device__ void each_window(const auto& f) const {
+    const int t = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+    const bool strided = inner > 1 && lanes > 1;
+    const int windows = strided ? kColumns : threads / lanes;
+    const int mine = strided ? t % kColumns : t / lanes, lane = strided ? t / kColumns : t % lanes;
+    for (I first = static_cast<I>(blockIdx.x) * windows; first < n_result;
+         first += static_cast<I>(gridDim.x) * windows)
+      f(first + mine, static_cast<I>(lane));
   }
-  p.image = i;
-  return p;
+  template <class V>
+  __device__ V all_of_window(V v, const auto& join) const {
+    if (lanes == 1) return v;
+    return inner > 1 ? all_of_column(v, kColumns, join) : all_of_team(v, lanes, join);
+  }
+};
+
+// f(offsets) for a lane's elements of a box from the beginning of `range` on, four at a time, in
+// row-major order. Those out of the range have negative offsets.
+template <class I>
+__device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box, const Place<I>& p,
+                                          const RangeOf<I> (&range)[3], I lane, const auto& f) {
+  const I row = (p.outer * g.data[0] + range[0].begin) * g.data[1] + range[1].begin;
+  const I first = (row * g.data[2] + range[2].begin) * g.inner + p.channel;
+  for (I e = lane; e < box.most; e += 4 * g.lanes) {
+    I offset[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      const I one = e + k * g.lanes, line = one / box.by_length[2], u = line / box.by_length[1];
+      const I w = one - line * box.length[2], v = line - u * box.length[1];
+      const bool there = one < box.most && u < range[0].end - range[0].begin &&
+                         v < range[1].end - range[1].begin && w < range[2].end - range[2].begin;
+      offset[k] = there ? first + ((u * g.data[1] + v) * g.data[2] + w) * g.inner : -1;
+    }
+    f(offset);
+  }
 }
 
-// f(offset) for each element of window `at`, in row-major order.
-template <class F>
-__device__ __forceinline__ void each_element(const Pooling& g, int64_t image, int64_t channel,
-                                             const int64_t (&at)[3], const F& f) {
-  const Range a = g.range(0, at[0]), b = g.range(1, at[1]), c = g.range(2, at[2]);
-  for (int64_t i = a.begin; i < a.end; ++i)
-    for (int64_t j = b.begin; j < b.end; ++j)
-      for (int64_t k = c.begin; k < c.end; ++k)
-        f(g.data_at(image, channel, (i * g.data[1] + j) * g.data[2] + k));
-}
-
-// The offset of a window's maximum.
-template <class S, class T = Compute<S>>
-__device__ __forceinline__ int64_t max_place(const Pooling& g, const S* x, int64_t image,
-                                             int64_t channel, const int64_t (&at)[3]) {
-  int64_t place = -1;
-  T best = 0;
-  each_element(g, image, channel, at, [&](int64_t offset) {
-    const T v = convert<T>(x[offset]);
-    if (place >= 0 && !exceeds(v, best)) return;
-    best = v;
-    place = offset;
+// f(value, offset) for the elements of a window that are a lane's, in row-major order.
+template <class A, class S, class I>
+__device__ __forceinline__ void each_element(const Planes<I>& g, const S* x, I window, I lane,
+                                             const auto& f) {
+  if (window >= g.n_result) return;
+  const Place<I> p = g.place_of_window(window);
+  const RangeOf<I> range[] = {g.range(0, p.at[0]), g.range(1, p.at[1]), g.range(2, p.at[2])};
+  each_four(g, g.box, p, range, lane, [&](const I(&offset)[4]) {
+    A v[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) v[k] = offset[k] < 0 ? A(0) : convert<A>(x[offset[k]]);
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      if (offset[k] >= 0) f(v[k], offset[k]);
   });
-  return place;
+}
+
+// Where the first maximum of a window is, in all of its lanes.
+template <class S, class I>
+__device__ __forceinline__ I max_place(const Planes<I>& g, const S* x, I window, I lane) {
+  using A = Compute<S>;
+  struct Best {
+    A value;
+    I at;
+  };
+  Best best{0, -1};
+  each_element<A>(g, x, window, lane, [&](A v, I at) {
+    if (best.at < 0 || exceeds(v, best.value)) best = {v, at};
+  });
+  const auto join = [](Best a, Best b) {
+    if (a.at < 0 || b.at < 0) return a.at < 0 ? b : a;
+    if (exceeds(b.value, a.value)) return b;
+    if (exceeds(a.value, b.value)) return a;
+    return a.at < b.at ? a : b;
+  };
+  return g.all_of_window(best, join).at;
 }
 
 // y = what `other` has where x has its maxima: max_pool where other is x.
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    gather_kernel(Pooling g, const S* x, const S* other, S* y, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(g, i, g.result);
-    y[i] = other[max_place(g, x, p.image, p.channel, p.at)];
-  }
+template <class S, class I>
+__global__ void __launch_bounds__(1024)
+    gather_kernel(const __grid_constant__ Planes<I> g, const S* x, const S* other, S* y) {
+  g.each_window([&](I window, I lane) {
+    const I at = max_place(g, x, window, lane);
+    if (lane == 0 && window < g.n_result) y[window] = other[at];
+  });
 }
 
-__device__ __forceinline__ double count_of(const Pooling& g, const int64_t (&at)[3]) {
-  return static_cast<double>(g.range(0, at[0]).count * g.range(1, at[1]).count *
-                             g.range(2, at[2]).count);
+template <class S, class I>
+__global__ void __launch_bounds__(1024)
+    places_kernel(const __grid_constant__ Planes<I> g, const S* x, I* places) {
+  g.each_window([&](I window, I lane) {
+    const I at = max_place(g, x, window, lane);
+    if (lane == 0 && window < g.n_result) places[window] = at;
+  });
 }
 
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    average_kernel(Pooling g, const S* x, S* y, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(g, i, g.result);
+template <class S, class I>
+__global__ void __launch_bounds__(1024)
+    average_kernel(const __grid_constant__ Planes<I> g, const S* x, S* y) {
+  g.each_window([&](I window, I lane) {
     double sum = 0;
-    each_element(g, p.image, p.channel, p.at,
-                 [&](int64_t offset) { sum += convert<double>(x[offset]); });
-    y[i] = convert<S>(sum / count_of(g, p.at));
-  }
+    each_element<double>(g, x, window, lane, [&](double v, I) { sum += v; });
+    sum = g.all_of_window(sum, [](double a, double b) { return a + b; });
+    if (lane == 0 && window < g.n_result)
+      y[window] = convert<S>(sum / g.count(g.place_of_window(window).at));
+  });
 }
 
-// dx = the sum over the windows that hold an element: of those whose maximum it is (x not null), or
-// of their means' shares.
-template <class S, class T = Compute<S>>
+// Where no element is in two windows. A window's team writes its cell: the elements up to where
+// the next window begins.
+template <class S, class I>
+__global__ void __launch_bounds__(1024)
+    max_grad_kernel(const __grid_constant__ Planes<I> g, const __grid_constant__ Box<I> cell,
+                    const S* x, const S* dy, S* dx) {
+  g.each_window([&](I window, I lane) {
+    const I maximum = max_place(g, x, window, lane);
+    if (window >= g.n_result) return;
+    const Place<I> p = g.place_of_window(window);
+    RangeOf<I> range[3];
+    for (int a = 0; a < 3; ++a) {
+      const I from = p.at[a] * g.stride[a] - g.padding[a];
+      range[a].begin = p.at[a] == 0 ? 0 : from;
+      range[a].end = p.at[a] == g.result[a] - 1 ? g.data[a] : from + g.stride[a];
+    }
+    const S d = dy[window];
+    each_four(g, cell, p, range, lane, [&](const I(&offset)[4]) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k)
+        if (offset[k] >= 0) dx[offset[k]] = offset[k] == maximum ? d : S();
+    });
+  });
+}
+
+// dx = the sum over the windows that hold an element: of those whose maximum it is (places not
+// null), or of their means' shares.
+template <class S, class I>
 __global__ void __launch_bounds__(kBlock)
-    grad_kernel(Pooling g, const S* x, const S* dy, S* dx, int64_t total) {
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of(g, i, g.data);
-    const Range a = g.windows(0, p.at[0]), b = g.windows(1, p.at[1]), c = g.windows(2, p.at[2]);
-    T sum = 0;
-    for (int64_t u = a.begin; u < a.end; ++u)
-      for (int64_t v = b.begin; v < b.end; ++v)
-        for (int64_t w = c.begin; w < c.end; ++w) {
-          const int64_t at[3] = {u, v, w};
-          if (x != nullptr && max_place(g, x, p.image, p.channel, at) != i) continue;
-          const T d = convert<T>(
-              dy[g.result_at(p.image, p.channel, (u * g.result[1] + v) * g.result[2] + w)]);
-          sum += x != nullptr ? d : static_cast<T>(static_cast<double>(d) / count_of(g, at));
+    grad_kernel(const __grid_constant__ Planes<I> g, const I* places, const S* dy, S* dx) {
+  using A = Compute<S>;
+  for (int64_t i = first_thread(); i < g.n_data; i += all_threads()) {
+    const Place<I> p = g.place_of_element(static_cast<I>(i));
+    const RangeOf<I> a = g.windows(0, p.at[0]), b = g.windows(1, p.at[1]),
+                     c = g.windows(2, p.at[2]);
+    A sum = 0;
+    for (I u = a.begin; u < a.end; ++u)
+      for (I v = b.begin; v < b.end; ++v)
+        for (I w = c.begin; w < c.end; ++w) {
+          const I line = (p.outer * g.result[0] + u) * g.result[1] + v;
+          const I window = (line * g.result[2] + w) * g.inner + p.channel;
+          if (places && places[window] != i) continue;
+          const A d = convert<A>(dy[window]);
+          sum += places ? d : static_cast<A>(static_cast<double>(d) / g.count({u, v, w}));
         }
     dx[i] = convert<S>(sum);
   }
+}
+
+// The same elements in fewer axes, where windows are as long as these.
+Pooling joined(Pooling g) {
+  const auto whole = [&g](int a) {
+    return g.result[a] == 1 && (g.adaptive || (g.window[a] == g.data[a] && g.padding[a] == 0));
+  };
+  for (int a = 1; a >= 0 && whole(2) && whole(a); --a) {
+    g.window[2] = g.data[2] *= g.data[a];
+    g.window[a] = g.data[a] = 1;
+  }
+  g.set_divisors();
+  return g;
+}
+
+template <class I>
+Planes<I> planes_of(const Pooling& g) {
+  int64_t window[3];
+  for (int a = 0; a < 3; ++a) {
+    const int64_t n = g.data[a], r = g.result[a], most = g.adaptive ? (n - 1) / r + 2 : g.window[a];
+    window[a] = most < n ? most : n;
+  }
+  const int64_t inner = g.channels_last ? g.channels : 1, planes = g.images * g.channels;
+  const auto cut = [](int64_t v) { return static_cast<I>(v); };
+  Planes<I> p{{},
+              cut(inner),
+              cut(planes * g.elements()),
+              cut(planes * g.positions()),
+              DivisorOf<I>(inner),
+              Box<I>(window),
+              1};
+  if constexpr (kSame<I, int32_t>)
+    static_cast<PoolingOf<I>&>(p) = narrowed(g);
+  else
+    static_cast<PoolingOf<I>&>(p) = g;
+  constexpr int kSmall = 16;  // elements that one thread takes
+  if (p.box.most < kSmall) return p;
+  if (inner == 1)
+    while (p.lanes < 1024 && p.lanes * 8 <= p.box.most) p.lanes *= 2;
+  else if (p.n_result < kColumns << 12)
+    p.lanes = p.box.most < 4096 ? 8 : 32;
+  return p;
 }
 
 template <class S>
@@ -106,19 +263,54 @@ struct Gpu {
   const Call& call;
   const Pooling g;
 
-  int64_t results() const { return g.images * g.channels * g.positions(); }
+  // f(planes), unless they are empty.
+  void with_planes(const auto& f) const {
+    if (g.images * g.channels == 0) return;
+    const Pooling all = joined(g);
+    if (narrow(all))
+      f(planes_of<int32_t>(all));
+    else
+      f(planes_of<int64_t>(all));
+  }
+  template <class I, class... P>
+  void launch_windows(const Planes<I>& p, void (*kernel)(P...), const auto&... args) const {
+    const bool strided = p.inner > 1 && p.lanes > 1;
+    const int threads = strided ? p.lanes * kColumns : p.lanes > kBlock ? p.lanes : kBlock;
+    const int64_t windows = threads / p.lanes;
+    const unsigned blocks = blocks_for(call.stream, (p.n_result + windows - 1) / windows * kBlock);
+    kernel<<<blocks, static_cast<unsigned>(threads), 0, stream(call)>>>(p, args...);
+  }
+
   void max(const S* x, S* y) const { max_gather(x, x, y); }
   void max_gather(const S* x, const S* other, S* y) const {
-    launch(call.stream, results(), gather_kernel<S>, g, x, other, y, results());
+    with_planes(
+        [&]<class I>(const Planes<I>& p) { launch_windows(p, gather_kernel<S, I>, x, other, y); });
   }
   void average(const S* x, S* y) const {
-    launch(call.stream, results(), average_kernel<S>, g, x, y, results());
+    with_planes(
+        [&]<class I>(const Planes<I>& p) { launch_windows(p, average_kernel<S, I>, x, y); });
   }
   void max_grad(const S* x, const S* dy, S* dx) const {
-    const int64_t total = g.images * g.channels * g.elements();
-    launch(call.stream, total, grad_kernel<S, Compute<S>>, g, x, dy, dx, total);
+    with_planes([&]<class I>(const Planes<I>& p) {
+      bool apart = !g.adaptive;
+      int64_t cell[3];
+      for (int a = 0; a < 3; ++a) {
+        const I n = p.data[a], last = n - (p.result[a] - 1) * p.stride[a] + p.padding[a];
+        const bool one = p.result[a] == 1;
+        apart = apart && (one || p.stride[a] >= p.window[a]);
+        cell[a] = one ? n : last > p.stride[a] ? last : p.stride[a];
+      }
+      if (apart) return launch_windows(p, max_grad_kernel<S, I>, Box<I>(cell), x, dy, dx);
+      const Scratch places(call, static_cast<size_t>(p.n_result) * sizeof(I));
+      launch_windows(p, places_kernel<S, I>, x, places.as<I>());
+      launch(call.stream, p.n_data, grad_kernel<S, I>, p, places.as<const I>(), dy, dx);
+    });
   }
-  void average_grad(const S* dy, S* dx) const { max_grad(nullptr, dy, dx); }
+  void average_grad(const S* dy, S* dx) const {
+    with_planes([&]<class I>(const Planes<I>& p) {
+      launch(call.stream, p.n_data, grad_kernel<S, I>, p, static_cast<const I*>(nullptr), dy, dx);
+    });
+  }
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
 #include <locus/ops/kernel/cast.h>
+#include <locus/ops/kernel/divisor.h>
 
 namespace locus {
 
@@ -25,52 +26,96 @@ LOCUS_HD int64_t pooled_length(int64_t n, int64_t window, int64_t stride, int64_
   return length;
 }
 
-struct Range {
-  int64_t begin, end;
-  int64_t count;  // what a mean divides by
+template <class I>
+struct RangeOf {
+  I begin, end;
+  I count;  // what a mean divides by
 };
+using Range = RangeOf<int64_t>;
 
-// Three spatial axes, of which the first may have length 1.
-struct Pooling {
-  int64_t images = 0, channels = 0;
-  int64_t data[3], result[3], window[3], stride[3], padding[3];
+// Three spatial axes, of which the first may have length 1. Indices are of type I: int64_t, or
+// int32_t where narrow() says that it will do.
+template <class I>
+struct PoolingOf {
+  I images = 0, channels = 0;
+  I data[3], result[3], window[3], stride[3], padding[3];
   bool channels_last = false, count_include_pad = true, adaptive = false;
+  DivisorOf<I> by_data[3], by_result[3], by_stride[3];  // the same numbers
 
-  LOCUS_HD int64_t elements() const { return data[0] * data[1] * data[2]; }
-  LOCUS_HD int64_t positions() const { return result[0] * result[1] * result[2]; }
+  LOCUS_HD I elements() const { return data[0] * data[1] * data[2]; }
+  LOCUS_HD I positions() const { return result[0] * result[1] * result[2]; }
 
   // Window `at` along an axis.
-  LOCUS_HD Range range(int axis, int64_t at) const {
-    const int64_t n = data[axis], r = result[axis];
+  LOCUS_HD RangeOf<I> range(int axis, I at) const {
+    const I n = data[axis], r = result[axis];
     if (adaptive) {
-      const int64_t begin = at * n / r, end = ((at + 1) * n + r - 1) / r;
+      const I begin = at * n / by_result[axis], end = ((at + 1) * n + r - 1) / by_result[axis];
       return {begin, end, end - begin};
     }
-    const int64_t from = at * stride[axis] - padding[axis], to = from + window[axis];
-    const int64_t padded = to < n + padding[axis] ? to : n + padding[axis];
-    const int64_t begin = from < 0 ? 0 : from, end = to < n ? to : n;
+    const I from = at * stride[axis] - padding[axis], to = from + window[axis];
+    const I padded = to < n + padding[axis] ? to : n + padding[axis];
+    const I begin = from < 0 ? 0 : from, end = to < n ? to : n;
     return {begin, end, count_include_pad ? padded - from : end - begin};
   }
   // The windows that hold element i along an axis.
-  LOCUS_HD Range windows(int axis, int64_t i) const {
-    const int64_t n = data[axis], r = result[axis];
-    if (adaptive) return {i * r / n, ((i + 1) * r + n - 1) / n, 0};
-    const int64_t from = i + padding[axis] - window[axis];
-    const int64_t begin = from < 0 ? 0 : from / stride[axis] + 1,
-                  end = (i + padding[axis]) / stride[axis] + 1;
+  LOCUS_HD RangeOf<I> windows(int axis, I i) const {
+    const I n = data[axis], r = result[axis];
+    if (adaptive) return {i * r / by_data[axis], ((i + 1) * r + n - 1) / by_data[axis], 0};
+    const I from = i + padding[axis] - window[axis];
+    const I begin = from < 0 ? 0 : from / by_stride[axis] + 1,
+            end = (i + padding[axis]) / by_stride[axis] + 1;
     return {begin, end < r ? end : r, 0};
   }
 
   // Offsets of channel c of image n at an element of the data, and of the result.
-  LOCUS_HD int64_t data_at(int64_t n, int64_t c, int64_t at) const {
+  LOCUS_HD I data_at(I n, I c, I at) const {
     return channels_last ? (n * elements() + at) * channels + c
                          : (n * channels + c) * elements() + at;
   }
-  LOCUS_HD int64_t result_at(int64_t n, int64_t c, int64_t at) const {
+  LOCUS_HD I result_at(I n, I c, I at) const {
     return channels_last ? (n * positions() + at) * channels + c
                          : (n * channels + c) * positions() + at;
   }
+  LOCUS_HD void set_divisors() {
+    for (int a = 0; a < 3; ++a) {
+      by_data[a] = DivisorOf<I>(data[a]);
+      by_result[a] = DivisorOf<I>(result[a]);
+      by_stride[a] = DivisorOf<I>(stride[a]);
+    }
+  }
 };
+using Pooling = PoolingOf<int64_t>;
+
+// Whether all indices, and what is computed on the way to them, are below 2^31.
+LOCUS_HD bool narrow(const Pooling& p) {
+  constexpr int64_t kMost = int64_t{1} << 29;
+  const int64_t planes = p.images * p.channels;
+  bool all = planes * p.elements() < kMost && planes * p.positions() < kMost;
+  for (int a = 0; a < 3; ++a) {
+    const int64_t n = p.data[a], r = p.result[a];
+    all = all && (p.adaptive ? (n + 1) * (r + 1) < kMost
+                             : p.window[a] < kMost && p.stride[a] < kMost && n < kMost);
+  }
+  return all;
+}
+LOCUS_HD PoolingOf<int32_t> narrowed(const Pooling& p) {
+  PoolingOf<int32_t> q;
+  const auto cut = [](int64_t v) { return static_cast<int32_t>(v); };
+  q.images = cut(p.images);
+  q.channels = cut(p.channels);
+  for (int a = 0; a < 3; ++a) {
+    q.data[a] = cut(p.data[a]);
+    q.result[a] = cut(p.result[a]);
+    q.window[a] = cut(p.window[a]);
+    q.stride[a] = cut(p.stride[a]);
+    q.padding[a] = cut(p.padding[a]);
+  }
+  q.channels_last = p.channels_last;
+  q.count_include_pad = p.count_include_pad;
+  q.adaptive = p.adaptive;
+  q.set_divisors();
+  return q;
+}
 
 // Of the data's, and the result's shapes.
 LOCUS_HD Pooling make_pooling(const Meta& x, const Meta& y, const PoolingAttrs& a) {
@@ -90,6 +135,7 @@ LOCUS_HD Pooling make_pooling(const Meta& x, const Meta& y, const PoolingAttrs& 
     p.stride[i] = there ? a.stride[axis] : 1;
     p.padding[i] = there ? a.padding[axis] : 0;
   }
+  p.set_divisors();
   return p;
 }
 
