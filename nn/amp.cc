@@ -12,7 +12,7 @@
 namespace locus::amp {
 namespace {
 
-void expect(bool fits, const char* option, auto value, const char* expected) {
+void expect(bool fits, const char* option, auto value, const auto& expected) {
   if (!fits) throw ValueError("LossScaler: ", option, " ", value, "; expected ", expected);
 }
 bool positive(double v) { return v > 0 && std::isfinite(v); }
@@ -30,8 +30,24 @@ LossScaler::LossScaler(const LossScalerOptions& o) : options_(o), scale_(o.init_
   expect(o.scale_window >= 1, "scale_window", o.scale_window, "a number >= 1");
 }
 
+void LossScaler::check_state(const LossScalerState& s) const {
+  const auto& [low, high] = std::pair(options_.min_scale, options_.max_scale);
+  expect(s.loss_scale >= low && s.loss_scale <= high, "loss_scale", s.loss_scale,
+         text_of("a number between min_scale ", low, " and max_scale ", high));
+  expect(s.unskipped >= 0 && s.unskipped < options_.scale_window, "unskipped", s.unskipped,
+         text_of("0 or more, and fewer than scale_window ", options_.scale_window));
+  expect(s.skipped >= 0, "skipped", s.skipped, "a number >= 0");
+}
+
+void LossScaler::set_state(const LossScalerState& s) {
+  check_state(s);
+  set_loss_scale(s.loss_scale);
+  unskipped_ = s.unskipped;
+  skipped_ = s.skipped;
+}
+
 void LossScaler::set_loss_scale(double v) {
-  expect(positive(v), "loss_scale", v, "a finite number > 0");
+  check_state({.loss_scale = v});
   const autograd::Pause pause;
   scale_ = v;
   for (const auto& [c, tensor] : scales_) full({}, v, {c, f64}).copyto(tensor);

@@ -7,12 +7,13 @@
 //   { autograd::Record record;  loss = scaler.scale(loss_fn(net(x), y)); }
 //   loss.backward();
 //   scaler.step(trainer, batch_size);   // updates, unless a gradient is NaN or infinite
+//   checkpoint::save("run", {net, trainer, scaler});
 //
 // Whether gradients are finite is found on their device, in one launch a context and dtype, before
 // anything is changed; the host reads one number a step, its only wait. So step() cannot be part
 // of a compiled step; scale() can: compile what comes before step(), which follows new scales. The
 // update of a step that is skipped is not counted, and no state changes. Gradients that are looked
-// at in between are multiples: clip_global_norm(gradients, max_norm * scaler.loss_scale()).
+// at in between are multiples: trainer.clip_global_norm(max_norm, batch_size, scaler.loss_scale()).
 //
 // The scale is that of MXNet's amp: halved when a step is skipped, doubled after scale_window steps
 // in a row that were not; but at once, where MXNet's takes effect one step later.
@@ -33,6 +34,13 @@ struct LossScalerOptions {
   double max_scale = 16777216, min_scale = 1;
 };
 
+// Where a scaler stands: what a checkpoint holds of it.
+struct LossScalerState {
+  double loss_scale = 0;
+  int64_t unskipped = 0;  // steps in a row, since the scale changed: 0 to scale_window - 1
+  int64_t skipped = 0;    // steps, so far
+};
+
 // One thread at a time. Not copied: what is compiled reads its scale.
 class LossScaler : NonCopyable {
  public:
@@ -40,8 +48,13 @@ class LossScaler : NonCopyable {
   explicit LossScaler(const LossScalerOptions& options = {});
 
   double loss_scale() const { return scale_; }
-  void set_loss_scale(double v);                // as from a checkpoint; ValueError unless > 0
+  void set_loss_scale(double v);                // ValueError unless between min_scale and max_scale
   int64_t skipped() const { return skipped_; }  // steps, so far
+
+  LossScalerState state() const { return {scale_, unskipped_, skipped_}; }
+  // ValueError, and nothing changes, for a state that these options could not have led to.
+  void check_state(const LossScalerState& state) const;
+  void set_state(const LossScalerState& state);
 
   // loss * loss_scale(), to call backward() on: f32, or f64 for an f64 loss.
   Tensor scale(const Tensor& loss);

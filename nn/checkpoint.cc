@@ -168,6 +168,16 @@ const Tensor& find(const NamedTensors& state, const std::string& name, DType dty
   return it->second;
 }
 
+template <class T>
+std::vector<T> vector_of(const NamedTensors& state, const std::string& name, size_t n,
+                         const std::string& file) {
+  const auto v = find(state, name, dtype_of<T>(), file).template to_vector<T>();
+  if (v.size() != n)
+    throw FormatError("checkpoint: ", file, ": '", name, "' has ", v.size(), " numbers; expected ",
+                      n);
+  return v;
+}
+
 Part random_part() {
   return {"random",
           [] {
@@ -177,10 +187,7 @@ Part random_part() {
                  array(std::vector<int64_t>{as_i64(key.seed), as_i64(key.offset)}, {cpu(), i64})}};
           },
           [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-            const auto v = find(state, "philox", i64, file).to_vector<int64_t>();
-            if (v.size() != 2)
-              throw FormatError("checkpoint: ", file, ": 'philox' has ", v.size(),
-                                " numbers; expected 2");
+            const auto v = vector_of<int64_t>(state, "philox", 2, file);
             return [v] {
               random::set_state({static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1])});
             };
@@ -198,10 +205,7 @@ Part loader_part(auto& loader) {
         return NamedTensors{{"state", array(v, {cpu(), i64})}};
       },
       [&loader](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-        const auto v = find(state, "state", i64, file).to_vector<int64_t>();
-        if (v.size() != 7)
-          throw FormatError("checkpoint: ", file, ": 'state' has ", v.size(),
-                            " numbers; expected 7");
+        const auto v = vector_of<int64_t>(state, "state", 7, file);
         const data::LoaderState s{
             v[0], v[1], v[2] != 0, static_cast<data::LastBatch>(v[3]), static_cast<uint64_t>(v[4]),
             v[5], v[6]};
@@ -267,6 +271,22 @@ Part::Part(nn::Trainer& trainer)
 
 Part::Part(data::DataLoader& loader) : Part(loader_part(loader)) {}
 Part::Part(data::Prefetcher& loader) : Part(loader_part(loader)) {}
+Part::Part(amp::LossScaler& scaler)
+    : Part(
+          "scaler",
+          [&scaler] {
+            const amp::LossScalerState s = scaler.state();
+            return NamedTensors{
+                {"loss_scale", array({s.loss_scale}, {cpu(), f64})},
+                {"steps", array(std::vector<int64_t>{s.unskipped, s.skipped}, {cpu(), i64})}};
+          },
+          [&scaler](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+            const auto scale = vector_of<double>(state, "loss_scale", 1, file);
+            const auto steps = vector_of<int64_t>(state, "steps", 2, file);
+            const amp::LossScalerState s{scale[0], steps[0], steps[1]};
+            scaler.check_state(s);
+            return [&scaler, s] { scaler.set_state(s); };
+          }) {}
 
 Part Part::named(std::string name) const { return {std::move(name), state_, restore_}; }
 

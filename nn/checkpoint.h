@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <locus/core/io.h>
+#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
 #include <locus/nn/data.h>
 #include <locus/nn/prefetch.h>
@@ -44,6 +45,7 @@ class Part {
   Part(nn::Trainer& trainer);      // "trainer": what save_states() writes
   Part(data::DataLoader& loader);  // "loader": which batch comes next
   Part(data::Prefetcher& loader);
+  Part(amp::LossScaler& scaler);  // "scaler": the scale, and when it changes next
   // Numbers of the program's own, read and written where they are: progress, histories. In place
   // they take the lengths that were saved.
   Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers);

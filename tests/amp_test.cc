@@ -1,6 +1,9 @@
 #include <locus/nn/amp.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 
 #include <locus/locus.h>
 
@@ -142,6 +145,34 @@ TEST(LossScaler, TrainsIn16BitsWhatWouldStandStill) {
   }
 }
 
+TEST(LossScaler, ResumesWhereItsCheckpointWas) {
+  const std::string folder =
+      (std::filesystem::temp_directory_path() / ("locus_scaler_" + std::to_string(getpid())))
+          .string();
+  const amp::LossScalerOptions options{.init_scale = 8, .scale_window = 3};
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    std::filesystem::remove_all(folder);
+    Model first(c, options), again(c, options);
+    again.step(1);
+    for (double g : {double(NAN), 1., 1.}) first.step(g);
+    checkpoint::save(folder, {first.trainer, first.scaler});
+    ASSERT_TRUE(checkpoint::load(folder, {again.trainer, again.scaler}));
+    EXPECT_EQ(again.scaler.skipped(), 1);
+    first.step(1);
+    again.step(1);
+    EXPECT_EQ(first.scaler.loss_scale(), 8);
+    EXPECT_EQ(again.scaler.loss_scale(), 8);
+    EXPECT_EQ(values(again.w.grad()), values(first.w.grad()));
+
+    Model narrow(c, {.init_scale = 2, .scale_window = 2, .max_scale = 2});
+    EXPECT_THROW(checkpoint::load(folder, {narrow.trainer, narrow.scaler}), ValueError);
+    EXPECT_EQ(narrow.scaler.loss_scale(), 2);
+    EXPECT_EQ(narrow.trainer.num_update(), 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(LossScaler, SaysWhatDoesNotFit) {
   const auto named = [](const char* option, const amp::LossScalerOptions& o) {
     EXPECT_THAT(message_of<ValueError>([&] { amp::LossScaler scaler(o); }), HasSubstr(option));
@@ -152,7 +183,11 @@ TEST(LossScaler, SaysWhatDoesNotFit) {
   named("max_scale", {.max_scale = INFINITY});
   named("min_scale", {.min_scale = 0});
   Model m(cpu(), {});
-  EXPECT_THROW(m.scaler.set_loss_scale(NAN), ValueError);
+  for (double scale : {double(NAN), 0., .5, 2. * 16777216})
+    EXPECT_THAT(message_of<ValueError>([&] { m.scaler.set_loss_scale(scale); }),
+                HasSubstr("between min_scale 1 and max_scale"));
+  EXPECT_THROW(m.scaler.set_state({.loss_scale = 2, .unskipped = 2000}), ValueError);
+  EXPECT_EQ(m.scaler.loss_scale(), 65536);
   EXPECT_THROW(m.trainer.update_if_finite(1, 0), ValueError);
   nn::TrainStep step(
       [&](const Tensor& x) {
