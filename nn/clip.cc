@@ -27,27 +27,40 @@ std::vector<Tensors> alike(const Tensors& arrays) {
   return groups;
 }
 
-}  // namespace
-
-Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
-  if (arrays.empty()) throw ValueError("clip_global_norm: no arrays; expected at least one");
+void check_limit(const Tensors& arrays, double max_norm) {
   if (!(max_norm >= 0))
     throw ValueError("clip_global_norm: max_norm ", max_norm, "; expected a limit >= 0");
-  const autograd::Pause pause;
   for (const Tensor& t : arrays)
     if (!t.contiguous())
       throw ShapeError("clip_global_norm: ", describe(t),
                        " has gaps or another order; expected contiguous tensors, since they are "
                        "scaled in place");
-  const std::vector<Tensors> groups = alike(arrays);
+}
+
+}  // namespace
+
+Tensor global_norm(const Tensors& arrays) {
+  if (arrays.empty()) throw ValueError("global_norm: no arrays; expected at least one");
+  const autograd::Pause pause;
   Tensor total;
-  for (const Tensors& group : groups) {
+  for (const Tensors& group : alike(arrays)) {
     const Tensor sum = multi_sum_sq(group).sum().as_in_context(arrays[0].context());
     total = total.defined() ? total + sum : sum;
   }
-  const Tensor norm = sqrt(total);
-  for (const Tensors& group : groups)
+  return sqrt(total);
+}
+
+void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm) {
+  check_limit(arrays, max_norm);
+  const autograd::Pause pause;
+  for (const Tensors& group : alike(arrays))
     multi_clip_norm(group, norm.as_in_context(group[0].context()), max_norm);
+}
+
+Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
+  check_limit(arrays, max_norm);
+  const Tensor norm = global_norm(arrays);
+  clip_to_norm(arrays, norm, max_norm);
   return norm;
 }
 
@@ -73,7 +86,14 @@ Tensors nn::gradients(const Block& net, std::optional<Context> c) {
 Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c) {
   Tensors all;
   for (const auto& [name, p] : parameters)
-    if (p.grad_req() != GradReq::null) all.push_back(p.grad(c));
+    if (p.grad_req() != GradReq::null) {
+      if (!c && p.initialized() && p.list_ctx().size() > 1)
+        throw Error("gradients: Parameter '", p.name(), "' has one on each of [",
+                    listed(p.list_ctx()),
+                    "]; name the context, gradients(net, c), or limit all that an update goes by "
+                    "with Trainer::clip_global_norm");
+      all.push_back(p.grad(c));
+    }
   // One that is shared has several names.
   for (size_t i = 0; i < all.size(); ++i)
     all.erase(std::remove_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(),

@@ -3,7 +3,10 @@
 //
 //   loss.backward();
 //   clip_global_norm(nn::gradients(net), 1.0);
-//   trainer.step(batch);
+//   trainer.step(1);
+//
+// trainer.clip_global_norm(1.0, batch) (nn/trainer.h) does it for what step(batch) goes by:
+// summed over replicas, divided by the batch's size and the loss's scale.
 #pragma once
 
 #include <locus/nn/block.h>
@@ -17,6 +20,9 @@ namespace locus {
 // The gradients of a batch's sum of losses are divided by its size only in step(): multiply
 // max_norm by it. ValueError for no arrays or a negative max_norm; Error for one with gaps.
 Tensor clip_global_norm(const Tensors& arrays, double max_norm);
+// Its two halves: the norm, and scaling by a norm that is known, one f64 on any context.
+Tensor global_norm(const Tensors& arrays);
+void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm);
 
 // Limits each element to [-limit, limit]; NaN stays.
 void clip_value(const Tensors& arrays, double limit);
@@ -27,8 +33,8 @@ Tensor all_finite(const Tensors& arrays);
 
 namespace nn {
 
-// Of all parameters, but those with grad_req null: on c, else the only replica's or that of
-// current_context(). Replicas have equal gradients after allreduce_grads(): clip each context's.
+// Of all parameters, but those with grad_req null: on c, else the only replica's; Error where there
+// are several. Replicas have equal gradients after allreduce_grads().
 Tensors gradients(const Block& net, std::optional<Context> c = {});
 Tensors gradients(const Parameters& parameters, std::optional<Context> c = {});
 

@@ -1,14 +1,25 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
+#include <span>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/storage.h>
 #include <locus/nn/clip.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
+namespace {
+
+double rescale_of(int64_t batch_size, double loss_scale = 1) {
+  if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
+  if (!(loss_scale > 0)) throw ValueError("Trainer: loss_scale ", loss_scale, "; expected > 0");
+  return 1 / (static_cast<double>(batch_size) * loss_scale);
+}
+
+}  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer)
     : optimizer_(std::move(optimizer)) {
@@ -45,6 +56,7 @@ void Trainer::refresh(Caller from) {
         if (s.parameter == i && (!old || s.context == contexts[k])) old = &s;
       Slot slot{i, contexts[k], replicas[k], {}, std::make_shared<int64_t>(0)};
       if (old) slot.count = old->count;
+      if (old) slot.summed = old->summed;
       if (!old || old->weight.shape() != replicas[k].shape() ||
           old->weight.dtype() != replicas[k].dtype())
         slot.state = optimizer_->create_state(replicas[k]);
@@ -119,9 +131,10 @@ void Trainer::fill(Batch& batch) {
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  fresh_slots(batch_size, ignore_stale_grad, from);  // what it refuses, before anything is summed
+  const double rescale = rescale_of(batch_size);
+  const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
   allreduce_grads(from);
-  update(batch_size, ignore_stale_grad, from);
+  update(fresh, rescale);
 }
 
 void Trainer::allreduce_grads(Caller from) {
@@ -131,25 +144,61 @@ void Trainer::allreduce_grads(Caller from) {
   for (size_t i = 0; i < slots_.size();) {
     size_t end = i + 1;
     while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
-    const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
-    if (!std::all_of(slots_.begin() + static_cast<ptrdiff_t>(i),
-                     slots_.begin() + static_cast<ptrdiff_t>(end), is_fresh)) {
-      i = end;
-      continue;
-    }
-    // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
-    Tensor total = slots_[i].weight.grad();
-    for (size_t k = i + 1; k < end; ++k)
-      total = total + slots_[k].weight.grad().copyto(slots_[i].context, {}, from);
-    if (end > i + 1)
-      for (size_t k = i; k < end; ++k) total.copyto(slots_[k].weight.grad(), {}, from);
+    const std::span<Slot> replicas(&slots_[i], end - i);
     i = end;
+    const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
+    if (replicas.size() == 1 || !std::ranges::all_of(replicas, is_fresh) ||
+        std::ranges::all_of(replicas, &summed))
+      continue;
+    // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
+    Tensor total = replicas[0].weight.grad();
+    for (const Slot& s : replicas.subspan(1))
+      total = total + s.weight.grad().copyto(replicas[0].context, {}, from);
+    for (Slot& s : replicas) {
+      total.copyto(s.weight.grad(), {}, from);
+      s.summed = written(s.weight.grad());
+    }
   }
 }
 
+// What one recording sums no other one, nor the program as it runs, takes for summed.
+Trainer::Written Trainer::written(const Tensor& t) {
+  const std::shared_ptr<Storage>& memory = t.impl().storage;
+  return {memory, memory->version(), capture::innermost};
+}
+
+bool Trainer::summed(const Slot& slot) {
+  const Written now = written(slot.weight.grad());
+  return slot.summed.memory.lock() == now.memory.lock() && slot.summed.version == now.version &&
+         slot.summed.recording == now.recording;
+}
+
+Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
+                                 Caller from) {
+  const double rescale = rescale_of(batch_size, loss_scale);
+  allreduce_grads(from);
+  const std::vector<bool> fresh = fresh_slots(true, from);
+  Tensors gradients, firsts;
+  std::vector<Slot*> slots;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!fresh[i]) continue;
+    slots.push_back(&slots_[i]);
+    gradients.push_back(slots_[i].weight.grad());
+    if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter)
+      firsts.push_back(gradients.back());
+  }
+  if (gradients.empty())
+    throw Error(
+        "Trainer::clip_global_norm: backward() has written no gradient since the last step");
+  const autograd::Pause pause;
+  const Tensor norm = global_norm(firsts) * rescale;
+  clip_to_norm(gradients, norm, max_norm);
+  for (Slot* s : slots) s->summed = written(s->weight.grad());
+  return norm;
+}
+
 // Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
-std::vector<bool> Trainer::fresh_slots(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
+std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
   std::vector<bool> fresh;
   for (const Slot& slot : slots_) {
@@ -163,14 +212,15 @@ std::vector<bool> Trainer::fresh_slots(int64_t batch_size, bool ignore_stale_gra
 }
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  update(fresh_slots(batch_size, ignore_stale_grad, from), 1 / static_cast<double>(batch_size));
+  const double rescale = rescale_of(batch_size);
+  update(fresh_slots(ignore_stale_grad, from), rescale);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) {
   capture::check("Trainer::update_if_finite", "the host decides; compile what comes before it");
-  if (!(loss_scale > 0)) throw ValueError("Trainer: loss_scale ", loss_scale, "; expected > 0");
-  const std::vector<bool> fresh = fresh_slots(batch_size, ignore_stale_grad, from);
+  const double rescale = rescale_of(batch_size, loss_scale);
+  const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
   Tensors gradients;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
@@ -178,7 +228,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
     for (const Slot& slot : slots_) autograd::fresh_grad(slot.weight, true);
     return false;
   }
-  update(fresh, 1 / (static_cast<double>(batch_size) * loss_scale));
+  update(fresh, rescale);
   return true;
 }
 

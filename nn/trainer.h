@@ -32,7 +32,8 @@ class Trainer {
   // samples, so they are divided by it. A gradient that backward() has not written since the last
   // step is an Error that names the parameter; with ignore_stale_grad it is skipped.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
-  // The two halves, to look at or clip the summed gradients in between.
+  // The two halves, to look at the summed gradients in between. Gradients that are summed already
+  // are not summed again, here or in step(), until backward() or the program writes them.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -40,6 +41,15 @@ class Trainer {
   // infinite: then they count as used, nothing is changed, and it returns false. Waits for that.
   bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
                         Caller = Caller::here());
+
+  // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
+  // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
+  // where the first of them is. Sums replicas first. Does not wait; works in a compiled step.
+  //   trainer.clip_global_norm(1.0, batch_size);
+  //   trainer.step(batch_size);
+  // ValueError for a negative max_norm, Error where no gradient is new.
+  Tensor clip_global_norm(double max_norm, int64_t batch_size, double loss_scale = 1,
+                          Caller = Caller::here());
 
   // The optimizer's: see there.
   double learning_rate() const { return optimizer_->learning_rate(); }
@@ -61,12 +71,18 @@ class Trainer {
   void load_states(const std::string& path, Caller = Caller::here());
 
  private:
+  struct Written {  // what a tensor's memory was last written by, in which recording
+    std::weak_ptr<const Storage> memory;
+    uint64_t version = 0;
+    const void* recording = nullptr;
+  };
   struct Slot {  // one replica of one parameter
     size_t parameter;
     Context context;
     Tensor weight;
     Tensors state;
     std::shared_ptr<int64_t> count;  // its batch's
+    Written summed = {};             // its gradient, after allreduce_grads()
   };
   struct Batch {  // the slots of one optimizer call
     optim::ParameterGroup group;
@@ -74,9 +90,11 @@ class Trainer {
   };
   void refresh(Caller);
   void regroup();
-  std::vector<bool> fresh_slots(int64_t batch_size, bool ignore_stale_grad, Caller);
+  std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale);
+  static Written written(const Tensor& t);
+  static bool summed(const Slot& slot);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;

@@ -178,7 +178,86 @@ TEST(Gradients, AreThoseOfParametersThatHaveOne) {
   const Tensors on_one = nn::gradients(net, cpu(1));
   ASSERT_EQ(on_one.size(), 3u);
   for (const Tensor& g : on_one) EXPECT_EQ(g.context(), cpu(1));
-  EXPECT_TRUE(nn::gradients(net)[0].is(net.parameter("0.weight").grad(cpu(0))));
+  EXPECT_THAT(message_of<Error>([&] { nn::gradients(net); }), HasSubstr("'0.weight'"));
+}
+
+// Three steps of 4 samples, split over the contexts: norms, and the weights at the end.
+struct Clipped {
+  Values norms, weights;
+};
+enum class Way { step, halves, compiled, scaled };
+Clipped train_clipped(const Contexts& places, Way way) {
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize(init::One(), places);
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .5, .momentum = .5}));
+  amp::LossScaler scaler({.init_scale = 1024});
+  const Tensor norm = zeros({}, {places.list()[0], f64});
+  const auto body = [&](const Tensors& xs) {
+    const bool scaled = way == Way::scaled;
+    Tensors losses;
+    {
+      const autograd::Record record;
+      for (const Tensor& x : xs) losses.push_back(square(net(x)).sum());
+      if (scaled)
+        for (Tensor& l : losses) l = scaler.scale(l);
+    }
+    for (const Tensor& l : losses) l.backward();
+    if (way == Way::halves) trainer.allreduce_grads();
+    trainer.clip_global_norm(.25, 4, scaled ? scaler.loss_scale() : 1).copyto(norm);
+    if (scaled)
+      scaler.step(trainer, 4);
+    else
+      way == Way::halves ? trainer.update(4) : trainer.step(4);
+    return Tensors{norm};
+  };
+  Compiled compiled(body);
+  Clipped seen;
+  for (int i = 0; i < 3; ++i) {
+    const Tensors xs = split_and_load(sample_values(cpu(), f32, {4, 3}, -1, 1, i), places);
+    way == Way::compiled ? compiled(xs) : body(xs);
+    seen.norms.push_back(norm.item<double>());
+  }
+  seen.weights = values(net.parameter("weight").data(places.list()[0]));
+  for (Context c : places)
+    EXPECT_EQ(values(net.parameter("weight").data(c)), seen.weights) << to_string(c);
+  return seen;
+}
+
+TEST(TrainerClipGlobalNorm, IsOfWhatTheUpdateGoesBy) {
+  const Clipped expected = train_clipped(cpu(), Way::step);
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize(init::One(), cpu());
+  {
+    const autograd::Record record;
+    square(net(sample_values(cpu(), f32, {4, 3}, -1, 1, 0))).sum().backward();
+  }
+  EXPECT_NEAR(expected.norms[0], norm_of(nn::gradients(net)) / 4, 1e-6);
+  EXPECT_GT(expected.norms[0], .25);
+  for (Context c : distinct_contexts())
+    for (const Contexts& places :
+         {Contexts(c), num_gpus() > 1 ? Contexts{gpu(0), gpu(1)} : Contexts{cpu(2), c}})
+      for (Way way : {Way::step, Way::halves, Way::compiled, Way::scaled}) {
+        if (way == Way::compiled && places.size() > 1 && num_gpus() == 1) continue;  // pageable
+        SCOPED_TRACE(to_string(c) + text_of(" ", places.size(), " ", static_cast<int>(way)));
+        const Clipped seen = train_clipped(places, way);
+        for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(seen.norms[i], expected.norms[i], 1e-5);
+        for (size_t i = 0; i < seen.weights.size(); ++i)
+          EXPECT_NEAR(seen.weights[i], expected.weights[i], 1e-5);
+      }
+}
+
+TEST(TrainerClipGlobalNorm, SaysWhatDoesNotFit) {
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize();
+  nn::Trainer trainer(net.parameters(), optim::SGD());
+  EXPECT_THROW(trainer.clip_global_norm(1, 4), Error);  // no gradient yet
+  {
+    const autograd::Record record;
+    net(ones({4, 3})).sum().backward();
+  }
+  EXPECT_THROW(trainer.clip_global_norm(-1, 4), ValueError);
+  EXPECT_THROW(trainer.clip_global_norm(1, 0), ValueError);
+  EXPECT_THROW(trainer.clip_global_norm(1, 4, NAN), ValueError);
 }
 
 TEST(ClipGlobalNorm, ChecksAllBeforeItScalesAny) {
