@@ -80,6 +80,10 @@ ContextScope::~ContextScope() { default_context = previous_; }
 Contexts::Contexts(std::initializer_list<Context> list) : Contexts(std::vector<Context>(list)) {}
 Contexts::Contexts(std::vector<Context> list) : list_(std::move(list)) {
   if (list_.empty()) throw Error("Contexts: expected at least one context");
+  for (size_t i = 0; i < list_.size(); ++i)
+    if (std::find(list_.begin(), list_.begin() + static_cast<ptrdiff_t>(i), list_[i]) !=
+        list_.begin() + static_cast<ptrdiff_t>(i))
+      throw ValueError("Contexts: ", list_[i], " is there twice; expected each context once");
 }
 
 bool mix(Context a, Context b) {

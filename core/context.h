@@ -54,7 +54,7 @@ class [[nodiscard]] ContextScope : NonCopyable {
   Context previous_;
 };
 
-// One context or several: what initialize() and split_and_load() take. Never empty (throws Error).
+// Contexts for initialize() and split_and_load(): one or more (else Error), each once (ValueError).
 class Contexts {
  public:
   Contexts(Context c) : list_{c} {}

@@ -146,7 +146,8 @@ void row_major(const Meta& m, int64_t* stride) {
   int64_t step = 1;
   for (int i = m.rank - 1; i >= 0; --i) {
     stride[i] = step;
-    step *= m.shape[i];
+    // An empty tensor's may be any, and too large.
+    step = static_cast<int64_t>(static_cast<uint64_t>(step) * static_cast<uint64_t>(m.shape[i]));
   }
 }
 

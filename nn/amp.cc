@@ -5,38 +5,37 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
-#include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::amp {
 namespace {
 
-void expect(bool fits, const char* option, auto value, const auto& expected) {
-  if (!fits) throw ValueError("LossScaler: ", option, " ", value, "; expected ", expected);
-}
-bool positive(double v) { return v > 0 && std::isfinite(v); }
+constexpr const char* kWho = "LossScaler";
+using options::expect;
 
 }  // namespace
 
 LossScaler::LossScaler(const LossScalerOptions& o) : options_(o), scale_(o.init_scale) {
-  expect(positive(o.min_scale), "min_scale", o.min_scale, "a finite number > 0");
-  expect(o.max_scale >= o.min_scale && std::isfinite(o.max_scale), "max_scale", o.max_scale,
-         "a finite number >= min_scale");
-  expect(o.init_scale >= o.min_scale && o.init_scale <= o.max_scale, "init_scale", o.init_scale,
+  expect(kWho, "min_scale", o.min_scale, options::positive);
+  expect(kWho, "max_scale", o.max_scale, o.max_scale >= o.min_scale && std::isfinite(o.max_scale),
+         "a finite number >= min_scale ", o.min_scale);
+  expect(kWho, "init_scale", o.init_scale,
+         o.init_scale >= o.min_scale && o.init_scale <= o.max_scale,
          "a number between min_scale and max_scale");
-  expect(o.scale_factor > 1 && std::isfinite(o.scale_factor), "scale_factor", o.scale_factor,
+  expect(kWho, "scale_factor", o.scale_factor, o.scale_factor > 1 && std::isfinite(o.scale_factor),
          "a finite number > 1");
-  expect(o.scale_window >= 1, "scale_window", o.scale_window, "a number >= 1");
+  expect(kWho, "scale_window", o.scale_window, options::count);
 }
 
 void LossScaler::check_state(const LossScalerState& s) const {
   const auto& [low, high] = std::pair(options_.min_scale, options_.max_scale);
-  expect(s.loss_scale >= low && s.loss_scale <= high, "loss_scale", s.loss_scale,
-         text_of("a number between min_scale ", low, " and max_scale ", high));
-  expect(s.unskipped >= 0 && s.unskipped < options_.scale_window, "unskipped", s.unskipped,
-         text_of("0 or more, and fewer than scale_window ", options_.scale_window));
-  expect(s.skipped >= 0, "skipped", s.skipped, "a number >= 0");
+  expect(kWho, "loss_scale", s.loss_scale, s.loss_scale >= low && s.loss_scale <= high,
+         "a number between min_scale ", low, " and max_scale ", high);
+  expect(kWho, "unskipped", s.unskipped, s.unskipped >= 0 && s.unskipped < options_.scale_window,
+         "0 or more, and fewer than scale_window ", options_.scale_window);
+  expect(kWho, "skipped", s.skipped, options::not_negative);
 }
 
 void LossScaler::set_state(const LossScalerState& s) {

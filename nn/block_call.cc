@@ -4,6 +4,7 @@
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/nn/block.h>
+#include <locus/nn/options.h>
 
 namespace locus::nn {
 namespace {
@@ -120,11 +121,13 @@ Tensors Block::operator()(const Tensors& in, Caller from) {
 }
 
 HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {
+  options::expect_function(type_name(), "forward_pre_hook", hook);
   hooks_->before.emplace_back(++hooks_->registered, std::move(hook));
   return {hooks_, hooks_->registered};
 }
 
 HookHandle Block::register_forward_hook(ForwardHook hook) {
+  options::expect_function(type_name(), "forward_hook", hook);
   hooks_->after.emplace_back(++hooks_->registered, std::move(hook));
   return {hooks_, hooks_->registered};
 }

@@ -6,6 +6,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -16,6 +17,11 @@
 
 namespace locus::init {
 namespace {
+
+double checked(const char* who, const char* option, double v) {
+  options::expect(who, option, v, options::not_negative);
+  return v;
+}
 
 Initializer::Fill uniform_fill(double scale) {
   return [scale](const Shape& shape, DType dtype) {
@@ -115,10 +121,27 @@ Initializer::Fill lstm_bias_fill(double forget_bias) {
 
 }  // namespace
 
-Uniform::Uniform(double scale) : Initializer("uniform", uniform_fill(scale)) {}
-Normal::Normal(double sigma) : Initializer("normal", normal_fill(sigma)) {}
+Initializer::Initializer(std::string name, Fill fill)
+    : name_(std::move(name)), fill_(std::move(fill)) {
+  options::expect_function("init::" + name_, "fill", fill_);
+}
+
+Tensor Initializer::operator()(const Shape& shape, DType dtype) const {
+  Tensor values = fill_(shape, dtype);
+  if (!values.defined() || values.shape() != shape)
+    throw ShapeError("init::", name_, ": fill gave ",
+                     values.defined() ? describe(values) : "no tensor", "; expected shape ", shape);
+  return values;
+}
+
+Uniform::Uniform(double scale)
+    : Initializer("uniform", uniform_fill(checked("init::Uniform", "scale", scale))) {}
+Normal::Normal(double sigma)
+    : Initializer("normal", normal_fill(checked("init::Normal", "sigma", sigma))) {}
 Xavier::Xavier(const XavierOptions& options)
-    : Initializer("xavier", xavier_fill("Xavier", options)) {}
+    : Initializer("xavier", xavier_fill("Xavier", options)) {
+  checked("init::Xavier", "magnitude", options.magnitude);
+}
 MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
     : Initializer(
           "msraprelu",
@@ -126,7 +149,9 @@ MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
                                     .factor_type = options.factor_type,
                                     .magnitude = 2 / (1 + options.slope * options.slope)})) {}
 Orthogonal::Orthogonal(const OrthogonalOptions& options)
-    : Initializer("orthogonal", orthogonal_fill(options)) {}
+    : Initializer("orthogonal", orthogonal_fill(options)) {
+  checked("init::Orthogonal", "scale", options.scale);
+}
 Bilinear::Bilinear() : Initializer("bilinear", &bilinear) {}
 LSTMBias::LSTMBias(double forget_bias) : Initializer("lstmbias", lstm_bias_fill(forget_bias)) {}
 Constant::Constant(double value) : Initializer("constant", constant_fill(value)) {}

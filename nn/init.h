@@ -2,7 +2,8 @@
 // so a copy (a Parameter whose shape is not known yet keeps one) never slices.
 //
 // Values are always drawn on cpu(0) from the process's generator (random::seed), then copied, so a
-// network starts with the same numbers on every context.
+// network starts with the same numbers on every context. An option that is negative, NaN or
+// infinite is a ValueError that names it.
 #pragma once
 
 #include <functional>
@@ -16,10 +17,12 @@ namespace locus::init {
 class Initializer {
  public:
   using Fill = std::function<Tensor(const Shape&, DType)>;
-  Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
+  // ValueError for an empty fill.
+  Initializer(std::string name, Fill fill);
 
   const std::string& name() const { return name_; }
-  Tensor operator()(const Shape& shape, DType dtype) const { return fill_(shape, dtype); }
+  // ShapeError where fill gives another shape.
+  Tensor operator()(const Shape& shape, DType dtype) const;
 
  private:
   std::string name_;

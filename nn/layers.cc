@@ -2,6 +2,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
@@ -49,8 +50,7 @@ std::string Dense::repr() const {
 Tensor Flatten::forward(const Tensor& x) { return locus::flatten(x); }
 
 Dropout::Dropout(double rate) : rate_(rate) {
-  if (!(rate >= 0 && rate < 1))
-    throw ValueError("Dropout: rate ", rate, "; expected 0 <= rate < 1");
+  options::expect("Dropout", "rate", rate, options::decay);
 }
 
 Tensor Dropout::forward(const Tensor& x) {
@@ -61,6 +61,11 @@ Tensor Dropout::forward(const Tensor& x) {
     mask = random::bernoulli(1 - rate_, x.shape(), {x.context(), x.dtype()}) / (1 - rate_);
   }
   return x * mask;
+}
+
+Lambda::Lambda(std::function<Tensor(const Tensor&)> function, std::string name)
+    : function_(std::move(function)), name_(std::move(name)) {
+  options::expect_function("Lambda", "function", function_);
 }
 
 std::string Dropout::repr() const { return text_of("Dropout(p = ", rate_, ", axes=())"); }

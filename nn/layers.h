@@ -56,8 +56,8 @@ class Dropout : public Block {
 // Any function of a tensor.
 class Lambda : public Block {
  public:
-  explicit Lambda(std::function<Tensor(const Tensor&)> function, std::string name = "function")
-      : function_(std::move(function)), name_(std::move(name)) {}
+  // ValueError for an empty one.
+  explicit Lambda(std::function<Tensor(const Tensor&)> function, std::string name = "function");
   Tensor forward(const Tensor& x) override { return function_(x); }
   std::string repr() const override { return "Lambda(" + name_ + ")"; }
 

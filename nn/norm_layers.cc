@@ -46,6 +46,7 @@ void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
 std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0]); }
 
 BatchNorm::BatchNorm(const BatchNormOptions& o) : options_(o) {
+  options::expect("BatchNorm", "momentum", o.momentum, options::share);
   add_affine(o);
   running_mean_ = add("running_mean", GradReq::null, o.running_mean_initializer);
   running_var_ = add("running_var", GradReq::null, o.running_variance_initializer);
@@ -83,8 +84,7 @@ std::string LayerNorm::repr() const {
 }
 
 GroupNorm::GroupNorm(const GroupNormOptions& o) : options_(o) {
-  if (o.num_groups < 1)
-    throw ValueError("GroupNorm: num_groups ", o.num_groups, "; expected a number above 0");
+  options::expect("GroupNorm", "num_groups", o.num_groups, options::count);
   add_affine(o);
 }
 

@@ -3,13 +3,15 @@
 // gamma starts as 1 and beta as 0. As in Gluon they are parameters in any case: scale = false and
 // center = false only take their gradient away. Parameters are f32 (or f64: .dtype) and take f32
 // and 16-bit inputs, whose dtype the result has; f64 with f32 parameters, and the reverse, is a
-// DTypeError. in_channels, 0: taken from the first input.
+// DTypeError. in_channels, 0: taken from the first input. ValueError for a negative or infinite
+// epsilon.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include <locus/nn/block.h>
+#include <locus/nn/options.h>
 
 namespace locus::nn {
 
@@ -23,6 +25,7 @@ class NormLayer : public Block {
   using Init = std::optional<init::Initializer>;
   // The parameters of any layer's options.
   void add_affine(const auto& o) {
+    options::expect(type_name(), "epsilon", o.epsilon, options::not_negative);
     add_gamma(o.in_channels, o.scale, o.gamma_initializer, o.dtype);
     if constexpr (requires { o.center; })
       beta_ = add("beta", o.center ? GradReq::write : GradReq::null, o.beta_initializer);

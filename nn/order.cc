@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include <locus/core/error.h>
+#include <locus/nn/options.h>
 
 namespace locus::data {
 namespace {
@@ -37,9 +37,9 @@ Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle,
              .shuffle = shuffle,
              .last_batch = last,
              .seed = seed} {
-  if (batch_size <= 0) throw ValueError(who, ": batch_size ", batch_size, "; expected > 0");
-  if (samples < 0 || samples > INT32_MAX)
-    throw ValueError(who, ": ", samples, " samples; expected 0 to 2^31 - 1");
+  options::expect(who, "batch_size", batch_size, batch_size > 0 && batch_size <= INT32_MAX,
+                  "1 to 2^31 - 1");
+  options::expect(who, "samples", samples, samples >= 0 && samples <= INT32_MAX, "0 to 2^31 - 1");
 }
 
 // How many samples of the epochs before it an epoch starts with.

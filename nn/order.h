@@ -46,7 +46,7 @@ struct EpochOrder {
 // An epoch's order depends on the options and the epoch's number alone.
 class Order {
  public:
-  // `who` names the loader in errors: batch_size must be > 0 and samples < 2^31.
+  // `who` names the loader in errors: batch_size must be > 0, it and samples < 2^31.
   Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
         uint64_t seed);
   int64_t batches() const { return batches(state_.epoch) - state_.position; }  // at next begin()

@@ -5,22 +5,20 @@
 #include <numbers>
 #include <utility>
 
-#include <locus/core/error.h>
+#include <locus/nn/options.h>
 
 namespace locus::optim {
 namespace {
 
-void expect(bool fits, const char* who, const char* option, auto value, const char* expected) {
-  if (!fits) throw ValueError(who, ": ", option, " ", value, "; expected ", expected);
-}
+using options::expect, options::not_negative, options::share;
 
 // `after`, once warm-up is over.
 template <class Options>
 Schedule warmed_up(const char* who, const Options& o, Schedule after) {
-  expect(std::isfinite(o.base_lr), who, "base_lr", o.base_lr, "a finite number");
-  expect(o.warmup_steps >= 0, who, "warmup_steps", o.warmup_steps, "a number >= 0");
-  expect(o.warmup_begin_lr <= o.base_lr, who, "warmup_begin_lr", o.warmup_begin_lr,
-         "at most base_lr");
+  expect(who, "base_lr", o.base_lr, not_negative);
+  expect(who, "warmup_steps", o.warmup_steps, not_negative);
+  expect(who, "warmup_begin_lr", o.warmup_begin_lr,
+         o.warmup_begin_lr >= 0 && o.warmup_begin_lr <= o.base_lr, "0 to base_lr ", o.base_lr);
   if (o.warmup_steps == 0) return after;
   return [steps = o.warmup_steps, begin = o.warmup_begin_lr,
           rise = o.warmup_mode == WarmupMode::linear ? o.base_lr - o.warmup_begin_lr : 0,
@@ -33,8 +31,9 @@ Schedule warmed_up(const char* who, const Options& o, Schedule after) {
 // final_lr + (base_lr - final_lr) fall(t)
 template <class Options>
 Schedule falling(const char* who, const Options& o, std::function<double(double)> fall) {
-  expect(o.max_update >= 1 && o.max_update > o.warmup_steps, who, "max_update", o.max_update,
-         "a number >= 1 and above warmup_steps");
+  expect(who, "max_update", o.max_update, o.max_update >= 1 && o.max_update > o.warmup_steps,
+         "a number >= 1 and above warmup_steps ", o.warmup_steps);
+  expect(who, "final_lr", o.final_lr, not_negative);
   return warmed_up(who, o, [o, fall = std::move(fall)](int64_t n) {
     const auto at = [&](int64_t i) { return static_cast<double>(i - o.warmup_steps); };
     return o.final_lr +
@@ -46,8 +45,9 @@ Schedule falling(const char* who, const Options& o, std::function<double(double)
 
 Schedule FactorScheduler(const FactorSchedulerOptions& o) {
   constexpr const char* kWho = "FactorScheduler";
-  expect(o.step >= 1, kWho, "step", o.step, "a number >= 1");
-  expect(o.factor <= 1, kWho, "factor", o.factor, "at most 1");
+  expect(kWho, "step", o.step, options::count);
+  expect(kWho, "factor", o.factor, share);
+  expect(kWho, "stop_factor_lr", o.stop_factor_lr, not_negative);
   return warmed_up(kWho, o, [o](int64_t n) {
     const int64_t k = n <= 0 ? 0 : (n - 1) / o.step;
     if (k == 0) return o.base_lr;
@@ -57,11 +57,11 @@ Schedule FactorScheduler(const FactorSchedulerOptions& o) {
 
 Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
   constexpr const char* kWho = "MultiFactorScheduler";
-  expect(!o.step.empty(), kWho, "step", "{}", "at least one number");
+  expect(kWho, "step", "{}", !o.step.empty(), "at least one number");
   for (size_t i = 0; i < o.step.size(); ++i)
-    expect(o.step[i] >= 1 && (i == 0 || o.step[i] > o.step[i - 1]), kWho, "step", o.step[i],
+    expect(kWho, "step", o.step[i], o.step[i] >= 1 && (i == 0 || o.step[i] > o.step[i - 1]),
            "increasing numbers >= 1");
-  expect(o.factor <= 1, kWho, "factor", o.factor, "at most 1");
+  expect(kWho, "factor", o.factor, share);
   return warmed_up(kWho, o, [o](int64_t n) {
     const auto k = std::ranges::lower_bound(o.step, n) - o.step.begin();
     return o.base_lr * std::pow(o.factor, static_cast<double>(k));
@@ -69,7 +69,7 @@ Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
 }
 
 Schedule PolyScheduler(const PolySchedulerOptions& o) {
-  expect(o.pwr >= 0, "PolyScheduler", "pwr", o.pwr, "a number >= 0");
+  expect("PolyScheduler", "pwr", o.pwr, not_negative);
   return falling("PolyScheduler", o, [pwr = o.pwr](double t) { return std::pow(1 - t, pwr); });
 }
 

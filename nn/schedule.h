@@ -6,7 +6,8 @@
 //                                                .warmup_steps = 500}));
 //
 // Warm-up: while num_update < warmup_steps the rate rises from warmup_begin_lr to base_lr (linear),
-// or is warmup_begin_lr (constant). An option out of its range is a ValueError that names it.
+// or is warmup_begin_lr (constant). An option out of its range is a ValueError that names it;
+// rates are finite and >= 0.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ enum class WarmupMode : uint8_t { linear, constant };
 // base_lr factor^k, but at least stop_factor_lr, after k = (num_update - 1) / step whole times.
 struct FactorSchedulerOptions {
   int64_t step = 1;   // >= 1
-  double factor = 1;  // <= 1
+  double factor = 1;  // 0 to 1
   double stop_factor_lr = 1e-8, base_lr = 0.01;
   int64_t warmup_steps = 0;
   double warmup_begin_lr = 0;
@@ -33,7 +34,7 @@ Schedule FactorScheduler(const FactorSchedulerOptions&);
 // base_lr factor^k, where k of `step` are below num_update.
 struct MultiFactorSchedulerOptions {
   std::vector<int64_t> step = {};  // increasing, >= 1
-  double factor = 1;               // <= 1
+  double factor = 1;               // 0 to 1
   double base_lr = 0.01;
   int64_t warmup_steps = 0;
   double warmup_begin_lr = 0;

@@ -30,6 +30,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/nn/block.h>
+#include <locus/nn/options.h>
 #include <locus/nn/trainer.h>
 
 namespace locus::nn {
@@ -57,8 +58,9 @@ class TrainStep {
   template <class F>
   requires(!std::derived_from<F, Block>)  // whose loss is missing
       TrainStep(F f, Trainer&, const CompileOptions& o = {})
-      : compiled_([f = std::move(f)](const Tensors& in) mutable { return Tensors{call(f, in)}; },
-                  o) {}
+      : compiled_(
+            [f = checked(std::move(f))](const Tensors& in) mutable { return Tensors{call(f, in)}; },
+            o) {}
 
   Tensor operator()(const Tensors& in, Caller from = Caller::here()) {
     return compiled_(in, from)[0];
@@ -94,6 +96,11 @@ class TrainStep {
       check(in, 4);
       return f(in[0], in[1], in[2], in[3]);
     }
+  }
+  template <class F>
+  static F checked(F f) {
+    if constexpr (requires { !f; }) options::expect_function("TrainStep", "f", f);
+    return f;
   }
   static void check(const Tensors& in, size_t expected);
 

@@ -4,6 +4,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/nn/order.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -21,6 +22,12 @@ Shape image_shape(const char* who, const Tensor& data) {
   if (data.ndim() != 4)
     throw ShapeError(who, ": data ", describe(data), "; expected images (N, C, H, W)");
   return data.shape();
+}
+
+void check_size(const char* who, transforms::Size size) {
+  const auto fits = [](int64_t n) { return n > 0 && n <= INT32_MAX; };
+  options::expect(who, "size", text_of(size.height, " x ", size.width),
+                  fits(size.height) && fits(size.width), "1 to 2^31 - 1 each");
 }
 
 void check_room(const char* who, const Tensor& data, transforms::Size size, int64_t pad) {
@@ -77,9 +84,18 @@ std::vector<double> Draw::uniform(uint64_t stream) const {
 
 Draw Draw::part(uint64_t i) const { return {mixed(seed, i), epoch, samples, from}; }
 
+Transform::Transform(Apply apply) : apply_(std::move(apply)) {
+  options::expect_function("Transform", "apply", apply_);
+}
+
 Tensor Transform::operator()(const Tensor& data, const Draw& draw) const {
+  if (!apply_) return data;
   const autograd::Pause pause;
-  return apply_ ? apply_(data, draw) : data;
+  Tensor made = apply_(data, draw);
+  if (!made.defined() || made.ndim() == 0 || made.shape()[0] != data.shape()[0])
+    throw ShapeError("Transform: made ", made.defined() ? describe(made) : "no tensor", " of data ",
+                     describe(data), "; expected as many samples");
+  return made;
 }
 
 namespace transforms {
@@ -90,8 +106,8 @@ Compose::Compose(std::vector<Transform> parts)
         return data;
       }) {}
 
-RandomCrop::RandomCrop(Size size, const RandomCropOptions& options)
-    : Transform([size, pad = options.pad](const Tensor& data, const Draw& draw) {
+RandomCrop::RandomCrop(Size size, const RandomCropOptions& o)
+    : Transform([size, pad = o.pad](const Tensor& data, const Draw& draw) {
         check_room("RandomCrop", data, size, pad);
         const Shape shape = data.shape();
         const auto crossed = [&](const Tensor& at) {  // (N, 1, h, 1) and (N, 1, 1, w)
@@ -109,9 +125,8 @@ RandomCrop::RandomCrop(Size size, const RandomCropOptions& options)
         const auto [row_inside, column_inside] = crossed(at >= 0);
         return where(logical_and(row_inside, column_inside), found, 0);
       }) {
-  if (size.height <= 0 || size.width <= 0 || options.pad < 0)
-    throw ValueError("RandomCrop: size ", size.height, " x ", size.width, ", pad ", options.pad,
-                     "; expected a size > 0 and a pad >= 0");
+  check_size("RandomCrop", size);
+  options::expect("RandomCrop", "pad", o.pad, o.pad >= 0 && o.pad <= INT32_MAX, "0 to 2^31 - 1");
 }
 
 CenterCrop::CenterCrop(Size size)
@@ -121,8 +136,7 @@ CenterCrop::CenterCrop(Size size)
                       x = (data.shape()[3] - size.width) / 2;
         return data(ellipsis, Slice(y, y + size.height), Slice(x, x + size.width));
       }) {
-  if (size.height <= 0 || size.width <= 0)
-    throw ValueError("CenterCrop: size ", size.height, " x ", size.width, "; expected > 0");
+  check_size("CenterCrop", size);
 }
 
 RandomFlipLeftRight::RandomFlipLeftRight(double p)
@@ -133,8 +147,7 @@ RandomFlipLeftRight::RandomFlipLeftRight(double p)
         return where(sent(mirrored, {data.shape()[0], 1, 1, 1}, data.context(), draw.from),
                      flip(data, 3), data);
       }) {
-  if (!(p >= 0 && p <= 1))
-    throw ValueError("RandomFlipLeftRight: p ", p, "; expected a probability");
+  options::expect("RandomFlipLeftRight", "p", p, options::share);
 }
 
 Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
@@ -151,8 +164,9 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
         };
         return (data - of_channels(mean)) / of_channels(std);
       }) {
+  for (double m : mean) options::expect("Normalize", "mean", m, options::finite);
   for (double s : std)
-    if (!(s != 0)) throw ValueError("Normalize: std ", s, "; expected a number that is not 0");
+    options::expect("Normalize", "std", s, s != 0 && std::isfinite(s), "a finite number, not 0");
 }
 
 ToTensor::ToTensor()

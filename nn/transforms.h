@@ -40,11 +40,12 @@ struct Draw {
 class Transform {
  public:
   using Apply = std::function<Tensor(const Tensor& data, const Draw& draw)>;
-  Transform() = default;  // none: data as it is
-  explicit Transform(Apply apply) : apply_(std::move(apply)) {}
+  Transform() = default;            // none: data as it is
+  explicit Transform(Apply apply);  // ValueError for an empty one
 
   explicit operator bool() const { return apply_ != nullptr; }
   // Records nothing. Random ones need a draw with as many samples as data has, else ValueError.
+  // ShapeError where the result has another number of samples.
   Tensor operator()(const Tensor& data, const Draw& draw = {}) const;
 
  private:

@@ -261,7 +261,12 @@ TEST(DataLoader, BatchesAreTheirOwnMemory) {
 }
 
 TEST(DataLoader, RefusesWhatCannotWork) {
-  EXPECT_THROW(data::DataLoader(numbers(3), {.batch_size = 0}), Error);
+  for (int64_t batch : {int64_t{0}, int64_t{-1}, int64_t{1} << 31, INT64_MAX}) {
+    EXPECT_THAT(
+        test::message_of<ValueError>([&] { data::DataLoader(numbers(3), {.batch_size = batch}); }),
+        testing::HasSubstr("DataLoader: batch_size"));
+    EXPECT_THROW(data::Prefetcher(numbers(3), {.batch_size = batch}), ValueError);
+  }
   EXPECT_THROW(data::DataLoader(numbers(3), {.context = gpu(99)}), DeviceError);
   EXPECT_THROW(data::Dataset(ones({3, 2}), ones({2})), ShapeError);
   EXPECT_THROW(data::Dataset(ones({}), ones({})), ShapeError);

@@ -23,6 +23,17 @@ Spread spread(const Tensor& x) {
   return s;
 }
 
+TEST(Init, RefusesOptionsOutOfRangeByName) {
+  const auto named = [](const char* option, auto make) {
+    EXPECT_THAT(test::message_of<ValueError>(make), testing::HasSubstr(option));
+  };
+  named("init::Uniform: scale -1", [] { init::Uniform(-1); });
+  named("init::Normal: sigma", [] { init::Normal(NAN); });
+  named("init::Xavier: magnitude", [] { init::Xavier({.magnitude = -3}); });
+  named("init::Orthogonal: scale", [] { init::Orthogonal({.scale = INFINITY}); });
+  named("init::mine: fill is empty", [] { init::Initializer("mine", {}); });
+}
+
 TEST(Init, UniformFillsItsRange) {
   random::seed(1);
   const Spread s = spread(init::Uniform()({200, 100}, f32));

@@ -104,6 +104,22 @@ TEST(Layers, FlattenAndLambda) {
   EXPECT_EQ(net[1].repr(), "Lambda(double)");
 }
 
+TEST(Layers, RefuseOptionsOutOfRangeByName) {
+  const auto named = [](const char* option, auto make) {
+    EXPECT_THAT(test::message_of<ValueError>(make), testing::HasSubstr(option));
+  };
+  named("Dropout: rate -0.1", [] { nn::Dropout(-.1); });
+  named("Dropout: rate nan", [] { nn::Dropout{NAN}; });
+  named("BatchNorm: epsilon -1", [] { nn::BatchNorm({.epsilon = -1}); });
+  named("BatchNorm: momentum 1.5", [] { nn::BatchNorm({.momentum = 1.5}); });
+  named("LayerNorm: epsilon", [] { nn::LayerNorm({.epsilon = NAN}); });
+  named("GroupNorm: epsilon", [] { nn::GroupNorm({.epsilon = INFINITY}); });
+  named("GroupNorm: num_groups 0", [] { nn::GroupNorm({.num_groups = 0}); });
+  named("InstanceNorm: epsilon", [] { nn::InstanceNorm({.epsilon = -1}); });
+  named("RMSNorm: epsilon", [] { nn::RMSNorm({.epsilon = -1}); });
+  named("Lambda: function is empty", [] { nn::Lambda(std::function<Tensor(const Tensor&)>()); });
+}
+
 TEST(Dropout, ActsOnlyWhileTraining) {  // MXNet: test_autograd.py::test_is_train
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));

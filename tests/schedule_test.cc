@@ -64,6 +64,12 @@ TEST(Schedule, RefusesOptionsOutOfRangeByName) {
   named("warmup_steps -1", [] { ConstantScheduler({.warmup_steps = -1}); });
   named("warmup_begin_lr 1", [] { ConstantScheduler({.base_lr = .1, .warmup_begin_lr = 1}); });
   named("base_lr", [] { ConstantScheduler({.base_lr = NAN}); });
+  named("base_lr -1", [] { ConstantScheduler({.base_lr = -1, .warmup_begin_lr = -2}); });
+  named("factor -0.5", [] { FactorScheduler({.step = 1, .factor = -.5}); });
+  named("factor nan", [] { MultiFactorScheduler({.step = {2}, .factor = NAN}); });
+  named("final_lr", [] { CosineScheduler({.max_update = 5, .final_lr = -1}); });
+  named("stop_factor_lr", [] { FactorScheduler({.stop_factor_lr = NAN}); });
+  named("warmup_begin_lr -1", [] { ConstantScheduler({.warmup_begin_lr = -1}); });
 }
 
 }  // namespace

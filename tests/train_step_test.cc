@@ -150,6 +150,11 @@ Outcome chain(Context a, Context b, bool compiled) {
   return o;
 }
 
+TEST(TrainStep, IsOfAFunction) {
+  nn::Trainer trainer({}, optim::SGD());
+  EXPECT_THROW(nn::TrainStep(std::function<Tensor(const Tensor&)>(), trainer), ValueError);
+}
+
 TEST(TrainStep, AChainOfTwoContextsEqualsItself) {
   EXPECT_EQ(chain(cpu(0), cpu(1), false), chain(cpu(0), cpu(1), true));
   LOCUS_NEEDS_ANY_GPUS(2);

@@ -124,6 +124,13 @@ TEST(Transforms, RefuseWhatTheyCannotDo) {
   EXPECT_THROW(RandomFlipLeftRight(1.5), ValueError);
   EXPECT_THROW(RandomCrop(0), ValueError);
   EXPECT_THROW(CenterCrop(-1), ValueError);
+  EXPECT_THROW(RandomCrop(2, {.pad = INT64_MAX / 2}), ValueError);
+  EXPECT_THROW(Normalize({NAN}), ValueError);
+  EXPECT_THROW(Normalize({0}, {INFINITY}), ValueError);
+  EXPECT_THROW(Transform(Transform::Apply()), ValueError);
+  const Transform fewer([](const Tensor& x, const Draw&) { return x(Slice(1, std::nullopt)); });
+  EXPECT_THAT(test::message_of<ShapeError>([&] { fewer(images(2)); }),
+              testing::HasSubstr("expected as many samples"));
   const Tensor x = images(1);
   EXPECT_TRUE(Transform()(x).is(x));
 }

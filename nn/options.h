@@ -1,0 +1,45 @@
+// Options that are numbers: the range that each has to be in, and the ValueError that names the
+// option, its value and the range.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include <locus/core/error.h>
+
+namespace locus::options {
+
+struct Range {
+  const char* text;
+  bool (*holds)(double);
+};
+inline constexpr Range finite{"a finite number", [](double v) { return std::isfinite(v); }};
+inline constexpr Range not_negative{"a finite number >= 0",
+                                    [](double v) { return v >= 0 && std::isfinite(v); }};
+inline constexpr Range positive{"a finite number > 0",
+                                [](double v) { return v > 0 && std::isfinite(v); }};
+inline constexpr Range share{"a number in [0, 1]", [](double v) { return v >= 0 && v <= 1; }};
+inline constexpr Range decay{"a number in [0, 1)", [](double v) { return v >= 0 && v < 1; }};
+inline constexpr Range count{"a number >= 1", [](double v) { return v >= 1; }};
+
+void expect(const auto& who, const char* option, const auto& value, bool fits,
+            const auto&... expected) {
+  if (!fits) [[unlikely]]
+    throw ValueError(who, ": ", option, " ", value, "; expected ", expected...);
+}
+void expect(const auto& who, const char* option, const auto& value, const Range& range) {
+  expect(who, option, value, range.holds(static_cast<double>(value)), range.text);
+}
+// Unset is fine.
+void expect(const auto& who, const char* option, const std::optional<double>& value,
+            const Range& range) {
+  if (value) expect(who, option, *value, range);
+}
+
+// A function that is to be called later is one.
+void expect_function(const auto& who, const char* option, const auto& f) {
+  if (!f) [[unlikely]]
+    throw ValueError(who, ": ", option, " is empty; expected a function");
+}
+
+}  // namespace locus::options
