@@ -19,7 +19,11 @@ std::pair<std::string, double> EvalMetric::get(Caller from) const {
   return values[0];
 }
 
-void Metric::update(const Tensors& labels, const Tensors& preds) {
+std::function<void()> EvalMetric::measured(const Tensors& labels, const Tensors& preds) {
+  return [this, labels, preds] { update(labels, preds); };
+}
+
+std::function<void()> Metric::measured(const Tensors& labels, const Tensors& preds) {
   if (labels.size() != preds.size())
     throw ShapeError(name_, ": ", labels.size(), " labels for ", preds.size(),
                      " preds; expected as many");
@@ -32,14 +36,17 @@ void Metric::update(const Tensors& labels, const Tensors& preds) {
       throw ShapeError(name_, ": preds ", describe(preds[i]),
                        " are counted otherwise than those before; call reset() between");
   }
-  for (const Measure& m : more) {
-    const auto total = std::ranges::find_if(
-        totals_, [&](const Measure& t) { return t.sums.context() == m.sums.context(); });
-    if (total == totals_.end())
-      totals_.push_back(m);
-    else
-      *total = merge(*total, m);
-  }
+  return [this, more = std::move(more)] {
+    const autograd::Pause unrecorded;
+    for (const Measure& m : more) {
+      const auto total = std::ranges::find_if(
+          totals_, [&](const Measure& t) { return t.sums.context() == m.sums.context(); });
+      if (total == totals_.end())
+        totals_.push_back(m);
+      else
+        *total = merge(*total, m);
+    }
+  };
 }
 
 NamedValues Metric::get_name_value(Caller from) const {
@@ -87,8 +94,12 @@ EvalMetric& CompositeEvalMetric::get_metric(int64_t i) const {
   return *metrics_[static_cast<size_t>(i)];
 }
 
-void CompositeEvalMetric::update(const Tensors& labels, const Tensors& preds) {
-  for (const auto& metric : metrics_) metric->update(labels, preds);
+std::function<void()> CompositeEvalMetric::measured(const Tensors& labels, const Tensors& preds) {
+  std::vector<std::function<void()>> all;
+  for (const auto& metric : metrics_) all.push_back(metric->measured(labels, preds));
+  return [all = std::move(all)] {
+    for (const auto& count : all) count();
+  };
 }
 
 void CompositeEvalMetric::reset() {

@@ -34,6 +34,8 @@ class EvalMetric {
   }
   // One of each per context.
   virtual void update(const Tensors& labels, const Tensors& preds) = 0;
+  // Checks and measures; what it returns counts that. Of a metric that has only update(): that.
+  virtual std::function<void()> measured(const Tensors& labels, const Tensors& preds);
   virtual void reset() = 0;
   // Waits. A metric of several values has no get(): Error.
   std::pair<std::string, double> get(Caller = Caller::here()) const;
@@ -58,7 +60,8 @@ struct Measure {
 class Metric : public EvalMetric {
  public:
   using EvalMetric::update;
-  void update(const Tensors& labels, const Tensors& preds) override;
+  void update(const Tensors& labels, const Tensors& preds) override { measured(labels, preds)(); }
+  std::function<void()> measured(const Tensors& labels, const Tensors& preds) override;
   void reset() override { totals_.clear(); }
   NamedValues get_name_value(Caller = Caller::here()) const override;
   const std::string& name() const { return name_; }
@@ -259,13 +262,14 @@ class CustomMetric : public Metric {
   Feval feval_;
 };
 
-// Several metrics of the same labels and predictions.
+// Several metrics of the same labels and predictions. Where one throws, none counts them.
 class CompositeEvalMetric : public EvalMetric {
  public:
   using EvalMetric::update;
   void add(std::shared_ptr<EvalMetric> metric);
   EvalMetric& get_metric(int64_t i) const;  // IndexError
-  void update(const Tensors& labels, const Tensors& preds) override;
+  void update(const Tensors& labels, const Tensors& preds) override { measured(labels, preds)(); }
+  std::function<void()> measured(const Tensors& labels, const Tensors& preds) override;
   void reset() override;
   NamedValues get_name_value(Caller = Caller::here()) const override;
 

@@ -42,6 +42,17 @@ TEST(Accuracy, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(std::isnan(accuracy.get().second)) << "a refused batch was counted";
 }
 
+TEST(CompositeEvalMetric, CountsInAllOrNone) {
+  metric::CompositeEvalMetric both;
+  both.add(metric::create("acc"));
+  both.add(metric::create("ce"));
+  both.update(array({1}), array({{.1f, .9f}}));
+  EXPECT_THROW(both.update(array({0, 1}), array({0, 1})), ShapeError);  // not for cross-entropy
+  EXPECT_EQ(both.get_metric(0).get().second, 1);
+  both.update(array({0}), array({{.1f, .9f}}));
+  EXPECT_EQ(both.get_metric(0).get().second, .5);
+}
+
 TEST(Accuracy, RecordsNothing) {
   metric::Accuracy accuracy;
   const Tensor scores = array({{0.1f, 0.9f}});
