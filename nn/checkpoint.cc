@@ -1,11 +1,14 @@
 #include <locus/nn/checkpoint.h>
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +20,7 @@
 #include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/nn/options.h>
 #include <locus/ops/create.h>
 
 namespace locus::checkpoint {
@@ -109,6 +113,23 @@ std::set<std::string> check(const fs::path& path) {
 std::string hidden_name(const std::string& name) {
   return "." + name + "-" + std::to_string(getpid());
 }
+
+// Savers into one folder take turns, those of other processes, too. What cannot be locked (some
+// network file systems) is not.
+class Turn : NonCopyable {
+ public:
+  explicit Turn(const std::string& directory)
+      : folder_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (folder_ >= 0 && ::flock(folder_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~Turn() {
+    if (folder_ >= 0) ::close(folder_);
+  }
+
+ private:
+  const int folder_;
+};
 
 // A folder that is gone again unless it is kept.
 class Draft : NonCopyable {
@@ -235,6 +256,8 @@ Part::Part(std::string name, State state, Restore restore)
   if (name_.empty() || !std::ranges::all_of(name_, plain))
     throw ValueError("checkpoint: a part named '", name_,
                      "'; expected letters, digits, '_' and '-': it names a file");
+  options::expect_function("checkpoint: part '" + name_ + "'", "state", state_);
+  options::expect_function("checkpoint: part '" + name_ + "'", "restore", restore_);
 }
 
 Part::Part(nn::Block& network)
@@ -294,7 +317,11 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
                  Caller from) {
   if (options.keep < 1) throw ValueError("checkpoint: keep ", options.keep, "; expected >= 1");
   const Parts all = with_random(parts);
-  std::vector<Found> before = checkpoints(directory);
+  std::error_code why;
+  fs::create_directories(directory, why);
+  if (why) throw Error("checkpoint: cannot create ", directory, ": ", why.message());
+  const Turn turn(directory);
+  const std::vector<Found> before = checkpoints(directory);
   const uint64_t number = before.empty() ? 1 : before[0].number + 1;
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 6 ? 6 - digits.size() : 0, '0');

@@ -3,9 +3,11 @@
 
 #include <sys/resource.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
@@ -192,6 +194,24 @@ TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
   EXPECT_EQ(checkpoint::save(folder(), {net}, {.keep = 3}), at(5).string());
   EXPECT_THAT(names(), ElementsAre("checkpoint-000003", "checkpoint-000004", "checkpoint-000005"));
   EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);
+}
+
+TEST_F(Checkpoint, SaversIntoOneFolderTakeTurns) {
+  constexpr int kSavers = 4, kEach = 5;
+  std::vector<std::thread> savers;
+  std::atomic<int> written = 0;
+  for (int i = 0; i < kSavers; ++i)
+    savers.emplace_back([&] {
+      nn::Sequential net = network();
+      net.initialize();
+      for (int k = 0; k < kEach; ++k) {
+        checkpoint::save(folder(), {net}, {.keep = 100});
+        ++written;
+      }
+    });
+  for (std::thread& t : savers) t.join();
+  EXPECT_EQ(written, kSavers * kEach);
+  EXPECT_EQ(names().size(), size_t{kSavers * kEach});
 }
 
 TEST_F(Checkpoint, OneThatIsDamagedIsSkippedAndNamed) {
