@@ -6,6 +6,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -36,6 +37,8 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
     if (d < 0)
       throw ShapeError("Parameter '", name, "': shape ", shape,
                        "; expected lengths >= 0, 0 for one that is not known yet");
+  options::expect(name, "lr_mult", options.lr_mult, options::not_negative);
+  options::expect(name, "wd_mult", options.wd_mult, options::not_negative);
   state_->name = std::move(name);
   state_->shape = shape;
   state_->options = options;
@@ -79,10 +82,12 @@ void Parameter::rename(const std::string& path) const {
 }
 
 void Parameter::set_lr_mult(double v) const {
+  options::expect(name(), "lr_mult", v, options::not_negative);
   state().options.lr_mult = v;
   ++state().generation;
 }
 void Parameter::set_wd_mult(double v) const {
+  options::expect(name(), "wd_mult", v, options::not_negative);
   state().options.wd_mult = v;
   ++state().generation;
 }
@@ -103,24 +108,22 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
     return;
   }
   for (const Context& c : contexts) device(c);  // not only at the first forward pass
-  const auto is_a = [&](auto... ends) { return (s.name.ends_with(ends) || ...); };
-  if (s.options.init)
-    s.pending = s.options.init;
-  else if (is_a("weight"))
-    s.pending = global;
-  else if (is_a("bias", "beta", "running_mean"))
-    s.pending = init::Zero();
-  else if (is_a("gamma", "running_var"))
-    s.pending = init::One();
-  else
+  const auto by_name = [&]() -> init::Initializer {
+    const auto is_a = [&](auto... ends) { return (s.name.ends_with(ends) || ...); };
+    if (is_a("weight")) return global;
+    if (is_a("bias", "beta", "running_mean")) return init::Zero();
+    if (is_a("gamma", "running_var")) return init::One();
     throw Error("Unknown initialization pattern for ", s.name,
                 ". Default initialization is now limited to \"weight\", \"bias\", \"gamma\" and "
                 "\"beta\". Give the parameter an initializer of its own.");
+  };
+  const init::Initializer chosen = s.options.init ? *s.options.init : by_name();
+  if (known(s.shape)) return create(chosen(s.shape, dtype()), contexts.list(), from);
+  s.pending = chosen;
   s.asked = from;
   s.contexts = contexts.list();
   s.replicas.clear();
   ++s.generation;
-  if (known(s.shape)) create((*s.pending)(s.shape, dtype()), from);
 }
 
 void Parameter::infer_shape(const Shape& full) const {
@@ -128,7 +131,7 @@ void Parameter::infer_shape(const Shape& full) const {
   State& s = state();
   if (initialized() || !deferred()) return;
   const capture::Aside aside;  // what is drawn, too
-  create((*s.pending)(s.shape, dtype()), s.asked);
+  create((*s.pending)(s.shape, dtype()), s.contexts, s.asked);
 }
 
 bool Parameter::fits(const Shape& full) const {
@@ -145,18 +148,19 @@ void Parameter::complete(const Shape& full) const {
   s.shape = full;
 }
 
-// Replicas of `values` on the parameter's contexts.
-void Parameter::create(const Tensor& values, Caller from) const {
+// Replicas of `values`, from now on the parameter's.
+void Parameter::create(const Tensor& values, std::vector<Context> contexts, Caller from) const {
   State& s = state();
   const capture::Aside aside;
   const autograd::Pause pause;
   const Tensor cast_values = values.dtype() == dtype() ? values : locus::cast(values, dtype());
   Tensors replicas;
-  for (const Context& c : s.contexts) {
+  for (const Context& c : contexts) {
     replicas.push_back(cast_values.copyto(c, {}, from));
     if (grad_req() != GradReq::null) replicas.back().attach_grad(grad_req());
   }
   s.replicas = std::move(replicas);
+  s.contexts = std::move(contexts);
   s.pending.reset();
   ++s.generation;
 }
@@ -240,7 +244,7 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
   if (!initialized()) {
     if (!deferred()) refuse({});
     complete(values.shape());
-    return create(values, from);
+    return create(values, s.contexts, from);
   }
   if (values.shape() != s.shape)
     throw ShapeError("Parameter '", s.name, "': set_data with ", describe(values),
@@ -252,8 +256,7 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
 void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const {
   for (const Context& c : contexts) device(c);
   complete(values.shape());
-  state().contexts = contexts.list();
-  create(values, from);
+  create(values, contexts.list(), from);
 }
 
 Tensor Parameter::mean_on_cpu(Caller from) const {
@@ -272,9 +275,7 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
   for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
   State& s = state();
   if (initialized()) {
-    const Tensor values = mean_on_cpu(from);
-    s.contexts = contexts.list();
-    create(values, from);
+    create(mean_on_cpu(from), contexts.list(), from);
   } else if (deferred()) {
     s.contexts = contexts.list();
     s.asked = from;

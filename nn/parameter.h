@@ -28,7 +28,9 @@ struct ParameterOptions {
 };
 
 struct InitializeOptions {
-  bool force_reinit = false;  // false: a parameter that has values keeps them, with a warning
+  // false: a parameter that has values keeps them, with a warning; it does when its initializer
+  // throws, too.
+  bool force_reinit = false;
 };
 
 class Parameter {
@@ -83,7 +85,7 @@ class Parameter {
   GradReq made_grad_req() const;  // the one it was made with
   void set_grad_req(GradReq req) const;
   double lr_mult() const;
-  void set_lr_mult(double v) const;
+  void set_lr_mult(double v) const;  // ValueError unless finite and >= 0
   double wd_mult() const;
   void set_wd_mult(double v) const;
 
@@ -103,7 +105,7 @@ class Parameter {
   void check_shares(const Parameter& other) const;
   bool fits(const Shape& full) const;  // it has all lengths, and those that are known
   void complete(const Shape& full) const;
-  void create(const Tensor& values, Caller) const;
+  void create(const Tensor& values, std::vector<Context> contexts, Caller) const;
   void rename(const std::string& path) const;  // the longest path names it
 
   std::shared_ptr<State> state_;

@@ -133,6 +133,25 @@ TEST(Parameter, InitializingAgainNeedsForce) {
   EXPECT_EQ(test::values(p.data()), (Values{1, 1}));
   p.initialize(init::Constant(2), cpu(), {.force_reinit = true});
   EXPECT_EQ(test::values(p.data()), (Values{2, 2}));
+
+  // One that throws, or gives another shape, loses nothing.
+  const init::Initializer fails("fails", [](const Shape&, DType) -> Tensor { throw Error("no"); });
+  EXPECT_THROW(p.initialize(fails, cpu(1), {.force_reinit = true}), Error);
+  const init::Initializer wrong("wrong", [](const Shape&, DType) { return ones({3}); });
+  EXPECT_THAT(
+      test::message_of<ShapeError>([&] { p.initialize(wrong, cpu(1), {.force_reinit = true}); }),
+      HasSubstr("init::wrong"));
+  EXPECT_EQ(p.list_ctx(), std::vector<Context>{cpu()});
+  EXPECT_EQ(test::values(p.data()), (Values{2, 2}));
+}
+
+TEST(Parameter, AContextIsNamedOnce) {
+  Parameter p("weight", {2});
+  EXPECT_THAT(test::message_of<ValueError>([&] {
+                p.initialize(init::One(), {cpu(), cpu(1), cpu()});
+              }),
+              HasSubstr("cpu(0) is there twice"));
+  EXPECT_THROW(split_and_load(ones({4, 2}), {cpu(1), cpu(1)}), ValueError);
 }
 
 TEST(Parameter, SetDataWritesEveryReplicaInPlace) {
