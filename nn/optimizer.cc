@@ -1,36 +1,51 @@
 #include <locus/nn/optimizer.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <initializer_list>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 
 namespace locus::optim {
 namespace {
 
-struct Option {
-  const char* name;
-  double value;
-};
+using options::decay, options::expect, options::not_negative;
 
-void expect(const std::string& who, const Option& o, bool fits, const char* expected) {
-  if (!fits) throw ValueError(who, ": ", o.name, " ", o.value, "; expected ", expected);
-}
-void expect_decay(const Optimizer& who, std::initializer_list<Option> options) {
-  for (const Option& o : options)
-    expect(who.name(), o, o.value >= 0 && o.value < 1, "a number in [0, 1)");
-}
-void expect_some(const Optimizer& who, std::initializer_list<Option> options) {
-  for (const Option& o : options)
-    expect(who.name(), o, o.value >= 0 && std::isfinite(o.value), "a finite number >= 0");
+// What any optimizer has of these; equal names have equal ranges.
+void each_option(auto& o, const auto& f) {
+  f("learning_rate", o.learning_rate, not_negative);
+  f("wd", o.wd, not_negative);
+  f("clip_gradient", o.clip_gradient, not_negative);
+  f("multi_precision", o.multi_precision);
+  if constexpr (requires { o.momentum; }) f("momentum", o.momentum, decay);
+  if constexpr (requires { o.beta1; }) f("beta1", o.beta1, decay);
+  if constexpr (requires { o.beta2; }) f("beta2", o.beta2, decay);
+  if constexpr (requires { o.gamma1; }) f("gamma1", o.gamma1, decay);
+  if constexpr (requires { o.gamma2; }) f("gamma2", o.gamma2, decay);
+  if constexpr (requires { o.rho; }) f("rho", o.rho, decay);
+  if constexpr (requires { o.epsilon; }) f("epsilon", o.epsilon, not_negative);
+  if constexpr (requires { o.schedule_decay; }) f("schedule_decay", o.schedule_decay, not_negative);
+  if constexpr (requires { o.lamda1; }) f("lamda1", o.lamda1, not_negative);
+  if constexpr (requires { o.beta; }) f("beta", o.beta, not_negative);
+  if constexpr (requires { o.wd_lh; }) f("wd_lh", o.wd_lh, not_negative);
+  if constexpr (requires { o.eta; }) f("eta", o.eta, not_negative);
+  if constexpr (requires { o.clip_weights; }) f("clip_weights", o.clip_weights, not_negative);
+  if constexpr (requires { o.lower_bound; }) f("lower_bound", o.lower_bound, not_negative);
+  if constexpr (requires { o.upper_bound; }) f("upper_bound", o.upper_bound, not_negative);
+  if constexpr (requires { o.correct_bias; }) f("correct_bias", o.correct_bias);
+  if constexpr (requires { o.bias_correction; }) f("bias_correction", o.bias_correction);
+  if constexpr (requires { o.centered; }) f("centered", o.centered);
 }
 
 template <class Options>
-Optimizer::Common common_of(const Options& o) {
+Optimizer::Common checked(const std::string& who, Options o) {
+  each_option(o, [&]<class T>(const char* name, T& value, const auto&... range) {
+    if constexpr (!std::is_same_v<T, bool>) expect(who, name, value, range...);
+  });
   return {o.learning_rate, o.wd, o.clip_gradient, o.multi_precision};
 }
 
@@ -39,23 +54,36 @@ double corrected(double beta, int64_t t) {
   return -std::expm1(static_cast<double>(t) * std::log(beta));
 }
 
+// Of Nadam, up to t: beta1^t times that of all 1 - q^i / 2, whose logarithm is the sum over k of
+// -(q^k + ... + q^kt) / (k 2^k), geometric series.
+double product_of_momenta(const NadamOptions& o, double t) {
+  const double log_q = o.schedule_decay * std::log(0.96);
+  double sum = t * std::log(o.beta1);
+  for (int k = 1; k <= 60; ++k) {
+    const double step = k * log_q;
+    const double series = step == 0 ? t : std::exp(step) * std::expm1(t * step) / std::expm1(step);
+    sum -= std::ldexp(series, -k) / k;
+  }
+  return std::exp(sum);
+}
+
 }  // namespace
 
 struct Optimizer::Progress {
+  std::string name;  // the optimizer's
+  options::Range range;
   double learning_rate;
-  Schedule schedule;
+  Schedule schedule = {};
   int64_t num_update = 0;
 
-  double rate() const { return schedule ? schedule(num_update) : learning_rate; }
+  double rate(int64_t n) const { return schedule ? schedule(n) : learning_rate; }
 };
 
-Optimizer::Optimizer(std::string name, const Common& common)
+Optimizer::Optimizer(std::string name, const Common& common, const options::Range& rates)
     : name_(std::move(name)),
-      common_(common),
-      progress_(std::make_shared<Progress>(Progress{common.learning_rate, {}})) {
-  expect_some(*this, {{"learning_rate", common.learning_rate}, {"wd", common.wd}});
-  const double clip = common.clip_gradient.value_or(0);
-  expect(name_, {"clip_gradient", clip}, clip >= 0, "a limit >= 0");
+      common_(checked(name_, common)),
+      progress_(std::make_shared<Progress>(Progress{name_, rates, common.learning_rate})) {
+  expect(name_, "learning_rate", common.learning_rate, rates);
 }
 
 Optimizer::Optimizer(const Optimizer& other)
@@ -74,19 +102,23 @@ Optimizer& Optimizer::operator=(const Optimizer& other) {
   return *this;
 }
 
-double Optimizer::learning_rate() const { return progress_->rate(); }
+double Optimizer::learning_rate() const { return progress_->rate(progress_->num_update); }
 void Optimizer::set_learning_rate(double v) {
   if (progress_->schedule)
     throw Error(name_, ": set_learning_rate(", v,
                 "), but the schedule says what it is; take that away with set_schedule({}) first");
+  expect(name_, "learning_rate", v, progress_->range);
   progress_->learning_rate = v;
 }
 void Optimizer::set_schedule(Schedule schedule) {
-  progress_->learning_rate = learning_rate();
+  if (!schedule) progress_->learning_rate = learning_rate();
   progress_->schedule = std::move(schedule);
 }
 int64_t Optimizer::num_update() const { return progress_->num_update; }
-void Optimizer::set_num_update(int64_t n) { progress_->num_update = n; }
+void Optimizer::set_num_update(int64_t n) {
+  expect(name_, "num_update", n, n >= 0, "a number >= 0");
+  progress_->num_update = n;
+}
 
 bool Optimizer::has_master(DType weight) const {
   return common_.multi_precision && (weight == f16 || weight == bf16);
@@ -109,11 +141,12 @@ Tensors Optimizer::create_state(const Tensor& weight) const {
 
 void Optimizer::update(ParameterGroup& group, double rescale) {
   if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
-  const int64_t before = *group.count;
+  const int64_t count = *group.count, updates = progress_->num_update;
   try {
     run_(group, next_step(group, rescale));
   } catch (...) {
-    *group.count = before;
+    *group.count = count;
+    progress_->num_update = updates;
     throw;
   }
 }
@@ -122,26 +155,28 @@ std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& grou
                                                       double rescale) const {
   return [progress = progress_, count = group.count, factor = group.lr_mult,
           wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1)] {
-    progress->num_update = std::max(progress->num_update, ++*count);
-    return Step{progress->rate() * factor, wd, rescale, clip, *count};
+    const int64_t t = *count + 1, n = std::max(progress->num_update, t);
+    const double lr = progress->rate(n) * factor;
+    if (!progress->range.holds(lr)) [[unlikely]]
+      expect(progress->name, "learning_rate", text_of(lr, " of update ", n), false,
+             progress->range.text);
+    progress->num_update = n;  // now that no schedule throws any more
+    *count = t;
+    return Step{lr, wd, rescale, clip, t};
   };
 }
 
-SGD::SGD(const SGDOptions& o) : Optimizer("SGD", common_of(o)) {
-  expect_some(*this, {{"momentum", o.momentum}});
+SGD::SGD(const SGDOptions& o) : Optimizer("SGD", checked("SGD", o)) {
   use<SGDUpdate>(o.momentum == 0 ? sgd_update : sgd_mom_update,
                  [o](auto& u, int64_t) { u.momentum = o.momentum; });
 }
 
-NAG::NAG(const NAGOptions& o) : Optimizer("NAG", common_of(o)) {
-  expect_some(*this, {{"momentum", o.momentum}});
+NAG::NAG(const NAGOptions& o) : Optimizer("NAG", checked("NAG", o)) {
   use<SGDUpdate>(o.momentum == 0 ? sgd_update : nag_mom_update,
                  [o](auto& u, int64_t) { u.momentum = o.momentum; });
 }
 
-Adam::Adam(const AdamOptions& o) : Optimizer("Adam", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
-  expect_some(*this, {{"epsilon", o.epsilon}});
+Adam::Adam(const AdamOptions& o) : Optimizer("Adam", checked("Adam", o)) {
   use<AdamUpdate>(adam_update, [o](auto& u, int64_t t) {
     u.lr *= std::sqrt(corrected(o.beta2, t)) / corrected(o.beta1, t);
     u.beta1 = o.beta1;
@@ -150,9 +185,7 @@ Adam::Adam(const AdamOptions& o) : Optimizer("Adam", common_of(o)) {
   });
 }
 
-AdamW::AdamW(const AdamWOptions& o) : Optimizer("AdamW", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
-  expect_some(*this, {{"epsilon", o.epsilon}});
+AdamW::AdamW(const AdamWOptions& o) : Optimizer("AdamW", checked("AdamW", o)) {
   use<AdamWUpdate>(adamw_update, [o](auto& u, int64_t t) {
     u.eta = u.lr;
     u.lr = o.correct_bias ? std::sqrt(corrected(o.beta2, t)) / corrected(o.beta1, t) : 1;
@@ -162,9 +195,7 @@ AdamW::AdamW(const AdamWOptions& o) : Optimizer("AdamW", common_of(o)) {
   });
 }
 
-Adamax::Adamax(const AdamaxOptions& o) : Optimizer("Adamax", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
-  expect_some(*this, {{"epsilon", o.epsilon}});
+Adamax::Adamax(const AdamaxOptions& o) : Optimizer("Adamax", checked("Adamax", o)) {
   use<AdamUpdate>(adamax_update, [o](auto& u, int64_t t) {
     u.lr /= corrected(o.beta1, t);
     u.beta1 = o.beta1;
@@ -173,32 +204,22 @@ Adamax::Adamax(const AdamaxOptions& o) : Optimizer("Adamax", common_of(o)) {
   });
 }
 
-Nadam::Nadam(const NadamOptions& o) : Optimizer("Nadam", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
-  expect_some(*this, {{"epsilon", o.epsilon}, {"schedule_decay", o.schedule_decay}});
+Nadam::Nadam(const NadamOptions& o) : Optimizer("Nadam", checked("Nadam", o)) {
   use<NadamUpdate>(nadam_update, [o](auto& u, int64_t t) {
     const auto momentum = [&](int64_t i) {
       return o.beta1 * (1 - 0.5 * std::pow(0.96, static_cast<double>(i) * o.schedule_decay));
     };
-    // The product of all up to t; what is below the last bit of 1 counts for nothing.
-    const double fall = std::pow(0.96, o.schedule_decay);
-    double product = 1, power = 1;
-    for (int64_t i = 1; i <= t && product > 1e-20; ++i)
-      product *= o.beta1 * (1 - 0.5 * (power *= fall));
     u.beta1 = o.beta1;
     u.beta2 = o.beta2;
     u.epsilon = o.epsilon;
     u.momentum = momentum(t);
     u.next_momentum = momentum(t + 1);
-    u.schedule = product;
+    u.schedule = product_of_momenta(o, static_cast<double>(t));
     u.correction2 = corrected(o.beta2, t);
   });
 }
 
-RMSProp::RMSProp(const RMSPropOptions& o) : Optimizer("RMSProp", common_of(o)) {
-  expect_decay(*this, {{"gamma1", o.gamma1}, {"gamma2", o.gamma2}});
-  const double clip = o.clip_weights.value_or(0);
-  expect_some(*this, {{"epsilon", o.epsilon}, {"clip_weights", clip}});
+RMSProp::RMSProp(const RMSPropOptions& o) : Optimizer("RMSProp", checked("RMSProp", o)) {
   use<RMSPropUpdate>(o.centered ? rmspropalex_update : rmsprop_update, [o](auto& u, int64_t) {
     u.gamma1 = o.gamma1;
     u.gamma2 = o.gamma2;
@@ -207,52 +228,43 @@ RMSProp::RMSProp(const RMSPropOptions& o) : Optimizer("RMSProp", common_of(o)) {
   });
 }
 
-AdaGrad::AdaGrad(const AdaGradOptions& o) : Optimizer("AdaGrad", common_of(o)) {
-  expect_some(*this, {{"epsilon", o.epsilon}});
+AdaGrad::AdaGrad(const AdaGradOptions& o) : Optimizer("AdaGrad", checked("AdaGrad", o)) {
   use<AdaGradUpdate>(adagrad_update, [o](auto& u, int64_t) { u.epsilon = o.epsilon; });
 }
 
-AdaDelta::AdaDelta(const AdaDeltaOptions& o) : Optimizer("AdaDelta", common_of(o)) {
-  expect_decay(*this, {{"rho", o.rho}});
-  expect_some(*this, {{"epsilon", o.epsilon}});
+AdaDelta::AdaDelta(const AdaDeltaOptions& o) : Optimizer("AdaDelta", checked("AdaDelta", o)) {
   use<AdaDeltaUpdate>(adadelta_update, [o](auto& u, int64_t) {
     u.rho = o.rho;
     u.epsilon = o.epsilon;
   });
 }
 
-Ftrl::Ftrl(const FtrlOptions& o) : Optimizer("Ftrl", common_of(o)) {
-  expect(name(), {"learning_rate", o.learning_rate}, o.learning_rate > 0, "a number > 0");
-  expect_some(*this, {{"lamda1", o.lamda1}, {"beta", o.beta}});
+Ftrl::Ftrl(const FtrlOptions& o)
+    : Optimizer("Ftrl", checked("Ftrl", o), options::positive) {  // it divides by the rate
   use<FtrlUpdate>(ftrl_update, [o](auto& u, int64_t) {
     u.lamda1 = o.lamda1;
     u.beta = o.beta;
   });
 }
 
-Signum::Signum(const SignumOptions& o) : Optimizer("Signum", common_of(o)) {
-  expect_decay(*this, {{"momentum", o.momentum}});
-  expect_some(*this, {{"wd_lh", o.wd_lh}});
-  expect(name(), {"wd_lh", o.wd_lh}, o.momentum > 0 || o.wd_lh == 0, "0 without momentum");
+Signum::Signum(const SignumOptions& o) : Optimizer("Signum", checked("Signum", o)) {
+  expect(name(), "wd_lh", o.wd_lh, o.momentum > 0 || o.wd_lh == 0, "0 without momentum");
   use<SignumUpdate>(o.momentum == 0 ? signsgd_update : signum_update, [o](auto& u, int64_t) {
     u.momentum = o.momentum;
     u.wd_lh = o.wd_lh;
   });
 }
 
-Lion::Lion(const LionOptions& o) : Optimizer("Lion", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+Lion::Lion(const LionOptions& o) : Optimizer("Lion", checked("Lion", o)) {
   use<LionUpdate>(lion_update, [o](auto& u, int64_t) {
     u.beta1 = o.beta1;
     u.beta2 = o.beta2;
   });
 }
 
-LAMB::LAMB(const LAMBOptions& o) : Optimizer("LAMB", common_of(o)) {
-  expect_decay(*this, {{"beta1", o.beta1}, {"beta2", o.beta2}});
+LAMB::LAMB(const LAMBOptions& o) : Optimizer("LAMB", checked("LAMB", o)) {
   const double lower = o.lower_bound.value_or(0), upper = o.upper_bound.value_or(lower);
-  expect_some(*this, {{"epsilon", o.epsilon}, {"lower_bound", lower}, {"upper_bound", upper}});
-  expect(name(), {"upper_bound", upper}, upper >= lower, "at least lower_bound");
+  expect(name(), "upper_bound", upper, upper >= lower, "at least lower_bound");
   use<LambUpdate>(lamb_update, [o](auto& u, int64_t t) {
     u.beta1 = o.beta1;
     u.beta2 = o.beta2;
@@ -265,13 +277,65 @@ LAMB::LAMB(const LAMBOptions& o) : Optimizer("LAMB", common_of(o)) {
   });
 }
 
-LARS::LARS(const LARSOptions& o) : Optimizer("LARS", common_of(o)) {
-  expect_some(*this, {{"momentum", o.momentum}, {"eta", o.eta}, {"epsilon", o.epsilon}});
+LARS::LARS(const LARSOptions& o) : Optimizer("LARS", checked("LARS", o)) {
   use<LarsUpdate>(lars_update, [o](auto& u, int64_t) {
     u.momentum = o.momentum;
     u.eta = o.eta;
     u.epsilon = o.epsilon;
   });
+}
+
+namespace {
+
+template <class Made, class Options>
+std::shared_ptr<Optimizer> make(const std::string& who, const OptionValues& given) {
+  Options o;
+  std::string known;
+  size_t taken = 0;
+  each_option(o, [&]<class T>(const char* name, T& value, const auto&...) {
+    known += text_of(known.empty() ? "" : ", ", name);
+    const auto it = given.find(name);
+    if (it == given.end()) return;
+    ++taken;
+    const double v = it->second;
+    if constexpr (std::is_same_v<T, bool>) expect(who, name, v, v == 0 || v == 1, "true or false");
+    value = static_cast<T>(v);
+  });
+  if (taken < given.size())
+    throw ValueError(who, ": options ", listed(given, [](const auto& each) { return each.first; }),
+                     "; expected some of ", known);
+  return std::make_shared<Made>(o);
+}
+
+}  // namespace
+
+std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options) {
+  struct Known {
+    const char* name;
+    std::shared_ptr<Optimizer> (*make)(const std::string&, const OptionValues&);
+  };
+  static constexpr Known kKnown[] = {
+      {"sgd", &make<SGD, SGDOptions>},
+      {"nag", &make<NAG, NAGOptions>},
+      {"adam", &make<Adam, AdamOptions>},
+      {"adamw", &make<AdamW, AdamWOptions>},
+      {"adamax", &make<Adamax, AdamaxOptions>},
+      {"nadam", &make<Nadam, NadamOptions>},
+      {"rmsprop", &make<RMSProp, RMSPropOptions>},
+      {"adagrad", &make<AdaGrad, AdaGradOptions>},
+      {"adadelta", &make<AdaDelta, AdaDeltaOptions>},
+      {"ftrl", &make<Ftrl, FtrlOptions>},
+      {"signum", &make<Signum, SignumOptions>},
+      {"lion", &make<Lion, LionOptions>},
+      {"lamb", &make<LAMB, LAMBOptions>},
+      {"lars", &make<LARS, LARSOptions>},
+  };
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const Known& known : kKnown)
+    if (lower == known.name) return known.make(text_of("optim::create: ", lower), options);
+  throw ValueError("optim::create: \"", name, "\"; expected one of ",
+                   listed(kKnown, [](const Known& k) { return k.name; }));
 }
 
 }  // namespace locus::optim

@@ -18,12 +18,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <locus/core/tensor.h>
+#include <locus/nn/options.h>
 #include <locus/nn/schedule.h>
 #include <locus/ops/optim.h>
 
@@ -49,8 +52,9 @@ class Optimizer {
     std::optional<double> clip_gradient = {};
     bool multi_precision = false;
   };
-  // `name`: of the kind, for errors and files.
-  Optimizer(std::string name, const Common& common);
+  // `name`: of the kind, for errors and files; `rates`: that an update may have, else ValueError.
+  Optimizer(std::string name, const Common& common,
+            const options::Range& rates = options::not_negative);
   Optimizer(const Optimizer& other);  // its counts and learning rate are its own from now on
   Optimizer& operator=(const Optimizer& other);
   virtual ~Optimizer() = default;
@@ -60,10 +64,11 @@ class Optimizer {
 
   // By the schedule, where there is one, at num_update().
   double learning_rate() const;
-  // Throws Error when there is a schedule.
+  // Throws Error when there is a schedule, ValueError unless finite and >= 0.
   void set_learning_rate(double v);
   // From now on the learning rate of an update is schedule(num_update()), which counts that update:
-  // the first is schedule(1), as in Gluon. An empty one: the rate stays what it is now.
+  // the first is schedule(1), as in Gluon. An empty one: the rate stays what it is now. An update
+  // for which it throws, or gives NaN or a negative rate (ValueError), is not done or counted.
   void set_schedule(Schedule schedule);
   // The number of updates of the parameter that had most.
   int64_t num_update() const;
@@ -255,5 +260,12 @@ struct LARSOptions {
 struct LARS : Optimizer {
   explicit LARS(const LARSOptions& options = {});
 };
+
+// One of those above by MXNet's name, its own in any case of letters, and its options by theirs;
+// true and false are 1 and 0:
+//   create("sgd", {{"learning_rate", .1}, {"momentum", .9}, {"multi_precision", true}})
+// ValueError for a name or an option that is not known lists those that are.
+using OptionValues = std::map<std::string, double, std::less<>>;
+std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options = {});
 
 }  // namespace locus::optim

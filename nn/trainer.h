@@ -28,6 +28,11 @@ class Trainer {
   // Shares the optimizer.
   Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer);
 
+  // By name (optim::create): Trainer(net.parameters(), "sgd", {{"learning_rate", .1}}).
+  Trainer(const Parameters& parameters, std::string_view optimizer,
+          const optim::OptionValues& options = {})
+      : Trainer(parameters, optim::create(optimizer, options)) {}
+
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
   // step is an Error that names the parameter; with ignore_stale_grad it is skipped.
