@@ -42,18 +42,28 @@ void Trainer::refresh(Caller from) {
 
   const capture::Aside aside;
   const autograd::Pause pause;
-  std::vector<Slot> slots;
+  std::vector<Slot> slots, frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
     const auto first = parameters_.begin() + static_cast<ptrdiff_t>(i);
     const auto is_it = [&](const Parameter& other) { return other.is(p); };
-    if (p.grad_req() == GradReq::null || std::any_of(parameters_.begin(), first, is_it)) continue;
+    if (std::any_of(parameters_.begin(), first, is_it)) continue;
+    const auto each_old = [&](const auto& f) {
+      for (const std::vector<Slot>* before : {&slots_, &frozen_})
+        for (const Slot& s : *before)
+          if (s.parameter == i) f(s);
+    };
+    if (p.grad_req() == GradReq::null) {
+      each_old([&](const Slot& s) { frozen.push_back(s); });
+      continue;
+    }
     const Tensors replicas = p.list_data();
     const std::vector<Context> contexts = p.list_ctx();
     for (size_t k = 0; k < replicas.size(); ++k) {
       const Slot* old = nullptr;
-      for (const Slot& s : slots_)
-        if (s.parameter == i && (!old || s.context == contexts[k])) old = &s;
+      each_old([&](const Slot& s) {
+        if (!old || s.context == contexts[k]) old = &s;
+      });
       Slot slot{i, contexts[k], replicas[k], {}, std::make_shared<int64_t>(0)};
       if (old) slot.count = old->count;
       if (old) slot.summed = old->summed;
@@ -67,6 +77,7 @@ void Trainer::refresh(Caller from) {
     }
   }
   slots_ = std::move(slots);
+  frozen_ = std::move(frozen);
   regroup();
   replicated_ = false;
   for (size_t i = 1; i < slots_.size(); ++i)

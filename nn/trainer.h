@@ -2,7 +2,8 @@
 //
 // Several replicas: their gradients are summed over the contexts first, so replicas stay equal.
 // Parameters may live on different contexts (a network across GPUs). Those with grad_req null are
-// left alone. step() enqueues work and does not wait. One thread at a time.
+// left alone; one that gets its gradient back goes on with the states that it had, which files do
+// not have meanwhile. step() enqueues work and does not wait. One thread at a time.
 #pragma once
 
 #include <concepts>
@@ -114,6 +115,7 @@ class Trainer {
   std::vector<std::string> names_;
   std::shared_ptr<optim::Optimizer> optimizer_;
   std::vector<Slot> slots_;
+  std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
