@@ -209,6 +209,11 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
                        ": dtype incompatible expected ", locus::name(p.dtype()), " vs saved ",
                        locus::name(saved.dtype()),
                        ". Set cast_dtype to cast the dtype of saved params.");
+    for (const auto& [earlier, values] : plan)  // one that is shared has several names
+      if (earlier.is(p) && values.shape() != saved.shape())
+        throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
+                         ": it is shared with one that is saved as ", values.shape(),
+                         ", but is saved as ", saved.shape());
     plan.emplace_back(p, saved);
   }
   if (!options.ignore_extra)

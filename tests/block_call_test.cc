@@ -88,6 +88,13 @@ TEST(BlockCall, HooksRunAroundForwardInOrderForAllCopies) {
   EXPECT_EQ(seen.size(), 3u);
 }
 
+TEST(BlockCall, AHookIsAFunction) {
+  nn::Dense layer(2);
+  EXPECT_THAT(test::message_of<ValueError>([&] { layer.register_forward_hook({}); }),
+              HasSubstr("Dense: forward_hook is empty"));
+  EXPECT_THROW(layer.register_forward_pre_hook(nullptr), ValueError);
+}
+
 TEST(BlockCall, AHandleMayOutliveItsBlock) {
   nn::HookHandle handle;
   {
@@ -144,6 +151,34 @@ TEST(Block, FrozenParametersStayAndThawAsTheyWereMade) {
   EXPECT_EQ(net.parameter("0.bias").grad_req(), GradReq::write);
   step();
   EXPECT_NE(test::values(net.parameter("0.weight").data())[0], 1);
+}
+
+TEST(Block, ThawedParametersGoOnWithTheirMomentum) {
+  for (Context c : test::contexts()) {
+    const auto train = [&](bool freeze) {
+      nn::Sequential net;
+      net.add(nn::Dense(1, {}, {.use_bias = false, .in_units = 1}),
+              nn::Lambda([](const Tensor& x) { return x * 1; }));
+      net.initialize(init::One(), c);
+      nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1, .momentum = .5}));
+      const Tensor x = ones({1, 1}, c);
+      x.attach_grad();
+      for (int i = 0; i < 3; ++i) {
+        if (freeze && i == 1) net.freeze();
+        Tensor loss;
+        if (i != 1) {
+          const autograd::Record record;
+          loss = net(x);
+        }
+        if (loss.defined()) loss.backward();
+        if (i != 1 || freeze) trainer.step(1);
+        net.unfreeze();
+      }
+      return test::values(net.parameter("0.weight").data());
+    };
+    EXPECT_EQ(train(true), train(false));
+    EXPECT_EQ(train(true), std::vector<double>{-1.5});  // 1 - 1 - (.5 + 1)
+  }
 }
 
 TEST(Block, ApplyVisitsChildrenFirst) {
@@ -214,6 +249,24 @@ TEST(SharedParameters, AreUpdatedOnceByATrainerThatKnewThemApart) {
   loss.backward();
   trainer.step(1);
   EXPECT_EQ(test::values(a.parameter("weight").data()), (std::vector<double>{-1}));  // 1 - 2 w
+}
+
+TEST(SharedParameters, OfUnknownWidthLoadOneValueOrNothing) {
+  const std::string path = testing::TempDir() + "/tied.params";
+  nn::Dense layer(2, {}, {.use_bias = false});
+  nn::Sequential net;
+  net.add(layer, nn::Dense(2, {}, {.use_bias = false}));
+  net[1].share_parameters(layer);
+  net.initialize(init::Zero(), cpu(1));
+  save(path, NamedTensors{{"0.weight", ones({2, 2})}, {"1.weight", ones({2, 3})}});
+  EXPECT_THAT(test::message_of<ShapeError>([&] { net.load_parameters(path); }),
+              HasSubstr("'1.weight'"));
+  EXPECT_FALSE(net.parameter("0.weight").initialized());
+  save(path, NamedTensors{{"0.weight", ones({2, 2})}, {"1.weight", full({2, 2}, 2)}});
+  net.load_parameters(path);
+  EXPECT_EQ(net.parameter("0.weight").list_ctx(), std::vector<Context>{cpu(1)});
+  EXPECT_EQ(test::values(net.parameter("0.weight").data()), std::vector<double>(4, 2));
+  std::remove(path.c_str());
 }
 
 TEST(SharedParameters, MayBeChained) {
