@@ -249,7 +249,8 @@ Tensor CTCLoss::operator()(const Tensor& pred, const Tensor& label, const Tensor
   const auto blanks = [&](int64_t columns) { return full({n, columns}, classes - 1, {c, f64}); };
   const Tensor used = arange(static_cast<double>(length), {c, i64}) < expand_dims(count, 1);
   const Tensor wrong = logical_or(given < 0, given >= classes - 1);
-  const Tensor ids = where(used, where(wrong, NAN, given), classes - 1).astype(f64);
+  const Tensor ids =
+      where(logical_and(used, wrong), NAN, where(used, given, classes - 1)).astype(f64);
   const Tensor pairs = stack({blanks(length), ids}, {.axis = 2}).reshape({n, 2 * length});
   const Tensor states = concat({pairs, blanks(1)});
   const Tensor before = concat({blanks(2), states})(Slice(), Slice(0, 2 * length + 1));

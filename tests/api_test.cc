@@ -230,6 +230,51 @@ TEST_P(Api, NetworksAndTraining) {
   std::filesystem::remove(file);
 }
 
+TEST_P(Api, LayersOptimizersAndCheckpoints) {
+  random::seed(3);
+  nn::Sequential lenet;
+  lenet.add(nn::Conv2D(20, 5, {.activation = nn::relu}), nn::MaxPool2D(2, {.strides = 2}),
+            nn::Conv2D(50, {5, 5}, {.activation = nn::relu}), nn::MaxPool2D(2, {.strides = 2}),
+            nn::Flatten(), nn::Dense(500, nn::relu), nn::Dense(10));
+  lenet.initialize(init::Xavier(), c0);
+  const data::ArrayDataset set(random::uniform(0, 1, {16, 1, 28, 28}, cpu()),
+                               random::randint(0, 10, {16}, cpu()));
+  data::DataLoader loader(set, {.batch_size = 8, .shuffle = true, .context = c0});
+  nn::Trainer trainer(lenet.parameters(), optim::Adam({.learning_rate = 1e-3}));
+  const optim::Schedule schedule =
+      optim::CosineScheduler({.max_update = 10, .base_lr = 1e-3, .warmup_steps = 2});
+  const nn::SoftmaxCrossEntropyLoss loss_fn;
+  int64_t i = 0;
+  const auto epoch = [&] {
+    for (auto [image, label] : loader) {
+      Tensor loss;
+      {
+        autograd::Record record;
+        loss = loss_fn(lenet(image), label);
+      }
+      loss.backward();
+      clip_global_norm(nn::gradients(lenet), 1.0);
+      trainer.set_learning_rate(schedule(++i));
+      trainer.step(image.shape()[0]);
+    }
+    return lenet[6].parameter("weight").data().to_vector<float>();
+  };
+  epoch();
+  const std::string folder = testing::TempDir() + "locus_api_run_" + std::to_string(getpid());
+  checkpoint::save(folder, {lenet, trainer, loader});
+  const std::vector<float> on = epoch();
+  EXPECT_TRUE(checkpoint::load(folder, {lenet, trainer, loader}));
+  i = 2;
+  EXPECT_EQ(epoch(), on);
+  std::filesystem::remove_all(folder);
+
+  lenet.cast(bf16);
+  const Tensor out = lenet(zeros({2, 1, 28, 28}, {c0, bf16}));
+  EXPECT_EQ(out.dtype(), bf16);
+  EXPECT_EQ(out.shape(), (Shape{2, 10}));
+  EXPECT_THROW(lenet(zeros({2, 1, 28, 28}, {c1, bf16})), ContextMismatch);
+}
+
 TEST_P(Api, Transfers) {
   const Tensor h = full({1024, 1024}, 3, cpu_pinned());
   const Tensor d = h.copyto(c0, {.blocking = false});

@@ -1,21 +1,9 @@
 // Compiled functions under autograd::Record: their results are in the graph, and backward() replays
 // the gradient. Each beside the function as it runs, bit by bit.
-#include <locus/core/compile.h>
-
-#include <locus/locus.h>
-
-#include "tests/contexts.h"
+#include "tests/compiles.h"
 
 namespace locus::test {
 namespace {
-
-using Values = std::vector<double>;
-using Function = Compiled::Function;
-
-Tensor leaf(const Tensor& x, GradReq req = GradReq::write) {
-  x.attach_grad(req);
-  return x;
-}
 
 // All of them, one after the other.
 Values gradients(const Tensors& leaves) {

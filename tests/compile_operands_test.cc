@@ -1,21 +1,9 @@
 // What a compiled function under autograd::Record is given, captures and hands on: gradients that
 // are passed on, leaves that are not reached, operands that change before backward().
-#include <locus/core/compile.h>
-
-#include <locus/locus.h>
-
-#include "tests/contexts.h"
+#include "tests/compiles.h"
 
 namespace locus::test {
 namespace {
-
-using Values = std::vector<double>;
-using Function = Compiled::Function;
-
-Tensor leaf(const Tensor& x, GradReq req = GradReq::write) {
-  x.attach_grad(req);
-  return x;
-}
 
 Tensors recorded(Compiled& f, const Tensors& in) {
   const autograd::Record record;

@@ -4,7 +4,6 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
-#include <locus/devices/cpu.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -194,47 +193,51 @@ TEST(Convolution, AgreesWithLoopsOverItsFormula) {
       }
 }
 
-TEST(Convolution, GivesTheSameBitsForAnyNumberOfThreads) {
-  const Tensor x = sample_values(cpu(), f32, {7, 6, 30, 31}),
-               w = sample_values(cpu(), f32, {20, 3, 5, 5});
-  const auto all = [&](int threads) {
-    const int before = num_threads();
-    set_num_threads(threads);
-    x.attach_grad(), w.attach_grad();
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = convolution(x, w, {}, {.strides = 2, .padding = 2, .groups = 2});
-    }
-    y.backward();
-    set_num_threads(before);
-    return std::vector{y.to_vector<float>(), x.grad().to_vector<float>(),
-                       w.grad().to_vector<float>()};
-  };
-  const auto alone = all(1);
-  EXPECT_EQ(all(2), alone);
-  EXPECT_EQ(all(5), alone);
-  EXPECT_EQ(all(2), all(2));
-}
-
-TEST(Convolution, OneLargeImageIsSharedByThreadsWithTheSameBits) {
-  const Tensor x = sample_values(cpu(), f32, {1, 5, 61, 67}),
-               w = sample_values(cpu(), f32, {9, 5, 3, 3});
-  const int before = num_threads();
-  std::vector<std::vector<float>> y, dx, dw;
-  for (int threads : {1, 2, 3, 8}) {
-    set_num_threads(threads);
-    y.push_back(convolution(x, w, {}, {.padding = 1}).to_vector<float>());
-    const Tensor dy = sample_values(cpu(), f32, {1, 9, 61, 67}, -2, 2, 3);
-    dx.push_back(deconvolution(dy, w, {}, {.padding = 1}).to_vector<float>());
-    dw.push_back(convolution_weight_grad(x, dy, 3, {.padding = 1}).to_vector<float>());
-  }
-  set_num_threads(before);
-  for (size_t i = 1; i < y.size(); ++i) {
-    EXPECT_EQ(y[i], y[0]);
-    EXPECT_EQ(dx[i], dx[0]);
-    EXPECT_EQ(dw[i], dw[0]);
-  }
+// A result in 16 bits is the sum, of products that are exact in f32, rounded once.
+TEST(Convolution, SixteenBitsAreRoundedOnce) {
+  std::mt19937 random(11);
+  for (Context c : test::contexts())
+    for (DType d : {f16, bf16})
+      for (int i = 0; i < 20; ++i) {
+        Case k = draw(random, c, d);
+        k.options.activation = Activation::none;
+        k.x.attach_grad(), k.w.attach_grad();
+        Tensor out;
+        {
+          const autograd::Record record;
+          out = convolution(k.x, k.w, {}, k.options);
+        }
+        out.backward({.head_gradient = k.dy});
+        const Values x = k.first(k.x), w = k.first(k.w), dy = k.first(k.dy);
+        // The sums, those of absolute values, and how many were added.
+        struct Sum {
+          double value = 0, size = 0, terms = 0;
+          void add(double v) { value += v, size += std::fabs(v), ++terms; }
+        };
+        std::vector<Sum> y(dy.size()), dx(x.size()), dw(w.size());
+        k.naive.each([&](size_t xi, size_t wi, size_t yi) {
+          y[yi].add(x[xi] * w[wi]);
+          dx[xi].add(dy[yi] * w[wi]);
+          dw[wi].add(dy[yi] * x[xi]);
+        });
+        // A GPU rounds the part of each tap in dx, too.
+        const double half_ulp = d == f16 ? 0x1p-11 : 0x1p-8;
+        const double parts = is_host(c) || context_info(c).emulated ? 0 : half_ulp;
+        const auto check = [&](const Tensor& t, const std::vector<Sum>& sums, double more,
+                               const char* what) {
+          const Values got = k.first(t);
+          for (size_t j = 0; j < got.size(); ++j) {
+            const Sum& s = sums[j];
+            const double sum_error = (s.terms * 0x1p-24 + more) * s.size;
+            ASSERT_NEAR(got[j], s.value,
+                        half_ulp * (std::fabs(s.value) + sum_error) + sum_error + 0x1p-25)
+                << c << " " << name(d) << " " << what << " at " << j << ", case " << i;
+          }
+        };
+        check(out, y, 0, "y");
+        check(k.x.grad(), dx, parts, "dx");
+        check(k.w.grad(), dw, 0, "dw");
+      }
 }
 
 TEST(Convolution, LongSumsAreAsExactAsShortOnes) {

@@ -72,5 +72,53 @@ TEST_F(NanCheckDeathTest, LeavesSoundProgramsAlone) {
               testing::ExitedWithCode(0), "^nothing");
 }
 
+// A network with all that may divide by zero or take the logarithm of it, and its metrics.
+void train_classifier() {
+  random::seed(1);
+  nn::Sequential net;
+  net.add(nn::Conv2D(4, 3, {.use_bias = false}), nn::BatchNorm(), nn::Activate(nn::relu),
+          nn::MaxPool2D(2), nn::Dropout(0.5), nn::Flatten(), nn::Dense(3));
+  net.initialize();
+  const Tensor x = random::uniform(0, 1, {8, 1, 8, 8}), y = array({0, 1, 2, 0, 1, 2, 0, 1});
+  net(x);
+  nn::Trainer trainer(net.parameters(), optim::Adam());
+  const nn::SoftmaxCrossEntropyLoss loss_fn;
+  const auto metrics = metric::create({"acc", "ce", "perplexity", "pcc"});
+  amp::LossScaler scaler({.init_scale = 64});  // larger ones overflow at first
+  for (int i = 0; i < 4; ++i) {
+    Tensor scores, loss;
+    {
+      const autograd::Record record;
+      const amp::Scope mixed(f16);
+      scores = net(x);
+      loss = scaler.scale(loss_fn(scores, y));
+    }
+    loss.backward();
+    clip_global_norm(nn::gradients(net), scaler.loss_scale());
+    if (!scaler.step(trainer, 8)) throw Error("a step was skipped");
+    metrics->update(y, softmax(scores));
+    metrics->get_name_value();
+  }
+}
+
+TEST_F(NanCheckDeathTest, LeavesHealthyTrainingAlone) {
+  EXPECT_EXIT(say(train_classifier), testing::ExitedWithCode(0), "^nothing");
+}
+
+// Paths that no label takes have the probability 0.
+TEST_F(NanCheckDeathTest, LeavesCTCLossAlone) {
+  EXPECT_EXIT(say([] {
+                const Tensor pred = sample_values(cpu(), f32, {3, 6, 4}, -2, 2);
+                pred.attach_grad();
+                Tensor loss;
+                {
+                  const autograd::Record record;
+                  loss = nn::CTCLoss()(pred, array({{0, 1, -1}, {-1, -1, -1}, {2, 2, 2}}));
+                }
+                loss.backward();
+              }),
+              testing::ExitedWithCode(0), "^nothing");
+}
+
 }  // namespace
 }  // namespace locus

@@ -24,41 +24,47 @@ struct Net : nn::Block {
   }
 };
 
-// Parameters, gradients and losses of some steps.
-std::vector<double> train(bool recompute, Context c, bool compiled) {
+enum class How : uint8_t { eager, hybridized, compiled };
+
+// Losses of some steps, and the parameters after them.
+std::vector<double> train(bool recompute, Context c, How how, std::optional<DType> mixed) {
   random::seed(5);
   Net net(recompute);
   net.initialize(init::Xavier(), c);
   const Tensor x = random::uniform(-1, 1, {6, 4}, c), y = array({0, 1, 2, 0, 1, 2}, c);
   net(x);
+  if (how == How::hybridized) net.hybridize();
   nn::Trainer trainer(net.parameters(), optim::Adam());
   const nn::SoftmaxCrossEntropyLoss loss_fn;
-  nn::TrainStep step(net, loss_fn, trainer);
-  std::vector<double> all;
-  for (int i = 0; i < 5; ++i) {
+  const auto step = [&](const Tensor& data, const Tensor& label) {
     Tensor l;
-    if (compiled) {
-      l = step(x, y);
-    } else {
-      {
-        const autograd::Record record;
-        l = loss_fn(net(x), y);
-      }
-      l.backward();
-      trainer.step(6);
+    {
+      const autograd::Record record;
+      const amp::Scope scope(mixed);
+      l = loss_fn(net(data), label);
     }
-    for (double v : test::values(l)) all.push_back(v);
-  }
+    l.backward();
+    trainer.step(6);
+    return l;
+  };
+  nn::TrainStep compiled(step, trainer);
+  std::vector<double> all;
+  for (int i = 0; i < 5; ++i)
+    for (double v : test::values(how == How::compiled ? compiled(x, y) : step(x, y)))
+      all.push_back(v);
   for (const auto& [name, p] : net.parameters())
     for (double v : test::values(p.data())) all.push_back(v);
   return all;
 }
 
 TEST(Recompute, GivesTheSameBits) {
-  for (Context c : test::contexts()) {
-    EXPECT_EQ(train(true, c, false), train(false, c, false)) << c;
-    EXPECT_EQ(train(true, c, true), train(false, c, false)) << c;
-  }
+  for (Context c : test::contexts())
+    for (const std::optional<DType> mixed : {std::optional<DType>(), std::optional(bf16)}) {
+      const auto plain = train(false, c, How::eager, mixed);
+      for (const How how : {How::eager, How::hybridized, How::compiled})
+        EXPECT_EQ(train(true, c, how, mixed), plain)
+            << c << ", way " << static_cast<int>(how) << (mixed ? ", mixed" : "");
+    }
 }
 
 TEST(Recompute, IsRecordedOnceWhenItIsCompiled) {
