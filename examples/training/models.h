@@ -17,6 +17,10 @@ locus::nn::Sequential lenet();
 // of 16, 32 and 64 channels each, with 1x1 convolutions where the shape changes.
 // (N, 3, 32, 32) -> (N, 10).
 locus::nn::Sequential resnet(int n);
+// ResNet-18 of the same authors, for ImageNet, layer by layer torchvision's: 7x7/2 with 64
+// channels, MaxPool 3/2, two blocks each of 64, 128, 256 and 512 channels. (N, 3, H, W) -> (N,
+// classes).
+locus::nn::Sequential resnet18(int64_t classes = 1000);
 
 // Dense 784-256-64-2 and back: what it makes of an image goes through two numbers.
 struct Autoencoder : locus::nn::Block {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <locus/core/context.h>
+#include <locus/core/device.h>
 
 namespace locus::bench {
 
@@ -19,6 +20,7 @@ void add_eager();        // bench_eager.cc
 void add_exercises();    // bench_exercises.cc
 void add_index();        // bench_index.cc
 void add_matmul();       // bench_matmul.cc
+void add_networks();     // bench_networks.cc
 void add_norm();         // bench_norm.cc
 void add_optim();        // bench_optim.cc
 void add_prefetch();     // bench_prefetch.cc
@@ -61,6 +63,27 @@ double timed(const F& f) {
   const double start = seconds();
   f();
   return seconds() - start;
+}
+
+// The median time of a call, in seconds, among `batch` in a row with one wait behind them; it is
+// the benchmark's, and its counter "us".
+template <class F>
+double per_call(benchmark::State& state, int batch, const F& call) {
+  const auto run = [&](int calls) {
+    return timed([&] {
+             for (int i = 0; i < calls; ++i) call();
+             wait_all();
+           }) /
+           calls;
+  };
+  run(3);
+  std::vector<double> times;
+  for (auto _ : state) {
+    times.push_back(run(batch));
+    state.SetIterationTime(times.back());
+  }
+  state.counters["us"] = median(times) * 1e6;
+  return median(times);
 }
 
 // The median times of ours and of what it is compared with; they take turns. `time` measures one of

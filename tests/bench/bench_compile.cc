@@ -14,21 +14,8 @@
 namespace locus::bench {
 namespace {
 
-// The median time of a step, in blocks of `steps` with a wait behind each.
-void time_steps(benchmark::State& state, Context c, const std::function<void()>& step) {
-  Device& d = device(c);
-  const int steps = is_host(c) ? 20 : 200;
-  for (int i = 0; i < steps; ++i) step();
-  d.synchronize({});
-  std::vector<double> times;
-  for (auto _ : state) {
-    const double start = seconds();
-    for (int i = 0; i < steps; ++i) step();
-    d.synchronize({});
-    times.push_back((seconds() - start) * 1e6 / steps);
-    state.SetIterationTime(times.back() * 1e-6 * steps);
-  }
-  state.counters["step_us"] = median(times);
+void time_steps(benchmark::State& state, Context c, const auto& step) {
+  per_call(state, is_host(c) ? 20 : 200, step);
 }
 
 void eager(benchmark::State& state, Context c, int64_t samples) {

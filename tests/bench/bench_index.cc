@@ -1,5 +1,4 @@
 // Masks and index tensors: elements of the result a second.
-#include <locus/core/device.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
@@ -12,19 +11,8 @@ namespace {
 
 template <class F>
 void measure(const std::string& name, Context c, int64_t results, F f) {
-  add(name + "/" + to_string(c), [=](benchmark::State& state) {
-    const auto run = f(c);
-    for (int i = 0; i < 3; ++i) run();
-    wait_all();
-    constexpr int kBatch = 10;  // calls between two synchronisations
-    for (auto _ : state) {
-      for (int i = 0; i < kBatch; ++i) benchmark::DoNotOptimize(run());
-      wait_all();
-    }
-    const double calls = static_cast<double>(state.iterations()) * kBatch;
-    state.SetItemsProcessed(static_cast<int64_t>(calls) * results);
-    state.counters["us"] =
-        benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  add_timed(name + "/" + to_string(c), [=](benchmark::State& state) {
+    state.counters["elements/s"] = static_cast<double>(results) / per_call(state, 10, f(c));
   });
 }
 

@@ -1,7 +1,6 @@
 // Normalisations, forward (as in training) and backward: bandwidth over the bytes that must move at
 // least, an element read once and written once, and in backward two read.
 #include <locus/core/autograd.h>
-#include <locus/core/device.h>
 #include <locus/ops/create.h>
 #include <locus/ops/norm.h>
 
@@ -12,40 +11,29 @@ namespace {
 
 using Norm = Tensor (*)(const Tensor& x, const Tensor& gamma, const Tensor& beta);
 
-void time_calls(benchmark::State& state, int64_t bytes, const auto& f) {
-  for (int i = 0; i < 3; ++i) f();
-  wait_all();
-  constexpr int kBatch = 10;  // calls between two synchronisations
-  for (auto _ : state) {
-    for (int i = 0; i < kBatch; ++i) f();
-    wait_all();
-  }
-  const double calls = static_cast<double>(state.iterations()) * kBatch;
-  state.SetBytesProcessed(static_cast<int64_t>(calls) * bytes);
-  state.counters["us"] =
-      benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-}
-
 void measure(const std::string& name, Context c, DType d, const Shape& shape, int axis, Norm f) {
   const auto run = [=](benchmark::State& state, bool backward) {
     const Tensor x = sample_values(c, d, shape), dy = sample_values(c, d, shape);
     const Tensor gamma = ones({shape[axis]}, c), beta = zeros({shape[axis]}, c);
     for (const Tensor& t : {x, gamma, beta}) t.attach_grad();
-    const int64_t bytes = x.size() * size_of(d);
+    const auto gigabytes_per_second = [&](int passes, const auto& call) {
+      const auto bytes = static_cast<double>(passes * x.size() * size_of(d));
+      state.counters["GB/s"] = 1e-9 * bytes / per_call(state, 10, call);
+    };
     if (!backward) {
       const autograd::TrainMode train;
-      return time_calls(state, 2 * bytes, [&] { benchmark::DoNotOptimize(f(x, gamma, beta)); });
+      return gigabytes_per_second(2, [&] { f(x, gamma, beta); });
     }
     Tensor y;
     {
       const autograd::Record record;
       y = f(x, gamma, beta);
     }
-    time_calls(state, 3 * bytes, [&] { y.backward({.head_gradient = dy, .retain_graph = true}); });
+    gigabytes_per_second(3, [&] { y.backward({.head_gradient = dy, .retain_graph = true}); });
   };
   const std::string where = "_" + std::string(locus::name(d)) + "/" + to_string(c);
-  add(name + where, [=](benchmark::State& state) { run(state, false); });
-  add(name + "_backward" + where, [=](benchmark::State& state) { run(state, true); });
+  add_timed(name + where, [=](benchmark::State& state) { run(state, false); });
+  add_timed(name + "_backward" + where, [=](benchmark::State& state) { run(state, true); });
 }
 
 template <int kAxis>

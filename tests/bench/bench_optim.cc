@@ -1,26 +1,21 @@
 // Updates of ResNet-18's 62 tensors, 11.7 M parameters, in one launch: bandwidth over the bytes
-// that must move, to be set beside a copy's.
-#include <locus/core/device.h>
+// that must move, beside that of one copy in which as many move.
 #include <locus/nn/clip.h>
 #include <locus/ops/create.h>
 #include <locus/ops/optim.h>
 
 #include "tests/bench/bench.h"
+#include "training/models.h"
 
 namespace locus::bench {
 namespace {
 
 std::vector<Shape> resnet18() {
-  std::vector<Shape> shapes{{64, 3, 7, 7}, {64}, {64}};
-  const auto convolution = [&](int64_t out, int64_t in, int64_t kernel) {
-    shapes.insert(shapes.end(), {Shape{out, in, kernel, kernel}, Shape{out}, Shape{out}});
-  };
-  for (int64_t out = 64, in = 64; out <= 512; in = out, out *= 2) {
-    convolution(out, in, 3);
-    for (int i = 0; i < 3; ++i) convolution(out, out, 3);
-    if (out != in) convolution(out, in, 1);
-  }
-  shapes.insert(shapes.end(), {Shape{1000, 512}, Shape{1000}});
+  nn::Sequential net = training::resnet18();
+  net.initialize();
+  net(zeros({1, 3, 32, 32}));
+  std::vector<Shape> shapes;
+  for (const Tensor& g : nn::gradients(net)) shapes.push_back(g.shape());
   return shapes;
 }
 
@@ -45,19 +40,23 @@ struct Tensors62 {
 
 // `bytes`: read and written of each parameter.
 void measure(const std::string& name, Context c, DType d, bool master, int64_t bytes, auto f) {
-  add("optim_" + name + "/" + to_string(c), [=](benchmark::State& state) {
+  add_timed("optim_" + name + "/" + to_string(c), [=](benchmark::State& state) {
     const Tensors62 t(c, d, master);
-    f(t);
-    wait_all();
-    constexpr int kBatch = 20;  // calls between two synchronisations
-    for (auto _ : state) {
-      for (int i = 0; i < kBatch; ++i) f(t);
-      wait_all();
-    }
-    const double calls = static_cast<double>(state.iterations()) * kBatch;
-    state.SetBytesProcessed(static_cast<int64_t>(calls) * bytes * t.parameters());
-    state.counters["us"] =
-        benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    const int64_t all = bytes * t.parameters();
+    const Tensor from = zeros({all / 2}, {c, u8}), to = zeros({all / 2}, {c, u8});
+    const auto time = [](const auto& call) {
+      constexpr int kCalls = 20;  // between two waits
+      return timed([&] {
+               for (int i = 0; i < kCalls; ++i) call();
+               wait_all();
+             }) /
+             kCalls;
+    };
+    const Turns turns = take_turns(
+        state, 2, [&] { f(t); }, [&] { from.copyto(to); }, time);
+    state.counters["us"] = turns.ours * 1e6;
+    state.counters["GB/s"] = 1e-9 * static_cast<double>(all) / turns.ours;
+    state.counters["copy_GB/s"] = 1e-9 * static_cast<double>(all) / turns.raw;
   });
 }
 

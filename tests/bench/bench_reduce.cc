@@ -1,5 +1,4 @@
 // Reductions and softmax: bandwidth over the bytes that must move.
-#include <locus/core/device.h>
 #include <locus/ops/create.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
@@ -11,19 +10,10 @@ namespace {
 
 template <class F>
 void measure(const std::string& name, Context c, const Shape& shape, double passes, F f) {
-  add(name + "/" + to_string(c), [=](benchmark::State& state) {
+  add_timed(name + "/" + to_string(c), [=](benchmark::State& state) {
     const Tensor x = sample_values(c, f32, shape);
-    for (int i = 0; i < 3; ++i) f(x);
-    wait_all();
-    constexpr int kBatch = 20;  // calls between two synchronisations
-    for (auto _ : state) {
-      for (int i = 0; i < kBatch; ++i) benchmark::DoNotOptimize(f(x));
-      wait_all();
-    }
-    const double calls = static_cast<double>(state.iterations()) * kBatch;
-    state.SetBytesProcessed(static_cast<int64_t>(calls * passes * 4) * shape.size());
-    state.counters["us"] =
-        benchmark::Counter(calls * 1e-6, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    const double bytes = passes * 4 * static_cast<double>(shape.size());
+    state.counters["GB/s"] = 1e-9 * bytes / per_call(state, 20, [&] { f(x); });
   });
 }
 

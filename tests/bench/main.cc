@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   locus::bench::add_exercises();
   locus::bench::add_index();
   locus::bench::add_matmul();
+  locus::bench::add_networks();
   locus::bench::add_norm();
   locus::bench::add_optim();
   locus::bench::add_prefetch();

@@ -1,13 +1,18 @@
-"""The same work in PyTorch and CuPy, to be run beside locus_bench on one machine.
+"""The same work in PyTorch, CuPy and MXNet, to be run beside locus_bench on one machine.
 
-    python3 tests/bench/peers.py
+    python3 tests/bench/peers.py [WORD ...]     the groups below whose names have one: networks, adam
 
 Prints microseconds: the median of several runs, each of many calls followed by one wait; GB/s for
-large copies. A package or a GPU that is not there is said and left out.
+large copies, where bytes that are read and written count once, and for updates, where both count.
+A package or a GPU that is not there is said and left out.
 """
 
+import contextlib
 import statistics
+import sys
 import time
+
+from networks import lenet, mxnet_lenet, resnet18
 
 
 def per_call(call, wait, calls=2000, runs=7, issue_only=False):
@@ -30,22 +35,35 @@ def issue_time(call, wait):
     return per_call(call, wait, calls=200, runs=40, issue_only=True)
 
 
-def torch_step(torch, device):
-    torch.manual_seed(1)
-    net = torch.nn.Sequential(
-        torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 128), torch.nn.ReLU(),
-        torch.nn.Linear(128, 10)).to(device)
+def torch_step(torch, net, images, classes, autocast=False):
+    """SGD with momentum on random images; for a CUDA graph as well."""
+    device, d = images.device, images.dtype
+    net = net.to(device, d)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=True)
     loss_fn = torch.nn.CrossEntropyLoss()
-    image = torch.rand(64, 784, device=device)
-    label = torch.randint(0, 10, (64,), device=device)
+    label = torch.randint(0, classes, (len(images),), device=device)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        loss_fn(net(image), label).backward()
+        with torch.autocast(device.type, torch.bfloat16) if autocast else contextlib.nullcontext():
+            loss = loss_fn(net(images), label)
+        loss.backward()
         optimizer.step()
 
     return step
+
+
+def as_graph(torch, step):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 def torch_rows():
@@ -54,9 +72,81 @@ def torch_rows():
     for device in devices:
         wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
         a, b = torch.rand(10, device=device), torch.rand(10, device=device)
-        yield f"PyTorch {torch.__version__} {device}: add of 10 floats", per_call(lambda: a + b, wait)
-        yield f"PyTorch {torch.__version__} {device}: training step", per_call(
-            torch_step(torch, device), wait, calls=200)
+        name = f"PyTorch {torch.__version__} {device}"
+        yield f"{name}: add of 10 floats", per_call(lambda: a + b, wait), "us"
+        net = torch.nn.Sequential(
+            torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 128),
+            torch.nn.ReLU(), torch.nn.Linear(128, 10))
+        step = torch_step(torch, net, torch.rand(64, 784, device=device), 10)
+        yield f"{name}: training step", per_call(step, wait, calls=200), "us"
+
+
+def torch_networks():
+    """Those of bench_networks.cc; on the CPU with two threads (LOCUS_NUM_THREADS=2), on a GPU with
+    the fastest algorithms that cuDNN finds."""
+    import torch
+    torch.set_num_threads(2)
+    torch.backends.cudnn.benchmark = True
+    name = f"PyTorch {torch.__version__}"
+    lenet_images = lambda n, device: torch.rand(n, 1, 28, 28, device=device)
+    for n in (64, 1024):
+        step = torch_step(torch, lenet(torch), lenet_images(n, "cpu"), 10)
+        calls = 64 // n + 1
+        yield f"{name} cpu, 2 threads: LeNet {n}", per_call(step, lambda: None, calls), "us"
+    step = torch_step(torch, resnet18(torch), torch.rand(8, 3, 32, 32), 1000)
+    yield f"{name} cpu, 2 threads: ResNet-18 8", per_call(step, lambda: None, calls=1), "us"
+    if not torch.cuda.is_available():
+        return
+    wait = torch.cuda.synchronize
+    defaults = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    for kind in ("exact f32", "default f32"):
+        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = (
+            (False, False) if kind == "exact f32" else defaults)
+        for n in (64, 1024):
+            step = torch_step(torch, lenet(torch), lenet_images(n, "cuda"), 10)
+            yield f"{name} cuda: LeNet {n}, {kind}", per_call(step, wait, calls=100), "us"
+            graph = as_graph(torch, step)
+            yield f"{name} cuda: LeNet {n}, {kind}, graph", per_call(graph, wait, calls=100), "us"
+        for n in (64, 256):
+            images = torch.rand(n, 3, 32, 32, device="cuda")
+            step = torch_step(torch, resnet18(torch), images, 1000)
+            yield f"{name} cuda: ResNet-18 {n}, {kind}", per_call(step, wait, calls=20), "us"
+            graph = as_graph(torch, step)
+            yield f"{name} cuda: ResNet-18 {n}, {kind}, graph", per_call(graph, wait, calls=20), "us"
+    step = torch_step(torch, resnet18(torch), images.bfloat16(), 1000)
+    yield f"{name} cuda: ResNet-18 256, net.bfloat16()", per_call(step, wait, calls=20), "us"
+    step = torch_step(torch, resnet18(torch), images, 1000, autocast=True)
+    yield f"{name} cuda: ResNet-18 256, autocast bf16", per_call(step, wait, calls=20), "us"
+
+
+def torch_adam():
+    """Over ResNet-18's parameters, 28 bytes each, beside one copy in which as many move."""
+    import torch
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    net = resnet18(torch).to(device)
+    for p in net.parameters():
+        p.grad = torch.rand_like(p)
+    size = 28 * sum(p.numel() for p in net.parameters())
+    source = torch.zeros(size // 2, dtype=torch.uint8, device=device)
+    target = torch.zeros_like(source)
+    name = f"PyTorch {torch.__version__} {device}"
+    update = torch.optim.Adam(net.parameters(), fused=True).step
+    for what, call in (("Adam(fused)", update), ("copy", lambda: target.copy_(source))):
+        t = per_call(call, wait, calls=20)
+        yield f"{name}: {what} over ResNet-18", t, "us"
+        yield f"{name}: {what} over ResNet-18", size / t / 1e3, "GB/s"
+
+
+def mxnet_networks():
+    """OMP_NUM_THREADS=2 /path/to/python tests/bench/peers.py mxnet: two threads, as above."""
+    import os
+    import mxnet
+    threads = os.environ.get("OMP_NUM_THREADS", "all")
+    for n in (64, 1024):
+        step = mxnet_lenet(mxnet, n)
+        yield (f"MXNet {mxnet.__version__} cpu, {threads} threads: LeNet {n}, hybridized, static",
+               per_call(step, mxnet.nd.waitall, calls=64 // n + 1), "us")
 
 
 def torch_copies():
@@ -74,40 +164,41 @@ def torch_copies():
         def all_at_once():
             for target, source in copies:
                 target.copy_(source, non_blocking=True)
-        return size * len(copies) / per_call(all_at_once, wait, calls=1, runs=15) / 1e3
+        return size * len(copies) / per_call(all_at_once, wait, calls=1, runs=15) / 1e3, "GB/s"
 
     on_gpu = torch.empty(n, dtype=torch.uint8, device="cuda:0")
     for kind in ("pinned", "pageable"):
         host = torch.zeros(n, dtype=torch.uint8, pin_memory=kind == "pinned")
-        yield f"{name}: 256 MiB up, {kind}", rate([(on_gpu, host)], n)
-        yield f"{name}: 256 MiB down, {kind}", rate([(host, on_gpu)], n)
+        yield f"{name}: 256 MiB up, {kind}", *rate([(on_gpu, host)], n)
+        yield f"{name}: 256 MiB down, {kind}", *rate([(host, on_gpu)], n)
         source = host[:small]
         yield f"{name}: 4 KiB up, {kind}", issue_time(
-            lambda: source.to("cuda:0", non_blocking=True), torch.cuda.synchronize)
+            lambda: source.to("cuda:0", non_blocking=True), torch.cuda.synchronize), "us"
     if torch.cuda.device_count() < 2:
         return
     gigabyte = [[torch.empty(1 << 30, dtype=torch.uint8, device=f"cuda:{d}") for _ in range(2)]
                 for d in range(2)]
     there, back = (gigabyte[1][0], gigabyte[0][0]), (gigabyte[0][1], gigabyte[1][1])
-    yield f"{name}: 1 GiB between GPUs, one way", rate([there], 1 << 30, (0, 1))
-    yield f"{name}: 1 GiB between GPUs, both ways", rate([there, back], 1 << 30, (0, 1))
+    yield f"{name}: 1 GiB between GPUs, one way", *rate([there], 1 << 30, (0, 1))
+    yield f"{name}: 1 GiB between GPUs, both ways", *rate([there, back], 1 << 30, (0, 1))
     source = on_gpu[:small]
     yield f"{name}: 4 KiB between GPUs", issue_time(
         lambda: source.to("cuda:1", non_blocking=True),
-        lambda: (torch.cuda.synchronize(0), torch.cuda.synchronize(1)))
+        lambda: (torch.cuda.synchronize(0), torch.cuda.synchronize(1))), "us"
 
 
 def cupy_rows():
     import cupy
     a, b = cupy.random.rand(10, dtype=cupy.float32), cupy.random.rand(10, dtype=cupy.float32)
     yield f"CuPy {cupy.__version__} cuda: add of 10 floats", per_call(
-        lambda: a + b, cupy.cuda.runtime.deviceSynchronize)
+        lambda: a + b, cupy.cuda.runtime.deviceSynchronize), "us"
 
 
-for rows in (torch_rows, cupy_rows, torch_copies):
+for rows in (torch_rows, cupy_rows, torch_copies, torch_networks, torch_adam, mxnet_networks):
+    if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
+        continue
     try:
-        for name, value in rows():
-            unit = "GB/s" if "MiB" in name or "GiB" in name else "us"
-            print(f"{name:50} {value:9.2f} {unit}", flush=True)
+        for name, value, unit in rows():
+            print(f"{name:66} {value:10.2f} {unit}", flush=True)
     except Exception as error:  # not installed, or without a GPU
         print(f"{rows.__name__}: {type(error).__name__}: {error}")

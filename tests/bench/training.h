@@ -1,38 +1,55 @@
-// What the benchmarks of training train: a 784-256-128-10 network, SGD with momentum.
+// What the benchmarks of training train, by SGD with momentum: a network of examples/training on
+// random images, unless told 784-256-128-10.
 #pragma once
 
 #include <optional>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
 #include <locus/nn/containers.h>
-#include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
 #include <locus/ops/random.h>
 
+#include "training/models.h"
+
 namespace locus::bench {
 
 struct Training {
   Training(Context c, int64_t samples)
+      : Training(c, training::mlp({256, 128}), {samples, 784}, 10) {}
+  // d: what the network is cast to; its optimizer has f32 masters then.
+  Training(Context c, nn::Sequential network, const Shape& images, int64_t classes, DType d = f32)
       : where(c),
-        image(random::uniform(0, 1, {samples, 784}, c)),
-        label(random::randint(0, 10, {samples}, c)) {
-    net.add(nn::Dense(256, nn::relu), nn::Dense(128, nn::relu), nn::Dense(10));
+        net(std::move(network)),
+        image(random::uniform(0, 1, images, c)),
+        label(random::randint(0, classes, {images[0]}, c)) {
     net.initialize(init::Xavier(), c);
     net(image);
-    trainer.emplace(net.parameters(), optim::SGD({.learning_rate = 0.01, .momentum = 0.9}));
+    if (d != f32) {
+      net.cast(d);
+      image = image.astype(d);
+    }
+    trainer.emplace(
+        net.parameters(),
+        optim::SGD({.learning_rate = 0.01, .momentum = 0.9, .multi_precision = d != f32}));
   }
-  Tensor forward() { return loss_fn(net(image), label); }
-  Tensor step() {
+  Tensor forward(const Tensor& x, const Tensor& y) {
+    const amp::Scope scope(mixed);
+    return loss_fn(net(x), y);
+  }
+  Tensor forward() { return forward(image, label); }
+  Tensor step() { return step(image, label); }
+  Tensor step(const Tensor& x, const Tensor& y) {
     Tensor loss;
     {
       const autograd::Record record;
-      loss = forward();
+      loss = forward(x, y);
     }
     loss.backward();
-    trainer->step(image.shape()[0]);
+    trainer->step(x.shape()[0]);
     return loss;
   }
 
@@ -40,6 +57,7 @@ struct Training {
   nn::Sequential net;
   nn::SoftmaxCrossEntropyLoss loss_fn;
   std::optional<nn::Trainer> trainer;
+  std::optional<DType> mixed;  // of an amp::Scope
   Tensor image, label;
 };
 
