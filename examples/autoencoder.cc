@@ -133,7 +133,7 @@ int run(const training::Options& options) {
                           .context = context,
                           .net = net,
                           .trainer = trainer,
-                          .loader = loader,
+                          .loader = &loader,
                           .samples = digits.train.size(),
                           .step =
                               [&](const Tensor& image, const Tensor& label) {

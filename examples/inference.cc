@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   program.options()
       .add_option("--runs", options.runs, "calls that are timed")
-      ->check(CLI::Range(1, 1000000))
+      ->check(CLI::Range(5, 1000000))
       ->capture_default_str();
   program.options().add_flag("--compile", options.compile, "record the network once, replay it");
   return program.run(argc, argv, [&](Program& p) { run(p, options); });

@@ -25,7 +25,7 @@ training::Options parse(int argc, char** argv) {
   training::add_options(app, o,
                         "folder with the four MNIST files (default: data/mnist when it is there, "
                         "else digits drawn by this program)");
-  training::add_momentum(app, o);
+  training::add_sgd(app, o);
   training::parse(app, argc, argv);
   return o;
 }

@@ -31,7 +31,7 @@ Options parse(int argc, char** argv) {
   training::add_options(app, o,
                         "folder with the four MNIST files (default: data/mnist when it is there, "
                         "else digits drawn by this program)");
-  training::add_momentum(app, o);
+  training::add_sgd(app, o);
   app.add_option("--hidden", o.hidden, "widths of the hidden layers, e.g. 256,128")
       ->delimiter(',')
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))

@@ -16,23 +16,29 @@ using namespace locus;
 namespace {
 
 struct Options : training::Options {
-  int blocks = 3;
-  double wd = 1e-4;
+  int blocks = 3, workers = 0;
+  bool augment = false;
 };
 
 Options parse(int argc, char** argv) {
   Options o;
   o.lr = 0.05;
+  o.wd = 1e-4;
   CLI::App app("Trains a residual network on small color images.");
   training::add_options(app, o,
                         "folder with CIFAR-10's binary files (default: data/cifar-10-batches-bin "
                         "when it is there, else shapes drawn by this program)");
-  training::add_momentum(app, o);
+  training::add_sgd(app, o);
   app.add_option("--blocks", o.blocks, "residual blocks of each width; 3: ResNet-20")
       ->check(CLI::Range(1, 200))
       ->capture_default_str();
-  app.add_option("--wd", o.wd, "weight decay")
-      ->check(CLI::NonNegativeNumber)
+  CLI::Option* const augment =
+      app.add_flag("--augment", o.augment,
+                   "each time it is used, move an image by up to 4 pixels, and mirror it or not");
+  app.add_option("--workers", o.workers,
+                 "threads of the host that do so, ahead of the training; 0: the context does")
+      ->check(CLI::Range(0, 256))
+      ->needs(augment)
       ->capture_default_str();
   training::parse(app, argc, argv);
   return o;
@@ -42,13 +48,19 @@ int run(const Options& options) {
   training::check_writable(options);
   const training::Images images = training::load_images(options.data, options.seed);
   nn::Sequential net = training::resnet(options.blocks);
+  data::Transform transform;
+  if (options.augment)
+    transform =
+        data::transforms::Compose({data::transforms::RandomCrop(training::kShapeSide, {.pad = 4}),
+                                   data::transforms::RandomFlipLeftRight()});
   training::Classifier classifier({.program = "train_resnet",
                                    .network = fmt::format("ResNet-{}", 6 * options.blocks + 2),
                                    .data = images.name,
                                    .net = net,
                                    .train = images.train,
                                    .test = images.test,
-                                   .wd = options.wd},
+                                   .transform = transform,
+                                   .workers = options.workers},
                                   options);
   return classifier.train([&] {
     return training::confusion_strip(net, images.test, classifier.context(), images.classes);

@@ -22,6 +22,23 @@ nn::Block& initialized(nn::Block& net, Context c, uint64_t seed) {
   return net;
 }
 
+// The same batches in both cases.
+std::variant<data::DataLoader, data::Prefetcher> make_loader(const Classifier::Setup& setup,
+                                                             const Options& o, Context c) {
+  if (setup.workers == 0)
+    return data::DataLoader(setup.train, {.batch_size = o.batch_size,
+                                          .shuffle = true,
+                                          .context = c,
+                                          .seed = o.seed,
+                                          .transform = setup.transform});
+  return data::Prefetcher(setup.train, {.batch_size = o.batch_size,
+                                        .shuffle = true,
+                                        .context = c,
+                                        .seed = o.seed,
+                                        .num_workers = setup.workers,
+                                        .transform = setup.transform});
+}
+
 }  // namespace
 
 Classifier::Classifier(const Setup& setup, const Options& o)
@@ -30,9 +47,8 @@ Classifier::Classifier(const Setup& setup, const Options& o)
       context_(choose_context(o)),
       steps_((setup.train.size() + o.batch_size - 1) / o.batch_size * o.epochs),
       trainer_(initialized(setup.net, context_, o.seed).parameters(),
-               optim::SGD({.learning_rate = o.lr, .momentum = o.momentum, .wd = setup.wd})),
-      loader_(setup.train,
-              {.batch_size = o.batch_size, .shuffle = true, .context = context_, .seed = o.seed}),
+               optim::SGD({.learning_rate = o.lr, .momentum = o.momentum, .wd = o.wd})),
+      loader_(make_loader(setup, o, context_)),
       test_loader_(setup.test, {.batch_size = 1000, .context = context_}),
       compiled_([this](const Tensor& data, const Tensor& label) { return step(data, label); },
                 trainer_) {
@@ -40,9 +56,10 @@ Classifier::Classifier(const Setup& setup, const Options& o)
       "data      {}: {} training and {} test images\n"
       "context   {}\n"
       "network   {}, Xavier\n"
-      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}{}\n\n",
+      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}{}{}\n\n",
       setup.data, setup.train.size(), setup.test.size(), describe_context(context_), setup.network,
-      o.lr, o.momentum, o.schedule, o.batch_size, o.seed, o.compile ? ", compiled" : "");
+      o.lr, o.momentum, o.schedule, o.batch_size, o.seed, o.dtype == "f32" ? "" : ", " + o.dtype,
+      o.compile ? ", compiled" : "");
 }
 
 Tensor Classifier::step(const Tensor& data, const Tensor& label) {
@@ -50,22 +67,28 @@ Tensor Classifier::step(const Tensor& data, const Tensor& label) {
   Tensor loss;
   {
     autograd::Record record;
+    const amp::Scope precision(options_.dtype == "bf16" ? std::optional(bf16) : std::nullopt);
     loss = loss_fn(setup_.net(data), label);
   }
   loss.backward();
+  // Gradients are those of the batch's sum until the step divides by its size.
+  const auto batch = static_cast<double>(data.shape()[0]);
+  if (options_.clip > 0) clip_global_norm(nn::gradients(setup_.net), options_.clip * batch);
   trainer_.step(data.shape()[0]);
   return loss;
 }
 
 int Classifier::train(const std::function<Strip()>& strip,
                       const std::function<void(int64_t step)>& after) {
+  Run::Loader loader;
+  std::visit([&](auto& l) { loader = &l; }, loader_);
   return training::train({.program = setup_.program,
                           .network = setup_.network,
                           .data = setup_.data,
                           .context = context_,
                           .net = setup_.net,
                           .trainer = trainer_,
-                          .loader = loader_,
+                          .loader = loader,
                           .samples = setup_.train.size(),
                           .step =
                               [&](const Tensor& data, const Tensor& label) {

@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <locus/nn/block.h>
 #include <locus/nn/data.h>
+#include <locus/nn/prefetch.h>
 #include <locus/nn/train_step.h>
 
 #include "training/chart.h"
@@ -16,14 +18,15 @@
 namespace training {
 
 // A network that is initialized and trained to tell the classes of `train` apart, with
-// SoftmaxCrossEntropyLoss and SGD.
+// SoftmaxCrossEntropyLoss and SGD, as the options say.
 class Classifier {
  public:
   struct Setup {
     std::string program, network, data;  // names, for people
     locus::nn::Block& net;
     locus::data::Dataset train, test;
-    double wd = 0;
+    locus::data::Transform transform = {};  // of the training images
+    int workers = 0;                        // threads that apply it; 0: the context itself
   };
   // Prints what it is about to do.
   Classifier(const Setup& setup, const Options& options);
@@ -46,7 +49,8 @@ class Classifier {
   const locus::Context context_;
   const int64_t steps_;
   locus::nn::Trainer trainer_;
-  locus::data::DataLoader loader_, test_loader_;
+  std::variant<locus::data::DataLoader, locus::data::Prefetcher> loader_;
+  locus::data::DataLoader test_loader_;
   locus::nn::TrainStep compiled_;
 };
 

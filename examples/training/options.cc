@@ -1,11 +1,13 @@
 #include "training/options.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
 #include <fmt/format.h>
 #include <locus/core/device.h>
+#include <locus/core/error.h>
 #include <CLI/CLI.hpp>
 
 namespace training {
@@ -17,11 +19,16 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
   app.add_option("--batch-size", o.batch_size)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  app.add_option("--lr", o.lr, "learning rate at the start")
+  app.add_option("--lr", o.lr, "learning rate at the start, after --warmup")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--schedule", o.schedule, "of the learning rate: cosine (to zero) or constant")
-      ->check(CLI::IsMember({"cosine", "constant"}))
+  app.add_option("--schedule", o.schedule,
+                 "of the learning rate: cosine (to zero), steps (a tenth after a half and after "
+                 "three quarters of the run) or constant")
+      ->check(CLI::IsMember({"cosine", "steps", "constant"}))
+      ->capture_default_str();
+  app.add_option("--warmup", o.warmup, "steps in which the learning rate rises from 0 to --lr")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of weights, order and drawn data")->capture_default_str();
   app.add_flag("--compile", o.compile,
@@ -44,8 +51,17 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
       ->needs(folder);
 }
 
-void add_momentum(CLI::App& app, Options& o) {
+void add_sgd(CLI::App& app, Options& o) {
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--wd", o.wd, "weight decay")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--clip", o.clip, "largest norm of the gradients, of all together; 0: any")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
 }
 
 void parse(CLI::App& app, int argc, char** argv) {
@@ -78,8 +94,18 @@ void check_writable(const Options& o) {
 
 locus::optim::Schedule make_schedule(const Options& o, int64_t steps) {
   namespace optim = locus::optim;
-  return o.schedule == "cosine" ? optim::CosineScheduler({.max_update = steps, .base_lr = o.lr})
-                                : optim::ConstantScheduler({.base_lr = o.lr});
+  if (o.schedule != "constant" && o.warmup >= steps)
+    throw locus::ValueError("--warmup ", o.warmup, ": expected less than the run's ", steps,
+                            " steps");
+  if (o.schedule == "cosine")
+    return optim::CosineScheduler({.max_update = steps, .base_lr = o.lr, .warmup_steps = o.warmup});
+  if (o.schedule == "steps")
+    return optim::MultiFactorScheduler(
+        {.step = {std::max<int64_t>(1, steps / 2), std::max<int64_t>(2, 3 * steps / 4)},
+         .factor = .1,
+         .base_lr = o.lr,
+         .warmup_steps = o.warmup});
+  return optim::ConstantScheduler({.base_lr = o.lr, .warmup_steps = o.warmup});
 }
 
 }  // namespace training

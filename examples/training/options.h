@@ -18,8 +18,11 @@ struct Options {
   std::string data;  // empty: the folder that the program knows, when it is there, else drawn
   int epochs = 5;
   int64_t batch_size = 64;
-  double lr = 0.1, momentum = 0.9;
+  double lr = 0.1, momentum = 0.9, wd = 0;
   std::string schedule = "cosine";
+  int64_t warmup = 0;  // steps
+  double clip = 0;     // of the norm of a sample's mean gradient; 0: none
+  std::string dtype = "f32";
   uint64_t seed = 7;
   bool compile = false;
   std::string out;   // empty: no files
@@ -32,7 +35,7 @@ struct Options {
 
 // `data_help`: of --data. Defaults are those of `options`.
 void add_options(CLI::App& app, Options& options, const std::string& data_help);
-void add_momentum(CLI::App& app, Options& options);
+void add_sgd(CLI::App& app, Options& options);
 // Ends the program when the arguments ask for it, or are wrong.
 void parse(CLI::App& app, int argc, char** argv);
 
@@ -42,6 +45,7 @@ locus::Context choose_context(const Options& options);
 void check_writable(const Options& options);
 void check_folder_of(const std::string& option, const std::string& file);
 
+// For Trainer::set_schedule(), of a run of so many steps.
 locus::optim::Schedule make_schedule(const Options& options, int64_t steps);
 
 }  // namespace training

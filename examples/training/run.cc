@@ -27,17 +27,19 @@ class Session {
       : run_(run),
         options_(options),
         steps_(batches(run.samples, options.batch_size)),
-        schedule_(make_schedule(options, steps_ * options.epochs)),
         history_{run.network, run.data, describe_context(run.context), {}, {}},
         progress_(options.epochs, run.samples),
-        curve_(steps_, options.epochs) {}
+        curve_(steps_, options.epochs) {
+    run.trainer.set_schedule(make_schedule(options, steps_ * options.epochs));
+  }
 
   int train() {
     if (options_.resume) resume();
     const StopRequest stop;
     try {
       for (; epoch_ <= options_.epochs; ++epoch_) {
-        const bool within = train_epoch(stop);
+        const bool within =
+            std::visit([&](auto* loader) { return train_epoch(*loader, stop); }, run_.loader);
         if (within || (stop.signal() != 0 && epoch_ < options_.epochs))
           return stopped(stop.signal());
       }
@@ -54,11 +56,11 @@ class Session {
 
  private:
   // True when it was asked to end within the epoch.
-  bool train_epoch(const StopRequest& stop) {
+  bool train_epoch(auto& loader, const StopRequest& stop) {
     progress_.start(epoch_, seconds_before_);
-    for (auto [data, label] : run_.loader) {
-      run_.trainer.set_learning_rate(schedule_(step_++));
+    for (auto [data, label] : loader) {
       losses_.add(run_.step(data, label));
+      ++step_;
       samples_ += data.shape()[0];
       if (run_.after) run_.after(step_);
       if (losses_.due()) report();
@@ -135,11 +137,22 @@ class Session {
   }
 
   // The options that a resumed run must have in common with the one before.
-  static constexpr const char* kNames[] = {"--batch-size", "--lr", "--momentum", "--seed",
-                                           "--schedule"};
+  static constexpr const char* kNames[] = {"--batch-size", "--lr",       "--momentum",
+                                           "--wd",         "--clip",     "--seed",
+                                           "--warmup",     "--schedule", "--dtype"};
   std::vector<double> numbers() const {
-    return {static_cast<double>(options_.batch_size), options_.lr, options_.momentum,
-            static_cast<double>(options_.seed), options_.schedule == "cosine" ? 1. : 0.};
+    const Options& o = options_;
+    return {static_cast<double>(o.batch_size),
+            o.lr,
+            o.momentum,
+            o.wd,
+            o.clip,
+            static_cast<double>(o.seed),
+            static_cast<double>(o.warmup),
+            o.schedule == "cosine"  ? 1.
+            : o.schedule == "steps" ? 2.
+                                    : 0.,
+            o.dtype == "bf16" ? 1. : 0.};
   }
   void check_numbers(const std::vector<double>& before, const std::string& file) const {
     const std::vector<double> now = numbers();
@@ -151,7 +164,10 @@ class Session {
                          before[i], ", now ", now[i], "); expected the options of that run");
   }
 
-  checkpoint::Parts parts() { return {run_.net, run_.trainer, run_.loader, progress_part()}; }
+  checkpoint::Parts parts() {
+    const auto loader = std::visit([](auto* l) { return checkpoint::Part(*l); }, run_.loader);
+    return {run_.net, run_.trainer, loader, progress_part()};
+  }
 
   void resume() {
     const auto loaded = checkpoint::load(options_.checkpoint, parts());
@@ -215,7 +231,6 @@ class Session {
   const Run& run_;
   const Options& options_;
   const int64_t steps_;  // of an epoch
-  const optim::Schedule schedule_;
   History history_;
   Progress progress_;
   LossLog losses_;

@@ -5,9 +5,11 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <variant>
 
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/data.h>
+#include <locus/nn/prefetch.h>
 #include <locus/nn/trainer.h>
 
 #include "training/chart.h"
@@ -22,11 +24,13 @@ struct Score {
 };
 
 struct Run {
+  using Loader = std::variant<locus::data::DataLoader*, locus::data::Prefetcher*>;
+
   std::string program, network, data;  // names, for people
   locus::Context context;
   locus::nn::Block& net;
   locus::nn::Trainer& trainer;
-  locus::data::DataLoader& loader;
+  Loader loader;
   int64_t samples = 0;  // of an epoch
 
   // One step of training, gradients and update, without waiting: the losses, (batch,).
