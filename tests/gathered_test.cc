@@ -19,7 +19,7 @@ Steps steps(const Side& s, int64_t i) {
   int64_t digit[4];
   for (int d = 3; d > 0; --d) {
     digit[d] = i % s.length[d - 1].value;
-    i = divide(static_cast<uint32_t>(i), s.length[d - 1]);
+    i = s.length[d - 1].divide(static_cast<uint32_t>(i));
   }
   digit[0] = i;
   Steps r{s.b.base, s.other.base, {}};
@@ -151,7 +151,7 @@ TEST(Gathered, PlacesThatNeedMoreThan32BitsAreKnown) {
 TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
   for (int64_t k : {0, 1, 15, 16, 17, 4096, 4097, 100000})
     for (int64_t n : {1, 100, 100000}) {
-      const GatheredPlan p = plan_gathered(64, n, k, 1, 4096, 15, 132, 8192);
+      const GatheredPlan p = plan_gathered(kCoreTiles, 64, n, k, 1, 4096, 132, 8192);
       EXPECT_GE(int64_t{p.splits} * p.k_split, k);
       EXPECT_LT(int64_t{p.splits - 1} * p.k_split, std::max<int64_t>(k, 1));
       EXPECT_LE(p.k_split, 4096);

@@ -21,17 +21,26 @@ constexpr GatheredKernel<S> kOfLayout[2][2] = {
      &gathered_kernel<S, Tile, kRows, kColumns, true, true>}};
 
 template <class S>
-GatheredKernel<S> kernel_of(int tile, bool a_along_depth, bool b_along_depth) {
+GatheredKernel<S> kernel_of(const GatheredTile& tile, bool a_along_depth, bool b_along_depth) {
   const auto of = [&](const auto& kernels) { return kernels[a_along_depth][b_along_depth]; };
   if constexpr (sizeof(S) < 8)
-    if (tile == 0) return of(kOfLayout<S, 128, 128>);
+    if (tile.rows == 128) return of(kOfLayout<S, 128, 128>);
   if constexpr (sizeof(S) == 4) {
-    if (tile == 1) return of(kOfLayout<S, 64, 128>);
-    if (tile == 2) return of(kOfLayout<S, 32, 128>);
+    if (tile.rows == 64 && tile.columns == 128) return of(kOfLayout<S, 64, 128>);
+    if (tile.rows == 32 && tile.columns == 128) return of(kOfLayout<S, 32, 128>);
+    if (tile.rows == 32) return of(kOfLayout<S, 32, 32>);
   }
   return of(kOfLayout<S, 64, 64>);
 }
-constexpr unsigned tiles_there(int64_t size) { return size == 4 ? 15 : size == 2 ? 9 : 8; }
+template <class S>
+constexpr const auto& tiles_of() {
+  if constexpr (sizeof(S) == 4)
+    return kCoreTiles;
+  else if constexpr (sizeof(S) == 8)
+    return kF64Tiles;
+  else
+    return kTensorTiles;
+}
 
 // Longer sums are sums of parts, so that the error does not grow with their length.
 constexpr int64_t kLongestSum = 4096;
@@ -164,9 +173,9 @@ struct Gpu {
     }
     const int64_t copies = int64_t{products.n} * products.groups, rows = products.each[0].m;
     if (n == 0 || rows == 0) return;
-    const GatheredPlan plan = plan_gathered(rows, n, k, copies, kLongestSum, tiles_there(sizeof(S)),
+    const GatheredPlan plan = plan_gathered(tiles_of<S>(), rows, n, k, copies, kLongestSum,
                                             multiprocessors(call.stream), kMaxCounters);
-    const GatheredTile& tile = kGatheredTiles[plan.tile];
+    const GatheredTile& tile = plan.tile;
     const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
     const bool cut = plan.splits > 1;
     const Scratch partial(

@@ -40,7 +40,7 @@ struct GatheredProduct {
   int32_t a_row = 0, c_row = 0;
   int32_t extent[3] = {};  // of b's array
 };
-inline constexpr int kMostProducts = 8;
+inline constexpr int kMostProducts = 4;
 
 // The products of one launch, each for all groups, and how they lie in memory.
 struct GatheredProducts {
@@ -92,7 +92,7 @@ inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t sl
   s.b.base = static_cast<int32_t>(b_base);
   s.other.base = static_cast<int32_t>(other_base);
   s.count = static_cast<int>(count);
-  for (int d = 0; d < 3; ++d) s.length[d] = divisor(length[d + 1] > 0 ? length[d + 1] : 1);
+  for (int d = 0; d < 3; ++d) s.length[d] = Divisor(length[d + 1] > 0 ? length[d + 1] : 1);
   return s;
 }
 

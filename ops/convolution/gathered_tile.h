@@ -34,21 +34,28 @@ struct GatheredMemory {
   bool quads = false;  // in_quads(), for all of c
 };
 
-// Products on the cores for f32 and f64: thread (ty, tx) has rows ty * 4 + r and columns
-// tx * 4 + c of each block of 4 kTy rows and 4 kTx columns.
+// Products on the cores for f32 and f64. Thread (ty, tx) of a group has rows ty * 4 + r and columns
+// tx * 4 + c of each block of 4 kTy rows and 4 kTx columns. Of a small tile, several groups of
+// threads share the depth, and their sums are added in the order of the groups.
 template <class T, int kRows, int kColumns>
 struct CoreTile {
-  static constexpr int kDepth = kGatheredDepth;
-  static constexpr int kTx = kColumns == 128 && kRows == 32 ? 32 : 16, kTy = kGatherThreads / kTx;
+  static constexpr bool kSmall = kRows * kColumns < 4096;
+  static constexpr int kTx = kSmall ? 8 : kColumns == 128 && kRows == 32 ? 32 : 16;
+  static constexpr int kTy = kSmall ? 8 : kGatherThreads / kTx;
+  static constexpr int kGroups = kGatherThreads / (kTy * kTx);
   static constexpr int kQy = kRows / (4 * kTy), kQx = kColumns / (4 * kTx);
-  static constexpr int kOutputs = 16 * kQy * kQx;
+  static constexpr int kDepth = kSmall ? 32 : 16;
+  static constexpr int kOutputs = kRows * kColumns / kGatherThreads;
   static constexpr int kLineA = kRows + 4, kLineB = kColumns + 4;  // spreads the banks
   using Element = T;
-  struct alignas(32) Shared {
-    T a[2][kDepth][kLineA], b[2][kDepth][kLineB];
+  union alignas(32) Shared {
+    struct {
+      T a[2][kDepth][kLineA], b[2][kDepth][kLineB];
+    };
+    T sums[kSmall ? kGroups : 1][kSmall ? kRows * kColumns : 1];
   };
 
-  T sum[kOutputs] = {};
+  T sum[16 * kQy * kQx] = {};
 
   static __device__ __forceinline__ void put_a(Shared& s, int buffer, int line, int depth, T v) {
     s.a[buffer][depth][line] = v;
@@ -59,32 +66,57 @@ struct CoreTile {
   static __device__ __forceinline__ T a_at(const Shared& s, int buffer, int line, int depth) {
     return s.a[buffer][depth][line];
   }
+  static __device__ __forceinline__ int group() {
+    return static_cast<int>(threadIdx.x) / (kTy * kTx);
+  }
+  static __device__ __forceinline__ int y() {
+    return static_cast<int>(threadIdx.x) % (kTy * kTx) / kTx;
+  }
+  static __device__ __forceinline__ int x() { return static_cast<int>(threadIdx.x) % kTx; }
+
   __device__ __forceinline__ void multiply(const Shared& s, int buffer) {
-    const int ty = static_cast<int>(threadIdx.x) / kTx, tx = static_cast<int>(threadIdx.x) % kTx;
 #pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
+    for (int i = 0; i < kDepth / kGroups; ++i) {
+      const int k = group() * (kDepth / kGroups) + i;
       Pack<T, 4> a[kQy], b[kQx];
 #pragma unroll
-      for (int i = 0; i < kQy; ++i)
-        a[i] = *reinterpret_cast<const Pack<T, 4>*>(&s.a[buffer][k][(i * kTy + ty) * 4]);
+      for (int q = 0; q < kQy; ++q)
+        a[q] = *reinterpret_cast<const Pack<T, 4>*>(&s.a[buffer][k][(q * kTy + y()) * 4]);
 #pragma unroll
-      for (int j = 0; j < kQx; ++j)
-        b[j] = *reinterpret_cast<const Pack<T, 4>*>(&s.b[buffer][k][(j * kTx + tx) * 4]);
+      for (int q = 0; q < kQx; ++q)
+        b[q] = *reinterpret_cast<const Pack<T, 4>*>(&s.b[buffer][k][(q * kTx + x()) * 4]);
 #pragma unroll
-      for (int i = 0; i < 4 * kQy; ++i)
+      for (int r = 0; r < 4 * kQy; ++r)
 #pragma unroll
-        for (int j = 0; j < 4 * kQx; ++j)
-          sum[i * 4 * kQx + j] += a[i / 4].v[i % 4] * b[j / 4].v[j % 4];
+        for (int c = 0; c < 4 * kQx; ++c)
+          sum[r * 4 * kQx + c] += a[r / 4].v[r % 4] * b[c / 4].v[c % 4];
     }
   }
-  // Row and column of sum[i]: columns of four neighbours follow each other.
+  // After the last step: sum[i], i < kOutputs, is that of row(i) and column(i).
+  __device__ __forceinline__ void finish(Shared& s) {
+    if constexpr (kSmall) {
+#pragma unroll
+      for (int i = 0; i < 16; ++i)
+        s.sums[group()][(y() * 4 + i / 4) * kColumns + x() * 4 + i % 4] = sum[i];
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kOutputs; ++i) {
+        sum[i] = 0;
+#pragma unroll
+        for (int g = 0; g < kGroups; ++g) sum[i] += s.sums[g][row(i) * kColumns + column(i)];
+      }
+    }
+  }
+  // Columns of four neighbours follow each other.
   static __device__ __forceinline__ int row(int i) {
+    if constexpr (kSmall) return static_cast<int>(threadIdx.x) * kOutputs / kColumns;
     const int at = i / (4 * kQx);
-    return (at / 4 * kTy + static_cast<int>(threadIdx.x) / kTx) * 4 + at % 4;
+    return (at / 4 * kTy + y()) * 4 + at % 4;
   }
   static __device__ __forceinline__ int column(int i) {
+    if constexpr (kSmall) return static_cast<int>(threadIdx.x) * kOutputs % kColumns + i;
     const int at = i % (4 * kQx);
-    return (at / 4 * kTx + static_cast<int>(threadIdx.x) % kTx) * 4 + at % 4;
+    return (at / 4 * kTx + x()) * 4 + at % 4;
   }
 };
 
@@ -108,7 +140,7 @@ __device__ __forceinline__ void multiply_fragments(float (&d)[4], const uint32_t
 // fragments of 16 x 8. Lines lie along the depth; 20 words from one to the next spread the banks.
 template <class S, int kRows, int kColumns>
 struct TensorTile {
-  static constexpr int kDepth = 2 * kGatheredDepth, kLine = kDepth + 8;
+  static constexpr int kDepth = 32, kLine = kDepth + 8;
   static constexpr int kWy = 2, kWx = 4;
   static constexpr int kFy = kRows / kWy / 16, kFx = kColumns / kWx / 8;
   static constexpr int kOutputs = 4 * kFy * kFx;
@@ -156,6 +188,7 @@ struct TensorTile {
                                 b[j]);
     }
   }
+  __device__ __forceinline__ void finish(Shared&) {}
   static __device__ __forceinline__ int row(int i) {
     const int t = static_cast<int>(threadIdx.x), fragment = i / 4 / kFx;
     return t / 32 / kWx * (kRows / kWy) + fragment * 16 + t % 32 / 4 + i % 4 / 2 * 8;
@@ -176,7 +209,7 @@ __device__ __forceinline__ Steps steps(const Side& s, int i) {
   uint32_t rest = static_cast<uint32_t>(i);
 #pragma unroll
   for (int d = 3; d > 0; --d) {
-    const uint32_t quotient = divide(rest, s.length[d - 1]);
+    const uint32_t quotient = s.length[d - 1].divide(rest);
     digit[d] = rest - quotient * s.length[d - 1].value;
     rest = quotient;
   }
@@ -306,6 +339,8 @@ __global__ void __launch_bounds__(kGatherThreads, 2)
     if (next < k_end) put(buffer);
     __syncthreads();
   }
+
+  tile.finish(shared);
 
   if (memory.splits > 1) {
     constexpr int kAll = (Tile::kOutputs + 1) * kGatherThreads;

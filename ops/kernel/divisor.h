@@ -1,29 +1,31 @@
-// Division by a number that is known before, for dividends below 2^31 (Granlund and Montgomery
-// 1994, round-up method).
+// Division by numbers that the host knows before a kernel is launched.
 #pragma once
 
-#include <cstdint>
-
-#include <locus/core/hd.h>
+#include <locus/ops/kernel/types.h>
 
 namespace locus {
 
+// Of dividends from 0 to 2^31 - 1, by one multiplication (Granlund and Montgomery 1994, round-up
+// method).
 struct Divisor {
-  uint32_t value, magic, shift;
+  uint32_t value = 1, magic = 1, shift = 0;
+
+  Divisor() = default;
+  // 0 < value < 2^31
+  LOCUS_HD explicit Divisor(int64_t v) : value(static_cast<uint32_t>(v)), shift(0) {
+    while (shift < 31 && (1u << shift) < value) ++shift;
+    magic = static_cast<uint32_t>(((uint64_t{(1u << shift) - value}) << 32) / value + 1);
+  }
+  LOCUS_HD uint32_t divide(uint32_t n) const {
+    return (static_cast<uint32_t>(uint64_t{n} * magic >> 32) + n) >> shift;
+  }
 };
-inline Divisor divisor(int64_t value) {
-  const uint32_t d = static_cast<uint32_t>(value);
-  uint32_t shift = 0;
-  while (shift < 31 && (1u << shift) < d) ++shift;
-  const uint64_t one = 1;
-  return {d, static_cast<uint32_t>(((one << 32) * ((one << shift) - d)) / d + 1), shift};
+LOCUS_HD int32_t operator/(int32_t n, Divisor d) {
+  return static_cast<int32_t>(d.divide(static_cast<uint32_t>(n)));
 }
-LOCUS_HD uint32_t divide(uint32_t n, Divisor d) {
-#if defined(__CUDA_ARCH__)
-  return (__umulhi(n, d.magic) + n) >> d.shift;
-#else
-  return static_cast<uint32_t>(((uint64_t{n} * d.magic >> 32) + n) >> d.shift);
-#endif
-}
+
+// What indices of type I, int32_t or int64_t, are divided by.
+template <class I>
+using DivisorOf = If<sizeof(I) == 4, Divisor, int64_t>;
 
 }  // namespace locus
