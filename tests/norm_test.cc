@@ -122,10 +122,11 @@ int64_t inner_of(const Shape& s, int axis) {
 }
 
 TEST(BatchNorm, AgreesWithLoops) {
-  const std::pair<Shape, int> cases[] = {{{5, 3}, 1},         {{7, 3, 5, 5}, 1}, {{1100, 3}, 1},
-                                         {{3, 600, 2}, 1},    {{2, 3, 70}, 1},   {{9, 33, 4}, 0},
-                                         {{4, 3, 5, 17}, -1}, {{1, 2, 4500}, 1}, {{17}, 0},
-                                         {{2, 1, 3, 3}, 1},   {{130, 1, 520}, 1}};
+  const std::pair<Shape, int> cases[] = {
+      {{5, 3}, 1},     {{7, 3, 5, 5}, 1}, {{1100, 3}, 1},      {{3, 600, 2}, 1},
+      {{2, 3, 70}, 1}, {{9, 33, 4}, 0},   {{4, 3, 5, 17}, -1}, {{1, 2, 4500}, 1},
+      {{17}, 0},       {{2, 1, 3, 3}, 1}, {{130, 1, 520}, 1},  {{1, 2, 70001}, 1},
+      {{4200, 3}, 1},  {{2000, 5, 2}, 1}};
   for (const auto& [shape, axis] : cases) {
     const int a = axis < 0 ? axis + shape.rank() : axis;
     const int64_t inner = inner_of(shape, a), n = shape[a];
@@ -139,9 +140,9 @@ TEST(BatchNorm, AgreesWithLoops) {
 }
 
 TEST(LayerNorm, AgreesWithLoops) {
-  const std::pair<Shape, int> cases[] = {{{4, 5}, -1},   {{3, 700}, -1}, {{2, 5000}, -1},
-                                         {{2, 9, 3}, 1}, {{6, 4, 2}, 0}, {{33}, 0},
-                                         {{600, 8}, -1}};
+  const std::pair<Shape, int> cases[] = {{{4, 5}, -1},   {{3, 700}, -1},  {{2, 5000}, -1},
+                                         {{2, 9, 3}, 1}, {{6, 4, 2}, 0},  {{33}, 0},
+                                         {{600, 8}, -1}, {{2, 16500}, -1}};
   for (const auto& [shape, axis] : cases) {
     const int a = axis < 0 ? axis + shape.rank() : axis;
     const int64_t inner = inner_of(shape, a), n = shape[a];
@@ -215,35 +216,41 @@ TEST(Norm, IsExactWhereTheMeanIsFarFromZero) {
   }
 }
 
-TEST(Norm, HasTheSameBitsForAnyNumberOfThreads) {
-  const Tensor x = sample_values(cpu(), f32, {40, 96, 11, 11}),
-               dy = sample_values(cpu(), f32, x.shape(), -1, 1, 1);
-  const Tensor gamma = sample_values(cpu(), f32, {96}), beta = zeros({96});
-  const auto all = [&] {
-    Tensors results;
+// Results and gradients of the normalisations, of few and of many elements a channel.
+std::vector<Values> bits(Context c) {
+  std::vector<Values> results;
+  for (const Shape& shape : {Shape{40, 96, 11, 11}, Shape{1, 96, 300, 7}, Shape{300, 96, 3}}) {
+    const Tensor x = sample_values(c, f32, shape), dy = sample_values(c, f32, shape, -1, 1, 1);
+    const Tensor gamma = sample_values(c, f32, {96}), beta = zeros({96}, c);
     for (int k = 0; k < 3; ++k) {
       for (const Tensor& t : {x, gamma, beta}) t.attach_grad();
       Tensor y;
       {
         const autograd::Record record;
-        y = k == 0   ? batch_norm(x, gamma, beta, zeros({96}), ones({96}))
+        y = k == 0   ? batch_norm(x, gamma, beta, zeros({96}, c), ones({96}, c))
             : k == 1 ? group_norm(x, gamma, beta, {.num_groups = 8})
-                     : layer_norm(x.reshape({-1, 96}), gamma, beta).reshape(x.shape());
+                     : layer_norm(x.reshape({-1, 96}), gamma, beta).reshape(shape);
       }
       y.backward({.head_gradient = dy});
       for (const Tensor& t : {y, x.grad(), gamma.grad(), beta.grad()})
-        results.push_back(t.copyto(cpu()));
+        results.push_back(test::values(t));
     }
-    return results;
-  };
+  }
+  return results;
+}
+
+TEST(Norm, HasTheSameBitsForAnyNumberOfThreads) {
   const int threads = num_threads();
   set_num_threads(1);
-  const Tensors alone = all();
+  const auto alone = bits(cpu());
   set_num_threads(7);
-  const Tensors together = all();
+  const auto together = bits(cpu());
   set_num_threads(threads);
-  for (size_t i = 0; i < alone.size(); ++i)
-    EXPECT_EQ(test::values(alone[i]), test::values(together[i])) << i;
+  EXPECT_EQ(alone, together);
+}
+
+TEST(Norm, HasTheSameBitsTwiceEverywhere) {
+  for (Context c : test::contexts()) EXPECT_EQ(bits(c), bits(c)) << c;
 }
 
 TEST(BatchNorm, KeepsRunningStatisticsWhileTraining) {

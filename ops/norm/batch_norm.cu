@@ -1,9 +1,15 @@
-// Batch normalisation: the sums of each channel, then one pass over the elements with a table of
-// what belongs to each channel.
+// Batch normalisation: the sums of each channel, then its elements, in one launch where a block can
+// have a channel; else in a second one, with a table of what belongs to each channel.
 #include <locus/ops/norm/norm_cuda.h>
 
 namespace locus::cuda {
 namespace {
+
+template <class A>
+struct OfChannel {
+  NormStat<A> stat;
+  A gamma, beta;
+};
 
 // Row k of the table is an array of one number a channel.
 constexpr int kRows = 7;
@@ -14,8 +20,9 @@ struct Table {
   A* memory;
   int64_t channels;
 
-  __device__ void set(int64_t c, const NormStat<A>& s, A gamma, A beta) const {
-    const A values[kRows] = {s.high, s.low, s.rstd, s.mean_dy, s.mean_hat, gamma, beta};
+  __device__ void set(int64_t c, const OfChannel<A>& v) const {
+    const NormStat<A>& s = v.stat;
+    const A values[kRows] = {s.high, s.low, s.rstd, s.mean_dy, s.mean_hat, v.gamma, v.beta};
     for (int k = 0; k < kRows; ++k) memory[k * channels + c] = values[k];
   }
 };
@@ -26,52 +33,100 @@ __global__ void __launch_bounds__(kBlock)
     table_kernel(const S* means, const S* variances, const A* gamma, const A* beta, double epsilon,
                  const __grid_constant__ Table<A> table) {
   for (int64_t c = first_thread(); c < table.channels; c += all_threads())
-    table.set(
-        c,
-        NormStat<A>::of(static_cast<double>(means[c]), static_cast<double>(variances[c]), epsilon),
-        gamma[c], beta ? beta[c] : A(0));
+    table.set(c, {NormStat<A>::of(static_cast<double>(means[c]), static_cast<double>(variances[c]),
+                                  epsilon),
+                  gamma[c], beta ? beta[c] : A(0)});
 }
 
-template <class A>
-struct Finish {
-  double *means, *variances;
+template <class T>
+struct Forward {
+  using A = Compute<T>;
+  using Channel = OfChannel<A>;
+  using Sum = Distances;
+  static constexpr int kWhole = 16 / sizeof(T);
+  const T* x;
+  T* y;
   const A *gamma, *beta;
-  double epsilon;
+  double *means, *variances;
+  double epsilon, count;
+  int64_t inner;
   Table<A> table;
 
-  __device__ void operator()(int64_t c, const Moments<double>& m) const {
-    means[c] = mean(m);
-    variances[c] = variance(m);
-    table.set(c, NormStat<A>::of(means[c], variances[c], epsilon), gamma[c], beta[c]);
+  struct Adder : AddDistances<A> {
+    const T* x;
+    template <int kN>
+    __device__ void add(int64_t, int64_t at) {
+      AddDistances<A>::add(load<kN>(x + at));
+    }
+  };
+  bool whole() const { return aligned(x, 16) && aligned(y, 16); }
+  bool applies() const { return true; }
+  // Distances are from the channel's first element.
+  __device__ Channel before(int64_t c) const {
+    const A origin = count > 0 ? convert<A>(x[c * inner]) : A(0);
+    return {{origin, 0, 0, 0, 0}, gamma[c], beta[c]};
+  }
+  __device__ Adder adder(const Channel& v, int64_t) const {
+    return {AddDistances<A>(v.stat.high), x};
+  }
+  __device__ Channel after(Channel v, int64_t c, const Distances& sums) const {
+    means[c] = sums.mean(static_cast<double>(v.stat.high), count);
+    variances[c] = sums.variance(count);
+    v.stat = NormStat<A>::of(means[c], variances[c], epsilon);
+    table.set(c, v);
+    return v;
+  }
+  template <int kN>
+  __device__ void apply(const Channel& v, int64_t at) const {
+    auto e = load<kN>(x + at);
+#pragma unroll
+    for (int k = 0; k < kN; ++k)
+      e.v[k] = convert<T>(v.stat.apply(convert<A>(e.v[k]), v.gamma, v.beta));
+    *reinterpret_cast<Pack<T, kN>*>(y + at) = e;
   }
 };
 
-template <class A>
-struct OfChannel {
-  const double *means, *variances;
-  double epsilon;
-  NormStat<A> stat;
-
-  __device__ void start(int64_t c) { stat = NormStat<A>::of(means[c], variances[c], epsilon); }
-  __device__ NormStat<A> operator()(int64_t, int64_t) const { return stat; }
-};
-template <class A>
-struct FinishGrad {
-  A *dgamma, *dbeta;  // null: not asked for
+template <class T>
+struct Backward {
+  using A = Compute<T>;
+  using Channel = OfChannel<A>;
+  using Sum = NormSums;
+  static constexpr int kWhole = 16 / sizeof(T);
+  const T *dy, *x;
+  T* dx;              // null: not asked for
+  A *dgamma, *dbeta;  // likewise
   const A* gamma;
-  OfChannel<A> stats;
-  double count;
+  const double *means, *variances;
+  double epsilon, count;
   bool given;
   Table<A> table;
 
-  __device__ void operator()(int64_t c, const NormSums& sums) const {
+  struct Same {
+    NormStat<A> stat;
+    __device__ const NormStat<A>& operator()(int64_t) const { return stat; }
+  };
+  bool whole() const { return aligned(dy, 16) && aligned(x, 16) && aligned(dx, 16); }
+  bool applies() const { return dx != nullptr; }
+  __device__ Channel before(int64_t c) const {
+    return {NormStat<A>::of(means[c], variances[c], epsilon), gamma[c], 0};
+  }
+  __device__ AddSums<T, Same> adder(const Channel& v, int64_t) const { return {dy, x, {v.stat}}; }
+  __device__ Channel after(Channel v, int64_t c, const NormSums& sums) const {
     if (dgamma) dgamma[c] = static_cast<A>(sums.hat);
     if (dbeta) dbeta[c] = static_cast<A>(sums.dy);
-    OfChannel<A> of = stats;
-    of.start(c);
-    const double g = static_cast<double>(gamma[c]);
-    if (!given) of.stat.share({g * sums.dy, g * sums.hat}, count);
-    table.set(c, of.stat, gamma[c], A(0));
+    const double g = static_cast<double>(v.gamma);
+    if (!given) v.stat.share({g * sums.dy, g * sums.hat}, count);
+    table.set(c, v);
+    return v;
+  }
+  template <int kN>
+  __device__ void apply(const Channel& v, int64_t at) const {
+    const auto d = load<kN>(dy + at);
+    auto e = load<kN>(x + at);
+#pragma unroll
+    for (int k = 0; k < kN; ++k)
+      e.v[k] = convert<T>(v.stat.slope(convert<A>(d.v[k]), convert<A>(e.v[k]), v.gamma));
+    *reinterpret_cast<Pack<T, kN>*>(dx + at) = e;
   }
 };
 
@@ -79,14 +134,21 @@ struct FinishGrad {
 template <class T, int kN, bool kLast, bool kBackward>
 __global__ void __launch_bounds__(kBlock)
     apply_kernel(const T* __restrict__ x, const T* __restrict__ dy, T* __restrict__ y,
-                 const __grid_constant__ Table<Compute<T>> table, int64_t inner, int64_t size) {
+                 const __grid_constant__ Table<Compute<T>> table, int64_t inner, int64_t size,
+                 Divisor by_inner, Divisor by_channels) {
   using A = Compute<T>;
   using P = Pack<T, kN>;
   constexpr int kC = kLast ? kN : 1;
   const bool narrow = size >> 31 == 0;
   for (int64_t p = first_thread() * kN; p < size; p += all_threads() * kN) {
-    const int64_t c = narrow ? uint32_t(p) / uint32_t(inner) % uint32_t(table.channels)
-                             : p / inner % table.channels;
+    int64_t c;
+    if (narrow) {
+      const int32_t row = static_cast<int32_t>(p) / by_inner,
+                    n = static_cast<int32_t>(table.channels);
+      c = row - row / by_channels * n;
+    } else {
+      c = p / inner % table.channels;
+    }
     const auto row = [&](int k) {
       return *reinterpret_cast<const Pack<A, kC>*>(table.memory + k * table.channels + c);
     };
@@ -115,8 +177,10 @@ void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& table,
   if (size == 0) return;
   constexpr int kN = 16 / sizeof(T);
   const bool whole = aligned(x, 16) && aligned(y, 16) && aligned(dy, 16);
+  const bool divisors = size >> 31 == 0;
+  const Divisor by_inner(divisors ? s.inner : 1), by_channels(divisors ? s.n : 1);
   const auto run = [&](auto kernel, int64_t threads) {
-    launch(call.stream, threads, kernel, x, dy, y, table, s.inner, size);
+    launch(call.stream, threads, kernel, x, dy, y, table, s.inner, size, by_inner, by_channels);
   };
   if (whole && s.inner % kN == 0)
     run(apply_kernel<T, kN, false, kBackward>, size / kN);
@@ -145,10 +209,17 @@ struct Backend {
     const T* x = call.in[0].as<T>();
     const Scratch scratch(call, static_cast<size_t>(kRows * s.n) * sizeof(A));
     const Table<A> table{scratch.as<A>(), s.n};
-    for_channels(call, s, AddMoments<T>{x, 0, {}, 0},
-                 Finish<A>{call.out[1].as<double>(), call.out[2].as<double>(), call.in[1].as<A>(),
-                           call.in[2].as<A>(), attrs.epsilon, table});
-    apply_all<false, T>(call, s, table, x, nullptr, call.out[0].as<T>());
+    const Forward<T> op{x,
+                        call.out[0].as<T>(),
+                        call.in[1].as<A>(),
+                        call.in[2].as<A>(),
+                        call.out[1].as<double>(),
+                        call.out[2].as<double>(),
+                        attrs.epsilon,
+                        static_cast<double>(s.rows()),
+                        s.inner,
+                        table};
+    if (!for_channels(call, s, op)) apply_all<false, T>(call, s, table, x, nullptr, op.y);
   }
 
   template <class T>
@@ -168,20 +239,26 @@ struct Backend {
     using A = Compute<T>;
     const NormGradAttrs& attrs = call.attributes<NormGradAttrs>();
     const Along s(call.in[1].meta, attrs.axis);
-    const T *dy = call.in[0].as<T>(), *x = call.in[1].as<T>();
-    const A* gamma = call.in[2].as<A>();
     const Scratch scratch(call, static_cast<size_t>(kRows * s.n) * sizeof(A));
-    const Table<A> table{scratch.as<A>(), s.n};
-    const OfChannel<A> stats{call.in[3].as<double>(), call.in[4].as<double>(), attrs.epsilon, {}};
-    if (attrs.gamma || attrs.beta || !attrs.given)
-      for_channels(call, s, AddSums<T, OfChannel<A>>{dy, x, stats, 0, 0},
-                   FinishGrad<A>{attrs.gamma ? call.out[1].as<A>() : nullptr,
-                                 attrs.beta ? call.out[2].as<A>() : nullptr, gamma, stats,
-                                 static_cast<double>(s.outer * s.inner), attrs.given, table});
-    else
-      launch(call.stream, s.n, table_kernel<A, double>, stats.means, stats.variances, gamma,
-             static_cast<const A*>(nullptr), attrs.epsilon, table);
-    if (attrs.data) apply_all<true, T>(call, s, table, x, dy, call.out[0].as<T>());
+    const Backward<T> op{call.in[0].as<T>(),
+                         call.in[1].as<T>(),
+                         attrs.data ? call.out[0].as<T>() : nullptr,
+                         attrs.gamma ? call.out[1].as<A>() : nullptr,
+                         attrs.beta ? call.out[2].as<A>() : nullptr,
+                         call.in[2].as<A>(),
+                         call.in[3].as<double>(),
+                         call.in[4].as<double>(),
+                         attrs.epsilon,
+                         static_cast<double>(s.rows()),
+                         attrs.given,
+                         {scratch.as<A>(), s.n}};
+    if (attrs.gamma || attrs.beta || !attrs.given) {
+      if (for_channels(call, s, op)) return;
+    } else {
+      launch(call.stream, s.n, table_kernel<A, double>, op.means, op.variances, op.gamma,
+             static_cast<const A*>(nullptr), attrs.epsilon, op.table);
+    }
+    if (op.dx) apply_all<true, T>(call, s, op.table, op.x, op.dy, op.dx);
   }
 
   template <class T>

@@ -7,74 +7,56 @@ namespace {
 
 constexpr int kRowsABlock = 4;  // where a row is a warp's
 
-// The combination of the values of all lanes of a row, in each of them.
-template <class V>
-__device__ V all_lanes(V v, const auto& join) {
-  __shared__ alignas(16) unsigned char bytes[32 * sizeof(V)];
-  for (int d = 16; d > 0; d /= 2) v = join(v, shuffle_down(v, d));
-  if (blockDim.x > 32) {
-    V* const shared = reinterpret_cast<V*>(bytes);
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = v;
-    __syncthreads();
-    v = shared[0];
-    for (unsigned w = 1; w < blockDim.x / 32; ++w) v = join(v, shared[w]);
-    return v;
-  }
-  return by_words(v, [](const uint32_t* w) { return __shfl_sync(~0u, *w, 0); });
-}
+struct Rows : NormRows {
+  Divisor by_inner;  // of rows of fewer than 2^31 elements
+  bool narrow;
+
+  explicit Rows(const NormRows& s)
+      : NormRows(s), by_inner(n >> 31 == 0 && n > 0 ? inner : 1), narrow(n >> 31 == 0) {}
+};
 
 // A row as its lanes see it, kN elements at once.
 template <int kN>
 struct Lane {
-  int64_t row, n, base, channel, inner;
+  const Rows& s;
+  int64_t row, n, base, channel;
 
-  __device__ explicit Lane(const NormRows& s)
-      : row(blockIdx.x * int64_t{blockDim.y} + threadIdx.y),
+  __device__ explicit Lane(const Rows& rows)
+      : s(rows),
+        row(blockIdx.x * int64_t{blockDim.y} + threadIdx.y),
         n(row < s.rows ? s.n : 0),
         base(row * s.n),
-        channel(row % s.groups * s.each),
-        inner(s.inner) {}
+        channel(s.groups == 1 ? 0 : row % s.groups * s.each) {}
   __device__ bool first() const { return threadIdx.x == 0 && n > 0; }
   // Of element k of those from j on.
   __device__ int64_t channel_of(int64_t j, int k) const {
-    return channel + (inner == 1                   ? j + k
-                      : narrow(j) && narrow(inner) ? uint32_t(j) / uint32_t(inner)
-                                                   : j / inner);
+    return channel + (s.inner == 1 ? j + k
+                      : s.narrow   ? static_cast<int32_t>(j) / s.by_inner
+                                   : j / s.inner);
   }
   __device__ void each(const auto& f) const {
     for (int64_t j = int64_t{threadIdx.x} * kN; j < n; j += int64_t{blockDim.x} * kN) f(j);
   }
-
- private:
-  __device__ static bool narrow(int64_t j) { return j >> 31 == 0; }
 };
 
 template <bool kCentred, class T, int kN>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     forward_kernel(const T* __restrict__ x, const Compute<T>* __restrict__ gamma,
                    const Compute<T>* __restrict__ beta, T* __restrict__ y,
                    double* __restrict__ means, double* __restrict__ variances,
-                   const __grid_constant__ NormRows s, double epsilon) {
+                   const __grid_constant__ Rows s, double epsilon) {
   using A = Compute<T>;
   const Lane<kN> lane(s);
-  const A first = kCentred && lane.n > 0 ? convert<A>(x[lane.base]) : A(0);
-  Moments<A> m{0, 0, 0};
-  int64_t count = 0;
+  const A origin = kCentred && lane.n > 0 ? convert<A>(x[lane.base]) : A(0);
+  AddDistances<A, kCentred> adder(origin);
   lane.each([&](int64_t j) {
-    const auto v = load<kN>(x + lane.base + j);
-#pragma unroll
-    for (int k = 0; k < kN; ++k) {
-      const A e = convert<A>(v.v[k]);
-      ++count;
-      if constexpr (kCentred)
-        m = reduction::Var::add(m, e, reduction::Position<A, int64_t>{0, count, first});
-      else
-        m = {static_cast<A>(count), 0, m.squares + e * e};
-    }
+    adder.add(load<kN>(x + lane.base + j));
+    adder.fold();
   });
-  const auto join = [](Moments<A> a, Moments<A> b) { return reduction::Var::combine(a, b); };
-  const Moments<double> all = widened(static_cast<double>(first), all_lanes(m, join));
-  const double centre = kCentred ? mean(all) : 0, spread = variance(all);
+  const Distances all = all_of_team(adder.end(), static_cast<int>(blockDim.x),
+                                    [](Distances a, Distances b) { return combine(a, b); });
+  const double n = static_cast<double>(s.n), spread = all.variance(n);
+  const double centre = kCentred ? all.mean(static_cast<double>(origin), n) : 0;
   if (threadIdx.x == 0 && lane.row < s.rows) {
     if (kCentred) means[lane.row] = centre;
     variances[lane.row] = spread;
@@ -93,11 +75,11 @@ __global__ void __launch_bounds__(1024)
 
 // dx, where it is not null, and each row's statistics, where `stats` is not.
 template <bool kCentred, class T, int kN>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     backward_kernel(const T* __restrict__ dy, const T* __restrict__ x,
                     const Compute<T>* __restrict__ gamma, const double* __restrict__ means,
                     const double* __restrict__ variances, T* __restrict__ dx,
-                    NormStat<Compute<T>>* __restrict__ stats, const __grid_constant__ NormRows s,
+                    NormStat<Compute<T>>* __restrict__ stats, const __grid_constant__ Rows s,
                     double epsilon) {
   using A = Compute<T>;
   struct Sums {
@@ -119,7 +101,9 @@ __global__ void __launch_bounds__(1024)
       sums.hat += e * stat.centred(convert<A>(v.v[k]));
     }
   });
-  sums = all_lanes(sums, [](Sums a, Sums b) { return Sums{a.dy + b.dy, a.hat + b.hat}; });
+  sums = all_of_team(sums, static_cast<int>(blockDim.x), [](Sums a, Sums b) {
+    return Sums{a.dy + b.dy, a.hat + b.hat};
+  });
   stat.share({kCentred ? static_cast<double>(sums.dy) : 0,
               static_cast<double>(sums.hat) * static_cast<double>(stat.rstd)},
              static_cast<double>(s.n));
@@ -150,22 +134,36 @@ void launch_rows(const NormRows& s, std::initializer_list<const T*> memory, cons
     kernel(std::integral_constant<int, 1>(), static_cast<unsigned>(grid), block);
 }
 
-template <class A>
-struct OfRow {
+// The gradients of gamma and beta, from the statistics of rows.
+template <class T>
+struct Parameters {
+  using A = Compute<T>;
+  struct Channel {};
+  using Sum = NormSums;
+  static constexpr int kWhole = 16 / sizeof(T);
+  const T *dy, *x;
   const NormStat<A>* stats;
   int64_t groups, each;
-  __device__ void start(int64_t) {}
-  __device__ NormStat<A> operator()(int64_t o, int64_t c) const {
-    return stats[o * groups + (groups == 1 ? 0 : c / each)];
-  }
-};
-template <class A>
-struct WriteParameters {
   A *gamma, *beta;  // null: not asked for
-  __device__ void operator()(int64_t c, const NormSums& sums) const {
+
+  struct OfRow {
+    const NormStat<A>* stats;
+    int64_t groups;
+    __device__ NormStat<A> operator()(int64_t o) const { return stats[o * groups]; }
+  };
+  bool whole() const { return aligned(dy, 16) && aligned(x, 16); }
+  bool applies() const { return false; }
+  __device__ Channel before(int64_t) const { return {}; }
+  __device__ AddSums<T, OfRow> adder(const Channel&, int64_t c) const {
+    return {dy, x, {stats + (groups == 1 ? 0 : c / each), groups}};
+  }
+  __device__ Channel after(Channel v, int64_t c, const NormSums& sums) const {
     if (gamma) gamma[c] = static_cast<A>(sums.hat);
     if (beta) beta[c] = static_cast<A>(sums.dy);
+    return v;
   }
+  template <int kN>
+  __device__ void apply(const Channel&, int64_t) const {}
 };
 
 struct Backend {
@@ -173,7 +171,7 @@ struct Backend {
   static void forward(const Call& call) {
     using A = Compute<T>;
     const NormAttrs& attrs = call.attributes<NormAttrs>();
-    const NormRows s(call.in[0].meta, attrs);
+    const Rows s{NormRows(call.in[0].meta, attrs)};
     const T* x = call.in[0].as<T>();
     T* y = call.out[0].as<T>();
     launch_rows<T>(s, {x, y}, [&](auto n, unsigned grid, dim3 block) {
@@ -188,10 +186,10 @@ struct Backend {
   static void backward(const Call& call) {
     using A = Compute<T>;
     const NormGradAttrs& attrs = call.attributes<NormGradAttrs>();
-    const NormRows s(call.in[1].meta, attrs);
+    const Rows s{NormRows(call.in[1].meta, attrs)};
     const T *dy = call.in[0].as<T>(), *x = call.in[1].as<T>();
     T* dx = attrs.data ? call.out[0].as<T>() : nullptr;
-    const bool parameters = attrs.gamma || attrs.beta;
+    const bool beta = kCentred && attrs.beta, parameters = attrs.gamma || beta;
     const Scratch scratch(
         call, parameters ? static_cast<size_t>(s.rows) * sizeof(NormStat<A>) : size_t{0});
     NormStat<A>* const stats = scratch.as<NormStat<A>>();
@@ -201,10 +199,10 @@ struct Backend {
           call.in[3 + kCentred].as<double>(), dx, stats, s, attrs.epsilon);
     });
     if (!parameters) return;
-    for_channels(call, Along(call.in[1].meta, attrs.axis),
-                 AddSums<T, OfRow<A>>{dy, x, {stats, s.groups, s.each}, 0, 0},
-                 WriteParameters<A>{attrs.gamma ? call.out[1].as<A>() : nullptr,
-                                    attrs.beta ? call.out[2].as<A>() : nullptr});
+    for_channels(
+        call, Along(call.in[1].meta, attrs.axis),
+        Parameters<T>{dy, x, stats, s.groups, s.each, attrs.gamma ? call.out[1].as<A>() : nullptr,
+                      beta ? call.out[2].as<A>() : nullptr});
   }
 };
 

@@ -1,76 +1,101 @@
-// For the CUDA kernels of the normalisations: the sums over the elements of each channel. Blocks
-// leave partial ones in scratch memory, and a second launch combines them, in an order that the
-// shape alone fixes. Included by *.cu only.
+// For the CUDA kernels of the normalisations: the sums over the elements of each channel, in an
+// order that the shape alone fixes, and what follows from them, in one launch. Included by *.cu
+// only.
 #pragma once
 
 #include <locus/core/scratch.h>
-#include <locus/ops/kernel/launch.h>
+#include <locus/ops/kernel/divide.h>
+#include <locus/ops/kernel/reduce_block.h>
 #include <locus/ops/norm/norm_kernel.h>
 
 namespace locus::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kMost = 1024;          // threads of a block
 constexpr int64_t kSideBySide = 16;  // shorter runs of a channel are columns, one a thread
 
-template <class V>
-__device__ __forceinline__ V shuffle_down(V v, int distance) {
-  return by_words(v, [&](const uint32_t* w) { return __shfl_down_sync(~0u, *w, distance); });
-}
-
+// Of memory that the kernel does not write.
 template <int kN, class T>
 __device__ __forceinline__ Pack<T, kN> load(const T* p) {
-  return *reinterpret_cast<const Pack<T, kN>*>(p);
+  constexpr size_t kBytes = kN * sizeof(T);
+  using Word =
+      If<kBytes == 16, uint4, If<kBytes == 8, uint2, If<kBytes == 4, unsigned, unsigned short>>>;
+  static_assert(sizeof(Word) == kBytes);
+  using Whole = Pack<T, kN>;
+  const Word word = __ldg(reinterpret_cast<const Word*>(p));
+  return __builtin_bit_cast(Whole, word);
 }
 
-// Sums of a channel. Adder: `Sum`, combined by combine(); in a thread start(c) begins those of
-// channel c, add<kN>(o, c, at) takes the kN elements from `at` on in, end() gives the sum. whole():
-// whether memory lets 16 bytes be loaded at once; kWhole is as many elements.
-template <class T>
-struct AddMoments {
-  using A = Compute<T>;
-  using Sum = Moments<double>;
-  static constexpr int kWhole = 16 / sizeof(T);
-  const T* x;
-  A first;
-  Moments<A> m;
-  int64_t count;
+// Sums of distances of x from an origin, and of their squares.
+struct Distances {
+  double sum, squares;
 
-  __device__ void start(int64_t) {
-    first = 0;
-    m = {0, 0, 0};
-    count = 0;
+  __device__ friend Distances combine(Distances a, Distances b) {
+    return {a.sum + b.sum, a.squares + b.squares};
   }
-  bool whole() const { return aligned(x, 16); }
-  template <int kN>
-  __device__ void add(int64_t, int64_t, int64_t at) {
-    const auto v = load<kN>(x + at);
-    if (count == 0) first = convert<A>(v.v[0]);
-#pragma unroll
-    for (int k = 0; k < kN; ++k)
-      m = reduction::Var::add(m, convert<A>(v.v[k]),
-                              reduction::Position<A, int64_t>{0, ++count, first});
+  // The mean and the biased variance of n elements: 0 of nothing; NaN both where one is not finite.
+  __device__ double variance(double n) const {
+    const double v = n > 0 ? (squares - sum * (sum / n)) / n : 0;
+    return v < 0 ? 0 : v;
   }
-  __device__ Sum end() const { return widened(static_cast<double>(first), m); }
+  __device__ double mean(double origin, double n) const {
+    const double v = variance(n);
+    return v == v ? n > 0 ? origin + sum / n : 0 : v;
+  }
 };
-// Stat: start(c), and operator()(o, c), the statistics of an element.
+
+// A thread's part of them. Elements are taken from the first of a few, which are added up in A:
+// they cancel as little as the data allow. Not kCentred: the elements themselves, and their squares
+// only.
+template <class A, bool kCentred = true>
+class AddDistances {
+ public:
+  __device__ explicit AddDistances(A origin) : origin_(static_cast<double>(origin)) {}
+
+  template <int kN, class T>
+  __device__ void add(const Pack<T, kN>& v) {
+    if (kCentred && count_ == 0) first_ = convert<A>(v.v[0]);
+#pragma unroll
+    for (int k = 0; k < kN; ++k) {
+      const A d = convert<A>(v.v[k]) - first_;
+      if (kCentred) sum_ += d;
+      squares_ += d * d;
+    }
+    count_ += kN;
+  }
+  // To be called now and then.
+  __device__ void fold(int most = 64) {
+    if (count_ < most) return;
+    const double n = count_, d = static_cast<double>(first_) - origin_;
+    const double sum = static_cast<double>(sum_);
+    all_.sum += n * d + sum;
+    all_.squares += static_cast<double>(squares_) + d * (2 * sum + n * d);
+    sum_ = squares_ = 0;
+    count_ = 0;
+  }
+  __device__ Distances end() {
+    fold(1);
+    return all_;
+  }
+
+ private:
+  double origin_;
+  A first_ = 0, sum_ = 0, squares_ = 0;
+  int count_ = 0;
+  Distances all_{0, 0};
+};
+
+// A thread's sums of dy, and of dy times the normalised x. stat(o): the statistics of row o.
 template <class T, class Stat>
 struct AddSums {
   using A = Compute<T>;
-  using Sum = NormSums;
-  static constexpr int kWhole = 16 / sizeof(T);
   const T *dy, *x;
   Stat stat;
-  A a, b;
+  A a = 0, b = 0;
 
-  __device__ void start(int64_t c) {
-    stat.start(c);
-    a = b = 0;
-  }
-  bool whole() const { return aligned(dy, 16) && aligned(x, 16); }
   template <int kN>
-  __device__ void add(int64_t o, int64_t c, int64_t at) {
-    const NormStat<A> s = stat(o, c);
+  __device__ void add(int64_t o, int64_t at) {
+    const NormStat<A> s = stat(o);
     const auto d = load<kN>(dy + at), v = load<kN>(x + at);
 #pragma unroll
     for (int k = 0; k < kN; ++k) {
@@ -78,93 +103,195 @@ struct AddSums {
       b += convert<A>(d.v[k]) * s.hat(convert<A>(v.v[k]));
     }
   }
-  __device__ Sum end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
+  __device__ void fold() {}
+  __device__ NormSums end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
 };
 
-// Block (x, y) takes part y of the `outer` elements of a channel, kN at once, or of 32 columns.
-template <bool kRuns, int kN, class Adder>
-__global__ void __launch_bounds__(kThreads)
-    partial_kernel(Adder adder, const __grid_constant__ Along s, int64_t parts,
-                   typename Adder::Sum* __restrict__ sums) {
-  using Sum = typename Adder::Sum;
-  __shared__ alignas(16) unsigned char bytes[kThreads * sizeof(Sum)];
-  Sum* const shared = reinterpret_cast<Sum*>(bytes);
-  const int t = static_cast<int>(threadIdx.x);
-  const int64_t part = blockIdx.y, width = kRuns ? s.n : s.n * s.inner;
-  const int64_t begin = s.outer * part / parts, end = s.outer * (part + 1) / parts;
-  const int64_t column = kRuns ? blockIdx.x : blockIdx.x * int64_t{32} + t % 32;
-  Sum sum{};
-  if (column < width) {
-    const int64_t c = kRuns ? column : column / s.inner;
-    adder.start(c);
-    if (kRuns) {
-      const int64_t packs = s.inner / kN, whole = kThreads / packs, rest = kThreads % packs;
-      int64_t o = begin + t / packs, i = t % packs;
-      while (o < end) {
-        adder.template add<kN>(o, c, (o * s.n + c) * s.inner + i * kN);
-        o += whole;
-        i += rest;
-        if (i >= packs) {
-          i -= packs;
+// How blocks share channels. With runs, `lanes` threads take a channel, its rows one after the
+// other as packs of elements. Without, each thread takes a column of the `width` of whole channels
+// that a block has, and `lanes` threads the same one. `parts` blocks share what one would have.
+struct Shares {
+  int threads, lanes, width, channels;  // of a block
+  int64_t parts, part;                  // rows, or packs with runs, of a part
+  int64_t packs, whole, rest;           // of a row; `lanes` as rows and packs
+  Divisor by_packs;
+  bool narrow, apply;
+};
+
+// A thread's elements.
+template <bool kRuns, int kN>
+class Elements {
+ public:
+  const int columns, column, lane, channel;  // of the block
+  const int64_t c;
+  const bool there, leads;  // leads: of a channel's columns, the first
+
+  __device__ Elements(const Along& s, const Shares& w, int t)
+      : columns(w.threads / w.lanes),
+        column(kRuns ? 0 : t % columns),
+        lane(kRuns ? t % w.lanes : t / columns),
+        channel(kRuns ? t / w.lanes : column / static_cast<int>(s.inner)),
+        c(static_cast<int64_t>(blockIdx.x) * w.channels + channel),
+        there(channel < w.channels && c < s.n),
+        leads(there && (kRuns || column % static_cast<int>(s.inner) == 0)) {}
+
+  // f(o, at) for those at `at` in row o; between() after some.
+  __device__ void each(const Along& s, const Shares& w, const auto& f, const auto& between) const {
+    if (!there) return;
+    const int64_t rows = kRuns ? s.outer * w.packs : s.outer, step = w.lanes;
+    const int64_t begin = blockIdx.y * w.part, end = begin + w.part < rows ? begin + w.part : rows;
+    int64_t e = begin + lane, o = e, i = 0;
+    if constexpr (kRuns) {
+      o = w.narrow ? static_cast<int32_t>(e) / w.by_packs : e / w.packs;
+      i = e - o * w.packs;
+    }
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * w.width + column;
+    const auto next = [&] {
+      if constexpr (kRuns) {
+        f(o, (o * s.n + c) * s.inner + i * kN);
+        o += w.whole;
+        i += w.rest;
+        if (i >= w.packs) {
+          i -= w.packs;
           ++o;
         }
+      } else {
+        f(o, o * s.n * s.inner + first);
+        o += step;
       }
-    } else {
-#pragma unroll 4
-      for (int64_t o = begin + t / 32; o < end; o += kThreads / 32)
-        adder.template add<1>(o, c, o * width + column);
+    };
+    for (; e + 3 * step < end; e += 4 * step) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) next();
+      between();
     }
+    for (; e < end; e += step) next();
+  }
+
+  // The sum of those of a channel, in the first thread that leads it at least.
+  template <class Sum>
+  __device__ Sum all(Sum v, const Along& s, const Shares& w) const {
+    const auto join = [](Sum a, Sum b) { return combine(a, b); };
+    if constexpr (kRuns) {
+      return all_of_team(v, w.lanes, join);
+    } else {
+      v = all_of_column(v, columns, join);
+      // A warp has all columns.
+      Sum sum = v;
+      for (int i = 1; i < s.inner; ++i)
+        sum = combine(sum, by_words(v, [&](const uint32_t* word) {
+                        return __shfl_down_sync(~0u, *word, static_cast<unsigned>(i));
+                      }));
+      return sum;
+    }
+  }
+};
+
+// An Op has
+//   Channel: what is known of a channel: before(c), and after(channel, c, sum), which writes what
+//     belongs to it; one thread calls them;
+//   Sum, and adder(channel, c), a thread's: add<kN>(o, at) takes the kN elements at `at` of row o,
+//     fold() is called now and then, end() gives the sum;
+//   apply<kN>(channel, at), called then if no other block shares the channel and applies();
+//   kWhole elements that are 16 bytes, and whole(): whether memory lets them be taken at once.
+template <bool kRuns, int kN, class Op>
+__global__ void __launch_bounds__(kMost)
+    channels_kernel(const __grid_constant__ Op op, const __grid_constant__ Along s,
+                    const __grid_constant__ Shares w, typename Op::Sum* sums, unsigned* counters) {
+  using Sum = typename Op::Sum;
+  using Channel = typename Op::Channel;
+  __shared__ alignas(16) unsigned char bytes[32 * sizeof(Channel)];
+  Channel* const channels = reinterpret_cast<Channel*>(bytes);
+  const Elements<kRuns, kN> mine(s, w, static_cast<int>(threadIdx.x));
+  const bool first = mine.leads && mine.lane == 0;
+  if (first) channels[mine.channel] = op.before(mine.c);
+  __syncthreads();
+  Sum sum{};
+  if (mine.there) {
+    auto adder = op.adder(channels[mine.channel], mine.c);
+    mine.each(
+        s, w, [&](int64_t o, int64_t at) { adder.template add<kN>(o, at); }, [&] { adder.fold(); });
     sum = adder.end();
   }
-  shared[t] = sum;
-  for (int d = kThreads / 2; d >= (kRuns ? 1 : 32); d /= 2) {
-    __syncthreads();
-    if (t < d) shared[t] = sum = combine(sum, shared[t + d]);
+  sum = mine.all(sum, s, w);
+  if (w.parts > 1) {
+    if (first) sums[blockIdx.y * s.n + mine.c] = sum;
+    if (!arrives_last(counters + blockIdx.x, static_cast<unsigned>(w.parts))) return;
+    sum = Sum{};
+    for (int64_t p = mine.lane; mine.leads && p < w.parts; p += w.lanes)
+      sum = combine(
+          sum, by_words(sums[p * s.n + mine.c], [](const uint32_t* word) { return __ldcg(word); }));
+    sum = mine.all(sum, s, w);
   }
-  if (t < (kRuns ? 1 : 32) && column < width) sums[part * width + column] = sum;
+  if (first) channels[mine.channel] = op.after(channels[mine.channel], mine.c, sum);
+  if (!w.apply) return;
+  __syncthreads();
+  const Channel channel = mine.there ? channels[mine.channel] : Channel{};
+  mine.each(
+      s, w, [&](int64_t, int64_t at) { op.template apply<kN>(channel, at); }, [] {});
 }
 
-// A warp a channel: done(c, sum).
-template <class Sum, class Done>
-__global__ void __launch_bounds__(kThreads)
-    finish_kernel(const Sum* __restrict__ sums, int64_t channels, int64_t copies, int64_t parts,
-                  const __grid_constant__ Done done) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t c = blockIdx.x * int64_t{kThreads / 32} + threadIdx.x / 32;
-  if (c >= channels) return;
-  Sum sum{};
-  for (int64_t k = lane; k < parts * copies; k += 32)
-    sum = combine(sum, sums[(k / copies * channels + c) * copies + k % copies]);
-  for (int d = 16; d > 0; d /= 2) sum = combine(sum, shuffle_down(sum, d));
-  if (lane == 0) done(c, sum);
-}
-
-template <class Adder, class Done>
-void for_channels(const Call& call, const Along& s, const Adder& adder, const Done& done) {
-  using Sum = typename Adder::Sum;
+// Shares of channels of `count` elements. `alone`: rather one block a channel than many, where that
+// takes no longer than another launch.
+inline Shares shares_of(const Along& s, int64_t pack, bool alone) {
   constexpr int64_t kBlocks = 1024, kElements = 2048;  // enough blocks; enough for a block
-  const bool runs = s.inner >= kSideBySide;
-  const int64_t copies = runs ? 1 : s.inner, width = s.n * copies;
-  const int64_t tiles = runs ? width : (width + 31) / 32;
-  int64_t parts = s.outer * (runs ? s.inner : 32) / kElements;
-  if (tiles > 0 && parts > kBlocks / tiles) parts = kBlocks / tiles;
-  if (parts > s.outer) parts = s.outer;
-  if (parts < 1) parts = 1;
-  const Scratch scratch(call, static_cast<size_t>(parts * width) * sizeof(Sum));
-  Sum* const sums = scratch.as<Sum>();
-  if (tiles > 0) {
-    const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(parts));
-    constexpr int kN = Adder::kWhole;
-    if (runs && s.inner % kN == 0 && adder.whole())
-      partial_kernel<true, kN><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
-    else if (runs)
-      partial_kernel<true, 1><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
-    else
-      partial_kernel<false, 1><<<grid, kThreads, 0, stream(call)>>>(adder, s, parts, sums);
+  constexpr int kThreads = 256;
+  Shares w{kThreads, 32, 0, 1, 1, 0, 1, 0, 0, Divisor(), true, false};
+  const int64_t count = s.outer * s.inner;
+  int64_t elements = count, rows = s.outer;
+  if (s.inner >= kSideBySide) {
+    w.packs = s.inner / pack;
+    rows *= w.packs;
+    alone = alone && count <= (s.n < 64 ? 1 << 14 : 1 << 16);
+    while (w.lanes < (alone ? kMost : kThreads) && w.lanes * 4 < rows) w.lanes *= 2;
+    if (w.lanes > w.threads) w.threads = w.lanes;
+    w.channels = w.threads / w.lanes;
+    w.whole = w.lanes / w.packs;
+    w.rest = w.lanes % w.packs;
+    w.narrow = rows < int64_t{1} << 31;
+    if (w.narrow) w.by_packs = Divisor(w.packs);
+  } else {
+    const bool few = s.outer > 1024 && s.inner <= 8;
+    alone = alone && s.outer <= (few ? 4096 : 1024);
+    const int columns = alone && few ? 8 : 32;
+    if (alone && s.outer > 256) w.threads = kMost;
+    w.lanes = w.threads / columns;
+    w.channels = columns / static_cast<int>(s.inner);
+    w.width = w.channels * static_cast<int>(s.inner);
+    elements = s.outer * columns;
   }
-  constexpr int64_t kEach = kThreads / 32;
-  finish_kernel<<<static_cast<unsigned>((s.n + kEach - 1) / kEach), kThreads, 0, stream(call)>>>(
-      sums, s.n, copies, parts, done);
+  const int64_t tiles = (s.n + w.channels - 1) / w.channels;
+  if (!alone) w.parts = elements / kElements;
+  if (w.parts > kBlocks / tiles) w.parts = kBlocks / tiles;
+  if (w.parts > rows) w.parts = rows;
+  if (w.parts < 1) w.parts = 1;
+  w.part = (rows + w.parts - 1) / w.parts;
+  return w;
+}
+
+// Whether op.apply() was called.
+template <class Op>
+bool for_channels(const Call& call, Along s, const Op& op) {
+  if (s.n == 0) return true;
+  if (s.outer * s.inner == 0) s.outer = 0, s.inner = 1;
+  constexpr int kN = Op::kWhole;
+  const bool runs = s.inner >= kSideBySide, whole = runs && s.inner % kN == 0 && op.whole();
+  Shares w = shares_of(s, whole ? kN : 1, op.applies());
+  w.apply = op.applies() && w.parts == 1;
+  const dim3 grid(static_cast<unsigned>((s.n + w.channels - 1) / w.channels),
+                  static_cast<unsigned>(w.parts));
+  const Scratch scratch(
+      call, w.parts > 1 ? static_cast<size_t>(w.parts * s.n) * sizeof(typename Op::Sum) : 0);
+  const auto sums = scratch.as<typename Op::Sum>();
+  unsigned* const counts = w.parts > 1 ? counters(call.stream, static_cast<int>(grid.x)) : nullptr;
+  const auto threads = static_cast<unsigned>(w.threads);
+  if (whole)
+    channels_kernel<true, kN><<<grid, threads, 0, stream(call)>>>(op, s, w, sums, counts);
+  else if (runs)
+    channels_kernel<true, 1><<<grid, threads, 0, stream(call)>>>(op, s, w, sums, counts);
+  else
+    channels_kernel<false, 1><<<grid, threads, 0, stream(call)>>>(op, s, w, sums, counts);
+  return w.parts == 1;
 }
 
 }  // namespace
