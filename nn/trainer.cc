@@ -19,6 +19,8 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
+bool only_recorded() { return capture::active() && !capture::runs(); }
+
 }  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer)
@@ -179,6 +181,7 @@ Trainer::Written Trainer::written(const Tensor& t) {
 }
 
 bool Trainer::summed(const Slot& slot) {
+  if (only_recorded()) return false;  // nothing is written yet
   const Written now = written(slot.weight.grad());
   return slot.summed.memory.lock() == now.memory.lock() && slot.summed.version == now.version &&
          slot.summed.recording == now.recording;
@@ -187,6 +190,10 @@ bool Trainer::summed(const Slot& slot) {
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
   const double rescale = rescale_of(batch_size, loss_scale);
+  refresh(from);
+  if (replicated_ && only_recorded())
+    capture::check("Trainer::clip_global_norm",
+                   "of replicas in a Capture; compile the step instead");
   allreduce_grads(from);
   const std::vector<bool> fresh = fresh_slots(true, from);
   Tensors gradients, firsts;
@@ -229,7 +236,10 @@ void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) {
-  capture::check("Trainer::update_if_finite", "the host decides; compile what comes before it");
+  capture::check(
+      "Trainer::update_if_finite",
+      "the host reads whether gradients are finite, and decides; compile what comes before it, "
+      "or before amp::LossScaler::step()");
   const double rescale = rescale_of(batch_size, loss_scale);
   const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
   Tensors gradients;
