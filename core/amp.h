@@ -17,9 +17,11 @@
 namespace locus::amp {
 
 // While it lives, on this thread, dot, matmul, dense, convolution and deconvolution round their f32
-// operands to `dtype`, f16 or bf16 (else DTypeError), and give results of it; softmax, log_softmax
-// and softmax_cross_entropy take 16-bit operands as f32. Other ops take what they get. The casts
-// are recorded, so the gradients of f32 tensors are f32. Scopes nest; Compiled records one for
+// operands to `dtype`, f16 or bf16 (else DTypeError), and give results of it. 16-bit operands of
+// softmax, log_softmax and softmax_cross_entropy, of sum, prod, mean, var, std, norm and logsumexp
+// (without out) and of nn's losses are taken as f32: their results are too large or too close for
+// 16 bits. Other ops take what they get. The casts are recorded, so the gradients of f32 tensors
+// are f32; backward() is as recorded, wherever it is called. Scopes nest; Compiled records one for
 // each.
 class [[nodiscard]] Scope : NonCopyable {
  public:

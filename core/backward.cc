@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -334,9 +335,13 @@ class Pass {
   Tensors dout_;
 };
 
+// Gradients have the dtypes of what they are of, also of what was recorded outside of a scope.
 class PassMode : public autograd::Mode {
  public:
   explicit PassMode(bool record) : Mode(record ? 1 : 0, -1) {}
+
+ private:
+  const amp::Scope as_recorded_{std::nullopt};
 };
 
 }  // namespace

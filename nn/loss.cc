@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <locus/core/amp.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -60,7 +61,7 @@ Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char
     throw ShapeError(who, ": ", what, " ", describe(label), " for pred ", describe(pred),
                      "; expected as many elements");
   const Tensor shaped = label.shape() == pred.shape() ? label : label.reshape(pred.shape());
-  return is_floating(label.dtype()) ? shaped : cast(shaped, pred.dtype());
+  return is_floating(label.dtype()) ? amp::widen(shaped) : cast(shaped, pred.dtype());
 }
 
 // What a makes 0 is 0 for infinite b, too.
@@ -88,14 +89,16 @@ Tensor counted(const Tensor& labels) {
 
 }  // namespace
 
-Tensor L2Loss::operator()(const Tensor& pred, const Tensor& label,
+Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   return finish(square(pred - like(label, pred, "L2Loss")),
                 LossOptions{options_.weight / 2, options_.batch_axis}, sample_weight);
 }
 
-Tensor L1Loss::operator()(const Tensor& pred, const Tensor& label,
+Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   return finish(abs(pred - like(label, pred, "L1Loss")), options_, sample_weight);
 }
 
@@ -103,14 +106,16 @@ HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
   if (!(options.rho > 0)) throw ValueError("HuberLoss: rho ", options.rho, "; expected above 0");
 }
 
-Tensor HuberLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   return finish(smooth_l1(pred - like(label, pred, "HuberLoss"), 1 / std::sqrt(options_.rho)),
                 options_, sample_weight);
 }
 
-Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                            const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   const int rank = pred.ndim();
   const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined();
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
@@ -144,9 +149,10 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& lab
                  options_.batch_axis);
 }
 
-Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                                  const Tensor& sample_weight,
                                                  const Tensor& pos_weight) const {
+  const Tensor pred = amp::widen(scores);
   const Tensor z = like(label, pred, "SigmoidBinaryCrossEntropyLoss");
   Tensor positive = z;
   if (pos_weight.defined()) {
@@ -162,15 +168,17 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& pred, const Tenso
                 sample_weight);
 }
 
-Tensor LogisticLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
                                 const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   Tensor z = like(label, pred, "LogisticLoss");
   if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
   return finish(binary_cross_entropy(pred, z, z), options_, sample_weight);
 }
 
-Tensor KLDivLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
   const Tensor z = like(label, pred, "KLDivLoss");
   const Tensor loss = xlogy(z, z) - times(z, log_p);
@@ -178,27 +186,31 @@ Tensor KLDivLoss::operator()(const Tensor& pred, const Tensor& label,
                  sum);
 }
 
-Tensor HingeLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   return finish(margin_loss(pred, label, options_.margin, "HingeLoss"), options_, sample_weight);
 }
 
-Tensor SquaredHingeLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
                                     const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   return finish(square(margin_loss(pred, label, options_.margin, "SquaredHingeLoss")), options_,
                 sample_weight);
 }
 
-Tensor TripletLoss::operator()(const Tensor& pred, const Tensor& positive,
+Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive,
                                const Tensor& negative) const {
+  const Tensor pred = amp::widen(scores);
   const Tensor near = square(like(positive, pred, "TripletLoss", "positive") - pred);
   const Tensor far = square(like(negative, pred, "TripletLoss", "negative") - pred);
   return weigh(relu(reduced(near - far, options_.batch_axis, sum) + options_.margin),
                options_.weight, {}, {});
 }
 
-Tensor PoissonNLLLoss::operator()(const Tensor& pred, const Tensor& label,
+Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
                                   const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   const Tensor z = like(label, pred, "PoissonNLLLoss");
   Tensor loss = options_.from_logits ? exp(pred) - times(z, pred)
                                      : pred - z * log(pred + guard(pred, options_.epsilon));
@@ -217,7 +229,8 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
     return x / where(length == 0, 1, length);
   };
   const Tensor cosine =
-      sum(unit(like(input1, input2, "CosineEmbeddingLoss", "input1")) * unit(input2), {.axis = -1});
+      sum(unit(like(input1, input2, "CosineEmbeddingLoss", "input1")) * unit(amp::widen(input2)),
+          {.axis = -1});
   const Tensor y = like(label, cosine, "CosineEmbeddingLoss");
   const Tensor apart = where(y == -1, relu(cosine - options_.margin), 0);
   const Shape row = expand_dims(cosine, last).shape();
@@ -228,8 +241,9 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
 
 // States are the labels with a blank before, between and behind them; alpha is the logarithm of the
 // probability of all readings that are in a state after a step.
-Tensor CTCLoss::operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths,
+Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& pred_lengths,
                            const Tensor& label_lengths, const Tensor& sample_weight) const {
+  const Tensor pred = amp::widen(scores);
   const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
   const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();
   if (y.ndim() != 3 || given.ndim() != 2 || given.shape()[0] != y.shape()[1] || y.shape()[0] == 0)

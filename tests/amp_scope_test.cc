@@ -38,6 +38,46 @@ TEST(AmpScope, ProductsAreNarrowAndLossesWide) {
   }
 }
 
+TEST(AmpScope, SumsAndLossesAreWide) {
+  for (Context c : test::contexts())
+    for (DType d : {f16, bf16}) {
+      const Tensor x = full({300, 300}, 300, {c, d}), y = zeros({300, 300}, {c, d});
+      EXPECT_EQ(sum(x).dtype(), d) << "outside";
+      const amp::Scope mixed(d);
+      EXPECT_NEAR(sum(x).item<double>() / 27e6, 1, 2e-2) << "finite in f32";
+      EXPECT_EQ(norm(x).dtype(), f32);
+      EXPECT_EQ(mean(x, {.axis = 1}).dtype(), f32);
+      EXPECT_EQ(max(x).dtype(), d);
+      const Tensor out = zeros({}, {c, d});
+      EXPECT_TRUE(mean(x, {.out = out}).is(out));
+      EXPECT_NEAR(test::values(nn::L2Loss()(x, y))[0] / 45e3, 1, 2e-2);
+      for (const Tensor& l :
+           {nn::L1Loss()(x, y), nn::HuberLoss()(x, y), nn::SigmoidBinaryCrossEntropyLoss()(x, y),
+            nn::LogisticLoss()(x, y), nn::KLDivLoss()(x, y), nn::HingeLoss()(x, y),
+            nn::TripletLoss()(x, y, y), nn::PoissonNLLLoss()(y, y),
+            nn::CosineEmbeddingLoss()(x, x, ones({300}, c))})
+        EXPECT_EQ(l.dtype(), f32);
+    }
+}
+
+TEST(AmpScope, DoesNotTouchWhatWasRecordedOutside) {
+  for (Context c : test::contexts()) {
+    const Tensor x = full({2, 2}, 1.001, c), w = full({2, 2}, 1, c);
+    w.attach_grad();
+    const auto gradient = [&](std::optional<DType> d) {
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = dot(x, w).sum();
+      }
+      const amp::Scope mixed(d);
+      l.backward();
+      return test::values(w.grad());
+    };
+    EXPECT_EQ(gradient(bf16), gradient({}));
+  }
+}
+
 TEST(AmpScope, IsAKeyOfWhatIsCompiled) {
   for (Context c : test::contexts()) {
     nn::Sequential net = network(c);

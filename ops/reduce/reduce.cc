@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
@@ -50,7 +51,9 @@ Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
   const DType d = data.dtype(), taken = R::kKinds == kFloats ? inexact(d)
                                         : R::kKinds == kBool ? bool_
                                                              : d;
-  const Tensor x = d == taken ? data : data.astype(taken);
+  constexpr bool kSums = R::kKinds == kFloats || std::is_same_v<R, Sum> || std::is_same_v<R, Prod>;
+  const bool widens = kSums && !o.out.defined();
+  const Tensor x = d != taken ? data.astype(taken) : widens ? amp::widen(data) : data;
   const ReduceBy<R> attrs{attributes(x, o.axis, o.keepdims, R::name), how};
   if (!o.out.defined()) return invoke(op, {x}, attrs);
   invoke_into(op, {x}, {o.out}, attrs);
