@@ -1,6 +1,7 @@
 #include <locus/nn/activation_layers.h>
 
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
@@ -21,18 +22,26 @@ Activate::Activate(std::string_view name) {
 std::string Activate::repr() const { return text_of("Activation(", activation_.name, ")"); }
 
 LeakyReLU::LeakyReLU(double alpha)
-    : ActivationLayer([alpha](const Tensor& x) { return leaky_relu(x, alpha); }, text_of(alpha)) {}
+    : ActivationLayer([alpha](const Tensor& x) { return leaky_relu(x, alpha); }, text_of(alpha)) {
+  options::expect("LeakyReLU", "alpha", alpha, options::not_negative);
+}
 ELU::ELU(double alpha)
-    : ActivationLayer([alpha](const Tensor& x) { return locus::elu(x, alpha); }, text_of(alpha)) {}
+    : ActivationLayer([alpha](const Tensor& x) { return locus::elu(x, alpha); }, text_of(alpha)) {
+  options::expect("ELU", "alpha", alpha, options::finite);
+}
 Swish::Swish(double beta)
     : ActivationLayer(
           [beta](const Tensor& x) {
             return beta == 1 ? locus::silu(x) : x * locus::sigmoid(x * beta);
           },
-          text_of(beta)) {}
+          text_of(beta)) {
+  options::expect("Swish", "beta", beta, options::finite);
+}
 Hardtanh::Hardtanh(double a_min, double a_max)
     : ActivationLayer([=](const Tensor& x) { return clip(x, a_min, a_max); },
-                      text_of(a_min, ", ", a_max)) {}
+                      text_of(a_min, ", ", a_max)) {
+  options::expect("Hardtanh", "a_min", a_min, a_min <= a_max, "at most a_max ", a_max);
+}
 Softmax::Softmax(int axis)
     : ActivationLayer([axis](const Tensor& x) { return softmax(x, {.axis = axis}); },
                       text_of("axis=", axis)) {}

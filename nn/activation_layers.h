@@ -47,7 +47,8 @@ inline constexpr Activation hard_sigmoid{"hard_sigmoid",
 inline constexpr Activation hard_swish{"hard_swish",
                                        [](const Tensor& x) { return locus::hard_swish(x); }};
 
-// An activation as a layer: Gluon's nn.Activation.
+// An activation as a layer: Gluon's nn.Activation. An option of the layers here that is out of its
+// range is a ValueError that names it.
 class Activate : public Block {
  public:
   explicit Activate(const Activation& activation) : activation_(activation) {}

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <locus/core/tensor.h>
+#include <locus/nn/options.h>
 
 namespace locus::nn {
 
@@ -20,7 +21,14 @@ template <class Options>
 class Loss {
  public:
   Loss() = default;
-  explicit Loss(const Options& options) : options_(options) {}
+  // ValueError for a weight, margin or epsilon that is no number.
+  explicit Loss(const Options& options) : options_(options) {
+    using locus::options::expect, locus::options::finite;
+    expect("Loss", "weight", options_.weight, finite);
+    if constexpr (requires { options_.margin; }) expect("Loss", "margin", options_.margin, finite);
+    if constexpr (requires { options_.epsilon; })
+      expect("Loss", "epsilon", options_.epsilon, locus::options::not_negative);
+  }
   const Options& options() const { return options_; }
 
  protected:

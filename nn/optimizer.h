@@ -13,8 +13,9 @@
 // An option out of its range is a ValueError that names it.
 //
 // A new one of these is an op (ops/optim.h), its options and a class here, and in optimizer.cc the
-// options' ranges and how they make the op's numbers. From elsewhere, derive from Optimizer, and
-// in the constructor say use(), or override state_names(), create_state() and update().
+// options' ranges, how they make the op's numbers, and its name. From elsewhere, derive from
+// Optimizer, and in the constructor say use(), or override state_names(), create_state() and
+// update().
 #pragma once
 
 #include <functional>

@@ -117,6 +117,13 @@ TEST(Layers, RefuseOptionsOutOfRangeByName) {
   named("GroupNorm: num_groups 0", [] { nn::GroupNorm({.num_groups = 0}); });
   named("InstanceNorm: epsilon", [] { nn::InstanceNorm({.epsilon = -1}); });
   named("RMSNorm: epsilon", [] { nn::RMSNorm({.epsilon = -1}); });
+  named("LeakyReLU: alpha", [] { nn::LeakyReLU(-1); });
+  named("ELU: alpha", [] { nn::ELU{NAN}; });
+  named("Swish: beta", [] { nn::Swish{INFINITY}; });
+  named("Hardtanh: a_min 1", [] { nn::Hardtanh(1, -1); });
+  named("weight nan", [] { nn::L2Loss({.weight = NAN}); });
+  named("margin", [] { nn::HingeLoss({.margin = INFINITY}); });
+  named("epsilon", [] { nn::PoissonNLLLoss({.epsilon = -1}); });
   named("Lambda: function is empty", [] { nn::Lambda(std::function<Tensor(const Tensor&)>()); });
 }
 

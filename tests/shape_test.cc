@@ -73,6 +73,7 @@ TEST(Shapes, RefuseMoreElementsThanMemoryHolds) {
   EXPECT_THROW(broadcast_to(ones({1, 1}), {kBig, 1}) + broadcast_to(ones({1, 1}), {1, kBig}),
                ShapeError);
   EXPECT_EQ(zeros({kBig, 0, 5}).size(), 0);
+  EXPECT_EQ(zeros({0, kBig, 2 * kBig}).size(), 0);  // whose strides would be too large
 }
 
 TEST(Shapes, RefuseNegativeLengthsWhereTheyMeanNothing) {
