@@ -82,8 +82,7 @@ std::string accuracy_panel(const History& h, double epochs) {
   s += epoch_ticks(plot, epochs) + plot.curve(points, {});
   if (!points.empty()) {
     const auto [e, v] = points.back();
-    const double y = plot.y(v) > kPanelTop + 30 ? plot.y(v) - 14 : plot.y(v) + 26;
-    s += text(plot.x(e), y, fmt::format("{:.2f} %", v),
+    s += text(plot.x(e), plot.y(v) - 14, fmt::format("{:.2f} %", v),
               {.color = kBlue, .size = 15, .anchor = "end", .weight = 700, .halo = true});
   }
   return s;
