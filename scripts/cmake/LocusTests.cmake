@@ -13,7 +13,8 @@ if(LOCUS_TESTS)
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
                                             nlohmann_json::nlohmann_json
-                                            $<TARGET_NAME_IF_EXISTS:locus_program>)
+                                            $<TARGET_NAME_IF_EXISTS:locus_program>
+                                            $<TARGET_NAME_IF_EXISTS:locus_training>)
   if(LOCUS_WITH_CUDA)
     target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::nvrtc)
