@@ -37,8 +37,9 @@ inline std::vector<Context> contexts() {
 }
 inline bool real_gpu() { return num_gpus() > 0 && !context_info(gpu(0)).emulated; }
 
+// Rates are of the clock: the processor time of one thread says nothing of others' work.
 inline void add(const std::string& name, std::function<void(benchmark::State&)> body) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(body));
+  benchmark::RegisterBenchmark(name.c_str(), std::move(body))->UseRealTime();
 }
 
 // With times of its own, in microseconds.
