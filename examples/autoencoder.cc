@@ -26,9 +26,7 @@ training::Options parse(int argc, char** argv) {
   o.lr = 0.002;
   o.epochs = 10;
   CLI::App app("Trains an autoencoder on handwritten digits.");
-  training::add_options(app, o,
-                        "folder with the four MNIST files (default: data/mnist when it is there, "
-                        "else digits drawn by this program)");
+  training::add_options(app, o, training::kDigitsHelp);
   training::parse(app, argc, argv);
   return o;
 }
@@ -105,10 +103,9 @@ int run(const training::Options& options) {
       "data      {}: {} training and {} test images\n"
       "context   {}\n"
       "network   autoencoder 784-256-64-2-64-256-784, Xavier\n"
-      "training  Adam {}, {} schedule, batch {}, seed {}{}\n\n",
+      "training  Adam {}, {}\n\n",
       digits.name, digits.train.size(), digits.test.size(), training::describe_context(context),
-      options.lr, options.schedule, options.batch_size, options.seed,
-      options.compile ? ", compiled" : "");
+      options.lr, training::describe(options));
 
   // The image is its own label.
   const auto train = [&](const Tensor& image, const Tensor&) {

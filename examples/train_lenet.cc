@@ -22,9 +22,7 @@ training::Options parse(int argc, char** argv) {
   training::Options o;
   o.lr = 0.05;
   CLI::App app("Trains LeNet on handwritten digits.");
-  training::add_options(app, o,
-                        "folder with the four MNIST files (default: data/mnist when it is there, "
-                        "else digits drawn by this program)");
+  training::add_options(app, o, training::kDigitsHelp);
   training::add_sgd(app, o);
   training::parse(app, argc, argv);
   return o;

@@ -28,9 +28,7 @@ struct Options : training::Options {
 Options parse(int argc, char** argv) {
   Options o;
   CLI::App app("Trains a multilayer perceptron on handwritten digits.");
-  training::add_options(app, o,
-                        "folder with the four MNIST files (default: data/mnist when it is there, "
-                        "else digits drawn by this program)");
+  training::add_options(app, o, training::kDigitsHelp);
   training::add_sgd(app, o);
   app.add_option("--hidden", o.hidden, "widths of the hidden layers, e.g. 256,128")
       ->delimiter(',')

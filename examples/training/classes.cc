@@ -56,10 +56,9 @@ Classifier::Classifier(const Setup& setup, const Options& o)
       "data      {}: {} training and {} test images\n"
       "context   {}\n"
       "network   {}, Xavier\n"
-      "training  SGD {}, momentum {}, {} schedule, batch {}, seed {}{}{}\n\n",
+      "training  SGD {}, momentum {}, {}\n\n",
       setup.data, setup.train.size(), setup.test.size(), describe_context(context_), setup.network,
-      o.lr, o.momentum, o.schedule, o.batch_size, o.seed, o.dtype == "f32" ? "" : ", " + o.dtype,
-      o.compile ? ", compiled" : "");
+      o.lr, o.momentum, describe(o));
 }
 
 Tensor Classifier::step(const Tensor& data, const Tensor& label) {

@@ -9,6 +9,11 @@
 
 namespace training {
 
+// Of --data.
+inline constexpr const char* kDigitsHelp =
+    "folder with the four MNIST files (default: data/mnist when it is there, else digits drawn by "
+    "this program)";
+
 // MNIST from `folder`; if that is empty, from data/mnist when all its files are there; else drawn
 // digits. Images are (N, 784), labels (N,), on cpu(0).
 struct Digits {

@@ -72,6 +72,16 @@ void parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
+std::string describe(const Options& o) {
+  std::string text =
+      fmt::format("{} schedule, batch {}, seed {}", o.schedule, o.batch_size, o.seed);
+  if (o.warmup > 0) text += fmt::format(", warm-up of {} steps", o.warmup);
+  if (o.wd > 0) text += fmt::format(", weight decay {}", o.wd);
+  if (o.clip > 0) text += fmt::format(", gradients of norm {} at most", o.clip);
+  if (o.dtype != "f32") text += ", " + o.dtype;
+  return text + (o.compile ? ", compiled" : "");
+}
+
 locus::Context choose_context(const Options& o) {
   const locus::Context c =
       o.context == "best" ? locus::best_context() : locus::Context::parse(o.context);

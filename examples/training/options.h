@@ -39,6 +39,9 @@ void add_sgd(CLI::App& app, Options& options);
 // Ends the program when the arguments ask for it, or are wrong.
 void parse(CLI::App& app, int argc, char** argv);
 
+// "cosine schedule, batch 64, seed 7", and what else is not as it is by default.
+std::string describe(const Options& options);
+
 // Where to run, checked: a context that is not there fails here, before anything else is done.
 locus::Context choose_context(const Options& options);
 // Fails now rather than after the training when the results could not be written.
