@@ -10,6 +10,7 @@
 #include <locus/ops/index.h>
 #include <locus/ops/view.h>
 #include "tests/captures.h"
+#include "tests/cuda_support.h"
 #include "tests/gradcheck.h"
 
 namespace locus {
@@ -48,10 +49,8 @@ TEST(ConvolutionBits, ManyImagesGiveWhatTheirPartsGive) {
   for (Context c : test::contexts())
     for (DType d : {f32, bf16}) {
       SCOPED_TRACE(to_string(c) + " " + name(d));
-      // Rows of 256 MiB at most are multiplied at once on a GPU; a CPU adds up 16 chunks.
-      const bool large = !is_host(c) && !context_info(c).emulated;
-      const int64_t n = large ? 100 : 37, half = n / 2;
-      const Shape shape = large ? Shape{n, 16, 64, 64} : Shape{n, 3, 11, 9};
+      const int64_t n = 37, half = n / 2;  // a CPU adds up 16 chunks
+      const Shape shape{n, 3, 11, 9};
       const Tensor x = sample_values(c, d, shape);
       const Tensor w = sample_values(c, d, {4, shape[1], 5, 5}, -1, 1, 1);
       const Tensor dy = sample_values(c, d, {n, 4, shape[2], shape[3]}, -1, 1, 3);
@@ -77,6 +76,28 @@ TEST(ConvolutionBits, ManyImagesGiveWhatTheirPartsGive) {
         test::expect_near(whole[i], parts[i], (d == f32 ? 1e-5 : 2e-2) * largest, "part");
       }
     }
+}
+
+// Chunks of images, as far as 32 bits count.
+TEST(ConvolutionBits, MoreThan32BitsCountAreConvolvedOnAGpu) {
+  LOCUS_NEEDS_GPUS(1);
+  const Context c = gpu(0);
+  const int64_t n = (int64_t{1} << 21) + 5;
+  const Tensor x = full({n, 2, 32, 16}, 0.5, {c, bf16}), w = ones({1, 2, 1, 1}, {c, bf16});
+  x(Slice(n - 3, n)) = 2;
+  x.attach_grad(), w.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = convolution(x, w);
+  }
+  y.backward({.head_gradient = full(y.shape(), 0x1p-20, {c, bf16})});
+  EXPECT_EQ(y(n - 4, 0, 0, 0).item<double>(), 1);
+  EXPECT_EQ(y(n - 3, 0, 0, 0).item<double>(), 4);
+  EXPECT_EQ(y(n - 1, 0, 31, 15).item<double>(), 4);
+  EXPECT_EQ(x.grad()(n - 1, 1, 31, 15).item<double>(), 0x1p-20);
+  const double sum = w.grad()(0, 0, 0, 0).item<double>();
+  EXPECT_NEAR(sum, 0.5 * 512 * 2, 8);
 }
 
 TEST(ConvolutionBits, AreTheSameForAnyNumberOfThreads) {

@@ -144,14 +144,12 @@ struct Gpu {
     else
       f(uint64_t{});
   }
-  // So many images at once that 32 bits count them, and that their tiles have a counter each.
+  // So many images at once that 32 bits count them.
   int64_t chunk() const {
     int64_t n = g.images;
-    while (n > 1 && (!gatherable(g, n) || results(n) > kMostResults || elements(n) > kMostResults))
-      n = (n + 1) / 2;
+    while (n > 1 && !gatherable(g, n)) n = (n + 1) / 2;
     return n;
   }
-  static constexpr int64_t kMostResults = int64_t{1} << 28;
   // f(the convolution of so many images, the first of them)
   void each_chunk(const auto& f) const {
     const int64_t most = chunk();
