@@ -2,7 +2,8 @@
 //
 // V is any type of whole 32-bit words, and join(a, b) combines two of it, a being of the earlier
 // threads. Which are combined when depends on the number of threads alone, and every thread of a
-// team has the result, the same bits. All threads of a block call these together.
+// team has the result, the same bits. All threads of a block, or of a warp for all_of_lanes(), call
+// these together.
 #pragma once
 
 #include <locus/ops/kernel/launch.h>

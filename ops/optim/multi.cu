@@ -41,16 +41,16 @@ __global__ void __launch_bounds__(kBlock)
           for (int e = 0; e < kEach<T>; ++e) v = combine(v, R::of(convert<A>(packs[p].v[e])));
       },
       [&](const T& x) { v = combine(v, R::of(convert<A>(x))); });
-  v = block_reduce(v, combine);
+  v = all_of_team(v, kBlock, combine);
   if (threadIdx.x == 0) of_block[blockIdx.x] = v;
   if (!arrives_last(counter, gridDim.x)) return;
   if constexpr (R::kEach) {
-    each_tensor(t, of_block, 1, R::kInit, combine, [&](int i, double sum) { out[i] = sum; });
+    each_tensor(t, of_block, R::kInit, combine, [&](int i, double sum) { out[i] = sum; });
   } else {
     v = R::kInit;
     for (int b = static_cast<int>(threadIdx.x); b < t.first_block[t.n]; b += kBlock)
       v = combine(v, __ldcg(of_block + b));
-    v = block_reduce(v, combine);
+    v = all_of_team(v, kBlock, combine);
     if (threadIdx.x == 0) *out = first ? v : combine(v, *out);
   }
 }

@@ -74,17 +74,15 @@ __global__ void __launch_bounds__(kBlock)
                          Cut<T, S>::kMaster ? masters[at] : S());
     const A g = convert<A>(static_cast<const T*>(t.operand[1][tensor])[at]);
     const double d = static_cast<double>(R::measure(u, w, g, v[K]...));
-    ((states[K][at] = convert<S>(v[K])), ...);
+    if constexpr (R::kMoves) ((states[K][at] = convert<S>(v[K])), ...);
     sum.weight += static_cast<double>(w) * static_cast<double>(w);
     sum.other += d * d;
   }
-  const auto add = [](double a, double b) { return a + b; };
-  sum = {block_reduce(sum.weight, add), block_reduce(sum.other, add)};
+  const auto add = [](Norms a, Norms b) { return Norms{a.weight + b.weight, a.other + b.other}; };
+  sum = all_of_team(sum, kBlock, add);
   if (threadIdx.x == 0) of_block[block] = sum;
   if (!arrives_last(counter, gridDim.x)) return;
-  const double* const sums = &of_block->weight;
-  each_tensor(t, sums, 2, 0.0, add, [&](int i, double v) { norms[i].weight = v; });
-  each_tensor(t, sums + 1, 2, 0.0, add, [&](int i, double v) { norms[i].other = v; });
+  each_tensor(t, of_block, Norms{0, 0}, add, [&](int i, Norms v) { norms[i] = v; });
 }
 
 template <class T, class S, class R>
@@ -105,30 +103,20 @@ __global__ void __launch_bounds__(kBlock)
   T* const w = static_cast<T*>(t.operand[0][tensor]) + begin;
   const T* const g = static_cast<const T*>(t.operand[1][tensor]) + begin;
   S* more[kMore + 1];
-  bool whole = left >= C::kChunk && aligned(w, kEach * sizeof(T)) && aligned(g, kEach * sizeof(T));
+  bool whole = aligned(w, kEach * sizeof(T)) && aligned(g, kEach * sizeof(T));
 #pragma unroll
   for (int k = 0; k < kMore; ++k) {
     more[k] = static_cast<S*>(t.operand[2 + k][tensor]) + begin;
     whole = whole && aligned(more[k], kEach * sizeof(S));
   }
-  if (!whole) {
-    for (int i = static_cast<int>(threadIdx.x); i < C::kChunk && i < left; i += kBlock) {
-      S s[kMore + 1];
-#pragma unroll
-      for (int k = 0; k < kMore; ++k) s[k] = more[k][i];
-      T weight = w[i];
-      update_one<T, S, R>(u, ratio, weight, g[i], s, s[kStates], kEachState);
-      w[i] = weight;
-#pragma unroll
-      for (int k = 0; k < kMore; ++k) more[k][i] = s[k];
-    }
-    return;
-  }
+  const int size = left < C::kChunk ? static_cast<int>(left) : static_cast<int>(C::kChunk);
+  const int packs = whole ? size / kEach : 0, first = static_cast<int>(threadIdx.x);
   Pack<T, kEach> ws[C::kPacks], gs[C::kPacks];
   Pack<S, kEach> ss[C::kPacks][kMore + 1];
 #pragma unroll
   for (int p = 0; p < C::kPacks; ++p) {
-    const int at = p * kBlock + static_cast<int>(threadIdx.x);
+    const int at = p * kBlock + first;
+    if (at >= packs) break;
     ws[p] = reinterpret_cast<const Pack<T, kEach>*>(w)[at];
     gs[p] = reinterpret_cast<const Pack<T, kEach>*>(g)[at];
 #pragma unroll
@@ -136,6 +124,8 @@ __global__ void __launch_bounds__(kBlock)
   }
 #pragma unroll
   for (int p = 0; p < C::kPacks; ++p) {
+    const int at = p * kBlock + first;
+    if (at >= packs) break;
 #pragma unroll
     for (int e = 0; e < kEach; ++e) {
       S s[kMore + 1];
@@ -145,10 +135,19 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
       for (int k = 0; k < kMore; ++k) ss[p][k].v[e] = s[k];
     }
-    const int at = p * kBlock + static_cast<int>(threadIdx.x);
     reinterpret_cast<Pack<T, kEach>*>(w)[at] = ws[p];
 #pragma unroll
     for (int k = 0; k < kMore; ++k) reinterpret_cast<Pack<S, kEach>*>(more[k])[at] = ss[p][k];
+  }
+  for (int i = packs * kEach + first; i < size; i += kBlock) {
+    S s[kMore + 1];
+#pragma unroll
+    for (int k = 0; k < kMore; ++k) s[k] = more[k][i];
+    T weight = w[i];
+    update_one<T, S, R>(u, ratio, weight, g[i], s, s[kStates], kEachState);
+    w[i] = weight;
+#pragma unroll
+    for (int k = 0; k < kMore; ++k) more[k][i] = s[k];
   }
 }
 

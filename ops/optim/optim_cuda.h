@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/ops/kernel/cast.h>
-#include <locus/ops/kernel/launch.h>
+#include <locus/ops/kernel/reduce_block.h>
 
 namespace locus::cuda {
 
@@ -51,36 +51,17 @@ void each_table(int n, int64_t chunk, const auto& view, const auto& f) {
   }
 }
 
-// In the same order each time: the result is in lane 0.
-template <class V>
-__device__ V warp_reduce(V v, const auto& combine) {
-#pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) v = combine(v, __shfl_down_sync(~0u, v, lanes));
-  return v;
-}
-// Of a block's threads, which all call this: the result is in thread 0.
-template <class V>
-__device__ V block_reduce(V v, const auto& combine) {
-  __shared__ V warps[kBlock / 32];
-  v = warp_reduce(v, combine);
-  if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = v;
-  __syncthreads();
-  if (threadIdx.x == 0)
-    for (int i = 1; i < kBlock / 32; ++i) v = combine(v, warps[i]);
-  __syncthreads();
-  return v;
-}
-// What the last block to arrive does with what each block left at of_block, `stride` apart: f(i, v)
-// with v that of tensor i.
+// What the last block to arrive does with what each block left at of_block: f(i, v) with v that of
+// tensor i.
 template <class V, int kOperands>
-__device__ void each_tensor(const Table<kOperands>& t, const V* of_block, int stride, V init,
+__device__ void each_tensor(const Table<kOperands>& t, const V* of_block, V init,
                             const auto& combine, const auto& f) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   for (int i = static_cast<int>(threadIdx.x / 32); i < t.n; i += kBlock / 32) {
     V v = init;
     for (int b = t.first_block[i] + lane; b < t.first_block[i + 1]; b += 32)
-      v = combine(v, __ldcg(of_block + b * stride));
-    v = warp_reduce(v, combine);
+      v = combine(v, by_words(of_block[b], [](const uint32_t* word) { return __ldcg(word); }));
+    v = all_of_lanes(v, 32, combine);
     if (lane == 0) f(i, v);
   }
 }

@@ -3,11 +3,11 @@
 // A rule has its op's name, its numbers (ops/optim_numbers.h) and the number of its states, and a
 // function update() that changes one weight and its states, in the type A that elements compute in.
 // What it makes of the numbers alone is made once for a whole run of elements. One that goes by the
-// norms of whole tensors has a measure() that is called on all elements first: it may change the
-// states, and gives an element of what the second norm is of; the first is that of the weight.
-// A new optimizer is a
-// rule in the list below, its numbers, a line in ops/optim.h and one in optim.cc; multi_tensor in
-// optim_cpu.cc and optim.cu updates any number of tensors by it at once.
+// norms of whole tensors has a measure() that is called on all elements first: it gives an element
+// of what the second norm is of, the first being that of the weight, and where it kMoves it changes
+// the states. A new optimizer is a rule in the list below, its numbers, a line in ops/optim.h and
+// one in optim.cc; multi_tensor in optim_cpu.cc and optim.cu updates any number of tensors by it at
+// once.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -53,6 +53,7 @@ template <class N, int kCount>
 struct NormRule : Rule<N, kCount> {
   static constexpr bool kNorms = true;
   static constexpr bool kMatrices = false;  // the ratio of vectors and scalars is 1
+  static constexpr bool kMoves = false;     // measure() changes the states
 };
 
 struct SGDRule : Rule<SGDUpdate, 0> {
@@ -218,6 +219,7 @@ struct LionRule : Rule<LionUpdate, 1> {
 
 struct LambRule : NormRule<LambUpdate, 2> {
   static constexpr const char* kName = "lamb_update";
+  static constexpr bool kMoves = true;
   template <class A>
   LOCUS_HD static A direction(const LambUpdate& u, A w, A mean, A var) {
     const A root = m::sqrt(var * A(1 / u.correction2)) + A(u.epsilon);
