@@ -11,7 +11,8 @@
 //
 // Whether gradients are finite is found on their device, in one launch a context and dtype, before
 // anything is changed; the host reads one number a step, its only wait. So step() cannot be part
-// of a compiled step; scale() can: compile what comes before step(), which follows new scales. The
+// of a compiled function; scale() can, and follows new scales: nn::TrainStep(net, loss, trainer,
+// scaler) compiles what comes before step(). The
 // update of a step that is skipped is not counted, and no state changes. Gradients that are looked
 // at in between are multiples: trainer.clip_global_norm(max_norm, batch_size, scaler.loss_scale()).
 //

@@ -17,6 +17,10 @@
 //     return l;
 //   }, trainer);
 //
+// With a loss scaler (nn/amp.h) forward, backward and the loss's scale are compiled; the update,
+// which the host decides on, runs behind them, so a step waits once. calls() has what is compiled.
+//   nn::TrainStep step(net, loss, trainer, scaler);
+//
 // load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), set_schedule(),
 // set_states(), how many updates there were, the multipliers and grad_req are seen. Other numbers
 // of the optimizer and of the function are those of the recording; so is what the function does
@@ -25,10 +29,12 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <utility>
 
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
+#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
 #include <locus/nn/options.h>
 #include <locus/nn/trainer.h>
@@ -53,6 +59,26 @@ class TrainStep {
               return l;
             },
             trainer, o) {}
+  template <class Net, class Loss>
+  requires std::invocable<Net&, const Tensor&> && std::invocable<Loss&, Tensor, const Tensor&>
+  TrainStep(const Net& net, const Loss& loss, Trainer& trainer, amp::LossScaler& scaler,
+            const CompileOptions& o = {})
+      : TrainStep(
+            [net = Net(net), loss = Loss(loss), &scaler](const Tensor& x, const Tensor& y) mutable {
+              Tensor l, scaled;
+              {
+                const autograd::Record record;
+                l = loss(net(x), y);
+                scaled = scaler.scale(l);
+              }
+              scaled.backward();
+              return l;
+            },
+            trainer, o) {
+    update_ = [&trainer, &scaler](const Tensors& in, Caller from) {
+      scaler.step(trainer, in[0].shape()[0], false, from);
+    };
+  }
   // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more
   // than two it is step({x, y, z}).
   template <class F>
@@ -63,13 +89,15 @@ class TrainStep {
             o) {}
 
   Tensor operator()(const Tensors& in, Caller from = Caller::here()) {
-    return compiled_(in, from)[0];
+    Tensor l = compiled_(in, from)[0];
+    if (update_) update_(in, from);
+    return l;
   }
   Tensor operator()(const Tensor& x, Caller from = Caller::here()) {
-    return compiled_({x}, from)[0];
+    return (*this)(Tensors{x}, from);
   }
   Tensor operator()(const Tensor& x, const Tensor& y, Caller from = Caller::here()) {
-    return compiled_({x, y}, from)[0];
+    return (*this)(Tensors{x, y}, from);
   }
 
   // core/compile.h: what was recorded, call by call.
@@ -105,6 +133,7 @@ class TrainStep {
   static void check(const Tensors& in, size_t expected);
 
   Compiled compiled_;
+  std::function<void(const Tensors& in, Caller)> update_;  // behind it
 };
 
 }  // namespace locus::nn

@@ -145,6 +145,54 @@ TEST(LossScaler, TrainsIn16BitsWhatWouldStandStill) {
   }
 }
 
+// 16-bit weights, and a batch whose gradients overflow.
+TEST(LossScaler, IsPartOfATrainStep) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto train = [&](bool compiled) {
+      random::seed(3);
+      nn::Sequential net;
+      net.add(nn::Dense(8, nn::relu, {.in_units = 4}), nn::Dense(2, {}, {.in_units = 8}));
+      net.initialize(init::Xavier(), c);
+      net.cast(f16);
+      nn::Trainer trainer(net.parameters(),
+                          optim::Adam({.learning_rate = .1, .multi_precision = true}));
+      amp::LossScaler scaler({.init_scale = 1024, .scale_window = 3});
+      const nn::SoftmaxCrossEntropyLoss loss;
+      nn::TrainStep step(net, loss, trainer, scaler);
+      std::vector<Values> seen;
+      for (int i = 0; i < 8; ++i) {
+        const Tensor x = sample_values(c, f16, {6, 4}, -1, 1, i) * (i == 4 ? 60000 : 1);
+        const Tensor y = array({0, 1, 1, 0, 1, 0}, c);
+        if (compiled) {
+          seen.push_back(values(step(x, y)));
+        } else {
+          Tensor l, scaled;
+          {
+            const autograd::Record record;
+            l = loss(net(x), y);
+            scaled = scaler.scale(l);
+          }
+          scaled.backward();
+          scaler.step(trainer, 6);
+          seen.push_back(values(l));
+        }
+        seen.push_back({scaler.loss_scale()});
+      }
+      EXPECT_EQ(scaler.skipped(), 1);
+      EXPECT_EQ(trainer.num_update(), 7);
+      seen.push_back(values(net.parameter("0.weight").data()));
+      return seen;
+    };
+    const auto expected = train(false), found = train(true);
+    for (size_t i = 0; i < expected.size(); ++i)
+      for (size_t k = 0; k < expected[i].size(); ++k)
+        EXPECT_TRUE(found[i][k] == expected[i][k] ||
+                    (std::isnan(found[i][k]) && std::isnan(expected[i][k])))
+            << i << " " << k;
+  }
+}
+
 TEST(LossScaler, ResumesWhereItsCheckpointWas) {
   const std::string folder =
       (std::filesystem::temp_directory_path() / ("locus_scaler_" + std::to_string(getpid())))
