@@ -56,7 +56,10 @@ void Trainer::refresh(Caller from) {
           if (s.parameter == i) f(s);
     };
     if (p.grad_req() == GradReq::null) {
-      each_old([&](const Slot& s) { frozen.push_back(s); });
+      each_old([&](const Slot& s) {
+        frozen.push_back(s);
+        frozen.back().count = std::make_shared<int64_t>(*s.count);  // its batch goes on
+      });
       continue;
     }
     const Tensors replicas = p.list_data();

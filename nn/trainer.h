@@ -2,8 +2,8 @@
 //
 // Several replicas: their gradients are summed over the contexts first, so replicas stay equal.
 // Parameters may live on different contexts (a network across GPUs). Those with grad_req null are
-// left alone; one that gets its gradient back goes on with the states that it had, which files do
-// not have meanwhile. step() enqueues work and does not wait. One thread at a time.
+// left alone; one that gets its gradient back goes on with the states that it had. step() enqueues
+// work and does not wait. One thread at a time.
 #pragma once
 
 #include <concepts>
@@ -95,6 +95,7 @@ class Trainer {
     std::vector<size_t> slots;
   };
   void refresh(Caller);
+  void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
@@ -106,7 +107,11 @@ class Trainer {
   friend class checkpoint::Part;
   void check_optimizer(const NamedTensors& states, const std::string& who) const;
   void check_names(const NamedTensors& states, const std::string& who) const;
-  std::vector<const Tensor*> check(const NamedTensors& states, const std::string& who, Caller);
+  std::vector<const Slot*> kept(const std::vector<Slot>& frozen) const;
+  NamedTensors states_of(const std::vector<const Slot*>& kept) const;
+  std::vector<Slot> frozen_in(const NamedTensors& states) const;
+  std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
+                                   const std::string& who, Caller) const;
   void restore(const NamedTensors& states, const std::string& who, Caller);
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);
   [[noreturn]] void refuse_stale(const Slot& slot) const;

@@ -18,18 +18,37 @@ std::string optimizer_key(const optim::Optimizer& o) { return text_of(kOptimizer
 
 Tensor number(int64_t n) { return array({n}, cpu()); }
 
+bool has(const NamedTensors& given, const std::string& name) {
+  return std::ranges::find(given, name, &NamedTensors::value_type::first) != given.end();
+}
+
 }  // namespace
 
-NamedTensors Trainer::states(Caller from) {
-  capture::check("Trainer::states", "counts are the host's; ask before or after");
+void Trainer::prepare(const char* what, Caller from) {
+  capture::check(what, "counts are the host's; ask before or after");
   refresh(from);
+}
+
+NamedTensors Trainer::states(Caller from) {
+  prepare("Trainer::states", from);
+  return states_of(kept(frozen_));
+}
+
+std::vector<const Trainer::Slot*> Trainer::kept(const std::vector<Slot>& frozen) const {
+  std::vector<const Slot*> all;
+  for (const std::vector<Slot>* each : {&slots_, &frozen})
+    for (const Slot& slot : *each) all.push_back(&slot);
+  return all;
+}
+
+NamedTensors Trainer::states_of(const std::vector<const Slot*>& kept) const {
   if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
     throw Error("Trainer::states: two parameters have one name, among ", listed(names_),
                 "; give the Trainer names that differ");
   NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;  // a replica
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const Slot& slot = *kept[i];
+    if (i > 0 && kept[i - 1]->parameter == slot.parameter) continue;  // a replica
     const std::string& name = names_[slot.parameter];
     all.emplace_back(name + "/count", number(*slot.count));
     const std::vector<std::string> kinds = optimizer_->state_names(slot.weight.dtype());
@@ -38,6 +57,25 @@ NamedTensors Trainer::states(Caller from) {
                        slot.state[k]);
   }
   return all;
+}
+
+// The frozen parameters that `given` has states of.
+std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
+  std::vector<Slot> frozen;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    if (p.grad_req() != GradReq::null || !has(given, names_[i] + "/count")) continue;
+    const size_t before = frozen.size();
+    for (const Slot& slot : frozen_)
+      if (slot.parameter == i) frozen.push_back(slot);
+    if (frozen.size() > before) continue;
+    for (const Context& c : p.list_ctx()) {
+      const Tensor weight = p.data(c);
+      frozen.push_back({i, c, weight, optimizer_->create_state(weight), nullptr, {}});
+      frozen.back().count = std::make_shared<int64_t>(0);
+    }
+  }
+  return frozen;
 }
 
 void Trainer::set_states(const NamedTensors& given, Caller from) {
@@ -58,9 +96,10 @@ void Trainer::check_optimizer(const NamedTensors& given, const std::string& who)
 }
 
 // The values of states(), in its order.
-std::vector<const Tensor*> Trainer::check(const NamedTensors& given, const std::string& who,
-                                          Caller from) {
-  const NamedTensors own = states(from);
+std::vector<const Tensor*> Trainer::check(const NamedTensors& given,
+                                          const std::vector<Slot>& frozen, const std::string& who,
+                                          Caller from) const {
+  const NamedTensors own = states_of(kept(frozen));
   check_optimizer(given, who);
   const auto names = [](const NamedTensors& t) {
     return listed(t, [](const auto& each) { return each.first; });
@@ -80,7 +119,7 @@ std::vector<const Tensor*> Trainer::check(const NamedTensors& given, const std::
   }
   std::set<std::string_view> seen;
   for (const auto& [key, tensor] : given) {
-    if (std::ranges::find(own, key, &NamedTensors::value_type::first) == own.end())
+    if (!has(own, key))
       throw FormatError(who, ": '", key, "' is none of this trainer's states: ", names(own));
     if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
   }
@@ -96,7 +135,7 @@ void Trainer::check_names(const NamedTensors& given, const std::string& who) con
   check_optimizer(given, who);
   std::set<std::string> expected{optimizer_key(*optimizer_)};
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].grad_req() == GradReq::null) continue;
+    if (parameters_[i].grad_req() == GradReq::null && !has(given, names_[i] + "/count")) continue;
     expected.insert(names_[i] + "/count");
     for (const std::string& kind : optimizer_->state_names(parameters_[i].dtype()))
       expected.insert(names_[i] + "/" + kind);
@@ -110,30 +149,38 @@ void Trainer::check_names(const NamedTensors& given, const std::string& who) con
 // Shapes that are not known yet are checked when they are.
 std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::string& who,
                                                Caller from) {
-  if (std::ranges::all_of(parameters_, &Parameter::initialized))
-    check(given, who, from);
-  else
+  if (std::ranges::all_of(parameters_, &Parameter::initialized)) {
+    prepare("Trainer::set_states", from);
+    check(given, frozen_in(given), who, from);
+  } else {
     check_names(given, who);
+  }
   return [this, given = std::move(given), who, from] { restore(given, who, from); };
 }
 
 void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
-  const std::vector<const Tensor*> values = check(given, who, from);
+  prepare("Trainer::set_states", from);
+  std::vector<Slot> frozen = frozen_in(given);
+  const std::vector<const Tensor*> values = check(given, frozen, who, from);
+  const std::vector<const Slot*> all = kept(frozen);
   const auto count = [&](size_t i) { return values[i]->item<int64_t>(from); };
   const int64_t updates = count(0);
   std::vector<int64_t> counts;  // of each slot
   std::vector<size_t> first;    // of its states in `values`
-  for (size_t i = 0, at = 1; i < slots_.size(); ++i) {
-    const bool replica = i > 0 && slots_[i - 1].parameter == slots_[i].parameter;
+  for (size_t i = 0, at = 1; i < all.size(); ++i) {
+    const bool replica = i > 0 && all[i - 1]->parameter == all[i]->parameter;
     counts.push_back(replica ? counts.back() : count(at));
     first.push_back(replica ? first.back() : at + 1);
-    at = first.back() + slots_[i].state.size();
+    at = first.back() + all[i]->state.size();
   }
 
   const autograd::Pause pause;
-  for (size_t i = 0; i < slots_.size(); ++i)
-    for (size_t k = 0; k < slots_[i].state.size(); ++k)
-      values[first[i] + k]->copyto(slots_[i].state[k], {}, from);
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k = 0; k < all[i]->state.size(); ++k)
+      values[first[i] + k]->copyto(all[i]->state[k], {}, from);
+  for (size_t i = 0; i < frozen.size(); ++i)
+    frozen[i].count = std::make_shared<int64_t>(counts[slots_.size() + i]);
+  frozen_ = std::move(frozen);
   optimizer_->set_num_update(updates);
   bool differ = false;
   for (Batch& b : batches_) {

@@ -369,6 +369,44 @@ TEST(Trainer, StatesThatDoNotFitAreRefusedAndNothingIsTouched) {
               HasSubstr("/nowhere/x.states"));
 }
 
+// Five steps, of which the third and fourth leave b alone, without and with a stop in between.
+TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const std::string path = testing::TempDir() + "/frozen.states";
+    const auto train = [&](int stop) {
+      nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
+      a.initialize(init::One(), c), b.initialize(init::One(), c);
+      auto trainer = std::make_unique<nn::Trainer>(nn::Parameters{{"a", a}, {"b", b}},
+                                                   optim::Adam({.learning_rate = .1}));
+      for (int i = 0; i < 5; ++i) {
+        const bool frozen = i == 2 || i == 3;
+        b.set_grad_req(frozen ? GradReq::null : GradReq::write);
+        if (i == stop) {
+          trainer->save_states(path);
+          trainer = std::make_unique<nn::Trainer>(nn::Parameters{{"a", a}, {"b", b}},
+                                                  optim::Adam({.learning_rate = .1}));
+          trainer->load_states(path);
+        }
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = a.data() * (i + 1) + b.data() * (2 - i);
+        }
+        y.backward();
+        trainer->step(1);
+      }
+      EXPECT_EQ(test::values(trainer->states()[1].second), Values{5});
+      EXPECT_EQ(test::values(trainer->states()[4].second), Values{3});
+      return std::pair(test::values(a.data()), test::values(b.data()));
+    };
+    const auto expected = train(-1);
+    EXPECT_NE(expected.second[0], 1);
+    for (int stop : {1, 2, 3, 4}) EXPECT_EQ(train(stop), expected) << stop;
+    std::remove(path.c_str());
+  }
+}
+
 // What is lost on the way to an update is not lost for the program.
 TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
   struct FailsOnce : optim::SGD {
