@@ -1,0 +1,184 @@
+// What a Trainer's training goes on from.
+#include <cstdio>
+#include <memory>
+
+#include <locus/locus.h>
+
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+// d/dx sum(x + 1) = 1 on every replica.
+void backward(const nn::Parameter& p) {
+  for (const Tensor& x : p.list_data()) {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = x + 1;
+    }
+    y.backward();
+  }
+}
+
+// A network that trains on c, as it runs or compiled.
+struct Training {
+  nn::Sequential net;
+  std::unique_ptr<nn::Trainer> trainer;
+  std::unique_ptr<nn::TrainStep> step;
+  Tensor x, y;
+
+  Training(const Contexts& contexts, const optim::Optimizer& optimizer, DType d = f32) {
+    random::seed(5);
+    net.add(nn::Dense(4, nn::relu, {.dtype = d}), nn::Dense(2, {}, {.dtype = d}));
+    net.initialize(init::Xavier(), contexts);
+    const Context c = contexts.list()[0];
+    x = random::normal(0, 1, {6, 3}, c).astype(d);
+    y = array({0, 1, 1, 0, 1, 0}, c);
+    trainer = std::make_unique<nn::Trainer>(net.parameters(),
+                                            std::make_shared<optim::Optimizer>(optimizer));
+    step = std::make_unique<nn::TrainStep>(net, nn::SoftmaxCrossEntropyLoss(), *trainer);
+    net(x);
+  }
+  void run(int n) {
+    for (int i = 0; i < n; ++i) (*step)(x, y);
+  }
+  std::vector<Values> parameters() const {
+    std::vector<Values> all;
+    for (const auto& [name, p] : net.parameters()) all.push_back(test::values(p.data()));
+    return all;
+  }
+};
+
+TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
+  const std::string weights = testing::TempDir() + "locus_trainer.params";
+  const std::string states = testing::TempDir() + "locus_trainer.states";
+  const std::vector<optim::Optimizer> optimizers{
+      optim::SGD({.learning_rate = .1}), optim::SGD({.learning_rate = .1, .momentum = .9}),
+      optim::Nadam({.learning_rate = .01}), optim::RMSProp({.centered = true}),
+      optim::Adam({.learning_rate = .01, .multi_precision = true})};
+  for (Context c : test::contexts())
+    for (DType d : {f32, f16})
+      for (const optim::Optimizer& o : optimizers) {
+        SCOPED_TRACE(o.name() + " " + to_string(c) + " " + name(d));
+        Training first(c, o, d), second(c, o, d);
+        first.run(7);
+        first.net.save_parameters(weights);
+        first.trainer->save_states(states);
+        first.run(5);
+        second.run(3);  // and what is recorded is used again
+        second.net.load_parameters(weights);
+        second.trainer->load_states(states);
+        EXPECT_EQ(second.trainer->num_update(), 7);
+        second.run(5);
+        EXPECT_EQ(second.parameters(), first.parameters());
+        EXPECT_EQ(second.trainer->num_update(), 12);
+        EXPECT_EQ(second.step->compiled().recorded(), 1u);
+      }
+}
+
+TEST(Trainer, StatesOfReplicasAreOneAndGoToAll) {
+  nn::Parameter x("x", {3}, {.init = init::Zero()});
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1, .momentum = .5}));
+  backward(x);
+  trainer.step(1);
+  NamedTensors states = trainer.states();
+  ASSERT_EQ(states.size(), 3u);
+  EXPECT_EQ(states[2].first, "x/mom");
+  states[2].second = zeros({3});
+  trainer.set_states(states);
+  backward(x);
+  trainer.step(1);
+  for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(3, -4));
+}
+
+TEST(Trainer, CountsThatDifferAreTakenOver) {
+  nn::Parameter a("a", {1}, {.init = init::Zero()}), b("b", {1}, {.init = init::Zero()});
+  a.initialize();
+  b.initialize();
+  nn::Trainer trainer({{"a", a}, {"b", b}}, optim::Adam());
+  NamedTensors states = trainer.states();
+  states[1].second = array({5});
+  trainer.set_states(states);
+  backward(a);
+  backward(b);
+  trainer.step(1);
+  EXPECT_EQ(test::values(trainer.states()[1].second), Values{6});
+  EXPECT_EQ(test::values(trainer.states()[4].second), Values{1});
+  EXPECT_EQ(trainer.num_update(), 6);
+}
+
+TEST(Trainer, StatesThatDoNotFitAreRefusedAndNothingIsTouched) {
+  Training t(cpu(), optim::Adam());
+  t.run(3);
+  const NamedTensors own = t.trainer->states();
+  std::vector<Values> before;
+  for (const auto& [name, s] : own) before.push_back(test::values(s));
+  const auto refused = [&]<class E>(E*, const char* text, auto change) {
+    NamedTensors given;
+    for (const auto& [name, s] : own) given.emplace_back(name, zeros_like(s));
+    change(given);
+    EXPECT_THAT(test::message_of<E>([&] { t.trainer->set_states(given); }), HasSubstr(text));
+    const NamedTensors now = t.trainer->states();
+    for (size_t i = 0; i < now.size(); ++i) EXPECT_EQ(test::values(now[i].second), before[i]);
+  };
+  FormatError* format = nullptr;
+  refused(format, "optimizer SGD; this trainer's is Adam",
+          [](NamedTensors& s) { s[0].first = "optimizer:SGD"; });
+  refused(format, "'0.weight/mean' is missing", [](NamedTensors& s) { s.erase(s.begin() + 2); });
+  refused(format, "'more' is none", [](NamedTensors& s) { s.emplace_back("more", ones({1})); });
+  refused(format, "twice", [](NamedTensors& s) { s.push_back(s[2]); });
+  refused(format, "'1.bias/count' is -1",
+          [](NamedTensors& s) { s[s.size() - 3].second = array({-1}); });
+  refused(static_cast<ShapeError*>(nullptr), "'1.bias/var'",
+          [](NamedTensors& s) { s.back().second = ones({9}); });
+  refused(static_cast<DTypeError*>(nullptr), "expected dtype f32",
+          [](NamedTensors& s) { s.back().second = s.back().second.astype(f64); });
+  EXPECT_THAT(test::message_of<Error>([&] { t.trainer->load_states("/nowhere/x.states"); }),
+              HasSubstr("/nowhere/x.states"));
+}
+
+// Five steps, of which the third and fourth leave b alone, without and with a stop in between.
+TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const std::string path = testing::TempDir() + "/frozen.states";
+    const auto train = [&](int stop) {
+      nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
+      a.initialize(init::One(), c), b.initialize(init::One(), c);
+      auto trainer = std::make_unique<nn::Trainer>(nn::Parameters{{"a", a}, {"b", b}},
+                                                   optim::Adam({.learning_rate = .1}));
+      for (int i = 0; i < 5; ++i) {
+        const bool frozen = i == 2 || i == 3;
+        b.set_grad_req(frozen ? GradReq::null : GradReq::write);
+        if (i == stop) {
+          trainer->save_states(path);
+          trainer = std::make_unique<nn::Trainer>(nn::Parameters{{"a", a}, {"b", b}},
+                                                  optim::Adam({.learning_rate = .1}));
+          trainer->load_states(path);
+        }
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = a.data() * (i + 1) + b.data() * (2 - i);
+        }
+        y.backward();
+        trainer->step(1);
+      }
+      EXPECT_EQ(test::values(trainer->states()[1].second), Values{5});
+      EXPECT_EQ(test::values(trainer->states()[4].second), Values{3});
+      return std::pair(test::values(a.data()), test::values(b.data()));
+    };
+    const auto expected = train(-1);
+    EXPECT_NE(expected.second[0], 1);
+    for (int stop : {1, 2, 3, 4}) EXPECT_EQ(train(stop), expected) << stop;
+    std::remove(path.c_str());
+  }
+}
+
+}  // namespace
+}  // namespace locus
