@@ -146,7 +146,7 @@ void row_major(const Meta& m, int64_t* stride) {
   int64_t step = 1;
   for (int i = m.rank - 1; i >= 0; --i) {
     stride[i] = step;
-    // An empty tensor's may be any, and too large.
+    // Wraps where there are more elements than may be, which check_size() refuses.
     step = static_cast<int64_t>(static_cast<uint64_t>(step) * static_cast<uint64_t>(m.shape[i]));
   }
 }

@@ -237,7 +237,8 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
   const auto with = [](const PrefetchOptions& options) {
     return test::message_of<Error>([&] { Prefetcher(4, sample, options); });
   };
-  EXPECT_THAT(with({.batch_size = 0}), HasSubstr("Prefetcher: batch_size 0; expected > 0"));
+  EXPECT_THAT(with({.batch_size = 0}),
+              HasSubstr("Prefetcher: batch_size 0; expected 1 to 2^31 - 1"));
   EXPECT_THAT(with({.num_workers = 0}), HasSubstr("num_workers 0; expected 1 to 256"));
   EXPECT_THAT(with({.prefetch = -1}), HasSubstr("prefetch -1; expected 1 to 1024"));
   EXPECT_THAT(test::message_of<Error>([] { Prefetcher(4, nullptr); }), HasSubstr("decode"));

@@ -73,7 +73,15 @@ TEST(Shapes, RefuseMoreElementsThanMemoryHolds) {
   EXPECT_THROW(broadcast_to(ones({1, 1}), {kBig, 1}) + broadcast_to(ones({1, 1}), {1, kBig}),
                ShapeError);
   EXPECT_EQ(zeros({kBig, 0, 5}).size(), 0);
-  EXPECT_EQ(zeros({0, kBig, 2 * kBig}).size(), 0);  // whose strides would be too large
+}
+
+TEST(Shapes, HaveStridesWithoutOverflowBeforeTheyAreChecked) {
+  const int64_t huge = int64_t{1} << 40;
+  const Meta m = with_axis(with_axis(make_meta(f32, Shape{3}), 0, huge), 0, huge);
+  int64_t strides[kMaxRank];
+  row_major(m, strides);
+  EXPECT_EQ(strides[1], 3);
+  EXPECT_THROW(bytes_of(m), ShapeError);
 }
 
 TEST(Shapes, RefuseNegativeLengthsWhereTheyMeanNothing) {
