@@ -54,9 +54,14 @@ struct Forward {
 
   struct Adder : AddDistances<A> {
     const T* x;
-    template <int kN>
-    __device__ void add(int64_t, int64_t at) {
-      AddDistances<A>::add(load<kN>(x + at));
+    template <int kN, int kM>
+    __device__ void add(const int64_t (&)[kM], const int64_t (&at)[kM]) {
+      Pack<T, kN> v[kM];
+#pragma unroll
+      for (int m = 0; m < kM; ++m) v[m] = load<kN>(x + at[m]);
+#pragma unroll
+      for (int m = 0; m < kM; ++m) AddDistances<A>::add(v[m]);
+      AddDistances<A>::fold();
     }
   };
   bool whole() const { return aligned(x, 16) && aligned(y, 16); }
@@ -76,13 +81,18 @@ struct Forward {
     table.set(c, v);
     return v;
   }
-  template <int kN>
-  __device__ void apply(const Channel& v, int64_t at) const {
-    auto e = load<kN>(x + at);
+  template <int kN, int kM>
+  __device__ void apply(const Channel& v, const int64_t (&at)[kM]) const {
+    Pack<T, kN> e[kM];
 #pragma unroll
-    for (int k = 0; k < kN; ++k)
-      e.v[k] = convert<T>(v.stat.apply(convert<A>(e.v[k]), v.gamma, v.beta));
-    *reinterpret_cast<Pack<T, kN>*>(y + at) = e;
+    for (int m = 0; m < kM; ++m) e[m] = load<kN>(x + at[m]);
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int k = 0; k < kN; ++k)
+        e[m].v[k] = convert<T>(v.stat.apply(convert<A>(e[m].v[k]), v.gamma, v.beta));
+      *reinterpret_cast<Pack<T, kN>*>(y + at[m]) = e[m];
+    }
   }
 };
 
@@ -119,14 +129,21 @@ struct Backward {
     table.set(c, v);
     return v;
   }
-  template <int kN>
-  __device__ void apply(const Channel& v, int64_t at) const {
-    const auto d = load<kN>(dy + at);
-    auto e = load<kN>(x + at);
+  template <int kN, int kM>
+  __device__ void apply(const Channel& v, const int64_t (&at)[kM]) const {
+    Pack<T, kN> d[kM], e[kM];
 #pragma unroll
-    for (int k = 0; k < kN; ++k)
-      e.v[k] = convert<T>(v.stat.slope(convert<A>(d.v[k]), convert<A>(e.v[k]), v.gamma));
-    *reinterpret_cast<Pack<T, kN>*>(dx + at) = e;
+    for (int m = 0; m < kM; ++m) {
+      d[m] = load<kN>(dy + at[m]);
+      e[m] = load<kN>(x + at[m]);
+    }
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int k = 0; k < kN; ++k)
+        e[m].v[k] = convert<T>(v.stat.slope(convert<A>(d[m].v[k]), convert<A>(e[m].v[k]), v.gamma));
+      *reinterpret_cast<Pack<T, kN>*>(dx + at[m]) = e[m];
+    }
   }
 };
 

@@ -163,7 +163,7 @@ struct Parameters {
     return v;
   }
   template <int kN>
-  __device__ void apply(const Channel&, int64_t) const {}
+  __device__ void apply(const Channel&, const auto&) const {}
 };
 
 struct Backend {

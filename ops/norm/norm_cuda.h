@@ -3,6 +3,8 @@
 // only.
 #pragma once
 
+#include <type_traits>
+
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/divide.h>
 #include <locus/ops/kernel/reduce_block.h>
@@ -93,17 +95,24 @@ struct AddSums {
   Stat stat;
   A a = 0, b = 0;
 
-  template <int kN>
-  __device__ void add(int64_t o, int64_t at) {
-    const NormStat<A> s = stat(o);
-    const auto d = load<kN>(dy + at), v = load<kN>(x + at);
+  template <int kN, int kM>
+  __device__ void add(const int64_t (&o)[kM], const int64_t (&at)[kM]) {
+    Pack<T, kN> d[kM], v[kM];
 #pragma unroll
-    for (int k = 0; k < kN; ++k) {
-      a += convert<A>(d.v[k]);
-      b += convert<A>(d.v[k]) * s.hat(convert<A>(v.v[k]));
+    for (int m = 0; m < kM; ++m) {
+      d[m] = load<kN>(dy + at[m]);
+      v[m] = load<kN>(x + at[m]);
+    }
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      const NormStat<A> s = stat(o[m]);
+#pragma unroll
+      for (int k = 0; k < kN; ++k) {
+        a += convert<A>(d[m].v[k]);
+        b += convert<A>(d[m].v[k]) * s.hat(convert<A>(v[m].v[k]));
+      }
     }
   }
-  __device__ void fold() {}
   __device__ NormSums end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
 };
 
@@ -135,8 +144,8 @@ class Elements {
         there(channel < w.channels && c < s.n),
         leads(there && (kRuns || column % static_cast<int>(s.inner) == 0)) {}
 
-  // f(o, at) for those at `at` in row o; between() after some.
-  __device__ void each(const Along& s, const Shares& w, const auto& f, const auto& between) const {
+  // f(o, at) for those at `at` in rows o, four at once, then one.
+  __device__ void each(const Along& s, const Shares& w, const auto& f) const {
     if (!there) return;
     const int64_t rows = kRuns ? s.outer * w.packs : s.outer, step = w.lanes;
     const int64_t begin = blockIdx.y * w.part, end = begin + w.part < rows ? begin + w.part : rows;
@@ -146,9 +155,10 @@ class Elements {
       i = e - o * w.packs;
     }
     const int64_t first = static_cast<int64_t>(blockIdx.x) * w.width + column;
-    const auto next = [&] {
+    const auto next = [&](int64_t& row, int64_t& at) {
+      row = o;
       if constexpr (kRuns) {
-        f(o, (o * s.n + c) * s.inner + i * kN);
+        at = (o * s.n + c) * s.inner + i * kN;
         o += w.whole;
         i += w.rest;
         if (i >= w.packs) {
@@ -156,16 +166,18 @@ class Elements {
           ++o;
         }
       } else {
-        f(o, o * s.n * s.inner + first);
+        at = o * s.n * s.inner + first;
         o += step;
       }
     };
-    for (; e + 3 * step < end; e += 4 * step) {
+    const auto some = [&]<int kM>(std::integral_constant<int, kM>) {
+      int64_t row[kM], at[kM];
 #pragma unroll
-      for (int k = 0; k < 4; ++k) next();
-      between();
-    }
-    for (; e < end; e += step) next();
+      for (int m = 0; m < kM; ++m) next(row[m], at[m]);
+      f(row, at);
+    };
+    for (; e + 3 * step < end; e += 4 * step) some(std::integral_constant<int, 4>());
+    for (; e < end; e += step) some(std::integral_constant<int, 1>());
   }
 
   // The sum of those of a channel, in the first thread that leads it at least.
@@ -190,12 +202,12 @@ class Elements {
 // An Op has
 //   Channel: what is known of a channel: before(c), and after(channel, c, sum), which writes what
 //     belongs to it; one thread calls them;
-//   Sum, and adder(channel, c), a thread's: add<kN>(o, at) takes the kN elements at `at` of row o,
-//     fold() is called now and then, end() gives the sum;
+//   Sum, and adder(channel, c), a thread's: add<kN>(o, at) takes the kN elements at each `at`, of
+//     rows o, and end() gives the sum;
 //   apply<kN>(channel, at), called then if no other block shares the channel and applies();
 //   kWhole elements that are 16 bytes, and whole(): whether memory lets them be taken at once.
 template <bool kRuns, int kN, class Op>
-__global__ void __launch_bounds__(kMost)
+__global__ void __launch_bounds__(kMost, 1)
     channels_kernel(const __grid_constant__ Op op, const __grid_constant__ Along s,
                     const __grid_constant__ Shares w, typename Op::Sum* sums, unsigned* counters) {
   using Sum = typename Op::Sum;
@@ -209,8 +221,7 @@ __global__ void __launch_bounds__(kMost)
   Sum sum{};
   if (mine.there) {
     auto adder = op.adder(channels[mine.channel], mine.c);
-    mine.each(
-        s, w, [&](int64_t o, int64_t at) { adder.template add<kN>(o, at); }, [&] { adder.fold(); });
+    mine.each(s, w, [&](const auto& o, const auto& at) { adder.template add<kN>(o, at); });
     sum = adder.end();
   }
   sum = mine.all(sum, s, w);
@@ -227,8 +238,7 @@ __global__ void __launch_bounds__(kMost)
   if (!w.apply) return;
   __syncthreads();
   const Channel channel = mine.there ? channels[mine.channel] : Channel{};
-  mine.each(
-      s, w, [&](int64_t, int64_t at) { op.template apply<kN>(channel, at); }, [] {});
+  mine.each(s, w, [&](const auto&, const auto& at) { op.template apply<kN>(channel, at); });
 }
 
 // Shares of channels of `count` elements. `alone`: rather one block a channel than many, where that

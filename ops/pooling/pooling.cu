@@ -138,7 +138,7 @@ __device__ __forceinline__ I max_place(const Planes<I>& g, const S* x, I window,
 
 // y = what `other` has where x has its maxima: max_pool where other is x.
 template <class S, class I>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     gather_kernel(const __grid_constant__ Planes<I> g, const S* x, const S* other, S* y) {
   g.each_window([&](I window, I lane) {
     const I at = max_place(g, x, window, lane);
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 template <class S, class I>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     places_kernel(const __grid_constant__ Planes<I> g, const S* x, I* places) {
   g.each_window([&](I window, I lane) {
     const I at = max_place(g, x, window, lane);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(1024)
 }
 
 template <class S, class I>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     average_kernel(const __grid_constant__ Planes<I> g, const S* x, S* y) {
   g.each_window([&](I window, I lane) {
     double sum = 0;
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(1024)
 // Where no element is in two windows. A window's team writes its cell: the elements up to where
 // the next window begins.
 template <class S, class I>
-__global__ void __launch_bounds__(1024)
+__global__ void __launch_bounds__(1024, 1)
     max_grad_kernel(const __grid_constant__ Planes<I> g, const __grid_constant__ Box<I> cell,
                     const S* x, const S* dy, S* dx) {
   g.each_window([&](I window, I lane) {
