@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include <locus/core/scratch.h>
-#include <locus/ops/kernel/divide.h>
+#include <locus/ops/kernel/divisor.h>
 #include <locus/ops/kernel/reduce_block.h>
 #include <locus/ops/norm/norm_kernel.h>
 
