@@ -8,9 +8,7 @@
 // the last one to arrive adds them up in the order of the cuts: results repeat bit for bit.
 #pragma once
 
-#include <locus/ops/convolution/gathered.h>
-#include <locus/ops/convolution/gathered_plan.h>
-#include <locus/ops/kernel/cast.h>
+#include <locus/ops/convolution/gathered_cuda.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -18,21 +16,6 @@ namespace {
 
 constexpr int kGatherThreads = 256;
 constexpr int kNowhere = -(1 << 30);  // along an axis: never inside an array
-
-template <class S>
-struct GatheredMemory {
-  const S *a = nullptr, *b = nullptr;
-  const S *mask_a = nullptr, *mask_b = nullptr;  // laid out as a and b: see masked()
-  const S* bias = nullptr;                       // one a row
-  S* c = nullptr;
-  S* row_sum = nullptr;           // the sum over the depth of each row of a
-  Compute<S>* partial = nullptr;  // scratch memory and counters, where the depth is cut
-  unsigned* arrived = nullptr;
-  int splits = 1, k_split = 0;
-  int tiles_n = 1;  // of the product with the most columns
-  bool relu = false;
-  bool quads = false;  // in_quads(), for all of c
-};
 
 // Products on the cores for f32 and f64. Thread (ty, tx) of a group has rows ty * 4 + r and columns
 // tx * 4 + c of each block of 4 kTy rows and 4 kTx columns. Of a small tile, several groups of

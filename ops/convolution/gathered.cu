@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include <locus/core/scratch.h>
+#include <locus/devices/cuda_signals.h>
+#include <locus/ops/convolution/gathered_tile.h>
+
+namespace locus::cuda {
+namespace {
+
+template <class S>
+using GatheredKernel = void (*)(GatheredProducts, GatheredMemory<S>);
+// [a along the depth][b along the depth]
+template <class S, int kRows, int kColumns,
+          class Tile = If<k16Bit<S>, TensorTile<S, kRows, kColumns>, CoreTile<S, kRows, kColumns>>>
+constexpr GatheredKernel<S> kOfLayout[2][2] = {
+    {&gathered_kernel<S, Tile, kRows, kColumns, false, false>,
+     &gathered_kernel<S, Tile, kRows, kColumns, false, true>},
+    {&gathered_kernel<S, Tile, kRows, kColumns, true, false>,
+     &gathered_kernel<S, Tile, kRows, kColumns, true, true>}};
+
+template <class S>
+GatheredKernel<S> kernel_of(const GatheredTile& tile, bool a_along_depth, bool b_along_depth) {
+  const auto of = [&](const auto& kernels) { return kernels[a_along_depth][b_along_depth]; };
+  if constexpr (sizeof(S) < 8)
+    if (tile.rows == 128) return of(kOfLayout<S, 128, 128>);
+  if constexpr (sizeof(S) == 4) {
+    if (tile.rows == 64 && tile.columns == 128) return of(kOfLayout<S, 64, 128>);
+    if (tile.rows == 32 && tile.columns == 128) return of(kOfLayout<S, 32, 128>);
+    if (tile.rows == 32) return of(kOfLayout<S, 32, 32>);
+  }
+  return of(kOfLayout<S, 64, 64>);
+}
+template <class S>
+constexpr const auto& tiles_of() {
+  if constexpr (sizeof(S) == 4)
+    return kCoreTiles;
+  else if constexpr (sizeof(S) == 8)
+    return kF64Tiles;
+  else
+    return kTensorTiles;
+}
+
+// Longer sums are sums of parts, so that the error does not grow with their length.
+constexpr int64_t kLongestSum = 4096;
+
+}  // namespace
+
+template <class S>
+void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> m) {
+  int64_t n = 0, k = 0;
+  m.quads = kSame<S, float> && aligned(m.c, 16) && products.c_group % 4 == 0;
+  for (int i = 0; i < products.n; ++i) {
+    const GatheredProduct& p = products.each[i];
+    n = std::max<int64_t>(n, p.column.count);
+    k = std::max<int64_t>(k, p.depth.count);
+    m.quads = m.quads && p.c_row % 4 == 0 && in_quads(p.column);
+  }
+  const int64_t copies = int64_t{products.n} * products.groups, rows = products.each[0].m;
+  if (n == 0 || rows == 0) return;
+  const GatheredPlan plan = plan_gathered(tiles_of<S>(), rows, n, k, copies, kLongestSum,
+                                          multiprocessors(call.stream), kMaxCounters);
+  const GatheredTile& tile = plan.tile;
+  const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
+  const bool cut = plan.splits > 1;
+  const Scratch partial(
+      call, cut ? static_cast<size_t>(places * plan.splits * size) * sizeof(Compute<S>) : 0);
+  m.partial = partial.as<Compute<S>>();
+  m.arrived = cut ? counters(call.stream, static_cast<int>(places)) : nullptr;
+  m.splits = plan.splits;
+  m.k_split = plan.k_split;
+  m.tiles_n = static_cast<int>((n + tile.columns - 1) / tile.columns);
+  const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.splits),
+                  static_cast<unsigned>(copies));
+  const auto kernel = kernel_of<S>(plan.tile, products.a_along_depth, products.b_along_depth);
+  kernel<<<grid, kGatherThreads, 0, stream(call)>>>(products, m);
+}
+
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<float>);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<double>);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<Half>);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<BFloat16>);
+
+}  // namespace locus::cuda

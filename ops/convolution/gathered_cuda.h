@@ -1,0 +1,32 @@
+// Host side of the gathered products (gathered.h) on CUDA.
+#pragma once
+
+#include <locus/core/kernel.h>
+#include <locus/ops/convolution/gathered.h>
+#include <locus/ops/convolution/gathered_plan.h>
+
+namespace locus::cuda {
+
+// Operands, and what multiply() fills in.
+template <class S>
+struct GatheredMemory {
+  const S *a = nullptr, *b = nullptr;
+  const S *mask_a = nullptr, *mask_b = nullptr;  // laid out as a and b: see masked()
+  const S* bias = nullptr;                       // one a row
+  S* c = nullptr;
+  S* row_sum = nullptr;           // the sum over the depth of each row of a
+  Compute<S>* partial = nullptr;  // scratch memory and counters, where the depth is cut
+  unsigned* arrived = nullptr;
+  int splits = 1, k_split = 0;
+  int tiles_n = 1;  // of the product with the most columns
+  bool relu = false;
+  bool quads = false;  // in_quads(), for all of c
+};
+
+// c of all products. S: float, double, Half or BFloat16; the last two add up in f32. Takes scratch
+// memory, enqueues one launch.
+template <class S>
+void multiply_gathered(const Call& call, const GatheredProducts& products,
+                       GatheredMemory<S> memory);
+
+}  // namespace locus::cuda
