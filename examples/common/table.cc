@@ -21,7 +21,7 @@ Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
   columns_.push_back({"", "modelled"});
 }
 
-void Table::add(std::vector<Cell> row, const locus::Contexts& measured_on) {
+void Table::add(std::vector<Cell> row, const std::vector<locus::Context>& measured_on) {
   if (row.size() + 2 != columns_.size())
     throw std::invalid_argument(
         fmt::format("a row of {} cells in a table of {}", row.size(), columns_.size() - 2));

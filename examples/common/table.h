@@ -39,7 +39,10 @@ class Table {
  public:
   explicit Table(std::vector<Column> columns);
   // Throws std::invalid_argument for another number of cells.
-  void add(std::vector<Cell> row, const locus::Contexts& measured_on);
+  void add(std::vector<Cell> row, const std::vector<locus::Context>& measured_on);
+  void add(std::vector<Cell> row, locus::Context measured_on) {
+    add(std::move(row), std::vector{measured_on});
+  }
   std::string aligned() const;
   std::string csv() const;
 
