@@ -98,7 +98,7 @@ TEST(Measure, TablesAlignNumbersRightAndQuoteCommas) {
 TEST(Measure, TablesAndNamesSayWhatTimesAre) {
   LOCUS_NEEDS_ANY_GPUS(1);
   using namespace locus;
-  const auto row_of = [](const Contexts& c) {
+  const auto row_of = [](const std::vector<Context>& c) {
     Table t({"n"});
     t.add({"1"}, c);
     return t.csv().substr(t.csv().find('\n') + 1);
