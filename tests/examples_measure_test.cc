@@ -111,7 +111,7 @@ TEST(Measure, TablesAndNamesSayWhatTimesAre) {
   const auto before = emulated::link_model();
   emulated::set_link_model({});
   EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,no\n");
-  EXPECT_EQ(row_of(cpu()), "1,no,no\n");
+  EXPECT_EQ(row_of({cpu()}), "1,no,no\n");
   EXPECT_THAT(describe(gpu(0)), HasSubstr(", times of this machine's cores"));
   emulated::set_link_model(emulated::LinkModel::parse("peer=1"));
   EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,yes\n");
