@@ -15,7 +15,9 @@
 // taps, and none of them meets the gaps.
 #pragma once
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/kernel/divisor.h>
@@ -111,14 +113,30 @@ inline void keep_met(Axis& a, const Axis& with, int64_t extent) {
   a.count = end - begin;
 }
 
+struct Layouts {
+  Layout x, y, w;
+
+  explicit Layouts(const Convolution& g)
+      : x(layout(g.groups * g.in, g.data, g.channels_last)),
+        y(layout(g.groups * g.out, g.result, g.channels_last)),
+        w(layout(g.in, g.kernel, g.channels_last)) {}
+};
+// No product yet. a is the weight; b and c are from one group to the next.
+inline GatheredProducts products(const Convolution& g, int64_t b_group, int64_t c_group) {
+  GatheredProducts all;
+  all.groups = static_cast<int>(g.groups);
+  all.a_group = g.out * g.depth();
+  all.b_group = b_group;
+  all.c_group = c_group;
+  return all;
+}
+
 struct Sides {
   Side results, taps;  // b: the data; other: y or dy, and the weight
   bool all_taps = true;
 };
 inline Sides sides(const Convolution& g) {
-  const Layout x = layout(g.groups * g.in, g.data, g.channels_last),
-               y = layout(g.groups * g.out, g.result, g.channels_last),
-               w = layout(g.in, g.kernel, g.channels_last);
+  const auto [x, y, w] = Layouts(g);
   Sides s;
   Axis results[3], taps[3];
   for (int a = 0; a < 3; ++a) {
@@ -174,20 +192,15 @@ inline bool in_quads(const Side& columns) {
 
 inline GatheredProducts forward_products(const Convolution& g) {
   const auto s = gathered::sides(g);
-  const auto y = gathered::layout(g.groups * g.out, g.result, g.channels_last),
-             x = gathered::layout(g.groups * g.in, g.data, g.channels_last);
-  GatheredProducts all;
+  const gathered::Layouts at(g);
+  GatheredProducts all = gathered::products(g, g.in * at.x.channel, g.out * at.y.channel);
   GatheredProduct& p = all.each[all.n++];
   p.column = s.results;
   p.depth = s.taps;
   p.m = static_cast<int>(g.out);
   p.a_row = static_cast<int32_t>(g.depth());
-  p.c_row = static_cast<int32_t>(y.channel);
+  p.c_row = static_cast<int32_t>(at.y.channel);
   gathered::set_extent(p, g.data);
-  all.groups = static_cast<int>(g.groups);
-  all.a_group = g.out * g.depth();
-  all.b_group = g.in * x.channel;
-  all.c_group = g.out * y.channel;
   all.b_along_depth = gathered::channels_together(g.data, g.channels_last);
   return all;
 }
@@ -213,10 +226,8 @@ inline int64_t data_phases(const Convolution& g) { return g.stride[0] * g.stride
 // Those of [first, first + kMostProducts) of data_phases().
 inline GatheredProducts data_products(const Convolution& g, int64_t first) {
   using gathered::Axis;
-  const auto y = gathered::layout(g.groups * g.out, g.result, g.channels_last),
-             x = gathered::layout(g.groups * g.in, g.data, g.channels_last),
-             w = gathered::layout(g.in, g.kernel, g.channels_last);
-  GatheredProducts all;
+  const auto [x, y, w] = gathered::Layouts(g);
+  GatheredProducts all = gathered::products(g, g.out * y.channel, g.in * x.channel);
   const int64_t end = std::min(first + kMostProducts, data_phases(g));
   for (int64_t phase = first; phase < end; ++phase) {
     GatheredProduct& p = all.each[all.n++];
@@ -244,10 +255,6 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
     p.c_row = static_cast<int32_t>(x.channel);
     gathered::set_extent(p, g.result);
   }
-  all.groups = static_cast<int>(g.groups);
-  all.a_group = g.out * g.depth();
-  all.b_group = g.out * y.channel;
-  all.c_group = g.in * x.channel;
   all.a_along_depth = !gathered::channels_together(g.kernel, g.channels_last);
   all.b_along_depth = gathered::channels_together(g.result, g.channels_last);
   return all;
