@@ -159,5 +159,14 @@ TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
     }
 }
 
+TEST(GatheredPlan, CutsAHugeDepthIntoAFewParts) {
+  for (int64_t k : {int64_t{1} << 22, (int64_t{1} << 22) + 1, int64_t{1} << 30}) {
+    const GatheredPlan p = plan_gathered(kCoreTiles, 1, 1, k, 1, 4096, 132, 8192);
+    EXPECT_GE(int64_t{p.splits} * p.k_split, k);
+    EXPECT_LE(p.splits, kMostParts);
+    EXPECT_GT(p.splits, kMostParts / 2);
+  }
+}
+
 }  // namespace
 }  // namespace locus::cuda

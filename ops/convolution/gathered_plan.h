@@ -53,8 +53,11 @@ inline int64_t gathered_cost(const GatheredPlan& p, int64_t copies, int multipro
   return kStart + p.k_split / p.tile.depth * work + ending;
 }
 
+// At most, that short sums ask for: memory holds all parts, and a grid 65535 of them.
+inline constexpr int64_t kMostParts = 1024;
+
 // `copies`: groups and products side by side. `longest`: how much depth is added up in one go,
-// unless there are more tiles than counters for those that share one.
+// unless that makes too many parts, or there are more tiles than counters for those that share one.
 template <size_t N>
 GatheredPlan plan_gathered(const GatheredTile (&tiles)[N], int64_t m, int64_t n, int64_t k,
                            int64_t copies, int64_t longest, int multiprocessors, int64_t counters) {
@@ -63,8 +66,10 @@ GatheredPlan plan_gathered(const GatheredTile (&tiles)[N], int64_t m, int64_t n,
   for (const GatheredTile& tile : tiles) {
     GatheredPlan whole = cut_gathered(tile, m, n, k, 1);
     const int64_t blocks = whole.tiles * copies;
-    if (k > longest && blocks <= counters)
-      whole = cut_gathered(tile, m, n, k, (k + longest - 1) / longest);
+    if (k > longest && blocks <= counters) {
+      const int64_t parts = (k + longest - 1) / longest;
+      whole = cut_gathered(tile, m, n, k, parts < kMostParts ? parts : kMostParts);
+    }
     for (int fill = 0; fill < 3; ++fill) {
       GatheredPlan p = whole;
       if (fill > 0) {
