@@ -70,6 +70,7 @@ struct Sample {
   Attrs attrs;
   // Whether finite differences make sense here (no kinks near the inputs, no integer outputs).
   bool differentiable = true;
+  std::vector<int> finite = {};  // inputs whose NaN and infinities give what is unspecified
 
   Sample() = default;
   Sample(Tensors in) : inputs(std::move(in)) {}

@@ -4,7 +4,12 @@
 // (out, in / groups, kernel...), with the channels last (out, kernel..., in / groups). dtypes f32,
 // f64, f16, bf16; the last two are computed in f32 and rounded once; operands of different dtypes
 // meet as NumPy promotes them. Sums are added up in blocks, in the same order each time, for any
-// number of threads. What lies beyond the data are zeros that count: 0 times infinity is NaN.
+// number of threads.
+//
+// NaN and infinities of data spread to every result that they meet. What lies beyond the data
+// (padding; in a deconvolution and in a gradient of data also the gaps of strides) counts as 0.
+// What that gives with a weight that is not finite, or in a gradient of the weight with such a dy,
+// is unspecified: 0 or NaN.
 //
 // All are differentiable to any order. The plain backward pass of a convolution is one op, with the
 // mask of relu and the sum of the bias gradient; with create_graph it is composed of the three that

@@ -178,11 +178,12 @@ TEST_P(Registry, PassesNaNAndInfinityOnAlike) {
         SCOPED_TRACE(to_string(c) + " " + name(d));
         Tensors in;
         for (const Tensor& t : s.inputs) {
+          const bool stays = std::ranges::count(s.finite, static_cast<int>(in.size())) > 0;
           std::vector<double> v = values(t);
           const double special[] = {NAN, INFINITY, -INFINITY, -0.0, 0.0};
-          if (is_floating(t.dtype()))
-            for (size_t i = 0; i < v.size(); i += 3) v[i] = special[(i / 3) % 5];
-          in.push_back(is_floating(t.dtype()) ? from_values(v, t.shape(), c, t.dtype()) : t);
+          for (size_t i = 0; i < v.size(); i += 3) v[i] = special[(i / 3) % 5];
+          in.push_back(is_floating(t.dtype()) && !stays ? from_values(v, t.shape(), c, t.dtype())
+                                                        : t);
         }
         const std::optional<Tensors> wide = c == cpu()
                                                 ? in_doubles(op(), in, s.attrs, d)
