@@ -4,6 +4,7 @@
 
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
+#include "tests/launches.h"
 
 namespace locus::test {
 namespace {
@@ -144,6 +145,43 @@ TEST(NormLayers, CompiledStepsEqualThoseThatRun) {
       EXPECT_EQ(eager, train(c, How::hybridized, strided)) << c;
     }
     if (c != cpu()) break;  // one GPU
+  }
+}
+
+TEST(NormLayers, StepsCopyNothing) {
+  const auto convolution = [] { return nn::Conv2D(4, 3, {.padding = 1, .use_bias = false}); };
+  for (const How how : {How::eager, How::hybridized, How::compiled}) {
+    const Launches<0> copies("copy");
+    const Launches<1> norms("batch_norm");
+    nn::Sequential body, net;
+    body.add(convolution(), nn::BatchNorm(), nn::Activate(nn::relu), convolution(),
+             nn::BatchNorm());
+    net.add(convolution(), nn::BatchNorm(), nn::PReLU(), nn::Residual(body, nn::relu),
+            nn::GroupNorm({.num_groups = 2}), nn::InstanceNorm(), nn::Flatten(), nn::LayerNorm(),
+            nn::RMSNorm(), nn::Dense(3));
+    net.initialize(init::Xavier(), cpu());
+    if (how == How::hybridized) net.hybridize();
+    const nn::SoftmaxCrossEntropyLoss loss;
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .05, .momentum = .9}));
+    nn::TrainStep compiled(net, loss, trainer);
+    const Tensor x = random::uniform(-1, 1, {2, 3, 6, 6}), y = array({0, 2});
+    int copies_before = 0, norms_before = 0;
+    for (int i = 0; i < 3; ++i) {
+      copies_before = copies(), norms_before = norms();
+      if (how == How::compiled) {
+        compiled(x, y);
+        continue;
+      }
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = loss(net(x), y);
+      }
+      l.backward();
+      trainer.step(2);
+    }
+    EXPECT_EQ(copies() - copies_before, 0) << static_cast<int>(how);
+    EXPECT_EQ(norms() - norms_before, 3) << static_cast<int>(how);
   }
 }
 

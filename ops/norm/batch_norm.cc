@@ -1,6 +1,5 @@
 #include <locus/core/autograd.h>
 #include <locus/core/recompute.h>
-#include <locus/ops/elementwise/call.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>
@@ -51,7 +50,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensors result{as_input(g.data, saved, 0), as_input(g.gamma, saved, 1),
                  as_input(g.beta, saved, 2)};
   if constexpr (kGiven) {
-    const Tensor rstd = rsqrt(var.astype(f64) + a.epsilon), scaled = saved.in(1) * rstd;
+    const Tensor rstd = rsqrt(detail::as(var, f64) + a.epsilon), scaled = saved.in(1) * rstd;
     result.push_back(as_input(-(scaled * g.beta), saved, 3));
     result.push_back(as_input(scaled * rstd * g.gamma * -.5, saved, 4));
   }
@@ -64,8 +63,8 @@ Tensors fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const bool plain =
       kGiven ? !saved.needs(3) && !saved.needs(4) : !dout[1].defined() && !dout[2].defined();
   if (!plain) return gradient<kGiven>(saved, dout);
-  const Tensor mean = kGiven ? saved.in(3).astype(f64) : saved.out(1),
-               var = kGiven ? saved.in(4).astype(f64) : saved.out(2);
+  const Tensor mean = kGiven ? detail::as(saved.in(3), f64) : saved.out(1),
+               var = kGiven ? detail::as(saved.in(4), f64) : saved.out(2);
   const Ref in[] = {dout[0], saved.in(0), saved.in(1), mean, var};
   const NormGradAttrs attrs{saved.attrs<NormAttrs>(), saved.needs(0), saved.needs(1),
                             saved.needs(2), kGiven};

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <locus/ops/copy.h>
-#include <locus/ops/elementwise/call.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>
 
@@ -68,7 +67,7 @@ Gradients composed(const Layout4& at, const Tensor& data, const Tensor& gamma, c
                    const Tensor& variance, double epsilon, std::span<const Tensor> dout,
                    bool given) {
   const auto wide = [](const Tensor& t, const Shape& shape) {
-    return detail::reshape_exact(t.astype(f64), shape);
+    return detail::reshape_exact(detail::as(t, f64), shape);
   };
   const Tensor x = wide(data, at.data), rstd = rsqrt(wide(variance, at.stats) + epsilon);
   const Tensor centred = mean.defined() ? x - wide(mean, at.stats) : x;
@@ -96,7 +95,7 @@ Gradients composed(const Layout4& at, const Tensor& data, const Tensor& gamma, c
 
 Tensor as_input(const Tensor& gradient, const Saved& saved, int i) {
   if (!gradient.defined() || !saved.needs(i)) return Tensor();
-  return detail::reshape_exact(gradient.astype(saved.in_dtype(i)), saved.in_shape(i));
+  return detail::reshape_exact(detail::as(gradient, saved.in_dtype(i)), saved.in_shape(i));
 }
 
 }  // namespace norms

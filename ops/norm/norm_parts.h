@@ -2,6 +2,7 @@
 #pragma once
 
 #include <locus/core/op.h>
+#include <locus/ops/elementwise/call.h>
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/reduce.h>
 
@@ -10,9 +11,9 @@ namespace locus::norms {
 // The dtype of gamma, beta and running statistics.
 inline DType parameter_dtype(DType data) { return data == f64 ? f64 : f32; }
 inline Tensor parameter(const Tensor& p, const Tensor& x) {
-  return p.defined() ? p.astype(parameter_dtype(x.dtype())) : p;
+  return p.defined() ? detail::as(p, parameter_dtype(x.dtype())) : p;
 }
-inline Tensor floating(const Tensor& x) { return x.astype(inexact(x.dtype())); }
+inline Tensor floating(const Tensor& x) { return detail::as(x, inexact(x.dtype())); }
 
 // in[0] is the data, the others are one number a channel.
 void check(std::span<const Meta> in, const NormAttrs& a);
