@@ -137,9 +137,9 @@ class Invocation {
       rethrow(op_, in_);
     }
   }
-  // Whether the kernel may write to `target` itself: it would not read what it has overwritten, nor
-  // write row-major results to another layout.
-  bool direct(const Tensor& target) const {
+  // Whether the kernel may write result k to `target` itself: it would not read what it has
+  // overwritten, nor write row-major results to another layout.
+  bool direct(size_t k, const Tensor& target) const {
     const TensorImpl& t = *target.handle();
     if (op_.in_place) return true;
     if (op_.layout != Layout::strided && !t.contiguous) return false;
@@ -147,9 +147,8 @@ class Invocation {
       const View& v = in_views_[i];
       const bool same_view = v.data == t.view.data && same_shape(v.meta, t.view.meta) &&
                              std::equal(v.stride, v.stride + v.meta.rank, t.view.stride);
-      if (in_[i].tensor_->handle()->storage == t.storage &&
-          !(op_.layout == Layout::strided && same_view))
-        return false;
+      const bool over = op_.layout == Layout::strided || (i == k && op_.over_inputs >> i & 1);
+      if (in_[i].tensor_->handle()->storage == t.storage && !(over && same_view)) return false;
     }
     return true;
   }
@@ -248,7 +247,7 @@ void run_into(Invocation& call, size_t n_out, const auto& target) {
   bool direct = true;
   for (size_t i = 0; i < n_out; ++i) {
     call.check_target(i, target(i));
-    direct = direct && call.direct(target(i));
+    direct = direct && call.direct(i, target(i));
   }
   if (!direct) {
     Tensors fresh(n_out);

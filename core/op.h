@@ -121,6 +121,9 @@ struct Op {
   const char* no_capture = nullptr;
   bool random = false;    // the result depends on attributes only; no numeric reference
   bool in_place = false;  // outputs are written in place: call invoke_into
+  // Bit i: result i may have the memory of input i; the kernel reads an element there only before
+  // it writes it. Where the layout is `strided`, all may.
+  uint32_t over_inputs = 0;
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
 
   Kernel kernel(DeviceType type, DType dtype) const {
@@ -209,6 +212,7 @@ class OpDef {
   OpDef& broadcasts() { return set(&Op::broadcasts, true); }
   OpDef& layout(Layout l) { return set(&Op::layout, l); }
   OpDef& in_place() { return set(&Op::in_place, true); }
+  OpDef& over_input(int i) { return set(&Op::over_inputs, op_.over_inputs | 1u << i); }  // i < 32
   OpDef& random() { return set(&Op::random, true); }
   OpDef& kernel(DeviceType type, DType dtype, Kernel k) {
     op_.kernels[static_cast<int>(type)][static_cast<int>(dtype)] = k;

@@ -50,6 +50,7 @@ struct Forward {
   double *means, *variances;
   double epsilon, count;
   int64_t inner;
+  Running running;
   Table<A> table;
 
   struct Adder : AddDistances<A> {
@@ -77,6 +78,7 @@ struct Forward {
   __device__ Channel after(Channel v, int64_t c, const Distances& sums) const {
     means[c] = sums.mean(static_cast<double>(v.stat.high), count);
     variances[c] = sums.variance(count);
+    running.step(c, means[c], variances[c]);
     v.stat = NormStat<A>::of(means[c], variances[c], epsilon);
     table.set(c, v);
     return v;
@@ -207,21 +209,11 @@ void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& table,
     run(apply_kernel<T, 1, false, kBackward>, size);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kBlock)
-    update_kernel(T* running_mean, T* running_var, const double* mean, const double* var,
-                  T momentum, int64_t n) {
-  for (int64_t c = first_thread(); c < n; c += all_threads()) {
-    running_mean[c] = running_average(running_mean[c], mean[c], momentum);
-    running_var[c] = running_average(running_var[c], var[c], momentum);
-  }
-}
-
 struct Backend {
   template <class T>
   static void forward(const Call& call) {
     using A = Compute<T>;
-    const NormAttrs& attrs = call.attributes<NormAttrs>();
+    const BatchNormAttrs& attrs = call.attributes<BatchNormAttrs>();
     const Along s(call.in[0].meta, attrs.axis);
     const T* x = call.in[0].as<T>();
     const Scratch scratch(call, static_cast<size_t>(kRows * s.n) * sizeof(A));
@@ -235,6 +227,7 @@ struct Backend {
                         attrs.epsilon,
                         static_cast<double>(s.rows()),
                         s.inner,
+                        Running(call, s.rows()),
                         table};
     if (!for_channels(call, s, op)) apply_all<false, T>(call, s, table, x, nullptr, op.y);
   }
@@ -276,14 +269,6 @@ struct Backend {
              static_cast<const A*>(nullptr), attrs.epsilon, op.table);
     }
     if (op.dx) apply_all<true, T>(call, s, op.table, op.x, op.dy, op.dx);
-  }
-
-  template <class T>
-  static void update(const Call& call) {
-    const int64_t n = call.out[0].meta.size();
-    launch(call.stream, n, update_kernel<T>, call.out[0].as<T>(), call.out[1].as<T>(),
-           call.in[2].as<const double>(), call.in[3].as<const double>(),
-           static_cast<T>(call.attributes<BatchNormUpdateAttrs>().momentum), n);
   }
 };
 

@@ -63,8 +63,9 @@ struct Backend {
   template <class T>
   static void forward(const Call& call) {
     using A = Compute<T>;
-    const NormAttrs& attrs = call.attributes<NormAttrs>();
+    const BatchNormAttrs& attrs = call.attributes<BatchNormAttrs>();
     const Along s(call.in[0].meta, attrs.axis);
+    const Running running(call, s.rows());
     const T* x = call.in[0].as<T>();
     const A *gamma = call.in[1].as<A>(), *beta = call.in[2].as<A>();
     double *const means = call.out[1].as<double>(), *const variances = call.out[2].as<double>();
@@ -93,6 +94,7 @@ struct Backend {
         [&](int64_t c, const Moments<double>& m) {
           means[c] = mean(m);
           variances[c] = variance(m);
+          running.step(c, means[c], variances[c]);
           table.set(c, NormStat<A>::of(means[c], variances[c], attrs.epsilon), gamma[c], beta[c]);
         });
     apply_all<T>(call, s, table);
@@ -148,17 +150,6 @@ struct Backend {
     for_runs(s, table, [&](int64_t at, int64_t n, auto stat, auto g, auto) {
       slope_run(dy + at, x + at, n, stat, g, dx + at);
     });
-  }
-
-  template <class T>
-  static void update(const Call& call) {
-    const T m = static_cast<T>(call.attributes<BatchNormUpdateAttrs>().momentum);
-    for (int k = 0; k < 2; ++k) {
-      T* running = call.out[k].as<T>();
-      const double* now = call.in[2 + k].as<double>();
-      for (int64_t c = 0; c < call.out[k].meta.size(); ++c)
-        running[c] = running_average(running[c], now[c], m);
-    }
   }
 };
 

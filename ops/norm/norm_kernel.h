@@ -21,7 +21,7 @@ struct NormGradAttrs : NormAttrs {
   bool data = true, gamma = true, beta = true;  // which gradients are asked for
   bool given = false;                           // the statistics do not depend on the data
 };
-struct BatchNormUpdateAttrs {
+struct BatchNormAttrs : NormAttrs {
   double momentum = .9;
 };
 
@@ -85,10 +85,40 @@ struct NormStat {
   }
 };
 
-template <class T>
-LOCUS_HD T running_average(T running, double now, T momentum) {
-  return momentum * running + (T(1) - momentum) * static_cast<T>(now);
-}
+// The running statistics of batch_norm, and their successors, which may have the same memory.
+struct Running {
+  const void *mean, *var;
+  void *next_mean, *next_var;
+  bool wide;  // f64, else f32
+  double momentum;
+
+  // Of a call on `count` elements a channel: those of none leave them as they are.
+  Running(const Call& call, int64_t count)
+      : mean(call.in[3].data),
+        var(call.in[4].data),
+        next_mean(call.out[3].data),
+        next_var(call.out[4].data),
+        wide(call.in[3].meta.dtype == f64),
+        momentum(count > 0 ? call.attributes<BatchNormAttrs>().momentum : 1) {}
+
+  LOCUS_HD void step(int64_t c, double mean_now, double var_now) const {
+    if (wide)
+      step_as<double>(c, mean_now, var_now);
+    else
+      step_as<float>(c, mean_now, var_now);
+  }
+
+ private:
+  template <class T>
+  LOCUS_HD void step_as(int64_t c, double mean_now, double var_now) const {
+    const T m = static_cast<T>(momentum);
+    const auto average = [m](T before, double now) {
+      return m * before + (T(1) - m) * static_cast<T>(now);
+    };
+    static_cast<T*>(next_mean)[c] = average(static_cast<const T*>(mean)[c], mean_now);
+    static_cast<T*>(next_var)[c] = average(static_cast<const T*>(var)[c], var_now);
+  }
+};
 
 template <class Backend>
 constexpr KernelList row_norm_kernels() {
@@ -114,8 +144,6 @@ constexpr KernelList batch_norm_kernels() {
                 [](auto d) { return Backend::template inference<CppTypeOf<d>>; });
   list.add_each("batch_norm_grad", kFloatDTypes,
                 [](auto d) { return Backend::template backward<CppTypeOf<d>>; });
-  list.add_each("batch_norm_update", DTypes<f32, f64>{},
-                [](auto d) { return Backend::template update<CppTypeOf<d>>; });
   return list;
 }
 
