@@ -107,6 +107,15 @@ class Plan : NonCopyable {
 
   // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a plan's.
   static void* scratch(size_t bytes, bool& of_plan);
+  // Meanwhile no call is a plan's: what runs in this thread is only measured (tuning.h).
+  class Trial : NonCopyable {
+   public:
+    Trial();
+    ~Trial();
+
+   private:
+    void* const outer_;
+  };
 
  private:
   struct Touch {

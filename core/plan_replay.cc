@@ -31,6 +31,9 @@ class Plan::Running : NonCopyable {
   Asking* const outer_;
 };
 
+Plan::Trial::Trial() : outer_(std::exchange(asking, nullptr)) {}
+Plan::Trial::~Trial() { asking = static_cast<Asking*>(outer_); }
+
 void* Plan::scratch(size_t bytes, bool& of_plan) {
   Asking* const a = asking;
   of_plan = a != nullptr;

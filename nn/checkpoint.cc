@@ -20,6 +20,7 @@
 #include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/core/tuning.h>
 #include <locus/nn/options.h>
 #include <locus/ops/create.h>
 
@@ -215,6 +216,23 @@ Part random_part() {
           }};
 }
 
+// A part only where something was chosen.
+constexpr const char* kTuning = "tuning";
+Part tuning_part() {
+  return {kTuning,
+          [] {
+            const std::string text = tuning::to_json(tuning::choices().table());
+            return NamedTensors{
+                {"choices", array(std::vector<uint8_t>(text.begin(), text.end()), {cpu(), u8})}};
+          },
+          [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+            const auto v = find(state, "choices", u8, file).to_vector<uint8_t>();
+            return [table = tuning::from_json({v.begin(), v.end()}, file)] {
+              tuning::choices().set(table);
+            };
+          }};
+}
+
 Part loader_part(auto& loader) {
   return {
       "loader",
@@ -235,9 +253,10 @@ Part loader_part(auto& loader) {
       }};
 }
 
-Parts with_random(const Parts& parts) {
+Parts with_own(const Parts& parts) {
   Parts all = parts;
   all.push_back(random_part());
+  all.push_back(tuning_part());
   std::set<std::string> names;
   for (const Part& p : all)
     if (!names.insert(p.name()).second)
@@ -316,7 +335,7 @@ Part Part::named(std::string name) const { return {std::move(name), state_, rest
 std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
                  Caller from) {
   if (options.keep < 1) throw ValueError("checkpoint: keep ", options.keep, "; expected >= 1");
-  const Parts all = with_random(parts);
+  const Parts all = with_own(parts);
   std::error_code why;
   fs::create_directories(directory, why);
   if (why) throw Error("checkpoint: cannot create ", directory, ": ", why.message());
@@ -332,6 +351,7 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
   Draft draft(fs::path(directory) / hidden_name(name));
   json manifest{{"format", kFormat}, {"version", kVersion}, {"parts", json::array()}};
   for (const Part& p : all) {
+    if (p.name() == kTuning && !tuning::choices().any()) continue;
     const fs::path file = draft.path() / (p.name() + kSuffix);
     locus::save(file.string(), p.state(), from);
     manifest["parts"].push_back(entry_of(p.name(), sum_of(file)));
@@ -347,7 +367,7 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
 }
 
 std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
-  const Parts all = with_random(parts);
+  const Parts all = with_own(parts);
   Loaded loaded;
   for (const Found& found : checkpoints(directory)) {
     loaded.path = found.path.string();
@@ -360,6 +380,7 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts, Cal
     }
     std::vector<std::function<void()>> apply;
     for (const Part& p : all) {
+      if (p.name() == kTuning && !names.contains(kTuning)) continue;
       if (!names.contains(p.name()))
         throw FormatError("checkpoint: ", loaded.path, " has no part '", p.name(),
                           "'; it has: ", listed(names, [](const std::string& n) { return n; }));

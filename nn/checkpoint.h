@@ -8,7 +8,8 @@
 // format (core/io.h), and manifest.json with the size and CRC-32 of each. It is written under
 // another name, flushed to the disk and renamed: a reader sees it whole or not at all, and whoever
 // is killed while writing leaves the ones before. Several may save into one folder: they take
-// turns. The state of random numbers is always a part.
+// turns. The state of random numbers is always a part, and so are the ways of computing that were
+// measured (core/tuning.h), where some were.
 //
 // load() takes the newest checkpoint that is whole. Every part is checked before any is touched.
 //
