@@ -10,7 +10,8 @@
 // first, and is timed then.
 //
 // A checkpoint (nn/checkpoint.h) holds all choices of its process, so that a resumed run computes
-// with the same ones, with LOCUS_TUNE and the file or without.
+// with the same ones, with LOCUS_TUNE and the file or without. What was captured or compiled before
+// it was loaded keeps its ways.
 #pragma once
 
 #include <atomic>
@@ -62,8 +63,8 @@ bool measures();     // LOCUS_TUNE=1
 Choices& choices();  // the process's; with the file where measures()
 
 // For kernel functions: the device's time for what `run` enqueues on the call's stream, whose
-// Scratches are not kept for a replay. Waits; so not while the stream is captured. On a host context
-// use a clock.
+// Scratches are not kept for a replay. Waits; so not while the stream is captured. On a host
+// context use a clock.
 double milliseconds(const Call& call, const std::function<void()>& run);
 
 }  // namespace locus::tuning

@@ -1,8 +1,16 @@
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include <locus/core/context.h>
+#include <locus/core/error.h>
 #include <locus/core/scratch.h>
+#include <locus/core/tuning.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/ops/convolution/convolution_direct.h>
+#include <locus/ops/convolution/convolution_ways.h>
 #include <locus/ops/convolution/gathered_cuda.h>
 
 namespace locus::cuda {
@@ -18,12 +26,20 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
+template <class S>
+__global__ void __launch_bounds__(kBlock)
+    mask_kernel(const S* dy, const S* y, S* dz, int64_t size) {
+  for (int64_t i = first_thread(); i < size; i += all_threads()) dz[i] = masked(dy, y, i);
+}
+
+// The engine of our own products.
 template <DType D>
-struct Gpu {
+struct Products {
   using S = CppTypeOf<D>;
 
   const Call& call;
   const Convolution g;
+  int tile = kAnyTile;
 
   void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
     const int64_t total = results(g.images);
@@ -36,7 +52,7 @@ struct Gpu {
     each_chunk([&](const Convolution& part, int64_t image) {
       GatheredMemory<S> m{w, x + elements(image), nullptr, nullptr, bias, y + results(image)};
       m.relu = relu;
-      multiply_gathered(call, forward_products(part), m);
+      multiply_gathered(call, forward_products(part), m, tile);
     });
   }
 
@@ -52,7 +68,7 @@ struct Gpu {
       for (int64_t phase = 0; phase < data_phases(part); phase += kMostProducts)
         multiply_gathered<S>(
             call, data_products(part, phase),
-            {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)});
+            {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)}, tile);
     });
   }
 
@@ -67,9 +83,7 @@ struct Gpu {
     if (weights == 0 || direct() || weight_products(g).each[0].column.count == 0)
       return by_width([&](auto i) {
         using I = decltype(i);
-        if (channels > 0)
-          bias_grad_kernel<S, I>
-              <<<static_cast<unsigned>(channels), kBlock, 0, stream(call)>>>(g, dy, y, db);
+        if (channels > 0) bias_gradient<I>(dy, y, db);
         if (weights > 0)
           direct_weight_kernel<S, I>
               <<<static_cast<unsigned>(weights), kBlock, 0, stream(call)>>>(g, x, dy, y, dw);
@@ -84,15 +98,19 @@ struct Gpu {
       if (db) m.row_sum = chunks > 1 ? parts + chunks * weights + place * channels : db;
       const GatheredProducts products = weight_products(part);
       if (!products.whole) zero(to, weights);
-      multiply_gathered(call, products, m);
+      multiply_gathered(call, products, m, tile);
     });
     if (chunks == 1) return;
     launch(call.stream, weights, add_kernel<S>, parts, chunks, dw, weights);
     if (db)
       launch(call.stream, channels, add_kernel<S>, parts + chunks * weights, chunks, db, channels);
   }
+  template <class I>
+  void bias_gradient(const S* dy, const S* y, S* db) const {
+    const unsigned channels = static_cast<unsigned>(g.groups * g.out);
+    bias_grad_kernel<S, I><<<channels, kBlock, 0, stream(call)>>>(g, dy, y, db);
+  }
 
- private:
   int64_t elements(int64_t images) const { return images * g.groups * g.in * g.elements(); }
   int64_t results(int64_t images) const { return images * g.groups * g.out * g.positions(); }
 
@@ -101,6 +119,8 @@ struct Gpu {
     return (g.groups > 1 && (g.in < 8 || g.out < 8)) || g.groups * kMostProducts > 65535 ||
            !gatherable(g, 1);
   }
+
+ private:
   // f(an index that is wide enough)
   void by_width(const auto& f) const {
     if (gatherable(g, g.images))
@@ -122,6 +142,115 @@ struct Gpu {
       part.images = std::min(most, g.images - image);
       f(part, image);
     }
+  }
+};
+
+// Takes one of the ways (convolution_ways.h) by its name: "ours", "ours 2" with that tile, a
+// plan's.
+template <DType D>
+struct Gpu {
+  using S = CppTypeOf<D>;
+
+  const Call& call;
+  const Convolution g;
+
+  void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
+    take(
+        dnn_convolution(g, DnnKind::forward, D, bias != nullptr, relu), {x, w, y, bias}, y,
+        [&](const Products<D>& ours) { ours.forward(x, w, bias, relu, y); },
+        [&](const DnnPlan& plan) {
+          dnn_convolve(call, plan, {x, w, y, bias});
+        });
+  }
+
+  void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
+    take(
+        dnn_convolution(g, DnnKind::data_gradient, D), {dx, w, dy}, dx,
+        [&](const Products<D>& ours) { ours.data_gradient(dy, y, w, dx); },
+        [&](const DnnPlan& plan) {
+          with_mask(dy, y, [&](const S* dz) { dnn_convolve(call, plan, {dx, w, dz}); });
+        });
+  }
+
+  void weight_gradient(const S* x, const S* dy, const S* y, S* dw, S* db) const {
+    take(
+        dnn_convolution(g, DnnKind::weight_gradient, D), {x, dw, dy}, dw,
+        [&](const Products<D>& ours) { ours.weight_gradient(x, dy, y, dw, db); },
+        [&](const DnnPlan& plan) {
+          with_mask(dy, y, [&](const S* dz) { dnn_convolve(call, plan, {x, dw, dz}); });
+          if (db) products().template bias_gradient<uint32_t>(dy, y, db);
+        });
+  }
+
+ private:
+  static constexpr int kTiles = std::size(tiles_of<S>());
+
+  Products<D> products() const { return {call, g}; }
+
+  // f(dy with relu's mask, where there is one)
+  void with_mask(const S* dy, const S* y, const auto& f) const {
+    const int64_t size = products().results(g.images);
+    const Scratch dz(call, y ? static_cast<size_t>(size) * sizeof(S) : 0);
+    if (y) launch(call.stream, size, mask_kernel<S>, dy, y, dz.as<S>(), size);
+    f(y ? dz.as<S>() : dy);
+  }
+
+  // ours(products), or library(plan). `result`: null where only the bias' gradient is wanted.
+  void take(const DnnConvolution& c, const DnnOperands& o, const S* result, const auto& ours,
+            const auto& library) const {
+    const bool fits = result != nullptr && g.images > 0 && g.in > 0 && g.out > 0 &&
+                      gatherable(g, g.images) && aligned(o.data, 16) && aligned(o.weight, 16) &&
+                      aligned(o.result, 16) && aligned(o.bias, 16);
+    if (result != nullptr && g.images > 0 && (tuning::measures() || tuning::choices().any()))
+        [[unlikely]]
+      if (take_measured(c, fits, ours, library)) return;
+    const DnnPlan* const plan = fits && dnn_convolution_wins(c) ? dnn_plan(call, c) : nullptr;
+    if (plan)
+      library(*plan);
+    else
+      ours(products());
+  }
+
+  // False: nothing was chosen, and nothing can be measured now.
+  bool take_measured(const DnnConvolution& c, bool fits, const auto& ours,
+                     const auto& library) const {
+    const std::string key = way_key(c, context_info(call.stream.context).name, fits);
+    const auto run = [&](const std::string& way) {
+      if (way == "ours") return ours(products());
+      if (way.starts_with("ours ")) {
+        Products<D> own = products();
+        own.tile = way.back() - '0';
+        if (own.tile >= 0 && own.tile < kTiles) return ours(own);
+      } else if (fits) {
+        if (const DnnPlan* const plan = dnn_plan(call, c, way)) return library(*plan);
+      }
+      throw Error("there is no way '", way, "', which was chosen for ", key,
+                  "; remove it from the file of LOCUS_TUNE");
+    };
+    std::optional<std::string> way = tuning::choices().find(key);
+    if (!way && tuning::measures() && !captured()) {
+      const std::vector<std::string> all = ways(c, fits);
+      way = tuning::choices().fastest(
+          key, all, [&](size_t i) { return tuning::milliseconds(call, [&] { run(all[i]); }); });
+    }
+    if (way) run(*way);
+    return way.has_value();
+  }
+
+  std::vector<std::string> ways(const DnnConvolution& c, bool fits) const {
+    constexpr size_t kMostPlans = 8;
+    std::vector<std::string> all{"ours"};
+    for (int tile = 0; tile < kTiles && !products().direct(); ++tile)
+      all.push_back(text_of("ours ", tile));
+    if (fits)
+      for (const DnnPlan* plan : dnn_plans(call, c, kMostPlans)) all.push_back(dnn_name(*plan));
+    return all;
+  }
+
+  bool captured() const {
+    cudaStreamCaptureStatus status{};
+    LOCUS_CUDA(cudaStreamIsCapturing(stream(call), &status));
+    return status != cudaStreamCaptureStatusNone;
   }
 };
 

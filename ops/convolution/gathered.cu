@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_signals.h>
@@ -30,15 +31,6 @@ GatheredKernel<S> kernel_of(const GatheredTile& tile, bool a_along_depth, bool b
   }
   return of(kOfLayout<S, 64, 64>);
 }
-template <class S>
-constexpr const auto& tiles_of() {
-  if constexpr (sizeof(S) == 4)
-    return kCoreTiles;
-  else if constexpr (sizeof(S) == 8)
-    return kF64Tiles;
-  else
-    return kTensorTiles;
-}
 
 // Longer sums are sums of parts, so that the error does not grow with their length.
 constexpr int64_t kLongestSum = 4096;
@@ -46,7 +38,8 @@ constexpr int64_t kLongestSum = 4096;
 }  // namespace
 
 template <class S>
-void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> m) {
+void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> m,
+                       int tile_index) {
   int64_t n = 0, k = 0;
   m.quads = kSame<S, float> && aligned(m.c, 16) && products.c_group % 4 == 0;
   for (int i = 0; i < products.n; ++i) {
@@ -57,7 +50,9 @@ void multiply_gathered(const Call& call, const GatheredProducts& products, Gathe
   }
   const int64_t copies = int64_t{products.n} * products.groups, rows = products.each[0].m;
   if (n == 0 || rows == 0) return;
-  const GatheredPlan plan = plan_gathered(tiles_of<S>(), rows, n, k, copies, kLongestSum,
+  std::span<const GatheredTile> tiles = tiles_of<S>();
+  if (tile_index != kAnyTile) tiles = tiles.subspan(static_cast<size_t>(tile_index), 1);
+  const GatheredPlan plan = plan_gathered(tiles, rows, n, k, copies, kLongestSum,
                                           multiprocessors(call.stream), kMaxCounters);
   const GatheredTile& tile = plan.tile;
   const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
@@ -75,9 +70,10 @@ void multiply_gathered(const Call& call, const GatheredProducts& products, Gathe
   kernel<<<grid, kGatherThreads, 0, stream(call)>>>(products, m);
 }
 
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<float>);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<double>);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<Half>);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<BFloat16>);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<float>, int);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<double>, int);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<Half>, int);
+template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<BFloat16>,
+                                int);
 
 }  // namespace locus::cuda

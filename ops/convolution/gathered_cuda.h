@@ -23,10 +23,22 @@ struct GatheredMemory {
   bool quads = false;  // in_quads(), for all of c
 };
 
-// c of all products. S: float, double, Half or BFloat16; the last two add up in f32. Takes scratch
-// memory, enqueues one launch.
 template <class S>
-void multiply_gathered(const Call& call, const GatheredProducts& products,
-                       GatheredMemory<S> memory);
+constexpr const auto& tiles_of() {
+  if constexpr (sizeof(S) == 4)
+    return kCoreTiles;
+  else if constexpr (sizeof(S) == 8)
+    return kF64Tiles;
+  else
+    return kTensorTiles;
+}
+inline constexpr int kAnyTile = -1;
+
+// c of all products. S: float, double, Half or BFloat16; the last two add up in f32. `tile`: which
+// of tiles_of<S>(); any is the one that costs least (gathered_plan.h). Takes scratch memory,
+// enqueues one launch.
+template <class S>
+void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> memory,
+                       int tile = kAnyTile);
 
 }  // namespace locus::cuda

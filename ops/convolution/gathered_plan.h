@@ -2,8 +2,8 @@
 // of c and a part of the depth.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace locus::cuda {
 
@@ -58,9 +58,9 @@ inline constexpr int64_t kMostParts = 1024;
 
 // `copies`: groups and products side by side. `longest`: how much depth is added up in one go,
 // unless that makes too many parts, or there are more tiles than counters for those that share one.
-template <size_t N>
-GatheredPlan plan_gathered(const GatheredTile (&tiles)[N], int64_t m, int64_t n, int64_t k,
-                           int64_t copies, int64_t longest, int multiprocessors, int64_t counters) {
+inline GatheredPlan plan_gathered(std::span<const GatheredTile> tiles, int64_t m, int64_t n,
+                                  int64_t k, int64_t copies, int64_t longest, int multiprocessors,
+                                  int64_t counters) {
   GatheredPlan best;
   int64_t lowest = INT64_MAX;
   for (const GatheredTile& tile : tiles) {

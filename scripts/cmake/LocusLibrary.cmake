@@ -79,11 +79,18 @@ set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fma
 
 # A library of NVIDIA's is known to one pair of files, devices/cuda_<name>.{h,cc}; this is what it links.
 set(library_blas CUDA::cublas CUDA::cublasLt)
+set(library_dnn ${LOCUS_CUDNN_LIBRARY})
 
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
   target_link_libraries(locus PRIVATE CUDA::cudart_static)
-  foreach(name blas)
+  set(libraries blas)
+  if(LOCUS_WITH_CUDNN)
+    list(APPEND libraries dnn)
+    set_source_files_properties(devices/cuda_dnn.cc devices/cuda_dnn_graph.cc PROPERTIES
+      COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
+  endif()
+  foreach(name ${libraries})
     target_link_libraries(locus PRIVATE ${library_${name}})
   endforeach()
 endif()

@@ -1,0 +1,320 @@
+// cuDNN's plans on real GPUs, beside our own products. LOCUS_TUNE=1 LOCUS_TUNE_FILE=... with
+// --gtest_filter='CudaDnn*:Convolution*:*convolution*' times and takes them everywhere.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include <locus/core/capture.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/core/tuning.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/matmul.h>
+
+#include "tests/contexts.h"
+#include "tests/cuda_support.h"
+
+#ifdef LOCUS_WITH_CUDA
+
+#include <locus/ops/convolution/convolution_ways.h>
+#include <locus/ops/convolution/gathered.h>
+
+namespace locus::cuda {
+namespace {
+
+using Values = std::vector<double>;
+using Names = std::vector<std::string>;
+
+constexpr DnnKind kKinds[] = {DnnKind::forward, DnnKind::data_gradient, DnnKind::weight_gradient};
+
+#define LOCUS_NEEDS_CUDNN() \
+  LOCUS_NEEDS_GPUS(1);      \
+  if (dnn_version() == 0) GTEST_SKIP() << "needs a build with cuDNN"
+
+// f(call), as a kernel function on gpu(0); waits.
+template <class F>
+void in_kernel(const F& f) {
+  const F* const attrs = &f;
+  const Call call{nullptr, nullptr, 0, 0, &attrs, sizeof(attrs), current_stream(gpu(0))};
+  Device& d = device(gpu(0));
+  d.launch([](const Call& c) { (*c.attributes<const F*>())(c); }, call, "dnn test");
+  d.synchronize(call.stream);
+}
+Names plan_names(const DnnConvolution& c, size_t most = 4) {
+  Names names;
+  in_kernel([&](const Call& call) {
+    for (const DnnPlan* plan : dnn_plans(call, c, most)) names.push_back(dnn_name(*plan));
+  });
+  return names;
+}
+DnnStats stats() { return dnn_stats(current_stream(gpu(0))); }
+
+// While one lives, convolutions like c on gpu(0) are computed in this way.
+class Way {
+ public:
+  Way(const DnnConvolution& c, const std::string& name)
+      : key_(way_key(c, context_info(gpu(0)).name, true)) {
+    tuning::choices().set({{key_, name}});
+  }
+  ~Way() { tuning::choices().set({{key_, "ours"}}); }
+
+ private:
+  const std::string key_;
+};
+
+struct Layer {
+  Convolution g;
+  bool relu = false;
+  Tensor x, w, b, dy;
+
+  DnnConvolution form(DnnKind kind) const {
+    return kind == DnnKind::forward ? dnn_convolution(g, kind, x.dtype(), b.defined(), relu)
+                                    : dnn_convolution(g, kind, x.dtype());
+  }
+  ConvolutionAttrs attrs() const {
+    ConvolutionAttrs a;
+    for (int i = 0; i < 3; ++i) {
+      a.stride[i] = g.stride[i];
+      a.padding[i] = g.padding[i];
+      a.dilation[i] = g.dilation[i];
+    }
+    a.groups = g.groups;
+    a.channels_last = g.channels_last;
+    a.activation = relu ? Activation::relu : Activation::none;
+    return a;
+  }
+  Tensor forward() const {
+    static const OpRef<ConvolutionAttrs> op("convolution");
+    return b.defined() ? invoke(op, {x, w, b}, attrs()) : invoke(op, {x, w}, attrs());
+  }
+  Tensor compute(DnnKind kind) const {
+    if (kind == DnnKind::forward) return forward();
+    static const OpRef<ConvolutionBackwardAttrs> op("convolution_backward");
+    const bool data = kind == DnnKind::data_gradient;
+    const ConvolutionBackwardAttrs a{attrs(), data, !data, !data && b.defined()};
+    const Tensor y = relu ? forward() : Tensor();
+    const Ref in[] = {dy, x, w, y};
+    const Tensors all = invoke_all(op, {in, relu ? 4u : 3u}, a);
+    return data ? all[0] : all[1];
+  }
+};
+
+// `whole`: small whole numbers, of which every sum is exact in every order.
+Layer draw(std::mt19937& random, DType d, bool whole) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  Layer layer;
+  Convolution& g = layer.g;
+  g.images = pick(1, 4);
+  g.groups = pick(0, 3) == 0 ? 2 : 1;
+  g.in = pick(0, 1) == 0 ? 16 : pick(1, 20);
+  g.out = pick(0, 1) == 0 ? 32 : pick(1, 20);
+  g.channels_last = pick(0, 1) == 1;
+  const bool deep = pick(0, 3) == 0;
+  for (int a = 0; a < 3; ++a) {
+    const bool there = a > 0 || deep;
+    g.kernel[a] = there ? pick(1, 4) : 1;
+    g.stride[a] = there ? pick(1, 2) : 1;
+    g.dilation[a] = there ? pick(1, 2) : 1;
+    g.padding[a] = there ? pick(0, g.kernel[a] - 1) : 0;
+    const int64_t span = kernel_span(g.kernel[a], g.dilation[a]);
+    g.data[a] = there ? span + pick(0, 9) : 1;
+    g.result[a] = convolved_length(g.data[a], span, g.stride[a], g.padding[a]);
+  }
+  const auto tensor = [&](int64_t first, int64_t channels, const int64_t(&n)[3]) {
+    const Shape shape = g.channels_last ? Shape{first, n[0], n[1], n[2], channels}
+                                        : Shape{first, channels, n[0], n[1], n[2]};
+    Values v(static_cast<size_t>(shape.size()));
+    for (double& e : v)
+      e = whole ? static_cast<double>(pick(-2, 2))
+                : std::uniform_real_distribution<double>(-1, 1)(random);
+    return array(v, shape, {gpu(0), f64}).astype(d);
+  };
+  layer.x = tensor(g.images, g.groups * g.in, g.data);
+  layer.w = tensor(g.groups * g.out, g.in, g.kernel);
+  layer.dy = tensor(g.images, g.groups * g.out, g.result);
+  const int64_t one[3] = {1, 1, 1};
+  if (pick(0, 1) == 1) layer.b = tensor(g.groups * g.out, 1, one).reshape({g.groups * g.out});
+  layer.relu = pick(0, 1) == 1;
+  return layer;
+}
+
+// The number of results that plans gave, by kind.
+struct Count {
+  int of[3] = {};
+};
+Count compare(DType d, bool whole, int layers, double tolerance) {
+  std::mt19937 random(7);
+  Count count;
+  for (int i = 0; i < layers; ++i) {
+    const Layer layer = draw(random, d, whole);
+    for (const DnnKind kind : kKinds) {
+      const DnnConvolution c = layer.form(kind);
+      const Values wanted = test::values(layer.compute(kind));
+      for (const std::string& name : plan_names(c)) {
+        const Way way(c, name);
+        const Values got = test::values(layer.compute(kind));
+        double largest = 1, off = 0;
+        for (size_t e = 0; e < got.size(); ++e) {
+          largest = std::max(largest, std::fabs(wanted[e]));
+          off = std::max(off, std::fabs(got[e] - wanted[e]));
+        }
+        EXPECT_LE(off, tolerance * largest) << name << ": " << to_string(c);
+        EXPECT_EQ(test::values(layer.compute(kind)), got) << "again, " << name << to_string(c);
+        ++count.of[static_cast<int>(kind)];
+      }
+    }
+  }
+  return count;
+}
+
+TEST(CudaDnn, PlansComputeWholeNumbersAsOurProductsDo) {
+  LOCUS_NEEDS_CUDNN();
+  for (const DType d : {f32, f16, bf16}) {
+    const Count count = compare(d, true, 40, 0);
+    for (const int n : count.of) EXPECT_GT(n, 10) << name(d);
+  }
+  compare(f64, true, 20, 0);
+}
+
+TEST(CudaDnn, PlansRoundNoMoreThanTheDtypeDoes) {
+  LOCUS_NEEDS_CUDNN();
+  compare(f32, false, 30, 2e-6);
+  compare(f16, false, 30, 2e-3);
+  compare(bf16, false, 30, 1.6e-2);
+}
+
+TEST(CudaDnn, Tf32IsUsedOnlyWhereItIsAskedFor) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(1);
+  const Layer layer = draw(random, f32, false);
+  EXPECT_FALSE(layer.form(DnnKind::forward).tf32);
+  set_matmul_precision(Precision::tf32);
+  EXPECT_TRUE(layer.form(DnnKind::forward).tf32);
+  compare(f32, false, 10, 4e-3);
+  set_matmul_precision(Precision::f32);
+}
+
+// A NaN reaches the results that meet it, through relu too, and no other; infinities likewise.
+TEST(CudaDnn, NaNsAndInfinitiesGoWhereOursGo) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(5);
+  for (const DType d : {f32, f16})
+    for (int i = 0; i < 20; ++i) {
+      Layer layer = draw(random, d, true);
+      const Shape shape = layer.x.shape();
+      Values v = test::values(layer.x);
+      v[v.size() / 2] = i % 2 == 0 ? std::nan("") : HUGE_VAL;
+      layer.x = array(v, shape, {gpu(0), f64}).astype(d);
+      const DnnConvolution c = layer.form(DnnKind::forward);
+      const Values wanted = test::values(layer.forward());
+      for (const std::string& name : plan_names(c)) {
+        const Way way(c, name);
+        const Values got = test::values(layer.forward());
+        for (size_t e = 0; e < got.size(); ++e)
+          ASSERT_TRUE(got[e] == wanted[e] || (std::isnan(got[e]) && std::isnan(wanted[e])))
+              << got[e] << ", not " << wanted[e] << ": " << name << ": " << to_string(c);
+      }
+    }
+}
+
+TEST(CudaDnn, AResidualIsAddedBeforeBiasAndRelu) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(2);
+  int ran = 0;
+  for (int i = 0; i < 20; ++i) {
+    Layer layer = draw(random, f16, true);
+    layer.relu = false;
+    DnnConvolution c = layer.form(DnnKind::forward);
+    const Values sum = test::values(layer.forward()), residual = test::values(layer.dy);
+    c.residual = c.relu = true;
+    const Tensor y = zeros(layer.dy.shape(), {gpu(0), f16});
+    const void* const bias = layer.b.defined() ? layer.b.impl().view.data : nullptr;
+    const DnnPlan* plan = nullptr;
+    in_kernel([&](const Call& call) {
+      plan = dnn_plan(call, c);
+      if (plan)
+        dnn_convolve(call, *plan,
+                     {layer.x.impl().view.data, layer.w.impl().view.data, y.impl().view.data, bias,
+                      layer.dy.impl().view.data});
+    });
+    if (!plan) continue;
+    ++ran;
+    const Values got = test::values(y);
+    for (size_t e = 0; e < got.size(); ++e)
+      ASSERT_EQ(got[e], std::max(0.0, sum[e] + residual[e])) << to_string(c);
+  }
+  EXPECT_GT(ran, 0);
+}
+
+TEST(CudaDnn, PlansCanBeCapturedBeforeTheyEverRan) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(11);
+  for (int i = 0; i < 8; ++i) {
+    const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, true);
+    const DnnConvolution c = layer.form(DnnKind::forward);
+    const Values wanted = test::values(layer.forward());
+    const Names names = plan_names(c, 1);
+    if (names.empty()) continue;
+    const Way way(c, names[0]);
+    Capture capture(gpu(0));
+    const Tensor y = layer.forward();
+    Graph graph = capture.end();
+    for (int n = 0; n < 3; ++n) {
+      const Tensor others = full({1 << 20}, std::nan(""), gpu(0));
+      graph.replay();
+      EXPECT_EQ(test::values(y), wanted) << names[0] << ": " << to_string(c);
+    }
+  }
+}
+
+TEST(CudaDnn, AConvolutionIsPlannedOnceAndSoIsOneWithoutPlans) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(3);
+  Layer layer = draw(random, f16, true);
+  layer.g.images = 61;
+  DnnConvolution without = layer.form(DnnKind::data_gradient);
+  without.dtype = f64;
+  without.residual = without.bias = without.relu = true;
+  for (const DnnConvolution& c : {layer.form(DnnKind::data_gradient), without}) {
+    const DnnStats before = stats();
+    const Names names = plan_names(c);
+    const DnnStats first = stats();
+    EXPECT_EQ(plan_names(c), names);
+    const DnnStats second = stats();
+    EXPECT_EQ(first.made, before.made + 1) << to_string(c);
+    EXPECT_EQ(second.made, first.made) << to_string(c);
+    EXPECT_EQ(second.found, first.found + 1) << to_string(c);
+  }
+}
+
+TEST(CudaDnn, AWayThatIsNotThereIsNamed) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(3);
+  const Layer layer = draw(random, f16, true);
+  const Way way(layer.form(DnnKind::forward), "cudnn 9999");
+  EXPECT_THAT(test::message_of<Error>([&] { layer.forward(); }), testing::HasSubstr("cudnn 9999"));
+}
+
+TEST(CudaDnn, WhatWasMeasuredIsTakenAgain) {
+  LOCUS_NEEDS_CUDNN();
+  if (!tuning::measures()) GTEST_SKIP() << "needs LOCUS_TUNE=1";
+  std::mt19937 random(13);
+  for (int i = 0; i < 6; ++i) {
+    const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, false);
+    for (const DnnKind kind : kKinds) {
+      const Values first = test::values(layer.compute(kind));
+      const std::string key = way_key(layer.form(kind), context_info(gpu(0)).name, true);
+      EXPECT_TRUE(tuning::choices().find(key)) << key;
+      EXPECT_EQ(test::values(layer.compute(kind)), first) << key;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace locus::cuda
+
+#endif  // LOCUS_WITH_CUDA
