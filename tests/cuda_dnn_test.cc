@@ -276,7 +276,7 @@ TEST(CudaDnn, AConvolutionIsPlannedOnceAndSoIsOneWithoutPlans) {
   std::mt19937 random(3);
   Layer layer = draw(random, f16, true);
   layer.g.images = 61;
-  DnnConvolution without = layer.form(DnnKind::data_gradient);
+  DnnConvolution without = layer.form(DnnKind::forward);
   without.dtype = f64;
   without.residual = without.bias = without.relu = true;
   for (const DnnConvolution& c : {layer.form(DnnKind::data_gradient), without}) {
