@@ -6,7 +6,6 @@
 #include <random>
 
 #include <locus/core/capture.h>
-#include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/tuning.h>
 #include <locus/ops/copy.h>
@@ -18,88 +17,18 @@
 
 #ifdef LOCUS_WITH_CUDA
 
-#include <locus/ops/convolution/convolution_ways.h>
-#include <locus/ops/convolution/gathered.h>
+#include "tests/cuda_dnn.h"
 
 namespace locus::cuda {
 namespace {
 
 using Values = std::vector<double>;
-using Names = std::vector<std::string>;
-
-constexpr DnnKind kKinds[] = {DnnKind::forward, DnnKind::data_gradient, DnnKind::weight_gradient};
 
 #define LOCUS_NEEDS_CUDNN() \
   LOCUS_NEEDS_GPUS(1);      \
   if (dnn_version() == 0) GTEST_SKIP() << "needs a build with cuDNN"
 
-// f(call), as a kernel function on gpu(0); waits.
-template <class F>
-void in_kernel(const F& f) {
-  const F* const attrs = &f;
-  const Call call{nullptr, nullptr, 0, 0, &attrs, sizeof(attrs), current_stream(gpu(0))};
-  Device& d = device(gpu(0));
-  d.launch([](const Call& c) { (*c.attributes<const F*>())(c); }, call, "dnn test");
-  d.synchronize(call.stream);
-}
-Names plan_names(const DnnConvolution& c, size_t most = 4) {
-  Names names;
-  in_kernel([&](const Call& call) {
-    for (const DnnPlan* plan : dnn_plans(call, c, most)) names.push_back(dnn_name(*plan));
-  });
-  return names;
-}
 DnnStats stats() { return dnn_stats(current_stream(gpu(0))); }
-
-// While one lives, convolutions like c on gpu(0) are computed in this way.
-class Way {
- public:
-  Way(const DnnConvolution& c, const std::string& name)
-      : key_(way_key(c, context_info(gpu(0)).name, true)) {
-    tuning::choices().set({{key_, name}});
-  }
-  ~Way() { tuning::choices().set({{key_, "ours"}}); }
-
- private:
-  const std::string key_;
-};
-
-struct Layer {
-  Convolution g;
-  bool relu = false;
-  Tensor x, w, b, dy;
-
-  DnnConvolution form(DnnKind kind) const {
-    return kind == DnnKind::forward ? dnn_convolution(g, kind, x.dtype(), b.defined(), relu)
-                                    : dnn_convolution(g, kind, x.dtype());
-  }
-  ConvolutionAttrs attrs() const {
-    ConvolutionAttrs a;
-    for (int i = 0; i < 3; ++i) {
-      a.stride[i] = g.stride[i];
-      a.padding[i] = g.padding[i];
-      a.dilation[i] = g.dilation[i];
-    }
-    a.groups = g.groups;
-    a.channels_last = g.channels_last;
-    a.activation = relu ? Activation::relu : Activation::none;
-    return a;
-  }
-  Tensor forward() const {
-    static const OpRef<ConvolutionAttrs> op("convolution");
-    return b.defined() ? invoke(op, {x, w, b}, attrs()) : invoke(op, {x, w}, attrs());
-  }
-  Tensor compute(DnnKind kind) const {
-    if (kind == DnnKind::forward) return forward();
-    static const OpRef<ConvolutionBackwardAttrs> op("convolution_backward");
-    const bool data = kind == DnnKind::data_gradient;
-    const ConvolutionBackwardAttrs a{attrs(), data, !data, !data && b.defined()};
-    const Tensor y = relu ? forward() : Tensor();
-    const Ref in[] = {dy, x, w, y};
-    const Tensors all = invoke_all(op, {in, relu ? 4u : 3u}, a);
-    return data ? all[0] : all[1];
-  }
-};
 
 // `whole`: small whole numbers, of which every sum is exact in every order.
 Layer draw(std::mt19937& random, DType d, bool whole) {

@@ -16,6 +16,7 @@ namespace locus::bench {
 
 void add_compile();      // bench_compile.cc
 void add_convolution();  // bench_convolution.cc
+void add_dnn();          // bench_dnn.cc
 void add_eager();        // bench_eager.cc
 void add_exercises();    // bench_exercises.cc
 void add_index();        // bench_index.cc

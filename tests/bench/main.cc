@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   locus::register_builtins();
   locus::bench::add_compile();
   locus::bench::add_convolution();
+  locus::bench::add_dnn();
   locus::bench::add_eager();
   locus::bench::add_exercises();
   locus::bench::add_index();
