@@ -87,7 +87,7 @@ if(LOCUS_WITH_CUDA)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
-    set_source_files_properties(devices/cuda_dnn.cc devices/cuda_dnn_graph.cc PROPERTIES
+    set_source_files_properties(devices/cuda_dnn_graph.cc devices/cuda_dnn_plans.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
   endif()
   foreach(name ${libraries})
