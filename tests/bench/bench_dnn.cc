@@ -1,5 +1,5 @@
 // Our products beside cuDNN's plans, which dnn_convolution_wins() of
-// ops/convolution/convolution_ways.h is to go by. A benchmark's time is ours, in microseconds of
+// ops/convolution/convolution_ways.h goes by. A benchmark's time is ours, in microseconds of
 // the device; `first` is that of the plan that cuDNN ranks first, `best` that of the fastest of up
 // to eight, fewer where making and timing them takes long; 0: there is none.
 #include <algorithm>
