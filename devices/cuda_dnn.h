@@ -5,11 +5,11 @@
 // takes the host milliseconds, and where the engine is compiled at run time up to seconds, so plans
 // are kept with the device by all numbers of the convolution, and so is the answer that there are
 // none. Executing one takes the host some microseconds. Only engines that give the same bits each
-// time, add up in the dtype's compute type (f32 for 16 bits), spread no NaN to results that do not
-// meet it (no Winograd, no FFT), and leave f32 operands whole unless tf32 is asked for are plans;
-// their workspace, at most 256 MiB, is a Scratch of the call. They can be executed while the stream
-// is captured, and made then, too, though that is better done before: a plan of a convolution that
-// ran once is there.
+// time, add up in the dtype's compute type (f32 for 16 bits), give NaN and infinities to the
+// results that meet them and to no other (no Winograd, no FFT), and leave f32 operands whole unless
+// tf32 is asked for are plans; their workspace, at most 256 MiB, is a Scratch of the call. They can
+// be executed while the stream is captured, and made then, too, though that is better done before:
+// a plan of a convolution that ran once is there.
 //
 // Threads: any; those of a device take turns. Errors: DeviceError or OutOfMemory with cuDNN's text.
 #pragma once
