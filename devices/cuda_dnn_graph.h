@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include <locus/devices/cuda_check.h>
@@ -31,32 +32,20 @@ inline Descriptor make(cudnnBackendDescriptorType_t type) {
 inline void finalize(const Descriptor& d) { LOCUS_CUDA(cudnnBackendFinalize(d.get())); }
 
 template <class T>
-constexpr cudnnBackendAttributeType_t kType = CUDNN_TYPE_INT64;
-template <>
-constexpr cudnnBackendAttributeType_t kType<bool> = CUDNN_TYPE_BOOLEAN;
-template <>
-constexpr cudnnBackendAttributeType_t kType<float> = CUDNN_TYPE_FLOAT;
-template <>
-constexpr cudnnBackendAttributeType_t kType<double> = CUDNN_TYPE_DOUBLE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<const void*> = CUDNN_TYPE_VOID_PTR;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnHandle_t> = CUDNN_TYPE_HANDLE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnConvolutionMode_t> = CUDNN_TYPE_CONVOLUTION_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnNanPropagation_t> = CUDNN_TYPE_NAN_PROPOGATION;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnBackendKnobType_t> = CUDNN_TYPE_KNOB_TYPE;
-template <>
-constexpr cudnnBackendAttributeType_t kType<cudnnBackendNumericalNote_t> =
-    CUDNN_TYPE_NUMERICAL_NOTE;
+constexpr cudnnBackendAttributeType_t kType =
+    std::is_same_v<T, int64_t>                  ? CUDNN_TYPE_INT64
+    : std::is_same_v<T, bool>                   ? CUDNN_TYPE_BOOLEAN
+    : std::is_same_v<T, float>                  ? CUDNN_TYPE_FLOAT
+    : std::is_same_v<T, double>                 ? CUDNN_TYPE_DOUBLE
+    : std::is_same_v<T, const void*>            ? CUDNN_TYPE_VOID_PTR
+    : std::is_same_v<T, cudnnHandle_t>          ? CUDNN_TYPE_HANDLE
+    : std::is_same_v<T, cudnnDataType_t>        ? CUDNN_TYPE_DATA_TYPE
+    : std::is_same_v<T, cudnnConvolutionMode_t> ? CUDNN_TYPE_CONVOLUTION_MODE
+    : std::is_same_v<T, cudnnPointwiseMode_t>   ? CUDNN_TYPE_POINTWISE_MODE
+    : std::is_same_v<T, cudnnNanPropagation_t>  ? CUDNN_TYPE_NAN_PROPOGATION
+    : std::is_same_v<T, cudnnBackendHeurMode_t> ? CUDNN_TYPE_HEUR_MODE
+    : std::is_same_v<T, cudnnBackendKnobType_t> ? CUDNN_TYPE_KNOB_TYPE
+                                                : CUDNN_TYPE_NUMERICAL_NOTE;
 
 using Name = cudnnBackendAttributeName_t;
 template <class T>
