@@ -47,11 +47,12 @@ inline std::string way_key(const DnnConvolution& c, const std::string& hardware,
 //   7x7/2 3x32x32 to 64    66 : 49, 63 : 51   950 : 137, 958 : 105 113 : 140, 83 : 60
 //   1x1/2 64x8x8 to 128    6 : 8, 8 : 9       20 : 14, 14 : 9      13 : 20, 21 : 18
 //   3x3 512x1x1            20 : 38, 13 : 24   21 : 45, 15 : 38     21 : 26, 13 : 18
-// and all 132, of 64 images too: 5987 by ours, 2644 by this rule, 2525 by the faster one of each.
-// So it wins with tensor cores where there is much to do, and of the data's gradient also where
-// there is less; not on images of few results, whose kernels mostly meet padding, which ours leave
-// out. Without tensor cores f32 goes from 957 : 72 to 24 : 1202 (data gradients), and is ours; so
-// is what was not measured, but channels last, where cuDNN has no 16 bits to transpose.
+// and all 132, of 64 images too: 5987 by ours, 2644 by this rule, which was made from these times,
+// 2525 by the faster one of each. So it wins with tensor cores where there is much to do, and of
+// the data's gradient also where there is less; not on images of few results, whose kernels mostly
+// meet padding, which ours leave out. Without tensor cores f32 goes from 957 : 72 to 24 : 1202
+// (data gradients), and is ours; so are f64 and groups, which were not measured. Nor were f16 and
+// channels last: they are taken to be as bf16 and the channels first are.
 inline bool dnn_convolution_wins(const DnnConvolution& c) {
   const bool tensor_cores = c.tf32 || c.dtype == f16 || c.dtype == bf16;
   const int64_t positions = Convolution::product(c.result);
