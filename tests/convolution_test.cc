@@ -4,6 +4,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/core/text.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -76,7 +77,8 @@ Extent extent(const int64_t (&v)[3], int axes) {
   return axes == 1 ? Extent{p[0]} : axes == 2 ? Extent{p[0], p[1]} : Extent{p[0], p[1], p[2]};
 }
 
-Case draw(std::mt19937& random, Context c, DType d) {
+// `image`: a convolution of images as networks have them, in rows of fours.
+Case draw(std::mt19937& random, Context c, DType d, bool image = false) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
@@ -98,6 +100,22 @@ Case draw(std::mt19937& random, Context c, DType d) {
     const int64_t least = std::max<int64_t>(1, span - 2 * v.padding[a]);
     v.data[a] = there ? least + pick(0, k.axes == 3 ? 4 : k.axes == 2 ? 12 : 60) : 1;
     v.result[a] = (v.data[a] + 2 * v.padding[a] - span) / v.stride[a] + 1;
+  }
+  if (image) {
+    k.axes = 2;
+    k.last = false;
+    v.n = pick(1, 6);
+    v.in = pick(1, 6);
+    v.out = pick(1, 25);
+    v.data[0] = v.kernel[0] = v.stride[0] = v.dilation[0] = v.result[0] = 1, v.padding[0] = 0;
+    for (int a = 1; a < 3; ++a) {
+      v.kernel[a] = pick(1, 2) * 2 + 1;
+      v.padding[a] = pick(0, v.kernel[a] / 2);
+      v.dilation[a] = 1;
+      v.stride[a] = pick(0, 3) == 0 ? 2 : 1;
+      v.result[a] = a == 1 ? pick(3, 12) : 4 * pick(2, 6);
+      v.data[a] = (v.result[a] - 1) * v.stride[a] + v.kernel[a] - 2 * v.padding[a];
+    }
   }
   const auto shape = [&](int64_t first, int64_t second, const int64_t(&rest)[3]) {
     std::vector<int64_t> dims{first, second};
@@ -191,6 +209,17 @@ TEST(Convolution, AgreesWithLoopsOverItsFormula) {
         check_case(k, d);
         if (HasFatalFailure()) return;
       }
+}
+
+TEST(Convolution, OfImagesAgreesWithLoopsOverItsFormula) {
+  std::mt19937 random(8);
+  for (Context c : test::contexts())
+    for (int i = 0; i < 30; ++i) {
+      const Case k = draw(random, c, f32, true);
+      SCOPED_TRACE(text_of(c, " x ", k.x.shape(), " w ", k.w.shape(), " case ", i));
+      check_case(k, f32);
+      if (HasFatalFailure()) return;
+    }
 }
 
 // A result in 16 bits is the sum, of products that are exact in f32, rounded once.

@@ -12,6 +12,7 @@
 #include <locus/ops/convolution/convolution_direct.h>
 #include <locus/ops/convolution/convolution_ways.h>
 #include <locus/ops/convolution/gathered_cuda.h>
+#include <locus/ops/convolution/patch_cuda.h>
 
 namespace locus::cuda {
 namespace {
@@ -32,7 +33,8 @@ __global__ void __launch_bounds__(kBlock)
   for (int64_t i = first_thread(); i < size; i += all_threads()) dz[i] = masked(dy, y, i);
 }
 
-// The engine of our own products.
+// The engine of our own products: with a tile gathered ones, with any tile out of patches where
+// those fit.
 template <DType D>
 struct Products {
   using S = CppTypeOf<D>;
@@ -52,7 +54,7 @@ struct Products {
     each_chunk([&](const Convolution& part, int64_t image) {
       GatheredMemory<S> m{w, x + elements(image), nullptr, nullptr, bias, y + results(image)};
       m.relu = relu;
-      multiply_gathered(call, forward_products(part), m, tile);
+      multiply(forward_products(part), m);
     });
   }
 
@@ -66,9 +68,8 @@ struct Products {
     each_chunk([&](const Convolution& part, int64_t image) {
       const int64_t at = results(image);
       for (int64_t phase = 0; phase < data_phases(part); phase += kMostProducts)
-        multiply_gathered<S>(
-            call, data_products(part, phase),
-            {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)}, tile);
+        multiply(data_products(part, phase),
+                 {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)});
     });
   }
 
@@ -98,6 +99,8 @@ struct Products {
       if (db) m.row_sum = chunks > 1 ? parts + chunks * weights + place * channels : db;
       const GatheredProducts products = weight_products(part);
       if (!products.whole) zero(to, weights);
+      if constexpr (kSame<S, float>)
+        if (tile == kAnyTile && weight_patches(call, products, m)) return;
       multiply_gathered(call, products, m, tile);
     });
     if (chunks == 1) return;
@@ -121,6 +124,11 @@ struct Products {
   }
 
  private:
+  void multiply(const GatheredProducts& products, const GatheredMemory<S>& m) const {
+    if constexpr (kSame<S, float>)
+      if (tile == kAnyTile && multiply_patches(call, products, m)) return;
+    multiply_gathered(call, products, m, tile);
+  }
   // f(an index that is wide enough)
   void by_width(const auto& f) const {
     if (gatherable(g, g.images))

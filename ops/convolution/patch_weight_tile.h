@@ -1,0 +1,222 @@
+// Device code: weight gradients of convolutions out of patches (patch_plan.h).
+//
+// A block copies, stage by stage and one stage ahead, dy of some places and the patch that they
+// meet, of all channels of its tile, into shared memory. A thread has tile_m rows of c, those of
+// its warp, and tile_n columns, 32 apart. Where the depth is cut, a second launch adds up what each
+// block left.
+#pragma once
+
+#include <locus/ops/convolution/patch_tile.h>
+
+namespace locus::cuda {
+namespace {
+
+// memory.c: the weight's gradient or, of several parts, each part's, and its bias' after it.
+template <int kM, int kN>
+__global__ void __launch_bounds__(kN == 1 ? 512 : 640)
+    patch_weight_kernel(const __grid_constant__ GatheredProducts all,
+                        const __grid_constant__ GatheredMemory<float> memory,
+                        const __grid_constant__ PatchPlan plan, int64_t part_size) {
+  extern __shared__ __align__(16) float shared[];
+  const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32;
+  const int threads = static_cast<int>(blockDim.x), group = static_cast<int>(blockIdx.z);
+  const GatheredProduct& p = all.each[0];
+  const int rows = plan.warps_m * kM, columns = plan.warps_n * kN * 32;
+  const int m0 = static_cast<int>(blockIdx.x) / plan.tiles_n * rows,
+            n0 = static_cast<int>(blockIdx.x) % plan.tiles_n * columns;
+  const Meeting m = meeting(p.depth, p.column);
+  const int taps = m.taps[0] * m.taps[1];
+  const int channel = n0 / taps,
+            channels = (min(n0 + columns, p.column.count) - 1) / taps + 1 - channel;
+  const int stages = (p.depth.count + plan.places - 1) / plan.places;
+  const int begin = static_cast<int>(blockIdx.y) * plan.each, end = min(stages, begin + plan.each);
+  const float* const a = memory.a + group * all.a_group;
+  const float* const mask = memory.mask_a ? memory.mask_a + group * all.a_group : nullptr;
+  const float* const b = memory.b + group * all.b_group + int64_t{channel} * p.column.b.stride[0];
+  const bool sums_rows = memory.row_sum != nullptr && n0 == 0;
+
+  // Places come in fours. Two tables of the patch's sources and of each four's place in dy, three
+  // of that in the patch.
+  constexpr int kFour = 4;
+  int* const source = reinterpret_cast<int*>(shared);
+  int* const place = source + 2 * plan.patch;
+  int* const result = place + 3 * plan.places;
+  float* const row_sum = reinterpret_cast<float*>(result + 2 * plan.places);
+  for (int i = t; i < rows; i += threads) row_sum[i] = 0;
+  const auto places_of = [&](int s) { return min(plan.places, p.depth.count - s * plan.places); };
+  const auto elements_of = [&](int s) {
+    const int first = s * plan.places;
+    return region_of(m, p.depth, first, first + places_of(s)).rows * plan.pitch;
+  };
+  const auto find = [&](int s) {
+    if (s >= end) return;
+    const int first = s * plan.places, n = places_of(s);
+    const Region r = region_of(m, p.depth, first, first + n);
+    for (int i = t; i < r.rows * plan.pitch; i += threads)
+      source[s % 2 * plan.patch + i] =
+          source_of(r, m, i, plan.by_pitch, p.extent, p.depth.b.stride[0]);
+    for (int i = t; i < n / kFour; i += threads) {
+      const int at = first + i * kFour;
+      place[s % 3 * plan.places + i] = place_in(r, m, p.depth, at, plan.pitch);
+      const int top = at / p.depth.length[2], image = top / p.depth.length[1];
+      const Offset& to = p.depth.other;
+      result[s % 2 * plan.places + i] = to.base + image * to.stride[0] +
+                                        (top - image * m.rows) * to.stride[2] +
+                                        (at - top * m.width) * to.stride[3];
+    }
+  };
+
+  const int my_rows = warp % plan.warps_m, my_columns = warp / plan.warps_m % plan.warps_n,
+            my_share = warp / (plan.warps_m * plan.warps_n);
+  int at[kN];
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    const int n = n0 + (my_columns * kN + i) * 32 + lane, c = n / taps, tap = n - c * taps;
+    const int down = tap / m.taps[1], across = tap - down * m.taps[1];
+    at[i] = n < p.column.count
+                ? (c - channel) * plan.patch + down * m.gap[0] * plan.pitch + across * m.gap[1]
+                : 0;
+  }
+
+  // A stage: rows of dy, of its mask, the patch.
+  const int lines = plan.places * rows;
+  const auto stage_of = [&](int s) { return shared + plan.table + (s - begin) % 2 * plan.stage; };
+  // f(its place in the stage, in dy or -1), for each four of this thread.
+  const auto each_result = [&](int s, const auto& f) {
+    const int n = places_of(s) / kFour, most = plan.places / kFour;
+    for (int i = t; i < most * rows; i += threads) {
+      const int row = i / plan.fast, q = i - row * most;
+      if (q < n)
+        f(row * plan.places + q * kFour,
+          m0 + row < p.m ? (m0 + row) * p.a_row + result[s % 2 * plan.places + q] : -1);
+    }
+  };
+  const auto stage = [&](int s) {
+    float* const here = stage_of(s);
+    const SharedFloat to(here), patch = to + (mask ? 2 : 1) * lines;
+    each_result(s, [&](int at, int from) {
+      if (from < 0) return;
+      copy_async<kFour>(to + at, a + from);
+      if (mask) copy_async<kFour>(to + (lines + at), mask + from);
+    });
+    const int elements = elements_of(s);
+    for (int i = t; i < elements; i += threads) {
+      const int from = source[s % 2 * plan.patch + i];
+#pragma unroll 4
+      for (int c = 0; c < channels; ++c)
+        if (from >= 0)
+          copy_async(patch + (c * plan.patch + i), b + (from + c * p.column.b.stride[0]));
+        else
+          here[(mask ? 2 : 1) * lines + c * plan.patch + i] = 0;
+    }
+    commit_copies();
+  };
+
+  float sum[kM][kN] = {};
+  find(begin);
+  for (int i = t; i < plan.stage / 2; i += threads)  // rows that dy has not stay 0
+    reinterpret_cast<Pack<float, 4>*>(shared + plan.table)[i] = {};
+  __syncthreads();
+  if (begin < end) stage(begin);
+  find(begin + 1);
+  for (int s = begin; s < end; ++s) {
+    float* const here = stage_of(s);
+    wait_for_copies();
+    if (mask)
+      each_result(s, [&](int at, int) {
+        auto& dy = *reinterpret_cast<Pack<float, kFour>*>(here + at);
+        const auto y = *reinterpret_cast<const Pack<float, kFour>*>(here + lines + at);
+#pragma unroll
+        for (int k = 0; k < kFour; ++k)
+          if (y.v[k] <= 0) dy.v[k] = 0;
+      });
+    __syncthreads();
+    if (s + 1 < end) stage(s + 1);
+    find(s + 2);
+    const int n = places_of(s);
+    const float* const dy = here + my_rows * kM * plan.places;
+    const float* const patch = here + (mask ? 2 : 1) * lines;
+    const int* const from = place + s % 3 * plan.places;
+#pragma unroll 2
+    for (int q = my_share; q < n / kFour; q += plan.warps_k) {
+      const float* const x = patch + from[q];
+      float v[kN][kFour];
+#pragma unroll
+      for (int i = 0; i < kN; ++i)
+#pragma unroll
+        for (int k = 0; k < kFour; ++k) v[i][k] = x[at[i] + k * m.step[1]];
+#pragma unroll
+      for (int r = 0; r < kM; ++r) {
+        const auto w =
+            *reinterpret_cast<const Pack<float, kFour>*>(dy + r * plan.places + q * kFour);
+#pragma unroll
+        for (int i = 0; i < kN; ++i)
+#pragma unroll
+          for (int k = 0; k < kFour; ++k) sum[r][i] += w.v[k] * v[i][k];
+      }
+    }
+    if (sums_rows)
+      for (int row = warp; row < rows; row += threads / 32) {
+        float part = 0;
+        for (int q = lane; q < n; q += 32) part += here[row * plan.places + q];
+        for (int step = 16; step > 0; step /= 2) part += __shfl_down_sync(~0u, part, step);
+        if (lane == 0) row_sum[row] += part;
+      }
+  }
+
+  __syncthreads();
+  if (sums_rows && t < rows && m0 + t < p.m)
+    memory.row_sum[blockIdx.y * part_size + group * p.m + m0 + t] = row_sum[t];
+  if (plan.warps_k > 1) {
+    __syncthreads();
+    float* const mine =
+        shared +
+        ((my_share * plan.warps_m + my_rows) * plan.warps_n + my_columns) * (kM * kN * 32) + lane;
+#pragma unroll
+    for (int i = 0; i < kM * kN; ++i) mine[i * 32] = sum[i / kN][i % kN];
+    __syncthreads();
+    if (my_share > 0) return;
+    const int next = plan.warps_m * plan.warps_n * kM * kN * 32;
+    for (int k = 1; k < plan.warps_k; ++k)
+#pragma unroll
+      for (int i = 0; i < kM * kN; ++i) sum[i / kN][i % kN] += mine[k * next + i * 32];
+  }
+
+  float* const c = memory.c + blockIdx.y * part_size + group * all.c_group;
+#pragma unroll
+  for (int i = 0; i < kN; ++i) {
+    const int n = n0 + (my_columns * kN + i) * 32 + lane;
+    if (n >= p.column.count) continue;
+    const int channel_of = n / taps, tap = n - channel_of * taps, down = tap / m.taps[1];
+    const Offset& to = p.column.other;
+    const int where = to.base + channel_of * to.stride[0] + down * to.stride[2] +
+                      (tap - down * m.taps[1]) * to.stride[3];
+#pragma unroll
+    for (int r = 0; r < kM; ++r) {
+      const int row = m0 + my_rows * kM + r;
+      if (row < p.m) c[row * p.c_row + where] = sum[r][i];
+    }
+  }
+}
+
+// sum[i] of n parts, in an order of their own: 32 elements a block, every eighth part a thread.
+__global__ void __launch_bounds__(256)
+    join_kernel(const float* parts, int n, int64_t weights, int64_t size, float* dw, float* db) {
+  __shared__ float sums[8][32];
+  const int lane = static_cast<int>(threadIdx.x) % 32, share = static_cast<int>(threadIdx.x) / 32;
+  const int64_t i = int64_t{blockIdx.x} * 32 + lane;
+  float sum = 0;
+  if (i < size) {
+#pragma unroll 8
+    for (int s = share; s < n; s += 8) sum += parts[s * size + i];
+  }
+  sums[share][lane] = sum;
+  __syncthreads();
+  if (share > 0 || i >= size) return;
+#pragma unroll
+  for (int k = 1; k < 8; ++k) sum += sums[k][lane];
+  *(i < weights ? dw + i : db + (i - weights)) = sum;
+}
+
+}  // namespace
+}  // namespace locus::cuda
