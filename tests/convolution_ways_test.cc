@@ -38,12 +38,19 @@ Wins wins(const Convolution& g, DType d, Precision precision = Precision::f32) {
 
 TEST(ConvolutionWays, LargeOnesOnTensorCoresAreOfTheLibrary) {
   Convolution g = layer(64, 64, 8, 64, 3);
-  EXPECT_EQ(wins(g, f32), Wins(3, false));
   EXPECT_EQ(wins(g, f32, Precision::tf32), Wins(3, true));
   EXPECT_EQ(wins(g, f64, Precision::tf32), Wins(3, false));
   g.channels_last = true;
   EXPECT_EQ(wins(g, f16), Wins(3, true));
   EXPECT_EQ(wins(g, bf16), Wins(3, true));
+}
+
+TEST(ConvolutionWays, ExactOnesAreOfTheLibraryWhereManyChannelsMeetAsMany) {
+  EXPECT_EQ(wins(layer(64, 64, 8, 64, 3), f32), (Wins{true, false, true}));
+  EXPECT_EQ(wins(layer(256, 20, 16, 50, 5), f32), Wins(3, false));
+  EXPECT_EQ(wins(layer(256, 64, 8, 128, 3, 2), f32), Wins(3, false));
+  EXPECT_EQ(wins(layer(256, 256, 2, 256, 3), f32), Wins(3, false));
+  EXPECT_EQ(wins(layer(256, 256, 14, 64, 1), f32), Wins(3, false));
 }
 
 TEST(ConvolutionWays, SmallOnesAreOurs) {

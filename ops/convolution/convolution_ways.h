@@ -2,6 +2,7 @@
 // their tiles, and cuDNN's plans. Numbers only.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
 #include <locus/core/text.h>
@@ -41,24 +42,30 @@ inline std::string way_key(const DnnConvolution& c, const std::string& hardware,
 
 // The rule where nothing was measured (core/tuning.h): whether cuDNN's first plan is taken. It is
 // from ResNet-18's layers of 32x32 images on an H200 (locus_bench's ^dnn/, NCHW, cuDNN 9.14). With
-// 256 images, tf32 and then bf16, ours : cuDNN's in microseconds of the device:
+// 256 images, f32, tf32 and then bf16, ours : cuDNN's in microseconds of the device:
 //                          forward            data gradient        weight gradient
-//   3x3 64x8x8             62 : 16, 53 : 13   61 : 19, 53 : 14     111 : 46, 59 : 24
+//   3x3 64x8x8             62 : 34            62 : 53              58 : 37
+//                          62 : 16, 53 : 13   61 : 19, 53 : 14     111 : 46, 59 : 24
+//   3x3 128x4x4            70 : 44            70 : 199             60 : 29
 //   7x7/2 3x32x32 to 64    66 : 49, 63 : 51   950 : 137, 958 : 105 113 : 140, 83 : 60
 //   1x1/2 64x8x8 to 128    6 : 8, 8 : 9       20 : 14, 14 : 9      13 : 20, 21 : 18
 //   3x3 512x1x1            20 : 38, 13 : 24   21 : 45, 15 : 38     21 : 26, 13 : 18
-// and all 132, of 64 images too: 5987 by ours, 2644 by this rule, which was made from these times,
-// 2525 by the faster one of each. So it wins with tensor cores where there is much to do, and of
-// the data's gradient also where there is less; not on images of few results, whose kernels mostly
-// meet padding, which ours leave out. Without tensor cores f32 goes from 957 : 72 to 24 : 1202
-// (data gradients), and is ours; so are f64 and groups, which were not measured. Nor were f16 and
-// channels last: they are taken to be as bf16 and the channels first are.
+// So it wins with tensor cores where there is much to do, and of the data's gradient also where
+// there is less; not on images of few results, whose kernels mostly meet padding, which ours leave
+// out. Without them it wins where many channels meet as many at stride 1, but not the data's
+// gradients, of which its first plan is from 72 where ours takes 957 to 1202 where ours takes 24.
+// f64 and groups were not measured and are ours. Nor were f16 and channels last: they are taken to
+// be as bf16 and the channels first are.
 inline bool dnn_convolution_wins(const DnnConvolution& c) {
   const bool tensor_cores = c.tf32 || c.dtype == f16 || c.dtype == bf16;
-  const int64_t positions = Convolution::product(c.result);
-  const int64_t products = c.images * positions * c.out * c.in * Convolution::product(c.kernel);
-  const int64_t fewest = int64_t{1} << (c.kind == DnnKind::data_gradient ? 23 : 26);
-  return tensor_cores && c.groups == 1 && positions >= 4 && products >= fewest;
+  const int64_t positions = Convolution::product(c.result), taps = Convolution::product(c.kernel);
+  const int64_t products = c.images * positions * c.out * c.in * taps;
+  if (c.groups != 1) return false;
+  if (tensor_cores)
+    return positions >= 4 && products >= int64_t{1} << (c.kind == DnnKind::data_gradient ? 23 : 26);
+  return c.dtype == f32 && c.kind != DnnKind::data_gradient && positions >= 16 && taps > 1 &&
+         std::min(c.in, c.out) >= 64 && Convolution::product(c.stride) == 1 &&
+         products >= int64_t{1} << 26;
 }
 
 }  // namespace locus::cuda
