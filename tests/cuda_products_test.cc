@@ -38,6 +38,8 @@ TEST(CudaProducts, ProductsTakeTheirScratchMemoryFromThePool) {
       const Tensor a = full({m, k}, .125, {gpu(0), d}), b = full({k, n}, .125, {gpu(0), d});
       const auto run = [&] { dot(a, b).wait_to_read(); };
       run();
+      wait_all();
+      run();  // finds idle what was freed before
       MemoryPool& pool = memory_pool(gpu(0));
       const MemoryStats before = pool.stats();
       const size_t free = gpu_memory_info(gpu(0)).free;
