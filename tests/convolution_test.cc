@@ -112,7 +112,7 @@ Case draw(std::mt19937& random, Context c, DType d, bool image = false) {
       v.kernel[a] = pick(1, 2) * 2 + 1;
       v.padding[a] = pick(0, v.kernel[a] / 2);
       v.dilation[a] = 1;
-      v.stride[a] = pick(0, 3) == 0 ? 2 : 1;
+      v.stride[a] = pick(0, 2) == 0 ? pick(2, 6) : 1;
       v.result[a] = a == 1 ? pick(3, 12) : 4 * pick(2, 6);
       v.data[a] = (v.result[a] - 1) * v.stride[a] + v.kernel[a] - 2 * v.padding[a];
     }

@@ -47,7 +47,8 @@ inline int64_t patch_rows(const Meeting& m, int64_t places, int64_t images) {
     bands = (places - 2) / image + 2;
     rows = std::min((places - 1) / m.width + 2, bands * m.rows);
   }
-  const int64_t all = (rows - bands) * m.step[0] + bands * m.span[0];
+  // Fewer bands of as many rows take less, or as much where a step is more than the taps reach.
+  const int64_t all = (rows - bands) * m.step[0] + bands * std::max(m.span[0], m.step[0]);
   return std::min({all, bands * m.full, images * m.full});
 }
 inline int64_t patch_width(const Meeting& m) {
