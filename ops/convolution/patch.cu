@@ -24,10 +24,11 @@ WeightKernel weight_kernel_of(const PatchPlan& p) {
   return p.tile_n == 1 ? &patch_weight_kernel<8, 1> : &patch_weight_kernel<8, 4>;
 }
 
+// Always as much, so that no launch takes it from another's.
 void allow(auto kernel, int64_t bytes) {
   if (bytes > 48 << 10)
     LOCUS_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(bytes)));
+                                    static_cast<int>(patches::kMostBytes)));
 }
 
 }  // namespace
