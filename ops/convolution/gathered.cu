@@ -32,9 +32,6 @@ GatheredKernel<S> kernel_of(const GatheredTile& tile, bool a_along_depth, bool b
   return of(kOfLayout<S, 64, 64>);
 }
 
-// Longer sums are sums of parts, so that the error does not grow with their length.
-constexpr int64_t kLongestSum = 4096;
-
 }  // namespace
 
 template <class S>

@@ -7,6 +7,9 @@
 
 namespace locus::cuda {
 
+// Longer sums are sums of parts, so that the error does not grow with their length.
+inline constexpr int64_t kLongestSum = 4096;
+
 struct GatheredTile {
   int rows, columns;
   int depth;       // of a step

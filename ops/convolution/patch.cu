@@ -7,9 +7,6 @@
 namespace locus::cuda {
 namespace {
 
-// Longer sums are sums of parts, so that the error does not grow with their length.
-constexpr int64_t kLongestSum = 4096;
-
 using PatchKernel = void (*)(GatheredProducts, GatheredMemory<float>, PatchPlan);
 
 PatchKernel kernel_of(const PatchPlan& p) {
