@@ -42,8 +42,11 @@ Tensor narrow(const Tensor& x) {
   return current && x.defined() && x.dtype() == f32 ? cast(x, *current) : x;
 }
 
+DType widened(DType d) { return current && (d == f16 || d == bf16) ? f32 : d; }
+
 Tensor widen(const Tensor& x) {
-  return current && (x.dtype() == f16 || x.dtype() == bf16) ? cast(x, f32) : x;
+  const DType d = widened(x.dtype());
+  return d == x.dtype() ? x : cast(x, d);
 }
 
 }  // namespace locus::amp

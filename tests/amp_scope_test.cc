@@ -60,6 +60,40 @@ TEST(AmpScope, SumsAndLossesAreWide) {
     }
 }
 
+TEST(AmpScope, ExponentsAndPowersAreWide) {
+  for (Context c : test::contexts())
+    for (DType d : {f16, bf16}) {
+      const Tensor x = full({3}, .5, {c, d}), big = full({3}, 300, {c, d});
+      const auto all = [&] {
+        return Tensors{exp(x),        expm1(x),       log(x),      log2(x),     log10(x),
+                       log1p(x),      rsqrt(x),       tan(x),      sinh(x),     cosh(x),
+                       arcsin(x),     arccos(x),      power(x, x), power(x, 2), power(2, x),
+                       reciprocal(x), smooth_l1(x, 1)};
+      };
+      for (const Tensor& y : all()) EXPECT_EQ(y.dtype(), d) << "outside";
+      x.attach_grad();
+      Tensor sum;
+      {
+        const autograd::Record record;
+        const amp::Scope mixed(d);
+        sum = zeros({3}, c);
+        for (const Tensor& y : all()) {
+          EXPECT_EQ(y.dtype(), f32);
+          sum = sum + y;
+        }
+        EXPECT_EQ(sqrt(x).dtype(), d);
+        EXPECT_EQ(tanh(x).dtype(), d);
+        EXPECT_EQ(power(x.astype(f64), x).dtype(), f64);
+        EXPECT_EQ(power(full({3}, 2, {c, i32}), 2).dtype(), i32);
+        EXPECT_EQ(test::values(power(big, 2)), std::vector<double>(3, 90000)) << "finite in f32";
+        EXPECT_EQ(test::values(power(x, 70000)), std::vector<double>(3, 0)) << "f16 has it not";
+        EXPECT_NEAR(exp(full({}, 12, {c, d})).item<double>(), std::exp(12), .1);
+      }
+      sum.backward();
+      EXPECT_EQ(x.grad().dtype(), d);
+    }
+}
+
 TEST(AmpScope, DoesNotTouchWhatWasRecordedOutside) {
   for (Context c : test::contexts()) {
     const Tensor x = full({2, 2}, 1.001, c), w = full({2, 2}, 1, c);

@@ -112,7 +112,7 @@ struct HardSwish : Unary<"hard_swish", kFloats, 4, kX> {
     return dy * where(x <= -3, 0, where(x >= 3, 1, x / 3 + .5));
   }
 };
-struct SmoothL1 : Unary<"smooth_l1", kFloats, 2, kX> {
+struct SmoothL1 : Widens<Unary<"smooth_l1", kFloats, 2, kX>> {
   Real scalar = 1;
   LOCUS_HD auto apply(auto x) const {
     const auto s = scalar(x), a = m::abs(x), end = m::c(x, 1) / (s * s);

@@ -3,6 +3,7 @@
 // LOCUS_FUNCTIONS defined, a header of formulas defines the functions of its ops.
 #pragma once
 
+#include <locus/core/amp.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
@@ -42,18 +43,20 @@ DType meet(const Op& op, Meet rule, DType a, Scalar& s);
 [[noreturn]] void two_numbers(const Op& op);
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y);
 
+// `widens`: in an amp::Scope 16 bits are f32.
 template <class A>
-Tensor run(const Op& op, Meet rule, const Operand& x, const Operand& y, A attrs) {
+Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand& y, A attrs) {
+  const auto taken = [&](const Tensor& t) { return widens ? amp::widened(t.dtype()) : t.dtype(); };
   if (x.is_scalar() || y.is_scalar()) {
     if (x.is_scalar() && y.is_scalar()) two_numbers(op);
     attrs.scalar_first = x.is_scalar();
     attrs.scalar = (x.is_scalar() ? x : y).scalar();
     const Tensor& t = (x.is_scalar() ? y : x).tensor();
-    const DType d = meet(op, rule, t.dtype(), attrs.scalar);
+    const DType d = meet(op, rule, taken(t), attrs.scalar);
     return d == t.dtype() ? invoke(op, {t}, attrs) : invoke(op, {t.astype(d)}, attrs);
   }
   const Tensor &a = x.tensor(), &b = y.tensor();
-  const DType d = meet(rule, a.dtype(), b.dtype());
+  const DType d = meet(rule, taken(a), taken(b));
   if (a.dtype() == d && b.dtype() == d) return invoke(op, {a, b}, attrs);
   // Nothing is cast, and so allocated, for operands that cannot meet.
   if (!mix(a.context(), b.context())) return invoke(op, {a, b}, attrs);
@@ -192,7 +195,7 @@ void define(formula::List<F...>) {
 
 template <class F>
 Tensor call(const F& f, const Tensor& x) {
-  const DType d = detail::meet(kMeet<F>, x.dtype());
+  const DType d = detail::meet(kMeet<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs = f;
   return d == x.dtype() ? invoke(op_of<F>(), {x}, attrs) : invoke(op_of<F>(), {x.astype(d)}, attrs);
@@ -201,7 +204,7 @@ template <class F>
 Tensor call(const F& f, const Operand& x, const Operand& y) {
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs.formula = f;
-  return detail::run(op_of<F>(), kMeet<F>, x, y, attrs);
+  return detail::run(op_of<F>(), kMeet<F>, F::kWidens, x, y, attrs);
 }
 // A mask before the operands, which may both be numbers.
 template <class F>

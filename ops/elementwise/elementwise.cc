@@ -62,7 +62,7 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
                      "x.astype(", name(d), ")");
   if (d != to) {
     static const OpRef<CopyAttrs> copy("copy");
-    return invoke_into(copy, {run(op, rule, x, y, BinaryAttrs())}, {x}, CopyAttrs{to});
+    return invoke_into(copy, {run(op, rule, false, x, y, BinaryAttrs())}, {x}, CopyAttrs{to});
   }
   if (y.is_scalar()) return invoke_into(op, {x}, {x}, attrs);
   const Tensor& t = y.tensor();

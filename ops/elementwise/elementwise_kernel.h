@@ -33,7 +33,7 @@ struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor(x / y)); }
 };
 // x^0 has slope 0 everywhere, where y x^(y-1) would say 0 * inf at x = 0; x^y log x is 0 at x = 0.
-struct Power : Binary<"power", kNumbers, 32, kX | kY | kOut> {
+struct Power : Widens<Binary<"power", kNumbers, 32, kX | kY | kOut>> {
   static constexpr double kLow = .3, kHigh = 3, kLow2 = .4, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::power(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {

@@ -12,6 +12,7 @@
 //                        one there is no gradient
 //   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
 //                        expect.holds(c): c is a number of the data's dtype, up to rounding
+//   Widens<...>          around the base, where results are too large or too close for 16 bits
 //   kLow, kHigh, ...     bounds of the samples of tests, which take the attributes' defaults
 // A list names the formulas; the registry, every kind of kernel and the tests walk the list.
 #pragma once
@@ -48,6 +49,7 @@ struct Form {
   static constexpr unsigned kKinds = Kinds, kReads = Reads;
   static constexpr bool kPredicate = Predicate;  // the result is bool_, else of the operands' dtype
   static constexpr bool kCountsBool = false;     // takes bool as i8
+  static constexpr bool kWidens = false;         // takes 16 bits as f32 in an amp::Scope
   static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh;
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
@@ -59,6 +61,10 @@ struct Step : Unary<Of, Kinds, Cost, kNothing> {
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
 struct Binary : Form<Of, 2, Kinds, Cost, Reads> {};
+template <class Base>
+struct Widens : Base {
+  static constexpr bool kWidens = true;
+};
 template <Name Of, int Arity>
 struct Predicate : Form<Of, Arity, kAll, 1, kNothing, true> {};
 

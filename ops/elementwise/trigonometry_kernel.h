@@ -13,17 +13,17 @@ struct Cos : Unary<"cos", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::cos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * sin(x)); }
 };
-struct Tan : Unary<"tan", kFloats, 16, kOut> {
+struct Tan : Widens<Unary<"tan", kFloats, 16, kOut>> {
   static constexpr double kLow = -1.2, kHigh = 1.2;
   LOCUS_HD auto apply(auto x) const { return m::tan(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (y * y + 1); }
 };
-struct Arcsin : Unary<"arcsin", kFloats, 16, kX> {
+struct Arcsin : Widens<Unary<"arcsin", kFloats, 16, kX>> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::asin(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(1 - x * x); }
 };
-struct Arccos : Unary<"arccos", kFloats, 16, kX> {
+struct Arccos : Widens<Unary<"arccos", kFloats, 16, kX>> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::acos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * rsqrt(1 - x * x)); }
@@ -32,11 +32,11 @@ struct Arctan : Unary<"arctan", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::atan(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * x + 1); }
 };
-struct Sinh : Unary<"sinh", kFloats, 16, kX> {
+struct Sinh : Widens<Unary<"sinh", kFloats, 16, kX>> {
   LOCUS_HD auto apply(auto x) const { return m::sinh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * cosh(x); }
 };
-struct Cosh : Unary<"cosh", kFloats, 16, kX> {
+struct Cosh : Widens<Unary<"cosh", kFloats, 16, kX>> {
   LOCUS_HD auto apply(auto x) const { return m::cosh(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * sinh(x); }
 };

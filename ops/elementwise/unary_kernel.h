@@ -44,7 +44,7 @@ struct Sqrt : Unary<"sqrt", kFloats, 4, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::sqrt(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * 2); }
 };
-struct Rsqrt : Unary<"rsqrt", kFloats, 8, kX | kOut> {
+struct Rsqrt : Widens<Unary<"rsqrt", kFloats, 8, kX | kOut>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / m::sqrt(x); }
   auto grad(auto& x, auto& y, auto& dy) const { return dy * y / (x * -2); }
@@ -54,35 +54,35 @@ struct Cbrt : Unary<"cbrt", kFloats, 16, kOut> {
   LOCUS_HD auto apply(auto x) const { return m::cbrt(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * y * 3); }
 };
-struct Reciprocal : Unary<"reciprocal", kFloats, 4, kOut> {
+struct Reciprocal : Widens<Unary<"reciprocal", kFloats, 4, kOut>> {
   static constexpr double kLow = .3, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / x; }
   auto grad(auto&, auto& y, auto& dy) const { return -(dy * y * y); }
 };
-struct Exp : Unary<"exp", kFloats, 8, kOut> {
+struct Exp : Widens<Unary<"exp", kFloats, 8, kOut>> {
   LOCUS_HD auto apply(auto x) const { return m::exp(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * y; }
 };
-struct Expm1 : Unary<"expm1", kFloats, 16, kOut> {
+struct Expm1 : Widens<Unary<"expm1", kFloats, 16, kOut>> {
   LOCUS_HD auto apply(auto x) const { return m::expm1(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (y + 1); }
 };
-struct Log : Unary<"log", kFloats, 8, kX> {
+struct Log : Widens<Unary<"log", kFloats, 8, kX>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / x; }
 };
-struct Log2 : Unary<"log2", kFloats, 16, kX> {
+struct Log2 : Widens<Unary<"log2", kFloats, 16, kX>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log2(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 0.69314718055994531); }
 };
-struct Log10 : Unary<"log10", kFloats, 16, kX> {
+struct Log10 : Widens<Unary<"log10", kFloats, 16, kX>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log10(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 2.3025850929940457); }
 };
-struct Log1p : Unary<"log1p", kFloats, 16, kX> {
+struct Log1p : Widens<Unary<"log1p", kFloats, 16, kX>> {
   static constexpr double kLow = -0.7, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::log1p(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x + 1); }
