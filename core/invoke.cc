@@ -120,13 +120,14 @@ class Invocation {
   // Throws when result i cannot be written into `target` without a conversion.
   void check_target(size_t i, const Tensor& target) const {
     const Meta &meta = out_[i].meta, &wanted = target.handle()->view.meta;
+    const auto which = [&] { return out_.size() == 1 ? "the result" : text_of("result ", i); };
     try {
       if (!same_shape(meta, wanted))
-        throw ShapeError("the result has shape ", Shape(meta),
+        throw ShapeError(which(), " has shape ", Shape(meta),
                          ", the target that it should be written into ", Shape(wanted),
                          "; expected equal shapes");
       if (meta.dtype != wanted.dtype)
-        throw DTypeError("the result is ", name(meta.dtype),
+        throw DTypeError(which(), " is ", name(meta.dtype),
                          ", the target that it should be written into ", name(wanted.dtype),
                          "; expected equal dtypes");
       if (op_.in_place && op_.layout == Layout::contiguous && !target.contiguous())
@@ -147,7 +148,8 @@ class Invocation {
       const View& v = in_views_[i];
       const bool same_view = v.data == t.view.data && same_shape(v.meta, t.view.meta) &&
                              std::equal(v.stride, v.stride + v.meta.rank, t.view.stride);
-      const bool over = op_.layout == Layout::strided || (i == k && op_.over_inputs >> i & 1);
+      const bool over =
+          op_.layout == Layout::strided || (i == k && i < 32 && op_.over_inputs >> i & 1);
       if (in_[i].tensor_->handle()->storage == t.storage && !(over && same_view)) return false;
     }
     return true;
@@ -229,7 +231,7 @@ class Invocation {
   StreamView stream_;
 };
 
-// Targets live where the inputs do.
+// Targets, those that there are, live where the inputs do.
 void check_contexts(const Op& op, std::span<const Ref> in, const auto& out) {
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
@@ -245,10 +247,7 @@ void run_fresh(Invocation& call, std::span<Tensor> out) {
 // Into `target(i)`; what the kernel cannot write there itself is made beside it and copied.
 void run_into(Invocation& call, size_t n_out, const auto& target) {
   bool direct = true;
-  for (size_t i = 0; i < n_out; ++i) {
-    call.check_target(i, target(i));
-    direct = direct && call.direct(i, target(i));
-  }
+  for (size_t i = 0; i < n_out; ++i) direct = direct && call.direct(i, target(i));
   if (!direct) {
     Tensors fresh(n_out);
     run_fresh(call, fresh);
@@ -304,12 +303,15 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
         rethrow(op, in);
       }
     } else {
+      const bool targets = std::ranges::any_of(out, &Tensor::defined);
+      if (targets) check_contexts(op, in, out);
       Invocation call(op, in, attrs, out.size());
+      for (size_t i = 0; targets && i < out.size(); ++i)
+        if (out[i].defined()) call.check_target(i, out[i]);
       call.on(c);
-      if (std::any_of(out.begin(), out.end(), [](const Tensor& t) { return t.defined(); })) {
+      if (targets) {
         for (size_t i = 0; i < out.size(); ++i)
           if (!out[i].defined()) out[i] = call.make_output(i);
-        check_contexts(op, in, out);
         run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
       } else {
         run_fresh(call, out);
@@ -334,6 +336,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   if (op.make_view) is_view(op);
   check_contexts(op, in, out);
   Invocation call(op, in, attrs, out.size());
+  for (size_t i = 0; i < out.size(); ++i) call.check_target(i, *out[i].tensor_);
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
 }

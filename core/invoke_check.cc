@@ -10,27 +10,30 @@ namespace {
 
 // Of the i-th operand; the inputs come first, n of them.
 std::string argument_name(const Op& op, size_t i, size_t n) {
-  if (i >= n) return "out";
+  if (i >= n) return op.n_out == 1 ? "out" : "out " + std::to_string(i - n);
   if (i < op.arguments.size()) return op.arguments[i];
   if (n == 2 && op.arguments.empty()) return i == 0 ? "lhs" : "rhs";
   return "input " + std::to_string(i);
 }
 
-std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in) {
+// The first eight that there are, and the one that it is about.
+std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in, size_t about = 0) {
   std::string text;
+  size_t n = 0;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (i == 8) return text + ", ... (" + std::to_string(all.size()) + " operands)";
-    text += (i > 0 ? ", " : "") + argument_name(op, i, n_in) + " " + describe(*all[i].tensor_);
+    if (!all[i].tensor_->defined() || (++n > 8 && i != about)) continue;
+    const char* const before = n == 1 ? "" : n > 9 ? ", ..., " : ", ";
+    text += before + argument_name(op, i, n_in) + " " + describe(*all[i].tensor_);
   }
-  return text;
+  return n <= 8 ? text : text + ", ... (" + std::to_string(n) + " operands)";
 }
 
 [[noreturn]] void context_mismatch(const Op& op, std::span<const Ref> all, size_t n_in,
-                                   size_t other) {
-  const std::string a = argument_name(op, 0, n_in), b = argument_name(op, other, n_in);
-  const std::string here = to_string(all[0].tensor_->context());
+                                   size_t first, size_t other) {
+  const std::string a = argument_name(op, first, n_in), b = argument_name(op, other, n_in);
+  const std::string here = to_string(all[first].tensor_->context());
   const std::string text =
-      op.name + ": operands live on different contexts: " + list_operands(op, all, n_in);
+      op.name + ": operands live on different contexts: " + list_operands(op, all, n_in, other);
   if (other >= n_in) throw ContextMismatch(text, "; expected ", b, " on ", here);
   throw ContextMismatch(text, "; move one first: ", b, ".as_in_context(", here, ") or ", a,
                         ".as_in_context(", all[other].tensor_->context(), ")");
@@ -105,13 +108,17 @@ void empty_operand(const Op& op) {
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
-  Context c = checked(op, all[0]).context;
-  for (size_t i = 1; i < all.size(); ++i) {
+  const auto to_be_made = [&](size_t i) { return i >= n_in && !all[i].tensor_->defined(); };
+  size_t first = 0;
+  while (to_be_made(first)) ++first;
+  Context c = checked(op, all[first]).context;
+  for (size_t i = first + 1; i < all.size(); ++i) {
+    if (to_be_made(i)) continue;
     const Context other = checked(op, all[i]).context;
     if (other == c) [[likely]]
       continue;
-    if (!mix(c, other)) context_mismatch(op, all, n_in, i);
-    if (c.type == DeviceType::cpu_pinned) c = other;
+    if (!mix(c, other)) context_mismatch(op, all, n_in, first, i);
+    if (c.type == DeviceType::cpu_pinned) c = other, first = i;
   }
   return c.type == DeviceType::cpu_pinned ? cpu(0) : c;
 }

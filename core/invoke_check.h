@@ -10,9 +10,9 @@ namespace locus::detail {
 // on.
 void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out);
 
-// The context an op runs on; `all` holds n_in inputs, then outputs. cpu and cpu_pinned are one
-// memory: they mix, and the result is on the first cpu operand's context, cpu(0) when all are
-// pinned. Throws ContextMismatch.
+// The context an op runs on; `all` holds n_in inputs, then outputs, of which some may be undefined.
+// cpu and cpu_pinned are one memory: they mix, and the result is on the first cpu operand's
+// context, cpu(0) when all are pinned. Throws ContextMismatch.
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in);
 
 [[noreturn]] void empty_operand(const Op& op);

@@ -37,6 +37,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+void detail::allow_over_input(Op& op, int i) {
+  if (i < 0 || i >= 32)
+    throw ValueError(op.name, ": over_input ", i, "; expected 0 to 31: a result behind these is ",
+                     "made beside its input and copied");
+  op.over_inputs |= 1u << i;
+}
+
 Op& define_op(std::string_view name) {
   Registry& r = registry();
   const MutexLock lock(r.mutex);

@@ -122,7 +122,7 @@ struct Op {
   bool random = false;    // the result depends on attributes only; no numeric reference
   bool in_place = false;  // outputs are written in place: call invoke_into
   // Bit i: result i may have the memory of input i; the kernel reads an element there only before
-  // it writes it. Where the layout is `strided`, all may.
+  // it writes it. Where the layout is `strided`, all may; else those behind the 32nd may not.
   uint32_t over_inputs = 0;
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
 
@@ -144,6 +144,11 @@ Op* find_op(std::string_view name);  // nullptr when there is none
 std::vector<const Op*> all_ops();    // by name
 void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel);
 void set_kernels(DeviceType type, const KernelList& list);  // kernel_list.h
+
+namespace detail {
+// Result i may have input i's memory; ValueError unless 0 <= i < 32.
+void allow_over_input(Op& op, int i);
+}  // namespace detail
 
 template <class A = NoAttrs>
 class OpDef {
@@ -212,7 +217,10 @@ class OpDef {
   OpDef& broadcasts() { return set(&Op::broadcasts, true); }
   OpDef& layout(Layout l) { return set(&Op::layout, l); }
   OpDef& in_place() { return set(&Op::in_place, true); }
-  OpDef& over_input(int i) { return set(&Op::over_inputs, op_.over_inputs | 1u << i); }  // i < 32
+  OpDef& over_input(int i) {
+    detail::allow_over_input(op_, i);
+    return *this;
+  }
   OpDef& random() { return set(&Op::random, true); }
   OpDef& kernel(DeviceType type, DType dtype, Kernel k) {
     op_.kernels[static_cast<int>(type)][static_cast<int>(dtype)] = k;

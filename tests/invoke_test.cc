@@ -6,7 +6,9 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
+#include <locus/ops/join.h>
 #include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 #include <locus/ops/view.h>
@@ -14,6 +16,9 @@
 
 namespace locus::test {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 TEST(Reworded, KeepsTheTypeOfAnError) {
   try {
@@ -126,6 +131,48 @@ TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
   const uint64_t before = memory_pool(cpu()).stats().allocations;
   EXPECT_THROW(invoke(get_op("softmax"), {x}, SoftmaxAttrs{5, 1}), ShapeError);
   EXPECT_EQ(memory_pool(cpu()).stats().allocations, before);
+}
+
+// The first result of batch_norm is to be made, the others are there.
+TEST(Invoke, NothingIsMadeForTargetsThatAreRefused) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({4, 6}, c).T(), v = ones({4}, c), wide = ones({4}, {c, f64});
+    const Ref in[] = {x, v, v, v, v};
+    const auto allocations = [&] { return memory_pool(c).stats().allocations; };
+    const auto refused = [&](const Tensor& mean, const Tensor& var) {
+      const uint64_t before = allocations();
+      Tensors out(5);
+      out[1] = mean, out[4] = var;
+      const std::string text = message_of<Error>([&] {
+        detail::invoke(get_op("batch_norm"), in, AttrsView::of(BatchNormAttrs{{1}, .9}), nullptr,
+                       out);
+      });
+      EXPECT_EQ(allocations(), before);
+      EXPECT_FALSE(out[0].defined());
+      return text;
+    };
+    const Tensor far = zeros({4}, cpu(1));
+    EXPECT_THAT(refused(wide, far), HasSubstr("expected out 4 on " + to_string(c)));
+    EXPECT_THAT(refused(wide, ones({3}, c)), HasSubstr("result 4 has shape (4,)"));
+    EXPECT_THAT(refused(v, v), HasSubstr("result 1 is f64"));
+  }
+}
+
+TEST(Invoke, ListsTheOperandThatDiffersHoweverManyThereAre) {
+  Tensors many(12, ones({2}));
+  many[10] = ones({2}, cpu(1));
+  EXPECT_THAT(message_of<ContextMismatch>([&] { concat(many, {.axis = 0}); }),
+              AllOf(HasSubstr("input 7 cpu(0) (2,) f32, ..., input 10 cpu(1) (2,) f32, ... "
+                              "(12 operands); move one first: input 10.as_in_context(cpu(0))")));
+}
+
+TEST(OpDef, ResultsAreAllowedOverTheFirst32Inputs) {
+  OpDef<> op("over_inputs_of_this_test");
+  op.no_gradient("of a test").no_samples("of a test");
+  op.over_input(31);
+  EXPECT_EQ(op.op().over_inputs, 1u << 31);
+  for (int i : {-1, 32})
+    EXPECT_THAT(message_of<ValueError>([&] { op.over_input(i); }), HasSubstr("expected 0 to 31"));
 }
 
 TEST(Invoke, WhereTakesAsManyInputsAsItHasNoNumbers) {
