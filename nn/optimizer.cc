@@ -72,7 +72,7 @@ double product_of_momenta(const NadamOptions& o, double t) {
 struct Optimizer::Progress {
   std::string name;  // the optimizer's
   options::Range range;
-  double learning_rate;
+  double learning_rate;  // of the last update, or set
   Schedule schedule = {};
   int64_t num_update = 0;
 
@@ -110,10 +110,7 @@ void Optimizer::set_learning_rate(double v) {
   expect(name_, "learning_rate", v, progress_->range);
   progress_->learning_rate = v;
 }
-void Optimizer::set_schedule(Schedule schedule) {
-  if (!schedule) progress_->learning_rate = learning_rate();
-  progress_->schedule = std::move(schedule);
-}
+void Optimizer::set_schedule(Schedule schedule) { progress_->schedule = std::move(schedule); }
 int64_t Optimizer::num_update() const { return progress_->num_update; }
 void Optimizer::set_num_update(int64_t n) {
   expect(name_, "num_update", n, n >= 0, "a number >= 0");
@@ -142,11 +139,13 @@ Tensors Optimizer::create_state(const Tensor& weight) const {
 void Optimizer::update(ParameterGroup& group, double rescale) {
   if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
   const int64_t count = *group.count, updates = progress_->num_update;
+  const double rate = progress_->learning_rate;
   try {
     run_(group, next_step(group, rescale));
   } catch (...) {
     *group.count = count;
     progress_->num_update = updates;
+    progress_->learning_rate = rate;
     throw;
   }
 }
@@ -156,11 +155,12 @@ std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& grou
   return [progress = progress_, count = group.count, factor = group.lr_mult,
           wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1)] {
     const int64_t t = *count + 1, n = std::max(progress->num_update, t);
-    const double lr = progress->rate(n) * factor;
+    const double rate = progress->rate(n), lr = rate * factor;
     if (!progress->range.holds(lr)) [[unlikely]]
       expect(progress->name, "learning_rate", text_of(lr, " of update ", n), false,
              progress->range.text);
     progress->num_update = n;  // now that no schedule throws any more
+    progress->learning_rate = rate;
     *count = t;
     return Step{lr, wd, rescale, clip, t};
   };

@@ -68,8 +68,9 @@ class Optimizer {
   // Throws Error when there is a schedule, ValueError unless finite and >= 0.
   void set_learning_rate(double v);
   // From now on the learning rate of an update is schedule(num_update()), which counts that update:
-  // the first is schedule(1), as in Gluon. An empty one: the rate stays what it is now. An update
-  // for which it throws, or gives NaN or a negative rate (ValueError), is not done or counted.
+  // the first is schedule(1), as in Gluon. An empty one takes it away without asking it: the rate
+  // stays that of the last update, or what it was before the schedule. An update for which it
+  // throws, or gives NaN or a negative rate (ValueError), is not done or counted.
   void set_schedule(Schedule schedule);
   // The number of updates of the parameter that had most.
   int64_t num_update() const;

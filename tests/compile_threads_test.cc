@@ -5,10 +5,9 @@
 #include <optional>
 #include <thread>
 
-#include <locus/locus.h>
 #include "tests/captures.h"
-#include "tests/contexts.h"
 #include "tests/slow.h"
+#include "tests/training.h"
 
 namespace locus::test {
 namespace {
@@ -42,18 +41,7 @@ std::vector<Values> trained(nn::Sequential& net, Context c, int id, bool compile
   std::vector<Values> seen;
   for (int i = 0; i < 30; ++i) {
     const Tensor x = arange(24, {c, f32}).reshape({4, 6}) / (10 + id + i % 5), y = ones({4, 3}, c);
-    if (compiled) {
-      seen.push_back(values(step(x, y)));
-      continue;
-    }
-    Tensor l;
-    {
-      const autograd::Record record;
-      l = loss(net(x), y);
-    }
-    l.backward();
-    trainer.step(4);
-    seen.push_back(values(l));
+    seen.push_back(values(compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
   }
   return seen;
 }

@@ -2,27 +2,14 @@
 #include <cstdio>
 #include <memory>
 
-#include <locus/locus.h>
-
-#include "tests/contexts.h"
+#include "tests/training.h"
 
 namespace locus {
 namespace {
 
+using test::backward;
 using testing::HasSubstr;
 using Values = std::vector<double>;
-
-// d/dx sum(x + 1) = 1 on every replica.
-void backward(const nn::Parameter& p) {
-  for (const Tensor& x : p.list_data()) {
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = x + 1;
-    }
-    y.backward();
-  }
-}
 
 // A network that trains on c, as it runs or compiled.
 struct Training {

@@ -1,24 +1,11 @@
-#include "tests/contexts.h"
-
-#include <locus/locus.h>
+#include "tests/training.h"
 
 namespace locus {
 namespace {
 
+using test::backward;
 using testing::HasSubstr;
 using Values = std::vector<double>;
-
-// d/dx sum(x + 1) = 1 on every replica.
-void backward(const nn::Parameter& p) {
-  for (const Tensor& x : p.list_data()) {
-    Tensor y;
-    {
-      autograd::Record record;
-      y = x + 1;
-    }
-    y.backward();
-  }
-}
 
 TEST(Trainer, SumsOverTheReplicas) {  // MXNet: test_gluon_trainer.py::test_trainer
   std::vector<std::vector<Context>> pairs{{cpu(0), cpu(1)}};
@@ -146,13 +133,7 @@ TEST(Trainer, TrainsInPageLockedMemoryAsOnTheCpu) {
     const Tensor x = sample_values(c, f32, {5, 3}), y = array({0, 1, 1, 0, 1}, c);
     nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
     for (int i = 0; i < 3; ++i) {
-      Tensor loss;
-      {
-        autograd::Record record;
-        loss = nn::SoftmaxCrossEntropyLoss()(net(x), y);
-      }
-      loss.backward();
-      trainer.step(5);
+      test::eager_step(net, nn::SoftmaxCrossEntropyLoss(), trainer, x, y);
     }
     EXPECT_EQ(net.parameter("1.weight").data().context(), c);
     return test::values(net(x));
@@ -249,6 +230,26 @@ TEST(Trainer, AScheduleIsAskedForEachUpdateFromOneOn) {
   EXPECT_EQ(trainer.learning_rate(), 3);
   trainer.set_learning_rate(.5);
   EXPECT_EQ(trainer.learning_rate(), .5);
+}
+
+TEST(Trainer, AScheduleIsTakenAwayWithoutAskingIt) {
+  nn::Parameter a("a", {1}, {.init = init::Zero()});
+  a.initialize();
+  a.set_lr_mult(2);
+  nn::Trainer trainer({{"a", a}}, optim::SGD({.learning_rate = 7}));
+  const auto ends = [](int64_t n) { return n == 1 ? .25 : throw ValueError("it has ended"); };
+  trainer.set_schedule(ends);
+  trainer.set_schedule({});
+  EXPECT_EQ(trainer.learning_rate(), 7) << "no update went by it";
+  trainer.set_schedule(ends);
+  backward(a);
+  trainer.step(1);
+  backward(a);
+  EXPECT_THROW(trainer.step(1), ValueError);
+  trainer.set_schedule({});
+  EXPECT_EQ(trainer.learning_rate(), .25);
+  trainer.step(1);
+  EXPECT_EQ(test::values(a.data()), Values{-1});
 }
 
 // What is lost on the way to an update is not lost for the program.
