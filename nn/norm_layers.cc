@@ -14,14 +14,14 @@ void NormLayer::add_gamma(int64_t channels, bool scale, const Init& init, DType 
   if (channels < 0)
     throw ShapeError(type_name(), ": in_channels ", channels,
                      "; expected a number >= 0, 0: not known yet");
-  gamma_ = add_parameter(
-      "gamma", {channels},
-      {.grad_req = scale ? GradReq::write : GradReq::null, .init = init, .dtype = dtype});
+  gamma_ =
+      add_parameter("gamma", {channels}, {.differentiable = scale, .init = init, .dtype = dtype});
 }
 
-Parameter NormLayer::add(const char* name, GradReq req, const Init& init) {
-  return others_.emplace_back(add_parameter(
-      name, gamma_.shape(), {.grad_req = req, .init = init, .dtype = gamma_.dtype()}));
+Parameter NormLayer::add(const char* name, bool differentiable, const Init& init) {
+  return others_.emplace_back(
+      add_parameter(name, gamma_.shape(),
+                    {.differentiable = differentiable, .init = init, .dtype = gamma_.dtype()}));
 }
 
 void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
@@ -48,8 +48,8 @@ std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0
 BatchNorm::BatchNorm(const BatchNormOptions& o) : options_(o) {
   options::expect("BatchNorm", "momentum", o.momentum, options::share);
   add_affine(o);
-  running_mean_ = add("running_mean", GradReq::null, o.running_mean_initializer);
-  running_var_ = add("running_var", GradReq::null, o.running_variance_initializer);
+  running_mean_ = add("running_mean", false, o.running_mean_initializer);
+  running_var_ = add("running_var", false, o.running_variance_initializer);
 }
 
 Tensor BatchNorm::forward(const Tensor& x) {

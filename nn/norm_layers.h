@@ -1,10 +1,10 @@
 // Layers that normalise (ops/norm.h), with gamma, beta and running statistics as parameters.
 //
 // gamma starts as 1 and beta as 0. As in Gluon they are parameters in any case: scale = false and
-// center = false only take their gradient away. Parameters are f32 (or f64: .dtype) and take f32
-// and 16-bit inputs, whose dtype the result has; f64 with f32 parameters, and the reverse, is a
-// DTypeError. in_channels, 0: taken from the first input. ValueError for a negative or infinite
-// epsilon.
+// center = false only take their gradient away, for good. Parameters are f32 (or f64: .dtype) and
+// take f32 and 16-bit inputs, whose dtype the result has; f64 with f32 parameters, and the reverse,
+// is a DTypeError. in_channels, 0: taken from the first input. ValueError for a negative or
+// infinite epsilon.
 #pragma once
 
 #include <optional>
@@ -27,11 +27,10 @@ class NormLayer : public Block {
   void add_affine(const auto& o) {
     options::expect(type_name(), "epsilon", o.epsilon, options::not_negative);
     add_gamma(o.in_channels, o.scale, o.gamma_initializer, o.dtype);
-    if constexpr (requires { o.center; })
-      beta_ = add("beta", o.center ? GradReq::write : GradReq::null, o.beta_initializer);
+    if constexpr (requires { o.center; }) beta_ = add("beta", o.center, o.beta_initializer);
   }
   // Beside gamma, with its shape and dtype.
-  Parameter add(const char* name, GradReq req, const Init& init);
+  Parameter add(const char* name, bool differentiable, const Init& init);
   // Checks the input, and completes the parameters with as many channels as its `axis` has.
   void prepare(const Tensor& x, int axis, int least_axes);
   std::string channels() const;  // "4", or "0" while it is not known
@@ -56,8 +55,9 @@ struct BatchNormOptions {
 };
 // Over all axes but that of the channels. While training (autograd::is_training()) by the
 // statistics of the batch, of which running_mean and running_var keep an average; otherwise by
-// these. They are parameters without a gradient, saved and moved with the others, and are written
-// in place, each replica's by the inputs of its context: save_parameters() writes their mean.
+// these. They are parameters that never have a gradient, saved and moved with the others, and are
+// written in place, each replica's by the inputs of its context: save_parameters() writes their
+// mean.
 class BatchNorm : public NormLayer {
  public:
   explicit BatchNorm(const BatchNormOptions& = {});

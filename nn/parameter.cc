@@ -42,7 +42,8 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
   state_->name = std::move(name);
   state_->shape = shape;
   state_->options = options;
-  state_->made_req = options.grad_req;
+  if (!options.differentiable) state_->options.grad_req = GradReq::null;
+  state_->made_req = state_->options.grad_req;
 }
 
 Parameter::State& Parameter::state() const {
@@ -93,7 +94,7 @@ void Parameter::set_wd_mult(double v) const {
 }
 void Parameter::set_grad_req(GradReq req) const {
   State& s = state();
-  if (s.options.grad_req == req) return;
+  if (s.options.grad_req == req || !s.options.differentiable) return;
   s.options.grad_req = req;
   for (const Tensor& t : s.replicas) t.attach_grad(req);
   ++s.generation;

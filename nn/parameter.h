@@ -22,6 +22,7 @@ namespace locus::nn {
 
 struct ParameterOptions {
   GradReq grad_req = GradReq::write;
+  bool differentiable = true;                  // false: grad_req is null, whatever it is set to
   double lr_mult = 1, wd_mult = 1;             // factors on the optimizer's learning rate and decay
   std::optional<init::Initializer> init = {};  // unset: by name, see initialize()
   DType dtype = f32;

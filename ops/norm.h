@@ -40,7 +40,8 @@ struct BatchNormOptions {
 // has variance 0: the result is beta (PyTorch: an error). An empty x leaves the running statistics
 // as they are. running_mean and running_var: both f32 or both f64, (C,), else DTypeError or
 // ShapeError; momentum in [0, 1], else ValueError; while training, which alone uses momentum and
-// writes them.
+// writes them: recorded ones, results or with a gradient, are then the Error of all that is written
+// in place.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormOptions& = {});

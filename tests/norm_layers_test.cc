@@ -1,10 +1,8 @@
-#include <locus/locus.h>
-
 #include <filesystem>
 
-#include "tests/contexts.h"
 #include "tests/gradcheck.h"
 #include "tests/launches.h"
+#include "tests/training.h"
 
 namespace locus::test {
 namespace {
@@ -71,6 +69,23 @@ TEST(BatchNormLayer, TrainsOnTheBatchAndPredictsByWhatItKept) {
   }
 }
 
+// As Gluon users do to sum gradients of several batches.
+TEST(BatchNormLayer, StatisticsGetNoGradientWhateverAllParametersAreSetTo) {
+  nn::BatchNorm layer({.scale = false});
+  layer.initialize();
+  const Tensor x = array({{1.f, 2.f}, {3.f, 6.f}});
+  layer(x);
+  for (const auto& [name, p] : layer.parameters()) {
+    p.set_grad_req(GradReq::add);
+    EXPECT_EQ(p.grad_req(), name == "beta" ? GradReq::add : GradReq::null) << name;
+  }
+  {
+    const autograd::Record record;
+    layer(x).backward();
+  }
+  EXPECT_THAT(values(layer.parameter("beta").grad()), ElementsAre(2, 2));
+}
+
 TEST(BatchNormLayer, ReplicasKeepStatisticsOfTheirOwn) {
   const std::vector<Context> all = distinct_contexts();
   nn::BatchNorm layer({.momentum = 0, .in_channels = 1});
@@ -93,10 +108,6 @@ TEST(BatchNormLayer, ReplicasKeepStatisticsOfTheirOwn) {
   std::filesystem::remove(file);
 }
 
-struct Outcome {
-  std::vector<Values> losses, parameters;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
 enum class How { eager, hybridized, compiled };
 
 // 100 steps of a network of all the normalisations.
@@ -118,18 +129,8 @@ Outcome train(Context c, How how, bool strided) {
     const int64_t n = i % 5 == 4 ? 9 : 16, first = i % 3 * 16;
     Tensor x = images(Slice(first, first + n)), y = labels(Slice(first, first + n));
     if (strided) x = x.T().copyto(c).T();
-    if (how == How::compiled) {
-      o.losses.push_back(values(step(x, y)));
-    } else {
-      Tensor l;
-      {
-        const autograd::Record record;
-        l = loss(net(x), y);
-      }
-      l.backward();
-      trainer.step(n);
-      o.losses.push_back(values(l));
-    }
+    o.losses.push_back(
+        values(how == How::compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
     if (i % 10 == 0) o.losses.push_back(values(net(images)));  // by the running statistics
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
@@ -168,17 +169,7 @@ TEST(NormLayers, StepsCopyNothing) {
     int copies_before = 0, norms_before = 0;
     for (int i = 0; i < 3; ++i) {
       copies_before = copies(), norms_before = norms();
-      if (how == How::compiled) {
-        compiled(x, y);
-        continue;
-      }
-      Tensor l;
-      {
-        const autograd::Record record;
-        l = loss(net(x), y);
-      }
-      l.backward();
-      trainer.step(2);
+      how == How::compiled ? compiled(x, y) : eager_step(net, loss, trainer, x, y);
     }
     EXPECT_EQ(copies() - copies_before, 0) << static_cast<int>(how);
     EXPECT_EQ(norms() - norms_before, 3) << static_cast<int>(how);

@@ -11,6 +11,7 @@
 namespace locus {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Values = std::vector<double>;
@@ -288,6 +289,25 @@ TEST(BatchNorm, IsOneLaunchAlsoWhileTraining) {
   batch_norm(x, gamma, beta, other, wide);
   test::expect_near(test::values(other), test::values(mean), 1e-7, "mean in f64");
   test::expect_near(test::values(wide), test::values(var), 1e-6, "variance in f64");
+}
+
+TEST(BatchNorm, RefusesToWriteRecordedRunningStatistics) {
+  for (Context c : test::contexts()) {
+    const Tensor x = sample_values(c, f32, {4, 2}), gamma = ones({2}, c), beta = zeros({2}, c);
+    const Tensor mean = zeros({2}, c), var = ones({2}, c), leaf = ones({2}, c);
+    leaf.attach_grad();
+    const autograd::Record record;
+    const Tensor result = leaf * 2;
+    for (const Tensor& bad : {leaf, result}) {
+      for (bool first : {true, false})
+        EXPECT_THAT(test::message_of<Error>(
+                        [&] { batch_norm(x, gamma, beta, first ? bad : mean, first ? var : bad); }),
+                    AllOf(HasSubstr("batch_norm: in-place"), HasSubstr("target")));
+      batch_norm(x, gamma, beta, bad, bad, {.use_global_stats = true});
+      batch_norm(x, gamma, beta, bad.detach(), var);
+    }
+    EXPECT_THAT(test::values(mean), ElementsAre(0, 0));
+  }
 }
 
 TEST(BatchNorm, KeepsRunningStatisticsThatAreViews) {
