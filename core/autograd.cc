@@ -41,7 +41,14 @@ bool fresh_grad(const Tensor& x, bool clear) {
   if (!state) return false;
   if (capture::active()) [[unlikely]]
     capture::asked_fresh(x);
-  return clear ? std::exchange(state->fresh, false) : state->fresh;
+  return (clear ? std::exchange(state->fresh, GraphState::used) : state->fresh) != GraphState::used;
+}
+
+bool summed_grad(const Tensor& x, bool mark) {
+  if (!fresh_grad(x)) return false;
+  GraphState& state = *x.impl().graph;
+  return (mark ? std::exchange(state.fresh, GraphState::summed) : state.fresh) ==
+         GraphState::summed;
 }
 
 }  // namespace autograd

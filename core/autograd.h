@@ -73,6 +73,8 @@ Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& 
 
 // True once backward() has written x's gradient since the last call with clear = true (or ever).
 bool fresh_grad(const Tensor& x, bool clear = false);
+// True once such a gradient was marked as the sum over replicas, with mark = true.
+bool summed_grad(const Tensor& x, bool mark = false);
 
 }  // namespace autograd
 }  // namespace locus

@@ -272,7 +272,7 @@ class Pass {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);
     const bool adds = leaf.req == GradReq::add;
-    leaf.fresh = true;
+    leaf.fresh = GraphState::written;
     if (capture::active()) [[unlikely]]
       capture::wrote(state);
     if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0

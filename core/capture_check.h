@@ -68,7 +68,7 @@ void depends_on(const Tensor& leaf);
 void check_tape(uint64_t order);
 // A leaf's gradient is written.
 void wrote(const std::shared_ptr<GraphState>& leaf);
-// A leaf is asked whether its gradient is new: a replay is for the same answer.
+// A leaf is asked whether its gradient is new, or summed: a replay is for the same answer.
 void asked_fresh(const Tensor& leaf);
 // What kernels look up when they are launched, such as the precision of products: a compiled
 // function is recorded once for each value.

@@ -9,14 +9,15 @@
 //
 // What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
 // not, under autograd::Record or not), current_context() and the products' precision; also which
-// gradients are new, where it asks, as Trainer::step does. Another of these is recorded by itself;
-// CompileOptions::keys of them are kept, those used last. When a parameter (nn/parameter.h) that it
-// used has new replicas, another grad_req or another multiplier, or a leaf another gradient, it is
-// recorded anew. Random numbers and learning rates are those of the time. All else that the host
-// computes is frozen as it was: numbers, branches, tensors that the function captured, which are
-// kept alive and whose contents may change. So what a call leaves for the next one it writes in
-// place, s += y or set_data(): where s = s + y, replays read the s of the recording. A list that
-// the function appends to grows when it is recorded. nn::TrainStep is this for a step of training.
+// gradients are new, or summed, where it asks, as Trainer::step does. Another of these is recorded
+// by itself; CompileOptions::keys of them are kept, those used last. When a parameter
+// (nn/parameter.h) that it used has new replicas, another grad_req or another multiplier, or a leaf
+// another gradient, it is recorded anew. Random numbers and learning rates are those of the time.
+// All else that the host computes is frozen as it was: numbers, branches, tensors that the function
+// captured, which are kept alive and whose contents may change. So what a call leaves for the next
+// one it writes in place, s += y or set_data(): where s = s + y, replays read the s of the
+// recording. A list that the function appends to grows when it is recorded. nn::TrainStep is this
+// for a step of training.
 //
 // The first call with a key reads its inputs where they lie. As long as the same tensors come
 // again, whatever is in them, nothing is copied; when others come it is recorded once more, with

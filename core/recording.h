@@ -18,10 +18,10 @@ struct Leaf {
   Tensor tensor;
   std::shared_ptr<GraphState> state;
 };
-// A leaf, and whether its gradient was new.
+// A leaf, and whether its gradient was new, and summed.
 struct Freshness {
   std::shared_ptr<GraphState> leaf;
-  bool fresh;
+  GraphState::Fresh fresh;
 };
 
 struct Recording : NonCopyable {

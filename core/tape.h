@@ -20,9 +20,10 @@ struct Node;
 struct GraphState {
   Node* node = nullptr;         // null for a leaf
   GradReq req = GradReq::null;  // of a leaf
-  bool fresh = false;           // written by backward since the last fresh_grad(x, true)
-  bool placed = false;          // grad stays where it is: the program, or a recording, has it so
-  Tensor grad;                  // of a leaf
+  // Written by backward since the last fresh_grad(x, true), and then marked by summed_grad().
+  enum Fresh : uint8_t { used, written, summed } fresh = used;
+  bool placed = false;  // grad stays where it is: the program, or a recording, has it so
+  Tensor grad;          // of a leaf
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
   bool direct = false;  // all of the gradient comes along one edge and may be made in place

@@ -6,7 +6,6 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
 #include <locus/nn/clip.h>
 #include <locus/ops/elementwise.h>
 
@@ -19,6 +18,7 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
+// Nothing is written yet, nor known of what will be there.
 bool only_recorded() { return capture::active() && !capture::runs(); }
 
 }  // namespace
@@ -71,7 +71,6 @@ void Trainer::refresh(Caller from) {
       });
       Slot slot{i, contexts[k], replicas[k], {}, std::make_shared<int64_t>(0)};
       if (old) slot.count = old->count;
-      if (old) slot.summed = old->summed;
       if (!old || old->weight.shape() != replicas[k].shape() ||
           old->weight.dtype() != replicas[k].dtype())
         slot.state = optimizer_->create_state(replicas[k]);
@@ -160,34 +159,22 @@ void Trainer::allreduce_grads(Caller from) {
   for (size_t i = 0; i < slots_.size();) {
     size_t end = i + 1;
     while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
-    const std::span<Slot> replicas(&slots_[i], end - i);
+    const std::span<const Slot> replicas(&slots_[i], end - i);
     i = end;
     const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
+    const auto is_summed = [](const Slot& s) { return autograd::summed_grad(s.weight); };
     if (replicas.size() == 1 || !std::ranges::all_of(replicas, is_fresh) ||
-        std::ranges::all_of(replicas, &summed))
+        (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
       continue;
     // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
     Tensor total = replicas[0].weight.grad();
     for (const Slot& s : replicas.subspan(1))
       total = total + s.weight.grad().copyto(replicas[0].context, {}, from);
-    for (Slot& s : replicas) {
+    for (const Slot& s : replicas) {
       total.copyto(s.weight.grad(), {}, from);
-      s.summed = written(s.weight.grad());
+      if (!only_recorded()) autograd::summed_grad(s.weight, true);
     }
   }
-}
-
-// What one recording sums no other one, nor the program as it runs, takes for summed.
-Trainer::Written Trainer::written(const Tensor& t) {
-  const std::shared_ptr<Storage>& memory = t.impl().storage;
-  return {memory, memory->version(), capture::innermost};
-}
-
-bool Trainer::summed(const Slot& slot) {
-  if (only_recorded()) return false;  // nothing is written yet
-  const Written now = written(slot.weight.grad());
-  return slot.summed.memory.lock() == now.memory.lock() && slot.summed.version == now.version &&
-         slot.summed.recording == now.recording;
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
@@ -200,10 +187,8 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   allreduce_grads(from);
   const std::vector<bool> fresh = fresh_slots(true, from);
   Tensors gradients, firsts;
-  std::vector<Slot*> slots;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!fresh[i]) continue;
-    slots.push_back(&slots_[i]);
     gradients.push_back(slots_[i].weight.grad());
     if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter)
       firsts.push_back(gradients.back());
@@ -214,7 +199,6 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   const autograd::Pause pause;
   const Tensor norm = global_norm(firsts) * rescale;
   clip_to_norm(gradients, norm, max_norm);
-  for (Slot* s : slots) s->summed = written(s->weight.grad());
   return norm;
 }
 

@@ -38,8 +38,9 @@ class Trainer {
   // samples, so they are divided by it. A gradient that backward() has not written since the last
   // step is an Error that names the parameter; with ignore_stale_grad it is skipped.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
-  // The two halves, to look at the summed gradients in between. Gradients that are summed already
-  // are not summed again, here or in step(), until backward() or the program writes them.
+  // The two halves, to look at the summed gradients in between, or to change them. Gradients that
+  // are summed already, by the program or by what it compiled, are not summed again, here or in
+  // step(), until backward() writes them.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -77,18 +78,12 @@ class Trainer {
   void load_states(const std::string& path, Caller = Caller::here());
 
  private:
-  struct Written {  // what a tensor's memory was last written by, in which recording
-    std::weak_ptr<const Storage> memory;
-    uint64_t version = 0;
-    const void* recording = nullptr;
-  };
   struct Slot {  // one replica of one parameter
     size_t parameter;
     Context context;
     Tensor weight;
     Tensors state;
     std::shared_ptr<int64_t> count;  // its batch's
-    Written summed = {};             // its gradient, after allreduce_grads()
   };
   struct Batch {  // the slots of one optimizer call
     optim::ParameterGroup group;
@@ -100,8 +95,6 @@ class Trainer {
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale);
-  static Written written(const Tensor& t);
-  static bool summed(const Slot& slot);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;

@@ -71,7 +71,7 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
     if (frozen.size() > before) continue;
     for (const Context& c : p.list_ctx()) {
       const Tensor weight = p.data(c);
-      frozen.push_back({i, c, weight, optimizer_->create_state(weight), nullptr, {}});
+      frozen.push_back({i, c, weight, optimizer_->create_state(weight), nullptr});
       frozen.back().count = std::make_shared<int64_t>(0);
     }
   }

@@ -1,11 +1,9 @@
 // A compiled step of training beside the same step as it runs: equal bit by bit.
 #include <locus/nn/train_step.h>
 
-#include <locus/locus.h>
-
 #include <filesystem>
 
-#include "tests/contexts.h"
+#include "tests/training.h"
 
 namespace locus::test {
 namespace {
@@ -18,29 +16,12 @@ struct Setting {
   bool schedule = false, sizes = false;
 };
 
-struct Outcome {
-  std::vector<Values> losses, parameters;
-  friend bool operator==(const Outcome&, const Outcome&) = default;
-};
-
 nn::Sequential make_net(double dropout) {
   nn::Sequential net;
   net.add(nn::Dense(32, nn::relu));
   if (dropout > 0) net.add(nn::Dropout(dropout));
   net.add(nn::Dense(5));
   return net;
-}
-
-// The step that nn::TrainStep compiles, as it runs.
-Tensor eager_step(nn::Sequential& net, nn::Trainer& trainer, const Tensor& x, const Tensor& y) {
-  Tensor l;
-  {
-    const autograd::Record record;
-    l = nn::SoftmaxCrossEntropyLoss()(net(x), y);
-  }
-  l.backward();
-  trainer.step(x.shape()[0]);
-  return l;
 }
 
 // 100 steps, eager or compiled.
@@ -61,7 +42,7 @@ Outcome train(Context c, const Setting& s, bool compiled) {
     const int64_t n = s.sizes && i % 5 == 4 ? 9 : 16, first = i % 3 * 16;
     const Tensor x = images(Slice(first, first + n)), y = labels(Slice(first, first + n));
     if (s.schedule) trainer.set_learning_rate(rate(i));
-    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
+    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   if (compiled) {
@@ -144,7 +125,7 @@ Outcome chain(Context a, Context b, bool compiled) {
   const Tensor x = random::normal(0, 1, {32, 8}, a), y = random::randint(0, 4, {32}, {b, i32});
   Outcome o;
   for (int i = 0; i < 100; ++i) {
-    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
+    o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   return o;
@@ -177,7 +158,7 @@ TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
       Outcome o;
       const auto some = [&] {
         for (int i = 0; i < 4; ++i) {
-          o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
+          o.losses.push_back(values(compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
         }
       };
       some();
@@ -262,7 +243,7 @@ TEST(TrainStep, DrawingAParametersValuesIsNoPartOfIt) {
       const Tensor x = ones({4, 6}, c), y = zeros({4}, {c, i32});
       std::vector<Values> seen;
       for (int i = 0; i < 6; ++i)
-        seen.push_back(values(compiled ? step(x, y) : eager_step(net, trainer, x, y)));
+        seen.push_back(values(compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
       return seen;
     };
     EXPECT_EQ(run(true), run(false));
@@ -284,6 +265,51 @@ TEST(TrainStep, AnInitializerMayNotCallTheStepThatNeedsIt) {
   EXPECT_THAT(message_of<Error>([&] { step(x); }), testing::HasSubstr("initializer"));
   itself = nullptr;
   for (int i = 0; i < 3; ++i) EXPECT_EQ(values(step(x)), Values(2, 2));
+}
+
+// The sum over two replicas, by the program or by what is compiled, is made once a backward().
+TEST(TrainStep, GradientsAreSummedOnceWhoeverSumsThem) {
+  if (num_gpus() == 1) GTEST_SKIP() << "needs no GPU, or two: pageable memory is not recorded";
+  const Contexts places = num_gpus() > 1 ? gpus(2) : Contexts{cpu(0), cpu(1)};
+  nn::Parameter p("x", {2}, {.init = init::Zero()});
+  p.initialize(init::Zero(), places);
+  nn::Trainer trainer({{"x", p}}, optim::SGD({.learning_rate = 1}));
+  const Tensor one = ones({1}, places.list()[0]);
+  const auto sum = [&](const Tensor& x) {
+    trainer.allreduce_grads();
+    return x + 1;
+  };
+  const auto update = [&](const Tensor& x) {
+    trainer.step(1);
+    return x + 1;
+  };
+  nn::TrainStep summing(sum, trainer), updating(update, trainer);
+  double expected = 0;
+  for (int i = 0; i < 3; ++i)
+    for (const bool sums : {false, true})
+      for (const bool sum_compiled : {false, true})
+        for (const bool compiled : {false, true}) {
+          backward(p);
+          if (sums) sum_compiled ? summing(one) : sum(one);
+          compiled ? updating(one) : update(one);
+          expected -= 2;
+          for (const Tensor& w : p.list_data())
+            ASSERT_EQ(values(w), Values(2, expected)) << i << sums << sum_compiled << compiled;
+        }
+  EXPECT_EQ(summing.compiled().recorded(), 1u);
+  EXPECT_EQ(updating.compiled().recorded(), 2u) << "of gradients that are summed, or not";
+}
+
+// Halved by the program, they are still the sum.
+TEST(TrainStep, SummedGradientsMayBeChanged) {
+  nn::Parameter p("x", {2}, {.init = init::Zero()});
+  p.initialize(init::Zero(), {cpu(0), cpu(1)});
+  nn::Trainer trainer({{"x", p}}, optim::SGD({.learning_rate = 1}));
+  backward(p);
+  trainer.allreduce_grads();
+  for (Tensor g : p.list_grad()) g *= .5;
+  trainer.step(1);
+  for (const Tensor& w : p.list_data()) EXPECT_EQ(values(w), Values(2, -1));
 }
 
 TEST(TrainStep, EagerStepsInBetweenAreSeen) {
