@@ -1,5 +1,6 @@
 #include <locus/core/nan_check.h>
 
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -12,21 +13,28 @@
 namespace locus {
 namespace {
 
+std::atomic<int> expecting{0};
+
 thread_local bool looking = false;  // the reading itself runs ops
 struct Looking : NonCopyable {
   Looking() { looking = true; }
   ~Looking() { looking = false; }
 };
 
-// How many elements are NaN, and the first of them in row-major order.
-std::pair<int64_t, int64_t> count_and_first(const Tensor& x) {
-  if (!is_floating(x.dtype()) || x.size() == 0) return {0, 0};
+struct Found {
+  int64_t nan = 0, first = 0;  // how many, and the first of them in row-major order
+  bool infinite = false;
+};
+Found look(const Tensor& x) {
+  Found found;
+  if (!is_floating(x.dtype()) || x.size() == 0) return found;
   std::vector<double> v(static_cast<size_t>(x.size()));
   x.to_host(v.data(), f64, Caller::here());
-  int64_t n = 0, first = 0;
-  for (size_t i = 0; i < v.size(); ++i)
-    if (std::isnan(v[i]) && n++ == 0) first = static_cast<int64_t>(i);
-  return {n, first};
+  for (size_t i = 0; i < v.size(); ++i) {
+    found.infinite = found.infinite || std::isinf(v[i]);
+    if (std::isnan(v[i]) && found.nan++ == 0) found.first = static_cast<int64_t>(i);
+  }
+  return found;
 }
 
 std::string place(const Shape& shape, int64_t at) {
@@ -46,18 +54,25 @@ bool checks_nan() {
 void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result) {
   if (looking) return;
   const Looking now;
-  const auto [n, first] = count_and_first(result);
-  if (n == 0) return;
+  const Found found = look(result);
+  if (found.nan == 0) return;
   std::string had;
   for (size_t i = 0; i < in.size(); ++i) {
-    if (count_and_first(*in[i].tensor_).first == 0) continue;
+    const Found operand = look(*in[i].tensor_);
+    if ((operand.nan > 0 || operand.infinite) && expecting > 0) return;
+    if (operand.nan == 0) continue;
     had += (had.empty() ? "" : ", ") +
            (i < op.arguments.size() ? op.arguments[i] : "operand " + std::to_string(i));
   }
-  throw ValueError(op.name, ": ", n, " of ", result.size(), " elements of the result ",
-                   describe(result), " are NaN, the first at ", place(result.shape(), first), "; ",
-                   had.empty() ? "no operand has any" : had + " had some already",
+  throw ValueError(op.name, ": ", found.nan, " of ", result.size(), " elements of the result ",
+                   describe(result), " are NaN, the first at ", place(result.shape(), found.first),
+                   "; ", had.empty() ? "no operand has any" : had + " had some already",
                    " (LOCUS_CHECK=nan)");
+}
+
+void OverflowCheck::expect(bool overflows) {
+  if (overflows != expects_) expecting += overflows ? 1 : -1;
+  expects_ = overflows;
 }
 
 }  // namespace locus

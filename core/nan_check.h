@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include <locus/core/noncopyable.h>
 #include <locus/core/op.h>
 
 namespace locus {
@@ -13,5 +14,16 @@ bool checks_nan();
 // Throws ValueError naming the op, how many elements of `result` are NaN, the first of them, and
 // which operands had NaN already. Waits.
 void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result);
+
+// While one expects overflows, in any thread, NaN that comes of infinities or of NaN is no error:
+// whoever expects them looks for them (amp::LossScaler).
+class OverflowCheck : NonCopyable {
+ public:
+  ~OverflowCheck() { expect(false); }
+  void expect(bool overflows);
+
+ private:
+  bool expects_ = false;
+};
 
 }  // namespace locus

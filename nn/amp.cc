@@ -53,6 +53,7 @@ void LossScaler::set_loss_scale(double v) {
 }
 
 Tensor LossScaler::scale(const Tensor& loss) {
+  overflows_.expect(scale_ > options_.min_scale);
   Tensor& scale = scales_[loss.context()];
   if (!scale.defined()) {
     const capture::Aside aside;
@@ -67,6 +68,7 @@ bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stal
                       Caller from) {
   trainer.allreduce_grads(from);
   const bool finite = trainer.update_if_finite(batch_size, scale_, ignore_stale_grad, from);
+  overflows_.expect(false);
   adjust(finite);
   return finite;
 }

@@ -16,6 +16,9 @@
 // update of a step that is skipped is not counted, and no state changes. Gradients that are looked
 // at in between are multiples: trainer.clip_global_norm(max_norm, batch_size, scaler.loss_scale()).
 //
+// Infinities in scaled gradients, and NaN that comes of them, are no errors of LOCUS_CHECK=nan from
+// scale() to step(), which skips; at min_scale, where that does not help, NaN is.
+//
 // The scale is that of MXNet's amp: halved when a step is skipped, doubled after scale_window steps
 // in a row that were not; but at once, where MXNet's takes effect one step later.
 #pragma once
@@ -24,6 +27,7 @@
 #include <map>
 #include <memory>
 
+#include <locus/core/nan_check.h>
 #include <locus/core/tensor.h>
 #include <locus/nn/trainer.h>
 
@@ -71,6 +75,7 @@ class LossScaler : NonCopyable {
   LossScalerOptions options_;
   double scale_;
   int64_t unskipped_ = 0, skipped_ = 0;
+  OverflowCheck overflows_;           // of what is scaled
   std::map<Context, Tensor> scales_;  // on each context, for what is compiled
 };
 

@@ -84,8 +84,8 @@ void train_classifier() {
   nn::Trainer trainer(net.parameters(), optim::Adam());
   const nn::SoftmaxCrossEntropyLoss loss_fn;
   const auto metrics = metric::create({"acc", "ce", "perplexity", "pcc"});
-  amp::LossScaler scaler({.init_scale = 64});  // larger ones overflow at first
-  for (int i = 0; i < 4; ++i) {
+  amp::LossScaler scaler({.init_scale = 16777216});  // too large at first
+  for (int i = 0; i < 24; ++i) {
     Tensor scores, loss;
     {
       const autograd::Record record;
@@ -95,14 +95,43 @@ void train_classifier() {
     }
     loss.backward();
     clip_global_norm(nn::gradients(net), scaler.loss_scale());
-    if (!scaler.step(trainer, 8)) throw Error("a step was skipped");
+    scaler.step(trainer, 8);
     metrics->update(y, softmax(scores));
     metrics->get_name_value();
   }
+  if (scaler.skipped() == 0 || trainer.num_update() == 0)
+    throw Error(scaler.skipped(), " steps were skipped of 24");
 }
 
 TEST_F(NanCheckDeathTest, LeavesHealthyTrainingAlone) {
   EXPECT_EXIT(say(train_classifier), testing::ExitedWithCode(0), "^nothing");
+}
+
+// What a scaler skips is no error; what no scale would mend is one.
+TEST_F(NanCheckDeathTest, TellsOverflowsOfAScaledLossFromWhatIsWrong) {
+  const auto run = [](double scale, auto f) {
+    const Tensor x = full({2}, 30000, f16);
+    x.attach_grad();
+    amp::LossScaler scaler({.init_scale = scale});
+    Tensor l;
+    {
+      const autograd::Record record;
+      l = scaler.scale((x * 1).sum());
+    }
+    l.backward();
+    f(x.grad() * 60000 * 60000);  // infinite
+  };
+  const auto differ = [](const Tensor& y) { y - y; };
+  EXPECT_EXIT(say([&] { run(2, differ); }), testing::ExitedWithCode(0), "^nothing");
+  EXPECT_EXIT(say([&] { run(2, [](const Tensor& y) { sqrt(zeros_like(y) - 1); }); }),
+              testing::ExitedWithCode(0), "sqrt: 2 of 2");
+  EXPECT_EXIT(say([&] { run(1, differ); }), testing::ExitedWithCode(0), "subtract: 2 of 2");
+  EXPECT_EXIT(say([&] {
+                run(2, differ);
+                const Tensor y = full({2}, INFINITY);
+                y - y;
+              }),
+              testing::ExitedWithCode(0), "subtract: 2 of 2");
 }
 
 // Paths that no label takes have the probability 0.
