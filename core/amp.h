@@ -5,7 +5,7 @@
 //     loss = loss_fn(net(x), y);
 //   }
 // Networks that are 16 bits wide themselves are Block::cast's; gradients of f16 need the scaling of
-// nn/amp.h.
+// nn/loss_scaler.h.
 #pragma once
 
 #include <initializer_list>

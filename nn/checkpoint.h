@@ -25,9 +25,9 @@
 #include <vector>
 
 #include <locus/core/io.h>
-#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
 #include <locus/nn/data.h>
+#include <locus/nn/loss_scaler.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/trainer.h>
 

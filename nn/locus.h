@@ -19,7 +19,6 @@
 #include <locus/core/tensor.h>
 #include <locus/core/transfer_log.h>
 #include <locus/nn/activation_layers.h>
-#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/clip.h>
@@ -29,6 +28,7 @@
 #include <locus/nn/init.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
+#include <locus/nn/loss_scaler.h>
 #include <locus/nn/metric.h>
 #include <locus/nn/norm_layers.h>
 #include <locus/nn/optimizer.h>

@@ -17,8 +17,9 @@
 //     return l;
 //   }, trainer);
 //
-// With a loss scaler (nn/amp.h) forward, backward and the loss's scale are compiled; the update,
-// which the host decides on, runs behind them, so a step waits once. calls() has what is compiled.
+// With a loss scaler (nn/loss_scaler.h) forward, backward and the loss's scale are compiled; the
+// update, which the host decides on, runs behind them, so a step waits once. calls() has what is
+// compiled.
 //   nn::TrainStep step(net, loss, trainer, scaler);
 //
 // load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), set_schedule(),
@@ -34,8 +35,8 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
-#include <locus/nn/amp.h>
 #include <locus/nn/block.h>
+#include <locus/nn/loss_scaler.h>
 #include <locus/nn/options.h>
 #include <locus/nn/trainer.h>
 

@@ -108,8 +108,8 @@ inline constexpr UpdateOp<LambUpdate> lamb_update{"lamb_update", {"mean", "var"}
 inline constexpr UpdateOp<LarsUpdate> lars_update{"lars_update", {"mom"}};
 
 // Of many arrays of one dtype (floating) and one context in one launch, for the norm of gradients
-// and what is done about it (nn/clip.h, nn/amp.h). Sums are f64, in an order that depends on the
-// shapes alone. ValueError for no arrays.
+// and what is done about it (nn/clip.h, nn/loss_scaler.h). Sums are f64, in an order that depends
+// on the shapes alone. ValueError for no arrays.
 Tensor multi_sum_sq(const Tensors& arrays);      // (n,) f64: the sum of squares of each
 Tensor multi_all_finite(const Tensors& arrays);  // (1,) f64: 1, or 0 where one is NaN or infinite
 // In place, contiguous arrays: times min(1, max_norm / (norm + 1e-8)), where norm, one f64 on the

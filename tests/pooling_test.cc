@@ -11,6 +11,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/pooling.h>
+#include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 #include "tests/gradcheck.h"
@@ -278,6 +279,61 @@ std::vector<std::vector<float>> bits(Context c) {
   }
   y.backward();
   return {y.to_vector<float>(), x.grad().to_vector<float>()};
+}
+
+// What kernels index by, for data that is too large to have here: in 32 bits wherever they may.
+template <class I>
+void check_places(const PoolingOf<I>& p, std::mt19937& random) {
+  const auto some = [&](auto n) { return n - 1 - static_cast<I>(random() % std::min<I>(n, 1000)); };
+  const I n = some(p.images), c = some(p.channels);
+  I x = 0, y = 0;
+  for (int a = 0; a < 3; ++a) {
+    const I at = some(p.data[a]), begin = p.windows(a, at).begin, end = p.windows(a, at).end;
+    for (I w : {begin - 1, begin, end - 1, end}) {
+      if (w < 0 || w >= p.result[a]) continue;
+      const int64_t from = int64_t{w} * p.stride[a] - p.padding[a], to = from + p.window[a];
+      const auto seen = p.range(a, w);
+      ASSERT_EQ(seen.begin, std::max<int64_t>(from, 0));
+      ASSERT_EQ(seen.end, std::min<int64_t>(to, p.data[a]));
+      ASSERT_EQ(seen.begin <= at && at < seen.end, w >= begin && w < end);
+    }
+    x = x * p.data[a] + at;
+    y = y * p.result[a] + some(p.result[a]);
+  }
+  const auto place = [&](int64_t planes, int64_t at) {
+    return p.channels_last ? (n * planes + at) * p.channels + c
+                           : (int64_t{n} * p.channels + c) * planes + at;
+  };
+  ASSERT_EQ(p.data_at(n, c, x), place(p.elements(), x));
+  ASSERT_EQ(p.result_at(n, c, y), place(p.positions(), y));
+}
+
+TEST(Pooling, FindsItsPlacesInDataOfMoreThan2To31Elements) {
+  std::mt19937 random(3);
+  int narrowed_ones = 0, large = 0;
+  for (int i = 0; i < 10000; ++i) {
+    const auto up_to = [&](int bits) { return int64_t{1} + random() % (1ull << random() % bits); };
+    PoolingAttrs a;
+    Meta x = make_meta(f32, Shape{up_to(6), up_to(6), up_to(4), up_to(16), up_to(16)}), y = x;
+    a.channels_last = i % 2 == 0;
+    for (int axis = 0; axis < 3; ++axis) {
+      const int at = axis + (a.channels_last ? 1 : 2);
+      a.window[axis] = 1 + random() % x.shape[at];
+      a.stride[axis] = 1 + random() % (2 * a.window[axis]);
+      a.padding[axis] = random() % a.window[axis];
+      y.shape[at] =
+          pooled_length(x.shape[at], a.window[axis], a.stride[axis], a.padding[axis], i % 3 == 0);
+    }
+    const Pooling p = make_pooling(x, y, a);
+    check_places(p, random);
+    large += x.size() >= int64_t{1} << 31;
+    if (!narrow(p)) continue;
+    ++narrowed_ones;
+    ASSERT_LT(x.size(), int64_t{1} << 31);
+    check_places(narrowed(p), random);
+  }
+  EXPECT_GT(large, 100);
+  EXPECT_GT(narrowed_ones, 1000);
 }
 
 TEST(Pooling, GivesTheSameBitsForAnyNumberOfThreads) {

@@ -1,4 +1,4 @@
-#include <locus/nn/amp.h>
+#include <locus/nn/loss_scaler.h>
 
 #include <algorithm>
 #include <cmath>
