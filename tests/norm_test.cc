@@ -11,7 +11,6 @@
 namespace locus {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Values = std::vector<double>;
@@ -292,22 +291,16 @@ TEST(BatchNorm, IsOneLaunchAlsoWhileTraining) {
 }
 
 TEST(BatchNorm, RefusesToWriteRecordedRunningStatistics) {
-  for (Context c : test::contexts()) {
-    const Tensor x = sample_values(c, f32, {4, 2}), gamma = ones({2}, c), beta = zeros({2}, c);
-    const Tensor mean = zeros({2}, c), var = ones({2}, c), leaf = ones({2}, c);
-    leaf.attach_grad();
-    const autograd::Record record;
-    const Tensor result = leaf * 2;
-    for (const Tensor& bad : {leaf, result}) {
-      for (bool first : {true, false})
-        EXPECT_THAT(test::message_of<Error>(
-                        [&] { batch_norm(x, gamma, beta, first ? bad : mean, first ? var : bad); }),
-                    AllOf(HasSubstr("batch_norm: in-place"), HasSubstr("target")));
-      batch_norm(x, gamma, beta, bad, bad, {.use_global_stats = true});
-      batch_norm(x, gamma, beta, bad.detach(), var);
-    }
-    EXPECT_THAT(test::values(mean), ElementsAre(0, 0));
+  const Tensor x = ones({4, 2}), v = zeros({2}), leaf = ones({2});
+  leaf.attach_grad();
+  const autograd::Record record;
+  for (const Tensor& bad : {leaf, leaf * 2}) {
+    const auto is_mean = [&] { batch_norm(x, v, v, bad, v); };
+    EXPECT_THAT(test::message_of<Error>(is_mean), HasSubstr("batch_norm: in-place operations"));
+    EXPECT_THROW(batch_norm(x, v, v, v, bad), Error);
+    batch_norm(x, v, v, bad, bad, {.use_global_stats = true});
   }
+  EXPECT_THAT(test::values(v), ElementsAre(0, 0));
 }
 
 TEST(BatchNorm, KeepsRunningStatisticsThatAreViews) {
