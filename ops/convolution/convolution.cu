@@ -12,20 +12,11 @@
 #include <locus/ops/convolution/convolution_direct.h>
 #include <locus/ops/convolution/convolution_ways.h>
 #include <locus/ops/convolution/gathered_cuda.h>
+#include <locus/ops/convolution/join_parts.h>
 #include <locus/ops/convolution/patch_cuda.h>
 
 namespace locus::cuda {
 namespace {
-
-template <class S>
-__global__ void __launch_bounds__(kBlock)
-    add_kernel(const S* parts, int64_t n, S* sum, int64_t size) {
-  for (int64_t i = first_thread(); i < size; i += all_threads()) {
-    Compute<S> v = 0;
-    for (int64_t p = 0; p < n; ++p) v += convert<Compute<S>>(parts[p * size + i]);
-    sum[i] = convert<S>(v);
-  }
-}
 
 template <class S>
 __global__ void __launch_bounds__(kBlock)
@@ -94,19 +85,16 @@ struct Products {
     S* const parts = scratch.as<S>();
     each_chunk([&](const Convolution& part, int64_t image) {
       const int64_t at = results(image), place = image / chunk();
-      S* const to = chunks > 1 ? parts + place * weights : dw;
+      S* const to = chunks > 1 ? parts + place * size : dw;
       GatheredMemory<S> m{dy + at, x + elements(image), y ? y + at : nullptr, nullptr, nullptr, to};
-      if (db) m.row_sum = chunks > 1 ? parts + chunks * weights + place * channels : db;
+      if (db) m.row_sum = chunks > 1 ? to + weights : db;
       const GatheredProducts products = weight_products(part);
       if (!products.whole) zero(to, weights);
       if constexpr (kSame<S, float>)
         if (tile == kAnyTile && weight_patches(call, products, m)) return;
       multiply_gathered(call, products, m, tile);
     });
-    if (chunks == 1) return;
-    launch(call.stream, weights, add_kernel<S>, parts, chunks, dw, weights);
-    if (db)
-      launch(call.stream, channels, add_kernel<S>, parts + chunks * weights, chunks, db, channels);
+    if (chunks > 1) join_parts(call, parts, chunks, weights, size, dw, db);
   }
   template <class I>
   void bias_gradient(const S* dy, const S* y, S* db) const {

@@ -1,6 +1,7 @@
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_signals.h>
+#include <locus/ops/convolution/join_parts.h>
 #include <locus/ops/convolution/patch_cuda.h>
 #include <locus/ops/convolution/patch_weight_tile.h>
 
@@ -71,10 +72,7 @@ bool weight_patches(const Call& call, const GatheredProducts& products, Gathered
   const dim3 grid(static_cast<unsigned>(plan.tiles_m * plan.tiles_n),
                   static_cast<unsigned>(plan.splits), static_cast<unsigned>(products.groups));
   kernel<<<grid, plan.threads, plan.bytes, stream(call)>>>(products, m, plan, size);
-  if (cut) {
-    const auto blocks = static_cast<unsigned>((size + 31) / 32);
-    join_kernel<<<blocks, 256, 0, stream(call)>>>(m.c, plan.splits, weights, size, dw, db);
-  }
+  if (cut) join_parts(call, m.c, plan.splits, weights, size, dw, db);
   return true;
 }
 

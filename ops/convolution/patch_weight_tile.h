@@ -199,24 +199,5 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   }
 }
 
-// sum[i] of n parts, in an order of their own: 32 elements a block, every eighth part a thread.
-__global__ void __launch_bounds__(256)
-    join_kernel(const float* parts, int n, int64_t weights, int64_t size, float* dw, float* db) {
-  __shared__ float sums[8][32];
-  const int lane = static_cast<int>(threadIdx.x) % 32, share = static_cast<int>(threadIdx.x) / 32;
-  const int64_t i = int64_t{blockIdx.x} * 32 + lane;
-  float sum = 0;
-  if (i < size) {
-#pragma unroll 8
-    for (int s = share; s < n; s += 8) sum += parts[s * size + i];
-  }
-  sums[share][lane] = sum;
-  __syncthreads();
-  if (share > 0 || i >= size) return;
-#pragma unroll
-  for (int k = 1; k < 8; ++k) sum += sums[k][lane];
-  *(i < weights ? dw + i : db + (i - weights)) = sum;
-}
-
 }  // namespace
 }  // namespace locus::cuda
