@@ -1,4 +1,4 @@
-// Host side of the products out of patches (patch_plan.h) on CUDA.
+// Host side of the products out of patches (patch.h) on CUDA.
 #pragma once
 
 #include <locus/ops/convolution/gathered_cuda.h>

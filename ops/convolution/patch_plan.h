@@ -1,98 +1,65 @@
-// How convolutions in f32 are computed out of patches: blocks that copy the part of the data that
-// their results meet into shared memory once, and read it there for every tap. For products
-// (gathered.h) whose channels come before two spatial axes. Numbers only.
+// How a product out of patches (patch.h) is cut: blocks, each a tile of rows x columns of c and a
+// part of the depth, in stages that shared memory holds two of. No plan: the product, or what the
+// device has, does not fit.
 #pragma once
 
-#include <locus/ops/convolution/gathered.h>
+#include <optional>
+
+#include <locus/ops/convolution/gathered_plan.h>
+#include <locus/ops/convolution/patch.h>
 
 namespace locus::cuda {
 
-// Where `results` (a Side of images and places) and `taps` (a Side of channels and taps) meet,
-// along the last two axes.
-struct Meeting {
-  int rows, width;      // places of an image
-  int taps[2];          // along the two axes
-  int step[2], gap[2];  // from one place, and from one tap, to the next; gap > 0
-  int low[2], span[2];  // the first element that place 0 meets; what a place's taps reach over
-  bool forwards[2];     // whether a later tap meets a later element
-  int full;             // rows of elements that an image's places reach over
+// What plans know of a device. Bytes of shared memory: what a block can have, and what a
+// multiprocessor has for all of its blocks.
+struct PatchDevice {
+  int multiprocessors = 0;
+  int64_t block_bytes = 0, bytes = 0;
 };
-LOCUS_HD Meeting meeting(const Side& results, const Side& taps) {
-  Meeting m;
-  m.rows = static_cast<int>(results.length[1].value);
-  m.width = static_cast<int>(results.length[2].value);
-  for (int i = 0; i < 2; ++i) {
-    const int gap = taps.step[i + 1];
-    m.taps[i] = static_cast<int>(taps.length[i + 1].value);
-    m.step[i] = results.step[i + 1];
-    m.forwards[i] = gap >= 0;
-    m.gap[i] = gap < 0 ? -gap : gap;
-    m.span[i] = m.gap[i] * (m.taps[i] - 1) + 1;
-    m.low[i] = results.base[i + 1] + taps.base[i + 1] - (gap < 0 ? m.span[i] - 1 : 0);
-  }
-  m.full = (m.rows - 1) * m.step[0] + m.span[0];
-  return m;
-}
 
-// Rows of the patch of so many places that follow each other, the first a multiple of their number.
-inline int64_t patch_rows(const Meeting& m, int64_t places, int64_t images) {
-  const int64_t image = int64_t{m.rows} * m.width;
-  int64_t bands = 1, rows = std::min<int64_t>(m.rows, (places - 1) / m.width + 2);
-  if (places % image == 0) {
-    bands = places / image;
-    rows = bands * m.rows;
-  } else if (image % places == 0) {
-    if (places % m.width == 0) rows = places / m.width;
-  } else {
-    bands = (places - 2) / image + 2;
-    rows = std::min((places - 1) / m.width + 2, bands * m.rows);
-  }
-  // Fewer bands of as many rows take less, or as much where a step is more than the taps reach.
-  const int64_t all = (rows - bands) * m.step[0] + bands * std::max(m.span[0], m.step[0]);
-  return std::min({all, bands * m.full, images * m.full});
-}
-inline int64_t patch_width(const Meeting& m) {
-  return int64_t{m.width - 1} * m.step[1] + m.span[1];
-}
-// A row's length in memory, a multiple of 4 and so that 32 places that follow each other are mostly
-// in different banks.
-inline int64_t patch_pitch(const Meeting& m) {
-  const int64_t width = patch_width(m);
-  if (m.step[1] != 1 || m.width >= 32 || 32 % m.width != 0 || m.width < 4)
-    return (width + 3) / 4 * 4;
-  const int64_t units = (width + m.width - 1) / m.width;
-  return (units | 1) * m.width;
-}
-// Whether a thread reads an element once for all its taps across: they, and its places, lie side by
-// side, and there are as many as a kernel was compiled for.
-inline bool taps_beside(const Meeting& m) {
-  return m.step[1] == 1 && m.gap[1] == 1 && (m.taps[1] == 3 || m.taps[1] == 5);
-}
-
-struct PatchPlan {
-  bool there = false;  // whether patches are a way to compute this product
-  int threads = 0;     // of a block
-  int warps_m = 1, warps_n = 1, warps_k = 1;
+struct PatchTiles {
+  int threads = 0;  // of a block
+  int warps_m = 1, warps_n = 1;
   int tile_m = 8, tile_n = 4;  // of a thread
   int channels = 1;            // in shared memory at once
-  int places = 0;              // of the weight gradient, in shared memory at once
   int pitch = 0, patch = 0;    // from a row of the patch, and from a channel, to the next
-  int line = 0;                // from one depth of the weight to the next
-  int across = 0;              // taps
-  Divisor by_pitch, fast;      // fast: how many of the other operand lie side by side in a stage
   int splits = 1, each = 0;    // parts of the depth; channels or stages in one
   int tiles_m = 1, tiles_n = 1;
   int table = 0, stage = 0;  // words of shared memory before the first stage, and of a stage
   int64_t bytes = 0;         // of shared memory
+  Divisor by_pitch;
 
   int rows() const { return warps_m * tile_m; }
   int columns() const { return warps_n * tile_n * 32; }
+};
+// Of a forward product or a data gradient.
+struct PatchPlan : PatchTiles {
+  int across = 0;  // taps
+  int line = 0;    // from one depth of the weight to the next
+  Divisor fast;    // how many weights of a stage lie side by side
+};
+// Of a weight gradient; its parts are joined by a launch of their own.
+struct WeightPatchPlan : PatchTiles {
+  int warps_k = 1;
+  int places = 0;  // in shared memory at once
+  Divisor quads;   // of places
 };
 constexpr int patch_line(int tile_m) { return (tile_m + 3) / 4 * 4; }
 
 namespace patches {
 
-inline constexpr int64_t kMostBytes = 200 << 10;
+// Of a block. Kernels have a little shared memory besides.
+inline int64_t most_bytes(const PatchDevice& device) {
+  constexpr int64_t kMost = 200 << 10, kBeside = 1 << 10;
+  return std::min(kMost, device.block_bytes - kBeside);
+}
+// Blocks of a multiprocessor that its shared memory holds; some of it stays the device's.
+inline int64_t resident(const PatchDevice& device, int64_t bytes) {
+  constexpr int64_t kKept = 8 << 10;
+  return std::max<int64_t>(1, (device.bytes - kKept) / bytes);
+}
+// Whether a kernel's 32 bits count so many, in whole tiles or stages.
+inline bool countable(int64_t tiles, int64_t each) { return tiles * each <= INT32_MAX; }
 
 // Channels before two spatial axes, enough places in an image, and those in fours.
 inline bool fit(const Side& results, const Side& taps, const int32_t (&extent)[3]) {
@@ -103,7 +70,7 @@ inline bool fit(const Side& results, const Side& taps, const int32_t (&extent)[3
          length(taps, 1) * length(taps, 2) <= 64 && extent[2] < 4096;
 }
 // Rows of c: 8 or 10 a thread, by which wastes less; how many of them to a tile.
-inline void cut_rows(PatchPlan& p, int64_t m) {
+inline void cut_rows(PatchTiles& plan, int64_t m) {
   constexpr int64_t kMostWarps = 8;
   int64_t least = INT64_MAX;
   for (const int each : {8, 10}) {
@@ -111,10 +78,15 @@ inline void cut_rows(PatchPlan& p, int64_t m) {
                   w = (warps + tiles - 1) / tiles, all = tiles * w * each;
     if (all >= least) continue;
     least = all;
-    p.tile_m = each;
-    p.warps_m = static_cast<int>(w);
-    p.tiles_m = static_cast<int>(tiles);
+    plan.tile_m = each;
+    plan.warps_m = static_cast<int>(w);
+    plan.tiles_m = static_cast<int>(tiles);
   }
+}
+// Parts of so many stages of which none adds up more than `longest` in one go, or kMostParts.
+inline int64_t least_parts(int64_t stages, int64_t stage, int64_t longest) {
+  const int64_t most = std::max<int64_t>(1, longest / stage);
+  return std::min((stages + most - 1) / most, kMostParts);
 }
 // Clock cycles for blocks of so many warps and instructions of a warp, `resident` at once. A
 // multiprocessor issues the more of the four that it can in a cycle the more warps it has: two with
@@ -131,137 +103,148 @@ inline int64_t clocks(int64_t blocks, int64_t resident, int64_t warps, int64_t i
 
 }  // namespace patches
 
-// Of a forward product or a data gradient. `longest`: how much depth is added up in one go.
-inline PatchPlan plan_patches(const GatheredProducts& all, int64_t longest, bool mask,
-                              int multiprocessors, int64_t counters) {
-  PatchPlan best;
-  const GatheredProduct& q = all.each[0];
-  if (all.n > 1 || !patches::fit(q.column, q.depth, q.extent)) return best;
-  const Meeting m = meeting(q.column, q.depth);
-  if (!taps_beside(m)) return best;
-  const int64_t taps = int64_t{m.taps[0]} * m.taps[1], channels = q.depth.count / taps,
-                images = q.column.count / (int64_t{m.rows} * m.width), masks = mask ? 2 : 1;
+// `longest`: how much depth is added up in one go, unless that makes too many parts.
+inline std::optional<PatchPlan> plan_patches(const GatheredProducts& all, int64_t longest,
+                                             bool mask, const PatchDevice& device,
+                                             int64_t counters) {
+  std::optional<PatchPlan> best;
+  const GatheredProduct& p = all.each[0];
+  if (all.n > 1 || !patches::fit(p.column, p.depth, p.extent)) return best;
+  const Meeting meet = meeting(p.column, p.depth);
+  if (!taps_beside(meet)) return best;
+  const int64_t taps = int64_t{meet.taps[0]} * meet.taps[1], channels = p.depth.count / taps,
+                images = p.column.count / (int64_t{meet.rows} * meet.width), masks = mask ? 2 : 1;
   int64_t lowest = INT64_MAX;
   for (const int warps_n : {1, 2, 3, 4, 5}) {
-    PatchPlan p;
-    patches::cut_rows(p, q.m);
-    p.warps_n = warps_n;
-    const int64_t warps = p.warps_m * warps_n;
+    PatchPlan plan;
+    patches::cut_rows(plan, p.m);
+    plan.warps_n = warps_n;
+    const int64_t warps = plan.warps_m * warps_n;
     if (warps > 10) continue;
-    p.threads = static_cast<int>(warps * 32);
-    p.across = m.taps[1];
-    p.line = p.warps_m * patch_line(p.tile_m);
-    p.pitch = static_cast<int>(patch_pitch(m));
-    p.patch = static_cast<int>(patch_rows(m, p.columns(), images) * p.pitch);
-    const auto stage = [&](int64_t n) { return n * (p.patch * masks + taps * p.line); };
+    plan.threads = static_cast<int>(warps * 32);
+    plan.across = meet.taps[1];
+    plan.line = plan.warps_m * patch_line(plan.tile_m);
+    const int64_t pitch = patch_pitch(meet),
+                  patch = patch_rows(meet, plan.columns(), images) * pitch;
+    const auto stage = [&](int64_t n) { return n * (patch * masks + taps * plan.line); };
     int64_t together = std::min<int64_t>(channels, (31 + taps) / taps);
     while (together > 1 && stage(together) > 10 << 10) --together;
-    const int64_t weights = together * taps * p.rows();
-    p.channels = static_cast<int>(together);
-    p.stage = static_cast<int>(stage(together));
-    p.table = static_cast<int>((p.patch + 2 * weights + 3) / 4 * 4);
-    p.bytes = 4 * (p.table + 2 * stage(together));
-    if (p.bytes > patches::kMostBytes) continue;
-    p.tiles_n = static_cast<int>((q.column.count + p.columns() - 1) / p.columns());
-    const int64_t tiles = int64_t{p.tiles_m} * p.tiles_n * all.groups;
+    const int64_t weights = together * taps * plan.rows();
+    const int64_t table = (patch + 2 * weights + 3) / 4 * 4;
+    const int64_t tiles_n = (int64_t{p.column.count} + plan.columns() - 1) / plan.columns();
+    plan.bytes = 4 * (table + 2 * stage(together));
+    if (plan.bytes > patches::most_bytes(device) || !patches::countable(tiles_n, plan.columns()))
+      continue;
+    plan.channels = static_cast<int>(together);
+    plan.pitch = static_cast<int>(pitch);
+    plan.patch = static_cast<int>(patch);
+    plan.stage = static_cast<int>(stage(together));
+    plan.table = static_cast<int>(table);
+    plan.tiles_n = static_cast<int>(tiles_n);
+    const int64_t tiles = plan.tiles_m * tiles_n * all.groups;
     const int64_t stages = (channels + together - 1) / together;
-    const int64_t least = std::min(stages, (channels * taps + longest - 1) / longest);
-    const int64_t fill = 2 * int64_t{multiprocessors} / tiles;
+    const int64_t least = patches::least_parts(stages, together * taps, longest);
+    const int64_t fill = 2 * int64_t{device.multiprocessors} / tiles;
     for (const int64_t wanted : {least, fill / 2, fill}) {
       if (wanted < least || wanted > stages || (wanted > 1 && tiles > counters)) continue;
       const int64_t each = (stages + wanted - 1) / wanted, splits = (stages + each - 1) / each;
-      const int64_t depth = each * together * taps, products = p.tile_m * p.tile_n;
-      const int64_t copies = weights * 7 + together * p.patch * 7 * masks,
-                    begins = weights * 30 + p.patch * 50 + p.threads * (200 + products * 4);
+      const int64_t depth = each * together * taps, products = plan.tile_m * plan.tile_n;
+      const int64_t copies = weights * 7 + together * patch * 7 * masks,
+                    begins = weights * 30 + patch * 50 + plan.threads * (200 + products * 4);
       const int64_t block = depth * (products + 6) * warps + (each * copies + begins) / 32;
-      const int64_t resident = std::min(20 / warps, (220 << 10) / p.bytes);
+      const int64_t resident = std::min(20 / warps, patches::resident(device, plan.bytes));
       const int64_t cost =
           each * 800 + 8000 +
-          patches::clocks(tiles * splits, resident, warps, block, multiprocessors) +
+          patches::clocks(tiles * splits, resident, warps, block, device.multiprocessors) +
           (splits > 1 ? splits * products * 80 : 0);
       if (cost >= lowest) continue;
       lowest = cost;
-      p.splits = static_cast<int>(splits);
-      p.each = static_cast<int>(each * together);
-      p.there = true;
-      best = p;
+      plan.splits = static_cast<int>(splits);
+      plan.each = static_cast<int>(each * together);
+      best = plan;
     }
   }
-  if (!best.there) return best;
-  best.by_pitch = Divisor(best.pitch);
-  best.fast = Divisor(all.a_along_depth ? taps * best.channels : best.rows());
+  if (!best) return best;
+  best->by_pitch = Divisor(best->pitch);
+  best->fast = Divisor(all.a_along_depth ? taps * best->channels : best->rows());
   return best;
 }
 
-// Of a weight gradient; its parts are joined by a launch of their own.
-inline PatchPlan plan_weight_patches(const GatheredProducts& all, bool mask, int multiprocessors) {
-  PatchPlan best;
-  const GatheredProduct& q = all.each[0];
-  if (!all.whole || !patches::fit(q.depth, q.column, q.extent)) return best;
-  const Meeting m = meeting(q.depth, q.column);
-  const int64_t taps = int64_t{m.taps[0]} * m.taps[1], in = q.column.count / taps;
+inline std::optional<WeightPatchPlan> plan_weight_patches(const GatheredProducts& all,
+                                                          int64_t longest, bool mask,
+                                                          const PatchDevice& device) {
+  std::optional<WeightPatchPlan> best;
+  const GatheredProduct& p = all.each[0];
+  if (!all.whole || !patches::fit(p.depth, p.column, p.extent)) return best;
+  const Meeting meet = meeting(p.depth, p.column);
+  const int64_t taps = int64_t{meet.taps[0]} * meet.taps[1], in = p.column.count / taps;
   if (taps == 1) return best;
-  const int64_t images = q.depth.count / (int64_t{m.rows} * m.width), masks = mask ? 2 : 1;
+  const int64_t images = p.depth.count / (int64_t{meet.rows} * meet.width), masks = mask ? 2 : 1;
   int64_t lowest = INT64_MAX;
-  const bool narrow = q.column.count <= 64;
+  const bool narrow = p.column.count <= 64;
   for (const int warps_n : {1, 2, 4})
     for (const int places : {32, 64, 128, 256}) {
-      PatchPlan p;
-      patches::cut_rows(p, q.m);
-      p.tile_n = narrow ? 1 : 4;
-      if (narrow && p.tile_m == 10 && p.warps_m % 2 == 0) {
-        p.tile_m = 20;
-        p.warps_m /= 2;
+      WeightPatchPlan plan;
+      patches::cut_rows(plan, p.m);
+      plan.tile_n = narrow ? 1 : 4;
+      if (narrow && plan.tile_m == 10 && plan.warps_m % 2 == 0) {
+        plan.tile_m = 20;
+        plan.warps_m /= 2;
       }
-      p.warps_n = warps_n;
-      if (p.columns() - p.tile_n * 32 >= q.column.count || p.warps_m * warps_n > 20) continue;
-      p.warps_k = narrow ? std::max(1, 8 / (p.warps_m * warps_n)) : 1;
-      const int64_t warps = p.warps_m * warps_n * p.warps_k;
-      p.threads = static_cast<int>(warps * 32);
-      p.places = places;
-      p.channels = static_cast<int>(std::min<int64_t>(in, (p.columns() - 2) / taps + 2));
-      p.pitch = static_cast<int>(patch_width(m) | 1);
-      const int64_t size = patch_rows(m, places, images) * p.pitch;
+      plan.warps_n = warps_n;
+      if (plan.columns() - plan.tile_n * 32 >= p.column.count || plan.warps_m * warps_n > 20)
+        continue;
+      plan.warps_k = narrow ? std::max(1, 8 / (plan.warps_m * warps_n)) : 1;
+      const int64_t warps = plan.warps_m * warps_n * plan.warps_k;
+      plan.threads = static_cast<int>(warps * 32);
+      plan.places = places;
+      plan.channels = static_cast<int>(std::min<int64_t>(in, (plan.columns() - 2) / taps + 2));
+      const int64_t pitch = patch_width(meet) | 1, size = patch_rows(meet, places, images) * pitch;
       // The next channel's taps lie beside this one's.
-      p.patch = static_cast<int>(size + (m.taps[1] + 32 - size % 32) % 32);
-      const int64_t patch = (int64_t{p.channels} * p.patch + 3) / 4 * 4;
-      p.stage = static_cast<int>(patch + masks * places * p.rows());
-      p.table = (2 * p.patch + 5 * places + p.rows() + 3) / 4 * 4;
-      p.bytes = 4 * std::max<int64_t>(p.table + 2 * int64_t{p.stage},
-                                      int64_t{p.warps_k} * p.rows() * p.columns());
-      if (p.bytes > patches::kMostBytes) continue;
-      p.tiles_n = static_cast<int>((q.column.count + p.columns() - 1) / p.columns());
-      const int64_t tiles = int64_t{p.tiles_m} * p.tiles_n * all.groups;
-      const int64_t stages = (q.depth.count + places - 1) / places;
-      const int64_t resident =
-          std::max<int64_t>(1, std::min((220 << 10) / p.bytes, (narrow ? 24 : 20) / warps));
-      const int64_t fill = std::max<int64_t>(1, resident * multiprocessors / tiles);
-      for (const int64_t wanted : {fill, fill / 2}) {
-        if (wanted < 1) continue;
+      const int64_t patch = size + (meet.taps[1] + 32 - size % 32) % 32;
+      const int64_t stage = (plan.channels * patch + 3) / 4 * 4 + masks * places * plan.rows();
+      const int64_t table = (2 * patch + 5 * (places / 4) + plan.rows() + 3) / 4 * 4;
+      const int64_t stages = (int64_t{p.depth.count} + places - 1) / places,
+                    tiles_n = (int64_t{p.column.count} + plan.columns() - 1) / plan.columns();
+      plan.bytes = 4 * std::max<int64_t>(table + 2 * stage,
+                                         int64_t{plan.warps_k} * plan.rows() * plan.columns());
+      if (plan.bytes > patches::most_bytes(device) || !patches::countable(stages, places) ||
+          !patches::countable(tiles_n, plan.columns()))
+        continue;
+      plan.pitch = static_cast<int>(pitch);
+      plan.patch = static_cast<int>(patch);
+      plan.stage = static_cast<int>(stage);
+      plan.table = static_cast<int>(table);
+      plan.tiles_n = static_cast<int>(tiles_n);
+      const int64_t tiles = plan.tiles_m * tiles_n * all.groups;
+      const int64_t resident = std::min(patches::resident(device, plan.bytes),
+                                        std::max<int64_t>(1, (narrow ? 24 : 20) / warps));
+      const int64_t fill = std::max<int64_t>(1, resident * device.multiprocessors / tiles);
+      const int64_t least = patches::least_parts(stages, places / plan.warps_k, longest);
+      for (const int64_t wanted : {std::max(fill, least), std::max(fill / 2, least)}) {
         const int64_t each = (stages + wanted - 1) / wanted, splits = (stages + each - 1) / each;
-        const int64_t products = p.tile_m * p.tile_n, depth = each * places / p.warps_k;
+        const int64_t products = plan.tile_m * plan.tile_n, depth = each * places / plan.warps_k;
         // Loads from shared memory, of which every second one waits for its bank.
-        const int64_t loads = (p.tile_m + 3) / 4 + 3 * p.tile_n;
+        const int64_t loads = (plan.tile_m + 3) / 4 + 3 * plan.tile_n;
         const int64_t copies =
-            places * p.rows() * masks * 6 + size * (60 + 8 * p.channels) + p.threads * 250;
-        const int64_t block = depth * (products + p.tile_n + 5 + loads / 2) * warps +
-                              (each * copies + p.threads * products * 10) / 32;
-        const int64_t weights = q.m * int64_t{q.column.count} * all.groups;
+            places * plan.rows() * masks * 6 + size * (60 + 8 * plan.channels) + plan.threads * 250;
+        const int64_t block = depth * (products + plan.tile_n + 5 + loads / 2) * warps +
+                              (each * copies + plan.threads * products * 10) / 32;
+        const int64_t weights = p.m * int64_t{p.column.count} * all.groups;
         const int64_t cost =
             each * 800 + 3000 +
-            patches::clocks(tiles * splits, resident, warps, block, multiprocessors) +
+            patches::clocks(tiles * splits, resident, warps, block, device.multiprocessors) +
             (splits > 1 ? 6000 + splits * weights / 800 : 0);
         if (cost >= lowest) continue;
         lowest = cost;
-        p.splits = static_cast<int>(splits);
-        p.each = static_cast<int>(each);
-        p.there = true;
-        best = p;
+        plan.splits = static_cast<int>(splits);
+        plan.each = static_cast<int>(each);
+        best = plan;
       }
     }
-  if (!best.there) return best;
-  best.by_pitch = Divisor(best.pitch);
-  best.fast = Divisor(best.places / 4);
+  if (!best) return best;
+  best->by_pitch = Divisor(best->pitch);
+  best->quads = Divisor(best->places / 4);
   return best;
 }
 

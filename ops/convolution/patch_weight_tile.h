@@ -1,4 +1,4 @@
-// Device code: weight gradients of convolutions out of patches (patch_plan.h).
+// Device code: weight gradients of convolutions out of patches (patch.h).
 //
 // A block copies, stage by stage and one stage ahead, dy of some places and the patch that they
 // meet, of all channels of its tile, into shared memory. A thread has tile_m rows of c, those of
@@ -16,7 +16,7 @@ template <int kM, int kN>
 __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
     patch_weight_kernel(const __grid_constant__ GatheredProducts all,
                         const __grid_constant__ GatheredMemory<float> memory,
-                        const __grid_constant__ PatchPlan plan, int64_t part_size) {
+                        const __grid_constant__ WeightPatchPlan plan, int64_t part_size) {
   extern __shared__ __align__(16) float shared[];
   const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32;
   const int threads = static_cast<int>(blockDim.x), group = static_cast<int>(blockIdx.z);
@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   const int rows = plan.warps_m * kM, columns = plan.warps_n * kN * 32;
   const int m0 = static_cast<int>(blockIdx.x) / plan.tiles_n * rows,
             n0 = static_cast<int>(blockIdx.x) % plan.tiles_n * columns;
-  const Meeting m = meeting(p.depth, p.column);
-  const int taps = m.taps[0] * m.taps[1];
+  const Meeting meet = meeting(p.depth, p.column);
+  const int taps = meet.taps[0] * meet.taps[1];
   const int channel = n0 / taps,
             channels = (min(n0 + columns, p.column.count) - 1) / taps + 1 - channel;
   const int stages = (p.depth.count + plan.places - 1) / plan.places;
@@ -38,44 +38,41 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   // Places come in fours. Two tables of the patch's sources and of each four's place in dy, three
   // of that in the patch.
   constexpr int kFour = 4;
+  const int quads = plan.places / kFour;
   int* const source = reinterpret_cast<int*>(shared);
   int* const place = source + 2 * plan.patch;
-  int* const result = place + 3 * plan.places;
-  float* const row_sum = reinterpret_cast<float*>(result + 2 * plan.places);
+  int* const result = place + 3 * quads;
+  float* const row_sum = reinterpret_cast<float*>(result + 2 * quads);
   for (int i = t; i < rows; i += threads) row_sum[i] = 0;
   const auto places_of = [&](int s) { return min(plan.places, p.depth.count - s * plan.places); };
   const auto elements_of = [&](int s) {
     const int first = s * plan.places;
-    return region_of(m, p.depth, first, first + places_of(s)).rows * plan.pitch;
+    return region_of(meet, p.depth, first, first + places_of(s)).rows * plan.pitch;
   };
   const auto find = [&](int s) {
     if (s >= end) return;
     const int first = s * plan.places, n = places_of(s);
-    const Region r = region_of(m, p.depth, first, first + n);
+    const Region r = region_of(meet, p.depth, first, first + n);
     for (int i = t; i < r.rows * plan.pitch; i += threads)
       source[s % 2 * plan.patch + i] =
-          source_of(r, m, i, plan.by_pitch, p.extent, p.depth.b.stride[0]);
+          source_of(r, meet, i, plan.by_pitch, p.extent, p.depth.b.stride[0]);
     for (int i = t; i < n / kFour; i += threads) {
-      const int at = first + i * kFour;
-      place[s % 3 * plan.places + i] = place_in(r, m, p.depth, at, plan.pitch);
-      const int top = at / p.depth.length[2], image = top / p.depth.length[1];
-      const Offset& to = p.depth.other;
-      result[s % 2 * plan.places + i] = to.base + image * to.stride[0] +
-                                        (top - image * m.rows) * to.stride[2] +
-                                        (at - top * m.width) * to.stride[3];
+      const int four = first + i * kFour;
+      place[s % 3 * quads + i] = place_in(r, meet, p.depth, four, plan.pitch);
+      result[s % 2 * quads + i] = other_place(p.depth, four);
     }
   };
 
   const int my_rows = warp % plan.warps_m, my_columns = warp / plan.warps_m % plan.warps_n,
             my_share = warp / (plan.warps_m * plan.warps_n);
-  int at[kN];
+  int tap_at[kN];
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
     const int n = n0 + (my_columns * kN + i) * 32 + lane, c = n / taps, tap = n - c * taps;
-    const int down = tap / m.taps[1], across = tap - down * m.taps[1];
-    at[i] = n < p.column.count
-                ? (c - channel) * plan.patch + down * m.gap[0] * plan.pitch + across * m.gap[1]
-                : 0;
+    const int down = tap / meet.taps[1], across = tap - down * meet.taps[1];
+    tap_at[i] = n < p.column.count ? (c - channel) * plan.patch + down * meet.gap[0] * plan.pitch +
+                                         across * meet.gap[1]
+                                   : 0;
   }
 
   // A stage: rows of dy, of its mask, the patch.
@@ -83,21 +80,21 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   const auto stage_of = [&](int s) { return shared + plan.table + (s - begin) % 2 * plan.stage; };
   // f(its place in the stage, in dy or -1), for each four of this thread.
   const auto each_result = [&](int s, const auto& f) {
-    const int n = places_of(s) / kFour, most = plan.places / kFour;
-    for (int i = t; i < most * rows; i += threads) {
-      const int row = i / plan.fast, q = i - row * most;
+    const int n = places_of(s) / kFour;
+    for (int i = t; i < quads * rows; i += threads) {
+      const int row = i / plan.quads, q = i - row * quads;
       if (q < n)
         f(row * plan.places + q * kFour,
-          m0 + row < p.m ? (m0 + row) * p.a_row + result[s % 2 * plan.places + q] : -1);
+          m0 + row < p.m ? (m0 + row) * p.a_row + result[s % 2 * quads + q] : -1);
     }
   };
   const auto stage = [&](int s) {
     float* const here = stage_of(s);
     const SharedFloat to(here), patch = to + (mask ? 2 : 1) * lines;
-    each_result(s, [&](int at, int from) {
+    each_result(s, [&](int slot, int from) {
       if (from < 0) return;
-      copy_async<kFour>(to + at, a + from);
-      if (mask) copy_async<kFour>(to + (lines + at), mask + from);
+      copy_async<kFour>(to + slot, a + from);
+      if (mask) copy_async<kFour>(to + (lines + slot), mask + from);
     });
     const int elements = elements_of(s);
     for (int i = t; i < elements; i += threads) {
@@ -123,9 +120,9 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
     float* const here = stage_of(s);
     wait_for_copies();
     if (mask)
-      each_result(s, [&](int at, int) {
-        auto& dy = *reinterpret_cast<Pack<float, kFour>*>(here + at);
-        const auto y = *reinterpret_cast<const Pack<float, kFour>*>(here + lines + at);
+      each_result(s, [&](int slot, int) {
+        auto& dy = *reinterpret_cast<Pack<float, kFour>*>(here + slot);
+        const auto y = *reinterpret_cast<const Pack<float, kFour>*>(here + lines + slot);
 #pragma unroll
         for (int k = 0; k < kFour; ++k)
           if (y.v[k] <= 0) dy.v[k] = 0;
@@ -136,7 +133,7 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
     const int n = places_of(s);
     const float* const dy = here + my_rows * kM * plan.places;
     const float* const patch = here + (mask ? 2 : 1) * lines;
-    const int* const from = place + s % 3 * plan.places;
+    const int* const from = place + s % 3 * quads;
 #pragma unroll 2
     for (int q = my_share; q < n / kFour; q += plan.warps_k) {
       const float* const x = patch + from[q];
@@ -144,7 +141,7 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
 #pragma unroll
       for (int i = 0; i < kN; ++i)
 #pragma unroll
-        for (int k = 0; k < kFour; ++k) v[i][k] = x[at[i] + k * m.step[1]];
+        for (int k = 0; k < kFour; ++k) v[i][k] = x[tap_at[i] + k * meet.step[1]];
 #pragma unroll
       for (int r = 0; r < kM; ++r) {
         const auto w =
@@ -187,10 +184,7 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   for (int i = 0; i < kN; ++i) {
     const int n = n0 + (my_columns * kN + i) * 32 + lane;
     if (n >= p.column.count) continue;
-    const int channel_of = n / taps, tap = n - channel_of * taps, down = tap / m.taps[1];
-    const Offset& to = p.column.other;
-    const int where = to.base + channel_of * to.stride[0] + down * to.stride[2] +
-                      (tap - down * m.taps[1]) * to.stride[3];
+    const int where = other_place(p.column, n);
 #pragma unroll
     for (int r = 0; r < kM; ++r) {
       const int row = m0 + my_rows * kM + r;
