@@ -47,6 +47,7 @@ void multiply(const GatheredProducts& all, const Values& a, const Values& b, Val
               const int64_t at = to.at[x] + from.at[x];
               inside = inside && at >= 0 && at < p.extent[x];
             }
+            EXPECT_TRUE(inside || !p.inside);
             if (inside)
               sum += a.at(static_cast<size_t>(group * all.a_group + row * p.a_row + from.other)) *
                      b.at(static_cast<size_t>(group * all.b_group + to.b + from.b));
@@ -61,9 +62,10 @@ Convolution draw(std::mt19937& random) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   Convolution g;
-  g.images = pick(1, 3);
+  const bool many = pick(0, 9) == 0;  // small images, enough of them to be products of their own
+  g.images = many ? 32 : pick(1, 3);
   g.groups = pick(1, 2);
-  g.in = pick(1, 3);
+  g.in = many ? 32 : pick(1, 3);
   g.out = pick(1, 3);
   g.channels_last = pick(0, 1) == 1;
   for (int a = 0; a < 3; ++a) {
@@ -73,7 +75,7 @@ Convolution draw(std::mt19937& random) {
     g.dilation[a] = there ? pick(1, 3) : 1;
     g.padding[a] = there ? pick(0, 4) : 0;
     const int64_t span = kernel_span(g.kernel[a], g.dilation[a]);
-    g.data[a] = std::max<int64_t>(1, span - 2 * g.padding[a]) + (there ? pick(0, 4) : 0);
+    g.data[a] = std::max<int64_t>(1, span - 2 * g.padding[a]) + (there ? pick(0, many ? 1 : 4) : 0);
     g.result[a] = convolved_length(g.data[a], span, g.stride[a], g.padding[a]);
   }
   return g;
@@ -115,10 +117,12 @@ TEST(Gathered, ProductsAreTheConvolutionAndItsGradients) {
     for (int64_t phase = 0; phase < data_phases(g); phase += kMostProducts)
       multiply(data_products(g, phase), w, dy, got);
     ASSERT_EQ(got, dx) << i;
-    const GatheredProducts weight = weight_products(g);
-    got.assign(dw.size(), weight.whole ? 0.5 : 0);
-    multiply(weight, dy, x, got);
-    ASSERT_EQ(got, dw) << i;
+    for (const bool cuts : {false, true}) {
+      const GatheredProducts weight = weight_products(g, cuts);
+      got.assign(dw.size(), weight.whole ? 0.5 : 0);
+      multiply(weight, dy, x, got);
+      ASSERT_EQ(got, dw) << i;
+    }
   }
 }
 
@@ -132,8 +136,42 @@ TEST(Gathered, TapsThatOnlyMeetPaddingAreLeftOut) {
   }
   EXPECT_EQ(forward_products(g).each[0].depth.count, 4);
   EXPECT_EQ(data_products(g, 0).each[0].depth.count, 6);
-  EXPECT_EQ(weight_products(g).each[0].column.count, 4);
-  EXPECT_FALSE(weight_products(g).whole);
+  EXPECT_EQ(weight_products(g, false).each[0].column.count, 4);
+  EXPECT_FALSE(weight_products(g, false).whole);
+}
+
+// A small image whose places meet few taps, each other ones.
+Convolution small_image() {
+  Convolution g;
+  g.images = g.in = g.out = 32;
+  for (int a = 0; a < 3; ++a) {
+    g.data[a] = g.result[a] = a == 0 ? 1 : 2;
+    g.stride[a] = g.dilation[a] = 1;
+    g.kernel[a] = a == 0 ? 1 : 3;
+    g.padding[a] = a == 0 ? 0 : 1;
+  }
+  return g;
+}
+
+TEST(Gathered, PlacesOfSmallImagesAreProductsOfTheTapsThatEachMeets) {
+  const Convolution g = small_image();
+  for (const GatheredProducts& all : {forward_products(g), data_products(g, 0)}) {
+    ASSERT_EQ(all.n, 4);
+    for (int i = 0; i < all.n; ++i) {
+      EXPECT_EQ(all.each[i].column.count, 32);
+      EXPECT_EQ(all.each[i].depth.count, 32 * 4);
+      EXPECT_TRUE(all.each[i].inside);
+    }
+  }
+  const GatheredProducts weight = weight_products(g, true);
+  ASSERT_EQ(weight.n, 9);
+  EXPECT_EQ(weight.each[0].depth.count, 32);
+  EXPECT_EQ(weight.each[1].depth.count, 32 * 2);
+  EXPECT_EQ(weight.each[4].depth.count, 32 * 4);
+  EXPECT_EQ(weight_products(g, false).n, 1);
+  Convolution few = g;
+  few.images = 4;
+  EXPECT_EQ(forward_products(few).n, 1);
 }
 
 TEST(Gathered, PlacesThatNeedMoreThan32BitsAreKnown) {
@@ -151,7 +189,8 @@ TEST(Gathered, PlacesThatNeedMoreThan32BitsAreKnown) {
 TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
   for (int64_t k : {0, 1, 15, 16, 17, 4096, 4097, 100000})
     for (int64_t n : {1, 100, 100000}) {
-      const GatheredPlan p = plan_gathered(kCoreTiles, 64, n, k, 1, 4096, 132, 8192);
+      const GatheredSize size{n, k};
+      const GatheredPlan p = plan_gathered(kCoreTiles, 64, {&size, 1}, 1, 4096, 132, 8192);
       EXPECT_GE(int64_t{p.splits} * p.k_split, k);
       EXPECT_LT(int64_t{p.splits - 1} * p.k_split, std::max<int64_t>(k, 1));
       EXPECT_LE(p.k_split, 4096);
@@ -161,7 +200,8 @@ TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
 
 TEST(GatheredPlan, CutsAHugeDepthIntoAFewParts) {
   for (int64_t k : {int64_t{1} << 22, (int64_t{1} << 22) + 1, int64_t{1} << 30}) {
-    const GatheredPlan p = plan_gathered(kCoreTiles, 1, 1, k, 1, 4096, 132, 8192);
+    const GatheredSize size{1, k};
+    const GatheredPlan p = plan_gathered(kCoreTiles, 1, {&size, 1}, 1, 4096, 132, 8192);
     EXPECT_GE(int64_t{p.splits} * p.k_split, k);
     EXPECT_LE(p.splits, kMostParts);
     EXPECT_GT(p.splits, kMostParts / 2);

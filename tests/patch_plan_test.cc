@@ -146,7 +146,7 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
     const PatchDevice device = i % 3 == 0 ? kSmall : kH200;
     const auto forward = plan_patches(forward_products(g), kLongest, false, device, kCounters);
     const auto back = plan_patches(data_products(g, 0), kLongest, true, device, kCounters);
-    const auto weight = plan_weight_patches(weight_products(g), kLongest, i % 2 == 0, device);
+    const auto weight = plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
     if (!forward && !back && !weight) continue;
     const Values x = drawn(random, g.images * g.groups * g.in * g.elements());
     const Values w = drawn(random, g.groups * g.out * g.depth());
@@ -180,7 +180,7 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
     }
     if (weight) {
       Values got(dw.size());
-      multiply(weight_products(g), *weight, dy, x, got);
+      multiply(weight_products(g, false), *weight, dy, x, got);
       ASSERT_EQ(got, dw) << i;
       ++weights;
     }
@@ -244,7 +244,7 @@ TEST(PatchPlan, HoldsWhatAKernelKeepsInSharedMemory) {
         // What a thread reads of a row, in fours.
         EXPECT_GE(plan->pitch, meet.width - 4 + (plan->across + 6) / 4 * 4);
       }
-      const GatheredProducts all = weight_products(g);
+      const GatheredProducts all = weight_products(g, false);
       const auto plan = plan_weight_patches(all, kLongest, masks == 2, device);
       if (!plan) continue;
       ++plans;
@@ -274,17 +274,17 @@ TEST(PatchPlan, GetsSmallerOnASmallerDevice) {
   ASSERT_TRUE(large && small);
   EXPECT_LE(small->bytes, kSmall.block_bytes);
   EXPECT_FALSE(plan_patches(forward_products(g), kLongest, false, kTiny, kCounters));
-  EXPECT_TRUE(plan_weight_patches(weight_products(g), kLongest, false, kH200));
-  EXPECT_FALSE(plan_weight_patches(weight_products(g), kLongest, false, kTiny));
+  EXPECT_TRUE(plan_weight_patches(weight_products(g, false), kLongest, false, kH200));
+  EXPECT_FALSE(plan_weight_patches(weight_products(g, false), kLongest, false, kTiny));
 }
 
 TEST(PatchPlan, CutsLongSumsAlsoWhereTilesFillTheDevice) {
   const Convolution g = convolution(256, 512, 512, 56, 56, 3, 1);
-  const auto weight = plan_weight_patches(weight_products(g), kLongest, false, kH200);
+  const auto weight = plan_weight_patches(weight_products(g, false), kLongest, false, kH200);
   ASSERT_TRUE(weight);
   EXPECT_LE(weight->each * weight->places / weight->warps_k, kLongest);
   const Convolution huge = convolution(1 << 19, 1, 8, 32, 32, 3, 1);
-  const auto most = plan_weight_patches(weight_products(huge), 32, false, kH200);
+  const auto most = plan_weight_patches(weight_products(huge, false), 32, false, kH200);
   ASSERT_TRUE(most);
   EXPECT_LE(most->splits, kMostParts);
 }
@@ -297,13 +297,13 @@ TEST(PatchPlan, LeavesToOthersWhat32BitsDoNotCount) {
   far.result[1] = 4;
   ASSERT_TRUE(gatherable(far, 1));
   EXPECT_FALSE(plan_patches(forward_products(far), kLongest, false, kH200, kCounters));
-  EXPECT_FALSE(plan_weight_patches(weight_products(far), kLongest, false, kH200));
+  EXPECT_FALSE(plan_weight_patches(weight_products(far, false), kLongest, false, kH200));
   // The last tile's columns, and the last stage's places, end behind 2^31.
   const Convolution many = convolution((1 << 27) - 1, 1, 1, 4, 4, 3, 1);
   ASSERT_TRUE(gatherable(many, many.images));
   EXPECT_FALSE(plan_patches(forward_products(many), kLongest, false, kH200, kCounters));
   EXPECT_FALSE(plan_patches(data_products(many, 0), kLongest, false, kH200, kCounters));
-  EXPECT_FALSE(plan_weight_patches(weight_products(many), kLongest, false, kH200));
+  EXPECT_FALSE(plan_weight_patches(weight_products(many, false), kLongest, false, kH200));
   const Convolution fewer = convolution((1 << 27) - 64, 1, 1, 4, 4, 3, 1);
   EXPECT_TRUE(plan_patches(forward_products(fewer), kLongest, false, kH200, kCounters));
 }

@@ -72,7 +72,7 @@ struct Products {
         LOCUS_CUDA(cudaMemsetAsync(to, 0, static_cast<size_t>(n) * sizeof(S), stream(call)));
     };
     if (g.images == 0) return zero(dw, weights), zero(db, channels);
-    if (weights == 0 || direct() || weight_products(g).each[0].column.count == 0)
+    if (weights == 0 || direct() || weight_products(g, false).each[0].column.count == 0)
       return by_width([&](auto i) {
         using I = decltype(i);
         if (channels > 0) bias_gradient<I>(dy, y, db);
@@ -88,11 +88,11 @@ struct Products {
       S* const to = chunks > 1 ? parts + place * size : dw;
       GatheredMemory<S> m{dy + at, x + elements(image), y ? y + at : nullptr, nullptr, nullptr, to};
       if (db) m.row_sum = chunks > 1 ? to + weights : db;
-      const GatheredProducts products = weight_products(part);
+      const GatheredProducts products = weight_products(part, false);
       if (!products.whole) zero(to, weights);
       if constexpr (kSame<S, float>)
         if (tile == kAnyTile && weight_patches(call, products, m)) return;
-      multiply_gathered(call, products, m, tile);
+      multiply_gathered(call, weight_products(part, !db), m, tile);
     });
     if (chunks > 1) join_parts(call, parts, chunks, weights, size, dw, db);
   }

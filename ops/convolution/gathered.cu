@@ -37,20 +37,22 @@ GatheredKernel<S> kernel_of(const GatheredTile& tile, bool a_along_depth, bool b
 template <class S>
 void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> m,
                        int tile_index) {
-  int64_t n = 0, k = 0;
+  int64_t n = 0;
+  GatheredSize sizes[kMostProducts];
   m.quads = kSame<S, float> && aligned(m.c, 16) && products.c_group % 4 == 0;
   for (int i = 0; i < products.n; ++i) {
     const GatheredProduct& p = products.each[i];
     n = std::max<int64_t>(n, p.column.count);
-    k = std::max<int64_t>(k, p.depth.count);
+    sizes[i] = {p.column.count, p.depth.count};
     m.quads = m.quads && p.c_row % 4 == 0 && in_quads(p.column);
   }
   const int64_t copies = int64_t{products.n} * products.groups, rows = products.each[0].m;
   if (n == 0 || rows == 0) return;
   std::span<const GatheredTile> tiles = tiles_of<S>();
   if (tile_index != kAnyTile) tiles = tiles.subspan(static_cast<size_t>(tile_index), 1);
-  const GatheredPlan plan = plan_gathered(tiles, rows, n, k, copies, kLongestSum,
-                                          multiprocessors(call.stream), kMaxCounters);
+  const GatheredPlan plan =
+      plan_gathered(tiles, rows, std::span(sizes, static_cast<size_t>(products.n)), products.groups,
+                    kLongestSum, multiprocessors(call.stream), kMaxCounters);
   const GatheredTile& tile = plan.tile;
   const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
   const bool cut = plan.splits > 1;

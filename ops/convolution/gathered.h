@@ -10,7 +10,8 @@
 //
 // A column or depth is counted by four digits: the image or channel and three spatial axes. What it
 // adds to an element's place is a sum of a number for each digit, and an element of b is 0 where
-// the axes' sums fall outside the array. Taps that meet nothing but padding are left out. The data
+// the axes' sums fall outside the array. Taps that meet nothing but padding are left out; where an
+// image has so few places that each meets other taps, each is a product of its own. The data
 // gradient of a stride is one product for each remainder of the data elements: each has its own
 // taps, and none of them meets the gaps.
 #pragma once
@@ -41,8 +42,9 @@ struct GatheredProduct {
   int m = 0;
   int32_t a_row = 0, c_row = 0;
   int32_t extent[3] = {};  // of b's array
+  bool inside = false;     // no sum of places is outside of it
 };
-inline constexpr int kMostProducts = 4;
+inline constexpr int kMostProducts = 9;
 
 // The products of one launch, each for all groups, and how they lie in memory.
 struct GatheredProducts {
@@ -131,24 +133,71 @@ inline GatheredProducts products(const Convolution& g, int64_t b_group, int64_t 
   return all;
 }
 
-struct Sides {
-  Side results, taps;  // b: the data; other: y or dy, and the weight
-  bool all_taps = true;
-};
-inline Sides sides(const Convolution& g) {
-  const auto [x, y, w] = Layouts(g);
-  Sides s;
-  Axis results[3], taps[3];
-  for (int a = 0; a < 3; ++a) {
-    results[a] = {g.result[a], -g.padding[a], g.stride[a], 0, 1};
-    taps[a] = {g.kernel[a], 0, g.dilation[a], 0, 1};
-    keep_met(taps[a], results[a], g.data[a]);
-    s.all_taps = s.all_taps && taps[a].count == g.kernel[a];
+// Into how many products each axis is cut: a place is one of its own where those are few, and alone
+// they meet at most three quarters of the places `with` that they meet together.
+struct Cut {
+  int64_t pieces[3] = {1, 1, 1};
+
+  int64_t products() const { return pieces[0] * pieces[1] * pieces[2]; }
+  // The axes of product i.
+  void take(int64_t i, Axis (&axes)[3]) const {
+    for (int a = 2; a >= 0; --a) {
+      if (pieces[a] > 1) axes[a] = place(axes[a], i % pieces[a]);
+      i /= pieces[a];
+    }
   }
-  s.results = side(results, g.images, x.image, y.image, false, x, y);
-  s.taps = side(taps, g.in, x.channel, w.channel, g.channels_last, x, w);
-  return s;
+  static Axis place(const Axis& a, int64_t i) {
+    return {1, a.base + i * a.step, a.step, a.other_base + i * a.other_step, a.other_step};
+  }
+};
+// `slow`: how much else counts columns; of too few none is cut.
+inline Cut cut(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (&extent)[3],
+               int64_t slow) {
+  Cut c;
+  int64_t alone = 1, together = 1;
+  for (int a = 0; a < 3; ++a) {
+    const int64_t n = axes[a].count, all = n * with[a].count;
+    int64_t met = 0;
+    for (int64_t i = 0; i < n && n <= kMostProducts; ++i) {
+      Axis w = with[a];
+      keep_met(w, Cut::place(axes[a], i), extent[a]);
+      met += w.count;
+    }
+    const bool cuts = n > 1 && c.products() * n <= kMostProducts && met < all;
+    if (cuts) c.pieces[a] = n;
+    alone *= cuts ? met : all;
+    together *= all;
+  }
+  return slow >= 32 && 4 * alone <= 3 * together ? c : Cut{};
 }
+
+inline bool inside(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (&extent)[3]) {
+  const auto low = [](const Axis& x) {
+    return x.base + std::min<int64_t>(0, (x.count - 1) * x.step);
+  };
+  const auto high = [](const Axis& x) {
+    return x.base + std::max<int64_t>(0, (x.count - 1) * x.step);
+  };
+  bool all = true;
+  for (int a = 0; a < 3; ++a)
+    all = all && low(axes[a]) + low(with[a]) >= 0 && high(axes[a]) + high(with[a]) < extent[a];
+  return all;
+}
+
+// The axes of results and of taps, without taps that no result meets.
+struct Axes {
+  Axis results[3], taps[3];
+  bool all_taps = true;
+
+  explicit Axes(const Convolution& g) {
+    for (int a = 0; a < 3; ++a) {
+      results[a] = {g.result[a], -g.padding[a], g.stride[a], 0, 1};
+      taps[a] = {g.kernel[a], 0, g.dilation[a], 0, 1};
+      keep_met(taps[a], results[a], g.data[a]);
+      all_taps = all_taps && taps[a].count == g.kernel[a];
+    }
+  }
+};
 
 // Whether the channels are what lies side by side.
 inline bool channels_together(const int64_t (&n)[3], bool last) {
@@ -191,32 +240,53 @@ inline bool in_quads(const Side& columns) {
 }
 
 inline GatheredProducts forward_products(const Convolution& g) {
-  const auto s = gathered::sides(g);
-  const gathered::Layouts at(g);
-  GatheredProducts all = gathered::products(g, g.in * at.x.channel, g.out * at.y.channel);
-  GatheredProduct& p = all.each[all.n++];
-  p.column = s.results;
-  p.depth = s.taps;
-  p.m = static_cast<int>(g.out);
-  p.a_row = static_cast<int32_t>(g.depth());
-  p.c_row = static_cast<int32_t>(at.y.channel);
-  gathered::set_extent(p, g.data);
-  all.b_along_depth = gathered::channels_together(g.data, g.channels_last);
+  const gathered::Axes axes(g);
+  const auto [x, y, w] = gathered::Layouts(g);
+  const gathered::Cut cut = gathered::cut(axes.results, axes.taps, g.data, g.images);
+  GatheredProducts all = gathered::products(g, g.in * x.channel, g.out * y.channel);
+  for (int64_t i = 0; i < cut.products(); ++i) {
+    GatheredProduct& p = all.each[all.n++];
+    gathered::Axes own = axes;
+    cut.take(i, own.results);
+    for (int a = 0; a < 3; ++a) gathered::keep_met(own.taps[a], own.results[a], g.data[a]);
+    p.column = gathered::side(own.results, g.images, x.image, y.image, false, x, y);
+    p.depth = gathered::side(own.taps, g.in, x.channel, w.channel, g.channels_last, x, w);
+    p.m = static_cast<int>(g.out);
+    p.a_row = static_cast<int32_t>(g.depth());
+    p.c_row = static_cast<int32_t>(y.channel);
+    p.inside = gathered::inside(own.results, own.taps, g.data);
+    gathered::set_extent(p, g.data);
+  }
+  all.b_along_depth = all.n > 1 || gathered::channels_together(g.data, g.channels_last);
   return all;
 }
 
-// The forward product with columns and depths exchanged.
-inline GatheredProducts weight_products(const Convolution& g) {
-  const auto s = gathered::sides(g);
-  GatheredProducts all = forward_products(g);
-  GatheredProduct& p = all.each[0];
-  p.column = s.taps;
-  p.depth = s.results;
-  std::swap(p.a_row, p.c_row);
-  std::swap(all.a_group, all.c_group);
+// Columns and depths of the forward product exchanged. `cuts`: taps may be products of their own,
+// whose rows are then summed over different depths.
+inline GatheredProducts weight_products(const Convolution& g, bool cuts) {
+  const gathered::Axes axes(g);
+  const auto [x, y, w] = gathered::Layouts(g);
+  const gathered::Cut cut =
+      cuts ? gathered::cut(axes.taps, axes.results, g.data, g.in) : gathered::Cut{};
+  GatheredProducts all = gathered::products(g, g.in * x.channel, g.out * g.depth());
+  all.a_group = g.out * y.channel;
+  for (int64_t i = 0; i < cut.products(); ++i) {
+    GatheredProduct& p = all.each[all.n++];
+    gathered::Axes own = axes;
+    cut.take(i, own.taps);
+    if (cut.products() > 1)
+      for (int a = 0; a < 3; ++a) gathered::keep_met(own.results[a], own.taps[a], g.data[a]);
+    p.column = gathered::side(own.taps, g.in, x.channel, w.channel, g.channels_last, x, w);
+    p.depth = gathered::side(own.results, g.images, x.image, y.image, false, x, y);
+    p.m = static_cast<int>(g.out);
+    p.a_row = static_cast<int32_t>(y.channel);
+    p.c_row = static_cast<int32_t>(g.depth());
+    p.inside = gathered::inside(own.results, own.taps, g.data);
+    gathered::set_extent(p, g.data);
+  }
   all.a_along_depth = !gathered::channels_together(g.result, g.channels_last);
-  all.b_along_depth = !all.b_along_depth;
-  all.whole = s.all_taps;
+  all.b_along_depth = !gathered::channels_together(g.data, g.channels_last);
+  all.whole = axes.all_taps;
   return all;
 }
 
@@ -230,7 +300,6 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
   GatheredProducts all = gathered::products(g, g.out * y.channel, g.in * x.channel);
   const int64_t end = std::min(first + kMostProducts, data_phases(g));
   for (int64_t phase = first; phase < end; ++phase) {
-    GatheredProduct& p = all.each[all.n++];
     Axis elements[3], taps[3];
     int64_t rest = phase;
     for (int a = 2; a >= 0; --a) {
@@ -248,15 +317,27 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
       taps[a] = {taps_met, 0, -(gap * g.dilation[a] / stride), tap, gap};
       gathered::keep_met(taps[a], elements[a], g.result[a]);
     }
-    p.column = gathered::side(elements, g.images, y.image, x.image, false, y, x);
-    p.depth = gathered::side(taps, g.out, y.channel, g.depth(), g.channels_last, y, w);
-    p.m = static_cast<int>(g.in);
-    p.a_row = static_cast<int32_t>(w.channel);
-    p.c_row = static_cast<int32_t>(x.channel);
-    gathered::set_extent(p, g.result);
+    const gathered::Cut cut =
+        data_phases(g) == 1 ? gathered::cut(elements, taps, g.result, g.images) : gathered::Cut{};
+    for (int64_t i = 0; i < cut.products(); ++i) {
+      GatheredProduct& p = all.each[all.n++];
+      Axis own[3], met[3];
+      std::copy(elements, elements + 3, own);
+      std::copy(taps, taps + 3, met);
+      cut.take(i, own);
+      for (int a = 0; a < 3; ++a) gathered::keep_met(met[a], own[a], g.result[a]);
+      p.column = gathered::side(own, g.images, y.image, x.image, false, y, x);
+      p.depth = gathered::side(met, g.out, y.channel, g.depth(), g.channels_last, y, w);
+      p.m = static_cast<int>(g.in);
+      p.a_row = static_cast<int32_t>(w.channel);
+      p.c_row = static_cast<int32_t>(x.channel);
+      p.inside = gathered::inside(own, met, g.result);
+      gathered::set_extent(p, g.result);
+    }
   }
   all.a_along_depth = !gathered::channels_together(g.kernel, g.channels_last);
-  all.b_along_depth = gathered::channels_together(g.result, g.channels_last);
+  all.b_along_depth =
+      (data_phases(g) == 1 && all.n > 1) || gathered::channels_together(g.result, g.channels_last);
   return all;
 }
 

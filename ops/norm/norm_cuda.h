@@ -264,7 +264,7 @@ inline Shares shares_of(const Along& s, int64_t pack, bool alone) {
     const bool few = s.outer > 1024 && s.inner <= 8;
     alone = alone && s.outer <= (few ? 4096 : 1024);
     const int columns = alone && few ? 8 : 32;
-    if (alone && s.outer > 256) w.threads = kMost;
+    if (alone && s.outer > 64) w.threads = kMost;
     w.lanes = w.threads / columns;
     w.channels = columns / static_cast<int>(s.inner);
     w.width = w.channels * static_cast<int>(s.inner);

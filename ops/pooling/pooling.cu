@@ -1,5 +1,5 @@
-// Pooling: a team of threads a window, one where windows are small, or a thread an element of the
-// data.
+// Pooling: a team of threads a window, one where windows are small, or a thread four elements of
+// the data.
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/reduce_block.h>
 #include <locus/ops/pooling/pooling_kernel.h>
@@ -8,6 +8,7 @@ namespace locus::cuda {
 namespace {
 
 constexpr int kColumns = 32;  // windows side by side in a block, where channels are
+constexpr int kRun = 4;       // elements along the last axis that a thread takes
 
 // At most so many elements along each axis, numbered in row-major order.
 template <class I>
@@ -32,12 +33,13 @@ struct Place {
 // Memory is (outer, 3 spatial axes, inner): channels are inner where they are last, else outer.
 template <class I>
 struct Planes : PoolingOf<I> {
-  I inner, n_data, n_result;
-  DivisorOf<I> by_inner;
+  I inner, n_runs, n_result;
+  I runs;  // along the last axis of the data
+  DivisorOf<I> by_inner, by_runs;
   Box<I> box;  // a window's
   int lanes;   // threads of a window: a power of two
 
-  // Element i of what has `length` along the spatial axes.
+  // Element i of what has so many along the spatial axes.
   __device__ Place<I> place(I i, const I (&length)[3], const DivisorOf<I> (&by)[3]) const {
     Place<I> p;
     const auto cut = [&i](I n, DivisorOf<I> d) {
@@ -51,7 +53,14 @@ struct Planes : PoolingOf<I> {
     return p;
   }
   __device__ Place<I> place_of_window(I i) const { return place(i, this->result, this->by_result); }
-  __device__ Place<I> place_of_element(I i) const { return place(i, this->data, this->by_data); }
+  // The first element of run i.
+  __device__ Place<I> place_of_run(I i) const {
+    const I length[] = {this->data[0], this->data[1], runs};
+    const DivisorOf<I> by[] = {this->by_data[0], this->by_data[1], by_runs};
+    Place<I> p = place(i, length, by);
+    p.at[2] *= kRun;
+    return p;
+  }
 
   __device__ double count(const I (&at)[3]) const {
     return static_cast<double>(this->range(0, at[0]).count) *
@@ -64,8 +73,12 @@ struct Planes : PoolingOf<I> {
   __device__ void each_window(const auto& f) const {
     const int t = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
     const bool strided = inner > 1 && lanes > 1;
-    const int windows = strided ? kColumns : threads / lanes;
-    const int mine = strided ? t % kColumns : t / lanes, lane = strided ? t / kColumns : t % lanes;
+    int windows = threads, mine = t, lane = 0;
+    if (lanes > 1) {
+      windows = strided ? kColumns : threads / lanes;
+      mine = strided ? t % kColumns : t / lanes;
+      lane = strided ? t / kColumns : t % lanes;
+    }
     for (I first = static_cast<I>(blockIdx.x) * windows; first < n_result;
          first += static_cast<I>(gridDim.x) * windows)
       f(first + mine, static_cast<I>(lane));
@@ -84,6 +97,21 @@ __device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box,
                                           const RangeOf<I> (&range)[3], I lane, const auto& f) {
   const I row = (p.outer * g.data[0] + range[0].begin) * g.data[1] + range[1].begin;
   const I first = (row * g.data[2] + range[2].begin) * g.inner + p.channel;
+  if (g.lanes == 1) {
+    const I n[] = {range[0].end - range[0].begin, range[1].end - range[1].begin,
+                   range[2].end - range[2].begin};
+    for (I u = 0; u < n[0]; ++u)
+      for (I v = 0; v < n[1]; ++v) {
+        const I line = first + (u * g.data[1] + v) * g.data[2] * g.inner;
+        for (I w = 0; w < n[2]; w += 4) {
+          I offset[4];
+#pragma unroll
+          for (int k = 0; k < 4; ++k) offset[k] = w + k < n[2] ? line + (w + k) * g.inner : -1;
+          f(offset);
+        }
+      }
+    return;
+  }
   for (I e = lane; e < box.most; e += 4 * g.lanes) {
     I offset[4];
 #pragma unroll
@@ -198,21 +226,44 @@ template <class S, class I>
 __global__ void __launch_bounds__(kBlock)
     grad_kernel(const __grid_constant__ Planes<I> g, const I* places, const S* dy, S* dx) {
   using A = Compute<S>;
-  for (int64_t i = first_thread(); i < g.n_data; i += all_threads()) {
-    const Place<I> p = g.place_of_element(static_cast<I>(i));
-    const RangeOf<I> a = g.windows(0, p.at[0]), b = g.windows(1, p.at[1]),
-                     c = g.windows(2, p.at[2]);
-    A sum = 0;
+  const bool whole = g.inner == 1 && g.data[2] % kRun == 0 && aligned(dx, kRun * sizeof(S));
+  for (int64_t i = first_thread(); i < g.n_runs; i += all_threads()) {
+    const Place<I> p = g.place_of_run(static_cast<I>(i));
+    const I rest = g.data[2] - p.at[2], n = rest < kRun ? rest : kRun;
+    const I row = (p.outer * g.data[0] + p.at[0]) * g.data[1] + p.at[1];
+    const I first = (row * g.data[2] + p.at[2]) * g.inner + p.channel;
+    const RangeOf<I> a = g.windows(0, p.at[0]), b = g.windows(1, p.at[1]);
+    const I begin = g.windows(2, p.at[2]).begin, end = g.windows(2, p.at[2] + n - 1).end;
+    A sum[kRun] = {};
     for (I u = a.begin; u < a.end; ++u)
       for (I v = b.begin; v < b.end; ++v)
-        for (I w = c.begin; w < c.end; ++w) {
+        for (I w = begin; w < end; ++w) {
           const I line = (p.outer * g.result[0] + u) * g.result[1] + v;
           const I window = (line * g.result[2] + w) * g.inner + p.channel;
-          if (places && places[window] != i) continue;
           const A d = convert<A>(dy[window]);
-          sum += places ? d : static_cast<A>(static_cast<double>(d) / g.count({u, v, w}));
+          if (places) {
+            const I maximum = places[window] - first;
+#pragma unroll
+            for (int k = 0; k < kRun; ++k)
+              if (maximum == k * g.inner) sum[k] += d;
+          } else {
+            const A share = static_cast<A>(static_cast<double>(d) / g.count({u, v, w}));
+            const RangeOf<I> range = g.range(2, w);
+#pragma unroll
+            for (int k = 0; k < kRun; ++k)
+              if (p.at[2] + k >= range.begin && p.at[2] + k < range.end) sum[k] += share;
+          }
         }
-    dx[i] = convert<S>(sum);
+    if (whole) {
+      Pack<S, kRun> v;
+#pragma unroll
+      for (int k = 0; k < kRun; ++k) v.v[k] = convert<S>(sum[k]);
+      *reinterpret_cast<Pack<S, kRun>*>(dx + first) = v;
+    } else {
+#pragma unroll
+      for (int k = 0; k < kRun; ++k)
+        if (k < n) dx[first + k * g.inner] = convert<S>(sum[k]);
+    }
   }
 }
 
@@ -237,12 +288,15 @@ Planes<I> planes_of(const Pooling& g) {
     window[a] = most < n ? most : n;
   }
   const int64_t inner = g.channels_last ? g.channels : 1, planes = g.images * g.channels;
+  const int64_t runs = (g.data[2] + kRun - 1) / kRun;
   const auto cut = [](int64_t v) { return static_cast<I>(v); };
   Planes<I> p{{},
               cut(inner),
-              cut(planes * g.elements()),
+              cut(planes * g.data[0] * g.data[1] * runs),
               cut(planes * g.positions()),
+              cut(runs),
               DivisorOf<I>(inner),
+              DivisorOf<I>(runs),
               Box<I>(window),
               1};
   if constexpr (kSame<I, int32_t>)
@@ -303,12 +357,12 @@ struct Gpu {
       if (apart) return launch_windows(p, max_grad_kernel<S, I>, Box<I>(cell), x, dy, dx);
       const Scratch places(call, static_cast<size_t>(p.n_result) * sizeof(I));
       launch_windows(p, places_kernel<S, I>, x, places.as<I>());
-      launch(call.stream, p.n_data, grad_kernel<S, I>, p, places.as<const I>(), dy, dx);
+      launch(call.stream, p.n_runs, grad_kernel<S, I>, p, places.as<const I>(), dy, dx);
     });
   }
   void average_grad(const S* dy, S* dx) const {
     with_planes([&]<class I>(const Planes<I>& p) {
-      launch(call.stream, p.n_data, grad_kernel<S, I>, p, static_cast<const I*>(nullptr), dy, dx);
+      launch(call.stream, p.n_runs, grad_kernel<S, I>, p, static_cast<const I*>(nullptr), dy, dx);
     });
   }
 };
