@@ -29,7 +29,9 @@ struct PlanCall {
   std::vector<View> views = {};  // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
-  std::vector<std::span<std::byte>> scratch = {};  // in the order in which the kernel asks
+  // In the order in which the kernel asks: its memory, and what it chose once (tuning.h).
+  std::vector<std::span<std::byte>> scratch = {};
+  std::vector<std::shared_ptr<const void>> kept = {};
   // Of a copy; of an op's kernel that copies from one context of the host to another, too.
   void* dst = nullptr;
   const void* src = nullptr;
@@ -107,6 +109,9 @@ class Plan : NonCopyable {
 
   // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a plan's.
   static void* scratch(size_t bytes, bool& of_plan);
+  // Its next place for a choice; null: it is not one of a plan's. Valid until the next is asked
+  // for.
+  static std::shared_ptr<const void>* kept();
   // Meanwhile no call is a plan's: what runs in this thread is only measured (tuning.h).
   class Trial : NonCopyable {
    public:

@@ -10,11 +10,11 @@
 namespace locus {
 namespace {
 
-// Whose scratch memory a kernel that runs in this thread is given.
+// Whose scratch memory and choices a kernel that runs in this thread is given.
 struct Asking {
   Plan* plan = nullptr;
   PlanCall* call = nullptr;
-  size_t next = 0;
+  size_t next = 0, next_kept = 0;
 };
 thread_local Asking* asking = nullptr;
 
@@ -47,6 +47,14 @@ void* Plan::scratch(size_t bytes, bool& of_plan) {
     memory = {static_cast<std::byte*>(data), bytes};
   }
   return memory.data();
+}
+
+std::shared_ptr<const void>* Plan::kept() {
+  Asking* const a = asking;
+  if (!a) return nullptr;
+  auto& all = a->call->kept;
+  if (a->next_kept == all.size()) all.emplace_back();
+  return &all[a->next_kept++];
 }
 
 void Plan::run(PlanCall& c, StreamView s, bool traced) {

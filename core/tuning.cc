@@ -17,7 +17,6 @@
 #include <nlohmann/json.hpp>
 
 #include <locus/core/atomic_file.h>
-#include <locus/core/device.h>
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/plan.h>
@@ -117,12 +116,14 @@ Table Choices::table() const {
 void Choices::set(const Table& table) {
   const MutexLock lock(mutex_);
   for (const auto& [key, way] : table) table_.insert_or_assign(key, way);
-  any_.store(!table_.empty(), std::memory_order_relaxed);
+  if (!table.empty()) generation_.fetch_add(1, std::memory_order_release);
 }
 
 std::string Choices::fastest(const std::string& key, std::span<const std::string> ways,
                              const std::function<double(size_t)>& milliseconds) {
   LOCUS_CHECK(!ways.empty(), "no way to compute ", key);
+  const MutexLock turn(measuring_);  // one way is timed beside no other
+  if (const auto chosen = find(key)) return *chosen;
   std::optional<FileLock> among_processes;
   if (!file_.empty()) among_processes.emplace(file_);
 
@@ -156,7 +157,7 @@ std::string Choices::fastest(const std::string& key, std::span<const std::string
   }
   const MutexLock lock(mutex_);
   way = table_.emplace(key, way).first->second;  // another thread's, if it was first
-  any_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
   return way;
 }
 
@@ -170,19 +171,17 @@ Choices& choices() {
   return all;
 }
 
-double milliseconds(const Call& call, const std::function<void()>& run) {
-  struct Time : NonCopyable {
-    explicit Time(StreamView s) : where(device(s.context)), event(where.record_time(s)) {}
-    ~Time() { where.release(event); }
-    Device& where;
-    const EventView event;
-  };
+std::shared_ptr<const void>* kept_place() { return Plan::kept(); }
+
+Timed::Timed(const Call& call, const std::function<void()>& run) : before_(call.stream) {
   const Plan::Trial trial;
-  const Time before(call.stream);
   run();
-  const Time after(call.stream);
-  after.where.wait_host(after.event);
-  return after.where.elapsed_ms(before.event, after.event);
+  after_.emplace(call.stream);
+}
+
+double Timed::milliseconds() const {
+  after_->where.wait_host(after_->event);
+  return after_->where.elapsed_ms(before_.event, after_->event);
 }
 
 }  // namespace locus::tuning

@@ -10,18 +10,25 @@
 // first, and is timed then.
 //
 // A checkpoint (nn/checkpoint.h) holds all choices of its process, so that a resumed run computes
-// with the same ones, with LOCUS_TUNE and the file or without. What was captured or compiled before
-// it was loaded keeps its ways.
+// with the same ones, with LOCUS_TUNE and the file or without. A recorded call keeps the way that
+// it ran in first, when it was compiled, or when its capture ended: what is chosen or loaded
+// afterwards changes neither its numbers nor its memory, whatever graphs are made of it.
+//
+// A way is a name that its op reads. An op throws FormatError, naming the key and the way, for one
+// that it does not have, as of a file that was edited: nothing else is taken in its place.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
+#include <locus/core/device.h>
 #include <locus/core/kernel.h>
+#include <locus/core/lru.h>
 #include <locus/core/mutex.h>
 #include <locus/core/noncopyable.h>
 
@@ -39,7 +46,9 @@ class Choices : NonCopyable {
   // With the choices of the file, if there is one; "": without. FormatError when it is damaged.
   explicit Choices(std::string file = "");
 
-  bool any() const { return any_.load(std::memory_order_relaxed); }
+  bool any() const { return generation() > 0; }
+  // Another number after each change.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::optional<std::string> find(const std::string& key) const;
   Table table() const;
   // These count from now on, here and not in the file.
@@ -47,14 +56,16 @@ class Choices : NonCopyable {
 
   // What is fastest of `ways`, the first of equals, found by running each several times:
   // milliseconds(i) runs the i-th once. One that throws OutOfMemory is left out, unless all do.
-  // What another process has put in the file meanwhile counts instead. Throws Error, before
-  // anything runs, when the file cannot be written.
+  // What another thread, or in the file another process, has chosen meanwhile counts instead; the
+  // process's threads measure one after the other. Throws Error, before anything runs, when the
+  // file cannot be written.
   std::string fastest(const std::string& key, std::span<const std::string> ways,
                       const std::function<double(size_t)>& milliseconds);
 
  private:
   const std::string file_;
-  std::atomic<bool> any_{false};
+  std::atomic<uint64_t> generation_{0};
+  Mutex measuring_;  // taken before the other
   mutable Mutex mutex_;
   Table table_ LOCUS_GUARDED_BY(mutex_);
 };
@@ -62,9 +73,68 @@ class Choices : NonCopyable {
 bool measures();     // LOCUS_TUNE=1
 Choices& choices();  // the process's; with the file where measures()
 
+// What choices say of an op's keys, for calls that come again and again: a key's text is made, and
+// the way's name is read, once a key, and once more after choices change. Threads: any, at once.
+template <class Key, class Way, class Hash>
+class Lookup : NonCopyable {
+ public:
+  explicit Lookup(const Choices& choices) : choices_(choices) {}
+
+  // read(the name of the way under text()), a Way; nullopt: there is no choice.
+  std::optional<Way> find(const Key& key, const auto& text, const auto& read) {
+    const uint64_t now = choices_.generation();
+    {
+      const MutexLock lock(mutex_);
+      if (generation_ != now) known_.clear();
+      generation_ = now;
+      if (const auto* const way = known_.find(key)) return *way;
+    }
+    const std::optional<std::string> name = choices_.find(text());
+    const std::optional<Way> way = name ? std::optional<Way>(read(*name)) : std::nullopt;
+    const MutexLock lock(mutex_);
+    if (generation_ == now) known_.put(key, way);
+    return way;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  const Choices& choices_;
+  Mutex mutex_;
+  uint64_t generation_ LOCUS_GUARDED_BY(mutex_) = 0;
+  Lru<Key, std::optional<Way>, Hash> known_ LOCUS_GUARDED_BY(mutex_){kMost};
+};
+
+// The place where the recorded call whose kernel function runs keeps its next choice; null: it is
+// not recorded, or is only timed.
+std::shared_ptr<const void>* kept_place();
+// For kernel functions: choose(), but in a recorded call what that gave when it first ran. Several
+// in one function: in the same order each time, and not one inside another.
+template <class T>
+T kept(const auto& choose) {
+  std::shared_ptr<const void>* const place = kept_place();
+  if (place && *place) return *static_cast<const T*>(place->get());
+  T chosen = choose();
+  if (place) *place = std::make_shared<const T>(chosen);
+  return chosen;
+}
+
 // For kernel functions: the device's time for what `run` enqueues on the call's stream, whose
-// Scratches are not kept for a replay. Waits; so not while the stream is captured. On a host
-// context use a clock.
-double milliseconds(const Call& call, const std::function<void()>& run);
+// Scratches are not kept for a replay. Not while the stream is captured. On a host context use a
+// clock.
+class Timed : NonCopyable {
+ public:
+  Timed(const Call& call, const std::function<void()>& run);
+  double milliseconds() const;  // waits
+
+ private:
+  struct Point : NonCopyable {
+    explicit Point(StreamView s) : where(device(s.context)), event(where.record_time(s)) {}
+    ~Point() { where.release(event); }
+    Device& where;
+    const EventView event;
+  };
+  const Point before_;
+  std::optional<Point> after_;
+};
 
 }  // namespace locus::tuning

@@ -1,4 +1,5 @@
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_open.h>
 
 #include <string>
 
@@ -48,6 +49,21 @@ unsigned* counters(StreamView view, int n) {
 Fault* fault(const Call& call) {
   CudaStream& s = find_stream(call.stream);
   return s.device->faults().word(s.op.load(std::memory_order_relaxed));
+}
+
+// The name is for errors, and others launch meanwhile.
+Opened::Opened(StreamView s) LOCUS_THREAD_SAFETY(no_thread_safety_analysis)
+    : stream_(find_stream(s)), op_(stream_.op.load(std::memory_order_relaxed)) {
+  stream_.mutex.unlock();
+}
+Opened::~Opened() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+  stream_.mutex.lock();
+  stream_.op.store(op_, std::memory_order_relaxed);
+}
+void Opened::enqueue(const std::function<void()>& f) const {
+  const MutexLock lock(stream_.mutex);
+  stream_.op.store(op_, std::memory_order_relaxed);
+  f();
 }
 
 CudaDevice::CudaDevice(Context context) : context_(context) {

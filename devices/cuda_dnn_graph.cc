@@ -8,13 +8,20 @@
 
 namespace locus::cuda {
 
+namespace {
+
+bool out_of_memory(cudnnStatus_t status) {
+  return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+}
+
+}  // namespace
+
 [[noreturn]] void failed(cudnnStatus_t status, const char* call, const char* file, int line) {
   char last[512] = "";
   cudnnGetLastErrorString(last, sizeof(last));
-  const bool out_of_memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-                             status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
   const std::string text = text_of(cudnnGetErrorString(status), *last ? ": " : "", last);
-  cuda::failed(out_of_memory, text.c_str(), call, file, line);
+  cuda::failed(out_of_memory(status), text.c_str(), call, file, line);
 }
 
 namespace {
@@ -33,7 +40,7 @@ cudnnDataType_t data_type(DType d) {
 class Graph {
  public:
   Graph(const DnnConvolution& c, cudnnHandle_t handle) : c_(c), axes_(flat() ? 2 : 3) {
-    const bool more = c.residual || c.bias || c.relu;
+    const bool more = c.bias || c.relu;
     const int64_t channels = c.groups * c.out;
     const auto data = tensor(kData, c.images, c.groups * c.in, c.data, data_type(c.dtype)),
                weight = tensor(kWeight, channels, c.in, c.kernel, data_type(c.dtype));
@@ -44,7 +51,6 @@ class Graph {
       pointwise(mode, sum, with, to);
       sum = to;
     };
-    if (c.residual) then(CUDNN_POINTWISE_ADD, !c.bias && !c.relu, result(kResidual));
     if (c.bias) then(CUDNN_POINTWISE_ADD, !c.relu, bias(channels));
     if (c.relu) then(CUDNN_POINTWISE_RELU_FWD, true, nullptr);
     const Descriptor& graph = parts.emplace_back(make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
@@ -189,6 +195,66 @@ std::vector<Descriptor> make_graph(const DnnConvolution& c, cudnnHandle_t handle
   return std::move(Graph(c, handle).parts);
 } catch (const Unsupported&) {
   return {};
+}
+
+std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<Descriptor>& graph) {
+  const auto old = get(like, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  if (graph.empty() || old.empty()) return {};
+  std::vector<Descriptor> parts;
+  const auto complete = [](const Descriptor& d) {
+    return cudnnBackendFinalize(d.get()) == CUDNN_STATUS_SUCCESS;
+  };
+  parts.push_back(make(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
+  set(parts[0], CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.back());
+  set(parts[0], CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+      get<int64_t>(old[0], CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+  if (!complete(parts[0])) return {};
+  std::vector<cudnnBackendDescriptor_t> knobs;
+  for (const Descriptor& knob : knobs_of(like)) {
+    const Descriptor& same = parts.emplace_back(make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
+    set(same, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
+        get<cudnnBackendKnobType_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
+    set(same, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
+        get<int64_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+    if (!complete(same)) return {};
+    knobs.push_back(same.get());
+  }
+  const Descriptor& config = parts.emplace_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+  set(config, CUDNN_ATTR_ENGINECFG_ENGINE, parts[0]);
+  if (!knobs.empty())
+    LOCUS_CUDA(cudnnBackendSetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                        CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                        static_cast<int64_t>(knobs.size()), knobs.data()));
+  if (!complete(config)) return {};
+  return parts;
+}
+
+Descriptor make_plan(const Descriptor& config, cudnnHandle_t handle) {
+  constexpr size_t kMostWorkspace = size_t{256} << 20;
+  Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
+  set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+  const cudnnStatus_t status = cudnnBackendFinalize(plan.get());
+  if (out_of_memory(status)) LOCUS_CUDA(status);
+  if (status != CUDNN_STATUS_SUCCESS || workspace_of(plan) > kMostWorkspace) return nullptr;
+  return plan;
+}
+
+size_t workspace_of(const Descriptor& plan) {
+  return static_cast<size_t>(get<int64_t>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+}
+
+void execute(const Descriptor& plan, cudnnHandle_t handle, const DnnOperands& operands,
+             const void* workspace) {
+  const int64_t ids[] = {kData, kWeight, kResult, kBias};
+  const void* const pointers[] = {operands.data, operands.weight, operands.result, operands.bias};
+  const int64_t n = operands.bias ? 4 : 3;
+  const Descriptor pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids, n);
+  set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers, n);
+  set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace);
+  finalize(pack);
+  LOCUS_CUDA(cudnnBackendExecute(handle, plan.get(), pack.get()));
 }
 
 }  // namespace locus::cuda

@@ -92,11 +92,30 @@ inline std::vector<Descriptor> get(const Descriptor& d, Name name,
   return all;
 }
 
+inline std::vector<Descriptor> knobs_of(const Descriptor& config) {
+  return get(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR,
+             CUDNN_KNOB_TYPE_COUNTS);
+}
+
 // Of the arrays: what a plan is given.
-enum Id : int64_t { kData = 1, kWeight, kResult, kBias, kResidual, kBetween };
+enum Id : int64_t { kData = 1, kWeight, kResult, kBias, kBetween };
 
 // The operations, and what they are made of; the last is the graph. None where cuDNN has nothing
 // for the convolution.
 std::vector<Descriptor> make_graph(const DnnConvolution& c, cudnnHandle_t handle);
+
+// The engine and the settings of another graph's configuration for this one, and what they are made
+// of: the last is the configuration. None where the engine does not take it.
+std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<Descriptor>& graph);
+
+// Null where the engine refuses, as it may here after all, or wants more workspace than a plan has.
+Descriptor make_plan(const Descriptor& config, cudnnHandle_t handle);
+size_t workspace_of(const Descriptor& plan);
+void execute(const Descriptor& plan, cudnnHandle_t handle, const DnnOperands& operands,
+             const void* workspace);
+
+// Whether what is not finite stays so where the configuration's engine computes c.
+bool keeps_infinities(const DnnConvolution& c, const Descriptor& config, cudnnHandle_t handle,
+                      Context where);
 
 }  // namespace locus::cuda

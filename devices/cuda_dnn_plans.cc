@@ -5,46 +5,27 @@
 #include <locus/core/text.h>
 
 #ifdef LOCUS_WITH_CUDNN
-#include <unordered_map>
-
+#include <locus/core/lru.h>
 #include <locus/core/mutex.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_dnn_graph.h>
 #include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_library.h>
+#include <locus/devices/cuda_open.h>
 #endif
 
 namespace locus::cuda {
-
-DnnConvolution::Numbers DnnConvolution::numbers() const {
-  Numbers n{static_cast<int64_t>(kind),
-            static_cast<int64_t>(dtype),
-            channels_last,
-            tf32,
-            residual,
-            bias,
-            relu,
-            images,
-            groups,
-            in,
-            out};
-  auto to = n.begin() + 11;
-  for (const auto& axes : {data, kernel, result, stride, padding, dilation})
-    to = std::copy_n(axes, 3, to);
-  return n;
-}
 
 std::string to_string(const DnnConvolution& c) {
   constexpr const char* kKinds[] = {"forward", "data gradient", "weight gradient"};
   constexpr const char* kDTypes[] = {"f32", "f64", "f16", "bf16"};
   const auto axes = [](const int64_t(&n)[3]) { return listed(n, {}, "x"); };
-  return text_of("convolution ", kKinds[static_cast<int>(c.kind)], " ",
-                 kDTypes[static_cast<int>(c.dtype)], c.tf32 ? " tf32" : "",
-                 c.channels_last ? " channels last" : "", c.residual ? " residual" : "",
-                 c.bias ? " bias" : "", c.relu ? " relu" : "", ", ", c.images, " of ", c.groups,
-                 " groups ", c.in, " to ", c.out, ", data ", axes(c.data), " kernel ",
-                 axes(c.kernel), " result ", axes(c.result), " stride ", axes(c.stride),
-                 " padding ", axes(c.padding), " dilation ", axes(c.dilation));
+  return text_of(
+      "convolution ", kKinds[static_cast<int>(c.kind)], " ", kDTypes[static_cast<int>(c.dtype)],
+      c.tf32 ? " tf32" : "", c.channels_last ? " channels last" : "", c.bias ? " bias" : "",
+      c.relu ? " relu" : "", ", ", c.images, " of ", c.groups, " groups ", c.in, " to ", c.out,
+      ", data ", axes(c.data), " kernel ", axes(c.kernel), " result ", axes(c.result), " stride ",
+      axes(c.stride), " padding ", axes(c.padding), " dilation ", axes(c.dilation));
 }
 
 #ifndef LOCUS_WITH_CUDNN
@@ -53,8 +34,8 @@ struct DnnPlan {
   std::string name;
 };
 int dnn_version() { return 0; }
-const DnnPlan* dnn_plan(const Call&, const DnnConvolution&, std::string_view) { return nullptr; }
-std::vector<const DnnPlan*> dnn_plans(const Call&, const DnnConvolution&, size_t) { return {}; }
+DnnPlanRef dnn_plan(const Call&, const DnnConvolution&, std::string_view) { return nullptr; }
+std::vector<DnnPlanRef> dnn_plans(const Call&, const DnnConvolution&, size_t) { return {}; }
 const std::string& dnn_name(const DnnPlan& plan) { return plan.name; }
 void dnn_convolve(const Call&, const DnnPlan&, const DnnOperands&) {}
 DnnStats dnn_stats(StreamView) { return {}; }
@@ -63,16 +44,8 @@ DnnStats dnn_stats(StreamView) { return {}; }
 
 namespace {
 
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-
-// Whether the engine computes as cuda_dnn.h says.
+// Whether the engine says that it computes as cuda_dnn.h does.
 bool allowed(const Descriptor& engine, const DnnConvolution& c) {
-  // These give 0 for -infinity, as a relu from above -infinity would, which none was asked for:
-  // seen of 32 behind a bias and of 47 in f16, on an H200; 33 is the like of 32 for tf32.
-  // STRICT_NAN_PROP is no help: 0 alone has it.
-  const auto number = get<int64_t>(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  if (c.bias && !c.relu && (number == 32 || number == 33)) return false;
-  if (number == 47 && (c.dtype == f16 || c.dtype == bf16)) return false;
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   const int64_t n = get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notes, std::size(notes));
   return std::all_of(notes, notes + n, [&](cudnnBackendNumericalNote_t note) {
@@ -83,71 +56,94 @@ bool allowed(const Descriptor& engine, const DnnConvolution& c) {
 
 std::string name_of(const Descriptor& engine, const Descriptor& config) {
   std::string name = text_of("cudnn ", get<int64_t>(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  for (const Descriptor& knob : get(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                    CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS))
+  for (const Descriptor& knob : knobs_of(config))
     name += text_of(
         " ", static_cast<int>(get<cudnnBackendKnobType_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)),
         "=", get<int64_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
   return name;
 }
 
+using Parts = std::shared_ptr<const std::vector<Descriptor> >;
+
 }  // namespace
 
-struct DnnPlan {
-  std::string name;
-  Descriptor config;
-  bool residual, bias;
-  Descriptor plan = nullptr;  // made when it is asked for
-  size_t workspace = 0;
-  bool tried = false;
+struct DnnPlan : NonCopyable {
+  DnnPlan(std::string plan_name, const Parts& made_of, Descriptor made, Context where)
+      : name(std::move(plan_name)),
+        plan(std::move(made)),
+        workspace(workspace_of(plan)),
+        parts_(made_of),
+        device_(where.index) {}
+  // Kernels that were compiled for it are unloaded: on their device.
+  ~DnnPlan() {
+    const Guard guard(device_);
+    plan = nullptr;
+  }
+
+  const std::string name;
+  Descriptor plan;
+  const size_t workspace;
+
+ private:
+  const Parts parts_;
+  const int device_;
 };
 
 namespace {
 
-struct Hash {
-  size_t operator()(const DnnConvolution::Numbers& numbers) const {
-    uint64_t h = 14695981039346656037u;  // FNV-1a, by words
-    for (const int64_t n : numbers) h = (h ^ static_cast<uint64_t>(n)) * 1099511628211u;
-    return static_cast<size_t>(h ^ h >> 32);
-  }
+// What may be a plan of a convolution.
+struct Candidate {
+  std::string name;
+  size_t config;       // of the parts
+  bool tried = false;  // these under the mutex
+  DnnPlanRef plan = nullptr;
+};
+struct Candidates {
+  Parts parts;                       // the graph, and configurations
+  std::vector<Candidate> each = {};  // the best first
 };
 
-// Of one convolution: what may be plans, the best first.
-struct Plans {
-  std::vector<Descriptor> graph;
-  std::vector<std::unique_ptr<DnnPlan> > each;
-};
-
-// A device's. The handle is made when it is first asked for: it takes device memory and time that
-// a program without convolutions need not spend.
+// A device's. The handles are made when a plan is first asked for: they take device memory and time
+// that a program without convolutions need not spend. cuDNN lets threads share none, and takes what
+// was made with one on another of the same device.
 struct Dnn {
+  Mutex making;  // taken before the others
+  cudnnHandle_t maker LOCUS_GUARDED_BY(making) = nullptr;
+
+  Mutex executing;
+  cudnnHandle_t handle LOCUS_GUARDED_BY(executing) = nullptr;
+  void* stream LOCUS_GUARDED_BY(executing) = nullptr;
+
   Mutex mutex;
-  cudnnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
-  void* stream LOCUS_GUARDED_BY(mutex) = nullptr;
-  std::unordered_map<DnnConvolution::Numbers, Plans, Hash> plans LOCUS_GUARDED_BY(mutex);
+  Lru<DnnConvolution::Numbers, std::shared_ptr<Candidates>, HashNumbers> known
+      LOCUS_GUARDED_BY(mutex){kMostDnnConvolutions};
   DnnStats stats LOCUS_GUARDED_BY(mutex);
 
-  Plans& find(const DnnConvolution& c) LOCUS_REQUIRES(mutex);
-  bool usable(DnnPlan& p) LOCUS_REQUIRES(mutex);
+  void start() LOCUS_REQUIRES(making);
+  std::shared_ptr<Candidates> candidates(const DnnConvolution& c) LOCUS_REQUIRES(making);
+  void make(const DnnConvolution& c, const Candidates& of, Candidate& next, Context where)
+      LOCUS_REQUIRES(making);
 };
 
 const int kDnn = Libraries::add([]() -> void* { return new Dnn; });
 Dnn& dnn_of(StreamView s) { return *static_cast<Dnn*>(library(s, kDnn)); }
 
-Plans& Dnn::find(const DnnConvolution& c) {
-  const DnnConvolution::Numbers key = c.numbers();
-  if (const auto it = plans.find(key); it != plans.end()) {
-    ++stats.found;
-    return it->second;
+void Dnn::start() {
+  {
+    const MutexLock lock(executing);
+    if (!handle) LOCUS_CUDA(cudnnCreate(&handle));
   }
-  ++stats.made;
-  const OutsideCapture allowed_here;
-  if (!handle) LOCUS_CUDA(cudnnCreate(&handle));
-  Plans found{make_graph(c, handle), {}};
+  if (!maker) LOCUS_CUDA(cudnnCreate(&maker));
+}
+
+std::shared_ptr<Candidates> Dnn::candidates(const DnnConvolution& c) {
+  std::vector<Descriptor> parts = make_graph(c, maker);
+  const size_t graph = parts.size();
+  std::vector<Candidate> each;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (found.graph.empty()) break;
-    const Descriptor heuristics = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, found.graph.back());
+    if (graph == 0) break;
+    const Descriptor heuristics = cuda::make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, parts[graph - 1]);
     set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS) continue;
     for (Descriptor& config :
@@ -156,92 +152,106 @@ Plans& Dnn::find(const DnnConvolution& c) {
           get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
       if (engine.empty() || !allowed(engine[0], c)) continue;
       std::string name = name_of(engine[0], config);
-      if (std::ranges::find(found.each, name, [](const auto& p) { return p->name; }) ==
-          found.each.end())
-        found.each.push_back(std::make_unique<DnnPlan>(
-            DnnPlan{std::move(name), std::move(config), c.residual, c.bias}));
+      if (std::ranges::find(each, name, &Candidate::name) != each.end()) continue;
+      each.push_back({std::move(name), parts.size()});
+      parts.push_back(std::move(config));
     }
   }
-  return plans.emplace(key, std::move(found)).first->second;
+  return std::make_shared<Candidates>(Candidates{
+      std::make_shared<const std::vector<Descriptor> >(std::move(parts)), std::move(each)});
 }
 
-// Engines refuse here what they do not support after all.
-bool Dnn::usable(DnnPlan& p) {
-  if (p.tried) return p.plan != nullptr;
+void Dnn::make(const DnnConvolution& c, const Candidates& of, Candidate& next, Context where) {
+  const Descriptor& config = (*of.parts)[next.config];
+  Descriptor plan = make_plan(config, maker);
+  const bool keeps = plan && keeps_infinities(c, config, maker, where);
+  DnnPlanRef made =
+      keeps ? std::make_shared<const DnnPlan>(next.name, of.parts, std::move(plan), where)
+            : nullptr;
+  const MutexLock lock(mutex);
+  stats.refused += plan && !keeps;
+  next.plan = std::move(made);
+  next.tried = true;
+}
+
+// Up to `most`; only the one of that name, where there is a name.
+std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::string_view name,
+                             size_t most) {
+  Dnn& dnn = dnn_of(call.stream);
+  const DnnConvolution::Numbers key = c.numbers();
+  std::vector<DnnPlanRef> found;
+  std::shared_ptr<Candidates> all;
+  Candidate* next = nullptr;  // that is to be made first
+  const auto complete = [&] {
+    const MutexLock lock(dnn.mutex);
+    if (!all) {
+      const auto* const there = dnn.known.find(key);
+      if (!there) return false;
+      all = *there;
+      ++dnn.stats.found;
+    }
+    found.clear();
+    for (Candidate& p : all->each) {
+      if (found.size() == most) break;
+      if (!name.empty() && p.name != name) continue;
+      next = &p;
+      if (!p.tried) return false;
+      if (p.plan) found.push_back(p.plan);
+    }
+    return true;
+  };
+  if (complete()) return found;
+
+  const Opened others_launch(call.stream);
+  const MutexLock turn(dnn.making);
   const OutsideCapture allowed_here;  // it may load kernels
-  Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
-  set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, p.config);
-  const cudnnStatus_t status = cudnnBackendFinalize(plan.get());
-  if (status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED)
-    LOCUS_CUDA(status);
-  p.tried = true;
-  if (status != CUDNN_STATUS_SUCCESS) return false;
-  const auto bytes = get<int64_t>(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  if (bytes > kMostWorkspace) return false;
-  p.workspace = static_cast<size_t>(bytes);
-  p.plan = std::move(plan);
-  return true;
+  dnn.start();
+  std::shared_ptr<Candidates> dropped;  // outside of the mutex
+  while (!complete()) {
+    if (all) {
+      dnn.make(c, *all, *next, call.stream.context);
+      continue;
+    }
+    all = dnn.candidates(c);
+    const MutexLock lock(dnn.mutex);
+    ++dnn.stats.made;
+    dropped = dnn.known.put(key, all);
+  }
+  return found;
 }
 
 }  // namespace
 
 int dnn_version() { return static_cast<int>(cudnnGetVersion()); }
 
-const DnnPlan* dnn_plan(const Call& call, const DnnConvolution& c, std::string_view name) {
-  Dnn& dnn = dnn_of(call.stream);
-  const MutexLock lock(dnn.mutex);
-  for (const auto& p : dnn.find(c).each)
-    if ((name.empty() || p->name == name) && dnn.usable(*p)) return p.get();
-  return nullptr;
+DnnPlanRef dnn_plan(const Call& call, const DnnConvolution& c, std::string_view name) {
+  const std::vector<DnnPlanRef> found = find(call, c, name, 1);
+  return found.empty() ? nullptr : found[0];
 }
-
-std::vector<const DnnPlan*> dnn_plans(const Call& call, const DnnConvolution& c, size_t most) {
-  Dnn& dnn = dnn_of(call.stream);
-  const MutexLock lock(dnn.mutex);
-  std::vector<const DnnPlan*> all;
-  for (const auto& p : dnn.find(c).each) {
-    if (all.size() == most) break;
-    if (dnn.usable(*p)) all.push_back(p.get());
-  }
-  return all;
+std::vector<DnnPlanRef> dnn_plans(const Call& call, const DnnConvolution& c, size_t most) {
+  return find(call, c, {}, most);
 }
 
 const std::string& dnn_name(const DnnPlan& plan) { return plan.name; }
 
 void dnn_convolve(const Call& call, const DnnPlan& plan, const DnnOperands& operands) {
   const Scratch workspace(call, plan.workspace);
-  int64_t ids[5] = {kData, kWeight, kResult};
-  const void* pointers[5] = {operands.data, operands.weight, operands.result};
-  int64_t n = 3;
-  const auto add = [&](Id id, const void* p) {
-    ids[n] = id;
-    pointers[n++] = p;
-  };
-  if (plan.bias) add(kBias, operands.bias);
-  if (plan.residual) add(kResidual, operands.residual);
-  const void* const scratch = workspace.data();
-  const Descriptor pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids, n);
-  set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers, n);
-  set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, scratch);
-  finalize(pack);
-
   Dnn& dnn = dnn_of(call.stream);
-  const MutexLock lock(dnn.mutex);
+  const MutexLock lock(dnn.executing);
   const OutsideCapture allowed_here;  // an engine's first run loads its kernels
   if (dnn.stream != call.stream.native) {
     LOCUS_CUDA(cudnnSetStream(dnn.handle, static_cast<cudaStream_t>(call.stream.native)));
     dnn.stream = call.stream.native;
   }
-  LOCUS_CUDA(cudnnBackendExecute(dnn.handle, plan.plan.get(), pack.get()));
+  execute(plan.plan, dnn.handle, operands, workspace.data());
 }
 
 DnnStats dnn_stats(StreamView s) {
   Dnn& dnn = dnn_of(s);
   const MutexLock lock(dnn.mutex);
-  return dnn.stats;
+  DnnStats now = dnn.stats;
+  now.kept = dnn.known.size();
+  return now;
 }
 
 #endif

@@ -1,8 +1,11 @@
 #include <locus/ops/convolution/convolution_ways.h>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <locus/ops/matmul.h>
+
+#include "tests/contexts.h"
 
 namespace locus::cuda {
 namespace {
@@ -64,6 +67,48 @@ TEST(ConvolutionWays, ThoseOfFewResultsAnImageOrInGroupsAreOurs) {
   Convolution g = layer(256, 64, 8, 64, 3);
   g.groups = 2;
   EXPECT_EQ(wins(g, bf16), Wins(3, false));
+}
+
+TEST(ConvolutionWays, AreReadByTheirWholeNames) {
+  const auto read = [](const std::string& name) { return convolution_way(name, 13, "the key"); };
+  EXPECT_EQ(read("ours").tile, -1);
+  EXPECT_EQ(read("ours 2").tile, 2);
+  EXPECT_EQ(read("ours 12").tile, 12);
+  EXPECT_EQ(read("ours 12").plan, "");
+  EXPECT_EQ(read("cudnn 28 1=2").plan, "cudnn 28 1=2");
+}
+
+TEST(ConvolutionWays, OthersAreRefusedWithTheirKeys) {
+  for (const char* name : {"", "our", "ours ", "ours  2", "ours 02", "ours +2", "ours -1",
+                           "ours 2x", "ours 13", "ours 99999999999", "cudnn", "gathered 1"}) {
+    const std::string text = test::message_of<FormatError>(
+        [&] { convolution_way(name, 13, "convolution forward f32"); });
+    EXPECT_THAT(text, testing::HasSubstr(text_of("'", name, "'")));
+    EXPECT_THAT(text, testing::HasSubstr("convolution forward f32"));
+  }
+}
+
+TEST(ConvolutionWays, NumbersAreOfAllOfTheConvolution) {
+  const DnnConvolution c = dnn_convolution(layer(4, 8, 8, 8, 3), DnnKind::forward, f32);
+  const auto other = [&](const auto& change) {
+    DnnConvolution changed = c;
+    change(changed);
+    EXPECT_NE(way_numbers(changed, 0, true), way_numbers(c, 0, true));
+  };
+  other([](DnnConvolution& d) { d.kind = DnnKind::data_gradient; });
+  other([](DnnConvolution& d) { d.dtype = bf16; });
+  for (bool DnnConvolution::*flag : {&DnnConvolution::channels_last, &DnnConvolution::tf32,
+                                     &DnnConvolution::bias, &DnnConvolution::relu})
+    other([=](DnnConvolution& d) { d.*flag = true; });
+  for (int64_t DnnConvolution::*n : {&DnnConvolution::images, &DnnConvolution::groups,
+                                     &DnnConvolution::in, &DnnConvolution::out})
+    other([=](DnnConvolution& d) { ++(d.*n); });
+  for (int64_t(DnnConvolution::*n)[3] :
+       {&DnnConvolution::data, &DnnConvolution::kernel, &DnnConvolution::result,
+        &DnnConvolution::stride, &DnnConvolution::padding, &DnnConvolution::dilation})
+    for (int a = 0; a < 3; ++a) other([=](DnnConvolution& d) { ++(d.*n)[a]; });
+  EXPECT_NE(way_numbers(c, 1, true), way_numbers(c, 0, true));
+  EXPECT_NE(way_numbers(c, 0, false), way_numbers(c, 0, true));
 }
 
 }  // namespace

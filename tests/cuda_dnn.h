@@ -30,7 +30,7 @@ void in_kernel(const F& f) {
 inline Names plan_names(const DnnConvolution& c, size_t most = 4) {
   Names names;
   in_kernel([&](const Call& call) {
-    for (const DnnPlan* plan : dnn_plans(call, c, most)) names.push_back(dnn_name(*plan));
+    for (const DnnPlanRef& plan : dnn_plans(call, c, most)) names.push_back(dnn_name(*plan));
   });
   return names;
 }

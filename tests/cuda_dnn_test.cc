@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include <locus/core/capture.h>
+#include <locus/core/compile.h>
 #include <locus/core/storage.h>
 #include <locus/core/tuning.h>
 #include <locus/ops/copy.h>
@@ -17,6 +20,8 @@
 #include "tests/cuda_support.h"
 
 #ifdef LOCUS_WITH_CUDA
+
+#include <locus/devices/cuda_open.h>
 
 #include "tests/cuda_dnn.h"
 
@@ -175,35 +180,8 @@ TEST(CudaDnn, WhatIsNotFiniteStaysSo) {
       }
     }
   set_matmul_precision(Precision::f32);
-}
-
-TEST(CudaDnn, AResidualIsAddedBeforeBiasAndRelu) {
-  LOCUS_NEEDS_CUDNN();
-  std::mt19937 random(2);
-  int ran = 0;
-  for (int i = 0; i < 20; ++i) {
-    Layer layer = draw(random, f16, true);
-    layer.relu = false;
-    DnnConvolution c = layer.form(DnnKind::forward);
-    const Values sum = test::values(layer.forward()), residual = test::values(layer.dy);
-    c.residual = c.relu = true;
-    const Tensor y = zeros(layer.dy.shape(), {gpu(0), f16});
-    const void* const bias = layer.b.defined() ? layer.b.impl().view.data : nullptr;
-    const DnnPlan* plan = nullptr;
-    in_kernel([&](const Call& call) {
-      plan = dnn_plan(call, c);
-      if (plan)
-        dnn_convolve(call, *plan,
-                     {layer.x.impl().view.data, layer.w.impl().view.data, y.impl().view.data, bias,
-                      layer.dy.impl().view.data});
-    });
-    if (!plan) continue;
-    ++ran;
-    const Values got = test::values(y);
-    for (size_t e = 0; e < got.size(); ++e)
-      ASSERT_EQ(got[e], std::max(0.0, sum[e] + residual[e])) << to_string(c);
-  }
-  EXPECT_GT(ran, 0);
+  // Some of that version's are known to lose -infinity (cuda_dnn_probe.cc).
+  if (dnn_version() / 100 == 914) EXPECT_GT(stats().refused, 0);
 }
 
 TEST(CudaDnn, PlansCanBeCapturedBeforeTheyEverRan) {
@@ -253,8 +231,111 @@ TEST(CudaDnn, AWayThatIsNotThereIsNamed) {
   LOCUS_NEEDS_CUDNN();
   std::mt19937 random(3);
   const Layer layer = draw(random, f16, true);
-  const Way way(layer.form(DnnKind::forward), "cudnn 9999");
-  EXPECT_THAT(test::message_of<Error>([&] { layer.forward(); }), testing::HasSubstr("cudnn 9999"));
+  for (const char* name : {"cudnn 9999", "ours 99", "ours 1x"}) {
+    const Way way(layer.form(DnnKind::forward), name);
+    EXPECT_THAT(test::message_of<FormatError>([&] { layer.forward(); }), testing::HasSubstr(name));
+  }
+}
+
+// Asks for so many other convolutions that none is kept that was known before.
+void forget_plans(DnnConvolution c) {
+  c.images = 1000;
+  for (size_t i = 0; i < kMostDnnConvolutions; ++i, ++c.images) plan_names(c, 0);
+}
+
+TEST(CudaDnn, OnlyTheConvolutionsUsedLastAreKept) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(17);
+  const DnnConvolution c = draw(random, f16, true).form(DnnKind::forward);
+  const Names names = plan_names(c);
+  ASSERT_FALSE(names.empty());
+  forget_plans(c);
+  const DnnStats before = stats();
+  EXPECT_EQ(before.kept, kMostDnnConvolutions);
+  EXPECT_EQ(plan_names(c), names);
+  EXPECT_EQ(stats().made, before.made + 1);
+  EXPECT_EQ(stats().kept, kMostDnnConvolutions);
+}
+
+// The plans of a graph, and their ways, are its own.
+TEST(CudaDnn, ARecordedCallKeepsItsWay) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(19);
+  int ran = 0;
+  for (int i = 0; i < 6; ++i) {
+    const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, false);
+    const DnnKind kind = kKinds[i % 3];
+    const DnnConvolution c = layer.form(kind);
+    const Names names = plan_names(c, 1);
+    if (names.empty()) continue;
+    ++ran;
+    Compiled f([&](const Tensors&) { return Tensors{layer.compute(kind)}; });
+    Values wanted;
+    Tensor y;
+    std::optional<Graph> graph;
+    {
+      const Way way(c, names[0]);
+      wanted = test::values(layer.compute(kind));
+      EXPECT_EQ(test::values(f({layer.x})[0]), wanted);
+      Capture capture(gpu(0));
+      y = layer.compute(kind);
+      graph.emplace(capture.end());
+    }
+    if (i == 0) forget_plans(c);
+    const Way ours(c, "ours");
+    for (int n = 0; n < 3; ++n) {
+      graph->replay();
+      EXPECT_EQ(test::values(y), wanted) << names[0] << ": " << to_string(c);
+      EXPECT_EQ(test::values(f({layer.x})[0]), wanted) << names[0] << ": " << to_string(c);
+    }
+  }
+  EXPECT_GT(ran, 0);
+}
+
+TEST(CudaDnn, AKernelFunctionLetsOthersLaunch) {
+  LOCUS_NEEDS_GPUS(1);
+  int launched = 0;
+  in_kernel([&](const Call& call) {
+    const Opened opened(call.stream);
+    std::thread other([&] { in_kernel([&](const Call&) { ++launched; }); });
+    other.join();
+    opened.enqueue([&] { ++launched; });
+  });
+  EXPECT_EQ(launched, 2);
+}
+
+TEST(CudaDnn, ThreadsMakeAPlanOnce) {
+  LOCUS_NEEDS_CUDNN();
+  std::mt19937 random(23);
+  Layer layer = draw(random, f16, true);
+  layer.g.images = 59;
+  const DnnConvolution c = layer.form(DnnKind::data_gradient);
+  const DnnStats before = stats();
+  std::vector<Names> names(4);
+  std::vector<std::thread> threads;
+  for (Names& found : names) threads.emplace_back([&] { found = plan_names(c); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(names, std::vector<Names>(4, plan_names(c)));
+  EXPECT_EQ(stats().made, before.made + 1);
+}
+
+// On one stream, while plans of others are made.
+TEST(CudaDnn, ThreadsComputeWithPlans) {
+  LOCUS_NEEDS_CUDNN();
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 4; ++t)
+    threads.emplace_back([t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 4; ++i) {
+        const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, true);
+        const Values wanted = test::values(layer.forward());
+        for (const std::string& name : plan_names(layer.form(DnnKind::forward), 2)) {
+          const Way way(layer.form(DnnKind::forward), name);
+          for (int n = 0; n < 3; ++n) EXPECT_EQ(test::values(layer.forward()), wanted) << name;
+        }
+      }
+    });
+  for (std::thread& t : threads) t.join();
 }
 
 TEST(CudaDnn, WhatWasMeasuredIsTakenAgain) {
@@ -264,6 +345,9 @@ TEST(CudaDnn, WhatWasMeasuredIsTakenAgain) {
   for (int i = 0; i < 6; ++i) {
     const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, false);
     for (const DnnKind kind : kKinds) {
+      std::vector<std::thread> threads;  // that measure, and have to agree
+      for (int t = 0; t < 3; ++t) threads.emplace_back([&] { layer.compute(kind).wait_to_read(); });
+      for (std::thread& t : threads) t.join();
       const Values first = test::values(layer.compute(kind));
       const std::string key = way_key(layer.form(kind), context_info(gpu(0)).name, true);
       EXPECT_TRUE(tuning::choices().find(key)) << key;

@@ -4,10 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
+#include <locus/core/compile.h>
 #include <locus/core/scratch.h>
 #include <locus/locus.h>
 #include "tests/contexts.h"
@@ -82,6 +87,84 @@ TEST_F(Tuning, WaysWithoutMemoryAreLeftOutUnlessAllAre) {
   const auto all = [](size_t) -> double { throw OutOfMemory("none left"); };
   EXPECT_THROW(choices.fastest("b", kWays, all), OutOfMemory);
   EXPECT_EQ(choices.find("b"), std::nullopt);
+}
+
+TEST_F(Tuning, ThreadsMeasureAKeyOnceAndOneAfterTheOther) {
+  Choices choices;
+  std::atomic<int> runs{0}, at_once{0}, most{0};
+  const auto ms = [&](size_t i) {
+    ++runs;
+    most = std::max(most.load(), ++at_once);
+    std::this_thread::yield();
+    --at_once;
+    return static_cast<double>(i);
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] { choices.fastest(t % 2 ? "a" : "b", kWays, ms); });
+  for (std::thread& t : threads) t.join();
+  int once = 0;
+  Choices().fastest("a", kWays, times({1, 2, 3}, &once));
+  EXPECT_EQ(runs, 2 * once);
+  EXPECT_EQ(most, 1);
+}
+
+TEST_F(Tuning, AKeysTextIsMadeOnceUntilChoicesChange) {
+  Choices choices;
+  tuning::Lookup<std::array<int64_t, 1>, size_t, HashNumbers> lookup(choices);
+  int texts = 0;
+  const auto find = [&](int64_t key) {
+    return lookup.find(
+        {key},
+        [&] {
+          ++texts;
+          return std::to_string(key);
+        },
+        [](const std::string& way) { return way.size(); });
+  };
+  choices.set({{"1", "abc"}});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(find(1), 3u);
+    EXPECT_EQ(find(2), std::nullopt);
+  }
+  EXPECT_EQ(texts, 2);
+  choices.set({{"2", "ab"}});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(find(1), 3u);
+    EXPECT_EQ(find(2), 2u);
+  }
+  EXPECT_EQ(texts, 4);
+}
+
+// An op that writes how long the names of the ways are that it has now, of two keys.
+void lengths_kernel(const Call& call) {
+  for (int i = 0; i < 2; ++i)
+    call.out[0].as<float>()[i] = static_cast<float>(tuning::kept<size_t>(
+        [&] { return tuning::choices().find(text_of("tuning_test ", i)).value_or("").size(); }));
+}
+DType lengths_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  out[0] = in[0];
+  return f32;
+}
+const Op& lengths_op() {
+  static const Op& op = OpDef<>("lengths_of_ways", {"x"})
+                            .infer<&lengths_infer>()
+                            .no_gradient("it is of a test")
+                            .no_samples("it is of a test")
+                            .kernel(DeviceType::cpu, f32, &lengths_kernel);
+  return op;
+}
+
+TEST_F(Tuning, ARecordedCallKeepsTheWaysThatItRanInFirst) {
+  using Lengths = std::vector<float>;
+  const tuning::Table first{{"tuning_test 0", "a"}, {"tuning_test 1", "bc"}};
+  tuning::choices().set(first);
+  const Tensor x = zeros({2});
+  Compiled f([](const Tensors& in) { return Tensors{invoke(lengths_op(), {in[0]})}; });
+  EXPECT_EQ(f({x})[0].to_vector<float>(), (Lengths{1, 2}));
+  tuning::choices().set({{"tuning_test 0", "abc"}, {"tuning_test 1", ""}});
+  EXPECT_EQ(invoke(lengths_op(), {x}).to_vector<float>(), (Lengths{3, 0}));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f({x})[0].to_vector<float>(), (Lengths{1, 2}));
 }
 
 TEST_F(Tuning, TheFileIsReadByTheNextProcess) {
@@ -168,11 +251,11 @@ TEST_F(Tuning, TimesWorkOnADeviceWithoutKeepingItsMemory) {
     const Call call{nullptr, nullptr, 0, 0, nullptr, 0, s};
     const size_t before = memory_pool(c).stats().in_use;
     int runs = 0;
-    const double ms = tuning::milliseconds(call, [&] {
+    const tuning::Timed timed(call, [&] {
       const Scratch scratch(call, 4096);
       ++runs;
     });
-    EXPECT_GE(ms, 0) << c;
+    EXPECT_GE(timed.milliseconds(), 0) << c;
     EXPECT_EQ(runs, 1);
     EXPECT_EQ(memory_pool(c).stats().in_use, before);
   }

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include <locus/core/context.h>
-#include <locus/core/error.h>
 #include <locus/core/scratch.h>
 #include <locus/core/tuning.h>
 #include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_open.h>
 #include <locus/ops/convolution/convolution_direct.h>
 #include <locus/ops/convolution/convolution_ways.h>
 #include <locus/ops/convolution/gathered_cuda.h>
@@ -141,8 +141,7 @@ struct Products {
   }
 };
 
-// Takes one of the ways (convolution_ways.h) by its name: "ours", "ours 2" with that tile, a
-// plan's.
+// Takes one of the ways (convolution_ways.h).
 template <DType D>
 struct Gpu {
   using S = CppTypeOf<D>;
@@ -191,56 +190,72 @@ struct Gpu {
     f(y ? dz.as<S>() : dy);
   }
 
+  struct Way {
+    int tile = kAnyTile;
+    DnnPlanRef plan = nullptr;
+  };
+
   // ours(products), or library(plan). `result`: null where only the bias' gradient is wanted.
   void take(const DnnConvolution& c, const DnnOperands& o, const S* result, const auto& ours,
             const auto& library) const {
-    const bool fits = result != nullptr && g.images > 0 && g.in > 0 && g.out > 0 &&
-                      gatherable(g, g.images) && aligned(o.data, 16) && aligned(o.weight, 16) &&
-                      aligned(o.result, 16) && aligned(o.bias, 16);
-    if (result != nullptr && g.images > 0 && (tuning::measures() || tuning::choices().any()))
-        [[unlikely]]
-      if (take_measured(c, fits, ours, library)) return;
-    const DnnPlan* const plan = fits && dnn_convolution_wins(c) ? dnn_plan(call, c) : nullptr;
-    if (plan)
-      library(*plan);
-    else
-      ours(products());
-  }
-
-  // False: nothing was chosen, and nothing can be measured now.
-  bool take_measured(const DnnConvolution& c, bool fits, const auto& ours,
-                     const auto& library) const {
-    const std::string key = way_key(c, context_info(call.stream.context).name, fits);
-    const auto run = [&](const std::string& way) {
-      if (way == "ours") return ours(products());
-      if (way.starts_with("ours ")) {
-        Products<D> own = products();
-        own.tile = way.back() - '0';
-        if (own.tile >= 0 && own.tile < kTiles) return ours(own);
-      } else if (fits) {
-        if (const DnnPlan* const plan = dnn_plan(call, c, way)) return library(*plan);
-      }
-      throw Error("there is no way '", way, "', which was chosen for ", key,
-                  "; remove it from the file of LOCUS_TUNE");
+    const auto run = [&](const Way& way) {
+      if (way.plan) return library(*way.plan);
+      Products<D> own = products();
+      own.tile = way.tile;
+      ours(own);
     };
-    std::optional<std::string> way = tuning::choices().find(key);
-    if (!way && tuning::measures() && !captured()) {
-      const std::vector<std::string> all = ways(c, fits);
-      way = tuning::choices().fastest(
-          key, all, [&](size_t i) { return tuning::milliseconds(call, [&] { run(all[i]); }); });
-    }
-    if (way) run(*way);
-    return way.has_value();
+    const bool wanted = result != nullptr && g.images > 0;
+    const bool fits = wanted && g.in > 0 && g.out > 0 && gatherable(g, g.images) &&
+                      aligned(o.data, 16) && aligned(o.weight, 16) && aligned(o.result, 16) &&
+                      aligned(o.bias, 16);
+    const Way way = tuning::kept<Way>([&]() -> Way {
+      if (wanted && (tuning::measures() || tuning::choices().any())) [[unlikely]]
+        if (const std::optional<Way> chosen = choice(c, fits, run)) return *chosen;
+      return {kAnyTile, fits && dnn_convolution_wins(c) ? dnn_plan(call, c) : nullptr};
+    });
+    // A version of a recorded call may have other arrays.
+    run(way.plan && !fits ? Way{} : way);
   }
 
-  std::vector<std::string> ways(const DnnConvolution& c, bool fits) const {
+  // Null: nothing was chosen, and nothing can be measured now.
+  std::optional<Way> choice(const DnnConvolution& c, bool fits, const auto& run) const {
+    static auto& lookup =
+        *new tuning::Lookup<WayNumbers, ConvolutionWay, HashNumbers>(tuning::choices());
+    const auto key = [&] { return way_key(c, context_info(call.stream.context).name, fits); };
+    std::optional<ConvolutionWay> way =
+        lookup.find(way_numbers(c, call.stream.context.index, fits), key,
+                    [&](const std::string& name) { return convolution_way(name, kTiles, key()); });
+    if (!way) {
+      if (!tuning::measures() || captured()) return {};
+      way = measured(c, key(), fits, run);
+    }
+    if (way->plan.empty()) return Way{way->tile};
+    if (DnnPlanRef plan = fits ? dnn_plan(call, c, way->plan) : nullptr)
+      return Way{kAnyTile, std::move(plan)};
+    throw no_way(way->plan, key());
+  }
+
+  ConvolutionWay measured(const DnnConvolution& c, const std::string& key, bool fits,
+                          const auto& run) const {
     constexpr size_t kMostPlans = 8;
-    std::vector<std::string> all{"ours"};
-    for (int tile = 0; tile < kTiles && !products().direct(); ++tile)
-      all.push_back(text_of("ours ", tile));
+    std::vector<std::string> names{"ours"};
+    std::vector<Way> ways(1);
+    for (int tile = 0; tile < kTiles && !products().direct(); ++tile) {
+      names.push_back(ours_name(tile));
+      ways.push_back({tile});
+    }
     if (fits)
-      for (const DnnPlan* plan : dnn_plans(call, c, kMostPlans)) all.push_back(dnn_name(*plan));
-    return all;
+      for (DnnPlanRef& plan : dnn_plans(call, c, kMostPlans)) {
+        names.push_back(dnn_name(*plan));
+        ways.push_back({kAnyTile, std::move(plan)});
+      }
+    const Opened others_launch(call.stream);
+    const auto milliseconds = [&](size_t i) {
+      std::optional<tuning::Timed> timed;
+      others_launch.enqueue([&] { timed.emplace(call, [&] { run(ways[i]); }); });
+      return timed->milliseconds();
+    };
+    return convolution_way(tuning::choices().fastest(key, names, milliseconds), kTiles, key);
   }
 
   bool captured() const {

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <tuple>
 
+#include <locus/core/error.h>
 #include <locus/core/text.h>
 #include <locus/devices/cuda_dnn.h>
 #include <locus/ops/convolution/convolution_kernel.h>
@@ -38,6 +41,33 @@ inline DnnConvolution dnn_convolution(const Convolution& g, DnnKind kind, DType 
 // Under which a choice between the ways is remembered; `fits`: cuDNN's are among them.
 inline std::string way_key(const DnnConvolution& c, const std::string& hardware, bool fits) {
   return text_of(c, ", ", hardware, fits ? text_of(", cuDNN ", dnn_version()) : "");
+}
+// The same within the process, where a GPU stands for its name.
+using WayNumbers = std::array<int64_t, std::tuple_size_v<DnnConvolution::Numbers> + 2>;
+inline WayNumbers way_numbers(const DnnConvolution& c, int gpu, bool fits) {
+  WayNumbers all{gpu, fits};
+  std::ranges::copy(c.numbers(), all.begin() + 2);
+  return all;
+}
+
+// A way by its name: "ours", "ours 2" with tile 2 of ours (from 0), "cudnn ..." of a
+// plan.
+struct ConvolutionWay {
+  int tile = -1;     // -1: any
+  std::string plan;  // "": ours
+};
+inline std::string ours_name(int tile) { return text_of("ours ", tile); }
+inline FormatError no_way(const std::string& name, const std::string& key) {
+  return FormatError("there is no way '", name, "', which was chosen for ", key,
+                     "; remove it from the file of LOCUS_TUNE");
+}
+// Throws no_way() when it is none.
+inline ConvolutionWay convolution_way(const std::string& name, int tiles, const std::string& key) {
+  if (name == "ours") return {};
+  if (name.starts_with("cudnn ")) return {-1, name};
+  for (int tile = 0; tile < tiles; ++tile)
+    if (name == ours_name(tile)) return {tile, {}};
+  throw no_way(name, key);
 }
 
 // The rule where nothing was measured (core/tuning.h): whether cuDNN's first plan is taken. It is

@@ -87,7 +87,8 @@ if(LOCUS_WITH_CUDA)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
-    set_source_files_properties(devices/cuda_dnn_graph.cc devices/cuda_dnn_plans.cc PROPERTIES
+    set_source_files_properties(devices/cuda_dnn_graph.cc devices/cuda_dnn_plans.cc
+                                devices/cuda_dnn_probe.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
   endif()
   foreach(name ${libraries})
