@@ -207,6 +207,32 @@ TEST(CudaDnn, PlansCanBeCapturedBeforeTheyEverRan) {
   }
 }
 
+// By the rule, of which nothing is known yet.
+TEST(CudaDnn, PlansCanBeMadeWhileTheStreamIsCaptured) {
+  LOCUS_NEEDS_CUDNN();
+  if (tuning::measures()) GTEST_SKIP() << "LOCUS_TUNE=1 takes what is fastest";
+  Layer layer;
+  layer.g.images = 37;
+  layer.g.in = layer.g.out = 64;
+  for (int a = 0; a < 3; ++a) {
+    layer.g.data[a] = layer.g.result[a] = a > 0 ? 8 : 1;
+    layer.g.kernel[a] = a > 0 ? 3 : 1;
+    layer.g.padding[a] = a > 0;
+    layer.g.stride[a] = layer.g.dilation[a] = 1;
+  }
+  layer.x = sample_values(gpu(0), bf16, {37, 64, 1, 8, 8});
+  layer.w = sample_values(gpu(0), bf16, {64, 64, 1, 3, 3});
+  ASSERT_TRUE(dnn_convolution_wins(layer.form(DnnKind::forward)));
+  const DnnStats before = stats();
+  Capture capture(gpu(0));
+  const Tensor y = layer.forward();
+  Graph graph = capture.end();
+  EXPECT_EQ(stats().made, before.made + 1);
+  graph.replay();
+  EXPECT_EQ(test::values(y), test::values(layer.forward()));
+  EXPECT_EQ(stats().made, before.made + 1);
+}
+
 TEST(CudaDnn, AConvolutionIsPlannedOnceAndSoIsOneWithoutPlans) {
   LOCUS_NEEDS_CUDNN();
   std::mt19937 random(3);
