@@ -54,18 +54,21 @@ ConvolutionAttrs sized(ConvolutionAttrs a, const Shape& s) {
   return a;
 }
 
+bool padded(const Layer& l) {
+  return std::ranges::any_of(l.attrs.padding, [](int64_t n) { return n > 0; });
+}
+
 }  // namespace
 
 // What is 0 times a weight that is not finite is unspecified (ops/convolution.h): with padding, and
-// wherever a gradient of data looks beyond the results.
+// wherever a gradient of data looks beyond the results; likewise 0 times such a dy with padding.
 Samples forward(Context c, DType d) {
   Samples all;
   for (const Layer& l : sample_layers()) {
     Tensors in{sample_values(c, d, l.x), sample_values(c, d, l.w, -2, 2, 1)};
     if (all.size() % 2 == 1) in.push_back(sample_values(c, d, {l.w[0]}, -2, 2, 2));
     all.push_back(Sample(in, l.attrs));
-    if (std::ranges::any_of(l.attrs.padding, [](int64_t n) { return n > 0; }))
-      all.back().finite = {1};
+    if (padded(l)) all.back().finite = {1};
   }
   const auto x = [&](const Shape& s, double low, double high, int variant) {
     return sample_values(c, d, s, low, high, variant);
@@ -90,9 +93,11 @@ Samples transpose(Context c, DType d) {
 
 Samples weight_grad(Context c, DType d) {
   Samples all;
-  for (const Layer& l : sample_layers())
+  for (const Layer& l : sample_layers()) {
     all.push_back(Sample({sample_values(c, d, l.x), sample_values(c, d, result_of(l), -2, 2, 1)},
                          sized(l.attrs, l.w)));
+    if (padded(l)) all.back().finite = {1};
+  }
   return all;
 }
 
@@ -110,7 +115,7 @@ Samples backward(Context c, DType d) {
     attrs.weight = all.size() % 4 != 2;
     attrs.bias = all.size() % 5 != 3;
     all.push_back(Sample(in, attrs));
-    all.back().finite = {2};
+    all.back().finite = padded(l) ? std::vector<int>{0, 2} : std::vector<int>{2};
   }
   return all;
 }
