@@ -15,7 +15,7 @@ ConvLayer::ConvLayer(int axes, int64_t channels, const Extent& kernel, const Con
 ConvLayer::ConvLayer(int axes, int64_t channels, const Extent& kernel,
                      const ConvTransposeOptions& o)
     : axes_(axes), transposed_(true), channels_(channels) {
-  o.output_padding.spread(axes, "output_padding", output_padding_);
+  o.output_padding.spread(axes, name(), "output_padding", output_padding_);
   create(kernel, {o.strides, o.padding, o.dilation, o.groups, o.layout, o.activation, o.use_bias,
                   o.weight_initializer, o.bias_initializer, o.in_channels, o.dtype});
 }
@@ -23,11 +23,11 @@ ConvLayer::ConvLayer(int axes, int64_t channels, const Extent& kernel,
 void ConvLayer::create(const Extent& kernel, const ConvOptions& o) {
   groups_ = o.groups;
   activation_ = o.activation;
-  channels_last_ = channels_last(o.layout, axes_);
-  kernel.spread(axes_, "kernel", kernel_);
-  o.strides.spread(axes_, "strides", strides_);
-  o.padding.spread(axes_, "padding", padding_);
-  o.dilation.spread(axes_, "dilation", dilation_);
+  channels_last_ = channels_last(o.layout, axes_, name());
+  kernel.spread(axes_, name(), "kernel", kernel_);
+  o.strides.spread(axes_, name(), "strides", strides_);
+  o.padding.spread(axes_, name(), "padding", padding_);
+  o.dilation.spread(axes_, name(), "dilation", dilation_);
   if (channels_ <= 0 || groups_ <= 0 || o.in_channels < 0 || channels_ % groups_ != 0 ||
       o.in_channels % groups_ != 0)
     throw ShapeError(name(), ": channels ", channels_, ", in_channels ", o.in_channels, ", groups ",

@@ -1,5 +1,7 @@
 #include <locus/nn/norm_layers.h>
 
+#include <algorithm>
+
 #include <locus/core/error.h>
 #include <locus/ops/norm.h>
 
@@ -27,8 +29,9 @@ Parameter NormLayer::add(const char* name, bool differentiable, const Init& init
 void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
   const int axes = x.ndim(), at = axis < 0 ? axis + axes : axis;
   if (axes < least_axes || at < 0 || at >= axes)
-    throw ShapeError(type_name(), ": input ", describe(x), "; expected at least ", least_axes,
-                     " axes, with an axis ", axis, " of channels");
+    throw ShapeError(type_name(), ": input ", describe(x), "; expected at least ",
+                     std::max(least_axes, axis < 0 ? -axis : axis + 1), " axes, with an axis ",
+                     axis, " of channels");
   if ((inexact(x.dtype()) == f64) != (gamma_.dtype() == f64))
     throw DTypeError(type_name(), ": input ", describe(x), "; expected ",
                      gamma_.dtype() == f64 ? "f64, as" : "f32, f16 or bf16 with",

@@ -6,11 +6,12 @@ namespace locus::nn {
 
 PoolLayer::PoolLayer(Kind kind, int axes, const Extent& size, const PoolingOptions& o)
     : kind_(kind), axes_(axes), size_(size), options_(o) {
-  options_.layout = layout_name(channels_last(o.layout, axes), axes);  // a literal, which stays
+  // A literal, which stays.
+  options_.layout = layout_name(channels_last(o.layout, axes, name()), axes);
   int64_t window[kMaxSpatial], strides[kMaxSpatial], padding[kMaxSpatial];
-  size.spread(axes, "pool_size", window);
-  o.strides.spread(axes, "strides", strides);
-  o.padding.spread(axes, "padding", padding);
+  size.spread(axes, name(), "pool_size", window);
+  o.strides.spread(axes, name(), "strides", strides);
+  o.padding.spread(axes, name(), "padding", padding);
   for (int i = 0; i < axes; ++i)
     if (window[i] < 1 || strides[i] < 0 || padding[i] < 0 || padding[i] >= window[i])
       throw ValueError(name(), ": size ", window[i], ", stride ", strides[i], ", padding ",
@@ -45,9 +46,9 @@ std::string PoolLayer::name() const {
 
 std::string PoolLayer::repr() const {
   int64_t size[kMaxSpatial], strides[kMaxSpatial], padding[kMaxSpatial];
-  size_.spread(axes_, "pool_size", size);
-  options_.strides.spread(axes_, "strides", strides);
-  options_.padding.spread(axes_, "padding", padding);
+  size_.spread(axes_, name(), "pool_size", size);
+  options_.strides.spread(axes_, name(), "strides", strides);
+  options_.padding.spread(axes_, name(), "padding", padding);
   for (int i = 0; i < axes_; ++i)
     if (strides[i] == 0) strides[i] = size[i];
   const auto tuple = [&](const int64_t(&v)[kMaxSpatial]) {

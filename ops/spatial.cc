@@ -14,14 +14,15 @@ Extent::Extent(std::initializer_list<int64_t> lengths) : n_(static_cast<int>(len
   std::copy(lengths.begin(), lengths.end(), lengths_);
 }
 
-void Extent::spread(int axes, const char* what, int64_t (&out)[kMaxSpatial]) const {
+void Extent::spread(int axes, std::string_view who, const char* what,
+                    int64_t (&out)[kMaxSpatial]) const {
   if (n_ != 1 && n_ != axes)
-    throw ShapeError(what, ": expected a number or ", axes, " of them, one a spatial axis, got ",
-                     n_);
+    throw ShapeError(who, ": ", what, ": expected a number or ", axes,
+                     " of them, one a spatial axis, got ", n_);
   for (int i = 0; i < axes; ++i) {
     out[i] = lengths_[n_ == 1 ? 0 : i];
     if (out[i] < INT32_MIN || out[i] > INT32_MAX)
-      throw ValueError(what, ": expected lengths below 2^31, got ", out[i]);
+      throw ValueError(who, ": ", what, ": expected lengths below 2^31, got ", out[i]);
   }
 }
 
@@ -31,11 +32,11 @@ std::string_view layout_name(bool channels_last, int axes) {
   return kNames[axes - 1][channels_last];
 }
 
-bool channels_last(std::string_view layout, int axes) {
+bool channels_last(std::string_view layout, int axes, std::string_view who) {
   const std::string_view first = layout_name(false, axes), last = layout_name(true, axes);
   if (layout.empty() || layout == first) return false;
   if (layout == last) return true;
-  throw ValueError("layout \"", layout, "\"; expected ", first, " or ", last);
+  throw ValueError(who, ": layout \"", layout, "\"; expected ", first, " or ", last);
 }
 
 }  // namespace locus

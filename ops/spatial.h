@@ -19,8 +19,8 @@ class Extent {
   constexpr Extent(I all) : lengths_{static_cast<int64_t>(all)} {}
   Extent(std::initializer_list<int64_t> lengths);  // 1 to 3, else ShapeError
 
-  // Of `axes` axes; ShapeError naming `what` where there are neither 1 nor `axes`.
-  void spread(int axes, const char* what, int64_t (&out)[kMaxSpatial]) const;
+  // Of `axes` axes; ShapeError naming `who` and `what` where there are neither 1 nor `axes`.
+  void spread(int axes, std::string_view who, const char* what, int64_t (&out)[kMaxSpatial]) const;
 
  private:
   int64_t lengths_[kMaxSpatial] = {};
@@ -28,8 +28,8 @@ class Extent {
 };
 
 // Whether the channels are the last axis. `layout`: "" or NCW, NCHW, NCDHW; NWC, NHWC, NDHWC.
-// Throws ValueError naming those of that many spatial axes.
-bool channels_last(std::string_view layout, int axes);
+// Throws ValueError naming `who` and those of that many spatial axes.
+bool channels_last(std::string_view layout, int axes, std::string_view who);
 std::string_view layout_name(bool channels_last, int axes);
 
 }  // namespace locus

@@ -99,7 +99,10 @@ TEST(ConvLayers, ErrorsNameTheLayer) {
   EXPECT_THAT(text([&] { nn::Conv2D(4, 3, {.groups = 3}); }), HasSubstr("multiples of groups"));
   EXPECT_THAT(text([&] { nn::Conv2DTranspose(4, 3, {.output_padding = 1}); }),
               HasSubstr("Conv2DTranspose: kernel 3"));
-  EXPECT_THAT(text([&] { nn::Conv2D(4, {1, 2, 3}); }), HasSubstr("a number or 2 of them"));
+  EXPECT_THAT(text([&] {
+                nn::Conv2D(4, {1, 2, 3});
+              }),
+              HasSubstr("Conv2D: kernel: expected a number or 2 of them"));
   nn::Conv2D grouped(4, 1, {.groups = 2});
   grouped.initialize();
   EXPECT_THAT(text([&] {

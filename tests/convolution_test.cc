@@ -325,11 +325,11 @@ TEST(Convolution, ErrorsNameTheAxisAndWhatWasExpected) {
   EXPECT_THAT(text([&] { convolution(x, w, {}, {.groups = 2}); }),
               HasSubstr("multiple of groups 2"));
   EXPECT_THAT(text([&] { convolution(x, w, {}, {.layout = "CHWN"}); }),
-              HasSubstr("layout \"CHWN\"; expected NCHW or NHWC"));
+              HasSubstr("convolution: layout \"CHWN\"; expected NCHW or NHWC"));
   EXPECT_THAT(text([&] {
                 convolution(x, w, {}, {.strides = {1, 2, 3}});
               }),
-              HasSubstr("strides: expected a number or 2 of them"));
+              HasSubstr("convolution: strides: expected a number or 2 of them"));
   EXPECT_THAT(text([&] { convolution(x, w, {}, {.strides = 0}); }),
               HasSubstr("a stride of at least 1"));
   EXPECT_THAT(text([&] { convolution(x, zeros({4, 3, 5})); }), HasSubstr("of the same rank"));

@@ -66,7 +66,7 @@ TEST(PoolLayers, ErrorsNameTheLayer) {
               }),
               HasSubstr("max_pool: data cpu(0) (2,3,1,8) f32: expected axis 2"));
   EXPECT_THAT(text([&] { nn::AvgPool1D(2, {.padding = 2}); }), HasSubstr("AvgPool1D: size 2"));
-  EXPECT_THAT(text([&] { nn::GlobalMaxPool2D("HWC"); }), HasSubstr("expected NCHW or NHWC"));
+  EXPECT_THAT(text([&] { nn::GlobalMaxPool2D("HWC"); }), HasSubstr("GlobalMaxPool2D: layout"));
 }
 
 }  // namespace

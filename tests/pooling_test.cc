@@ -369,7 +369,8 @@ TEST(Pooling, ErrorsNameTheAxisAndWhatWasExpected) {
   EXPECT_THAT(text([&] { max_pool(x, 2, {.padding = 2}); }), HasSubstr("0 <= padding < window"));
   EXPECT_THAT(text([&] { avg_pool(x, 0); }), HasSubstr("a window and a stride of at least 1"));
   EXPECT_THAT(text([&] { avg_pool(zeros({8, 8}), 2); }), HasSubstr("rank 3 to 5, got (8,8)"));
-  EXPECT_THAT(text([&] { max_pool(x, 2, {.layout = "NWC"}); }), HasSubstr("expected NCHW or NHWC"));
+  EXPECT_THAT(text([&] { max_pool(x, 2, {.layout = "NWC"}); }),
+              HasSubstr("max_pool: layout \"NWC\"; expected NCHW or NHWC"));
   EXPECT_THAT(text([&] { adaptive_avg_pool(x, {4, 0}); }), HasSubstr("1 window along axis 3"));
 }
 

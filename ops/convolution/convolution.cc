@@ -228,11 +228,11 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
   if (rank < 3 || rank > 5)
     throw ShapeError(op, ": expected data with 1 to 3 spatial axes, rank 3 to 5, got rank ", rank);
   ConvolutionAttrs a;
-  o.strides.spread(rank - 2, "strides", a.stride);
-  o.padding.spread(rank - 2, "padding", a.padding);
-  o.dilation.spread(rank - 2, "dilation", a.dilation);
+  o.strides.spread(rank - 2, op, "strides", a.stride);
+  o.padding.spread(rank - 2, op, "padding", a.padding);
+  o.dilation.spread(rank - 2, op, "dilation", a.dilation);
   a.groups = o.groups;
-  a.channels_last = channels_last(o.layout, rank - 2);
+  a.channels_last = channels_last(o.layout, rank - 2, op);
   return a;
 }
 
@@ -262,7 +262,7 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
     throw ShapeError("deconvolution: expected weight of data's rank ", rank, ", got ",
                      weight.shape());
   int64_t adj[kMaxSpatial];
-  o.adj.spread(rank - 2, "adj", adj);
+  o.adj.spread(rank - 2, "deconvolution", "adj", adj);
   for (int i = 0; i < rank - 2; ++i) {
     const int axis = (a.channels_last ? 1 : 2) + i;
     if (adj[i] < 0 || adj[i] >= std::max<int64_t>(a.stride[i], 1))
@@ -289,7 +289,7 @@ Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& 
                                const ConvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution_weight_grad");
-  kernel.spread(x.ndim() - 2, "kernel", a.size);
+  kernel.spread(x.ndim() - 2, "convolution_weight_grad", "kernel", a.size);
   const DType d = promote(x.dtype(), dy.dtype());
   return invoke(op, {as(x, d), as(dy, d)}, a);
 }

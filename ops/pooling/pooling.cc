@@ -187,14 +187,15 @@ int axes_of(const Tensor& x, const char* op) {
 
 Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window,
             const PoolingOptions& o) {
-  const int axes = axes_of(x, static_cast<const Op&>(op).name.c_str());
+  const std::string& who = static_cast<const Op&>(op).name;
+  const int axes = axes_of(x, who.c_str());
   PoolingAttrs a;
-  window.spread(axes, "window", a.window);
-  o.strides.spread(axes, "strides", a.stride);
+  window.spread(axes, who, "window", a.window);
+  o.strides.spread(axes, who, "strides", a.stride);
   for (int i = 0; i < axes; ++i)
     if (a.stride[i] == 0) a.stride[i] = a.window[i];
-  o.padding.spread(axes, "padding", a.padding);
-  a.channels_last = channels_last(o.layout, axes);
+  o.padding.spread(axes, who, "padding", a.padding);
+  a.channels_last = channels_last(o.layout, axes, who);
   a.ceil_mode = o.ceil_mode;
   a.count_include_pad = o.count_include_pad;
   return invoke(op, {x}, a);
@@ -212,12 +213,13 @@ Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& o) 
 Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
-  a.channels_last = channels_last(layout, axes);
+  a.channels_last = channels_last(layout, axes, "global_max_pool");
   for (int i = 0; i < axes; ++i) a.window[i] = x.shape()[first_axis(a) + i];
   return invoke(ops().max, {x}, a);
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout) {
-  const int axes = axes_of(x, "global_avg_pool"), first = channels_last(layout, axes) ? 1 : 2;
+  const int axes = axes_of(x, "global_avg_pool"),
+            first = channels_last(layout, axes, "global_avg_pool") ? 1 : 2;
   const Axes all = axes == 1   ? Axes{first}
                    : axes == 2 ? Axes{first, first + 1}
                                : Axes{first, first + 1, first + 2};
@@ -227,8 +229,8 @@ Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view l
   const int axes = axes_of(x, "adaptive_avg_pool");
   PoolingAttrs a;
   a.adaptive = true;
-  size.spread(axes, "size", a.result);
-  a.channels_last = channels_last(layout, axes);
+  size.spread(axes, "adaptive_avg_pool", "size", a.result);
+  a.channels_last = channels_last(layout, axes, "adaptive_avg_pool");
   return invoke(ops().average, {x}, a);
 }
 
