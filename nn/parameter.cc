@@ -7,6 +7,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
+#include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -265,11 +266,13 @@ Tensor Parameter::mean_on_cpu(Caller from) const {
   const State& s = state();
   const autograd::Pause pause;
   if (s.replicas.size() == 1) return s.replicas[0].copyto(cpu(), {}, from);
-  // In f64, where the mean of equal values is that value.
-  Tensor sum = locus::cast(s.replicas[0].copyto(cpu(), {}, from), f64);
-  for (size_t i = 1; i < s.replicas.size(); ++i)
-    sum = sum + locus::cast(s.replicas[i].copyto(cpu(), {}, from), f64);
-  return locus::cast(sum / static_cast<double>(s.replicas.size()), dtype());
+  // Of equal values, infinities too, it is that value.
+  Tensor mean = locus::cast(s.replicas[0].copyto(cpu(), {}, from), f64);
+  for (size_t i = 1; i < s.replicas.size(); ++i) {
+    const Tensor next = locus::cast(s.replicas[i].copyto(cpu(), {}, from), f64);
+    mean = where(next == mean, mean, mean + (next - mean) / static_cast<double>(i + 1));
+  }
+  return locus::cast(mean, dtype());
 }
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {

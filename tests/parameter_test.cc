@@ -48,6 +48,16 @@ TEST(Parameter, MovingKeepsTheBits) {
   }
 }
 
+TEST(Parameter, TheMeanOfEqualReplicasIsTheirValue) {
+  Parameter p("weight", {200}, {.dtype = f64});
+  p.initialize(init::Uniform(), {cpu(0), cpu(1), cpu(2)});
+  Values v = test::values(p.data(cpu(0)));
+  v[0] = INFINITY;
+  v[1] = 1e308;
+  p.set_data(array(v));
+  EXPECT_EQ(test::values(p.mean_on_cpu()), v);
+}
+
 TEST(Parameter, ReadsBeforeInitializeSayWhatToDo) {
   Parameter p("0.weight", {2, 0});
   EXPECT_THAT(test::message_of<Error>([&] { p.data(); }),
