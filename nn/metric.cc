@@ -30,7 +30,13 @@ std::function<void()> Metric::measured(const Tensors& labels, const Tensors& pre
   const autograd::Pause pause;
   std::vector<Measure> more;
   for (size_t i = 0; i < labels.size(); ++i) {
-    more.push_back(measure(labels[i], preds[i]));
+    try {
+      more.push_back(measure(labels[i], preds[i]));
+    } catch (const Error&) {
+      std::rethrow_exception(reworded([&](const std::string& text) {
+        return text.starts_with(name_) ? text : text_of(text, " (in metric ", name_, ")");
+      }));
+    }
     const Tensor& known = totals_.empty() ? more[0].sums : totals_[0].sums;
     if (more[i].sums.shape() != known.shape())
       throw ShapeError(name_, ": preds ", describe(preds[i]),

@@ -24,7 +24,7 @@ namespace {
 }
 
 Tensor whole(const Tensor& numbers) {
-  return is_floating(numbers.dtype()) ? cast(numbers, i64) : numbers;
+  return is_floating(numbers.dtype()) ? trunc(numbers) : numbers;  // NaN is no class
 }
 
 double count(const Tensor& labels) { return static_cast<double>(labels.size()); }

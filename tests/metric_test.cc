@@ -38,8 +38,18 @@ TEST(Accuracy, RefusesWhatDoesNotFit) {
   metric::Accuracy accuracy;
   EXPECT_THROW(accuracy.update(array({1, 0}), ones({3, 2})), ShapeError);
   EXPECT_THROW(accuracy.update(array({1, 0}), ones({2})(newaxis, newaxis)), ShapeError);
-  EXPECT_THROW(accuracy.update(array({1, 0}), ones({2, 2}, cpu(1))), ContextMismatch);
+  EXPECT_THAT(test::message_of<ContextMismatch>([&] {
+                accuracy.update(array({1, 0}), ones({2, 2}, cpu(1)));
+              }),
+              testing::HasSubstr("(in metric accuracy)"));
   EXPECT_TRUE(std::isnan(accuracy.get().second)) << "a refused batch was counted";
+}
+
+TEST(Accuracy, NaNIsNoClass) {
+  metric::Accuracy accuracy;
+  accuracy.update(array({NAN, 0.f}), array({{2.f, 1.f}, {2.f, 1.f}}));
+  accuracy.update(array({NAN, 0.f}), array({0.f, NAN}));
+  EXPECT_DOUBLE_EQ(accuracy.get().second, .25);
 }
 
 TEST(CompositeEvalMetric, CountsInAllOrNone) {
