@@ -58,7 +58,11 @@ class FileLock : NonCopyable {
 
 Table read(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) return {};
+  std::error_code why;
+  if (!in && !fs::exists(file, why) && !why) return {};
+  if (!in)
+    throw Error(kWho, ": cannot read ", file,
+                "; set LOCUS_TUNE_FILE to a file that can be read and written");
   std::ostringstream text;
   text << in.rdbuf();
   return from_json(text.str(), file);

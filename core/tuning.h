@@ -43,7 +43,8 @@ Table from_json(const std::string& text, const std::string& where);
 // Threads: any, at once.
 class Choices : NonCopyable {
  public:
-  // With the choices of the file, if there is one; "": without. FormatError when it is damaged.
+  // With the choices of the file, if there is one; "": without. FormatError when it is damaged,
+  // Error when it is there and cannot be read.
   explicit Choices(std::string file = "");
 
   bool any() const { return generation() > 0; }

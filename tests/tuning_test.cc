@@ -222,6 +222,12 @@ TEST_F(Tuning, ADamagedFileIsNamed) {
   }
 }
 
+TEST_F(Tuning, AFileThatCannotBeReadIsNotTakenForNone) {
+  fs::create_directories(fs::path(file()).parent_path());
+  fs::create_symlink(file(), file());
+  EXPECT_THAT(test::message_of<Error>([&] { Choices choices(file()); }),
+              HasSubstr("cannot read " + file()));
+}
 TEST_F(Tuning, AFileThatCannotBeWrittenIsFoundBeforeAnythingRuns) {
   fs::create_directories(folder_);
   std::ofstream(folder_ / "deep") << "not a folder";
