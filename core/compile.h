@@ -47,7 +47,8 @@
 // kept, and the function still works uncompiled. OutOfMemory: likewise. Inside another recording
 // the function is part of that. Error when what prepares the call, such as a parameter's
 // initializer, makes the same one. A replay that fails, as on a bad index, leaves what it writes in
-// part, as the function would; where memory is short it does not begin.
+// part, as the function would, and all its random numbers and updates count as taken; where memory
+// is short it does not begin.
 //
 // Memory is the contexts' pools' (stats() counts it) and returns with the object, which first waits
 // for its replays. Threads: any; their calls take turns.
