@@ -15,9 +15,9 @@
 //
 // Threads: any. While a plan is made neither the stream's mutex (cuda_open.h) nor the lock of the
 // known plans is held: other threads launch, find and execute plans of the device, and only those
-// that need a new one, too, take turns. So ask for a plan before the kernel function enqueues
-// anything. Executing excludes executing on the same device. Errors: DeviceError or OutOfMemory
-// with cuDNN's text.
+// that need a new one, too, take turns. So ask for a plan where their kernels may come in between.
+// Executing excludes executing on the same device. Errors: DeviceError or OutOfMemory with cuDNN's
+// text.
 #pragma once
 
 #include <algorithm>

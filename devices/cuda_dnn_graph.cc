@@ -24,6 +24,12 @@ bool out_of_memory(cudnnStatus_t status) {
   cuda::failed(out_of_memory(status), text.c_str(), call, file, line);
 }
 
+bool try_finalize(const Descriptor& d) {
+  const cudnnStatus_t status = cudnnBackendFinalize(d.get());
+  if (out_of_memory(status)) LOCUS_CUDA(status);
+  return status == CUDNN_STATUS_SUCCESS;
+}
+
 namespace {
 
 constexpr int64_t kAlignment = 16;
@@ -201,14 +207,11 @@ std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<De
   const auto old = get(like, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
   if (graph.empty() || old.empty()) return {};
   std::vector<Descriptor> parts;
-  const auto complete = [](const Descriptor& d) {
-    return cudnnBackendFinalize(d.get()) == CUDNN_STATUS_SUCCESS;
-  };
   parts.push_back(make(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
   set(parts[0], CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.back());
   set(parts[0], CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
       get<int64_t>(old[0], CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  if (!complete(parts[0])) return {};
+  if (!try_finalize(parts[0])) return {};
   std::vector<cudnnBackendDescriptor_t> knobs;
   for (const Descriptor& knob : knobs_of(like)) {
     const Descriptor& same = parts.emplace_back(make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR));
@@ -216,7 +219,7 @@ std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<De
         get<cudnnBackendKnobType_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE));
     set(same, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE,
         get<int64_t>(knob, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
-    if (!complete(same)) return {};
+    if (!try_finalize(same)) return {};
     knobs.push_back(same.get());
   }
   const Descriptor& config = parts.emplace_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
@@ -225,7 +228,7 @@ std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<De
     LOCUS_CUDA(cudnnBackendSetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
                                         CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                         static_cast<int64_t>(knobs.size()), knobs.data()));
-  if (!complete(config)) return {};
+  if (!try_finalize(config)) return {};
   return parts;
 }
 
@@ -234,9 +237,7 @@ Descriptor make_plan(const Descriptor& config, cudnnHandle_t handle) {
   Descriptor plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
   set(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-  const cudnnStatus_t status = cudnnBackendFinalize(plan.get());
-  if (out_of_memory(status)) LOCUS_CUDA(status);
-  if (status != CUDNN_STATUS_SUCCESS || workspace_of(plan) > kMostWorkspace) return nullptr;
+  if (!try_finalize(plan) || workspace_of(plan) > kMostWorkspace) return nullptr;
   return plan;
 }
 

@@ -30,6 +30,8 @@ inline Descriptor make(cudnnBackendDescriptorType_t type) {
   return Descriptor(d);
 }
 inline void finalize(const Descriptor& d) { LOCUS_CUDA(cudnnBackendFinalize(d.get())); }
+// False: cuDNN does not take it. Throws OutOfMemory.
+bool try_finalize(const Descriptor& d);
 
 template <class T>
 constexpr cudnnBackendAttributeType_t kType =

@@ -145,7 +145,7 @@ std::shared_ptr<Candidates> Dnn::candidates(const DnnConvolution& c) {
     const Descriptor heuristics = cuda::make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, parts[graph - 1]);
     set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-    if (cudnnBackendFinalize(heuristics.get()) != CUDNN_STATUS_SUCCESS) continue;
+    if (!try_finalize(heuristics)) continue;
     for (Descriptor& config :
          get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, -1)) {
       const auto engine =

@@ -2,9 +2,10 @@
 //
 // launch() holds the stream's mutex while a kernel function runs, so that its kernels stay
 // together: they share the stream's counters. A function that takes the host long, such as one
-// whose library compiles, opens that mutex for a scope: other threads launch on the stream then, as
-// they could have just before the call. Only before the function enqueues anything, or asks for
-// counters.
+// whose library compiles, opens that mutex for a scope: other threads launch on the stream then.
+// Their kernels come between what the function enqueued before, such as the other gradient of a
+// convolution, and what it enqueues afterwards: not between a kernel and one that reads what it
+// left in the counters, nor between counters() and the launch that they are for.
 #pragma once
 
 #include <functional>

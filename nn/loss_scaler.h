@@ -12,9 +12,9 @@
 // Whether gradients are finite is found on their device, in one launch a context and dtype, before
 // anything is changed; the host reads one number a step, its only wait. So step() cannot be part
 // of a compiled function; scale() can, and follows new scales: nn::TrainStep(net, loss, trainer,
-// scaler) compiles what comes before step(). The
-// update of a step that is skipped is not counted, and no state changes. Gradients that are looked
-// at in between are multiples: trainer.clip_global_norm(max_norm, batch_size, scaler.loss_scale()).
+// scaler) compiles what comes before step(). The update of a step that is skipped is not counted,
+// and no state changes. Gradients that are looked at in between are multiples:
+// trainer.clip_global_norm(max_norm, batch_size, scaler.loss_scale()).
 //
 // Infinities in scaled gradients, and NaN that comes of them, are no errors of LOCUS_CHECK=nan from
 // scale() to step(), which skips; at min_scale, where that does not help, NaN is.

@@ -141,6 +141,13 @@ struct Products {
   }
 };
 
+// Of all dtypes and kinds: they are in the key.
+auto& chosen_ways() {
+  static auto& all =
+      *new tuning::Lookup<WayNumbers, ConvolutionWay, HashNumbers>(tuning::choices());
+  return all;
+}
+
 // Takes one of the ways (convolution_ways.h).
 template <DType D>
 struct Gpu {
@@ -219,12 +226,10 @@ struct Gpu {
 
   // Null: nothing was chosen, and nothing can be measured now.
   std::optional<Way> choice(const DnnConvolution& c, bool fits, const auto& run) const {
-    static auto& lookup =
-        *new tuning::Lookup<WayNumbers, ConvolutionWay, HashNumbers>(tuning::choices());
     const auto key = [&] { return way_key(c, context_info(call.stream.context).name, fits); };
-    std::optional<ConvolutionWay> way =
-        lookup.find(way_numbers(c, call.stream.context.index, fits), key,
-                    [&](const std::string& name) { return convolution_way(name, kTiles, key()); });
+    std::optional<ConvolutionWay> way = chosen_ways().find(
+        way_numbers(c, call.stream.context.index, fits), key,
+        [&](const std::string& name) { return convolution_way(name, kTiles, key()); });
     if (!way) {
       if (!tuning::measures() || captured()) return {};
       way = measured(c, key(), fits, run);

@@ -50,8 +50,7 @@ inline WayNumbers way_numbers(const DnnConvolution& c, int gpu, bool fits) {
   return all;
 }
 
-// A way by its name: "ours", "ours 2" with tile 2 of ours (from 0), "cudnn ..." of a
-// plan.
+// A way by its name: "ours", "ours 2" with tile 2 of ours (from 0), "cudnn ..." of a plan.
 struct ConvolutionWay {
   int tile = -1;     // -1: any
   std::string plan;  // "": ours
@@ -59,7 +58,8 @@ struct ConvolutionWay {
 inline std::string ours_name(int tile) { return text_of("ours ", tile); }
 inline FormatError no_way(const std::string& name, const std::string& key) {
   return FormatError("there is no way '", name, "', which was chosen for ", key,
-                     "; remove it from the file of LOCUS_TUNE");
+                     "; remove it from the file of LOCUS_TUNE or, where a checkpoint brought it, "
+                     "put another in its place: tuning::choices().set({{key, \"ours\"}})");
 }
 // Throws no_way() when it is none.
 inline ConvolutionWay convolution_way(const std::string& name, int tiles, const std::string& key) {
@@ -83,7 +83,7 @@ inline ConvolutionWay convolution_way(const std::string& name, int tiles, const 
 // So it wins with tensor cores where there is much to do, and of the data's gradient also where
 // there is less; not on images of few results, whose kernels mostly meet padding, which ours leave
 // out. Without them it wins where many channels meet as many at stride 1, but not the data's
-// gradients, of which its first plan is from 72 where ours takes 957 to 1202 where ours takes 24.
+// gradients, where its first plan may take 72 of ours' 957, and 1202 of ours' 24.
 // f64 and groups were not measured and are ours. Nor were f16 and channels last: they are taken to
 // be as bf16 and the channels first are.
 inline bool dnn_convolution_wins(const DnnConvolution& c) {

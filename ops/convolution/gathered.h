@@ -2,11 +2,10 @@
 // in memory and one that is gathered from it as it is read. Numbers only, so that they can be
 // tested anywhere.
 //
-//                    a, m x k     b, k x n      rows          columns           depths (summed
-//                    over)
-//   forward          weight       data          out channels  results           in channels, taps
-//   data gradient    weight       dy            in channels   data elements     out channels, taps
-//   weight gradient  dy           data          out channels  in channels, taps results
+//                    a, m x k  b, k x n  rows          columns            depths (summed over)
+//   forward          weight    data      out channels  results            in channels, taps
+//   data gradient    weight    dy        in channels   data elements      out channels, taps
+//   weight gradient  dy        data      out channels  in channels, taps  results
 //
 // A column or depth is counted by four digits: the image or channel and three spatial axes. What it
 // adds to an element's place is a sum of a number for each digit, and an element of b is 0 where

@@ -7,7 +7,7 @@
 
 namespace locus::cuda {
 
-// Operands, and what multiply() fills in.
+// Operands, and what multiply_gathered() fills in.
 template <class S>
 struct GatheredMemory {
   const S *a = nullptr, *b = nullptr;
