@@ -19,7 +19,7 @@
 //   Tensors both = Both()({x, y});
 // A parameter of the block's own has an initializer, unless its name ends as Gluon's do (weight,
 // bias, gamma, beta, ...). Values that training does not learn, such as running means, are
-// parameters of GradReq::null: they are saved, moved and replicated with the rest.
+// parameters with .differentiable = false: they are saved, moved and replicated with the rest.
 //   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
 //   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
 //   nn::Parameter scale;

@@ -54,14 +54,14 @@ void LossScaler::set_loss_scale(double v) {
 
 Tensor LossScaler::scale(const Tensor& loss) {
   overflows_.expect(scale_ > options_.min_scale);
-  Tensor& scale = scales_[loss.context()];
-  if (!scale.defined()) {
+  const Context c = loss.context();
+  if (!scales_.contains(c)) {
     const capture::Aside aside;
     const autograd::Pause pause;
-    scale = full({}, scale_, {loss.context(), f64});
+    scales_.emplace(c, full({}, scale_, {c, f64}));
   }
   const DType d = loss.dtype() == f64 ? f64 : f32;
-  return (loss.dtype() == d ? loss : loss.astype(d)) * scale.astype(d);
+  return (loss.dtype() == d ? loss : loss.astype(d)) * scales_.at(c).astype(d);
 }
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
@@ -85,13 +86,13 @@ void Parameter::rename(const std::string& path) const {
 
 void Parameter::set_lr_mult(double v) const {
   options::expect(name(), "lr_mult", v, options::not_negative);
-  state().options.lr_mult = v;
-  ++state().generation;
+  State& s = state();
+  if (std::exchange(s.options.lr_mult, v) != v) ++s.generation;
 }
 void Parameter::set_wd_mult(double v) const {
   options::expect(name(), "wd_mult", v, options::not_negative);
-  state().options.wd_mult = v;
-  ++state().generation;
+  State& s = state();
+  if (std::exchange(s.options.wd_mult, v) != v) ++s.generation;
 }
 void Parameter::set_grad_req(GradReq req) const {
   State& s = state();

@@ -182,6 +182,18 @@ TEST(Parameter, SetDataWritesEveryReplicaInPlace) {
   }
 }
 
+// What is recorded goes on: only another number makes it stale.
+TEST(Parameter, SettingAMultiplierToWhatItIsChangesNothing) {
+  const nn::Parameter p("weight", {2}, {.lr_mult = 2, .wd_mult = .5});
+  const uint64_t before = p.generation();
+  p.set_lr_mult(2);
+  p.set_wd_mult(.5);
+  EXPECT_EQ(p.generation(), before);
+  p.set_lr_mult(1);
+  p.set_wd_mult(1);
+  EXPECT_EQ(p.generation(), before + 2);
+}
+
 TEST(Parameter, GradReq) {
   Parameter p("weight", {2}, {.grad_req = GradReq::null});
   p.initialize(init::One(), cpu());
