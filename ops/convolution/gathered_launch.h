@@ -1,3 +1,7 @@
+// Device code: multiply_gathered() (gathered_cuda.h), for gathered_*.cu: each instantiates it for
+// dtypes of its own, since their kernels take long to compile.
+#pragma once
+
 #include <algorithm>
 #include <span>
 
@@ -68,11 +72,5 @@ void multiply_gathered(const Call& call, const GatheredProducts& products, Gathe
   const auto kernel = kernel_of<S>(plan.tile, products.a_along_depth, products.b_along_depth);
   kernel<<<grid, kGatherThreads, 0, stream(call)>>>(products, m);
 }
-
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<float>, int);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<double>, int);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<Half>, int);
-template void multiply_gathered(const Call&, const GatheredProducts&, GatheredMemory<BFloat16>,
-                                int);
 
 }  // namespace locus::cuda
