@@ -53,6 +53,16 @@ const std::shared_ptr<Arena>& Plan::arena(Context c) {
   return arenas_.emplace_back(std::make_shared<Arena>(c));
 }
 
+void* Plan::keep(Context c, size_t bytes) {
+  const StreamView s = current_stream(c);
+  void* const data = arena(c)->keep(bytes, s);
+  if (s.id == 0) return data;
+  ran_on(s);
+  for (Last& l : *last_)
+    if (l.line->stream.id == s.id) l.at = l.line->advance();
+  return data;
+}
+
 PlanCall& Plan::add(PlanCall call) {
   touches_.emplace_back();
   return calls_.emplace_back(std::move(call));
@@ -113,10 +123,8 @@ const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill,
   size_t i = 0;
   while (i < numbers_.size() && (numbers_[i].context != c || numbers_[i].used + bytes > kSlots))
     ++i;
-  Device& d = device(c);
-  const StreamView s = current_stream(c, d);
   if (i == numbers_.size()) {
-    auto* const memory = static_cast<std::byte*>(arena(c)->keep(kSlots, s));
+    auto* const memory = static_cast<std::byte*>(keep(c, kSlots));
     numbers_.push_back({c, memory, {}, std::vector<std::byte>(kSlots)});
   }
   Numbers& n = numbers_[i];
@@ -124,7 +132,8 @@ const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill,
   fills_.push_back({std::move(fill), i, offset});
   if (now) {
     fills_.back().fill(n.now.data() + offset);
-    d.copy(n.memory + offset, c, n.now.data() + offset, cpu(), bytes, s);
+    Device& d = device(c);
+    d.copy(n.memory + offset, c, n.now.data() + offset, cpu(), bytes, current_stream(c, d));
   }
   return n.memory + offset;
 }

@@ -43,8 +43,7 @@ void* Plan::scratch(size_t bytes, bool& of_plan) {
   std::span<std::byte>& memory = given[a->next++];
   if (memory.size() < bytes) {  // also when more threads take part than when it was recorded
     const Context c = a->call->context;
-    void* const data = a->plan->arena(c)->keep(bytes, current_stream(c));
-    memory = {static_cast<std::byte*>(data), bytes};
+    memory = {static_cast<std::byte*>(a->plan->keep(c, bytes)), bytes};
   }
   return memory.data();
 }

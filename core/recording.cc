@@ -4,15 +4,18 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/nowhere.h>
 #include <locus/core/stream.h>
 
-namespace locus::capture {
+namespace locus {
+namespace capture {
 namespace {
 
 // Streams that no device has, for memory without values: numbers that are used again.
 struct Nowhere {
   Mutex mutex;
   std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
+  std::vector<uint32_t> ids LOCUS_GUARDED_BY(mutex);  // of all
 
   StreamView take(Context c) {
     const MutexLock lock(mutex);
@@ -23,7 +26,9 @@ struct Nowhere {
       unused.pop_back();
       return found;
     }
-    return {c, new_stream_id(), nullptr};
+    const StreamView made{c, new_stream_id(), nullptr};
+    ids.push_back(made.id);
+    return made;
   }
   void put(StreamView s) {
     const MutexLock lock(mutex);
@@ -36,6 +41,15 @@ Nowhere& nowhere() {
 }
 
 }  // namespace
+}  // namespace capture
+
+bool is_nowhere(StreamView s) {
+  capture::Nowhere& streams = capture::nowhere();
+  const MutexLock lock(streams.mutex);
+  return std::ranges::find(streams.ids, s.id) != streams.ids.end();
+}
+
+namespace capture {
 
 Recording* recording_on(std::optional<Context> c) {
   Recording* r = innermost;
@@ -184,4 +198,5 @@ void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
                          : ", and a replay does not come back to the host; read after the call");
 }
 
-}  // namespace locus::capture
+}  // namespace capture
+}  // namespace locus

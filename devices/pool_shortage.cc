@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/nowhere.h>
 #include <locus/core/stream.h>
 #include <locus/core/table.h>
 #include <locus/devices/pool_blocks.h>
@@ -94,7 +95,8 @@ CachingPool::Chunk* CachingPool::grow_by(Arena& to, size_t size, size_t segment_
   return use(chunk, to, size);
 }
 
-// Takes a free block of another stream, whose queued work may still use it: ours waits for that.
+// Takes a free block of another stream, whose queued work may still use it: ours waits for that, or
+// the host does where ours cannot.
 CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
   for (size_t i = 0; i < arenas_.size(); ++i) {
     Arena* other = arenas_[i].get();
@@ -106,8 +108,11 @@ CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
     use(chunk, to, size);
     mutex_.unlock();
     try {
-      const Event event(from);
-      device(options_.context).wait(to.stream, event.view());
+      if (!is_nowhere(from)) {
+        const Event event(from);
+        Device& d = device(options_.context);
+        is_nowhere(to.stream) ? d.wait_host(event.view()) : d.wait(to.stream, event.view());
+      }
     } catch (...) {
       mutex_.lock();
       give(*other, chunk->data);

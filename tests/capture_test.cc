@@ -11,6 +11,7 @@
 #include <locus/core/plan.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/devices/pool.h>
 #include <locus/nn/optimizer.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -25,6 +26,7 @@
 #include "tests/captures.h"
 #include "tests/contexts.h"
 #include "tests/fake_device.h"
+#include "tests/slow.h"
 
 namespace locus::test {
 namespace {
@@ -121,6 +123,25 @@ TEST(Capture, ManyLeakNothing) {
     if (i == 20) reserved = memory_pool(c).stats().reserved;
   }
   EXPECT_LE(memory_pool(c).stats().reserved, reserved);
+}
+
+// From other streams whose work is under way, and for these when the graph is gone.
+TEST(Capture, TakesAndLeavesMemoryWhereThatIsShort) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  LOCUS_NEEDS_POOL();
+  const Context c = gpu(0);
+  constexpr int64_t kSize = 10 << 20;
+  const Tensor x = ones({kSize}, c);
+  const Shortage room_for_one(c, 5 * kSize);
+  {
+    zeros({kSize}, c);
+    for (int i = 0; i < 500; ++i) delay(current_stream(c));
+    Tensor y;
+    Graph graph = recorded(c, [&] { y = x * 2; });
+    graph.replay();
+    EXPECT_EQ(y[kSize - 1].item<float>(), 2);
+  }
+  EXPECT_EQ(full({kSize}, 3, c)[kSize - 1].item<float>(), 3);
 }
 
 TEST(Capture, RefusesWhatAReplayCouldNotRepeat) {

@@ -107,22 +107,6 @@ TEST(CompiledMemory, TenThousandRecordingsOfChangingShapesLeaveNothing) {
 // Memory of its own in the pool.
 constexpr int64_t kLarge = (int64_t{33} << 20) / 4;
 
-// No more than there is.
-class Shortage {
- public:
-  explicit Shortage(Context c) : pool_(memory_pool(c)) {
-    wait_all();
-    pool_.release_cached();
-    pool_.set_limit(pool_.stats().reserved);
-  }
-  Shortage(const Shortage&) = delete;
-  Shortage& operator=(const Shortage&) = delete;
-  ~Shortage() { pool_.set_limit(0); }
-
- private:
-  MemoryPool& pool_;
-};
-
 // Counts its calls in w, and leaves the same in w's gradient.
 struct Counting {
   explicit Counting(Context c) : w(zeros({2}, c)) { w.attach_grad(GradReq::add); }
