@@ -53,7 +53,7 @@ const std::shared_ptr<Arena>& Plan::arena(Context c) {
   return arenas_.emplace_back(std::make_shared<Arena>(c));
 }
 
-void* Plan::keep(Context c, size_t bytes) {
+void* Plan::block(Context c, size_t bytes) {
   const StreamView s = current_stream(c);
   void* const data = arena(c)->keep(bytes, s);
   if (s.id == 0) return data;
@@ -124,7 +124,7 @@ const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill,
   while (i < numbers_.size() && (numbers_[i].context != c || numbers_[i].used + bytes > kSlots))
     ++i;
   if (i == numbers_.size()) {
-    auto* const memory = static_cast<std::byte*>(keep(c, kSlots));
+    auto* const memory = static_cast<std::byte*>(block(c, kSlots));
     numbers_.push_back({c, memory, {}, std::vector<std::byte>(kSlots)});
   }
   Numbers& n = numbers_[i];

@@ -73,7 +73,7 @@ class Plan : NonCopyable {
   // Memory of the plan's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // A block of it. What the current stream had in it before is done when a replay begins.
-  void* keep(Context c, size_t bytes);
+  void* block(Context c, size_t bytes);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
   long holds(const Storage& storage) const;  // references

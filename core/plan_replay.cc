@@ -43,7 +43,7 @@ void* Plan::scratch(size_t bytes, bool& of_plan) {
   std::span<std::byte>& memory = given[a->next++];
   if (memory.size() < bytes) {  // also when more threads take part than when it was recorded
     const Context c = a->call->context;
-    memory = {static_cast<std::byte*>(a->plan->keep(c, bytes)), bytes};
+    memory = {static_cast<std::byte*>(a->plan->block(c, bytes)), bytes};
   }
   return memory.data();
 }
