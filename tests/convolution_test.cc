@@ -336,6 +336,10 @@ TEST(Convolution, ErrorsNameTheAxisAndWhatWasExpected) {
   EXPECT_THAT(text([&] { convolution(zeros({3, 8}), w); }), HasSubstr("rank 3 to 5, got rank 2"));
   EXPECT_THAT(text([&] { deconvolution(x, w); }), HasSubstr("axis 0 of weight to be 3"));
   EXPECT_THAT(text([&] {
+                deconvolution(x, zeros({3, 4, 5, 5}), zeros({4}), {.groups = INT64_MAX});
+              }),
+              HasSubstr("a multiple of groups 9223372036854775807"));
+  EXPECT_THAT(text([&] {
                 deconvolution(x, zeros({3, 4, 5, 5}), {}, {.adj = 1});
               }),
               HasSubstr("0 <= adj < stride 1"));

@@ -100,6 +100,9 @@ DType infer_deconvolution(std::span<const Meta> in, const ConvolutionAttrs& a,
   if (y.shape[axes.channel] != w.shape[0])
     throw ShapeError("expected axis 0 of weight to be ", y.shape[axes.channel],
                      ", data's channels (axis ", axes.channel, "), got ", w.shape[0]);
+  if (w.shape[0] % a.groups != 0)
+    throw ShapeError("expected axis 0 of weight, its ", w.shape[0],
+                     " channels, to be a multiple of groups ", a.groups);
   out[0] = y;
   out[0].shape[axes.channel] = w.shape[axes.channel] * a.groups;
   for (int i = 0; i < axes.count; ++i) {
@@ -272,8 +275,11 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                 kernel_span(weight.shape()[axis], a.dilation[i]) + adj[i];
   }
   const DType d = promote(x.dtype(), weight.dtype());
-  if (bias.defined() && (bias.ndim() != 1 ||
-                         bias.size() != weight.shape()[a.channels_last ? rank - 1 : 1] * a.groups))
+  const int channel = a.channels_last ? rank - 1 : 1;
+  // Other groups the op refuses.
+  const bool divides = a.groups >= 1 && a.groups <= x.shape()[channel];
+  if (bias.defined() && divides &&
+      (bias.ndim() != 1 || bias.size() != weight.shape()[channel] * a.groups))
     throw ShapeError("deconvolution: expected bias (out,) for weight ", weight.shape(), " and ",
                      a.groups, " groups, got ", bias.shape());
   const Tensor y = invoke(op, {as(x, d), as(weight, d)}, a);

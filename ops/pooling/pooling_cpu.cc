@@ -77,7 +77,9 @@ struct Core {
   template <class Before, class F>
   void each_run(const Before& before, const F& body) const {
     const int64_t blocks = g.channels_last ? (g.channels + kRun - 1) / kRun : g.channels;
-    const int64_t size = g.elements() + g.positions() * g.window[0] * g.window[1] * g.window[2];
+    int64_t size = g.positions();
+    for (int i = 0; i < 3; ++i) size *= clamp(g.window[i], 0, g.data[i]);
+    size += g.elements();
     const int64_t work = size * (g.channels_last ? kRun : 1);
     const int64_t width = g.channels_last || g.adaptive ? 1 : kRun;
     const int64_t total = g.images * g.channels * g.elements();
