@@ -146,7 +146,8 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
     const PatchDevice device = i % 3 == 0 ? kSmall : kH200;
     const auto forward = plan_patches(forward_products(g), kLongest, false, device, kCounters);
     const auto back = plan_patches(data_products(g, 0), kLongest, true, device, kCounters);
-    const auto weight = plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
+    const auto weight =
+        plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
     if (!forward && !back && !weight) continue;
     const Values x = drawn(random, g.images * g.groups * g.in * g.elements());
     const Values w = drawn(random, g.groups * g.out * g.depth());
