@@ -75,7 +75,7 @@ class ActivationLayer : public Block {
   std::function<Tensor(const Tensor&)> function_;
   std::string numbers_;
 };
-// x where it is above 0, else alpha x.
+// x where it is above 0, else alpha x; alpha >= 0.
 struct LeakyReLU : ActivationLayer {
   explicit LeakyReLU(double alpha);
 };

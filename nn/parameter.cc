@@ -194,7 +194,7 @@ void Parameter::refuse(std::optional<Context> c) const {
                 "has not been initialized yet because initialization was deferred. Actual "
                 "initialization happens during the first forward pass. Please pass one batch of "
                 "data through the network before accessing Parameters. You can also avoid deferred "
-                "initialization by specifying in_units, num_features, etc., for network layers.");
+                "initialization by specifying in_units or in_channels of the layers.");
   throw Error(who,
               "has not been initialized. Note that you should initialize parameters before using "
               "them: call initialize() on the network, and make its Trainer from the same "

@@ -11,7 +11,7 @@
 // calls the trainer itself:
 //   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
 //     Tensor l;
-//     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x)), y)).mean(); }
+//     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x, 3)), y)).mean(); }
 //     l.backward();
 //     trainer.step(1);
 //     return l;

@@ -36,7 +36,8 @@ class Trainer {
 
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
-  // step is an Error that names the parameter; with ignore_stale_grad it is skipped.
+  // step is an Error that names the parameter; with ignore_stale_grad it is skipped. batch_size >
+  // 0.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at the summed gradients in between, or to change them. Gradients that
   // are summed already, by the program or by what it compiled, are not summed again, here or in

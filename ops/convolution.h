@@ -15,7 +15,8 @@
 // mask of relu and the sum of the bias gradient; with create_graph it is composed of the three that
 // are here, each linear in either operand.
 //
-// Errors: ShapeError naming the axis and what was expected, ValueError for options.
+// Errors: ShapeError naming the axis and what was expected, ValueError for options, DTypeError for
+// integers and booleans, ContextMismatch.
 #pragma once
 
 #include <locus/core/tensor.h>

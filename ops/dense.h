@@ -17,7 +17,8 @@ namespace locus {
 // mask of relu and the sum of the bias gradient are part of the products. With create_graph it is
 // composed of matmul, sum and multiply instead.
 //
-// Errors: ShapeError when data's and weight's `in` or weight's and bias's `out` differ.
+// Errors: ShapeError when data's and weight's `in` or weight's and bias's `out` differ, DTypeError
+// for integers and booleans, ContextMismatch.
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias = {},
              Activation activation = Activation::none, bool flatten = true);
 

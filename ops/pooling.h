@@ -1,13 +1,15 @@
 // Pooling over 1, 2 or 3 spatial axes.
 //
-// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC. dtypes f32, f64, f16,
-// bf16. Differentiable to any order, by kernels that write each element once: the same bits each
-// time.
+// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC: x of rank 3 to 5; the
+// result has x's batch and channels, and as many windows as fit along each spatial axis. dtypes
+// f32, f64, f16, bf16. Differentiable to any order, by kernels that write each element once: the
+// same bits each time.
 //
 // max_pool: the first NaN of a window, as NumPy's max, else its maximum. The gradient goes to that
 // element, of equal ones the first in row-major order, and so do gradients of gradients.
 //
-// Errors: ShapeError naming the axis and what was expected, ValueError for options.
+// Errors: ShapeError naming the axis and what was expected, ValueError for options, DTypeError for
+// integers and booleans.
 #pragma once
 
 #include <string_view>

@@ -2,7 +2,8 @@
 // bits on every context, CPU or GPU, whatever its instruction set or number of threads.
 //
 // Options: unset, the context is current_context() and the dtype f32; randint's is i32 (MXNet),
-// permutation's i64. Bad bounds throw Error. No gradients.
+// permutation's i64. ValueError for bounds that make no sense,
+// DTypeError for a dtype not said below. No gradients. random::seed() is in core/generator.h.
 #pragma once
 
 #include <locus/core/generator.h>

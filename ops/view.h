@@ -31,7 +31,7 @@ Tensor expand_dims(const Tensor& x, int axis);  // a new axis of length 1 at `ax
 Tensor squeeze(const Tensor& x);                // without every axis of length 1
 Tensor squeeze(const Tensor& x, int axis);      // ShapeError when its length is not 1
 
-// Stride 0 along the repeated axes, as in NumPy: do not write to the result.
+// Stride 0 along the repeated axes, as in NumPy: writing to the result throws Error.
 Tensor broadcast_to(const Tensor& x, const Shape& shape);
 
 Tensor flip(const Tensor& x, int axis);

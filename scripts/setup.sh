@@ -69,14 +69,17 @@ install_packages() {
 }
 
 setup() {
+  needs "$@" > /dev/null  # ends here where a purpose is unknown
   local missing=() what package
   while read -r what package; do
     if [[ $what == /* ]]; then [ -e "$what" ] && continue; else command -v "$what" > /dev/null && continue; fi
     [[ " ${missing[*]-} " == *" $package "* ]] || missing+=("$package")
   done < <(needs "$@")
   if ! find_compiler; then
-    # Ubuntu 22.04's own g++ is 11.
-    if apt-cache show g++-12 > /dev/null 2>&1; then missing+=(g++-12); else missing+=(g++); fi
+    # The system's own g++, which cmake finds by itself, where it is new enough: Ubuntu 22.04's is 11.
+    local own
+    own=$(apt-cache show g++ 2> /dev/null | sed -n 's/^Version: [0-9]*:\([0-9]*\).*/\1/p' | sort -n | tail -1)
+    if [ "${own:-0}" -ge 12 ]; then missing+=(g++); else missing+=(g++-12); fi
   fi
   [ ${#missing[@]} = 0 ] || install_packages "${missing[@]}"
   find_compiler || fail "no C++20 compiler: g++ 12 or clang++ 14 is needed, or set CXX"

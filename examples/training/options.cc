@@ -10,6 +10,8 @@
 #include <locus/core/error.h>
 #include <CLI/CLI.hpp>
 
+#include "common/measure.h"
+
 namespace training {
 
 void add_options(CLI::App& app, Options& o, const std::string& data_help) {
@@ -89,16 +91,51 @@ locus::Context choose_context(const Options& o) {
   return c;
 }
 
+namespace {
+
+void check_writes(const std::string& option, const std::string& value, const std::string& file) {
+  const std::string probe = file + ".probe";
+  try {
+    examples::write_file(probe, "");
+  } catch (const std::exception& e) {
+    throw std::runtime_error(fmt::format("{} {}: {}", option, value, e.what()));
+  }
+  std::filesystem::remove(probe);
+}
+
+void make_folder(const std::string& option, const std::string& folder) {
+  if (folder.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw std::runtime_error(
+        fmt::format("{} {}: cannot be created: {}", option, folder, error.message()));
+  check_writes(option, folder, std::filesystem::path(folder) / "file");
+}
+
+}  // namespace
+
 void check_folder_of(const std::string& option, const std::string& file) {
+  if (file.empty()) return;
   const auto folder = std::filesystem::path(file).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     throw std::runtime_error(
         fmt::format("{} {}: there is no folder {}", option, file, folder.string()));
+  if (std::filesystem::is_directory(file))
+    throw std::runtime_error(fmt::format("{} {}: it is a folder; expected a file", option, file));
+  check_writes(option, file, file);
 }
 
 void check_writable(const Options& o) {
-  if (!o.out.empty()) std::filesystem::create_directories(o.out);
-  if (!o.checkpoint.empty()) std::filesystem::create_directories(o.checkpoint);
+  make_folder("--out", o.out);
+  make_folder("--checkpoint", o.checkpoint);
+  if (!o.checkpoint.empty() && !o.resume)
+    for (const auto& entry : std::filesystem::directory_iterator(o.checkpoint))
+      if (entry.path().filename().string().starts_with("checkpoint-"))
+        throw std::runtime_error(
+            fmt::format("--checkpoint {}: it holds checkpoints of a run before, which this one "
+                        "would replace; go on with --resume, or name another folder",
+                        o.checkpoint));
   check_folder_of("--save", o.save);
 }
 

@@ -177,6 +177,8 @@ class Session {
     }
     for (const std::string& s : loaded->skipped)
       std::cerr << fmt::format("{}: skipped {}\n", run_.program, s);
+    checkpoint_ = loaded->path;
+    kept_ = step_;
     fmt::print("resumed   {}, after {} steps\n\n", loaded->path, step_);
   }
 
@@ -186,6 +188,7 @@ class Session {
     if (!losses_.empty()) report();
     try {
       checkpoint_ = checkpoint::save(options_.checkpoint, parts(), {.keep = options_.keep});
+      kept_ = step_;
     } catch (const Error& e) {
       progress_.clear();
       std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
@@ -196,8 +199,14 @@ class Session {
     progress_.clear();
     history_.losses = curve_.points();
     write_results({});
-    const std::string how = checkpoint_.empty() ? "nothing was asked to be kept (--checkpoint)"
-                                                : checkpoint_ + " holds it; go on with --resume";
+    const std::string how =
+        options_.checkpoint.empty() ? "nothing was asked to be kept (--checkpoint)"
+        : checkpoint_.empty()       ? "no checkpoint could be written"
+        : kept_ == step_            ? checkpoint_ + " holds it; go on with --resume"
+                                    : fmt::format(
+                                          "{} holds step {}, the last that could be written; go on from there "
+                                                     "with --resume",
+                                          checkpoint_, kept_);
     fmt::print("ended by {} after step {}: {}\n", signal == SIGINT ? "SIGINT" : "SIGTERM", step_,
                how);
     return 128 + signal;
@@ -238,7 +247,8 @@ class Session {
   int epoch_ = 1, saved_epoch_ = 0;
   int64_t step_ = 0, samples_ = 0;  // all, and of this epoch
   double seconds_before_ = 0;
-  std::string checkpoint_;  // the last one written
+  std::string checkpoint_;  // the last one written, and of which step
+  int64_t kept_ = 0;
 };
 
 }  // namespace
