@@ -15,7 +15,7 @@ namespace {
 struct Nowhere {
   Mutex mutex;
   std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
-  std::vector<uint32_t> ids LOCUS_GUARDED_BY(mutex);  // of all
+  std::vector<StreamView> all LOCUS_GUARDED_BY(mutex);
 
   StreamView take(Context c) {
     const MutexLock lock(mutex);
@@ -27,7 +27,7 @@ struct Nowhere {
       return found;
     }
     const StreamView made{c, new_stream_id(), nullptr};
-    ids.push_back(made.id);
+    all.push_back(made);
     return made;
   }
   void put(StreamView s) {
@@ -46,7 +46,9 @@ Nowhere& nowhere() {
 bool is_nowhere(StreamView s) {
   capture::Nowhere& streams = capture::nowhere();
   const MutexLock lock(streams.mutex);
-  return std::ranges::find(streams.ids, s.id) != streams.ids.end();
+  return std::ranges::any_of(streams.all, [&](const StreamView& one) {
+    return one.id == s.id && one.context == s.context;
+  });
 }
 
 namespace capture {
