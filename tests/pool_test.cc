@@ -29,7 +29,15 @@ using test::FakeEvent;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-StreamView on(uint32_t id) { return {fake(), id, nullptr}; }
+constexpr uint32_t kStreams = 16;
+StreamView on(uint32_t i) {  // of no other use
+  static const uint32_t first = [] {
+    const uint32_t id = new_stream_id();
+    for (uint32_t n = 1; n < kStreams; ++n) new_stream_id();
+    return id;
+  }();
+  return {fake(), first + i, nullptr};
+}
 EventView new_event() { return device(fake()).record(on(9)); }
 
 // Host memory with a ceiling, and a list of what is out.
@@ -214,7 +222,7 @@ TEST_F(Pool, WhenMemoryIsShortAnotherStreamsBlockIsTakenAfterAnEvent) {
   void* b = pool.allocate(8 * kMiB, on(2));
   EXPECT_EQ(b, a);
   ASSERT_EQ(fake_calls.waits.size(), 1u);
-  EXPECT_EQ(fake_calls.waits[0], std::make_pair(2u, 1u));
+  EXPECT_EQ(fake_calls.waits[0], std::make_pair(on(2).id, on(1).id));
   pool.deallocate(b, 8 * kMiB, on(2));
   pool.deallocate(keep, kMiB, on(1));
 }
