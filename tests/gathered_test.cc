@@ -5,6 +5,7 @@
 
 #include <locus/ops/convolution/gathered.h>
 #include <locus/ops/convolution/gathered_plan.h>
+#include "tests/convolved.h"
 
 namespace locus::cuda {
 namespace {
@@ -81,34 +82,11 @@ Convolution draw(std::mt19937& random) {
   return g;
 }
 
-Values drawn(std::mt19937& random, int64_t n) {
-  Values v(static_cast<size_t>(n));
-  for (double& e : v) e = std::uniform_int_distribution<int>(-9, 9)(random);
-  return v;
-}
-
 TEST(Gathered, ProductsAreTheConvolutionAndItsGradients) {
   std::mt19937 random(3);
   for (int i = 0; i < 200; ++i) {
     const Convolution g = draw(random);
-    const Values x = drawn(random, g.images * g.groups * g.in * g.elements());
-    const Values w = drawn(random, g.groups * g.out * g.depth());
-    const Values dy = drawn(random, g.images * g.groups * g.out * g.positions());
-    Values y(dy.size()), dx(x.size()), dw(w.size());
-    for (int64_t n = 0; n < g.images; ++n)
-      for (int64_t o = 0; o < g.groups * g.out; ++o)
-        for (int64_t c = 0; c < g.in; ++c)
-          for (int64_t at = 0; at < g.positions(); ++at)
-            for (int64_t tap = 0; tap < g.taps(); ++tap) {
-              const int64_t met = g.data_met(at, tap);
-              if (met < 0) continue;
-              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
-                         wi = static_cast<size_t>(g.weight_at(o, c, tap)),
-                         yi = static_cast<size_t>(g.result_at(n, o, at));
-              y[yi] += x[xi] * w[wi];
-              dx[xi] += dy[yi] * w[wi];
-              dw[wi] += dy[yi] * x[xi];
-            }
+    const auto [x, w, dy, y, dx, dw] = test::Convolved(g, random);
     ASSERT_TRUE(gatherable(g, g.images));
     Values got(y.size(), 0.5);
     multiply(forward_products(g), w, x, got);

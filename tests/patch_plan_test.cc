@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <locus/ops/convolution/patch_plan.h>
+#include "tests/convolved.h"
 
 namespace locus::cuda {
 namespace {
@@ -49,12 +50,6 @@ Convolution draw(std::mt19937& random) {
     g.result[a] = convolved_length(g.data[a], span, g.stride[a], g.padding[a]);
   }
   return g;
-}
-
-Values drawn(std::mt19937& random, int64_t n) {
-  Values v(static_cast<size_t>(n));
-  for (double& e : v) e = std::uniform_int_distribution<int>(-9, 9)(random);
-  return v;
 }
 
 // The patch of places [first, end), filled and read as kernels do it.
@@ -149,24 +144,7 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
     const auto weight =
         plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
     if (!forward && !back && !weight) continue;
-    const Values x = drawn(random, g.images * g.groups * g.in * g.elements());
-    const Values w = drawn(random, g.groups * g.out * g.depth());
-    const Values dy = drawn(random, g.images * g.groups * g.out * g.positions());
-    Values y(dy.size()), dx(x.size()), dw(w.size());
-    for (int64_t n = 0; n < g.images; ++n)
-      for (int64_t o = 0; o < g.groups * g.out; ++o)
-        for (int64_t c = 0; c < g.in; ++c)
-          for (int64_t place = 0; place < g.positions(); ++place)
-            for (int64_t tap = 0; tap < g.taps(); ++tap) {
-              const int64_t met = g.data_met(place, tap);
-              if (met < 0) continue;
-              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
-                         wi = static_cast<size_t>(g.weight_at(o, c, tap)),
-                         yi = static_cast<size_t>(g.result_at(n, o, place));
-              y[yi] += x[xi] * w[wi];
-              dx[xi] += dy[yi] * w[wi];
-              dw[wi] += dy[yi] * x[xi];
-            }
+    const auto [x, w, dy, y, dx, dw] = test::Convolved(g, random);
     if (forward) {
       Values got(y.size(), 0.5);
       multiply(forward_products(g), *forward, w, x, got);

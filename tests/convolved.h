@@ -1,0 +1,47 @@
+// Whole numbers, their convolution and its gradients, by plain loops.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include <locus/ops/convolution/convolution_kernel.h>
+
+namespace locus::test {
+
+struct Convolved {
+  using Values = std::vector<double>;
+
+  Values x, w, dy, y, dx, dw;
+
+  Convolved(const Convolution& g, std::mt19937& random)
+      : x(drawn(random, g.images * g.groups * g.in * g.elements())),
+        w(drawn(random, g.groups * g.out * g.depth())),
+        dy(drawn(random, g.images * g.groups * g.out * g.positions())),
+        y(dy.size()),
+        dx(x.size()),
+        dw(w.size()) {
+    for (int64_t n = 0; n < g.images; ++n)
+      for (int64_t o = 0; o < g.groups * g.out; ++o)
+        for (int64_t c = 0; c < g.in; ++c)
+          for (int64_t at = 0; at < g.positions(); ++at)
+            for (int64_t tap = 0; tap < g.taps(); ++tap) {
+              const int64_t met = g.data_met(at, tap);
+              if (met < 0) continue;
+              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
+                         wi = static_cast<size_t>(g.weight_at(o, c, tap)),
+                         yi = static_cast<size_t>(g.result_at(n, o, at));
+              y[yi] += x[xi] * w[wi];
+              dx[xi] += dy[yi] * w[wi];
+              dw[wi] += dy[yi] * x[xi];
+            }
+  }
+
+  static Values drawn(std::mt19937& random, int64_t n) {
+    Values v(static_cast<size_t>(n));
+    for (double& e : v) e = std::uniform_int_distribution<int>(-9, 9)(random);
+    return v;
+  }
+};
+
+}  // namespace locus::test
