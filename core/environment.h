@@ -1,6 +1,6 @@
 // The LOCUS_* variables of the environment. A value that makes no sense throws Error naming the
-// variable, the value and what it may be: never ignored, never guessed. Threads: any, as long as
-// nobody calls setenv.
+// variable, the value and what it may be, at each call that needs it (LOCUS_P2P: a copy between
+// GPUs); it is never guessed. Threads: any, as long as nobody calls setenv.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,9 @@
 #include <locus/core/invoke_check.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
@@ -62,6 +65,22 @@ std::string count(int n, const char* what) {
               " was asked for; call invoke for an op of one result, invoke_all for several");
 }
 
+struct Extent {
+  const std::byte *begin, *end;
+  size_t operand;
+};
+
+Extent extent_of(const View& v, size_t operand) {
+  int64_t first = 0, last = 0;
+  for (int i = 0; i < v.meta.rank; ++i) {
+    const int64_t reach = (v.meta.shape[i] - 1) * v.stride[i];
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto* const data = static_cast<const std::byte*>(v.data);
+  const int size = size_of(v.meta.dtype);
+  return {data + first * size, data + (last + 1) * size, operand};
+}
+
 }  // namespace
 
 void check_attrs(const Op& op, const std::type_info& given) {
@@ -121,6 +140,22 @@ Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
     if (c.type == DeviceType::cpu_pinned) c = other, first = i;
   }
   return c.type == DeviceType::cpu_pinned ? cpu(0) : c;
+}
+
+void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
+  std::vector<Extent> targets;
+  targets.reserve(all.size() - n_in);
+  for (size_t i = n_in; i < all.size(); ++i)
+    if (all[i].tensor_->defined() && all[i].tensor_->size() > 0)
+      targets.push_back(extent_of(all[i].tensor_->handle()->view, i));
+  std::ranges::sort(targets, std::less<>(), &Extent::begin);
+  const auto meet = std::ranges::adjacent_find(
+      targets, [](const Extent& a, const Extent& b) { return b.begin < a.end; });
+  if (meet == targets.end()) return;
+  const auto [first, second] = std::minmax(meet[0].operand, meet[1].operand);
+  throw ValueError(
+      op.name, ": ", argument_name(op, first, n_in), " and ", argument_name(op, second, n_in),
+      " share memory: ", list_operands(op, all, n_in, second), "; expected targets that lie apart");
 }
 
 }  // namespace locus::detail

@@ -29,8 +29,13 @@ struct PlanCall {
   std::vector<View> views = {};  // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
-  // In the order in which the kernel asks: its memory, and what it chose once (tuning.h).
-  std::vector<std::span<std::byte>> scratch = {};
+  // In the order in which the kernel asks: memory, null until the plan is whole, and what it chose
+  // once (tuning.h).
+  struct Scratch {
+    std::byte* data = nullptr;
+    size_t bytes = 0;
+  };
+  std::vector<Scratch> scratch = {};
   std::vector<std::shared_ptr<const void>> kept = {};
   // Of a copy; of an op's kernel that copies from one context of the host to another, too.
   void* dst = nullptr;
@@ -159,6 +164,13 @@ class Plan : NonCopyable {
     Timeline* line;
     uint64_t at;
   };
+  // What the calls of one branch have as scratch memory in turn; `ask`: the how many-th of a call.
+  struct Room {
+    Context context;
+    int branch;
+    size_t ask;
+    PlanCall::Scratch memory;
+  };
   class Running;
 
   using Parts = std::vector<Part>;
@@ -166,6 +178,7 @@ class Plan : NonCopyable {
   size_t part_for(const PlanCall& call, size_t first);
   void use(Part& part, const Touch& t) const;
   void make_graphs(Parts& parts);
+  PlanCall::Scratch room(const PlanCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
   void enqueue(Part& part, Caller from);
   void run_each(Part& part, StreamView s, Caller from);
@@ -176,6 +189,8 @@ class Plan : NonCopyable {
   std::vector<std::vector<Touch>> touches_;
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
   std::vector<std::shared_ptr<Storage>> shown_;
+  std::vector<Room> rooms_;
+  bool whole_ = false;  // finish() has all calls in their parts
   std::vector<Parts> versions_{1};
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;

@@ -162,12 +162,18 @@ void Plan::finish(bool ran) {
   }
   calls_.clear();
   touches_.clear();
+  whole_ = true;
   make_graphs(versions_[0]);
 }
 
 void Plan::make_graphs(Parts& parts) {
-  for (Part& part : parts)
+  for (Part& part : parts) {
     if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
+    for (PlanCall& call : part.calls)
+      for (size_t i = 0; i < call.scratch.size(); ++i)
+        if (!call.scratch[i].data && call.scratch[i].bytes > 0)
+          call.scratch[i] = room(call, i, call.scratch[i].bytes);
+  }
 }
 
 void Plan::move(const Move& m) {

@@ -36,16 +36,39 @@ Plan::Trial::~Trial() { asking = static_cast<Asking*>(outer_); }
 
 void* Plan::scratch(size_t bytes, bool& of_plan) {
   Asking* const a = asking;
-  of_plan = a != nullptr;
+  of_plan = a != nullptr && a->plan->whole_;
   if (!a) return nullptr;
-  std::vector<std::span<std::byte>>& given = a->call->scratch;
-  if (a->next == given.size()) given.emplace_back();
-  std::span<std::byte>& memory = given[a->next++];
-  if (memory.size() < bytes) {  // also when more threads take part than when it was recorded
-    const Context c = a->call->context;
-    memory = {static_cast<std::byte*>(a->plan->block(c, bytes)), bytes};
+  const size_t ask = a->next++;
+  std::vector<PlanCall::Scratch>& given = a->call->scratch;
+  if (ask == given.size()) given.emplace_back();
+  PlanCall::Scratch& memory = given[ask];
+  if (!of_plan) {  // it is recorded, and has memory of the pool
+    memory.bytes = bytes;
+    return nullptr;
   }
-  return memory.data();
+  // More than when it was recorded: more threads take part.
+  if (!memory.data || memory.bytes < bytes) memory = a->plan->room(*a->call, ask, bytes);
+  return memory.data;
+}
+
+// Calls of a branch run one after the other, and replays do: they share what they ask for. A
+// recording by hand ran nothing, and knows no sizes before its graph is made.
+PlanCall::Scratch Plan::room(const PlanCall& call, size_t ask, size_t bytes) {
+  const auto same = [&](const Room& r) {
+    return r.context == call.context && r.branch == call.branch && r.ask == ask;
+  };
+  auto found = std::find_if(rooms_.begin(), rooms_.end(), same);
+  if (found == rooms_.end()) {
+    rooms_.push_back({call.context, call.branch, ask, {}});
+    found = rooms_.end() - 1;
+  }
+  if (found->memory.bytes >= bytes) return found->memory;
+  for (const Part& part : versions_[0])
+    for (const PlanCall& c : part.calls)
+      if (c.context == call.context && c.branch == call.branch && ask < c.scratch.size())
+        bytes = std::max(bytes, c.scratch[ask].bytes);
+  found->memory = {static_cast<std::byte*>(block(call.context, bytes)), bytes};
+  return found->memory;
 }
 
 std::shared_ptr<const void>* Plan::kept() {

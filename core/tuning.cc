@@ -60,7 +60,7 @@ Table read(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::error_code why;
   if (!in && !fs::exists(file, why) && !why) return {};
-  if (!in)
+  if (!in || !fs::is_regular_file(file, why))
     throw Error(kWho, ": cannot read ", file,
                 "; set LOCUS_TUNE_FILE to a file that can be read and written");
   std::ostringstream text;

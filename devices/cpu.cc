@@ -3,8 +3,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -112,7 +114,30 @@ class CpuDevice final : public Device {
   CachingPool pool_;
 };
 
-std::unique_ptr<Device> open_cpu(Context c) { return std::make_unique<CpuDevice>(c); }
+std::unique_ptr<Device> open_cpu(Context c) {
+  static_cast<void>(cpu_isa());
+  return std::make_unique<CpuDevice>(c);
+}
+
+// Kernels are registered before main(), where nothing may be thrown: what is wrong with LOCUS_ISA
+// is told by cpu_isa().
+struct IsaChoice {
+  Isa isa = detect();
+  std::exception_ptr wrong;
+};
+const IsaChoice& isa_choice() {
+  static const IsaChoice choice = [] {
+    IsaChoice c;
+    try {
+      const auto cap = environment_choice("LOCUS_ISA", {"base", "v3", "v4"});
+      if (cap) c.isa = std::min(c.isa, static_cast<Isa>(*cap));
+    } catch (const Error&) {
+      c.wrong = std::current_exception();
+    }
+    return c;
+  }();
+  return choice;
+}
 
 }  // namespace
 
@@ -162,12 +187,9 @@ void register_cpu() {
 }
 
 Isa cpu_isa() {
-  static const Isa isa = [] {
-    const Isa cap =
-        static_cast<Isa>(environment_choice("LOCUS_ISA", {"base", "v3", "v4"}).value_or(2));
-    return std::min(cap, detect());
-  }();
-  return isa;
+  const IsaChoice& choice = isa_choice();
+  if (choice.wrong) std::rethrow_exception(choice.wrong);
+  return choice.isa;
 }
 
 const char* name(Isa isa) {
@@ -175,7 +197,8 @@ const char* name(Isa isa) {
 }
 
 const KernelList& best_isa(const KernelList& base, const KernelList& v3, const KernelList& v4) {
-  return cpu_isa() == Isa::v4 ? v4 : cpu_isa() == Isa::v3 ? v3 : base;
+  const Isa isa = isa_choice().isa;
+  return isa == Isa::v4 ? v4 : isa == Isa::v3 ? v3 : base;
 }
 
 }  // namespace locus

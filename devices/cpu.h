@@ -45,7 +45,8 @@ LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
 }
 
 // The widest instruction set of this machine that Locus has kernels for: x86-64, -v3 (AVX2, FMA),
-// -v4 (AVX-512).
+// -v4 (AVX-512); at most LOCUS_ISA (base, v3, v4). Throws Error for another value of that, as the
+// first use of a cpu context does.
 enum class Isa : uint8_t { base, v3, v4 };
 Isa cpu_isa();
 const char* name(Isa isa);

@@ -31,6 +31,8 @@ Tensor Dense::forward(const Tensor& x) {
       throw ShapeError("Dense: input ", describe(x), "; expected (batch, features)");
     int64_t width = 1;
     for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
+    if (width == 0)
+      throw ShapeError("Dense: input ", describe(x), " has no features; expected at least one");
     weight_.infer_shape({units_, width});
   }
   refuse_other_dtype(x, weight_);

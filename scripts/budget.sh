@@ -4,6 +4,8 @@
 #                                           objects tell; --fix: the README's table of ops is printed
 #                                           anew first
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+case ${1:-} in -h | --help) usage ;; esac
+need_git
 fix=no
 [ "${1:-}" != --fix ] || { fix=yes; shift; }
 folder=${1:-build}

@@ -6,8 +6,10 @@ mode=(--dry-run -Werror)
 case ${1:---check} in
   --check) ;;
   --fix) mode=(-i) ;;
+  -h | --help) usage ;;
   *) fail "unknown option '$1': expected --check or --fix" ;;
 esac
+need_git
 format=$(command -v clang-format-14 || command -v clang-format || true)
 if [ -z "$format" ]; then
   install_packages clang-format

@@ -7,6 +7,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+# What a script's first lines say of it.
+usage() { sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"; exit 0; }
+need_git() {
+  git rev-parse --is-inside-work-tree > /dev/null 2>&1 ||
+    fail "asks git which files there are: install git, and run it in a clone"
+}
 
 # Every line: a command or header, and the package that brings it.
 needs() {

@@ -14,6 +14,7 @@ while [ $# -gt 0 ]; do
     --sanitize) sanitize=${2:?--sanitize takes a list, such as address,undefined}; shift ;;
     --filter) filter=${2:?--filter takes a GoogleTest filter}; shift ;;
     --bench) bench=ON ;;
+    -h | --help) usage ;;
     --build) folder=${2:?--build takes a folder}; shift ;;
     *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F, --build DIR or" \
             "--bench" ;;

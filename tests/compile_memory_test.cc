@@ -42,6 +42,34 @@ TEST(CompiledMemory, MemoryReturnsWithIt) {
   }
 }
 
+// What a function of n products has while it lives, each of which needs memory of its own for what
+// it cannot add up at once.
+size_t memory_of_products(Context c, int n) {
+  const Tensor a = ones({16, 65536}, {c, f16}), b = a.T();
+  wait_all();
+  memory_pool(c).release_cached();
+  const size_t before = memory_pool(c).stats().in_use;
+  Compiled f([n](const Tensors& in) {
+    Tensors products;
+    for (int i = 0; i < n; ++i) products.push_back(dot(in[0], in[1]));
+    return products;
+  });
+  for (int i = 0; i < 3; ++i)
+    for (const Tensor& y : f({a, b}))
+      EXPECT_EQ(values(y), Values(256, INFINITY));  // 65536 is more than f16 has
+  wait_all();
+  memory_pool(c).release_cached();
+  return memory_pool(c).stats().in_use - before;
+}
+
+TEST(CompiledMemory, CallsThatComeOneAfterTheOtherShareTheirScratch) {
+  LOCUS_NEEDS_POOL();
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    EXPECT_LT(memory_of_products(c, 8), memory_of_products(c, 1) + 7 * 4096);
+  }
+}
+
 // What the process has of the system.
 size_t resident() {
   size_t all = 0, pages = 0;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 #include <mutex>
 #include <numeric>
 #include <stdexcept>
@@ -182,6 +183,23 @@ TEST(Isa, BestIsaFollowsTheProcessor) {
       break;
   }
   EXPECT_EQ(std::string(name(cpu_isa())).substr(0, 6), "x86-64");
+}
+
+TEST(IsaDeathTest, OneThatDoesNotExistIsToldAtTheFirstUseOfTheHost) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const char* const before = std::getenv("LOCUS_ISA");
+  const std::string kept = before ? before : "";
+  setenv("LOCUS_ISA", "v5", 1);
+  EXPECT_EXIT(
+      {
+        std::cerr << test::message_of<Error>([] { device(cpu(0)); });
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "LOCUS_ISA=v5: expected base or v3 or v4");
+  if (before)
+    setenv("LOCUS_ISA", kept.c_str(), 1);
+  else
+    unsetenv("LOCUS_ISA");
 }
 
 TEST(CpuDevice, MemoryIsAlignedAndCopied) {

@@ -126,6 +126,21 @@ TEST(Invoke, WeightsWithGapsAreRefused) {
   EXPECT_EQ(values(w), std::vector<double>(6, 1));
 }
 
+TEST(Invoke, TargetsThatShareMemoryAreRefused) {
+  for (Context c : contexts()) {
+    const Tensor w = ones({6}, c), g = ones({4}, c), low = w(Slice(0, 4)), high = w(Slice(2, 6));
+    const std::string text = message_of<ValueError>([&] {
+      sgd_update({low, high}, {g, g}, {}, {.lr = 1});
+    });
+    EXPECT_THAT(text, AllOf(HasSubstr("sgd_update: out 0 and out 1 share memory"),
+                            HasSubstr("expected targets that lie apart")));
+    EXPECT_THROW(sgd_update({g, w, g}, {g, w, g}, {}, {.lr = 1}), ValueError);
+    EXPECT_EQ(values(w), std::vector<double>(6, 1));
+    sgd_update({low(Slice(0, 2)), high}, {g(Slice(0, 2)), g}, {}, {.lr = 1});
+    EXPECT_EQ(values(w), std::vector<double>(6, 0));
+  }
+}
+
 TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
   const Tensor x = ones({4, 6}).T();
   const uint64_t before = memory_pool(cpu()).stats().allocations;
@@ -136,7 +151,8 @@ TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
 // The first result of batch_norm is to be made, the others are there.
 TEST(Invoke, NothingIsMadeForTargetsThatAreRefused) {
   for (Context c : contexts()) {
-    const Tensor x = ones({4, 6}, c).T(), v = ones({4}, c), wide = ones({4}, {c, f64});
+    const Tensor x = ones({4, 6}, c).T(), v = ones({4}, c), other = ones({4}, c),
+                 wide = ones({4}, {c, f64});
     const Ref in[] = {x, v, v, v, v};
     const auto allocations = [&] { return memory_pool(c).stats().allocations; };
     const auto refused = [&](const Tensor& mean, const Tensor& var) {
@@ -154,7 +170,7 @@ TEST(Invoke, NothingIsMadeForTargetsThatAreRefused) {
     const Tensor far = zeros({4}, cpu(1));
     EXPECT_THAT(refused(wide, far), HasSubstr("expected out 4 on " + to_string(c)));
     EXPECT_THAT(refused(wide, ones({3}, c)), HasSubstr("result 4 has shape (4,)"));
-    EXPECT_THAT(refused(v, v), HasSubstr("result 1 is f64"));
+    EXPECT_THAT(refused(v, other), HasSubstr("result 1 is f64"));
   }
 }
 

@@ -56,6 +56,16 @@ TEST(Dense, FlattensByDefault) {
   EXPECT_EQ(last.parameter("weight").shape(), (Shape{5, 4}));
 }
 
+TEST(Dense, RefusesDataWithoutFeatures) {
+  nn::Dense dense(3);
+  dense.initialize();
+  EXPECT_THAT(test::message_of<ShapeError>([&] {
+                dense(ones({4, 0}));
+              }),
+              testing::HasSubstr("Dense: input cpu(0) (4,0) f32 has no features"));
+  EXPECT_EQ(dense(ones({0, 2})).shape(), Shape({0, 3}));
+}
+
 TEST(Dense, KnowsItsInputWidthWhenTold) {
   nn::Dense layer(2, {}, {.in_units = 3, .bias_initializer = init::Constant(4), .dtype = f64});
   layer.initialize(init::Zero(), cpu());

@@ -20,7 +20,9 @@ namespace locus {
 namespace {
 
 using test::values;
+using testing::DoubleNear;
 using testing::HasSubstr;
+using testing::Pointwise;
 using Values = std::vector<double>;
 
 // Pooling of three spatial axes, channels first, one window at a time.
@@ -235,6 +237,32 @@ TEST(Pooling, OneWindowOfABigPlaneHasOneFirstMaximum) {
     }
 }
 
+TEST(Pooling, WindowsMayBeFarLargerThanWhatTheyMeet) {
+  constexpr int64_t kFar = int64_t{1} << 30;
+  const PoolingOptions far{.strides = kFar, .padding = kFar};
+  for (Context c : test::contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = test::from_values({1, 2, 3, 4, 5, 6}, {1, 1, 1, 2, 3}, c, f64);
+    x.attach_grad();
+    Tensor largest, mean;
+    {
+      const autograd::Record record;
+      largest = max_pool(x, kFar + 1, far);
+    }
+    largest.backward();
+    EXPECT_EQ(values(largest), Values({1, 3, 4, 6, 1, 3, 4, 6}));
+    EXPECT_EQ(values(x.grad()), Values({2, 0, 2, 2, 0, 2}));
+    const double places = std::pow(static_cast<double>(kFar + 1), 3);
+    {
+      const autograd::Record record;
+      mean = avg_pool(x, kFar + 1, far) * places;
+    }
+    mean.backward();
+    EXPECT_THAT(values(mean), Pointwise(DoubleNear(1e-9), {1, 6, 5, 21, 1, 6, 5, 21}));
+    EXPECT_THAT(values(x.grad()), Pointwise(DoubleNear(1e-9), {8, 4, 4, 4, 2, 2}));
+  }
+}
+
 TEST(Pooling, CeilModeAddsWindowsThatBeginInTheData) {
   const Tensor x = arange(7).reshape({1, 1, 7});
   EXPECT_EQ(values(max_pool(x, 2)), (Values{1, 3, 5}));
@@ -369,6 +397,10 @@ TEST(Pooling, ErrorsNameTheAxisAndWhatWasExpected) {
   EXPECT_THAT(text([&] { max_pool(x, 2, {.padding = 2}); }), HasSubstr("0 <= padding < window"));
   EXPECT_THAT(text([&] { avg_pool(x, 0); }), HasSubstr("a window and a stride of at least 1"));
   EXPECT_THAT(text([&] { avg_pool(zeros({8, 8}), 2); }), HasSubstr("rank 3 to 5, got (8,8)"));
+  EXPECT_THAT(text([&] {
+                global_max_pool(zeros({2, 3, 0, 4}));
+              }),
+              HasSubstr("global_max_pool: data cpu(0) (2,3,0,4) f32: expected at least 1 element"));
   EXPECT_THAT(text([&] { max_pool(x, 2, {.layout = "NWC"}); }),
               HasSubstr("max_pool: layout \"NWC\"; expected NCHW or NHWC"));
   EXPECT_THAT(text([&] { adaptive_avg_pool(x, {4, 0}); }), HasSubstr("1 window along axis 3"));

@@ -119,5 +119,22 @@ TEST(ReduceGradient, OfAMeanOfManyHalves) {
   EXPECT_NEAR(x.grad()(0).item<float>(), .06f, 1e-4f);
 }
 
+TEST(ReduceGradient, AMeansIsRoundedOnceAlsoWhereTheDtypeHasNotTheirNumber) {
+  for (Context c : contexts())
+    for (const DType d : {f16, bf16})
+      for (const int64_t n : {3, 257, 2051, 40007}) {
+        const Tensor x = ones({n}, {c, d});
+        x.attach_grad();
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = mean(x) * 64;
+        }
+        y.backward();
+        const Tensor expected = full({n}, 64. / static_cast<double>(n), {c, f64}).astype(d);
+        EXPECT_EQ(values(x.grad()), values(expected)) << name(d) << " " << n;
+      }
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -228,6 +228,14 @@ TEST_F(Tuning, AFileThatCannotBeReadIsNotTakenForNone) {
   EXPECT_THAT(test::message_of<Error>([&] { Choices choices(file()); }),
               HasSubstr("cannot read " + file()));
 }
+
+TEST_F(Tuning, AFileThatIsNoneIsNeitherReadNorReplaced) {
+  fs::create_directories(file());
+  for (const std::string& name : {file(), std::string("/dev/null")})
+    EXPECT_THAT(test::message_of<Error>([&] { Choices choices(name); }),
+                testing::AllOf(HasSubstr("cannot read " + name), HasSubstr("LOCUS_TUNE_FILE")));
+}
+
 TEST_F(Tuning, AFileThatCannotBeWrittenIsFoundBeforeAnythingRuns) {
   fs::create_directories(folder_);
   std::ofstream(folder_ / "deep") << "not a folder";

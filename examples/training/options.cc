@@ -1,6 +1,7 @@
 #include "training/options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
@@ -8,11 +9,40 @@
 #include <fmt/format.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/core/text.h>
 #include <CLI/CLI.hpp>
 
 #include "common/measure.h"
 
 namespace training {
+namespace {
+
+// CLI11's own would print the largest double, of 309 digits.
+CLI::Validator number(const char* expected, bool (*holds)(double)) {
+  return {[=](const std::string& text) {
+            const auto v = locus::number_in<double>(text);
+            return v && std::isfinite(*v) && holds(*v)
+                       ? ""
+                       : fmt::format("expected {}, got {}", expected, text);
+          },
+          expected};
+}
+CLI::Validator positive() {
+  return number("a number above 0", [](double v) { return v > 0; });
+}
+CLI::Validator not_negative() {
+  return number("a number of at least 0", [](double v) { return v >= 0; });
+}
+CLI::Validator seed() {
+  return {[](const std::string& text) {
+            return locus::number_in<uint64_t>(text)
+                       ? ""
+                       : "expected a whole number from 0 to 2^64 - 1, got " + text;
+          },
+          "UINT"};
+}
+
+}  // namespace
 
 void add_options(CLI::App& app, Options& o, const std::string& data_help) {
   app.add_option("--context", o.context, "best, cpu(0), gpu(1), ...")->capture_default_str();
@@ -22,7 +52,7 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--lr", o.lr, "learning rate at the start, after --warmup")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "of the learning rate: cosine (to zero), steps (a tenth after a half and after "
@@ -30,9 +60,11 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
       ->check(CLI::IsMember({"cosine", "steps", "constant"}))
       ->capture_default_str();
   app.add_option("--warmup", o.warmup, "steps in which the learning rate rises from 0 to --lr")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative())
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "of weights, order and drawn data")->capture_default_str();
+  app.add_option("--seed", o.seed, "of weights, order and drawn data")
+      ->check(seed())
+      ->capture_default_str();
   app.add_flag("--compile", o.compile,
                "record the step once and replay it: the same numbers, on a GPU in less time");
   app.add_option("--out", o.out, "folder for history.csv and curves.svg");
@@ -41,10 +73,10 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
       "--checkpoint", o.checkpoint,
       "folder for checkpoints, written after every epoch and when SIGINT or SIGTERM ends the run");
   app.add_option("--checkpoint-every", o.checkpoint_every, "and every so many steps")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->needs(folder);
   app.add_option("--keep", o.keep, "how many checkpoints stay")
-      ->check(CLI::PositiveNumber)
+      ->check(positive())
       ->needs(folder)
       ->capture_default_str();
   app.add_flag(
@@ -55,11 +87,9 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
 
 void add_sgd(CLI::App& app, Options& o) {
   app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--wd", o.wd, "weight decay")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  app.add_option("--wd", o.wd, "weight decay")->check(not_negative())->capture_default_str();
   app.add_option("--clip", o.clip, "largest norm of the gradients, of all together; 0: any")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative())
       ->capture_default_str();
   app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
       ->check(CLI::IsMember({"f32", "bf16"}))

@@ -1,6 +1,7 @@
 #include "training/run.h"
 
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -94,13 +95,26 @@ class Session {
     losses_.reset();
     samples_ = 0;
     seconds_before_ = 0;
-    if (!options_.save.empty()) {
-      run_.net.save_parameters(options_.save);
-      saved_epoch_ = epoch_;
-    }
+    const std::exception_ptr unsaved = save();
     ++epoch_;  // what a checkpoint goes on with
     checkpoint();
     --epoch_;
+    if (unsaved && epoch_ == options_.epochs) std::rethrow_exception(unsaved);
+  }
+
+  // What went wrong. Training goes on: a later epoch may find room, and a checkpoint elsewhere
+  // does.
+  std::exception_ptr save() {
+    if (options_.save.empty()) return nullptr;
+    try {
+      run_.net.save_parameters(options_.save);
+      saved_epoch_ = epoch_;
+      return nullptr;
+    } catch (const Error& e) {
+      if (epoch_ < options_.epochs)
+        std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
+      return std::current_exception();
+    }
   }
 
   // Where the run is, as numbers. The losses of the last steps are read first.

@@ -214,7 +214,12 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
-  for (int i = 0; i < axes; ++i) a.window[i] = x.shape()[first_axis(a) + i];
+  for (int i = 0; i < axes; ++i) {
+    a.window[i] = x.shape()[first_axis(a) + i];
+    if (a.window[i] == 0)
+      throw ShapeError("global_max_pool: data ", describe(x),
+                       ": expected at least 1 element along axis ", first_axis(a) + i);
+  }
   return invoke(ops().max, {x}, a);
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout) {

@@ -77,13 +77,13 @@ struct Core {
   template <class Before, class F>
   void each_run(const Before& before, const F& body) const {
     const int64_t blocks = g.channels_last ? (g.channels + kRun - 1) / kRun : g.channels;
-    int64_t size = g.positions();
-    for (int i = 0; i < 3; ++i) size *= clamp(g.window[i], 0, g.data[i]);
+    int64_t size = g.positions(), met[3];
+    for (int i = 0; i < 3; ++i) size *= met[i] = clamp(g.window[i], 0, g.data[i]);
     size += g.elements();
     const int64_t work = size * (g.channels_last ? kRun : 1);
-    const int64_t width = g.channels_last || g.adaptive ? 1 : kRun;
+    const int64_t width = one() ? 1 : kRun;
     const int64_t total = g.images * g.channels * g.elements();
-    const int64_t reach = (((g.window[0] * g.data[1]) + g.window[1]) * g.data[2] + g.window[2]) *
+    const int64_t reach = (((met[0] * g.data[1]) + met[1]) * g.data[2] + met[2]) *
                               (g.channels_last ? g.channels : 1) +
                           kRun * step();
     parallel_for(g.images * blocks, kGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
@@ -116,7 +116,8 @@ struct Core {
     return g.data_at(r.image, r.channel,
                      row * g.data[2] + (one() ? g.range(2, r.at[2]).begin : column));
   }
-  bool one() const { return g.channels_last || g.adaptive; }  // window a run
+  // One window a run; so are those that reach over all of a row: few of their places meet data.
+  bool one() const { return g.channels_last || g.adaptive || g.window[2] > g.data[2]; }
   // From an element that a result of the run meets to the one that the next meets there.
   int64_t step() const { return g.channels_last ? 1 : g.stride[2]; }
 
@@ -266,7 +267,8 @@ struct Core {
 
   // What the means of a run divide by.
   void counts(const Run& r, double (&count)[kRun]) const {
-    const double outer = static_cast<double>(g.range(0, r.at[0]).count * g.range(1, r.at[1]).count);
+    const double outer = static_cast<double>(g.range(0, r.at[0]).count) *
+                         static_cast<double>(g.range(1, r.at[1]).count);
     for (int64_t j = 0; j < r.count; ++j)
       count[j] = outer * static_cast<double>(g.range(2, r.at[2] + (one() ? 0 : j)).count);
   }

@@ -118,10 +118,12 @@ struct Over {
     static const OpRef<ReduceBy<R>> op(R::name);
     return invoke(op, {x}, {{axes, true}, how});
   }
-  // t / (count - ddof), in steps: that may be past what f16 holds, and its inverse below.
-  Tensor share(Tensor t, double ddof = 0) const {
-    double n = std::max(count - ddof, 0.);
-    for (; n > 32768; n /= 32768) t = t / 32768;
+  // t / (count - ddof). A number beside f16 or bf16 is rounded to that, which has all whole ones up
+  // to 256.
+  Tensor share(const Tensor& t, double ddof = 0) const {
+    const double n = std::max(count - ddof, 0.);
+    if (size_of(t.dtype()) == 2 && (n > 256 || n != std::floor(n)))
+      return (t.astype(f32) / n).astype(t.dtype());
     return t / n;
   }
 };
