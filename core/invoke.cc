@@ -231,12 +231,22 @@ class Invocation {
   StreamView stream_;
 };
 
-// Targets, those that there are, live where the inputs do, and apart.
-void check_targets(const Op& op, std::span<const Ref> in, const auto& out) {
+// Targets, those that there are, live where the inputs do.
+void check_contexts(const Op& op, std::span<const Ref> in, const auto& out) {
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
   common_context(op, all, in.size());
-  if (out.size() > 1) check_apart(op, all, in.size());
+}
+
+// They are what the call gives, and lie apart.
+void check_targets(const Op& op, std::span<const Ref> in, const Invocation& call,
+                   std::span<const Ref> out) {
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i].tensor_->defined()) call.check_target(i, *out[i].tensor_);
+  if (out.size() == 1) return;
+  std::vector<Ref> all(in.begin(), in.end());
+  all.insert(all.end(), out.begin(), out.end());
+  check_apart(op, all, in.size());
 }
 
 // All results in memory of their own.
@@ -305,10 +315,9 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       }
     } else {
       const bool targets = std::ranges::any_of(out, &Tensor::defined);
-      if (targets) check_targets(op, in, out);
+      if (targets) check_contexts(op, in, out);
       Invocation call(op, in, attrs, out.size());
-      for (size_t i = 0; targets && i < out.size(); ++i)
-        if (out[i].defined()) call.check_target(i, out[i]);
+      if (targets) check_targets(op, in, call, std::vector<Ref>(out.begin(), out.end()));
       call.on(c);
       if (targets) {
         for (size_t i = 0; i < out.size(); ++i)
@@ -335,9 +344,9 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
     return run_function(op, in, attrs, targets.span());
   }
   if (op.make_view) is_view(op);
-  check_targets(op, in, out);
+  check_contexts(op, in, out);
   Invocation call(op, in, attrs, out.size());
-  for (size_t i = 0; i < out.size(); ++i) call.check_target(i, *out[i].tensor_);
+  check_targets(op, in, call, out);
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
 }

@@ -7,6 +7,7 @@
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/core/layout.h>
 
 namespace locus::detail {
 namespace {
@@ -58,16 +59,17 @@ std::string count(int n, const char* what) {
               in.empty() ? "" : ": " + list_operands(op, in, in.size()));
 }
 
-[[noreturn]] void wrong_outputs(const Op& op, size_t n) {
+[[noreturn]] void wrong_outputs(const Op& op, int has, size_t n) {
   if (op.n_out == Op::kAny)
     throw Error(op.name, ": its attributes say how many results it has; call invoke_into");
-  throw Error(op.name, ": has ", count(op.n_out, "result"), ", and ", n,
+  throw Error(op.name, ": has ", count(has, "result"), ", and ", n,
               " was asked for; call invoke for an op of one result, invoke_all for several");
 }
 
 struct Extent {
   const std::byte *begin, *end;
   size_t operand;
+  bool filled;  // without gaps
 };
 
 Extent extent_of(const View& v, size_t operand) {
@@ -78,7 +80,7 @@ Extent extent_of(const View& v, size_t operand) {
   }
   const auto* const data = static_cast<const std::byte*>(v.data);
   const int size = size_of(v.meta.dtype);
-  return {data + first * size, data + (last + 1) * size, operand};
+  return {data + first * size, data + (last + 1) * size, operand, dense(v)};
 }
 
 }  // namespace
@@ -99,8 +101,9 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
   const int n = static_cast<int>(in.size());
   if (n < op.min_in || (n > op.max_in && op.max_in != Op::kAny)) [[unlikely]]
     wrong_inputs(op, in);
-  if (op.n_out == Op::kAny ? n_out == 0 : static_cast<size_t>(op.n_out) != n_out) [[unlikely]]
-    wrong_outputs(op, n_out);
+  const int has = op.results(in.size());
+  if (has == Op::kAny ? n_out == 0 : static_cast<size_t>(has) != n_out) [[unlikely]]
+    wrong_outputs(op, has, n_out);
   if (attrs.type != op.attrs_type) [[unlikely]]
     check_attrs(op, *attrs.type);
   if (!op.infer && !op.make_view && !op.function) [[unlikely]]
@@ -149,13 +152,15 @@ void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
     if (all[i].tensor_->defined() && all[i].tensor_->size() > 0)
       targets.push_back(extent_of(all[i].tensor_->handle()->view, i));
   std::ranges::sort(targets, std::less<>(), &Extent::begin);
-  const auto meet = std::ranges::adjacent_find(
-      targets, [](const Extent& a, const Extent& b) { return b.begin < a.end; });
-  if (meet == targets.end()) return;
-  const auto [first, second] = std::minmax(meet[0].operand, meet[1].operand);
-  throw ValueError(
-      op.name, ": ", argument_name(op, first, n_in), " and ", argument_name(op, second, n_in),
-      " share memory: ", list_operands(op, all, n_in, second), "; expected targets that lie apart");
+  for (auto a = targets.begin(); a != targets.end(); ++a)
+    for (auto b = a + 1; b != targets.end() && b->begin < a->end; ++b) {
+      if (!(a->filled && b->filled) && a->begin != b->begin) continue;
+      const auto [first, second] = std::minmax(a->operand, b->operand);
+      throw ValueError(op.name, ": ", argument_name(op, first, n_in), " and ",
+                       argument_name(op, second, n_in),
+                       " share memory: ", list_operands(op, all, n_in, second),
+                       "; expected targets that lie apart");
+    }
 }
 
 }  // namespace locus::detail

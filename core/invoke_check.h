@@ -15,8 +15,8 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
 // context, cpu(0) when all are pinned. Throws ContextMismatch.
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in);
 
-// Throws ValueError when targets, operands from number n_in on, meet in memory, between the first
-// and the last byte of each: one would be written over by the other.
+// Throws ValueError when targets, operands from number n_in on, share memory: one would be written
+// over by the other. Of two with gaps that is known where they begin at one element.
 void check_apart(const Op& op, std::span<const Ref> all, size_t n_in);
 
 [[noreturn]] void empty_operand(const Op& op);

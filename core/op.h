@@ -93,11 +93,12 @@ struct Op {
   // by that, one without through the ops it calls.
   using Function = void (*)(std::span<const Ref> in, const void* attrs, std::span<Tensor> out);
 
-  static constexpr int kAny = -1;
+  static constexpr int kAny = -1, kEach = -2;
 
   std::string name;
   std::vector<std::string> arguments;  // names of the operands, for errors
-  // How many inputs and results a call has, checked before infer; kAny: as many as infer takes.
+  // How many inputs and results a call has, checked before infer; kAny: as many as infer takes;
+  // kEach: a result for each input.
   int min_in = 0, max_in = kAny, n_out = 1;
   const std::type_info* attrs_type = &typeid(NoAttrs);  // likewise
   bool broadcasts = false;
@@ -121,11 +122,15 @@ struct Op {
   const char* no_capture = nullptr;
   bool random = false;    // the result depends on attributes only; no numeric reference
   bool in_place = false;  // outputs are written in place: call invoke_into
+  // Its kernel waits for its like on other devices, and cannot run by itself; none on the host.
+  bool meets = false;
   // Bit i: result i may have the memory of input i; the kernel reads an element there only before
   // it writes it. Where the layout is `strided`, all may; else those behind the 32nd may not.
   uint32_t over_inputs = 0;
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
 
+  // Of a call with n inputs; kAny where only its attributes tell.
+  int results(size_t n) const { return n_out == kEach ? static_cast<int>(n) : n_out; }
   Kernel kernel(DeviceType type, DType dtype) const {
     return kernels[static_cast<int>(type)][static_cast<int>(dtype)].load(std::memory_order_acquire);
   }
@@ -217,6 +222,7 @@ class OpDef {
   OpDef& broadcasts() { return set(&Op::broadcasts, true); }
   OpDef& layout(Layout l) { return set(&Op::layout, l); }
   OpDef& in_place() { return set(&Op::in_place, true); }
+  OpDef& meets() { return set(&Op::meets, true); }
   OpDef& over_input(int i) {
     detail::allow_over_input(op_, i);
     return *this;
@@ -320,7 +326,7 @@ Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
 // Several results, each into its place in `out` when there is one.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
-  out.resize(static_cast<size_t>(op.n_out));
+  out.resize(static_cast<size_t>(op.results(in.size())));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }

@@ -69,6 +69,8 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
+  // Of an operand on another device, for which the call waits by itself.
+  void meet(const Storage& storage) { calls_.back().turns.push_back(storage.turn()); }
   void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
   void ran_on(StreamView s);                                          // the call, at once
   bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too

@@ -162,6 +162,7 @@ void register_cuda() {
                    },
                    .advice = "CUDA_VISIBLE_DEVICES decides which ones a program sees; "
                              "LOCUS_EMULATED_GPUS=N gives N emulated ones instead"});
+  set_communicators(DeviceType::gpu, &cuda::make_group);
   cuda::offer_pinned_memory();
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include <locus/core/communicator.h>
 #include <locus/core/device.h>
 #include <locus/core/mutex.h>
 #include <locus/devices/cuda.h>
@@ -80,6 +81,8 @@ class CudaDevice final : public Device {
   // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
   // blocks back to the driver when there is no other memory. Not for kernel functions.
   void* allocate_raw(size_t bytes);
+  // Whether one reaches the other's memory; checked once.
+  static bool direct(CudaDevice& source, CudaDevice& target);
 
  private:
   class Work;
@@ -94,7 +97,6 @@ class CudaDevice final : public Device {
   void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
   void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
                    CudaStream& s);
-  static bool direct(CudaDevice& source, CudaDevice& target);
   static const char* try_direct(CudaDevice& source, CudaDevice& target);
 
   Context context_;
@@ -119,6 +121,8 @@ void forget_links();
 
 // Memory of one GPU for its pool.
 std::unique_ptr<CachingPool> make_pool(Context context);
+// What a group offers for collectives.
+std::unique_ptr<Communicator> make_group(const Group& g);
 // Lets cpu_pinned take page-locked memory.
 void offer_pinned_memory();
 

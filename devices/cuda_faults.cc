@@ -61,6 +61,11 @@ void Faults::check(Context context, cudaStream_t s) {
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
+  if (fault.exact == kLate)
+    throw DeviceError(ops_[first] ? ops_[first] : "a kernel", ": device ", fault.value,
+                      " of the group did not come within ", fault.limit, " s (", context,
+                      ", found asynchronously); every context of a group takes part in its "
+                      "collectives, in one order");
   throw IndexError(ops_[first] ? ops_[first] : "a kernel", ": index ",
                    fault.exact ? std::to_string(fault.value) : "that is no whole number",
                    " is out of range for axis of length ", fault.limit, " (", context,

@@ -17,10 +17,12 @@ unsigned* counters(StreamView s, int n);
 // Where a kernel reports bad values it cannot throw for: an index or a label out of range. Each op
 // has a word of its own, in page-locked memory; the first report wins. The next synchronize() or
 // copy to pageable memory on the context throws IndexError with the op's name. In device code:
-// cuda::report(fault, value, limit), exact = false where the value is no whole number.
+// cuda::report(fault, value, limit), exact = false where the value is no whole number; kLate, a
+// DeviceError, where device `value` did not come within `limit` seconds.
+inline constexpr int kLate = 2;
 struct Fault {
   int raised;  // 1: the others are valid
-  int exact;
+  int exact;   // or kLate
   long long value, limit;
   unsigned long long when;  // the device's clock, ns
   int* taken;               // in the device's memory: 1 once a thread reports here
@@ -28,7 +30,7 @@ struct Fault {
 Fault* fault(const Call& call);
 
 #ifdef __CUDACC__
-__device__ inline void report(Fault* fault, long long value, long long limit, bool exact = true) {
+__device__ inline void report(Fault* fault, long long value, long long limit, int exact = 1) {
   if (atomicExch(fault->taken, 1) == 0) {  // not on `raised`: the bus to the host has no atomics
     fault->value = value;
     fault->limit = limit;

@@ -12,6 +12,7 @@
 #include <locus/core/generator.h>
 #include <locus/core/io.h>
 #include <locus/core/op.h>
+#include <locus/core/parallel.h>
 #include <locus/core/profiler.h>
 #include <locus/core/recompute.h>
 #include <locus/core/shape.h>
@@ -38,6 +39,7 @@
 #include <locus/nn/schedule.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
+#include <locus/ops/collective.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>

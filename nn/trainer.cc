@@ -7,6 +7,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/clip.h>
+#include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
@@ -156,6 +157,8 @@ void Trainer::allreduce_grads(Caller from) {
   refresh(from);
   if (!replicated_) return;
   const autograd::Pause pause;
+  std::vector<std::pair<Group, std::vector<Tensors>>> all;
+  std::vector<const Slot*> summed;
   for (size_t i = 0; i < slots_.size();) {
     size_t end = i + 1;
     while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
@@ -166,15 +169,22 @@ void Trainer::allreduce_grads(Caller from) {
     if (replicas.size() == 1 || !std::ranges::all_of(replicas, is_fresh) ||
         (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
       continue;
-    // In the contexts' order, and the one sum copied back: replicas stay equal bit by bit.
-    Tensor total = replicas[0].weight.grad();
-    for (const Slot& s : replicas.subspan(1))
-      total = total + s.weight.grad().copyto(replicas[0].context, {}, from);
+    std::vector<Context> contexts;
+    Tensors gradients;
     for (const Slot& s : replicas) {
-      total.copyto(s.weight.grad(), {}, from);
-      if (!only_recorded()) autograd::summed_grad(s.weight, true);
+      contexts.push_back(s.context);
+      gradients.push_back(s.weight.grad());
+      summed.push_back(&s);
     }
+    const Group group(contexts);
+    const auto known = std::ranges::find(all, group, [](const auto& e) { return e.first; });
+    std::vector<Tensors>& together =
+        known == all.end() ? all.emplace_back(group, std::vector<Tensors>()).second : known->second;
+    together.push_back(std::move(gradients));
   }
+  for (const auto& [group, gradients] : all) all_reduce_many(group, gradients, ReduceOp::sum, from);
+  if (only_recorded()) return;
+  for (const Slot* s : summed) autograd::summed_grad(s->weight, true);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,

@@ -38,7 +38,7 @@ inline Tensors run_directly(const Op& op, const Tensors& in, const Attrs& attrs,
     detail::invoke_into(op, refs, attrs.view(), {refs.data(), 1});
     return {in[0]};
   }
-  Tensors out(static_cast<size_t>(op.n_out));
+  Tensors out(static_cast<size_t>(op.results(in.size())));
   detail::invoke(op, refs, attrs.view(), &where, out);
   return out;
 }

@@ -300,23 +300,26 @@ TEST(TransferLog, PrefetchedBatchesNameTheLoop) {
 }
 
 TEST(TransferLog, ATrainerAddsUpGradientsOnTheLineOfItsStep) {
-  const Contexts places{cpu(), elsewhere()};
-  nn::Dense layer(2, {}, {.in_units = 3});
-  layer.initialize(init::One(), places);
-  nn::Trainer trainer(layer.parameters(), optim::SGD({.learning_rate = 0.1}));
-  for (const Context& c : places) {
-    const Tensor x = ones({1, 3}, c);
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = layer(x).sum();
+  std::vector<Contexts> all{{cpu(0), cpu(1)}};
+  if (num_gpus() >= 2) all.emplace_back(gpus(2));
+  for (const Contexts& places : all) {
+    nn::Dense layer(2, {}, {.in_units = 3});
+    layer.initialize(init::One(), places);
+    nn::Trainer trainer(layer.parameters(), optim::SGD({.learning_rate = 0.1}));
+    for (const Context& c : places) {
+      const Tensor x = ones({1, 3}, c);
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = layer(x).sum();
+      }
+      y.backward();
     }
-    y.backward();
+    const TransferLog log;
+    const unsigned line = __LINE__ + 1;
+    trainer.step(2);
+    expect_lines(log, {line});
   }
-  const TransferLog log;
-  const unsigned line = __LINE__ + 1;
-  trainer.step(2);
-  expect_lines(log, {line});
 }
 
 TEST(TransferLog, FilesAreReadOntoTheContextOnTheLineThatLoads) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include <locus/core/caller.h>
 #include <locus/core/device.h>
@@ -121,6 +122,8 @@ void waited(TransferKind kind, Context c, double start, Caller from);
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
+void traced_reads(Device& d, StreamView s, std::span<const Context> from, size_t bytes,
+                  const std::function<void()>& enqueue);
 void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
@@ -134,6 +137,13 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
   if (off()) [[likely]]
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
+}
+// What `enqueue` puts on s, which reads so many bytes from each of the others.
+inline void reads(Device& d, StreamView s, std::span<const Context> from, size_t bytes,
+                  const auto& enqueue) {
+  if (off()) [[likely]]
+    return enqueue();
+  traced_reads(d, s, from, bytes, enqueue);
 }
 // A copy between two contexts of the host's memory, by an op on the calling thread.
 inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {

@@ -24,6 +24,8 @@ const char* defaults_text(RunsOn r) {
     case RunsOn::cpu_and_gpus:
       return "e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) as far as there are "
              "any)";
+    case RunsOn::everything:
+      return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), cpu_pinned(0) and all GPUs)";
     case RunsOn::two_gpus:
       return "two GPUs (default: \"gpu(0),gpu(1)\")";
   }
@@ -78,7 +80,9 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
 std::vector<Context> Program::defaults() const {
   if (runs_on_ == RunsOn::one) return {best_context()};
   const int wanted = runs_on_ == RunsOn::cpu_and_gpu ? 1 : 2;
-  std::vector<Context> list = locus::gpus(std::min(wanted, num_gpus()));
+  const int n = runs_on_ == RunsOn::everything ? num_gpus() : std::min(wanted, num_gpus());
+  std::vector<Context> list = locus::gpus(n);
+  if (runs_on_ == RunsOn::everything) list.insert(list.begin(), cpu_pinned());
   if (runs_on_ != RunsOn::two_gpus) list.insert(list.begin(), cpu());
   return list;
 }

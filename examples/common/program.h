@@ -19,6 +19,7 @@ enum class RunsOn : uint8_t {
   one,           // gpu(0), else cpu(0); --contexts names one, too
   cpu_and_gpu,   // cpu(0) and gpu(0)
   cpu_and_gpus,  // cpu(0), gpu(0) and gpu(1)
+  everything,    // cpu(0), cpu_pinned(0) and all GPUs
   two_gpus,      // gpu(0) and gpu(1); --contexts names two GPUs, too
 };
 

@@ -80,6 +80,7 @@ set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fma
 # A library of NVIDIA's is known to one pair of files, devices/cuda_<name>.{h,cc}; this is what it links.
 set(library_blas CUDA::cublas CUDA::cublasLt)
 set(library_dnn ${LOCUS_CUDNN_LIBRARY})
+set(library_nccl ${LOCUS_NCCL_LIBRARY})
 
 if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
@@ -90,6 +91,11 @@ if(LOCUS_WITH_CUDA)
     set_source_files_properties(devices/cuda_dnn_graph.cc devices/cuda_dnn_plans.cc
                                 devices/cuda_dnn_probe.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
+  endif()
+  if(LOCUS_WITH_NCCL)
+    list(APPEND libraries nccl)
+    set_source_files_properties(devices/cuda_nccl.cc PROPERTIES
+      COMPILE_DEFINITIONS LOCUS_WITH_NCCL COMPILE_OPTIONS -isystem${LOCUS_NCCL_INCLUDE})
   endif()
   foreach(name ${libraries})
     target_link_libraries(locus PRIVATE ${library_${name}})

@@ -14,6 +14,7 @@
 
 namespace locus::bench {
 
+void add_collective();   // bench_collective.cc
 void add_compile();      // bench_compile.cc
 void add_convolution();  // bench_convolution.cc
 void add_dnn();          // bench_dnn.cc

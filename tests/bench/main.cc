@@ -8,6 +8,7 @@
 
 int main(int argc, char** argv) {
   locus::register_builtins();
+  locus::bench::add_collective();
   locus::bench::add_compile();
   locus::bench::add_convolution();
   locus::bench::add_dnn();

@@ -1,0 +1,44 @@
+// What a kind of device offers a group for collectives, beside copies from one to another. Internal
+// to core, devices and ops/collective.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include <locus/core/device.h>
+#include <locus/core/group.h>
+
+namespace locus {
+
+// Where kernels of devices that reach each other's memory meet: words on each device that all of
+// them write. A kernel's block b leaves words of block b; kernels of one Meeting come one after the
+// other, in the same order on each device.
+struct Meeting : std::enable_shared_from_this<Meeting> {
+  static constexpr int kMostDevices = 8, kMostBlocks = 128;
+  // Of device i: a word for each block and device, then the turns that each block took.
+  unsigned* words[kMostDevices] = {};
+  static constexpr int kWords = kMostBlocks * (kMostDevices + 1);
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  // That of kernels on these streams, one a device in the group's order; for none, one that nobody
+  // else has while it is held. Null where devices do not reach each other's memory.
+  virtual std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams) = 0;
+
+  // Enqueues, on streams[i] of device i, that out[i] becomes all of in combined: row-major views of
+  // one dtype and shape, where out[i] may be in[i]. Several tensors one after the other, device by
+  // device in each. False, and nothing is done, where there is no such way. Throws DeviceError.
+  virtual bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
+                          std::span<const StreamView> streams) = 0;
+};
+
+// Null where there is none. Made at first use.
+Communicator* communicator(const Group& g);
+
+using MakeCommunicator = std::unique_ptr<Communicator> (*)(const Group&);
+void set_communicators(DeviceType type, MakeCommunicator make);  // while the program starts
+
+}  // namespace locus

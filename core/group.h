@@ -1,0 +1,40 @@
+// Group: contexts that work together on one tensor each (ops/collective.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <locus/core/context.h>
+
+namespace locus {
+
+struct GroupShared;
+
+// A value, cheap to copy; groups of the same contexts in the same order are equal. What devices
+// keep for one, such as connections, is made at first use and stays until the process ends.
+// Threads: any.
+class Group {
+ public:
+  // Throws ValueError where a context is named twice, ContextMismatch unless all are of the host or
+  // all of one kind of device, DeviceError for one that is not there.
+  Group(const Contexts& contexts);
+
+  const std::vector<Context>& contexts() const { return *contexts_; }
+  int size() const { return static_cast<int>(contexts_->size()); }
+  Context operator[](int i) const { return (*contexts_)[static_cast<size_t>(i)]; }
+  auto begin() const { return contexts_->begin(); }
+  auto end() const { return contexts_->end(); }
+  friend bool operator==(const Group&, const Group&) = default;
+
+ private:
+  friend class Communicator* communicator(const Group& g);
+  const std::vector<Context>* contexts_;
+  GroupShared* shared_;  // of all equal groups
+};
+
+std::string to_string(const Group& g);  // "[gpu(0), gpu(1)]"
+
+// How the parts of a group are combined, element by element.
+enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
+
+}  // namespace locus

@@ -1,0 +1,28 @@
+// parallel(): a function for each of several contexts, each on its context's own thread.
+//
+//   parallel(gpus(2), [&](int i) {
+//     const autograd::Record record;
+//     losses[i] = loss_fn(net(xs[i]), ys[i]);
+//   });
+//
+// The host enqueues the work of several GPUs at once, where one thread would enqueue it GPU after
+// GPU. A context has one such thread for as long as the process lives; it looks for new work for a
+// moment before it sleeps.
+#pragma once
+
+#include <functional>
+
+#include <locus/core/context.h>
+
+namespace locus {
+
+// Calls f(i) on the thread of contexts[i], all at once, and returns when all have returned. There,
+// current_context() is contexts[i], and whether autograd records and trains is as it is here; other
+// scopes, such as a StreamScope, are not taken along. What f refers to is shared by the threads:
+// one may not write what another uses. An exception of f is rethrown, of several that of the
+// smallest i. Inside f, work for the context of the thread itself runs at once; for another one it
+// is an Error, since that thread could wait for this one. Throws CaptureError while a compiled
+// function is recorded: the threads' work would not be.
+void parallel(const Contexts& contexts, const std::function<void(int)>& f);
+
+}  // namespace locus

@@ -1,0 +1,84 @@
+// What a group of GPUs offers for collectives: words where our own kernels meet, and NCCL.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <locus/core/communicator.h>
+#include <locus/core/error.h>
+#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_nccl.h>
+
+namespace locus::cuda {
+namespace {
+
+CudaDevice& cuda_device(Context c) { return static_cast<CudaDevice&>(device(c)); }
+
+class CudaGroup final : public Communicator {
+ public:
+  explicit CudaGroup(const Group& group) : group_(group) {}
+
+  std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams) override {
+    const MutexLock lock(mutex_);
+    if (!reach_each_other()) return nullptr;
+    if (streams.empty()) {
+      Meeting* const m = spare_.empty() ? make() : spare_.back();
+      if (!spare_.empty()) spare_.pop_back();
+      return {m, [this](const Meeting* done) { put_back(const_cast<Meeting*>(done)); }};
+    }
+    const auto known = std::ranges::find_if(of_streams_, [&](const auto& entry) {
+      return std::ranges::equal(entry.first, streams, {}, {}, &StreamView::id);
+    });
+    if (known != of_streams_.end()) return known->second;
+    std::vector<uint32_t> ids;
+    for (const StreamView& s : streams) ids.push_back(s.id);
+    return of_streams_.emplace_back(std::move(ids), std::shared_ptr<const Meeting>(make())).second;
+  }
+
+  bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
+                  std::span<const StreamView> streams) override {
+    return nccl_all_reduce(group_, in, out, op, streams);
+  }
+
+ private:
+  bool reach_each_other() LOCUS_REQUIRES(mutex_) {
+    if (!checked_) {
+      checked_ = true;
+      reach_ = group_.size() <= Meeting::kMostDevices;
+      for (const Context a : group_)
+        for (const Context b : group_)
+          reach_ = reach_ && (a == b || CudaDevice::direct(cuda_device(a), cuda_device(b)));
+    }
+    return reach_;
+  }
+  Meeting* make() LOCUS_REQUIRES(mutex_) {
+    auto m = std::make_unique<Meeting>();
+    for (int i = 0; i < group_.size(); ++i) {
+      CudaDevice& d = cuda_device(group_[i]);
+      constexpr size_t kBytes = Meeting::kWords * sizeof(unsigned);
+      const Guard guard(d.index());
+      m->words[i] = static_cast<unsigned*>(d.allocate_raw(kBytes));  // as long as the process
+      const auto lane = static_cast<cudaStream_t>(d.stream(Lane::peer).native);
+      LOCUS_CUDA(cudaMemsetAsync(m->words[i], 0, kBytes, lane));
+      LOCUS_CUDA(cuda::synchronize(lane));
+    }
+    return m.release();
+  }
+  void put_back(Meeting* m) {
+    const MutexLock lock(mutex_);
+    spare_.push_back(m);
+  }
+
+  const Group group_;
+  Mutex mutex_;
+  bool checked_ LOCUS_GUARDED_BY(mutex_) = false, reach_ LOCUS_GUARDED_BY(mutex_) = false;
+  std::vector<std::pair<std::vector<uint32_t>, std::shared_ptr<const Meeting>>> of_streams_
+      LOCUS_GUARDED_BY(mutex_);
+  std::vector<Meeting*> spare_ LOCUS_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_group(const Group& g) { return std::make_unique<CudaGroup>(g); }
+
+}  // namespace locus::cuda

@@ -1,0 +1,120 @@
+#include <locus/devices/cuda_nccl.h>
+
+#ifdef LOCUS_WITH_NCCL
+#include <nccl.h>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <locus/core/error.h>
+#include <locus/core/mutex.h>
+#include <locus/devices/cuda_check.h>
+#include <locus/devices/cuda_driver.h>
+
+namespace locus::cuda {
+namespace {
+
+void check(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess) return;
+  throw DeviceError("NCCL: ", call, ": ", ncclGetErrorString(result), ": ",
+                    ncclGetLastError(nullptr));
+}
+
+std::optional<ncclDataType_t> type_of(DType d) {
+  switch (d) {
+    case f32:
+      return ncclFloat32;
+    case f64:
+      return ncclFloat64;
+    case f16:
+      return ncclFloat16;
+    case bf16:
+      return ncclBfloat16;
+    case i32:
+      return ncclInt32;
+    case i64:
+      return ncclInt64;
+    case u8:
+      return ncclUint8;
+    case i8:
+      return ncclInt8;
+    default:
+      return std::nullopt;
+  }
+}
+
+ncclRedOp_t native(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::mean:
+      return ncclAvg;
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::min:
+      return ncclMin;
+    case ReduceOp::prod:
+      return ncclProd;
+    default:
+      return ncclSum;
+  }
+}
+
+// Held while a group's calls are enqueued.
+Mutex& turns() {
+  static Mutex* const mutex = new Mutex;
+  return *mutex;
+}
+
+// One a device; as long as the process.
+const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns()) {
+  static auto* const all = new std::map<const std::vector<Context>*, std::vector<ncclComm_t>>;
+  std::vector<ncclComm_t>& found = (*all)[&g.contexts()];
+  if (!found.empty()) return found;
+  std::vector<ncclComm_t> made(static_cast<size_t>(g.size()));
+  std::vector<int> devices;
+  for (const Context c : g) devices.push_back(c.index);
+  check(ncclCommInitAll(made.data(), g.size(), devices.data()), "ncclCommInitAll");
+  return found = made;
+}
+
+}  // namespace
+
+int nccl_version() { return NCCL_VERSION_CODE; }
+
+bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
+                     ReduceOp op, std::span<const StreamView> streams) {
+  const auto type = type_of(in[0].meta.dtype);
+  if (!type) return false;
+  const MutexLock lock(turns());
+  const std::vector<ncclComm_t>& to = connections(group);
+  check(ncclGroupStart(), "ncclGroupStart");
+  ncclResult_t first = ncclSuccess;
+  for (size_t k = 0; k < in.size(); ++k) {
+    const size_t i = k % to.size();
+    const Guard guard(group[static_cast<int>(i)].index);
+    const ncclResult_t result =
+        ncclAllReduce(in[k].data, out[k].data, static_cast<size_t>(in[k].meta.size()), *type,
+                      native(op), to[i], static_cast<cudaStream_t>(streams[i].native));
+    if (first == ncclSuccess) first = result;
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  check(first, "ncclAllReduce");
+  check(ended, "ncclGroupEnd");
+  return true;
+}
+
+}  // namespace locus::cuda
+
+#else
+
+namespace locus::cuda {
+
+int nccl_version() { return 0; }
+bool nccl_all_reduce(const Group&, std::span<const View>, std::span<const View>, ReduceOp,
+                     std::span<const StreamView>) {
+  return false;
+}
+
+}  // namespace locus::cuda
+
+#endif

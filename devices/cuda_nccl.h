@@ -1,0 +1,18 @@
+// NCCL, known to cuda_nccl.cc only; in a build without it nothing is done here.
+#pragma once
+
+#include <span>
+
+#include <locus/core/group.h>
+#include <locus/core/kernel.h>
+
+namespace locus::cuda {
+
+int nccl_version();  // 22803 for 2.28.3; 0: built without
+
+// Communicator::all_reduce. The group's connections are made at its first call, which takes up to
+// seconds. Calls of several threads take turns, so that all devices have them in one order.
+bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
+                     ReduceOp op, std::span<const StreamView> streams);
+
+}  // namespace locus::cuda

@@ -1,0 +1,65 @@
+// Collectives: what the contexts of a group do with one tensor each.
+//
+//   const Group g(gpus(4));
+//   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
+//
+// Part i lives on g[i]; all parts have one dtype, and one shape but where it is said otherwise.
+// They are combined in an order that depends on the group alone: the same bits each time, and on
+// every context. They are differentiable, recorded by compiled functions, and their copies are the
+// caller's in a TransferLog and in a trace. Nothing waits for a device.
+//
+// Between cpu(i), and between emulated GPUs, parts meet in a binary tree of copies and sums:
+// log2(n) steps up and as many down. Sums of f16 and bf16 are rounded at each step.
+//
+// Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
+// lives elsewhere, ShapeError, DTypeError; they name the part and what was expected. Nothing is
+// written then.
+#pragma once
+
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/group.h>
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+struct AllReduceOptions {
+  ReduceOp op = ReduceOp::sum;
+  Tensors out = {};  // where results go, one a context or none; parts themselves, too
+};
+struct ReduceScatterOptions {
+  ReduceOp op = ReduceOp::sum;
+  int axis = 0;  // whose length is a multiple of the group's size
+};
+struct AllGatherOptions {
+  int axis = 0;  // along which parts are joined; their lengths there may differ
+};
+struct AllToAllOptions {
+  int split_axis = 0, concat_axis = 0;
+};
+
+// All parts combined, on every context.
+Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options = {},
+                   Caller from = Caller::here());
+// The same of several tensors at once, in place: tensors[k][i] on group[i]. Not differentiable.
+void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors,
+                     ReduceOp op = ReduceOp::sum, Caller from = Caller::here());
+// All parts combined, on group[root].
+Tensor reduce(const Group& group, const Tensors& parts, int root = 0, ReduceOp op = ReduceOp::sum,
+              Caller from = Caller::here());
+// x, which lives on one of the group's contexts, on every one; there it is a copy, too.
+Tensors broadcast(const Group& group, const Tensor& x, Caller from = Caller::here());
+// The i-th of as many slices of all parts combined, on group[i].
+Tensors reduce_scatter(const Group& group, const Tensors& parts,
+                       const ReduceScatterOptions& options = {}, Caller from = Caller::here());
+// All parts joined, on every context.
+Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options = {},
+                   Caller from = Caller::here());
+// Each part is cut into as many slices as there are contexts; slice i of every part goes to
+// group[i], where they are joined in the order of the contexts that they come from.
+Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options = {},
+                   Caller from = Caller::here());
+
+}  // namespace locus

@@ -1,0 +1,353 @@
+#include <locus/ops/collective.h>
+
+#include <algorithm>
+#include <map>
+
+#include <locus/core/autograd.h>
+#include <locus/core/communicator.h>
+#include <locus/core/op.h>
+#include <locus/core/tape.h>
+#include <locus/ops/collective/peers.h>
+#include <locus/ops/collective/tree.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+namespace {
+
+// The group is that of the operands' contexts.
+struct CollectiveAttrs {
+  ReduceOp op = ReduceOp::sum;
+  int root = 0, axis = 0, concat_axis = 0;
+  Caller from = {};  // the gradient's copies are put down to the same line
+};
+
+// What is asked of parts
+
+Group group_of(std::span<const Ref> in) {
+  std::vector<Context> contexts;
+  for (const Ref& r : in) contexts.push_back(r.tensor_->context());
+  return Group(contexts);
+}
+Group group_of(const Saved& saved) {
+  std::vector<Context> contexts;
+  for (int i = 0; i < saved.n_in(); ++i) contexts.push_back(saved.in_context(i));
+  return Group(contexts);
+}
+
+Tensors parts_of(const Group& g, std::span<const Ref> in, int axis = -1) {
+  Tensors parts;
+  for (const Ref& r : in) parts.push_back(*r.tensor_);
+  check_parts(g, parts, axis);
+  return parts;
+}
+
+// A length that the group's contexts share evenly.
+int64_t slice_length(const Group& g, const Tensor& part, int axis) {
+  const int64_t length = part.shape()[axis];
+  if (length % g.size() != 0)
+    throw ShapeError("axis ", axis, " of ", describe(part), " is ", length,
+                     " long; expected a multiple of the group's ", g.size());
+  return length / g.size();
+}
+
+Tensor slice_of(const Tensor& part, int axis, int64_t length, int i) {
+  return slice_axis(part, axis, Slice(i * length, (i + 1) * length));
+}
+
+// The group's numbers, from the root's on, round.
+size_t turned(size_t i, int root, size_t n) { return (i + static_cast<size_t>(root)) % n; }
+
+// The ops
+
+Tensor packed(const Tensor& x) { return x.contiguous() ? x : row_major_copy(x, x.dtype()); }
+
+bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
+                std::span<Tensor> out) {
+  if (parts[0].size() == 0 || !communicator(g)) return false;
+  Tensors from, to;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool there = out[i].defined() && out[i].contiguous();
+    from.push_back(packed(parts[i]));
+    to.push_back(there
+                     ? out[i]
+                     : allocate(parts[i].context(), make_meta(parts[i].dtype(), parts[i].shape())));
+  }
+  if (!all_reduce_on_devices(g, from, to, a.op, a.from)) return false;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (!out[i].defined())
+      out[i] = to[i];
+    else if (!out[i].is(to[i]))
+      to[i].copyto(out[i], {}, a.from);
+  return true;
+}
+
+void sum_up(const Group& g, const Tensors& parts, const CollectiveAttrs& a, std::span<Tensor> out) {
+  check_op(a.op, parts[0]);
+  check_targets(g, out, parts[0]);
+  if (on_devices(g, parts, a, out)) return;
+  const Tensor total = combine_up(parts, a.op, a.from);
+  spread_down(total, out.size(), [&](size_t i, const Tensor& x) {
+    if (i == 0 && out.size() > 1 && !out[0].defined()) return out[0] = x;
+    give(x, g[static_cast<int>(i)], out[i], a.from);
+    return out[i];
+  });
+}
+
+void run_all_reduce(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
+  const Group g = group_of(in);
+  sum_up(g, parts_of(g, in), a, out);
+}
+
+void run_reduce(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
+  const Group g = group_of(in);
+  const Tensors parts = parts_of(g, in);
+  check_op(a.op, parts[0]);
+  if (a.root < 0 || a.root >= g.size())
+    throw IndexError("root ", a.root, "; expected 0 to ", g.size() - 1);
+  Tensors from_root;
+  for (size_t i = 0; i < parts.size(); ++i)
+    from_root.push_back(parts[turned(i, a.root, parts.size())]);
+  give(combine_up(from_root, a.op, a.from), g[a.root], out[0], a.from);
+}
+
+void run_reduce_scatter(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
+  const Group g = group_of(in);
+  const Tensors parts = parts_of(g, in);
+  check_op(a.op, parts[0]);
+  const int axis = normalize_axis(a.axis, parts[0].ndim(), "reduce_scatter");
+  const int64_t length = slice_length(g, parts[0], axis);
+  for (int i = 0; i < g.size(); ++i) {
+    Tensors slices;
+    for (const Tensor& p : parts) slices.push_back(slice_of(p, axis, length, i));
+    out[static_cast<size_t>(i)] = reduce(g, slices, i, a.op, a.from);
+  }
+}
+
+void run_all_gather(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
+  const int axis = normalize_axis(a.axis, in[0].tensor_->ndim(), "all_gather");
+  const Group g = group_of(in);
+  const Tensors parts = parts_of(g, in, axis);
+  for (int i = 0; i < g.size(); ++i) {
+    Tensors here;
+    for (const Tensor& p : parts) here.push_back(p.as_in_context(g[i], a.from));
+    out[static_cast<size_t>(i)] = concat(here, {.axis = axis});
+  }
+}
+
+void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
+  const Group g = group_of(in);
+  const Tensors parts = parts_of(g, in);
+  const int split = normalize_axis(a.axis, parts[0].ndim(), "all_to_all"),
+            join = normalize_axis(a.concat_axis, parts[0].ndim(), "all_to_all");
+  const int64_t length = slice_length(g, parts[0], split);
+  for (int i = 0; i < g.size(); ++i) {
+    Tensors here;
+    for (const Tensor& p : parts)
+      here.push_back(slice_of(p, split, length, i).as_in_context(g[i], a.from));
+    out[static_cast<size_t>(i)] = concat(here, {.axis = join});
+  }
+}
+
+// Gradients
+
+// One a context, zeros where nothing depends on the result.
+Tensors all_of(std::span<const Tensor> dout, const Saved& saved) {
+  const Group g = group_of(saved);
+  Tensors all(dout.begin(), dout.end());
+  for (int i = 0; i < g.size(); ++i) {
+    const Meta& m = saved.out_meta(i);
+    Tensor& d = all[static_cast<size_t>(i)];
+    if (!d.defined()) d = zeros(Shape(m), {g[i], m.dtype});
+  }
+  return all;
+}
+
+// `op` is one that has a gradient.
+void check_differentiable(ReduceOp op) {
+  if (op != ReduceOp::sum && op != ReduceOp::mean)
+    throw Error(
+        "the gradient of max, min and prod over a group is not defined; expected sum or "
+        "mean");
+}
+
+Tensors all_reduce_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<CollectiveAttrs>();
+  check_differentiable(a.op);
+  return all_reduce(group_of(saved), all_of(dout, saved), {.op = a.op}, a.from);
+}
+Tensors reduce_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<CollectiveAttrs>();
+  check_differentiable(a.op);
+  const bool mean = a.op == ReduceOp::mean;
+  return broadcast(group_of(saved), mean ? dout[0] / saved.n_in() : dout[0], a.from);
+}
+Tensors reduce_scatter_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<CollectiveAttrs>();
+  check_differentiable(a.op);
+  Tensors all = all_of(dout, saved);
+  if (a.op == ReduceOp::mean)
+    for (Tensor& d : all) d = d / saved.n_in();
+  return all_gather(group_of(saved), all, {.axis = a.axis}, a.from);
+}
+Tensors all_gather_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<CollectiveAttrs>();
+  const Tensors all = all_of(dout, saved);
+  const int axis = normalize_axis(a.axis, all[0].ndim(), "all_gather");
+  Tensors dx(static_cast<size_t>(saved.n_in()));
+  int64_t begin = 0;
+  for (int i = 0; i < saved.n_in(); ++i) {
+    const int64_t end = begin + saved.in_meta(i).shape[axis];
+    Tensors slices;
+    for (const Tensor& d : all) slices.push_back(slice_axis(d, axis, Slice(begin, end)));
+    if (saved.needs(i))
+      dx[static_cast<size_t>(i)] = reduce(group_of(saved), slices, i, ReduceOp::sum, a.from);
+    begin = end;
+  }
+  return dx;
+}
+Tensors all_to_all_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const auto& a = saved.attrs<CollectiveAttrs>();
+  return all_to_all(group_of(saved), all_of(dout, saved),
+                    {.split_axis = a.concat_axis, .concat_axis = a.axis}, a.from);
+}
+
+// Samples: of a group of one, since they live on one context.
+
+Samples samples(Context c, DType d) {
+  return {Sample({sample_values(c, d, {4, 6})}, CollectiveAttrs{}),
+          Sample({sample_values(c, d, {4, 6}).T()}, CollectiveAttrs{.axis = 1})};
+}
+
+// f(), whose errors get the op's name.
+auto named(const Op& op, const auto& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      return text.starts_with(op.name + ": ") ? text : op.name + ": " + text;
+    }));
+  }
+}
+
+// Its results; `group` is what the caller said.
+Tensors run(const Op& op, const Group& group, const Tensors& parts, const CollectiveAttrs& a,
+            Tensors out = {}, int uneven_axis = -1) {
+  return named(op, [&] {
+    check_parts(group, parts, uneven_axis);
+    const std::vector<Ref> in(parts.begin(), parts.end());
+    if (!out.empty() && out.size() != parts.size())
+      throw Error(out.size(), " targets for ", to_string(group), "; expected one a context, ",
+                  group.size());
+    return invoke_all(op, in, a, std::move(out));
+  });
+}
+
+}  // namespace
+
+Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options,
+                   Caller from) {
+  static const OpRef<CollectiveAttrs> op("all_reduce");
+  const CollectiveAttrs a{.op = options.op, .from = from};
+  if (autograd::is_recording()) return run(op, group, parts, a, options.out);
+  // Without what only a tape needs.
+  Tensors out = options.out;
+  named(op, [&] {
+    check_parts(group, parts);
+    if (out.empty()) out.resize(parts.size());
+    if (out.size() != parts.size())
+      throw Error(out.size(), " targets for ", to_string(group), "; expected one a context, ",
+                  group.size());
+    for (const Tensor& t : out)
+      if (t.defined()) check_in_place(op, {}, t);
+    sum_up(group, parts, a, out);
+  });
+  return out;
+}
+
+void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors, ReduceOp how,
+                     Caller from) {
+  static const OpRef<CollectiveAttrs> op("all_reduce");
+  std::map<DType, Tensors> together;
+  for (const Tensors& parts : tensors) {
+    named(op, [&] {
+      check_parts(group, parts);
+      check_op(how, parts[0]);
+    });
+    for (const Tensor& part : parts) check_in_place(op, {}, part);
+  }
+  const auto apart = [&](const Tensors& parts) {
+    return parts[0].size() == 0 || !std::ranges::all_of(parts, &Tensor::contiguous);
+  };
+  for (const Tensors& parts : tensors) {
+    if (apart(parts)) {
+      all_reduce(group, parts, {.op = how, .out = parts}, from);
+      continue;
+    }
+    Tensors& all = together[parts[0].dtype()];
+    all.insert(all.end(), parts.begin(), parts.end());
+  }
+  const auto n = static_cast<ptrdiff_t>(group.size());
+  for (const auto& [dtype, all] : together) {
+    if (all_reduce_on_devices(group, all, all, how, from)) continue;
+    for (auto at = all.begin(); at != all.end(); at += n) {
+      const Tensors parts(at, at + n);
+      all_reduce(group, parts, {.op = how, .out = parts}, from);
+    }
+  }
+}
+
+Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) {
+  static const OpRef<CollectiveAttrs> op("reduce");
+  return run(op, group, parts, {.op = how, .root = root, .from = from})[0];
+}
+
+Tensors broadcast(const Group& group, const Tensor& x, Caller from) {
+  const auto at = std::ranges::find(group, x.context());
+  if (at == group.end())
+    throw ContextMismatch("broadcast: ", describe(x), "; expected it on one of ", to_string(group));
+  const int root = static_cast<int>(at - group.begin());
+  Tensors all(static_cast<size_t>(group.size()));
+  spread_down(x, all.size(), [&](size_t i, const Tensor& there) {
+    const size_t to = turned(i, root, all.size());
+    return all[to] = there.copyto(group[static_cast<int>(to)], {}, from);
+  });
+  return all;
+}
+
+Tensors reduce_scatter(const Group& group, const Tensors& parts,
+                       const ReduceScatterOptions& options, Caller from) {
+  static const OpRef<CollectiveAttrs> op("reduce_scatter");
+  return run(op, group, parts, {.op = options.op, .axis = options.axis, .from = from});
+}
+
+Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options,
+                   Caller from) {
+  static const OpRef<CollectiveAttrs> op("all_gather");
+  const int axis = parts.empty() ? 0 : normalize_axis(options.axis, parts[0].ndim(), "all_gather");
+  return run(op, group, parts, {.axis = axis, .from = from}, {}, axis);
+}
+
+Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options,
+                   Caller from) {
+  static const OpRef<CollectiveAttrs> op("all_to_all");
+  return run(op, group, parts,
+             {.axis = options.split_axis, .concat_axis = options.concat_axis, .from = from});
+}
+
+void register_collective() {
+  const auto define = [](const char* name) {
+    return OpDef<CollectiveAttrs>(name).inputs(1, Op::kAny).outputs(Op::kEach).samples<&samples>();
+  };
+  define("all_reduce").function<&run_all_reduce>().gradient<&all_reduce_gradient>(Keep::none);
+  define("reduce").outputs(1).function<&run_reduce>().gradient<&reduce_gradient>(Keep::none);
+  define("reduce_scatter")
+      .function<&run_reduce_scatter>()
+      .gradient<&reduce_scatter_gradient>(Keep::none);
+  define("all_gather").function<&run_all_gather>().gradient<&all_gather_gradient>(Keep::none);
+  define("all_to_all").function<&run_all_to_all>().gradient<&all_to_all_gradient>(Keep::none);
+}
+
+}  // namespace locus

@@ -1,0 +1,90 @@
+#include <locus/ops/collective/tree.h>
+
+#include <string>
+
+#include <locus/core/error.h>
+#include <locus/core/print.h>
+#include <locus/core/text.h>
+#include <locus/ops/elementwise.h>
+
+namespace locus {
+namespace {
+
+Tensor combined(ReduceOp op, const Tensor& a, const Tensor& b) {
+  switch (op) {
+    case ReduceOp::max:
+      return maximum(a, b);
+    case ReduceOp::min:
+      return minimum(a, b);
+    case ReduceOp::prod:
+      return a * b;
+    default:
+      return a + b;
+  }
+}
+
+}  // namespace
+
+void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
+  if (static_cast<int>(parts.size()) != g.size())
+    throw Error(parts.size(), " parts for ", to_string(g), "; expected one a context, ", g.size());
+  for (int i = 0; i < g.size(); ++i) {
+    const Tensor &part = parts[static_cast<size_t>(i)], &first = parts[0];
+    const auto refuse = [&]<class E>(E*, const auto&... expected) {
+      throw E("part ", i, " of ", to_string(g), " is ", describe(part), "; expected ", expected...);
+    };
+    if (part.context() != g[i])
+      refuse(static_cast<ContextMismatch*>(nullptr), "it on ", g[i], ": part.as_in_context(", g[i],
+             ")");
+    if (part.dtype() != first.dtype())
+      refuse(static_cast<DTypeError*>(nullptr), "part 0's dtype, ", name(first.dtype()));
+    bool same = part.ndim() == first.ndim();
+    for (int k = 0; same && k < part.ndim(); ++k)
+      same = k == axis || part.shape()[k] == first.shape()[k];
+    if (!same)
+      refuse(static_cast<ShapeError*>(nullptr), "part 0's shape, ", first.shape(),
+             axis < 0 ? "" : text_of(", but along axis ", axis));
+  }
+}
+void check_op(ReduceOp op, const Tensor& part) {
+  if (op == ReduceOp::mean && !is_floating(part.dtype()))
+    throw DTypeError("the mean of ", name(part.dtype()), "; expected floating-point parts");
+}
+
+void check_targets(const Group& g, std::span<const Tensor> out, const Tensor& result) {
+  for (int i = 0; i < static_cast<int>(out.size()); ++i) {
+    const Tensor& t = out[static_cast<size_t>(i)];
+    if (!t.defined()) continue;
+    const std::string which = text_of("target ", i, " is ", describe(t), "; expected ");
+    if (t.context() != g[i]) throw ContextMismatch(which, "it on ", g[i]);
+    if (t.dtype() != result.dtype()) throw DTypeError(which, name(result.dtype()));
+    if (t.shape() != result.shape()) throw ShapeError(which, result.shape());
+  }
+}
+
+Tensor combine_up(Tensors parts, ReduceOp op, Caller from) {
+  const size_t n = parts.size();
+  for (size_t step = 1; step < n; step *= 2)
+    for (size_t i = 0; i + step < n; i += 2 * step)
+      parts[i] = combined(op, parts[i], parts[i + step].copyto(parts[i].context(), {}, from));
+  return op == ReduceOp::mean ? parts[0] / static_cast<double>(n) : parts[0];
+}
+
+void spread_down(const Tensor& x, size_t n,
+                 const std::function<Tensor(size_t, const Tensor&)>& put) {
+  Tensors there(n);
+  there[0] = put(0, x);
+  size_t step = 1;
+  while (step < n) step *= 2;
+  for (step /= 2; step >= 1; step /= 2)
+    for (size_t i = 0; i + step < n; i += 2 * step) there[i + step] = put(i + step, there[i]);
+}
+
+void give(const Tensor& x, Context c, Tensor& out, Caller from) {
+  if (out.defined())
+    x.copyto(out, {}, from);
+  else
+    out = x.copyto(c, {}, from);
+}
+
+}  // namespace locus

@@ -1,0 +1,164 @@
+// A function for each of several contexts, each on a thread of its own.
+#include <locus/core/parallel.h>
+
+#include <atomic>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/error.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/random.h>
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+using test::values;
+using testing::HasSubstr;
+
+const Contexts kTwo{cpu(0), cpu(1)};
+
+TEST(Parallel, CallsTheFunctionOnceAContextAndThere) {
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Context> where(3);
+    std::vector<std::thread::id> threads(3);
+    parallel({cpu(0), cpu(2), cpu(1)}, [&](int i) {
+      where[static_cast<size_t>(i)] = current_context();
+      threads[static_cast<size_t>(i)] = std::this_thread::get_id();
+    });
+    EXPECT_EQ(where, (std::vector{cpu(0), cpu(2), cpu(1)}));
+    EXPECT_EQ(std::set(threads.begin(), threads.end()).size(), 3u);
+  }
+  EXPECT_EQ(current_context(), cpu(0));
+}
+
+TEST(Parallel, AllRunAtOnce) {
+  std::atomic<int> there{0};
+  parallel(kTwo, [&](int) {
+    ++there;
+    while (there < 2) std::this_thread::yield();  // one after the other would not end
+  });
+  EXPECT_EQ(there, 2);
+}
+
+TEST(Parallel, AThreadThatSleptIsWoken) {
+  int calls[2] = {};
+  for (int round = 0; round < 5; ++round) {
+    parallel(kTwo, [&](int i) { ++calls[i]; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  EXPECT_EQ(calls[0] + calls[1], 10);
+}
+
+TEST(Parallel, TheFirstExceptionIsRethrownWhenAllAreDone) {
+  std::atomic<int> ran{0};
+  const auto call = [&] {
+    parallel(kTwo, [&](int i) {
+      ++ran;
+      throw IndexError("of ", i);
+    });
+  };
+  EXPECT_EQ(test::message_of<IndexError>(call), "of 0");
+  EXPECT_EQ(ran, 2);
+  parallel(kTwo, [&](int) { ++ran; });
+  EXPECT_EQ(ran, 4);
+}
+
+TEST(Parallel, RecordsAndTrainsAsTheCallerDoes) {
+  const auto seen = [] {
+    std::pair<bool, bool> all[2];
+    parallel(kTwo, [&](int i) { all[i] = {autograd::is_recording(), autograd::is_training()}; });
+    EXPECT_EQ(all[0], all[1]);
+    return all[0];
+  };
+  EXPECT_EQ(seen(), std::pair(false, false));
+  {
+    const autograd::Record record(false);
+    EXPECT_EQ(seen(), std::pair(true, false));
+  }
+  const autograd::TrainMode train;
+  EXPECT_EQ(seen(), std::pair(false, true));
+}
+
+TEST(Parallel, ManyCallersTakeTurns) {
+  std::vector<std::thread> callers;
+  std::atomic<int> calls{0};
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&, t] {
+      const Contexts order = t % 2 ? Contexts{cpu(1), cpu(0)} : kTwo;
+      for (int i = 0; i < 100; ++i) parallel(order, [&](int) { ++calls; });
+    });
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(calls, 800);
+}
+
+TEST(Parallel, InsideOnlyTheThreadsOwnContext) {
+  int inner = 0;
+  std::string text;
+  parallel(cpu(1), [&](int) {
+    parallel(cpu(1), [&](int) { ++inner; });
+    text = test::message_of<Error>([&] { parallel(kTwo, [&](int) { ++inner; }); });
+  });
+  EXPECT_EQ(inner, 1);
+  EXPECT_THAT(text, HasSubstr("called on the thread of cpu(1)"));
+  EXPECT_THROW(parallel(kTwo, nullptr), ValueError);
+  EXPECT_THROW(parallel({cpu(0), cpu(0)}, [](int) {}), ValueError);
+}
+
+TEST(Parallel, IsNotCompiled) {
+  Compiled f([](const Tensors& in) {
+    parallel(kTwo, [](int) {});
+    return in;
+  });
+  EXPECT_THROW(f({ones({1})}), CaptureError);
+}
+
+// Four steps on replicas: the same bits as when one thread enqueues all of it.
+TEST(Parallel, TrainsAsOneThreadDoes) {
+  std::vector<Contexts> all{{cpu(0), cpu(1), cpu(2)}};
+  if (num_gpus() >= 2) all.emplace_back(gpus(2));
+  for (const Contexts& where : all) {
+    const auto train = [&](bool threads) {
+      random::seed(5);
+      nn::Sequential net;
+      net.add(nn::Dense(16, nn::relu, {.in_units = 8}), nn::Dense(3, {}, {.in_units = 16}));
+      net.initialize(init::Xavier(), where);
+      nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
+      const nn::SoftmaxCrossEntropyLoss loss;
+      for (int step = 0; step < 4; ++step) {
+        const Tensors x = split_and_load(random::uniform(-1, 1, {12, 8}), where),
+                      y = split_and_load(random::randint(0, 3, {12}), where);
+        const auto one = [&](int i) {
+          Tensor l;
+          {
+            const autograd::Record record;
+            l = loss(net(x[static_cast<size_t>(i)]), y[static_cast<size_t>(i)]);
+          }
+          l.backward();
+        };
+        if (threads)
+          parallel(where, one);
+        else
+          for (int i = 0; i < static_cast<int>(where.size()); ++i) one(i);
+        trainer.step(12);
+      }
+      std::vector<double> parameters;
+      for (const auto& [name, p] : net.parameters())
+        for (const Tensor& replica : p.list_data())
+          for (const double v : values(replica)) parameters.push_back(v);
+      return parameters;
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+}  // namespace
+}  // namespace locus
