@@ -7,6 +7,7 @@
 
 #include <locus/core/device.h>
 #include <locus/core/group.h>
+#include <locus/core/mutex.h>
 
 namespace locus {
 
@@ -34,6 +35,10 @@ class Communicator {
   virtual bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
                           std::span<const StreamView> streams) = 0;
 };
+
+// Held while work that waits for its like on other devices is enqueued on all of them: in one order
+// everywhere, else two such works could wait for each other.
+Mutex& meeting_turns();
 
 // Null where there is none. Made at first use.
 Communicator* communicator(const Group& g);

@@ -51,6 +51,11 @@ std::string to_string(const Group& g) {
   return "[" + listed(g.contexts(), [](Context c) { return to_string(c); }) + "]";
 }
 
+Mutex& meeting_turns() {
+  static Mutex* const mutex = new Mutex;
+  return *mutex;
+}
+
 void set_communicators(DeviceType type, MakeCommunicator make) {
   makers[static_cast<int>(type)] = make;
 }

@@ -193,6 +193,7 @@ class Plan : NonCopyable {
   std::vector<std::shared_ptr<Storage>> shown_;
   std::vector<Room> rooms_;
   bool whole_ = false;  // finish() has all calls in their parts
+  bool meets_ = false;  // some wait for their like on other devices
   std::vector<Parts> versions_{1};
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;

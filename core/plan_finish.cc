@@ -158,6 +158,7 @@ void Plan::finish(bool ran) {
     Part& part = versions_[0][at];
     order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
     for (const Touch& t : touches_[i]) use(part, t);
+    meets_ = meets_ || (call.op && call.op->meets);
     part.calls.push_back(std::move(call));
   }
   calls_.clear();

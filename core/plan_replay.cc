@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/communicator.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/plan.h>
@@ -120,7 +121,12 @@ void Plan::send_numbers(Context c, StreamView s) {
 
 void Plan::replay(Caller from, size_t version) {
   for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
-  for (Part& part : versions_[version]) enqueue(part, from);
+  const auto all = [&] {
+    for (Part& part : versions_[version]) enqueue(part, from);
+  };
+  if (!meets_) return all();
+  const MutexLock turn(meeting_turns());
+  all();
 }
 
 void Plan::enqueue(Part& part, Caller from) {

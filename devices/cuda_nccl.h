@@ -11,7 +11,7 @@ namespace locus::cuda {
 int nccl_version();  // 22803 for 2.28.3; 0: built without
 
 // Communicator::all_reduce. The group's connections are made at its first call, which takes up to
-// seconds. Calls of several threads take turns, so that all devices have them in one order.
+// seconds.
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
                      ReduceOp op, std::span<const StreamView> streams);
 

@@ -11,6 +11,15 @@
 // Between cpu(i), and between emulated GPUs, parts meet in a binary tree of copies and sums:
 // log2(n) steps up and as many down. Sums of f16 and bf16 are rounded at each step.
 //
+// ReduceOp (core/group.h): mean is of floating-point parts; max, min and prod have no gradient.
+//
+// Among real GPUs that reach each other's memory, sums and means of floating-point parts by
+// all_reduce are one kernel of ours a GPU, up to 64 MiB for two GPUs, 64 MiB / (n - 1)^2 for n. It
+// reads the other parts where they are, adds up in the group's order, f16 and bf16 in f32, and
+// rounds once; it becomes part of a compiled function's graphs, whose replays a TransferLog does
+// not see. Larger ones, and other combinations, are NCCL's, where the build has it and nothing is
+// recorded. A GPU that does not come within 30 s is a DeviceError at the next wait.
+//
 // Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
 // lives elsewhere, ShapeError, DTypeError; they name the part and what was expected. Nothing is
 // written then.

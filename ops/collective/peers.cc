@@ -24,12 +24,6 @@ const Op& peers_op() {
   return op;
 }
 
-// One group's kernels are launched on all of its devices before another's: in one order everywhere.
-Mutex& turns() {
-  static Mutex* const mutex = new Mutex;
-  return *mutex;
-}
-
 // What all devices of a call have in common.
 struct Work {
   const Group& group;
@@ -107,7 +101,7 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
       c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams));
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
-  const MutexLock lock(turns());
+  const MutexLock turn(meeting_turns());
   for (; w.attrs.me < g.size(); ++w.attrs.me) enqueue(w);
   return true;
 }
@@ -135,6 +129,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
   for (size_t k = 0; k < out.size(); k += streams.size()) bytes += bytes_of(to[k].meta);
   bytes = 2 * bytes / streams.size() * (streams.size() - 1);
   bool done = false;
+  const MutexLock turn(meeting_turns());
   std::function<void(int)> listened = [&](int i) {
     if (i == g.size()) {
       done = c.all_reduce(in, to, op, streams);
