@@ -2,6 +2,7 @@
 // to core, devices and ops/collective.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 
@@ -19,6 +20,8 @@ struct Meeting : std::enable_shared_from_this<Meeting> {
   // Of device i: a word for each block and device, then the turns that each block took.
   unsigned* words[kMostDevices] = {};
   static constexpr int kWords = kMostBlocks * (kMostDevices + 1);
+  // Some devices took a turn that others did not: no kernel may use it again.
+  mutable std::atomic<bool> broken{false};
 };
 
 class Communicator {
@@ -39,6 +42,10 @@ class Communicator {
 // Held while work that waits for its like on other devices is enqueued on all of them: in one order
 // everywhere, else two such works could wait for each other.
 Mutex& meeting_turns();
+// Around such work on s: behind that on the device's other streams, else two could each fill
+// another device and leave no room for the other.
+void before_meeting(StreamView s);
+void after_meeting(StreamView s);
 
 // Null where there is none. Made at first use.
 Communicator* communicator(const Group& g);

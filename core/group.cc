@@ -6,6 +6,7 @@
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/core/text.h>
+#include <locus/core/timeline.h>
 
 namespace locus {
 
@@ -54,6 +55,30 @@ std::string to_string(const Group& g) {
 Mutex& meeting_turns() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
+}
+
+namespace {
+
+struct LastMeeting {
+  Timeline* line;
+  uint64_t at;
+};
+std::map<Context, LastMeeting>& last_meetings() {
+  static auto* const all = new std::map<Context, LastMeeting>;
+  return *all;
+}
+
+}  // namespace
+
+void before_meeting(StreamView s) {
+  const auto last = last_meetings().find(s.context);
+  if (last == last_meetings().end() || last->second.line == &Timeline::of(s)) return;
+  last->second.line->wait(last->second.at, s);
+}
+
+void after_meeting(StreamView s) {
+  Timeline& line = Timeline::of(s);
+  last_meetings().insert_or_assign(s.context, LastMeeting{&line, line.advance()});
 }
 
 void set_communicators(DeviceType type, MakeCommunicator make) {

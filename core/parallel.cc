@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -95,9 +96,11 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   const size_t n = contexts.size();
   std::vector<std::exception_ptr> failures(n);
   const bool records = autograd::is_recording(), trains = autograd::is_training();
+  const std::optional<DType> mixed = amp::dtype();
   const auto run = [&](size_t i) noexcept {
     try {
       const ContextScope here(contexts.list()[i]);
+      const amp::Scope amp(mixed);
       std::optional<autograd::Record> record;
       std::optional<autograd::Pause> pause;
       if (records)

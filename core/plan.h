@@ -71,6 +71,8 @@ class Plan : NonCopyable {
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   // Of an operand on another device, for which the call waits by itself.
   void meet(const Storage& storage) { calls_.back().turns.push_back(storage.turn()); }
+  // It meets others: such calls of a device come one after the other.
+  void meet_in_turn(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
   void ran_on(StreamView s);                                          // the call, at once
   bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too
@@ -145,6 +147,7 @@ class Plan : NonCopyable {
   struct Part {
     Context context;
     bool crosses = false;
+    bool meets = false;  // a call waits for its like on other devices
     std::vector<PlanCall> calls = {};
     std::vector<Use> uses = {};
     std::unique_ptr<RecordedWork> graph = {};
@@ -192,8 +195,9 @@ class Plan : NonCopyable {
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
   std::vector<std::shared_ptr<Storage>> shown_;
   std::vector<Room> rooms_;
-  bool whole_ = false;  // finish() has all calls in their parts
-  bool meets_ = false;  // some wait for their like on other devices
+  bool whole_ = false;   // finish() has all calls in their parts
+  bool meets_ = false;   // some wait for their like on other devices
+  bool broken_ = false;  // of those, a replay enqueued some
   std::vector<Parts> versions_{1};
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;

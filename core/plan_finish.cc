@@ -141,6 +141,7 @@ void Plan::finish(bool ran) {
   for (Last& l : *last_) l.at = l.line->advance();
   Order order;
   std::map<Context, size_t> behind_copies;
+  size_t behind_waits = 0;  // parts that may wait for others before they are enqueued
   for (size_t i = 0; i < calls_.size(); ++i) {
     PlanCall& call = calls_[i];
     const std::vector<Place> before = order.before(touches_[i]);
@@ -152,13 +153,18 @@ void Plan::finish(bool ran) {
       const bool joins = part.context == call.context && !part.crosses && !call.crosses();
       first = std::max(first, p.part + !joins);
     }
+    // Between calls that meet, none may wait for one of them: they come behind all that wait.
+    const bool meets = call.op && call.op->meets;
+    if (meets) first = std::max(first, behind_waits);
     const size_t at = part_for(call, first);
     if (call.crosses()) behind_copies[call.from] = at + 1;
+    if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
     wait_for(before, at, call);
     Part& part = versions_[0][at];
     order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
     for (const Touch& t : touches_[i]) use(part, t);
-    meets_ = meets_ || (call.op && call.op->meets);
+    part.meets = part.meets || meets;
+    meets_ = meets_ || meets;
     part.calls.push_back(std::move(call));
   }
   calls_.clear();
@@ -191,6 +197,7 @@ size_t Plan::add_version(const std::vector<Move>& moves) {
     Part& part = parts.emplace_back();
     part.context = old.context;
     part.crosses = old.crosses;
+    part.meets = old.meets;
     part.calls = old.calls;
     for (PlanCall& call : part.calls)
       for (const Move& m : moves) apply(m, call);

@@ -125,8 +125,22 @@ void Plan::replay(Caller from, size_t version) {
     for (Part& part : versions_[version]) enqueue(part, from);
   };
   if (!meets_) return all();
+  if (broken_)
+    throw DeviceError(
+        "a replay failed when some devices had begun, and the others did not; "
+        "compile the function anew");
   const MutexLock turn(meeting_turns());
-  all();
+  try {
+    all();
+  } catch (...) {
+    broken_ = true;
+    for (const Part& part : versions_[version])
+      for (const PlanCall& call : part.calls)
+        if (call.op && call.op->meets)
+          for (const auto& kept : call.kept)
+            if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
+    throw;
+  }
 }
 
 void Plan::enqueue(Part& part, Caller from) {
@@ -142,12 +156,14 @@ void Plan::enqueue(Part& part, Caller from) {
   FirstFailure failure;
   failure.run([&] {
     if (!part.crosses) send_numbers(part.context, s);
-    // A profile has each call by itself.
     const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
-    if (part.graph && !apart)
+    if (part.meets) before_meeting(s);
+    // Nor can the calls of a part that meets others: the host would wait for room behind one.
+    if (part.graph && (!apart || part.meets))
       part.graph->replay(s);
     else
       run_each(part, s, from);
+    if (part.meets) after_meeting(s);
   });
   for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
   if (line && !part.crosses) {

@@ -1,5 +1,7 @@
 // What a group of GPUs offers for collectives: words where our own kernels meet, and NCCL.
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,7 @@ class CudaGroup final : public Communicator {
 
   std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams) override {
     const MutexLock lock(mutex_);
-    if (!reach_each_other()) return nullptr;
+    if (!reach_each_other() || group_.size() > Meeting::kMostDevices) return nullptr;
     if (streams.empty()) {
       Meeting* const m = spare_.empty() ? make() : spare_.back();
       if (!spare_.empty()) spare_.pop_back();
@@ -29,7 +31,8 @@ class CudaGroup final : public Communicator {
     const auto known = std::ranges::find_if(of_streams_, [&](const auto& entry) {
       return std::ranges::equal(entry.first, streams, {}, {}, &StreamView::id);
     });
-    if (known != of_streams_.end()) return known->second;
+    if (known != of_streams_.end() && !known->second->broken) return known->second;
+    if (known != of_streams_.end()) return known->second = std::shared_ptr<const Meeting>(make());
     std::vector<uint32_t> ids;
     for (const StreamView& s : streams) ids.push_back(s.id);
     return of_streams_.emplace_back(std::move(ids), std::shared_ptr<const Meeting>(make())).second;
@@ -37,6 +40,10 @@ class CudaGroup final : public Communicator {
 
   bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
                   std::span<const StreamView> streams) override {
+    {
+      const MutexLock lock(mutex_);
+      if (!reach_each_other()) return false;  // NCCL would use the same links
+    }
     return nccl_all_reduce(group_, in, out, op, streams);
   }
 
@@ -44,7 +51,7 @@ class CudaGroup final : public Communicator {
   bool reach_each_other() LOCUS_REQUIRES(mutex_) {
     if (!checked_) {
       checked_ = true;
-      reach_ = group_.size() <= Meeting::kMostDevices;
+      reach_ = true;
       for (const Context a : group_)
         for (const Context b : group_)
           reach_ = reach_ && (a == b || CudaDevice::direct(cuda_device(a), cuda_device(b)));
@@ -66,7 +73,7 @@ class CudaGroup final : public Communicator {
   }
   void put_back(Meeting* m) {
     const MutexLock lock(mutex_);
-    spare_.push_back(m);
+    if (!m->broken) spare_.push_back(m);
   }
 
   const Group group_;
@@ -79,6 +86,11 @@ class CudaGroup final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_group(const Group& g) { return std::make_unique<CudaGroup>(g); }
+std::unique_ptr<Communicator> make_group(const Group& g) {
+  // Each launch waits for its kernel then, which waits for the next launch.
+  const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  if (blocking && std::string_view(blocking) == "1") return nullptr;
+  return std::make_unique<CudaGroup>(g);
+}
 
 }  // namespace locus::cuda

@@ -3,8 +3,10 @@
 #ifdef LOCUS_WITH_NCCL
 #include <nccl.h>
 
+#include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <locus/core/error.h>
@@ -65,16 +67,21 @@ Mutex& turns() {
   return *mutex;
 }
 
-// One a device; as long as the process.
+// One a device, as long as the process; none where they cannot be made, which is said once.
 const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns()) {
   static auto* const all = new std::map<const std::vector<Context>*, std::vector<ncclComm_t>>;
   std::vector<ncclComm_t>& found = (*all)[&g.contexts()];
-  if (!found.empty()) return found;
+  static auto* const failed = new std::set<const std::vector<Context>*>;
+  if (!found.empty() || failed->contains(&g.contexts())) return found;
   std::vector<ncclComm_t> made(static_cast<size_t>(g.size()));
   std::vector<int> devices;
   for (const Context c : g) devices.push_back(c.index);
-  check(ncclCommInitAll(made.data(), g.size(), devices.data()), "ncclCommInitAll");
-  return found = made;
+  const ncclResult_t result = ncclCommInitAll(made.data(), g.size(), devices.data());
+  if (result == ncclSuccess) return found = made;
+  failed->insert(&g.contexts());
+  std::fprintf(stderr, "locus: sums over %s are copies and sums, without NCCL: %s: %s\n",
+               to_string(g).c_str(), ncclGetErrorString(result), ncclGetLastError(nullptr));
+  return found;
 }
 
 }  // namespace
@@ -87,6 +94,7 @@ bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<con
   if (!type) return false;
   const MutexLock lock(turns());
   const std::vector<ncclComm_t>& to = connections(group);
+  if (to.empty()) return false;
   check(ncclGroupStart(), "ncclGroupStart");
   ncclResult_t first = ncclSuccess;
   for (size_t k = 0; k < in.size(); ++k) {

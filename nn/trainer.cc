@@ -65,6 +65,11 @@ void Trainer::refresh(Caller from) {
     }
     const Tensors replicas = p.list_data();
     const std::vector<Context> contexts = p.list_ctx();
+    for (const Context c : contexts)
+      if (c.type != contexts[0].type && !(is_host(c) && is_host(contexts[0])))
+        throw ContextMismatch("Trainer: Parameter `", p.name(), "` has replicas on ", contexts[0],
+                              " and ", c,
+                              "; expected all on the host, or all on one kind of device");
     for (size_t k = 0; k < replicas.size(); ++k) {
       const Slot* old = nullptr;
       each_old([&](const Slot& s) {
@@ -157,8 +162,12 @@ void Trainer::allreduce_grads(Caller from) {
   refresh(from);
   if (!replicated_) return;
   const autograd::Pause pause;
-  std::vector<std::pair<Group, std::vector<Tensors>>> all;
-  std::vector<const Slot*> summed;
+  struct Together {
+    Group group;
+    std::vector<Tensors> gradients = {};
+    std::vector<const Slot*> slots = {};
+  };
+  std::vector<Together> all;
   for (size_t i = 0; i < slots_.size();) {
     size_t end = i + 1;
     while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
@@ -170,21 +179,21 @@ void Trainer::allreduce_grads(Caller from) {
         (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
       continue;
     std::vector<Context> contexts;
-    Tensors gradients;
-    for (const Slot& s : replicas) {
-      contexts.push_back(s.context);
-      gradients.push_back(s.weight.grad());
-      summed.push_back(&s);
-    }
+    for (const Slot& s : replicas) contexts.push_back(s.context);
     const Group group(contexts);
-    const auto known = std::ranges::find(all, group, [](const auto& e) { return e.first; });
-    std::vector<Tensors>& together =
-        known == all.end() ? all.emplace_back(group, std::vector<Tensors>()).second : known->second;
-    together.push_back(std::move(gradients));
+    auto at = std::ranges::find(all, group, &Together::group);
+    if (at == all.end()) at = all.insert(all.end(), Together{group});
+    Tensors& gradients = at->gradients.emplace_back();
+    for (const Slot& s : replicas) {
+      gradients.push_back(s.weight.grad());
+      at->slots.push_back(&s);
+    }
   }
-  for (const auto& [group, gradients] : all) all_reduce_many(group, gradients, ReduceOp::sum, from);
-  if (only_recorded()) return;
-  for (const Slot* s : summed) autograd::summed_grad(s->weight, true);
+  for (const Together& t : all) {
+    all_reduce_many(t.group, t.gradients, ReduceOp::sum, from);
+    if (only_recorded()) continue;
+    for (const Slot* s : t.slots) autograd::summed_grad(s->weight, true);
+  }
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,

@@ -1,9 +1,10 @@
 // Trainer: applies an optimizer to a set of parameters.
 //
-// Several replicas: their gradients are summed over the contexts first, so replicas stay equal.
-// Parameters may live on different contexts (a network across GPUs). Those with grad_req null are
-// left alone; one that gets its gradient back goes on with the states that it had. step() enqueues
-// work and does not wait. One thread at a time.
+// Several replicas: their gradients are summed over the contexts first, so replicas stay equal;
+// they are all on the host, or all on one kind of device, else ContextMismatch. Parameters may live
+// on different contexts (a network across GPUs). Those with grad_req null are left alone; one that
+// gets its gradient back goes on with the states that it had. step() enqueues work and does not
+// wait. One thread at a time.
 #pragma once
 
 #include <concepts>

@@ -4,9 +4,10 @@
 //   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
 //
 // Part i lives on g[i]; all parts have one dtype, and one shape but where it is said otherwise.
-// They are combined in an order that depends on the group alone: the same bits each time, and on
-// every context. They are differentiable, recorded by compiled functions, and their copies are the
-// caller's in a TransferLog and in a trace. Nothing waits for a device.
+// They are combined in one order: the same bits each time, and on every context; other sizes and
+// dtypes may be combined in another way, below. They are differentiable, recorded by compiled
+// functions, and their copies are the caller's in a TransferLog and in a trace. Nothing waits for a
+// device.
 //
 // Between cpu(i), and between emulated GPUs, parts meet in a binary tree of copies and sums:
 // log2(n) steps up and as many down. Sums of f16 and bf16 are rounded at each step.

@@ -10,6 +10,8 @@
 #include <locus/core/compile.h>
 #include <locus/core/stream.h>
 #include <locus/core/transfer_log.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/trainer.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -154,6 +156,84 @@ TEST(Collective, LargePartsTakeOtherWaysToTheSameSums) {
                     folded(ReduceOp::sum, g.size(), k));
       }
     }
+  }
+}
+
+// Larger than what a kernel of ours takes on two GPUs.
+TEST(Collective, TheLibrarysSumsAreRightToo) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  const Group g(gpus(2));
+  const int64_t n = test::emulated_gpus() ? 100000 : 20 << 20;
+  const Tensors in{full({n}, 2, g[0]), full({n}, 3, g[1])};
+  for (const auto& [op, expected] :
+       {std::pair{ReduceOp::sum, 5.}, {ReduceOp::mean, 2.5}, {ReduceOp::prod, 6.}})
+    for (const Tensor& y : all_reduce(g, in, {.op = op})) {
+      EXPECT_EQ(min(y).item<float>(), expected);
+      EXPECT_EQ(max(y).item<float>(), expected);
+    }
+  all_reduce_many(g, {in});
+  for (const Tensor& y : in) EXPECT_EQ(min(y).item<float>() + max(y).item<float>(), 10);
+}
+
+// Each of the two would fill a GPU and leave the other no room.
+TEST(Collective, LargeSumsSideBySideDoNotWaitForEachOther) {
+  for (const Group& g : groups()) {
+    if (g.size() != 2) continue;
+    const auto sums = [&](const Tensors& x) {
+      Tensors all = all_reduce(g, {x[0], x[1]});
+      for (const Tensor& y : all_reduce(g, {x[2], x[3]})) all.push_back(y);
+      for (Tensor& y : all)
+        for (int i = 0; i < 5; ++i) y = y + 1;
+      return all;
+    };
+    Compiled f(sums);
+    const auto x = [&](int64_t n, double v, int i) { return full({n}, v, {g[i], bf16}); };
+    const int64_t n = g[0].type == DeviceType::gpu && !test::emulated_gpus() ? 4 << 20 : 5000;
+    const Tensors in{x(n, 1, 0), x(n, 2, 1), x(n, 3, 0), x(n, 4, 1)};
+    for (int round = 0; round < 5; ++round) {
+      const Tensors y = f(in);
+      for (size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(min(y[i]).item<float>(), i < 2 ? 8 : 12);
+        EXPECT_EQ(max(y[i]).item<float>(), i < 2 ? 8 : 12);
+      }
+    }
+  }
+}
+
+// What copies wait for is not between the two halves of a sum.
+TEST(Collective, SumsAndCopiesOfACompiledFunctionComeInTheirOrder) {
+  for (const Group& g : groups()) {
+    if (g.size() != 2) continue;
+    const Tensor buffer = zeros({50}, g[1]);
+    Compiled f([&](const Tensors& in) {
+      const Tensor before = (buffer + 1).sum(), x = in[0] * 1, z = in[1] * 1;
+      x.copyto(buffer);
+      all_reduce(g, {x, z}, {.out = {x, z}});
+      return Tensors{before, x, z, buffer + 0};
+    });
+    double held = 0;
+    for (int round = 1; round < 5; ++round) {
+      const Tensors y = f({full({50}, round, g[0]), full({50}, 10, g[1])});
+      EXPECT_EQ(y[0].item<float>(), 50 * (held + 1));
+      EXPECT_EQ(values(y[1]), Values(50, 10 + round));
+      EXPECT_EQ(values(y[2]), Values(50, 10 + round));
+      EXPECT_EQ(values(y[3]), Values(50, round));
+      held = round;
+    }
+  }
+}
+
+TEST(Collective, TargetsThatOverlapAPartOrEachOther) {
+  for (const Group& g : groups()) {
+    if (g.size() != 2) continue;
+    const Tensors all = parts(g, {100001}), expected = all_reduce(g, all);
+    Tensors in, out;
+    for (const Tensor& x : all)
+      in.push_back(x(Slice(0, 100000))), out.push_back(x(Slice(1, 100001)));
+    all_reduce(g, in, {.out = out});
+    for (const Tensor& y : out) EXPECT_EQ(values(y), values(expected[0](Slice(0, 100000))));
+    EXPECT_THROW(all_reduce_many(g, {in, out}), ValueError);
+    EXPECT_THROW(all_reduce_many(g, {in, in}), ValueError);
   }
 }
 
@@ -406,6 +486,24 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(all_gather(g, {a, b}, {.axis = 1}), ShapeError);
   EXPECT_THAT(test::message_of<ContextMismatch>([&] { broadcast(g, ones({1}, cpu(2))); }),
               HasSubstr("expected it on one of [cpu(0), cpu(1)]"));
+}
+
+TEST(Collective, ATrainerRefusesReplicasOfTwoKindsBeforeItChangesAny) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize(init::One(), {cpu(0), gpu(0)});
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
+  for (const Context c : {cpu(0), gpu(0)}) {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = net(ones({1, 3}, c)).sum();
+    }
+    y.backward();
+  }
+  EXPECT_THAT(test::message_of<ContextMismatch>([&] { trainer.step(2); }),
+              AllOf(HasSubstr("Parameter `"), HasSubstr("weight"), HasSubstr("cpu(0) and gpu(0)")));
+  EXPECT_EQ(values(net.parameters()[0].second.data(cpu(0))), Values(6, 1));
 }
 
 TEST(Group, IsOfContextsOfOneKindEachOnce) {

@@ -70,6 +70,26 @@ TEST(CompiledMemory, CallsThatComeOneAfterTheOtherShareTheirScratch) {
   }
 }
 
+TEST(CompiledMemory, BranchesThatRunAtOnceHaveScratchOfTheirOwn) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto chains = [](const Tensors& in) {
+      Tensors x = in;
+      for (int i = 0; i < 6; ++i)
+        for (Tensor& t : x) t = t + t.sum() * 1e-6;
+      return x;
+    };
+    Compiled f(chains);
+    const Tensors in{full({1000003}, 1, c), full({1000003}, 2, c), full({1000003}, 3, c)};
+    const Tensors expected = chains(in);
+    for (int round = 0; round < 20; ++round) {
+      const Tensors y = f(in);
+      for (size_t i = 0; i < y.size(); ++i)
+        EXPECT_EQ(values(y[i].sum()), values(expected[i].sum()));
+    }
+  }
+}
+
 // What the process has of the system.
 size_t resident() {
   size_t all = 0, pages = 0;

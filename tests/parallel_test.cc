@@ -2,10 +2,12 @@
 #include <locus/core/parallel.h>
 
 #include <atomic>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
@@ -86,6 +88,11 @@ TEST(Parallel, RecordsAndTrainsAsTheCallerDoes) {
   }
   const autograd::TrainMode train;
   EXPECT_EQ(seen(), std::pair(false, true));
+  const amp::Scope mixed(f16);
+  std::optional<DType> dtypes[2];
+  parallel(kTwo, [&](int i) { dtypes[i] = amp::dtype(); });
+  EXPECT_EQ(dtypes[0], f16);
+  EXPECT_EQ(dtypes[1], f16);
 }
 
 TEST(Parallel, ManyCallersTakeTurns) {

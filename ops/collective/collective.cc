@@ -5,6 +5,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/communicator.h>
+#include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/tape.h>
 #include <locus/ops/collective/peers.h>
@@ -69,7 +70,11 @@ bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
   if (parts[0].size() == 0 || !communicator(g)) return false;
   Tensors from, to;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const bool there = out[i].defined() && out[i].contiguous();
+    // A target may be its part, and nothing else may share memory with one.
+    const bool there =
+        out[i].defined() && out[i].contiguous() &&
+        (out[i].impl().storage != parts[i].impl().storage ||
+         (parts[i].contiguous() && out[i].impl().view.data == parts[i].impl().view.data));
     from.push_back(packed(parts[i]));
     to.push_back(there
                      ? out[i]
@@ -277,6 +282,11 @@ void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors, Re
       check_op(how, parts[0]);
     });
     for (const Tensor& part : parts) check_in_place(op, {}, part);
+  }
+  for (int i = 0; i < group.size(); ++i) {
+    std::vector<Ref> here;
+    for (const Tensors& parts : tensors) here.emplace_back(parts[static_cast<size_t>(i)]);
+    detail::check_apart(op, here, 0);
   }
   const auto apart = [&](const Tensors& parts) {
     return parts[0].size() == 0 || !std::ranges::all_of(parts, &Tensor::contiguous);

@@ -34,49 +34,62 @@ struct Work {
   PeersAttrs attrs;
 };
 
+// f(storage) of those of device attrs.me.
+void each_own(const Work& w, std::span<const Tensor> tensors, const auto& f) {
+  for (size_t k = static_cast<size_t>(w.attrs.me); k < tensors.size(); k += w.streams.size())
+    f(tensors[k].handle()->storage);
+}
+StreamView stream_of(const Work& w) { return w.streams[static_cast<size_t>(w.attrs.me)]; }
+
+// All that may wait, before the first kernel of the work runs.
+void prepare(const Work& w) {
+  const StreamView s = stream_of(w);
+  each_own(w, w.tensors, [&](const auto& storage) { storage->before_read(s); });
+  each_own(w, w.out, [&](const auto& storage) { storage->before_write(s); });
+  before_meeting(s);
+  Timeline::of(s).before_launch();
+}
+
+capture::Noted note(const Work& w, const std::vector<View>& out) {
+  const Context c = stream_of(w).context;
+  PlanCall call{.context = c,
+                .op = &peers_op(),
+                .kernel = w.kernel,
+                .views = w.in,
+                .n_in = static_cast<int>(w.in.size()),
+                .attrs = AttrsView::of(w.attrs)};
+  call.views.insert(call.views.end(), out.begin(), out.end());
+  const capture::Noted noted = capture::note(c, std::move(call));
+  for (const Tensor& t : w.tensors)
+    if (t.context() == c)
+      capture::touch(c, t.handle()->storage, false);
+    else
+      noted.plan->meet(*t.handle()->storage);
+  each_own(w, w.out, [&](const auto& storage) { capture::touch(c, storage, true); });
+  noted.plan->meet_in_turn(c);
+  return noted;
+}
+
 // What device attrs.me does.
 void enqueue(const Work& w) {
   const PeersAttrs& a = w.attrs;
-  const auto me = static_cast<size_t>(a.me), n = w.streams.size();
-  const StreamView s = w.streams[me];
+  const StreamView s = stream_of(w);
   Device& d = device(s.context);
-  const auto each = [&](const auto& tensors, const auto& f) {
-    for (size_t k = me; k < tensors.size(); k += n) f(tensors[k].handle()->storage);
-  };
   std::vector<View> out;
   size_t bytes = 0;
-  for (size_t k = me; k < w.out.size(); k += n) {
+  for (size_t k = static_cast<size_t>(a.me); k < w.out.size(); k += w.streams.size()) {
     out.push_back(w.out[k].handle()->view);
     bytes += bytes_of(out.back().meta);
   }
   const auto n_in = static_cast<int>(w.in.size()), n_out = static_cast<int>(out.size());
-  capture::Noted noted;
-  if (capture::active()) {
-    PlanCall call{.context = s.context,
-                  .op = &peers_op(),
-                  .kernel = w.kernel,
-                  .views = w.in,
-                  .n_in = n_in,
-                  .attrs = AttrsView::of(a)};
-    call.views.insert(call.views.end(), out.begin(), out.end());
-    noted = capture::note(s.context, std::move(call));
-    for (size_t k = 0; k < w.tensors.size(); ++k)
-      if (k % n == me)
-        capture::touch(s.context, w.tensors[k].handle()->storage, false);
-      else
-        noted.plan->meet(*w.tensors[k].handle()->storage);
-    each(w.out, [&](const auto& storage) { capture::touch(s.context, storage, true); });
-  }
-  each(w.tensors, [&](const auto& storage) { storage->before_read(s); });
-  each(w.out, [&](const auto& storage) { storage->before_write(s); });
-  Timeline::of(s).before_launch();
+  const capture::Noted noted = capture::active() ? note(w, out) : capture::Noted();
   trace::reads(d, s, w.group.contexts(), bytes, [&] {
     if (noted.call) return noted.plan->run(*noted.call, s, true);
     const Call call{w.in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
     trace::launch(d, w.kernel, call, peers_op().name.c_str());
   });
-  each(w.tensors, [&](const auto& storage) { storage->after_read(s); });
-  each(w.out, [&](const auto& storage) { storage->after_write(s); });
+  each_own(w, w.tensors, [&](const auto& storage) { storage->after_read(s); });
+  each_own(w, w.out, [&](const auto& storage) { storage->after_write(s); });
 }
 
 bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
@@ -88,7 +101,9 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
   for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size()))
     bytes += bytes_of(tensors[k].handle()->view.meta);
   const Kernel kernel = peers_op().kernel(device(g[0]).kernels(), tensors[0].dtype());
-  if (!kernel || bytes > most_peer_bytes(g.size())) return false;
+  // What is recorded has no other way that becomes part of a graph.
+  const bool few = capture::active() || bytes <= most_peer_bytes(g.size());
+  if (!kernel || !few) return false;
 
   Work w{g, tensors, out, {}, {}, kernel, {.devices = g.size(), .mean = op == ReduceOp::mean}};
   w.in.reserve(tensors.size());
@@ -102,7 +117,16 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
   const MutexLock turn(meeting_turns());
-  for (; w.attrs.me < g.size(); ++w.attrs.me) enqueue(w);
+  for (; w.attrs.me < g.size(); ++w.attrs.me) prepare(w);
+  try {
+    for (w.attrs.me = 0; w.attrs.me < g.size(); ++w.attrs.me) {
+      enqueue(w);
+      after_meeting(stream_of(w));
+    }
+  } catch (...) {
+    meeting->broken = true;
+    throw;
+  }
   return true;
 }
 
@@ -119,17 +143,18 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     for (size_t k = 0; k < tensors.size(); ++k)
       f(*tensors[k].handle()->storage, *out[k].handle()->storage, streams[k % streams.size()]);
   };
+  const MutexLock turn(meeting_turns());
   each([](Storage& from, Storage& result, StreamView s) {
     from.before_read(s);
     result.before_write(s);
     Timeline::of(s).before_launch();
   });
+  for (const StreamView& s : streams) before_meeting(s);
   // NCCL's ring: each device reads from the one before it.
   size_t bytes = 0;
   for (size_t k = 0; k < out.size(); k += streams.size()) bytes += bytes_of(to[k].meta);
   bytes = 2 * bytes / streams.size() * (streams.size() - 1);
   bool done = false;
-  const MutexLock turn(meeting_turns());
   std::function<void(int)> listened = [&](int i) {
     if (i == g.size()) {
       done = c.all_reduce(in, to, op, streams);
@@ -139,11 +164,15 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, bytes,
                  [&] { listened(i + 1); });
   };
-  listened(0);
+  // What was enqueued before an error is in flight.
+  FirstFailure failure;
+  failure.run([&] { listened(0); });
+  for (const StreamView& s : streams) after_meeting(s);
   each([](Storage& from, Storage& result, StreamView s) {
     from.after_read(s);
     result.after_write(s);
   });
+  failure.rethrow();
   return done;
 }
 
