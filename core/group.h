@@ -8,8 +8,6 @@
 
 namespace locus {
 
-struct GroupShared;
-
 // A value, cheap to copy; groups of the same contexts in the same order are equal. What devices
 // keep for one, such as connections, is made at first use and stays until the process ends.
 // Threads: any.
@@ -27,9 +25,7 @@ class Group {
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
-  friend class Communicator* communicator(const Group& g);
-  const std::vector<Context>* contexts_;
-  GroupShared* shared_;  // of all equal groups
+  const std::vector<Context>* contexts_;  // one for all equal groups
 };
 
 std::string to_string(const Group& g);  // "[gpu(0), gpu(1)]"

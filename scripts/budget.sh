@@ -110,7 +110,7 @@ while read -r option; do
 done < <(sources 'core/*.cc' 'devices/*.cc' 'ops/*.cc' 'nn/*.cc' | xargs grep -hoE '"LOCUS_[A-Z0-9_]+"' | tr -d '"' | sort -u)
 while read -r file; do
   [ -e "$file" ] || breach "README.md links to $file, which is not there"
-done < <(grep -oE '\]\([^)#:]+\)' README.md | sed 's/^](//; s/)$//' | sort -u)
+done < <(grep -oE '\]\([^)#: ]+\)' README.md | sed 's/^](//; s/)$//' | sort -u)
 
 # The table of ops is the registry's.
 if [ -x "$folder/list_ops" ]; then

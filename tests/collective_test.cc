@@ -1,75 +1,21 @@
 // Collectives against sums and slices written out, on the host, emulated and real GPUs.
 #include <locus/ops/collective.h>
 
-#include <algorithm>
 #include <functional>
-#include <optional>
-#include <thread>
 
 #include <locus/core/autograd.h>
-#include <locus/core/compile.h>
-#include <locus/core/stream.h>
 #include <locus/core/transfer_log.h>
-#include <locus/nn/layers.h>
-#include <locus/nn/trainer.h>
-#include <locus/ops/copy.h>
-#include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/unary.h>
-#include <locus/ops/view.h>
-#include "tests/contexts.h"
-#include "tests/gradcheck.h"
+#include "tests/groups.h"
 
-namespace locus {
+namespace locus::test {
 namespace {
 
-using test::values;
 using testing::AllOf;
 using testing::HasSubstr;
 using Values = std::vector<double>;
-
-std::vector<Context> hosts(int n) {
-  std::vector<Context> list;
-  for (int i = 0; i < n; ++i) list.push_back(cpu(i));
-  return list;
-}
-
-// Of 1 to 5 contexts of the host, and of all the GPUs there are.
-std::vector<Group> groups() {
-  std::vector<Group> all;
-  for (int n = 1; n <= 5; ++n) all.emplace_back(hosts(n));
-  for (int n = 1; n <= num_gpus(); ++n) all.emplace_back(gpus(n));
-  return all;
-}
-
-// A whole number an element, another for each context.
-double element(int context, int64_t at) {
-  return static_cast<double>((context * 7 + at * 3) % 11 - 5);
-}
-
-Tensors parts(const Group& g, const Shape& shape, DType d = f32) {
-  Tensors all;
-  for (int i = 0; i < g.size(); ++i) {
-    Values v(static_cast<size_t>(shape.size()));
-    for (size_t k = 0; k < v.size(); ++k) v[k] = element(i, static_cast<int64_t>(k));
-    all.push_back(array(v).reshape(shape).astype(d).copyto(g[i]));
-  }
-  return all;
-}
-
-double folded(ReduceOp op, int n, int64_t at) {
-  double all = element(0, at);
-  for (int i = 1; i < n; ++i) {
-    const double v = element(i, at);
-    all = op == ReduceOp::max    ? std::max(all, v)
-          : op == ReduceOp::min  ? std::min(all, v)
-          : op == ReduceOp::prod ? all * v
-                                 : all + v;
-  }
-  return op == ReduceOp::mean ? all / n : all;
-}
 
 TEST(Collective, AllReduceCombinesOnEveryContext) {
   for (const Group& g : groups())
@@ -115,150 +61,6 @@ TEST(Collective, AllReduceWritesIntoTargetsThatMayBeTheParts) {
     all_reduce(g, in, {.out = in});
     for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(values(in[i]), values(sums[i]));
   }
-}
-
-TEST(Collective, ManyTensorsAreCombinedTogether) {
-  for (const Group& g : groups())
-    for (const DType d : {f32, f16, f64}) {
-      // More than one launch takes; odd lengths, none, a scalar, one that is not aligned, one with
-      // gaps.
-      std::vector<Tensors> many;
-      for (int k = 0; k < 40; ++k) many.push_back(parts(g, {k * 37 % 50}, d));
-      many.push_back(parts(g, {}, d));
-      many.push_back(parts(g, {20000}, d));
-      for (const bool gaps : {false, true}) {
-        many.push_back(parts(g, {100}, d));
-        for (Tensor& t : many.back()) t = t(gaps ? Slice(0, 99, 3) : Slice(1, 98));
-      }
-      std::vector<std::vector<Values>> expected;
-      for (const Tensors& t : many) {
-        expected.emplace_back();
-        for (const Tensor& x : all_reduce(g, t)) expected.back().push_back(values(x));
-      }
-      all_reduce_many(g, many);
-      for (size_t k = 0; k < many.size(); ++k)
-        for (size_t i = 0; i < many[k].size(); ++i)
-          EXPECT_EQ(values(many[k][i]), expected[k][i]) << to_string(g) << " tensor " << k;
-    }
-}
-
-TEST(Collective, LargePartsTakeOtherWaysToTheSameSums) {
-  for (const Group& g : groups()) {
-    if (g.size() == 1 || g[0].type == DeviceType::cpu) continue;
-    for (const int64_t n : {int64_t{100003}, int64_t{2097153}, int64_t{4194304}}) {
-      const Tensors in = parts(g, {n}), out = all_reduce(g, in);
-      double total = 0;
-      for (int64_t k = 0; k < n; ++k) total += folded(ReduceOp::sum, g.size(), k);
-      for (int i = 0; i < g.size(); ++i) {
-        EXPECT_EQ(out[static_cast<size_t>(i)].astype(f64).sum().item<double>(), total);
-        for (const int64_t k : {int64_t{0}, n / 2, n - 1})
-          EXPECT_EQ(out[static_cast<size_t>(i)](k).item<float>(),
-                    folded(ReduceOp::sum, g.size(), k));
-      }
-    }
-  }
-}
-
-// Larger than what a kernel of ours takes on two GPUs.
-TEST(Collective, TheLibrarysSumsAreRightToo) {
-  LOCUS_NEEDS_ANY_GPUS(2);
-  const Group g(gpus(2));
-  const int64_t n = test::emulated_gpus() ? 100000 : 20 << 20;
-  const Tensors in{full({n}, 2, g[0]), full({n}, 3, g[1])};
-  for (const auto& [op, expected] :
-       {std::pair{ReduceOp::sum, 5.}, {ReduceOp::mean, 2.5}, {ReduceOp::prod, 6.}})
-    for (const Tensor& y : all_reduce(g, in, {.op = op})) {
-      EXPECT_EQ(min(y).item<float>(), expected);
-      EXPECT_EQ(max(y).item<float>(), expected);
-    }
-  all_reduce_many(g, {in});
-  for (const Tensor& y : in) EXPECT_EQ(min(y).item<float>() + max(y).item<float>(), 10);
-}
-
-// Each of the two would fill a GPU and leave the other no room.
-TEST(Collective, LargeSumsSideBySideDoNotWaitForEachOther) {
-  for (const Group& g : groups()) {
-    if (g.size() != 2) continue;
-    const auto sums = [&](const Tensors& x) {
-      Tensors all = all_reduce(g, {x[0], x[1]});
-      for (const Tensor& y : all_reduce(g, {x[2], x[3]})) all.push_back(y);
-      for (Tensor& y : all)
-        for (int i = 0; i < 5; ++i) y = y + 1;
-      return all;
-    };
-    Compiled f(sums);
-    const auto x = [&](int64_t n, double v, int i) { return full({n}, v, {g[i], bf16}); };
-    const int64_t n = g[0].type == DeviceType::gpu && !test::emulated_gpus() ? 4 << 20 : 5000;
-    const Tensors in{x(n, 1, 0), x(n, 2, 1), x(n, 3, 0), x(n, 4, 1)};
-    for (int round = 0; round < 5; ++round) {
-      const Tensors y = f(in);
-      for (size_t i = 0; i < 4; ++i) {
-        EXPECT_EQ(min(y[i]).item<float>(), i < 2 ? 8 : 12);
-        EXPECT_EQ(max(y[i]).item<float>(), i < 2 ? 8 : 12);
-      }
-    }
-  }
-}
-
-// What copies wait for is not between the two halves of a sum.
-TEST(Collective, SumsAndCopiesOfACompiledFunctionComeInTheirOrder) {
-  for (const Group& g : groups()) {
-    if (g.size() != 2) continue;
-    const Tensor buffer = zeros({50}, g[1]);
-    Compiled f([&](const Tensors& in) {
-      const Tensor before = (buffer + 1).sum(), x = in[0] * 1, z = in[1] * 1;
-      x.copyto(buffer);
-      all_reduce(g, {x, z}, {.out = {x, z}});
-      return Tensors{before, x, z, buffer + 0};
-    });
-    double held = 0;
-    for (int round = 1; round < 5; ++round) {
-      const Tensors y = f({full({50}, round, g[0]), full({50}, 10, g[1])});
-      EXPECT_EQ(y[0].item<float>(), 50 * (held + 1));
-      EXPECT_EQ(values(y[1]), Values(50, 10 + round));
-      EXPECT_EQ(values(y[2]), Values(50, 10 + round));
-      EXPECT_EQ(values(y[3]), Values(50, round));
-      held = round;
-    }
-  }
-}
-
-TEST(Collective, TargetsThatOverlapAPartOrEachOther) {
-  for (const Group& g : groups()) {
-    if (g.size() != 2) continue;
-    const Tensors all = parts(g, {100001}), expected = all_reduce(g, all);
-    Tensors in, out;
-    for (const Tensor& x : all)
-      in.push_back(x(Slice(0, 100000))), out.push_back(x(Slice(1, 100001)));
-    all_reduce(g, in, {.out = out});
-    for (const Tensor& y : out) EXPECT_EQ(values(y), values(expected[0](Slice(0, 100000))));
-    EXPECT_THROW(all_reduce_many(g, {in, out}), ValueError);
-    EXPECT_THROW(all_reduce_many(g, {in, in}), ValueError);
-  }
-}
-
-TEST(Collective, StreamsOfThreadsKeepTheirSumsApart) {
-  LOCUS_NEEDS_ANY_GPUS(2);
-  const Group g(gpus(2));
-  std::vector<std::thread> threads;
-  std::vector<double> wrong(4, 0);
-  for (size_t t = 0; t < wrong.size(); ++t)
-    threads.emplace_back([&, t] {
-      std::optional<Stream> streams[2];
-      std::optional<StreamScope> scopes[2];
-      for (size_t i = 0; i < 2 && t > 0; ++i) {
-        streams[i].emplace(g[static_cast<int>(i)]);
-        scopes[i].emplace(*streams[i]);
-      }
-      const double v = static_cast<double>(t + 1);
-      Tensors x{full({5000}, v, g[0]), full({5000}, v, g[1])};
-      for (int round = 0; round < 20; ++round) x = all_reduce(g, x, {.op = ReduceOp::mean});
-      for (const Tensor& y : x) wrong[t] += abs(y - v).sum().item<double>();
-      scopes[1].reset();
-      scopes[0].reset();
-    });
-  for (std::thread& t : threads) t.join();
-  EXPECT_EQ(wrong, Values(4, 0));
 }
 
 TEST(Collective, TheSameBitsComeOnEveryContextAndEachTime) {
@@ -418,23 +220,7 @@ TEST(Collective, ThereIsNoGradientOfAMaximum) {
     const autograd::Record record;
     y = all_reduce(g, in, {.op = ReduceOp::max})[0];
   }
-  EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }), HasSubstr("expected sum or mean"));
-}
-
-TEST(Collective, ACompiledFunctionReplaysIt) {
-  for (const Group& g : groups()) {
-    Compiled f([&](const Tensors& x) {
-      Tensors y = all_reduce(g, x);
-      for (Tensor& t : y) t = t * 2;
-      return y;
-    });
-    for (int round = 0; round < 4; ++round) {
-      Tensors in = parts(g, {33});
-      for (Tensor& x : in) x = x + round;
-      const Tensors out = f(in), expected = all_reduce(g, in);
-      for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(values(out[i]), values(expected[i] * 2));
-    }
-  }
+  EXPECT_THAT(message_of<Error>([&] { y.backward(); }), HasSubstr("expected sum or mean"));
 }
 
 TEST(Collective, CopiesAreTheCallersInTheLedger) {
@@ -456,15 +242,15 @@ TEST(Collective, CopiesAreTheCallersInTheLedger) {
 TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   const Group g(hosts(2));
   const Tensor a = ones({3}, cpu(0)), b = ones({3}, cpu(1));
-  EXPECT_THAT(test::message_of<Error>([&] { all_reduce(g, {a}); }),
+  EXPECT_THAT(message_of<Error>([&] { all_reduce(g, {a}); }),
               AllOf(HasSubstr("all_reduce: 1 parts"), HasSubstr("expected one a context, 2")));
   EXPECT_THROW(all_reduce(g, {}), Error);
-  EXPECT_THAT(test::message_of<ContextMismatch>([&] {
+  EXPECT_THAT(message_of<ContextMismatch>([&] {
                 all_reduce(g, {b, a});
               }),
               AllOf(HasSubstr("all_reduce: part 0 of [cpu(0), cpu(1)]"), HasSubstr("cpu(1) (3,)"),
                     HasSubstr("part.as_in_context(cpu(0))")));
-  EXPECT_THAT(test::message_of<ShapeError>([&] {
+  EXPECT_THAT(message_of<ShapeError>([&] {
                 all_reduce(g, {a, ones({4}, cpu(1))});
               }),
               AllOf(HasSubstr("all_reduce: part 1"), HasSubstr("(4,)"), HasSubstr("(3,)")));
@@ -476,7 +262,7 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {b, a}}), ContextMismatch);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a.astype(f64), b}}), DTypeError);
   EXPECT_EQ(values(a), Values(3, 1));
-  EXPECT_THAT(test::message_of<ShapeError>([&] {
+  EXPECT_THAT(message_of<ShapeError>([&] {
                 reduce_scatter(g, {a, b});
               }),
               AllOf(HasSubstr("reduce_scatter: axis 0"), HasSubstr("multiple of the group's 2")));
@@ -484,26 +270,8 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(reduce(g, {a, b}, 2), IndexError);
   EXPECT_THROW(reduce(g, {a, b}, -1), IndexError);
   EXPECT_THROW(all_gather(g, {a, b}, {.axis = 1}), ShapeError);
-  EXPECT_THAT(test::message_of<ContextMismatch>([&] { broadcast(g, ones({1}, cpu(2))); }),
+  EXPECT_THAT(message_of<ContextMismatch>([&] { broadcast(g, ones({1}, cpu(2))); }),
               HasSubstr("expected it on one of [cpu(0), cpu(1)]"));
-}
-
-TEST(Collective, ATrainerRefusesReplicasOfTwoKindsBeforeItChangesAny) {
-  LOCUS_NEEDS_ANY_GPUS(1);
-  nn::Dense net(2, {}, {.in_units = 3});
-  net.initialize(init::One(), {cpu(0), gpu(0)});
-  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
-  for (const Context c : {cpu(0), gpu(0)}) {
-    Tensor y;
-    {
-      const autograd::Record record;
-      y = net(ones({1, 3}, c)).sum();
-    }
-    y.backward();
-  }
-  EXPECT_THAT(test::message_of<ContextMismatch>([&] { trainer.step(2); }),
-              AllOf(HasSubstr("Parameter `"), HasSubstr("weight"), HasSubstr("cpu(0) and gpu(0)")));
-  EXPECT_EQ(values(net.parameters()[0].second.data(cpu(0))), Values(6, 1));
 }
 
 TEST(Group, IsOfContextsOfOneKindEachOnce) {
@@ -515,11 +283,11 @@ TEST(Group, IsOfContextsOfOneKindEachOnce) {
   EXPECT_THROW(Group(cpu(100000)), DeviceError);
   EXPECT_THROW(Group(gpu(num_gpus())), DeviceError);
   LOCUS_NEEDS_ANY_GPUS(1);
-  EXPECT_THAT(test::message_of<ContextMismatch>([] {
+  EXPECT_THAT(message_of<ContextMismatch>([] {
                 Group({cpu(0), gpu(0)});
               }),
               HasSubstr("cpu(0) and gpu(0) are contexts of different kinds"));
 }
 
 }  // namespace
-}  // namespace locus
+}  // namespace locus::test
