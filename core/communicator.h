@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -20,6 +21,12 @@ struct Meeting : std::enable_shared_from_this<Meeting> {
   // Of device i: a word for each block and device, then the turns that each block took.
   unsigned* words[kMostDevices] = {};
   static constexpr int kWords = kMostBlocks * (kMostDevices + 1);
+  // Of device i, or null: where the other devices put parts of few bytes. inbox_bytes of each
+  // device, for turns with an even number, then as many for odd ones: nobody writes what another
+  // still reads.
+  std::byte* inbox[kMostDevices] = {};
+  size_t inbox_bytes = 0;
+  static constexpr size_t kMostInbox = size_t{1} << 20;
   // Some devices took a turn that others did not: no kernel may use it again.
   mutable std::atomic<bool> broken{false};
 };
@@ -29,8 +36,10 @@ class Communicator {
   virtual ~Communicator() = default;
 
   // That of kernels on these streams, one a device in the group's order; for none, one that nobody
-  // else has while it is held. Null where devices do not reach each other's memory.
-  virtual std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams) = 0;
+  // else has while it is held. With inboxes of at least so many bytes, kMostInbox at most. Null
+  // where devices do not reach each other's memory.
+  virtual std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams,
+                                                 size_t inbox_bytes) = 0;
 
   // Enqueues, on streams[i] of device i, that out[i] becomes all of in combined: row-major views of
   // one dtype and shape, where out[i] may be in[i]. Several tensors one after the other, device by

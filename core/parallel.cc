@@ -14,6 +14,8 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/stream.h>
 
 namespace locus {
 namespace {
@@ -21,16 +23,17 @@ namespace {
 constexpr std::chrono::microseconds kAwake{50};
 
 // What a thread waits for: changed by another one. It looks for a while before it sleeps.
-void wait_while(const std::atomic<uint32_t>& word, uint32_t old) {
+void wait_while(const std::atomic<uint32_t>& word, uint32_t old,
+                std::atomic<bool>* sleeps = nullptr) {
   const auto start = std::chrono::steady_clock::now();
-  while (word.load(std::memory_order_acquire) == old) {
-    if (std::chrono::steady_clock::now() - start > kAwake) {
-      word.wait(old, std::memory_order_acquire);
-      continue;
-    }
+  if (sleeps) sleeps->store(false, std::memory_order_relaxed);
+  for (int looks = 1; word.load(std::memory_order_acquire) == old; ++looks) {
 #if defined(__x86_64__)
-    __builtin_ia32_pause();
+    __builtin_ia32_pause();  // the work that is waited for may share this core
 #endif
+    if (looks % 32 != 0 || std::chrono::steady_clock::now() - start < kAwake) continue;
+    if (sleeps) sleeps->store(true, std::memory_order_relaxed);
+    word.wait(old, std::memory_order_acquire);
   }
 }
 
@@ -44,6 +47,10 @@ class Worker {
 
   // One caller at a time: take() before, leave() after.
   void take() { mutex_.lock(); }
+  bool take_awake() {
+    if (sleeps_.load(std::memory_order_relaxed) || !mutex_.try_lock()) return false;
+    return true;
+  }
   void leave() { mutex_.unlock(); }
   void start(const std::function<void()>& task) {
     task_ = &task;
@@ -60,7 +67,7 @@ class Worker {
   [[noreturn]] void live() {
     works_for = context_;
     for (uint32_t seen = 0;;) {
-      wait_while(asked_, seen);
+      wait_while(asked_, seen, &sleeps_);
       ++seen;
       (*task_)();
       done_.store(seen, std::memory_order_release);
@@ -72,18 +79,40 @@ class Worker {
   std::mutex mutex_;
   const std::function<void()>* task_ = nullptr;
   std::atomic<uint32_t> asked_{0}, done_{0};
+  std::atomic<bool> sleeps_{true};
 };
 
-Worker& worker(Context c) {
+// Null where there is none yet and none is to be made.
+Worker* worker(Context c, bool make) {
   struct Workers {
     Mutex mutex;
     std::map<Context, std::unique_ptr<Worker>> all LOCUS_GUARDED_BY(mutex);
   };
   static Workers* const workers = new Workers;
   const MutexLock lock(workers->mutex);
-  std::unique_ptr<Worker>& found = workers->all[c];
-  if (!found) found = std::make_unique<Worker>(c);
-  return *found;
+  const auto found = workers->all.find(c);
+  if (found != workers->all.end()) return found->second.get();
+  if (!make) return nullptr;
+  return (workers->all[c] = std::make_unique<Worker>(c)).get();
+}
+
+// f(i) on workers[i], which the caller has taken; leaves them.
+void run_on(const std::vector<Worker*>& workers, const std::function<void(int)>& f) {
+  std::vector<std::exception_ptr> failures(workers.size());
+  std::vector<std::function<void()>> tasks;
+  for (size_t i = 0; i < workers.size(); ++i)
+    tasks.emplace_back([&, i]() noexcept {
+      try {
+        f(static_cast<int>(i));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  for (size_t i = 0; i < workers.size(); ++i) workers[i]->start(tasks[i]);
+  for (Worker* const w : workers) w->finish();
+  for (Worker* const w : workers) w->leave();
+  for (const std::exception_ptr& e : failures)
+    if (e) std::rethrow_exception(e);
 }
 
 }  // namespace
@@ -93,42 +122,46 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   capture::check("parallel",
                  "the work of other threads is not recorded; call the function that is "
                  "compiled inside of it, one a context");
-  const size_t n = contexts.size();
-  std::vector<std::exception_ptr> failures(n);
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
-  const auto run = [&](size_t i) noexcept {
-    try {
-      const ContextScope here(contexts.list()[i]);
-      const amp::Scope amp(mixed);
-      std::optional<autograd::Record> record;
-      std::optional<autograd::Pause> pause;
-      if (records)
-        record.emplace(trains);
-      else
-        pause.emplace(trains);
-      f(static_cast<int>(i));
-    } catch (...) {
-      failures[i] = std::current_exception();
-    }
+  const auto run = [&](int i) {
+    const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
+    const amp::Scope amp(mixed);
+    std::optional<autograd::Record> record;
+    std::optional<autograd::Pause> pause;
+    if (records)
+      record.emplace(trains);
+    else
+      pause.emplace(trains);
+    f(i);
   };
   if (works_for) {
-    if (n > 1 || contexts.list()[0] != *works_for)
+    if (contexts.size() > 1 || contexts.list()[0] != *works_for)
       throw Error("parallel: called on the thread of ", *works_for,
                   ", which another one would have to wait for; expected no other context");
-    run(0);
-  } else {
-    std::map<Context, Worker*> in_order;  // in which all callers take them
-    for (const Context c : contexts) in_order[c] = &worker(c);
-    for (const auto& [context, w] : in_order) w->take();
-    std::vector<std::function<void()>> tasks;
-    for (size_t i = 0; i < n; ++i) tasks.emplace_back([&run, i] { run(i); });
-    for (size_t i = 0; i < n; ++i) in_order[contexts.list()[i]]->start(tasks[i]);
-    for (const auto& [context, w] : in_order) w->finish();
-    for (const auto& [context, w] : in_order) w->leave();
+    return run(0);
   }
-  for (const std::exception_ptr& e : failures)
-    if (e) std::rethrow_exception(e);
+  std::map<Context, Worker*> in_order;  // in which all callers take them
+  for (const Context c : contexts) in_order[c] = worker(c, true);
+  for (const auto& [context, w] : in_order) w->take();
+  std::vector<Worker*> workers;
+  for (const Context c : contexts) workers.push_back(in_order[c]);
+  run_on(workers, run);
+}
+
+void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f) {
+  std::vector<Worker*> taken;
+  if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
+      !in_stream_scope()) {
+    for (const Context c : contexts) {
+      Worker* const w = worker(c, false);
+      if (!w || !w->take_awake()) break;
+      taken.push_back(w);
+    }
+    if (taken.size() == contexts.size()) return run_on(taken, f);
+    for (Worker* const w : taken) w->leave();
+  }
+  for (size_t i = 0; i < contexts.size(); ++i) f(static_cast<int>(i));
 }
 
 }  // namespace locus

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include <locus/core/context.h>
 
@@ -24,5 +25,11 @@ namespace locus {
 // runs at once; for another one it is an Error, since that thread could wait for this one. Throws
 // CaptureError while a compiled function is recorded: the threads' work would not be.
 void parallel(const Contexts& contexts, const std::function<void(int)>& f);
+
+// For the framework's own steps behind it, which need nothing of the caller's scopes: f(i) on these
+// threads while they are awake, so that what a context's work uses stays with one of the host's
+// cores; else, and where the caller records, listens, or has a StreamScope, here, one after the
+// other.
+void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f);
 
 }  // namespace locus

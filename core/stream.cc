@@ -112,6 +112,7 @@ StreamScope::~StreamScope() {
   }
 }
 
+bool in_stream_scope() { return innermost != nullptr; }
 StreamView current_stream(Context c, Device& d) {
   for (const StreamScope* s = innermost; s; s = s->outer_)
     if (s->view_.context == c) return s->view_;

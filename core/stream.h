@@ -75,6 +75,8 @@ class [[nodiscard]] StreamScope : NonCopyable {
   friend StreamView current_stream(Context c, Device& d);
 };
 
+// Whether this thread has such a scope.
+bool in_stream_scope();
 // The stream an op on context c runs on in this thread.
 StreamView current_stream(Context c);
 StreamView current_stream(Context c, Device& d);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include <locus/core/error.h>
 #include <locus/core/plan.h>
@@ -36,6 +37,15 @@ std::vector<size_t> chains_of(std::span<const PlanCall> calls) {
   return chain;
 }
 
+// Calls that wait for other devices, but for the last, which nothing hides: beside all others.
+std::vector<bool> waits_beside(std::span<const PlanCall> calls) {
+  std::vector<bool> beside(calls.size());
+  bool last = true;
+  for (size_t i = calls.size(); i-- > 0;)
+    if (calls[i].op && calls[i].op->meets) beside[i] = !std::exchange(last, false);
+  return beside;
+}
+
 // Which branch each call is in: the longest chains are branches; calls of others are where the call
 // before them is.
 std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) {
@@ -54,6 +64,11 @@ std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) 
     const auto found = static_cast<size_t>(at - order.begin());
     branch[i] = found < count ? found : i > 0 ? branch[i - 1] : 0;
   }
+  const std::vector<bool> beside = waits_beside(calls);
+  if (std::ranges::find(beside, true) == beside.end()) return branch;
+  for (size_t i = 0; i < calls.size(); ++i)
+    if (beside[i]) branch[i] = count;
+  ++count;
   return branch;
 }
 

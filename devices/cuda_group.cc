@@ -1,5 +1,6 @@
 // What a group of GPUs offers for collectives: words where our own kernels meet, and NCCL.
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -20,22 +21,29 @@ class CudaGroup final : public Communicator {
  public:
   explicit CudaGroup(const Group& group) : group_(group) {}
 
-  std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams) override {
+  std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams,
+                                         size_t inbox_bytes) override {
     const MutexLock lock(mutex_);
     if (!reach_each_other() || group_.size() > Meeting::kMostDevices) return nullptr;
     if (streams.empty()) {
-      Meeting* const m = spare_.empty() ? make() : spare_.back();
-      if (!spare_.empty()) spare_.pop_back();
+      if (spare_.empty()) spare_.push_back(make());
+      Meeting* const m = spare_.back();
+      make_inboxes(*m, inbox_bytes);
+      spare_.pop_back();
       return {m, [this](const Meeting* done) { put_back(const_cast<Meeting*>(done)); }};
     }
-    const auto known = std::ranges::find_if(of_streams_, [&](const auto& entry) {
+    auto known = std::ranges::find_if(of_streams_, [&](const auto& entry) {
       return std::ranges::equal(entry.first, streams, {}, {}, &StreamView::id);
     });
-    if (known != of_streams_.end() && !known->second->broken) return known->second;
-    if (known != of_streams_.end()) return known->second = std::shared_ptr<const Meeting>(make());
-    std::vector<uint32_t> ids;
-    for (const StreamView& s : streams) ids.push_back(s.id);
-    return of_streams_.emplace_back(std::move(ids), std::shared_ptr<const Meeting>(make())).second;
+    if (known == of_streams_.end()) {
+      std::vector<uint32_t> ids;
+      for (const StreamView& s : streams) ids.push_back(s.id);
+      known = of_streams_.insert(of_streams_.end(), {std::move(ids), nullptr});
+    }
+    if (!known->second || known->second->broken) known->second.reset(make());
+    // All that there can be: what is enqueued already goes on with these.
+    if (inbox_bytes > 0) make_inboxes(*known->second, Meeting::kMostInbox);
+    return known->second;
   }
 
   bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
@@ -71,6 +79,20 @@ class CudaGroup final : public Communicator {
     }
     return m.release();
   }
+  // Of nobody who has a kernel that goes by the old ones.
+  void make_inboxes(Meeting& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
+    if (m.inbox_bytes >= bytes) return;
+    bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16));
+    std::byte* made[Meeting::kMostDevices] = {};
+    for (int i = 0; i < group_.size(); ++i) {
+      CudaDevice& d = cuda_device(group_[i]);
+      const Guard guard(d.index());
+      const size_t all = 2 * static_cast<size_t>(group_.size()) * bytes;
+      made[i] = static_cast<std::byte*>(d.allocate_raw(all));  // as long as the process
+    }
+    std::ranges::copy(made, m.inbox);
+    m.inbox_bytes = bytes;
+  }
   void put_back(Meeting* m) {
     const MutexLock lock(mutex_);
     if (!m->broken) spare_.push_back(m);
@@ -79,7 +101,7 @@ class CudaGroup final : public Communicator {
   const Group group_;
   Mutex mutex_;
   bool checked_ LOCUS_GUARDED_BY(mutex_) = false, reach_ LOCUS_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<std::vector<uint32_t>, std::shared_ptr<const Meeting>>> of_streams_
+  std::vector<std::pair<std::vector<uint32_t>, std::shared_ptr<Meeting>>> of_streams_
       LOCUS_GUARDED_BY(mutex_);
   std::vector<Meeting*> spare_ LOCUS_GUARDED_BY(mutex_);
 };

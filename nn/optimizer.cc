@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <utility>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/core/mutex.h>
 #include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -75,6 +77,8 @@ struct Optimizer::Progress {
   double learning_rate;  // of the last update, or set
   Schedule schedule = {};
   int64_t num_update = 0;
+  // Of the two before: several threads update.
+  std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
   double rate(int64_t n) const { return schedule ? schedule(n) : learning_rate; }
 };
@@ -138,11 +142,16 @@ Tensors Optimizer::create_state(const Tensor& weight) const {
 
 void Optimizer::update(ParameterGroup& group, double rescale) {
   if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
-  const int64_t count = *group.count, updates = progress_->num_update;
-  const double rate = progress_->learning_rate;
+  const auto before = [&] {
+    const MutexLock lock(*progress_->mutex);
+    return std::pair(progress_->num_update, progress_->learning_rate);
+  };
+  const int64_t count = *group.count;
+  const auto [updates, rate] = before();
   try {
     run_(group, next_step(group, rescale));
   } catch (...) {
+    const MutexLock lock(*progress_->mutex);
     *group.count = count;
     progress_->num_update = updates;
     progress_->learning_rate = rate;
@@ -154,6 +163,7 @@ std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& grou
                                                       double rescale) const {
   return [progress = progress_, count = group.count, factor = group.lr_mult,
           wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1)] {
+    const MutexLock lock(*progress->mutex);
     const int64_t t = *count + 1, n = std::max(progress->num_update, t);
     const double rate = progress->rate(n), lr = rate * factor;
     if (!progress->range.holds(lr)) [[unlikely]]

@@ -15,7 +15,8 @@
 // A new one of these is an op (ops/optim.h), its options and a class here, and in optimizer.cc the
 // options' ranges, how they make the op's numbers, and its name. From elsewhere, derive from
 // Optimizer, and in the constructor say use(), or override state_names(), create_state() and
-// update().
+// update(). After use(), a Trainer updates replicas on the threads of their contexts, too
+// (core/parallel.h), where a schedule is asked by one at a time.
 #pragma once
 
 #include <functional>
@@ -82,6 +83,8 @@ class Optimizer {
   virtual Tensors create_state(const Tensor& weight) const;
   // Updates weights and state in place, and counts. Gradients are multiplied by `rescale` first.
   virtual void update(ParameterGroup& group, double rescale);
+  // Whether several threads may, for groups of different contexts.
+  bool on_threads() const { return run_ != nullptr; }
 
  protected:
   // What an update is told; t counts it.

@@ -1,11 +1,13 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/parallel.h>
 #include <locus/nn/clip.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
@@ -17,6 +19,20 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   if (batch_size <= 0) throw ValueError("Trainer: batch_size ", batch_size, "; expected > 0");
   if (!(loss_scale > 0)) throw ValueError("Trainer: loss_scale ", loss_scale, "; expected > 0");
   return 1 / (static_cast<double>(batch_size) * loss_scale);
+}
+
+// Together, but where a step is recorded: there each bucket's sum can run while backward() goes on.
+void add_up(const Group& group, std::span<const Tensors> gradients, Caller from) {
+  constexpr size_t kBucket = size_t{4} << 20;
+  size_t bytes = 0;
+  for (auto at = gradients.begin(); capture::active() && at != gradients.end(); ++at) {
+    bytes += static_cast<size_t>((*at)[0].size()) * size_of((*at)[0].dtype());
+    if (bytes < kBucket || at + 1 == gradients.end()) continue;
+    const auto n = static_cast<size_t>(at + 1 - gradients.begin());
+    all_reduce_many(group, gradients.first(n), {.beside = true}, from);
+    return add_up(group, gradients.subspan(n), from);
+  }
+  if (!gradients.empty()) all_reduce_many(group, gradients, {}, from);
 }
 
 // Nothing is written yet, nor known of what will be there.
@@ -89,11 +105,24 @@ void Trainer::refresh(Caller from) {
   slots_ = std::move(slots);
   frozen_ = std::move(frozen);
   regroup();
-  replicated_ = false;
-  for (size_t i = 1; i < slots_.size(); ++i)
-    replicated_ |= slots_[i].parameter == slots_[i - 1].parameter;
+  find_sums();
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
+}
+
+// Which gradients are summed: of parameters on the same contexts together.
+void Trainer::find_sums() {
+  sums_.clear();
+  for (size_t i = 0, end; i < slots_.size(); i = end) {
+    std::vector<Context> contexts;
+    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
+      contexts.push_back(slots_[end].context);
+    if (contexts.size() == 1) continue;
+    const Group group(contexts);
+    auto sum = std::ranges::find(sums_, group, &Sum::group);
+    if (sum == sums_.end()) sum = sums_.insert(sum, {group, {}});
+    sum->firsts.push_back(i);
+  }
 }
 
 // What is updated together. A count that a recording advances stays where it is.
@@ -160,39 +189,27 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refresh(from);
-  if (!replicated_) return;
+  if (sums_.empty()) return;
   const autograd::Pause pause;
-  struct Together {
-    Group group;
-    std::vector<Tensors> gradients = {};
-    std::vector<const Slot*> slots = {};
-  };
-  std::vector<Together> all;
-  for (size_t i = 0; i < slots_.size();) {
-    size_t end = i + 1;
-    while (end < slots_.size() && slots_[end].parameter == slots_[i].parameter) ++end;
-    const std::span<const Slot> replicas(&slots_[i], end - i);
-    i = end;
-    const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
-    const auto is_summed = [](const Slot& s) { return autograd::summed_grad(s.weight); };
-    if (replicas.size() == 1 || !std::ranges::all_of(replicas, is_fresh) ||
-        (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
-      continue;
-    std::vector<Context> contexts;
-    for (const Slot& s : replicas) contexts.push_back(s.context);
-    const Group group(contexts);
-    auto at = std::ranges::find(all, group, &Together::group);
-    if (at == all.end()) at = all.insert(all.end(), Together{group});
-    Tensors& gradients = at->gradients.emplace_back();
-    for (const Slot& s : replicas) {
-      gradients.push_back(s.weight.grad());
-      at->slots.push_back(&s);
+  for (const Sum& sum : sums_) {
+    const auto n = static_cast<size_t>(sum.group.size());
+    std::vector<Tensors> gradients;  // the last first: in the order of backward()
+    std::vector<size_t> firsts;
+    for (const size_t first : std::views::reverse(sum.firsts)) {
+      const std::span<const Slot> replicas(&slots_[first], n);
+      const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
+      const auto is_summed = [](const Slot& s) { return autograd::summed_grad(s.weight); };
+      if (!std::ranges::all_of(replicas, is_fresh) ||
+          (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
+        continue;
+      firsts.push_back(first);
+      Tensors& parts = gradients.emplace_back();
+      for (const Slot& s : replicas) parts.push_back(s.weight.grad());
     }
-  }
-  for (const Together& t : all) {
-    all_reduce_many(t.group, t.gradients, ReduceOp::sum, from);
+    add_up(sum.group, gradients, from);
     if (only_recorded()) continue;
-    for (const Slot* s : t.slots) autograd::summed_grad(s->weight, true);
+    for (const size_t first : firsts)
+      for (size_t i = first; i < first + n; ++i) autograd::summed_grad(slots_[i].weight, true);
   }
 }
 
@@ -200,7 +217,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                                  Caller from) {
   const double rescale = rescale_of(batch_size, loss_scale);
   refresh(from);
-  if (replicated_ && only_recorded())
+  if (!sums_.empty() && only_recorded())
     capture::check("Trainer::clip_global_norm",
                    "of replicas in a Capture; compile the step instead");
   allreduce_grads(from);
@@ -229,7 +246,7 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
     fresh.push_back(autograd::fresh_grad(slot.weight));
     if (!fresh.back() && !ignore_stale_grad) refuse_stale(slot);
   }
-  for (size_t i = 0; replicated_ && i < slots_.size(); ++i)
+  for (size_t i = 0; !sums_.empty() && i < slots_.size(); ++i)
     for (size_t k = 0; !fresh[i] && k < slots_.size(); ++k)
       if (slots_[k].parameter == slots_[i].parameter) fresh[k] = false;
   return fresh;
@@ -263,6 +280,23 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale) {
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
+  std::vector<Context> contexts;
+  const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
+  bool alike = true;
+  for (const Batch& b : batches_) {
+    const Context c = slots_[b.slots[0]].context;
+    if (std::ranges::find(contexts, c) == contexts.end()) contexts.push_back(c);
+    alike = alike && *b.group.count == count;
+  }
+  const auto apply_on = [&](Context c) {
+    for (Batch& b : batches_)
+      if (slots_[b.slots[0]].context == c && fresh[b.slots[0]]) apply(b, rescale);
+  };
+  if (alike && !sums_.empty() &&
+      optimizer_->on_threads()) {  // the order of contexts does not matter
+    on_threads(contexts, [&](int i) { apply_on(contexts[static_cast<size_t>(i)]); });
+    return;
+  }
   for (Batch& b : batches_)
     if (fresh[b.slots[0]]) apply(b, rescale);
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
@@ -91,7 +92,12 @@ class Trainer {
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
+  struct Sum {  // parameters with replicas on these contexts
+    Group group;
+    std::vector<size_t> firsts;  // slots, of each parameter
+  };
   void refresh(Caller);
+  void find_sums();
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
@@ -119,7 +125,7 @@ class Trainer {
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  bool replicated_ = false;
+  std::vector<Sum> sums_;
 };
 
 }  // namespace locus::nn

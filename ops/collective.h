@@ -15,17 +15,18 @@
 // ReduceOp (core/group.h): mean is of floating-point parts; max, min and prod have no gradient.
 //
 // Among real GPUs that reach each other's memory, sums and means of floating-point parts by
-// all_reduce are one kernel of ours a GPU, up to 64 MiB for two GPUs, 64 MiB / (n - 1)^2 for n. It
-// reads the other parts where they are, adds up in the group's order, f16 and bf16 in f32, and
-// rounds once; it becomes part of a compiled function's graphs, whose replays a TransferLog does
-// not see. Larger ones, and other combinations, are NCCL's, where the build has it and nothing is
-// recorded. A GPU that does not come within 30 s is a DeviceError at the next wait.
+// all_reduce are one kernel of ours a GPU, up to 64 MiB. It reads and writes the others' memory,
+// adds up in the group's order, f16 and bf16 in f32, and rounds once; it becomes part of a compiled
+// function's graphs, whose replays a TransferLog does not see. Larger ones, and other combinations,
+// are NCCL's, where the build has it and nothing is recorded. A GPU that does not come within 30 s
+// is a DeviceError at the next wait.
 //
 // Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
 // lives elsewhere, ShapeError, DTypeError; they name the part and what was expected. Nothing is
 // written then.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <locus/core/caller.h>
@@ -38,6 +39,10 @@ namespace locus {
 struct AllReduceOptions {
   ReduceOp op = ReduceOp::sum;
   Tensors out = {};  // where results go, one a context or none; parts themselves, too
+};
+struct AllReduceManyOptions {
+  ReduceOp op = ReduceOp::sum;
+  bool beside = false;  // other work goes on meanwhile: a GPU's kernel takes part of it only
 };
 struct ReduceScatterOptions {
   ReduceOp op = ReduceOp::sum;
@@ -54,8 +59,8 @@ struct AllToAllOptions {
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options = {},
                    Caller from = Caller::here());
 // The same of several tensors at once, in place: tensors[k][i] on group[i]. Not differentiable.
-void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors,
-                     ReduceOp op = ReduceOp::sum, Caller from = Caller::here());
+void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
+                     const AllReduceManyOptions& options = {}, Caller from = Caller::here());
 // All parts combined, on group[root].
 Tensor reduce(const Group& group, const Tensors& parts, int root = 0, ReduceOp op = ReduceOp::sum,
               Caller from = Caller::here());

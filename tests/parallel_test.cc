@@ -15,6 +15,7 @@
 #include <locus/nn/data.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
+#include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
 #include <locus/ops/random.h>
@@ -162,6 +163,44 @@ TEST(Parallel, TrainsAsOneThreadDoes) {
         for (const Tensor& replica : p.list_data())
           for (const double v : values(replica)) parameters.push_back(v);
       return parameters;
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+// Gradients of more than 4 MiB are summed in parts then, while backward() goes on.
+TEST(Parallel, ACompiledStepOfWideLayersEqualsTheEagerOne) {
+  std::vector<Contexts> all{kTwo};
+  if (num_gpus() >= 2) all.emplace_back(gpus(2));
+  for (const Contexts& where : all) {
+    const auto train = [&](bool compiled) {
+      random::seed(7);
+      nn::Sequential net;
+      net.add(nn::Dense(1100, nn::relu, {.in_units = 1050}),
+              nn::Dense(1050, nn::relu, {.in_units = 1100}), nn::Dense(3, {}, {.in_units = 1050}));
+      net.initialize(init::Xavier(), where);
+      nn::Trainer trainer(net.parameters(), optim::Adam({.learning_rate = .01}));
+      const nn::SoftmaxCrossEntropyLoss loss;
+      const auto eager = [&](const Tensors& x) {
+        Tensors losses;
+        {
+          const autograd::Record record;
+          for (size_t i = 0; i < 2; ++i) losses.push_back(loss(net(x[i]), x[2 + i]));
+        }
+        for (const Tensor& l : losses) l.backward();
+        trainer.step(8);
+        return losses[0];
+      };
+      nn::TrainStep step(eager, trainer);
+      std::vector<double> seen;
+      for (int round = 0; round < 4; ++round) {
+        Tensors x = split_and_load(random::uniform(-1, 1, {8, 1050}), where);
+        for (const Tensor& y : split_and_load(random::randint(0, 3, {8}), where)) x.push_back(y);
+        for (const double v : values(compiled ? step(x) : eager(x))) seen.push_back(v);
+      }
+      for (const Tensor& w : net.parameters()[0].second.list_data())
+        for (const double v : values(w)) seen.push_back(v);
+      return seen;
     };
     EXPECT_EQ(train(true), train(false));
   }

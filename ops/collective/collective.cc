@@ -80,7 +80,7 @@ bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
                      ? out[i]
                      : allocate(parts[i].context(), make_meta(parts[i].dtype(), parts[i].shape())));
   }
-  if (!all_reduce_on_devices(g, from, to, a.op, a.from)) return false;
+  if (!all_reduce_on_devices(g, from, to, a.op, false, a.from)) return false;
   for (size_t i = 0; i < parts.size(); ++i)
     if (!out[i].defined())
       out[i] = to[i];
@@ -272,8 +272,9 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
   return out;
 }
 
-void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors, ReduceOp how,
-                     Caller from) {
+void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
+                     const AllReduceManyOptions& options, Caller from) {
+  const auto [how, beside] = options;
   static const OpRef<CollectiveAttrs> op("all_reduce");
   std::map<DType, Tensors> together;
   for (const Tensors& parts : tensors) {
@@ -301,7 +302,7 @@ void all_reduce_many(const Group& group, const std::vector<Tensors>& tensors, Re
   }
   const auto n = static_cast<ptrdiff_t>(group.size());
   for (const auto& [dtype, all] : together) {
-    if (all_reduce_on_devices(group, all, all, how, from)) continue;
+    if (all_reduce_on_devices(group, all, all, how, beside, from)) continue;
     for (auto at = all.begin(); at != all.end(); at += n) {
       const Tensors parts(at, at + n);
       all_reduce(group, parts, {.op = how, .out = parts}, from);

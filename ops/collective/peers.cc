@@ -8,6 +8,7 @@
 #include <locus/core/mutex.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
+#include <locus/core/parallel.h>
 #include <locus/core/plan.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
@@ -28,101 +29,113 @@ const Op& peers_op() {
 struct Work {
   const Group& group;
   std::span<const Tensor> tensors, out;
-  std::vector<View> in;
   std::vector<StreamView> streams;
   Kernel kernel;
   PeersAttrs attrs;
 };
 
-// f(storage) of those of device attrs.me.
-void each_own(const Work& w, std::span<const Tensor> tensors, const auto& f) {
-  for (size_t k = static_cast<size_t>(w.attrs.me); k < tensors.size(); k += w.streams.size())
+// What the kernel of device `me` is given before its results: f(tensor).
+void each_operand(const Work& w, int me, const auto& f) {
+  for (const std::span<const Tensor> list : {w.tensors, w.out})
+    for (size_t k = 0; k < list.size(); ++k)
+      if (!w.attrs.pushed || k % w.streams.size() == static_cast<size_t>(me)) f(list[k]);
+}
+
+// f(storage) of those of device `me`.
+void each_own(const Work& w, int me, std::span<const Tensor> tensors, const auto& f) {
+  for (auto k = static_cast<size_t>(me); k < tensors.size(); k += w.streams.size())
     f(tensors[k].handle()->storage);
 }
-StreamView stream_of(const Work& w) { return w.streams[static_cast<size_t>(w.attrs.me)]; }
+StreamView stream_of(const Work& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
 // All that may wait, before the first kernel of the work runs.
-void prepare(const Work& w) {
-  const StreamView s = stream_of(w);
-  each_own(w, w.tensors, [&](const auto& storage) { storage->before_read(s); });
-  each_own(w, w.out, [&](const auto& storage) { storage->before_write(s); });
+void prepare(const Work& w, int me) {
+  const StreamView s = stream_of(w, me);
+  each_own(w, me, w.tensors, [&](const auto& storage) { storage->before_read(s); });
+  each_own(w, me, w.out, [&](const auto& storage) { storage->before_write(s); });
   before_meeting(s);
   Timeline::of(s).before_launch();
 }
 
-capture::Noted note(const Work& w, const std::vector<View>& out) {
-  const Context c = stream_of(w).context;
+capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<View>& in,
+                    const std::vector<View>& out) {
+  const Context c = stream_of(w, attrs.me).context;
   PlanCall call{.context = c,
                 .op = &peers_op(),
                 .kernel = w.kernel,
-                .views = w.in,
-                .n_in = static_cast<int>(w.in.size()),
-                .attrs = AttrsView::of(w.attrs)};
+                .views = in,
+                .n_in = static_cast<int>(in.size()),
+                .attrs = AttrsView::of(attrs)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
-  for (const Tensor& t : w.tensors)
+  each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
       capture::touch(c, t.handle()->storage, false);
     else
       noted.plan->meet(*t.handle()->storage);
-  each_own(w, w.out, [&](const auto& storage) { capture::touch(c, storage, true); });
+  });
+  each_own(w, attrs.me, w.out, [&](const auto& storage) { capture::touch(c, storage, true); });
   noted.plan->meet_in_turn(c);
   return noted;
 }
 
-// What device attrs.me does.
-void enqueue(const Work& w) {
-  const PeersAttrs& a = w.attrs;
-  const StreamView s = stream_of(w);
+// What device `me` does.
+void enqueue(const Work& w, int me) {
+  PeersAttrs a = w.attrs;
+  a.me = me;
+  const StreamView s = stream_of(w, me);
   Device& d = device(s.context);
-  std::vector<View> out;
+  std::vector<View> in, out;
+  in.reserve(2 * w.tensors.size());
+  each_operand(w, me, [&](const Tensor& t) { in.push_back(t.handle()->view); });
   size_t bytes = 0;
-  for (size_t k = static_cast<size_t>(a.me); k < w.out.size(); k += w.streams.size()) {
+  for (auto k = static_cast<size_t>(me); k < w.out.size(); k += w.streams.size()) {
     out.push_back(w.out[k].handle()->view);
     bytes += bytes_of(out.back().meta);
   }
-  const auto n_in = static_cast<int>(w.in.size()), n_out = static_cast<int>(out.size());
-  const capture::Noted noted = capture::active() ? note(w, out) : capture::Noted();
+  if (!a.pushed) bytes = 2 * bytes / w.streams.size();  // a share of each, and the sums of theirs
+  const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
+  const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
   trace::reads(d, s, w.group.contexts(), bytes, [&] {
     if (noted.call) return noted.plan->run(*noted.call, s, true);
-    const Call call{w.in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
+    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
     trace::launch(d, w.kernel, call, peers_op().name.c_str());
   });
-  each_own(w, w.tensors, [&](const auto& storage) { storage->after_read(s); });
-  each_own(w, w.out, [&](const auto& storage) { storage->after_write(s); });
+  each_own(w, me, w.tensors, [&](const auto& storage) { storage->after_read(s); });
+  each_own(w, me, w.out, [&](const auto& storage) { storage->after_write(s); });
 }
 
 bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
-              std::span<const Tensor> out, ReduceOp op) {
+              std::span<const Tensor> out, ReduceOp op, bool beside) {
   if ((op != ReduceOp::sum && op != ReduceOp::mean) || g.size() > Meeting::kMostDevices)
     return false;
   if (capture::active() && !capture::runs()) return false;
-  size_t bytes = 0;
-  for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size()))
-    bytes += bytes_of(tensors[k].handle()->view.meta);
+  size_t bytes = 0, chunks = 0;
+  for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size())) {
+    const size_t part = bytes_of(tensors[k].handle()->view.meta);
+    bytes += part;
+    chunks += (part + kPeersChunk - 1) / kPeersChunk;
+  }
   const Kernel kernel = peers_op().kernel(device(g[0]).kernels(), tensors[0].dtype());
   // What is recorded has no other way that becomes part of a graph.
-  const bool few = capture::active() || bytes <= most_peer_bytes(g.size());
+  const bool few = capture::active() || bytes <= kMostPeerBytes;
   if (!kernel || !few) return false;
 
-  Work w{g, tensors, out, {}, {}, kernel, {.devices = g.size(), .mean = op == ReduceOp::mean}};
-  w.in.reserve(tensors.size());
-  for (size_t k = 0; k < tensors.size(); ++k) {
-    w.in.push_back(tensors[k].handle()->view);
-    w.attrs.in_place = w.attrs.in_place || tensors[k].handle()->storage == out[k].handle()->storage;
-  }
+  Work w{g,  tensors, out,
+         {}, kernel,  {.devices = g.size(), .mean = op == ReduceOp::mean, .beside = beside}};
+  const auto others = static_cast<size_t>(g.size() - 1);
+  w.attrs.pushed = others * chunks * kPeersChunk <= Meeting::kMostInbox;
   for (const Context context : g) w.streams.push_back(current_stream(context));
   const auto meeting =
-      c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams));
+      c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
+                w.attrs.pushed ? chunks * kPeersChunk : 0);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
   const MutexLock turn(meeting_turns());
-  for (; w.attrs.me < g.size(); ++w.attrs.me) prepare(w);
+  for (int i = 0; i < g.size(); ++i) prepare(w, i);
   try {
-    for (w.attrs.me = 0; w.attrs.me < g.size(); ++w.attrs.me) {
-      enqueue(w);
-      after_meeting(stream_of(w));
-    }
+    on_threads(g.contexts(), [&](int i) { enqueue(w, i); });
+    for (const StreamView& s : w.streams) after_meeting(s);
   } catch (...) {
     meeting->broken = true;
     throw;
@@ -179,11 +192,11 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
 }  // namespace
 
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
-                           std::span<const Tensor> out, ReduceOp op, Caller from) {
+                           std::span<const Tensor> out, ReduceOp op, bool beside, Caller from) {
   Communicator* const c = communicator(g);
   if (!c) return false;
   const trace::Scope scope(TransferKind::copyto, from);
-  return by_peers(g, *c, tensors, out, op) || by_library(g, *c, tensors, out, op);
+  return by_peers(g, *c, tensors, out, op, beside) || by_library(g, *c, tensors, out, op);
 }
 
 void register_peers() {

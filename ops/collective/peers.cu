@@ -1,7 +1,12 @@
-// One launch a device: each block waits for the same block of the other devices, adds up its slice
-// of all parts in the devices' order, and waits until the others have read theirs.
+// One launch a device, whose blocks meet the same blocks of the other devices. Of few bytes a block
+// puts its slice into the others' inboxes, waits for theirs, and adds up in the devices' order what
+// is in its own: one meeting, and what comes over the link comes before it. Of many bytes each
+// device adds up its share of the slices, reading all parts where they are, and writes the sums to
+// all devices, between a meeting before and one behind: over each link as much goes as one part
+// has, and sums may lie where the parts are.
 #include <locus/core/kernel_list.h>
 #include <locus/core/tuning.h>
+#include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_signals.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/kernel/cast.h>
@@ -16,17 +21,20 @@ constexpr int kDevices = Meeting::kMostDevices;
 
 template <class T>
 inline constexpr int kEach = 16 / static_cast<int>(sizeof(T));
-// Elements of a block at a time: more at once where there are many.
+// Elements of a block at a time: more at once where there are many. Of one pack: kPeersChunk bytes.
 template <class T, int Packs>
 inline constexpr int kChunk = kThreads* Packs* kEach<T>;
 
-template <class T>
+static_assert(kChunk<float, 1> * sizeof(float) == kPeersChunk);
+
+// Of this device, or of all.
+template <class T, int kHave>
 struct Tensors {
-  const T* part[kMostTensors][kDevices];
-  T* result[kMostTensors];
+  const T* part[kMostTensors][kHave];
+  T* result[kMostTensors][kHave];
   int64_t size[kMostTensors];
   int first[kMostTensors + 1];  // chunk
-  uint32_t whole = 0;           // bit i: all of tensor i's parts and its result are aligned
+  uint32_t whole = 0;           // bit i: all of tensor i's parts and results are aligned
   int count = 0;
 
   __device__ int tensor_of(int chunk) const {
@@ -43,6 +51,9 @@ class Door {
       : words_(words), me_(me), devices_(devices), fault_(fault) {
     turn_ = *turns();
   }
+
+  // Odd and even by turns.
+  __device__ unsigned parity() const { return (turn_ + 1) & 1; }
 
   // What this device wrote before is seen by the others behind it.
   __device__ void meet() {
@@ -109,32 +120,49 @@ __device__ __forceinline__ Pack<T, kEach<T>> load(const T* from, int64_t left, b
   return p;
 }
 
+template <class T, class A>
+__device__ __forceinline__ void store(T* to, int64_t left, bool whole, const A (&sum)[kEach<T>],
+                                      double share) {
+  constexpr int kN = kEach<T>;
+  Pack<T, kN> p;
+#pragma unroll
+  for (int i = 0; i < kN; ++i)
+    p.v[i] = convert<T>(share == 1 ? sum[i] : static_cast<A>(sum[i] * static_cast<A>(share)));
+  if (whole && left >= kN) {
+    *reinterpret_cast<Pack<T, kN>*>(to) = p;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kN; ++i)
+    if (i < left) to[i] = p.v[i];
+}
+
 struct Words {
   unsigned* of[kDevices];
 };
 
 template <class T, int kPacks>
 __global__ void __launch_bounds__(kThreads)
-    all_reduce(const __grid_constant__ Tensors<T> t, const __grid_constant__ Words words, int me,
-               int devices, bool in_place, double share, Fault* fault) {
+    all_reduce(const __grid_constant__ Tensors<T, kDevices> t, const __grid_constant__ Words words,
+               int me, int devices, double share, Fault* fault) {
   using A = Compute<T>;
   constexpr int kN = kEach<T>;
   Door door(words.of, me, devices, fault);
   door.meet();
-  for (int chunk = static_cast<int>(blockIdx.x); chunk < t.first[t.count];
-       chunk += static_cast<int>(gridDim.x)) {
+  for (int chunk = me + devices * static_cast<int>(blockIdx.x); chunk < t.first[t.count];
+       chunk += devices * static_cast<int>(gridDim.x)) {
     const int tensor = t.tensor_of(chunk);
     const bool whole = t.whole >> tensor & 1;
     const int64_t begin = static_cast<int64_t>(chunk - t.first[tensor]) * kChunk<T, kPacks>;
     const int64_t left = t.size[tensor] - begin;
+    const auto at = [](int k) { return (k * kThreads + static_cast<int>(threadIdx.x)) * kN; };
     A sum[kPacks][kN];
+#pragma unroll 2
     for (int device = 0; device < devices; ++device) {
       Pack<T, kN> p[kPacks];
 #pragma unroll
-      for (int k = 0; k < kPacks; ++k) {
-        const int at = (k * kThreads + static_cast<int>(threadIdx.x)) * kN;
-        if (at < left) p[k] = load(t.part[tensor][device] + begin + at, left - at, whole);
-      }
+      for (int k = 0; k < kPacks; ++k)
+        if (at(k) < left) p[k] = load(t.part[tensor][device] + begin + at(k), left - at(k), whole);
 #pragma unroll
       for (int k = 0; k < kPacks; ++k)
 #pragma unroll
@@ -143,43 +171,77 @@ __global__ void __launch_bounds__(kThreads)
           sum[k][i] = device == 0 ? v : sum[k][i] + v;
         }
     }
-    if (in_place) door.meet();  // all have read what is written now
+    for (int device = 0; device < devices; ++device)
 #pragma unroll
-    for (int k = 0; k < kPacks; ++k) {
-      const int at = (k * kThreads + static_cast<int>(threadIdx.x)) * kN;
-      if (at >= left) break;
-      T* const to = t.result[tensor] + begin + at;
-      Pack<T, kN> p;
-#pragma unroll
-      for (int i = 0; i < kN; ++i)
-        p.v[i] =
-            convert<T>(share == 1 ? sum[k][i] : static_cast<A>(sum[k][i] * static_cast<A>(share)));
-      if (whole && left - at >= kN) {
-        *reinterpret_cast<Pack<T, kN>*>(to) = p;
-      } else {
-#pragma unroll
-        for (int i = 0; i < kN; ++i)
-          if (i < left - at) to[i] = p.v[i];
-      }
-    }
+      for (int k = 0; k < kPacks; ++k)
+        if (at(k) < left)
+          store(t.result[tensor][device] + begin + at(k), left - at(k), whole, sum[k], share);
   }
-  if (!in_place) door.meet();  // nobody writes a part that another still reads
+  door.meet();
   door.leave();
 }
 
-// The tensors from `begin` on, as far as they fit.
+struct Inboxes {
+  std::byte* of[kDevices];
+  size_t bytes;
+};
+
+// A chunk a block.
 template <class T>
-Tensors<T> table(const Call& call, int begin, int devices, int chunk) {
-  Tensors<T> t;
+__global__ void __launch_bounds__(kThreads)
+    all_reduce_pushed(const __grid_constant__ Tensors<T, 1> t, const __grid_constant__ Words words,
+                      const __grid_constant__ Inboxes inboxes, int me, int devices, double share,
+                      Fault* fault) {
+  using A = Compute<T>;
+  constexpr int kN = kEach<T>;
+  const auto chunk = static_cast<int>(blockIdx.x), at = static_cast<int>(threadIdx.x) * kN;
+  const int tensor = t.tensor_of(chunk);
+  const bool whole = t.whole >> tensor & 1;
+  const int64_t begin = static_cast<int64_t>(chunk - t.first[tensor]) * kChunk<T, 1> + at;
+  const int64_t left = t.size[tensor] - begin;
+  Door door(words.of, me, devices, fault);
+  const auto inbox = [&](int of, int from) {
+    const size_t slot = door.parity() * static_cast<size_t>(devices) + static_cast<size_t>(from);
+    return reinterpret_cast<T*>(inboxes.of[of] + slot * inboxes.bytes + chunk * kPeersChunk) + at;
+  };
+  const T* inbox_of[kDevices];
+  Pack<T, kN> own;
+  if (left > 0) {
+    own = load(t.part[tensor][0] + begin, left, whole);
+    for (int other = 0; other < devices; ++other) {
+      inbox_of[other] = inbox(me, other);
+      if (other != me) *reinterpret_cast<Pack<T, kN>*>(inbox(other, me)) = own;
+    }
+  }
+  door.meet();
+  if (left > 0) {
+    A sum[kN];
+    for (int device = 0; device < devices; ++device) {
+      const Pack<T, kN> p = device == me ? own : load(inbox_of[device], kN, true);
+#pragma unroll
+      for (int i = 0; i < kN; ++i) {
+        const A v = convert<A>(p.v[i]);
+        sum[i] = device == 0 ? v : sum[i] + v;
+      }
+    }
+    store(t.result[tensor][0] + begin, left, whole, sum, share);
+  }
+  door.leave();
+}
+
+// The tensors from `begin` on, as far as they fit. in: all parts of each, then all results.
+template <class T, int kHave>
+Tensors<T, kHave> table(const Call& call, int begin, int have, int chunk) {
+  Tensors<T, kHave> t;
   t.first[0] = 0;
   for (int k = begin; k < call.n_out && t.count < kMostTensors; ++k) {
     const int i = t.count++;
     t.size[i] = call.out[k].meta.size();
-    t.result[i] = call.out[k].as<T>();
-    bool whole = aligned(t.result[i], 16);
-    for (int d = 0; d < devices; ++d) {
-      t.part[i][d] = call.in[k * devices + d].as<const T>();
-      whole = whole && aligned(t.part[i][d], 16);
+    bool whole = true;
+    for (int d = 0; d < have; ++d) {
+      t.part[i][d] = call.in[k * have + d].template as<const T>();
+      t.result[i][d] = call.in[(call.n_out + k) * have + d].template as<T>();
+      whole = whole && aligned(t.part[i][d], 16) && aligned(t.result[i][d], 16);
     }
     t.whole |= static_cast<uint32_t>(whole) << i;
     t.first[i + 1] = t.first[i] + static_cast<int>((t.size[i] + chunk - 1) / chunk);
@@ -187,25 +249,54 @@ Tensors<T> table(const Call& call, int begin, int devices, int chunk) {
   return t;
 }
 
+// Beside others it goes first: its blocks are few, and what they wait for comes from elsewhere.
+template <class... P>
+void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), const auto&... args) {
+  cudaLaunchAttribute priority;
+  priority.id = cudaLaunchAttributePriority;
+  int least = 0;
+  LOCUS_CUDA(cudaDeviceGetStreamPriorityRange(&least, &priority.val.priority));
+  cudaLaunchConfig_t config{};
+  config.gridDim = static_cast<unsigned>(blocks);
+  config.blockDim = kThreads;
+  config.stream = native(call.stream);
+  config.attrs = &priority;
+  config.numAttrs = beside;
+  LOCUS_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
 template <class T>
 void run(const Call& call) {
-  constexpr int kBlocks = Meeting::kMostBlocks, kMany = 4;
+  constexpr int kMany = 4, kBeside = 16;
   const auto& a = call.attributes<PeersAttrs>();
   // A recorded call's words are its own for as long as it is replayed.
   if (std::shared_ptr<const void>* const kept = tuning::kept_place(); kept && !*kept)
     *kept = a.meeting->shared_from_this();
+  const int most = a.beside ? kBeside : Meeting::kMostBlocks;
+  const double share = a.mean ? 1. / a.devices : 1.;
   Words words;
+  Inboxes inboxes{{}, a.meeting->inbox_bytes};
   for (int i = 0; i < kDevices; ++i) words.of[i] = a.meeting->words[i];
+  for (int i = 0; i < kDevices; ++i) inboxes.of[i] = a.meeting->inbox[i];
   for (int begin = 0; begin < call.n_out; begin += kMostTensors) {
-    Tensors<T> t = table<T>(call, begin, a.devices, kChunk<T, 1>);
-    const bool many = t.first[t.count] > kBlocks;
-    if (many) t = table<T>(call, begin, a.devices, kChunk<T, kMany>);
-    const int chunks = t.first[t.count];
-    if (chunks == 0) continue;
-    const auto blocks = static_cast<unsigned>(chunks < kBlocks ? chunks : kBlocks);
-    (many ? &all_reduce<T, kMany>
-          : &all_reduce<T, 1>)<<<blocks, kThreads, 0, native(call.stream)>>>(
-        t, words, a.me, a.devices, a.in_place, a.mean ? 1. / a.devices : 1., fault(call));
+    if (a.pushed) {
+      const auto t = table<T, 1>(call, begin, 1, kChunk<T, 1>);
+      if (const int chunks = t.first[t.count]; chunks > 0)
+        enqueue(call, a.beside, chunks, &all_reduce_pushed<T>, t, words, inboxes, a.me, a.devices,
+                share, fault(call));
+      continue;
+    }
+    const auto launch = [&](const auto& t, auto* kernel) {
+      const int chunks = (t.first[t.count] + a.devices - 1) / a.devices;
+      if (chunks > 0)
+        enqueue(call, a.beside, chunks < most ? chunks : most, kernel, t, words, a.me, a.devices,
+                share, fault(call));
+    };
+    const auto t = table<T, kDevices>(call, begin, a.devices, kChunk<T, 1>);
+    if (t.first[t.count] <= most * a.devices)
+      launch(t, &all_reduce<T, 1>);
+    else
+      launch(table<T, kDevices>(call, begin, a.devices, kChunk<T, kMany>), &all_reduce<T, kMany>);
   }
 }
 

@@ -9,26 +9,27 @@
 
 namespace locus {
 
-// A call's operands are those of each tensor in turn: its parts in the group's order. Its results
-// are the tensors of device `me`.
+// A call's operands are the parts of each tensor in turn, in the group's order, then its results
+// likewise; where they are `pushed`, those of device `me` alone. Its results are device `me`'s.
 struct PeersAttrs {
   const Meeting* meeting = nullptr;
   int me = 0, devices = 0;
   bool mean = false;
-  bool in_place = false;  // some result is a part: on all devices alike
+  bool pushed = false;  // parts go into the meeting's inboxes
+  bool beside = false;  // other kernels are to run meanwhile
 };
 
-// Bytes of all tensors up to which that is the fastest way: on two H200s, by their times; of more
-// devices each reads more and NCCL's ring less.
-inline size_t most_peer_bytes(int devices) {
-  const auto others = static_cast<size_t>(devices - 1);
-  return (size_t{64} << 20) / (others * others);
-}
+// Bytes of which a block of the kernel has one at a time, and one in an inbox.
+inline constexpr size_t kPeersChunk = 8192;
+
+// Bytes of all tensors up to which that is the fastest way: on two H200s, by their times.
+inline constexpr size_t kMostPeerBytes = size_t{64} << 20;
 
 // By the devices' own ways: that one, or for more bytes the group's library. tensors[k * g.size() +
 // i] is the part of tensor k on g[i], as out's; out may be tensors. Row-major, of one dtype.
 // Enqueues and returns true; false, and nothing is done, where there is no such way.
+// `beside`: other work of the devices is to go on meanwhile.
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
-                           std::span<const Tensor> out, ReduceOp op, Caller from);
+                           std::span<const Tensor> out, ReduceOp op, bool beside, Caller from);
 
 }  // namespace locus
