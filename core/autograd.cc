@@ -51,6 +51,15 @@ bool summed_grad(const Tensor& x, bool mark) {
          GraphState::summed;
 }
 
+void set_grad_hook(const Tensor& x, std::function<void()> f) {
+  GraphState* const state = x.impl().graph.get();
+  if (!state || state->node || state->req == GradReq::null) {
+    if (!f) return;
+    throw Error("set_grad_hook: ", describe(x), " has no gradient of its own; attach_grad() first");
+  }
+  state->hook = f ? std::make_unique<std::function<void()>>(std::move(f)) : nullptr;
+}
+
 }  // namespace autograd
 
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {

@@ -12,6 +12,8 @@
 // backward() makes x.grad() part of the graph too.
 #pragma once
 
+#include <functional>
+
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -75,6 +77,10 @@ Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& 
 bool fresh_grad(const Tensor& x, bool clear = false);
 // True once such a gradient was marked as the sum over replicas, with mark = true.
 bool summed_grad(const Tensor& x, bool mark = false);
+
+// Calls f as soon as backward() has written the leaf x's gradient, while it goes on with others, on
+// its thread: not with create_graph, nor in what is recorded. One hook a leaf; null takes it away.
+void set_grad_hook(const Tensor& x, std::function<void()> f);
 
 }  // namespace autograd
 }  // namespace locus

@@ -72,12 +72,20 @@ class Pass {
   ~Pass() { clear(); }
 
   void run() {
-    for (const auto& state : reached_) step(state);
+    auto early = early_.begin();
+    for (size_t i = 0; i < reached_.size(); ++i) {
+      step(reached_[i]);
+      for (; early != early_.end() && early->first == i; ++early) {
+        write(early->second);
+        (*early->second->hook)();
+      }
+    }
   }
 
   // Hands each leaf its sum.
   void write_leaves() {
-    for (const auto& leaf : leaves_) write(leaf);
+    for (const auto& leaf : leaves_)
+      if (!leaf->early) write(leaf);
   }
 
   // What arrived at a variable; undefined when it is not reachable.
@@ -127,6 +135,9 @@ class Pass {
       }
     }
     for (const auto& leaf : leaves_) leaf->direct = direct(*leaf, given);
+    if (all_ && !create_ && !capture::active() &&
+        std::ranges::any_of(leaves_, [](const auto& leaf) { return leaf->hook != nullptr; }))
+      find_early();
     for (size_t i = 0; i < heads.size(); ++i) {
       GraphState& state = *heads[i].impl().graph;
       if (!needed(state)) continue;
@@ -137,6 +148,15 @@ class Pass {
       else
         arrive(state, filled(heads[i].context(), heads[i].impl().view.meta, 1));
     }
+  }
+
+  // After which step each leaf with a hook has all of its gradient.
+  void find_early() {
+    for (size_t i = reached_.size(); i-- > 0;)
+      for (const Node::Input& in : reached_[i]->node->in)
+        if (in.reached && in.edge->hook && !std::exchange(in.edge->early, true))
+          early_.emplace_back(i, in.edge);
+    std::ranges::reverse(early_);
   }
 
   // On the head's context: cpu and cpu_pinned are one memory.
@@ -310,7 +330,7 @@ class Pass {
   }
 
   static void clear(GraphState& state) {
-    state.wanted = state.direct = state.ones = false;
+    state.wanted = state.direct = state.ones = state.early = false;
     state.edges = 0;
     state.incoming = Tensor();
   }
@@ -332,6 +352,7 @@ class Pass {
   std::vector<GraphState*> results_;  // all that are reached, of nodes
   // A result of each node, in the order of the walk; leaves; the variables that grad() asked for.
   std::vector<std::shared_ptr<GraphState>> reached_, leaves_, variables_;
+  std::vector<std::pair<size_t, std::shared_ptr<GraphState>>> early_;
   Tensors dout_;
 };
 

@@ -5,6 +5,7 @@
 // graph is free of cycles.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -24,10 +25,12 @@ struct GraphState {
   enum Fresh : uint8_t { used, written, summed } fresh = used;
   bool placed = false;  // grad stays where it is: the program, or a recording, has it so
   Tensor grad;          // of a leaf
+  std::unique_ptr<std::function<void()>> hook;  // set_grad_hook()
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
   bool direct = false;  // all of the gradient comes along one edge and may be made in place
   bool ones = false;    // that is all of it, and not made yet
+  bool early = false;   // of a leaf: it is handed its sum before the pass ends
   int edges = 0;        // that lead here
   Tensor incoming;      // the sum so far
 };

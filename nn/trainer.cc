@@ -1,15 +1,13 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
-#include <ranges>
-#include <span>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
 #include <locus/nn/clip.h>
-#include <locus/ops/collective.h>
+#include <locus/nn/gradient_sums.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
@@ -21,27 +19,14 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
-// Together, but where a step is recorded: there each bucket's sum can run while backward() goes on.
-void add_up(const Group& group, std::span<const Tensors> gradients, Caller from) {
-  constexpr size_t kBucket = size_t{4} << 20;
-  size_t bytes = 0;
-  for (auto at = gradients.begin(); capture::active() && at != gradients.end(); ++at) {
-    bytes += static_cast<size_t>((*at)[0].size()) * size_of((*at)[0].dtype());
-    if (bytes < kBucket || at + 1 == gradients.end()) continue;
-    const auto n = static_cast<size_t>(at + 1 - gradients.begin());
-    all_reduce_many(group, gradients.first(n), {.beside = true}, from);
-    return add_up(group, gradients.subspan(n), from);
-  }
-  if (!gradients.empty()) all_reduce_many(group, gradients, {}, from);
-}
-
 // Nothing is written yet, nor known of what will be there.
 bool only_recorded() { return capture::active() && !capture::runs(); }
 
 }  // namespace
 
-Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer)
-    : optimizer_(std::move(optimizer)) {
+Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
+                 const TrainerOptions& options)
+    : options_(options), optimizer_(std::move(optimizer)) {
   if (!optimizer_) throw Error("Trainer: the optimizer is null");
   for (const auto& [name, p] : parameters) {
     if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
@@ -105,24 +90,29 @@ void Trainer::refresh(Caller from) {
   slots_ = std::move(slots);
   frozen_ = std::move(frozen);
   regroup();
-  find_sums();
+  find_sums(from);
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
 
-// Which gradients are summed: of parameters on the same contexts together.
-void Trainer::find_sums() {
-  sums_.clear();
+void Trainer::find_sums(Caller from) {
+  std::vector<GradientSums::Parameter> replicated;
   for (size_t i = 0, end; i < slots_.size(); i = end) {
-    std::vector<Context> contexts;
+    Tensors replicas;
     for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
-      contexts.push_back(slots_[end].context);
-    if (contexts.size() == 1) continue;
-    const Group group(contexts);
-    auto sum = std::ranges::find(sums_, group, &Sum::group);
-    if (sum == sums_.end()) sum = sums_.insert(sum, {group, {}});
-    sum->firsts.push_back(i);
+      replicas.push_back(slots_[end].weight);
+    const Parameter& p = parameters_[slots_[i].parameter];
+    if (replicas.size() == 1) continue;
+    if (options_.overlap && p.grad_req() != GradReq::write)
+      throw Error("Trainer: Parameter `", p.name(),
+                  "` adds up its gradients; with overlap they are summed while backward() runs: "
+                  "expected grad_req write");
+    replicated.push_back({p.name(), std::move(replicas)});
   }
+  sums_ = nullptr;
+  if (replicated.empty()) return;
+  sums_ = std::make_shared<GradientSums>(std::move(replicated));
+  if (options_.overlap) sums_->overlap(from);
 }
 
 // What is updated together. A count that a recording advances stays where it is.
@@ -189,35 +179,14 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refresh(from);
-  if (sums_.empty()) return;
-  const autograd::Pause pause;
-  for (const Sum& sum : sums_) {
-    const auto n = static_cast<size_t>(sum.group.size());
-    std::vector<Tensors> gradients;  // the last first: in the order of backward()
-    std::vector<size_t> firsts;
-    for (const size_t first : std::views::reverse(sum.firsts)) {
-      const std::span<const Slot> replicas(&slots_[first], n);
-      const auto is_fresh = [](const Slot& s) { return autograd::fresh_grad(s.weight); };
-      const auto is_summed = [](const Slot& s) { return autograd::summed_grad(s.weight); };
-      if (!std::ranges::all_of(replicas, is_fresh) ||
-          (!only_recorded() && std::ranges::all_of(replicas, is_summed)))
-        continue;
-      firsts.push_back(first);
-      Tensors& parts = gradients.emplace_back();
-      for (const Slot& s : replicas) parts.push_back(s.weight.grad());
-    }
-    add_up(sum.group, gradients, from);
-    if (only_recorded()) continue;
-    for (const size_t first : firsts)
-      for (size_t i = first; i < first + n; ++i) autograd::summed_grad(slots_[i].weight, true);
-  }
+  if (sums_) sums_->finish(from);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
   const double rescale = rescale_of(batch_size, loss_scale);
   refresh(from);
-  if (!sums_.empty() && only_recorded())
+  if (sums_ && only_recorded())
     capture::check("Trainer::clip_global_norm",
                    "of replicas in a Capture; compile the step instead");
   allreduce_grads(from);
@@ -246,7 +215,7 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
     fresh.push_back(autograd::fresh_grad(slot.weight));
     if (!fresh.back() && !ignore_stale_grad) refuse_stale(slot);
   }
-  for (size_t i = 0; !sums_.empty() && i < slots_.size(); ++i)
+  for (size_t i = 0; sums_ && i < slots_.size(); ++i)
     for (size_t k = 0; !fresh[i] && k < slots_.size(); ++k)
       if (slots_[k].parameter == slots_[i].parameter) fresh[k] = false;
   return fresh;
@@ -270,6 +239,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
   if (!gradients.empty() && all_finite(gradients).item<double>(from) == 0) {
     for (const Slot& slot : slots_) autograd::fresh_grad(slot.weight, true);
+    if (sums_) sums_->next();
     return false;
   }
   update(fresh, rescale);
@@ -283,6 +253,7 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale) {
   std::vector<Context> contexts;
   const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
   bool alike = true;
+  if (sums_) sums_->next();
   for (const Batch& b : batches_) {
     const Context c = slots_[b.slots[0]].context;
     if (std::ranges::find(contexts, c) == contexts.end()) contexts.push_back(c);
@@ -292,8 +263,7 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale) {
     for (Batch& b : batches_)
       if (slots_[b.slots[0]].context == c && fresh[b.slots[0]]) apply(b, rescale);
   };
-  if (alike && !sums_.empty() &&
-      optimizer_->on_threads()) {  // the order of contexts does not matter
+  if (alike && sums_ && optimizer_->on_threads()) {  // the order of contexts does not matter
     on_threads(contexts, [&](int i) { apply_on(contexts[static_cast<size_t>(i)]); });
     return;
   }

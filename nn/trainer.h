@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
@@ -23,18 +22,29 @@ class Part;
 }
 namespace locus::nn {
 
+class GradientSums;
+
+struct TrainerOptions {
+  // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
+  // still runs, from the second step on; in a compiled step they always are. Then there is one
+  // backward() a step on each context, of parameters with grad_req write, else Error, and a
+  // backward() that fails may have written some gradients.
+  bool overlap = false;
+};
+
 class Trainer {
  public:
   template <std::derived_from<optim::Optimizer> O>
-  Trainer(const Parameters& parameters, O optimizer)
-      : Trainer(parameters, std::make_shared<O>(std::move(optimizer))) {}
+  Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {})
+      : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options) {}
   // Shares the optimizer.
-  Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer);
+  Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
+          const TrainerOptions& options = {});
 
   // By name (optim::create): Trainer(net.parameters(), "sgd", {{"learning_rate", .1}}).
   Trainer(const Parameters& parameters, std::string_view optimizer,
-          const optim::OptionValues& options = {})
-      : Trainer(parameters, optim::create(optimizer, options)) {}
+          const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {})
+      : Trainer(parameters, optim::create(optimizer, options), trainer_options) {}
 
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
@@ -92,12 +102,8 @@ class Trainer {
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
-  struct Sum {  // parameters with replicas on these contexts
-    Group group;
-    std::vector<size_t> firsts;  // slots, of each parameter
-  };
   void refresh(Caller);
-  void find_sums();
+  void find_sums(Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
@@ -117,6 +123,7 @@ class Trainer {
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);
   [[noreturn]] void refuse_stale(const Slot& slot) const;
 
+  TrainerOptions options_;
   std::vector<Parameter> parameters_;
   std::vector<std::string> names_;
   std::shared_ptr<optim::Optimizer> optimizer_;
@@ -125,7 +132,7 @@ class Trainer {
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::vector<Sum> sums_;
+  std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
 };
 
 }  // namespace locus::nn

@@ -49,7 +49,7 @@ void sums(benchmark::State& state, int64_t bytes) {
 
 // A step of a network on replicas, each with its own batch.
 struct Replicas {
-  Replicas(int n, nn::Sequential network, const Shape& images, int64_t classes)
+  Replicas(int n, nn::Sequential network, const Shape& images, int64_t classes, bool overlap)
       : where(gpus(n)), net(std::move(network)) {
     net.initialize(init::Xavier(), where);
     for (const Context c : where) {
@@ -57,7 +57,8 @@ struct Replicas {
       net(in.back());
     }
     for (const Context c : where) in.push_back(random::randint(0, classes, {images[0]}, c));
-    trainer.emplace(net.parameters(), optim::SGD({.learning_rate = 0.01, .momentum = 0.9}));
+    trainer.emplace(net.parameters(), optim::SGD({.learning_rate = 0.01, .momentum = 0.9}),
+                    nn::TrainerOptions{.overlap = overlap});
   }
   Tensor step(const Tensors& x) {
     const size_t n = where.size();
@@ -94,9 +95,9 @@ struct Replicas {
 };
 
 // The step on two GPUs beside the step on one, by turns.
-enum class How { eager, parallel, compiled };
+enum class How { eager, overlap, parallel, compiled };
 void scaling(benchmark::State& state, const auto& network, const Shape& images, How how) {
-  Replicas one(1, network(), images, 10), two(2, network(), images, 10);
+  Replicas one(1, network(), images, 10, false), two(2, network(), images, 10, how == How::overlap);
   nn::TrainStep first([&](const Tensors&x) { return one.step(x); }, *one.trainer),
       both([&](const Tensors&x) { return two.step(x); }, *two.trainer);
   constexpr int kSteps = 50;
@@ -139,6 +140,7 @@ void add_collective() {
     add_timed("collective/all_reduce/" + name(kib << 10),
               [=](benchmark::State& state) { sums(state, kib << 10); });
   for (const auto& [name_of, how] : {std::pair{"/eager", How::eager},
+                                     {"/overlap", How::overlap},
                                      {"/parallel", How::parallel},
                                      {"/compiled", How::compiled}}) {
     add_timed(std::string("collective/mlp/256") + name_of, [how = how](benchmark::State& state) {

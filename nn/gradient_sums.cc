@@ -1,0 +1,139 @@
+#include <locus/nn/gradient_sums.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/error.h>
+#include <locus/core/timeline.h>
+#include <locus/ops/collective.h>
+
+namespace locus::nn {
+
+GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
+  for (auto p = parameters_.rbegin(); p != parameters_.rend(); ++p) {
+    std::vector<Context> contexts;
+    for (const Tensor& t : p->replicas) contexts.push_back(t.context());
+    const Group group(contexts);
+    auto at = std::ranges::find(all_, group, &Together::group);
+    if (at == all_.end()) at = all_.insert(at, {.group = group});
+    at->parameters.push_back(&*p);
+  }
+}
+
+GradientSums::~GradientSums() {
+  if (!overlaps_) return;
+  for (const Parameter& p : parameters_)
+    for (const Tensor& t : p.replicas) autograd::set_grad_hook(t, nullptr);
+}
+
+std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
+  std::vector<Bucket> made;
+  size_t bytes = 0;
+  for (size_t i = 0; i < all.parameters.size(); ++i) {
+    if (bytes == 0) made.push_back({.all = &all, .begin = i, .end = i});
+    const Tensor& weight = all.parameters[i]->replicas[0];
+    bytes += static_cast<size_t>(weight.size()) * static_cast<size_t>(size_of(weight.dtype())) + 1;
+    made.back().end = i + 1;
+    if (bytes >= kBucket) bytes = 0;
+  }
+  return made;
+}
+
+void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const {
+  // Nothing is written yet while a recording does not run, nor known of what will be there.
+  const bool only_recorded = capture::active() && !capture::runs();
+  std::vector<Tensors> gradients;
+  Tensors weights;
+  for (size_t i = bucket.begin; i < bucket.end; ++i) {
+    const Tensors& replicas = bucket.all->parameters[i]->replicas;
+    const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
+    const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
+    if (!std::ranges::all_of(replicas, is_fresh) ||
+        (!only_recorded && std::ranges::all_of(replicas, is_summed)))
+      continue;
+    Tensors& parts = gradients.emplace_back();
+    for (const Tensor& w : replicas) {
+      parts.push_back(w.grad());
+      weights.push_back(w);
+    }
+  }
+  if (gradients.empty()) return;
+  const autograd::Pause pause;
+  all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+  if (only_recorded) return;
+  for (const Tensor& w : weights) autograd::summed_grad(w, true);
+}
+
+void GradientSums::finish(Caller from) {
+  for (Together& all : all_) {
+    // Where a step is recorded, each bucket's sum can run while backward() goes on.
+    const std::vector<Bucket> parts =
+        capture::active() ? buckets(all) : std::vector<Bucket>{{&all, 0, all.parameters.size()}};
+    for (const Bucket& b : parts) add_up(b, &b != &parts.back(), from);
+  }
+}
+
+void GradientSums::overlap(Caller from) {
+  if (std::exchange(overlaps_, true)) return;
+  const MutexLock lock(mutex_);
+  for (Together& all : all_) {
+    for (const Context c : all.group)
+      if (!is_host(c)) all.streams.emplace_back(c, from);
+    for (const Bucket& b : buckets(all)) {
+      const size_t number = waiting_.size();
+      waiting_.push_back(b);
+      size_t at = 0;
+      for (size_t i = b.begin; i < b.end; ++i)
+        for (const Tensor& w : all.parameters[i]->replicas)
+          autograd::set_grad_hook(w, [sums = weak_from_this(), number, at = at++, from] {
+            if (const auto held = sums.lock()) held->arrived(number, at, from);
+          });
+      waiting_.back().there.resize(at);
+      waiting_.back().missing.resize(static_cast<size_t>(all.group.size()));
+    }
+  }
+  reset();
+}
+
+void GradientSums::arrived(size_t number, size_t at, Caller from) {
+  const MutexLock lock(mutex_);
+  Bucket& b = waiting_[number];
+  const Group& g = b.all->group;
+  const size_t n = b.missing.size();
+  if (b.there[at]) {
+    reset();
+    throw Error("Trainer: backward() wrote the gradient of Parameter `",
+                b.all->parameters[b.begin + at / n]->name,
+                "` twice before step(); with overlap it is summed while backward() runs: expected "
+                "one backward() a step");
+  }
+  b.there[at] = true;
+  const Context here = g[static_cast<int>(at % n)];
+  if (--b.missing[at % n] > 0) return;
+  if (std::ranges::any_of(b.missing, [](size_t left) { return left > 0; })) {
+    // The sum is to wait for this, not for what the host enqueues before the others are there.
+    if (!is_host(here)) Timeline::of(current_stream(here)).expect_waiters();
+    return;
+  }
+  std::deque<StreamScope> scopes;
+  for (const Stream& s : b.all->streams) scopes.emplace_back(s);
+  const bool last = number + 1 == waiting_.size() || waiting_[number + 1].all != b.all;
+  add_up(b, !last, from);
+}
+
+void GradientSums::next() {
+  if (!overlaps_) return;
+  const MutexLock lock(mutex_);
+  reset();
+}
+
+void GradientSums::reset() {
+  for (Bucket& b : waiting_) {
+    b.there.assign(b.there.size(), false);
+    b.missing.assign(b.missing.size(), b.end - b.begin);
+  }
+}
+
+}  // namespace locus::nn

@@ -1,0 +1,64 @@
+// The sums of replicas' gradients: what a Trainer adds up over contexts, all behind backward() or,
+// on request, in buckets while it still runs. Internal to nn.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/group.h>
+#include <locus/core/mutex.h>
+#include <locus/core/stream.h>
+#include <locus/core/tensor.h>
+
+namespace locus::nn {
+
+// Made once; its gradients are found from the replicas each time. Threads: any.
+class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopyable {
+ public:
+  struct Parameter {
+    std::string name;
+    Tensors replicas;  // several
+  };
+  // In the order of the layers. Those on the same contexts are summed together.
+  explicit GradientSums(std::vector<Parameter> parameters);
+  ~GradientSums();
+
+  // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
+  // on streams of its own. An Error of backward() where one is written again before next().
+  void overlap(Caller from);
+  // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
+  void finish(Caller from);
+  // An update took the gradients.
+  void next();
+
+ private:
+  // About this many bytes at once: an all-reduce of them is near the links' speed.
+  static constexpr size_t kBucket = size_t{4} << 20;
+  struct Together {  // on the same contexts, the last parameter first, as backward() comes to them
+    Group group;
+    std::vector<const Parameter*> parameters = {};
+    std::deque<Stream> streams = {};
+  };
+  struct Bucket {
+    Together* all;
+    size_t begin, end;                 // of its parameters
+    std::vector<bool> there = {};      // of each parameter's replicas in turn
+    std::vector<size_t> missing = {};  // on each context
+  };
+
+  std::vector<Bucket> buckets(Together& all) const;
+  void add_up(const Bucket& bucket, bool beside, Caller from) const;
+  void arrived(size_t bucket, size_t at, Caller from);
+  void reset() LOCUS_REQUIRES(mutex_);
+
+  const std::vector<Parameter> parameters_;
+  std::deque<Together> all_;
+  bool overlaps_ = false;
+  Mutex mutex_;
+  std::vector<Bucket> waiting_ LOCUS_GUARDED_BY(mutex_);
+};
+
+}  // namespace locus::nn
