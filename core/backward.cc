@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -195,7 +196,8 @@ class Pass {
 
   // Whether a gradient function may write a leaf's gradient where it is to be.
   bool direct(const GraphState& leaf, const Tensors& head_gradients) const {
-    return all_ && !create_ && leaf.placed && leaf.req == GradReq::write && leaf.edges == 1 &&
+    return all_ && !create_ && leaf.placed && leaf.req == GradReq::write &&
+           !autograd::adds_to(leaf) && leaf.edges == 1 &&
            std::none_of(head_gradients.begin(), head_gradients.end(), [&](const Tensor& g) {
              return g.defined() && g.shares_memory_with(leaf.grad);
            });
@@ -291,7 +293,8 @@ class Pass {
   void write(const std::shared_ptr<GraphState>& state) {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);
-    const bool adds = leaf.req == GradReq::add;
+    const bool adds = autograd::adds_to(leaf);
+    autograd::gradient_written(state);
     leaf.fresh = GraphState::written;
     if (capture::active()) [[unlikely]]
       capture::wrote(state);

@@ -8,14 +8,21 @@
 #include <typeinfo>
 
 #include <locus/core/amp.h>
+#include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
+#include <locus/ops/join.h>
 
 namespace locus::nn {
 namespace {
 
 std::string names(const auto& list) {
-  return list.empty() ? "none" : listed(list, [](const auto& entry) { return entry.first; });
+  return list.empty() ? "none" : listed(list, [](const auto& entry) {
+    if constexpr (requires { entry.first; })
+      return entry.first;
+    else
+      return entry.name;
+  });
 }
 
 // Each once, under its first name.
@@ -25,6 +32,21 @@ Parameters distinct(Parameters all) {
     if (std::none_of(out.begin(), out.end(), [&q = p](const auto& o) { return o.second.is(q); }))
       out.emplace_back(std::move(name), std::move(p));
   return out;
+}
+
+// What files have: a parameter, or the parts of one whole under its name.
+struct Entry {
+  std::string name;
+  std::vector<Parameter> parts;
+};
+std::vector<Entry> entries(const Parameters& all) {
+  std::vector<Entry> list;
+  for (const auto& [name, p] : all)
+    if (const Part part = p.part(); part.index > 0)
+      list.back().parts.push_back(p);
+    else
+      list.push_back({part.of == 1 ? name : name.substr(0, name.rfind('.')), {p}});
+  return list;
 }
 
 }  // namespace
@@ -42,6 +64,16 @@ Parameter Block::add_parameter(const std::string& name, const Shape& shape,
                                const ParameterOptions& options) {
   refuse_taken(name);
   return own_.emplace_back(name, Parameter(name, shape, options)).second;
+}
+
+std::vector<Parameter> Block::add_parts(const std::string& name, const Shape& shape, int axis,
+                                        const Contexts& contexts, const ParameterOptions& options) {
+  std::vector<Parameter> parts = Parameter::parts(name, shape, axis, contexts, options);
+  for (const Parameter& p : parts) {
+    refuse_taken(p.name());
+    own_.emplace_back(p.name(), p);
+  }
+  return parts;
 }
 
 void Block::hybridize(bool active) {
@@ -106,6 +138,7 @@ void Block::zero_grad() {
 }
 
 void Block::reset_ctx(const Contexts& contexts, Caller from) {
+  for (const auto& [name, p] : parameters()) p.check_stays(contexts);
   for (const auto& [name, p] : distinct(parameters())) p.reset_ctx(contexts, from);
 }
 
@@ -157,7 +190,13 @@ void Block::refuse_other_dtype(const Tensor& x, const Parameter& p) const {
 
 NamedTensors Block::values(Caller from) const {
   NamedTensors tensors;
-  for (const auto& [name, p] : parameters()) tensors.emplace_back(name, p.mean_on_cpu(from));
+  const autograd::Pause pause;
+  for (const auto& [name, parts] : entries(parameters())) {
+    Tensors values;
+    for (const Parameter& p : parts) values.push_back(p.mean_on_cpu(from));
+    tensors.emplace_back(
+        name, parts.size() == 1 ? values[0] : concat(values, {.axis = parts[0].part().axis}));
+  }
   return tensors;
 }
 
@@ -178,7 +217,7 @@ void Block::load_parameters(const std::string& path, const Contexts& contexts,
 std::function<void()> Block::prepare_load(NamedTensors file, const std::string& path,
                                           const std::optional<Contexts>& contexts,
                                           const LoadOptions& options, Caller from) const {
-  const Parameters all = parameters();
+  const std::vector<Entry> all = entries(parameters());
   std::set<std::string_view> keys;
   for (auto& [key, tensor] : file) {
     // export() and Module write "arg:0.weight" and "aux:...".
@@ -189,8 +228,14 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
     if (!keys.insert(key).second)
       throw FormatError("load_parameters: ", path, " has '", key, "' twice");
   }
-  std::vector<std::pair<Parameter, Tensor>> plan;
-  for (const auto& [name, p] : all) {
+  struct Step {
+    std::vector<Parameter> parts;
+    Tensor values;
+    Contexts where;
+  };
+  std::vector<Step> plan;
+  for (const auto& [name, parts] : all) {
+    const Parameter& p = parts[0];
     const auto it = std::ranges::find(file, name, &NamedTensors::value_type::first);
     if (it == file.end()) {
       if (options.allow_missing) continue;
@@ -203,37 +248,40 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
       throw FormatError("load_parameters: ", path, " holds no array for '", name, "'");
     if (!p.fits(saved.shape()))
       throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
-                       ": shape incompatible expected ", p.shape(), " vs saved ", saved.shape());
+                       ": shape incompatible expected ", p.full_shape(), " vs saved ",
+                       saved.shape());
     if (saved.dtype() != p.dtype() && !options.cast_dtype)
       throw DTypeError("Failed loading Parameter '", name, "' from saved params ", path,
                        ": dtype incompatible expected ", locus::name(p.dtype()), " vs saved ",
                        locus::name(saved.dtype()),
                        ". Set cast_dtype to cast the dtype of saved params.");
-    for (const auto& [earlier, values] : plan)  // one that is shared has several names
-      if (earlier.is(p) && values.shape() != saved.shape())
+    for (const auto& [earlier, values, on] : plan)  // one that is shared has several names
+      if (earlier[0].is(p) && values.shape() != saved.shape())
         throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
                          ": it is shared with one that is saved as ", values.shape(),
                          ", but is saved as ", saved.shape());
-    plan.emplace_back(p, saved);
+    const bool placed = p.initialized() || p.deferred();
+    plan.push_back({parts, saved,
+                    contexts ? *contexts
+                    : placed ? Contexts(p.list_ctx())
+                             : home(p)});
   }
   if (!options.ignore_extra)
     for (const auto& [key, tensor] : file)
-      if (std::ranges::find(all, key, &Parameters::value_type::first) == all.end())
+      if (std::ranges::find(all, key, &Entry::name) == all.end())
         throw FormatError("Parameter '", key, "' loaded from file '", path,
                           "' is not present in this block, which contains parameters ", names(all),
                           ". Set ignore_extra to ignore.");
-  return [plan = std::move(plan), contexts, from] {
-    for (const auto& [p, saved] : plan) {
-      if (p.initialized() && (!contexts || p.list_ctx() == contexts->list()))
-        p.set_data(saved, from);
-      else
-        p.place(saved,
-                contexts       ? *contexts
-                : p.deferred() ? Contexts(p.list_ctx())
-                               : Contexts(current_context()),
-                from);
-    }
+  return [plan = std::move(plan), from] {
+    for (const auto& [parts, values, where] : plan)
+      for (const Parameter& p : parts) p.load(values, where, from);
   };
+}
+
+Contexts Block::home(const Parameter&) const { return current_context(); }
+
+bool Block::spans_contexts() const {
+  return std::ranges::any_of(children_, [](const auto& c) { return c.second->spans_contexts(); });
 }
 
 std::string Block::type_name() const {

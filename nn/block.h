@@ -68,7 +68,7 @@ class Block {
   virtual Tensor forward(const Tensor& x);
   virtual Tensors forward(const Tensors& in);
   // forward() between the hooks. What a block without children throws says which block it was.
-  // Several inputs live on one context, else ContextMismatch.
+  // Several inputs live on one context, else ContextMismatch, unless the block spans contexts.
   Tensor operator()(const Tensor& x, Caller = Caller::here());
   Tensors operator()(const Tensors& in, Caller = Caller::here());
 
@@ -116,12 +116,16 @@ class Block {
 
   // MXNet's .params format (core/io.h), under structural names.
   void save_parameters(const std::string& path, Caller = Caller::here()) const;
-  // Into the replicas where they are; a parameter without values gets them on current_context().
+  // Into the replicas where they are; a parameter without values gets them on current_context(), a
+  // part (nn/tensor_parallel.h) on its own.
   void load_parameters(const std::string& path, Caller = Caller::here());
   // Onto exactly these contexts. The file is checked whole before any parameter is touched: missing
   // and extra names are FormatErrors, other shapes ShapeErrors, other dtypes DTypeErrors.
   void load_parameters(const std::string& path, const Contexts& contexts, const LoadOptions& = {},
                        Caller = Caller::here());
+
+  // Whether it takes inputs that live on different contexts: where a block inside of it does.
+  virtual bool spans_contexts() const;
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
   // their gradients, on all contexts), from one forward pass of zeros of this shape; or of these.
@@ -140,6 +144,11 @@ class Block {
  protected:
   Parameter add_parameter(const std::string& name, const Shape& shape,
                           const ParameterOptions& options = {});
+  // A parameter that is cut along an axis into parts, one a context (Parameter::parts).
+  std::vector<Parameter> add_parts(const std::string& name, const Shape& shape, int axis,
+                                   const Contexts& contexts, const ParameterOptions& options = {});
+  // Where load_parameters() puts a parameter without values.
+  virtual Contexts home(const Parameter& p) const;
   template <std::derived_from<Block> B>
   void add_child(const std::string& name, const B& block) {
     push_child(name, std::make_shared<B>(block));

@@ -38,6 +38,7 @@ void refuse_mixed(const Block& block, const Tensors& in) {
     if (!t.defined() || !in[0].defined() || t.context() == in[0].context() ||
         mix(t.context(), in[0].context()))
       continue;
+    if (block.spans_contexts()) return;
     throw ContextMismatch(block.type_name(), ": inputs live on different contexts: ",
                           listed(in, [](const Tensor& x) { return describe(x); }),
                           "; expected one context: move the others with as_in_context(",
@@ -72,8 +73,8 @@ std::string Block::place() const {
   std::string text = repr();
   if (text.find('\n') != std::string::npos) text = type_name();
   const std::string& name = own_.empty() ? std::string() : own_[0].second.name();
-  const size_t dot = name.rfind('.');
-  return dot == std::string::npos ? text : text_of("layer '", name.substr(0, dot), "' ", text);
+  if (own_.empty() || name.size() <= own_[0].first.size()) return text;
+  return text_of("layer '", name.substr(0, name.size() - own_[0].first.size() - 1), "' ", text);
 }
 
 Tensors Block::compiled_forward(const Tensors& in, Caller from) {

@@ -1,6 +1,7 @@
 // All of Locus: #include <locus/locus.h>
 #pragma once
 
+#include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
@@ -10,6 +11,7 @@
 #include <locus/core/dtype.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
@@ -34,9 +36,11 @@
 #include <locus/nn/norm_layers.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
+#include <locus/nn/pipeline.h>
 #include <locus/nn/pool_layers.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/schedule.h>
+#include <locus/nn/tensor_parallel.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/collective.h>

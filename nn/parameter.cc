@@ -8,6 +8,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
+#include <locus/nn/whole.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -31,6 +32,11 @@ struct Parameter::State {
   uint64_t generation = 0;
   GradReq made_req = GradReq::write;
   std::shared_ptr<State> shared = {};  // the one that is used in place of this
+  std::shared_ptr<Whole> whole = {};   // that it is a part of, shared by all of them
+  size_t index = 0;                    // which one
+
+  const Shape& full() const { return whole ? whole->shape() : shape; }
+  std::string part_text() const { return whole ? whole->text(index) : "a whole one"; }
 };
 
 Parameter::Parameter(std::string name, const Shape& shape, const ParameterOptions& options)
@@ -46,6 +52,19 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
   state_->options = options;
   if (!options.differentiable) state_->options.grad_req = GradReq::null;
   state_->made_req = state_->options.grad_req;
+}
+
+std::vector<Parameter> Parameter::parts(const std::string& name, const Shape& shape, int axis,
+                                        const Contexts& contexts, const ParameterOptions& options) {
+  const auto whole = std::make_shared<Whole>(shape, axis, contexts);
+  std::vector<Parameter> all;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    const std::string own = contexts.size() == 1 ? name : text_of(name, ".", i);
+    State& s = *all.emplace_back(own, whole->part_shape(i), options).state_;
+    s.whole = whole;
+    s.index = i;
+  }
+  return all;
 }
 
 Parameter::State& Parameter::state() const {
@@ -67,6 +86,11 @@ Shape Parameter::shape() const { return state().shape; }
 DType Parameter::dtype() const { return state().options.dtype; }
 bool Parameter::initialized() const { return !state().replicas.empty(); }
 bool Parameter::deferred() const { return state().pending.has_value(); }
+Part Parameter::part() const {
+  const State& s = state();
+  return s.whole ? Part{s.index, s.whole->parts(), s.whole->axis()} : Part{};
+}
+Shape Parameter::full_shape() const { return state().full(); }
 std::vector<Context> Parameter::list_ctx() const {
   if (state().contexts.empty()) refuse({});
   return state().contexts;
@@ -102,9 +126,10 @@ void Parameter::set_grad_req(GradReq req) const {
   ++s.generation;
 }
 
-void Parameter::initialize(const init::Initializer& global, const Contexts& contexts,
+void Parameter::initialize(const init::Initializer& global, const Contexts& asked,
                            const InitializeOptions& options, Caller from) const {
   State& s = state();
+  const Contexts contexts = s.whole ? Contexts(s.whole->context(s.index)) : asked;
   if (initialized() && !options.force_reinit) {
     std::clog << "Parameter '" << s.name
               << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
@@ -112,7 +137,9 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
   }
   for (const Context& c : contexts) device(c);  // not only at the first forward pass
   const auto by_name = [&]() -> init::Initializer {
-    const auto is_a = [&](auto... ends) { return (s.name.ends_with(ends) || ...); };
+    const std::string_view named =
+        std::string_view(s.name).substr(0, part().of > 1 ? s.name.rfind('.') : s.name.size());
+    const auto is_a = [&](auto... ends) { return (named.ends_with(ends) || ...); };
     if (is_a("weight")) return global;
     if (is_a("bias", "beta", "running_mean")) return init::Zero();
     if (is_a("gamma", "running_var")) return init::One();
@@ -121,7 +148,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
                 "\"beta\". Give the parameter an initializer of its own.");
   };
   const init::Initializer chosen = s.options.init ? *s.options.init : by_name();
-  if (known(s.shape)) return create(chosen(s.shape, dtype()), contexts.list(), from);
+  if (known(s.full())) return create(draw(chosen), contexts.list(), from);
   s.pending = chosen;
   s.asked = from;
   s.contexts = contexts.list();
@@ -134,11 +161,16 @@ void Parameter::infer_shape(const Shape& full) const {
   State& s = state();
   if (initialized() || !deferred()) return;
   const capture::Aside aside;  // what is drawn, too
-  create((*s.pending)(s.shape, dtype()), s.contexts, s.asked);
+  create(draw(*s.pending), s.contexts, s.asked);
+}
+
+Tensor Parameter::draw(const init::Initializer& init) const {
+  const State& s = state();
+  return s.whole ? s.whole->draw(s.index, init, dtype()) : init(s.shape, dtype());
 }
 
 bool Parameter::fits(const Shape& full) const {
-  const Shape& own = state().shape;
+  const Shape& own = state().full();
   return std::equal(own.begin(), own.end(), full.begin(), full.end(),
                     [](int64_t known, int64_t n) { return known == 0 ? n > 0 : known == n; });
 }
@@ -146,9 +178,12 @@ bool Parameter::fits(const Shape& full) const {
 void Parameter::complete(const Shape& full) const {
   State& s = state();
   if (!fits(full))
-    throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.shape,
+    throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.full(),
                      " (0: not known yet)");
   s.shape = full;
+  if (!s.whole) return;
+  s.whole->complete(full);
+  s.shape = s.whole->part_shape(s.index);
 }
 
 // Replicas of `values`, from now on the parameter's.
@@ -245,7 +280,7 @@ void Parameter::zero_grad() const {
 void Parameter::set_data(const Tensor& values, Caller from) const {
   State& s = state();
   if (!initialized()) {
-    if (!deferred()) refuse({});
+    if (!deferred() || s.whole) refuse({});
     complete(values.shape());
     return create(values, s.contexts, from);
   }
@@ -256,7 +291,29 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
   for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
 }
 
+void Parameter::load(const Tensor& values, const Contexts& contexts, Caller from) const {
+  State& s = state();
+  if (s.whole) {
+    complete(values.shape());
+    const Tensor mine = s.whole->part(values, s.index);
+    return initialized() ? set_data(mine, from) : create(mine, {s.whole->context(s.index)}, from);
+  }
+  if (initialized() && s.contexts == contexts.list())
+    set_data(values, from);
+  else
+    place(values, contexts, from);
+}
+
+void Parameter::check_stays(const Contexts& contexts) const {
+  const State& s = state();
+  if (!s.whole || contexts.list() == std::vector{s.whole->context(s.index)}) return;
+  throw Error("Parameter '", s.name, "', ", s.part_text(), ", cannot be put on [",
+              listed(contexts.list()),
+              "]. Save the network, and load it into one that was made for other contexts.");
+}
+
 void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const {
+  check_stays(contexts);
   for (const Context& c : contexts) device(c);
   complete(values.shape());
   create(values, contexts.list(), from);
@@ -277,6 +334,7 @@ Tensor Parameter::mean_on_cpu(Caller from) const {
 }
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
+  check_stays(contexts);
   for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
   State& s = state();
   if (initialized()) {
@@ -318,6 +376,10 @@ void Parameter::check_shares(const Parameter& other) const {
     throw DTypeError("Parameter '", mine.name, "' ", locus::name(mine.options.dtype),
                      " cannot share '", theirs.name, "' ", locus::name(theirs.options.dtype),
                      "; expected one dtype: cast one of them first");
+  const std::string part = mine.part_text(), their_part = theirs.part_text();
+  if (part != their_part)
+    throw Error("Parameter '", mine.name, "', ", part, ", cannot share '", theirs.name, "', ",
+                their_part, "; expected the same part of a whole");
 }
 
 void Parameter::share(const Parameter& other) const {

@@ -3,6 +3,11 @@
 // A handle: copies are the same parameter. The shape may hold 0 for lengths not known yet (Dense
 // learns its input width from the first input); initialize() then only notes what to do, and the
 // values are drawn when the shape is complete: once, on cpu(0), and copied to each context.
+//
+// A parameter may be a part of a larger tensor, its whole (nn/tensor_parallel.h): it lives on one
+// context, whatever context is named when it is initialized or loaded, its values are its part of
+// values drawn as one tensor, files hold the whole, and a Trainer takes it as what it is, a
+// parameter of its own.
 // Threads: create and initialize from one thread; data() may then be called from several.
 // Errors are Error with Gluon's texts; a replica asked for on a context that has none is a
 // ContextMismatch.
@@ -34,16 +39,32 @@ struct InitializeOptions {
   bool force_reinit = false;
 };
 
+class Whole;
+// Which part of its whole a parameter is, of how many, along which axis.
+struct Part {
+  size_t index = 0, of = 1;
+  int axis = 0;
+};
+
 class Parameter {
  public:
   Parameter() = default;  // no parameter: valid() is false, any use throws Error
   Parameter(std::string name, const Shape& shape, const ParameterOptions& options = {});
+
+  // The parts of one whole that is cut along an axis, one a context, the first of which are one
+  // longer where its length does not divide evenly: "weight.0", "weight.1"; "weight" where there is
+  // one context. `shape` is the whole's.
+  static std::vector<Parameter> parts(const std::string& name, const Shape& shape, int axis,
+                                      const Contexts& contexts,
+                                      const ParameterOptions& options = {});
 
   bool valid() const { return state_ != nullptr; }
   bool is(const Parameter& other) const;  // one that is shared is the other
   const std::string& name() const;        // "0.weight" once its network was asked for parameters
   Shape shape() const;                    // 0: not known yet
   DType dtype() const;
+  Part part() const;
+  Shape full_shape() const;  // of a part its whole's
   bool initialized() const;  // it has values
   bool deferred() const;     // initialize() was called, but the shape is not complete
 
@@ -52,8 +73,8 @@ class Parameter {
   void initialize(const init::Initializer& global = init::Uniform(),
                   const Contexts& contexts = current_context(), const InitializeOptions& = {},
                   Caller = Caller::here()) const;
-  // Completes unknown lengths, and creates the values when initialize() was waiting for that.
-  // Throws ShapeError when a known length differs.
+  // Completes unknown lengths, and creates the values when initialize() was waiting for that. Of a
+  // part `full` is the whole's shape. Throws ShapeError when a known length differs.
   void infer_shape(const Shape& full) const;
 
   // The replica on c, or failing that one that ops take together with tensors on c: a cpu_pinned(0)
@@ -68,9 +89,10 @@ class Parameter {
   void zero_grad() const;
   // Writes `values` into every replica; casts, and copies across contexts.
   void set_data(const Tensor& values, Caller = Caller::here()) const;
-  // Replicas of `values` on exactly these contexts, with fresh gradients.
+  // Replicas of `values` on exactly these contexts, with fresh gradients. Error for a part.
   void place(const Tensor& values, const Contexts& contexts, Caller = Caller::here()) const;
   // Moves: replicas on exactly these contexts, with the mean of the old ones and fresh gradients.
+  // Error for a part that would leave its context.
   void reset_ctx(const Contexts& contexts, Caller = Caller::here()) const;
   // The mean of the replicas, as new memory on cpu(0): what save_parameters() writes.
   Tensor mean_on_cpu(Caller = Caller::here()) const;
@@ -104,6 +126,10 @@ class Parameter {
   const Tensor* find(std::optional<Context> c) const;
   [[noreturn]] void refuse(std::optional<Context> c) const;
   void check_shares(const Parameter& other) const;
+  void check_stays(const Contexts& contexts) const;
+  Tensor draw(const init::Initializer& init) const;
+  // Values that a file has, for a part those of its whole, which is what it takes its part of.
+  void load(const Tensor& values, const Contexts& contexts, Caller) const;
   bool fits(const Shape& full) const;  // it has all lengths, and those that are known
   void complete(const Shape& full) const;
   void create(const Tensor& values, std::vector<Context> contexts, Caller) const;

@@ -40,4 +40,16 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
+// Parameters differ by at most `limit` of each one's largest entry.
+inline void expect_near(const Outcome& a, const Outcome& b, double limit) {
+  for (size_t i = 0; i < a.parameters.size(); ++i) {
+    double largest = 0, off = 0;
+    for (size_t k = 0; k < a.parameters[i].size(); ++k) {
+      largest = std::max(largest, std::abs(a.parameters[i][k]));
+      off = std::max(off, std::abs(a.parameters[i][k] - b.parameters[i][k]));
+    }
+    EXPECT_LE(off, limit * largest) << "parameter " << i;
+  }
+}
+
 }  // namespace locus::test

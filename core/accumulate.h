@@ -1,0 +1,43 @@
+// Accumulate: gradients of several backward passes that add up, as those of one large batch do.
+//
+//   const autograd::Accumulate accumulate;
+//   for (const auto& [x, y] : parts) {
+//     Tensor l;
+//     { autograd::Record record;  l = loss(net(x), y); }
+//     l.backward();
+//   }
+//
+// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include <locus/core/noncopyable.h>
+
+namespace locus {
+
+struct GraphState;
+
+namespace autograd {
+
+// While it lives, the first backward() of this thread that reaches a leaf with GradReq::write
+// overwrites its gradient, and later ones add to it. A scope inside of another one is part of it.
+// What a compiled function's own backward() does is as it was when it was recorded.
+class [[nodiscard]] Accumulate : NonCopyable {
+ public:
+  Accumulate();
+  ~Accumulate();
+
+ private:
+  friend bool adds_to(const GraphState& leaf);
+  friend void gradient_written(const std::shared_ptr<GraphState>& leaf);
+  std::unordered_map<const GraphState*, std::weak_ptr<GraphState>> written_;
+};
+
+// Internal to core: whether backward() adds to the leaf's gradient; it has one now.
+bool adds_to(const GraphState& leaf);
+void gradient_written(const std::shared_ptr<GraphState>& leaf);
+
+}  // namespace autograd
+}  // namespace locus

@@ -1,0 +1,286 @@
+// A network cut into stages, one a context, that work on different parts of a batch at once
+// (nn/pipeline.h): what the two schedules take, and how long stages wait.
+//   LOCUS_EMULATED_GPUS=4 LOCUS_EMULATED_LINK="peer=395" pipeline --contexts "gpu(0),gpu(1)"
+// Each stage has the same layers, so that the pipeline alone decides who waits.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+
+#include "common/measure.h"
+#include "common/program.h"
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+using nn::Pipeline;
+
+struct Options {
+  int64_t width = 256, batch = 512;
+  int layers = 3, microbatches = 8;
+};
+
+struct Ran {
+  Pipeline::Pass pass;
+  double begin, end;
+};
+// What one schedule did.
+struct Way {
+  std::string name;
+  nn::Schedule schedule = nn::Schedule::gpipe;
+  double seconds = 0, bubble = 0;
+  int held = 0;                  // microbatches, by the first stage
+  uint64_t bytes = 0;            // moved in a step
+  std::vector<Ran> passes = {};  // of a traced step
+};
+
+// Moments of contexts: of devices by events in the streams that compute, which keep their order,
+// of the host by its clock.
+class Moments : NonCopyable {
+ public:
+  struct Moment {
+    EventView event;
+    double host = 0;
+  };
+
+  // While nothing is under way. The host may be slow to see an event: the surest of some is kept.
+  explicit Moments(const std::vector<Context>& contexts) {
+    for (const Context c : contexts) {
+      double least = 1e300;
+      for (int i = 0; i < 20; ++i) {
+        const double before = now();
+        Moment m = take(c);
+        if (m.event.native) device(c).wait_host(m.event);
+        m.host = (before + now()) / 2;
+        if (now() - before < least) least = now() - before, zeros_[c] = m;
+      }
+    }
+  }
+  ~Moments() {
+    for (const EventView& e : events_) device(e.context).release(e);
+  }
+  // When what c was told so far is done.
+  Moment take(Context c) {
+    if (is_host(c)) return {{}, now()};
+    return {events_.emplace_back(device(c).record_time(current_stream(c))), 0};
+  }
+  double time(const Moment& m) const {
+    if (!m.event.native) return m.host;
+    const Moment& zero = zeros_.at(m.event.context);
+    device(m.event.context).wait_host(m.event);
+    return zero.host + device(m.event.context).elapsed_ms(zero.event, m.event) / 1000;
+  }
+
+ private:
+  std::map<Context, Moment> zeros_;
+  std::vector<EventView> events_;
+};
+
+nn::Sequential make_net(const Options& o, size_t stages) {
+  nn::Sequential net;
+  for (size_t i = 0; i < stages * static_cast<size_t>(o.layers); ++i)
+    net.add(nn::Dense(o.width, nn::relu, {.in_units = o.width}));
+  return net;
+}
+
+Pipeline::Stages cut(const nn::Sequential& net, int layers) {
+  Pipeline::Stages stages(net.slice(0, layers));
+  for (int begin = layers; begin < net.size(); begin += layers)
+    stages.list.push_back(std::make_shared<nn::Sequential>(net.slice(begin, begin + layers)));
+  return stages;
+}
+
+// A step in which each pass is timed from when its input is there to its end.
+std::vector<Ran> trace(Pipeline& pipe, const std::vector<Context>& contexts,
+                       const std::function<void()>& step) {
+  Moments moments(contexts);
+  Moments::Moment begin;
+  std::vector<std::tuple<Pipeline::Pass, Moments::Moment, Moments::Moment>> taken;
+  pipe.watch([&](const Pipeline::Pass& pass, bool enqueued, const Tensor& given) {
+    const Context c = contexts[static_cast<size_t>(pass.stage)];
+    if (enqueued) {
+      taken.emplace_back(pass, begin, moments.take(c));
+    } else {
+      slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
+      begin = moments.take(c);
+    }
+  });
+  step();
+  pipe.watch({});
+  std::vector<Ran> passes;
+  for (const auto& [pass, from, to] : taken)
+    passes.push_back({pass, moments.time(from), moments.time(to)});
+  double first = passes[0].begin;
+  for (const Ran& r : passes) first = std::min(first, r.begin);
+  for (Ran& r : passes) r.begin -= first, r.end -= first;
+  return passes;
+}
+
+double length(const std::vector<Ran>& passes) {
+  double end = 0;
+  for (const Ran& r : passes) end = std::max(end, r.end);
+  return end;
+}
+
+// The share of all stages' time in which they did nothing.
+double bubble(const std::vector<Ran>& passes, size_t stages) {
+  double work = 0;
+  for (const Ran& r : passes) work += r.end - r.begin;
+  return 1 - work / (static_cast<double>(stages) * length(passes));
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+std::string picture(const std::vector<Way>& ways, const std::vector<Context>& contexts,
+                    double predicted, double top) {
+  double longest = 0;
+  for (const Way& w : ways) longest = std::max(longest, length(w.passes));
+  std::vector<std::string> rows;
+  for (const Context c : contexts) rows.push_back(to_string(c));
+  std::string s;
+  double x = 40;
+  for (const auto& [name, color] : {std::pair{"forward", svg::kBlue}, {"backward", svg::kAmber}}) {
+    s += svg::key(x, top - 42, name, color);
+    x += svg::key_width(name);
+  }
+  s += svg::text(x, top - 42, "of microbatch 0, 1, ...", {.color = svg::kMuted});
+  for (const Way& w : ways) {
+    s += svg::text(40, top - 8, w.name, {.weight = 700}) +
+         svg::text(130, top - 8,
+                   fmt::format("idle: predicted {}, measured {}; the first stage holds {}",
+                               percent(predicted), percent(w.bubble), w.held),
+                   {.color = svg::kMuted});
+    std::vector<svg::Span> spans;
+    for (const Ran& r : w.passes)
+      spans.push_back({r.pass.stage, r.begin, r.end, fmt::format("{}", r.pass.microbatch),
+                       r.pass.backward ? svg::kAmber : svg::kBlue,
+                       fmt::format("{} {}: {}", r.pass.backward ? "backward" : "forward",
+                                   r.pass.microbatch, time_text(r.end - r.begin))});
+    s += svg::timeline(40, top + 10, 880, 70, rows, spans, longest);
+    top += svg::kBarRow * static_cast<double>(rows.size()) + 68;
+  }
+  return s;
+}
+
+std::string explain(const std::vector<Way>& ways, const std::vector<Context>& contexts,
+                    const Options& o, double one, double predicted) {
+  const size_t p = contexts.size();
+  std::string s = fmt::format(
+      "{} stages of {} layers; a batch of {} in {} microbatches. While a pipeline fills and "
+      "drains, "
+      "stages wait: (p - 1) / (m + p - 1) = {} of the time by either schedule, if all passes took "
+      "equally long, so that {} contexts could be {:.2f} times as fast as one; measured: {:.2f} "
+      "and "
+      "{:.2f}. ",
+      p, o.layers, o.batch, o.microbatches, percent(predicted), p,
+      static_cast<double>(p) * (1 - predicted), one / ways[0].seconds, one / ways[1].seconds);
+  s += fmt::format(
+      "{} does all forward passes first, and its first stage keeps the activations of {} "
+      "microbatches; {} goes backward as soon as it can, and keeps {}. ",
+      ways[0].name, ways[0].held, ways[1].name, ways[1].held);
+  if (is_host(contexts[0]))
+    s +=
+        "Work on the host is done when it is enqueued, so here one stage runs after the other, and "
+        "all but one wait. ";
+  else if (emulated(contexts[0]) && !context_info(contexts[0]).modelled)
+    s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
+         "keeps a modelled pace of its own. ";
+  else if (emulated(contexts[0]))
+    s += "These GPUs are emulated, and their times modelled. ";
+  return s + "Gradients are those of the network in one piece, to rounding.";
+}
+
+void run(const Program& program, const Options& o) {
+  const std::vector<Context> contexts = program.contexts();
+  const size_t stages = contexts.size();
+  program.print_machine(contexts);
+  random::seed(1);
+  const Tensor x = random::uniform(-1, 1, {o.batch, o.width}, contexts.front()),
+               y = random::uniform(0, 1, {o.batch, o.width}, contexts.back());
+  const nn::L2Loss loss;
+  const auto start = [&](auto& net, const auto&... where) {
+    random::seed(2);
+    net.initialize(init::Xavier(), where...);
+  };
+  nn::Sequential whole = make_net(o, stages);
+  start(whole, contexts.front());
+  const Tensor label = y.as_in_context(contexts.front());
+  const double one = measure([&] {
+                       Tensor l;
+                       {
+                         const autograd::Record record;
+                         l = loss(whole(x), label);
+                       }
+                       l.backward();
+                       wait_all();
+                     }).median;
+
+  Table table({"way",
+               {"time", "seconds"},
+               {"speed-up", "speed_up"},
+               {"idle, predicted", "bubble_predicted"},
+               {"measured", "bubble_measured"},
+               {"microbatches held", "in_flight"},
+               {"moved, bytes", "bytes"}});
+  table.add({to_string(contexts.front()), time_cell(one), "1", "0", "0", "1", "0"}, contexts);
+  std::vector<Way> ways{{"GPipe", nn::Schedule::gpipe}, {"1F1B", nn::Schedule::one_f1b}};
+  const double predicted = Pipeline::bubble(static_cast<int>(stages), o.microbatches);
+  for (Way& w : ways) {
+    const nn::Sequential net = make_net(o, stages);
+    Pipeline pipe(cut(net, o.layers), contexts,
+                  {.microbatches = o.microbatches, .schedule = w.schedule});
+    start(pipe);
+    const auto step = [&] {
+      pipe.forward_backward(x, y, loss);
+      wait_all();
+    };
+    w.seconds = measure(step).median;
+    w.passes = trace(pipe, contexts, step);
+    w.bubble = bubble(w.passes, stages);
+    w.held = pipe.in_flight(0);
+    const TransferLog log;
+    step();
+    for (const TransferEntry& e : log.entries()) w.bytes += e.bytes;
+    double error = 0;
+    for (const auto& [name, p] : net.parameters())
+      error = std::max(error, relative_error(p.grad(), whole.parameter(name).grad()));
+    check_error(w.name + ": gradients", error, 1e-4);
+    table.add({w.name, time_cell(w.seconds), number_cell(one / w.seconds, "{:.2f}"),
+               number_cell(predicted, "{:.3f}"), number_cell(w.bubble, "{:.3f}"),
+               fmt::format("{}", w.held), count_cell(static_cast<double>(w.bytes))},
+              contexts);
+  }
+  fmt::print("{}\n", table.aligned());
+  constexpr double kTop = 150;
+  program.finish(table,
+                 svg::Figure{.title = fmt::format("A network in {} stages", stages),
+                             .subtitle = program.conditions(contexts),
+                             .body = picture(ways, contexts, predicted, kTop),
+                             .explanation = explain(ways, contexts, o, one, predicted),
+                             .top = kTop,
+                             .height = 2 * (svg::kBarRow * static_cast<double>(stages) + 68) - 20});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  Program program("pipeline", "A network in stages, one a context, by two schedules.",
+                  RunsOn::replicas);
+  const auto number = [&](const char* name, auto& value, const char* what) {
+    program.options()
+        .add_option(name, value, what)
+        ->check(CLI::Range(1, 1 << 16))
+        ->capture_default_str();
+  };
+  number("--width", o.width, "units of a layer");
+  number("--layers", o.layers, "of each stage");
+  number("--batch", o.batch, "samples of a step");
+  number("--microbatches", o.microbatches, "that it is cut into");
+  return program.run(argc, argv, [&](const Program& p) { run(p, o); });
+}

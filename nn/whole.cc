@@ -1,0 +1,38 @@
+#include <locus/nn/whole.h>
+
+#include <algorithm>
+
+#include <locus/core/error.h>
+#include <locus/ops/view.h>
+
+namespace locus::nn {
+
+Shape Whole::part_shape(size_t i) const {
+  std::vector<int64_t> part(shape_.begin(), shape_.end());
+  int64_t& length = part[static_cast<size_t>(axis_)];
+  length = part_begin(length, parts(), i + 1) - part_begin(length, parts(), i);
+  return Shape(part);
+}
+
+Tensor Whole::part(const Tensor& whole, size_t i) const {
+  const int64_t length = whole.shape()[axis_];
+  return slice_axis(whole, axis_,
+                    Slice(part_begin(length, parts(), i), part_begin(length, parts(), i + 1)));
+}
+
+std::string Whole::text(size_t i) const {
+  return text_of("part ", i, " of ", parts(), " along axis ", axis_, ", on ", contexts_[i]);
+}
+
+Tensor Whole::draw(size_t i, const init::Initializer& init, DType dtype) {
+  if (!drawn_.defined() || taken_[i]) {
+    drawn_ = init(shape_, dtype);
+    taken_.assign(parts(), false);
+  }
+  taken_[i] = true;
+  const Tensor mine = part(drawn_, i);
+  if (std::ranges::find(taken_, false) == taken_.end()) drawn_ = Tensor();
+  return mine;
+}
+
+}  // namespace locus::nn
