@@ -13,6 +13,10 @@
 //
 // load() takes the newest checkpoint that is whole. Every part is checked before any is touched.
 //
+// Of several ranks (core/cluster.h), which all call save() and load(), rank 0 writes while the
+// others wait, and all read: the folder is one that all see. As many ranks as one likes go on from
+// it, with the same batch_size of all together. What fails on one rank is thrown on all.
+//
 // Restoring needs the same program: networks with the same parameters, the same optimizer, a loader
 // of the same data. A part whose state another program or model wrote is refused with what differs.
 #pragma once

@@ -5,6 +5,12 @@
 // on different contexts (a network across GPUs). Those with grad_req null are left alone; one that
 // gets its gradient back goes on with the states that it had. step() enqueues work and does not
 // wait. One thread at a time.
+//
+// Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
+// replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
+// the same update. They start with rank 0's values: a trainer that is made takes them for what is
+// initialized, its first step for the rest, whose first forward was with values of the rank's own
+// unless all have the same random::seed(). Every rank makes and calls its trainers in one order.
 #pragma once
 
 #include <concepts>
@@ -92,6 +98,10 @@ class Trainer {
     std::vector<size_t> slots;
   };
   void refresh(Caller);
+  void start_equal(Caller);
+  void sum_replicas(Caller);
+  std::vector<size_t> unsummed() const;
+  void sum_over_ranks(const std::vector<size_t>& slots, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
@@ -120,6 +130,7 @@ class Trainer {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   bool replicated_ = false;
+  std::vector<bool> equal_;  // parameters that have rank 0's values
 };
 
 }  // namespace locus::nn
