@@ -21,9 +21,7 @@ void set_ranks(JoinRanks join) { join_ranks = join; }
 namespace cluster {
 namespace {
 
-constinit Ranks* joined = nullptr;  // as long as the process
 constinit Ranks::Place here;
-constinit double limit = 20;
 
 RankCall call_of(const std::string& name, Caller from) {
   return {.text = text_of(name, " (", from, ")"), .spec = {hash_of(name), 0, 0, 0}};
@@ -39,18 +37,18 @@ void terminated() {
     } catch (...) {
       why = "an exception of an unknown type";
     }
-  joined->end_all(why, 134);
+  ranks()->end_all(why, 134);
 }
 
 void ended(int status, void* process) {
   if (getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process))) return;  // a child
-  if (status != 0) joined->end_all(text_of("it ended with status ", status), status);
+  if (status != 0) ranks()->end_all(text_of("it ended with status ", status), status);
   const MutexLock turn(turns());
   try {
     agree({.text = "the end of the program", .spec = {hash_of("end"), 0, 0, 0}}, Ranks::kForever);
-    joined->leave();
+    ranks()->leave();
   } catch (const std::exception& e) {
-    joined->end_all(e.what(), 1);
+    ranks()->end_all(e.what(), 1);
   }
 }
 
@@ -58,12 +56,12 @@ void ended(int status, void* process) {
 
 void init() {
   const MutexLock turn(turns());
-  if (joined || !join_ranks) return;
-  limit = static_cast<double>(environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(20));
-  std::unique_ptr<Ranks> ranks = join_ranks();
-  if (!ranks) return;
-  here = ranks->place();
-  joined = ranks.release();
+  if (ranks() || !join_ranks) return;
+  const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(20);
+  std::unique_ptr<Ranks> joined = join_ranks();
+  if (!joined) return;
+  here = joined->place();
+  use(*joined.release(), static_cast<double>(limit));
   std::set_terminate(&terminated);
   on_exit(&ended, reinterpret_cast<void*>(static_cast<intptr_t>(getpid())));
 }
@@ -73,17 +71,14 @@ int size() { return here.size; }
 int local_rank() { return here.local_rank; }
 int local_size() { return here.local_size; }
 
-Ranks* ranks() { return joined; }
-double time_limit() { return limit; }
-
 void barrier(Caller from) {
-  if (!joined) return;
+  if (!ranks()) return;
   const MutexLock turn(turns());
-  agree(call_of("barrier", from), limit);
+  agree(call_of("barrier", from), time_limit());
 }
 
 void together(const std::function<void()>& f, Caller from) {
-  if (!joined) return f();
+  if (!ranks()) return f();
   RankCall call = call_of("together", from);
   try {
     f();

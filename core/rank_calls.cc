@@ -4,7 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 
 namespace locus::cluster {
@@ -55,6 +54,9 @@ std::string numbers(const std::vector<int>& ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") +
          listed(ranks, [](int r) { return std::to_string(r); });
 }
+
+constinit Ranks* joined = nullptr;  // as long as the process
+constinit double limit = 0;
 
 // Why the cluster has failed.
 std::string& failed_by() {
@@ -108,6 +110,13 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
 
 }  // namespace
 
+void use(Ranks& ranks, double time_limit) {
+  joined = &ranks;
+  limit = time_limit;
+}
+Ranks* ranks() { return joined; }
+double time_limit() { return limit; }
+
 Mutex& turns() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
@@ -137,7 +146,7 @@ Agreed agree(const RankCall& call, double seconds) {
   carry_out(call.text, [&] {
     const auto messages = ranks()->gather(packed(head, text), seconds);
     std::string mine;
-    if (rank() == 0) {
+    if (ranks()->place().rank == 0) {
       const auto [verdict, why] = judge(messages, call.text, seconds);
       mine = packed(verdict, why);
     }
@@ -150,7 +159,7 @@ Agreed agree(const RankCall& call, double seconds) {
   });
   const auto [verdict, why] = unpacked<Verdict>(message);
   if (verdict.failed) failed_by() = why;
-  if (verdict.thrower == rank()) std::rethrow_exception(call.failure);
+  if (verdict.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
   if (verdict.kind != 0) Known::raise(verdict.kind, why);
   return {.linked = verdict.linked != 0, .fresh_link = verdict.fresh_link != 0};
 }

@@ -29,8 +29,9 @@ struct Agreed {
 
 // One thread at a time goes from the agreement to its end.
 Mutex& turns();
-// The ranks; null: this process is alone.
-Ranks* ranks();
+// From now on these are the ranks.
+void use(Ranks& ranks, double time_limit);
+Ranks* ranks();       // null: this process is alone
 double time_limit();  // LOCUS_CLUSTER_TIMEOUT, in seconds
 
 // Waits for the calls of all ranks. Throws on every rank where they differ, where one failed, or

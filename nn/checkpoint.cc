@@ -20,7 +20,6 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/tuning.h>
-#include <locus/nn/checkpoint_parts.h>
 #include <locus/ops/create.h>
 
 namespace locus::checkpoint {

@@ -1,4 +1,4 @@
-#include <locus/nn/checkpoint_parts.h>
+#include <locus/nn/checkpoint_part.h>
 
 #include <algorithm>
 #include <bit>
