@@ -23,6 +23,7 @@ constexpr int64_t kBatch = 24;
 struct How {
   DType dtype = f64;
   double clip = 0;
+  bool compiled = false;
   friend auto operator<=>(const How&, const How&) = default;
 };
 
@@ -52,8 +53,14 @@ class Training {
   // Until so many steps have been made.
   Values run(int steps) {
     const nn::SoftmaxCrossEntropyLoss loss;
+    nn::TrainStep compiled(net_, loss, *trainer_);
     while (trainer_->num_update() < steps)
       for (const auto& [x, y] : *loader_) {
+        if (how_.compiled) {
+          compiled(x, y);
+          if (trainer_->num_update() == steps) break;
+          continue;
+        }
         const Tensors xs = split_and_load(x, where_), ys = split_and_load(y, where_);
         for (size_t i = 0; i < xs.size(); ++i) {
           Tensor l;
@@ -134,6 +141,10 @@ TEST_F(ClusterRanks, GiveTheParametersOfOneProcess) {
       SCOPED_TRACE(text_of(where.list()[0], " of ", where.size()));
       expect_near(Training(how, where).run(kSteps), expected, tolerance(how.dtype));
     }
+}
+
+TEST_F(ClusterRanks, GiveThemWithCompiledStepsToo) {
+  expect_near(Training({f64, 0, true}, cpu()).run(kSteps), one_process[{f64}], 1e-12);
 }
 
 TEST_F(ClusterRanks, GiveTheSameBitsEachTimeAndOnEachRank) {
