@@ -5,6 +5,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
+#include <locus/devices/cuda_nccl.h>
 
 namespace locus {
 namespace cuda {
@@ -163,6 +164,7 @@ void register_cuda() {
                    .advice = "CUDA_VISIBLE_DEVICES decides which ones a program sees; "
                              "LOCUS_EMULATED_GPUS=N gives N emulated ones instead"});
   set_communicators(DeviceType::gpu, &cuda::make_group);
+  set_rank_links(DeviceType::gpu, cuda::nccl_links());
   cuda::offer_pinned_memory();
 }
 

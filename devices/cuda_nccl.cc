@@ -1,65 +1,18 @@
 #include <locus/devices/cuda_nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
-#include <nccl.h>
-
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <set>
 #include <vector>
 
-#include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda_nccl_calls.h>
 
 namespace locus::cuda {
 namespace {
-
-void check(ncclResult_t result, const char* call) {
-  if (result == ncclSuccess) return;
-  throw DeviceError("NCCL: ", call, ": ", ncclGetErrorString(result), ": ",
-                    ncclGetLastError(nullptr));
-}
-
-std::optional<ncclDataType_t> type_of(DType d) {
-  switch (d) {
-    case f32:
-      return ncclFloat32;
-    case f64:
-      return ncclFloat64;
-    case f16:
-      return ncclFloat16;
-    case bf16:
-      return ncclBfloat16;
-    case i32:
-      return ncclInt32;
-    case i64:
-      return ncclInt64;
-    case u8:
-      return ncclUint8;
-    case i8:
-      return ncclInt8;
-    default:
-      return std::nullopt;
-  }
-}
-
-ncclRedOp_t native(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::mean:
-      return ncclAvg;
-    case ReduceOp::max:
-      return ncclMax;
-    case ReduceOp::min:
-      return ncclMin;
-    case ReduceOp::prod:
-      return ncclProd;
-    default:
-      return ncclSum;
-  }
-}
 
 // Held while a group's calls are enqueued.
 Mutex& turns() {

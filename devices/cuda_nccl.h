@@ -1,10 +1,12 @@
-// NCCL, known to cuda_nccl.cc only; in a build without it nothing is done here.
+// NCCL, known to cuda_nccl*.cc only; in a build without it nothing is done here.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include <locus/core/group.h>
 #include <locus/core/kernel.h>
+#include <locus/core/ranks.h>
 
 namespace locus::cuda {
 
@@ -14,5 +16,10 @@ int nccl_version();  // 22803 for 2.28.3; 0: built without
 // seconds.
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
                      ReduceOp op, std::span<const StreamView> streams);
+
+// MakeRankLink, in cuda_nccl_ranks.cc; null in a build without NCCL. A collective that started on
+// this rank's GPU and does not end within `seconds`, or that NCCL reports as failed, ends all
+// ranks.
+MakeRankLink nccl_links();
 
 }  // namespace locus::cuda

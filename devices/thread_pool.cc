@@ -22,6 +22,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
+#include <locus/devices/share_cpus.h>
 
 namespace locus {
 namespace {
@@ -261,6 +262,19 @@ void set_num_threads(int n) {
 }
 
 void compute_alone() { alone = true; }
+
+void share_cpus(int part, int parts, bool bound) {
+  const std::vector<int> all = allowed_cpus();
+  const int n = static_cast<int>(all.size()), each = bound ? n : std::max(1, n / parts);
+  if (!bound && n >= parts && environment_number("LOCUS_PIN", 0, 1).value_or(1) == 1) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < each; ++i) CPU_SET(all[static_cast<size_t>(part * each + i)], &set);
+    sched_setaffinity(0, sizeof set, &set);
+  }
+  if (!environment_number("LOCUS_NUM_THREADS", 1, kMaxThreads))
+    set_num_threads(std::clamp(std::min(each, cpu_quota() / parts), 1, kMaxThreads));
+}
 
 void run_parallel(int64_t n, int64_t grain, Body body, void* data) {
   if (n > 0) pool().run(n, std::max<int64_t>(grain, 1), body, data);

@@ -53,6 +53,7 @@ training::Strip picture(nn::Sequential& net, const data::Dataset& test, Context 
 }
 
 int run(const training::Options& options) {
+  training::join(options);
   training::check_writable(options);
   const training::Digits digits = training::load_digits(options.data, options.seed);
   const data::Dataset test = as_images(digits.test);

@@ -44,6 +44,7 @@ Options parse(int argc, char** argv) {
 }
 
 int run(const Options& options) {
+  training::join(options);
   training::check_writable(options);
   training::check_folder_of("--dot", options.dot);
   training::check_folder_of("--graph", options.graph);

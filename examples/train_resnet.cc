@@ -45,6 +45,7 @@ Options parse(int argc, char** argv) {
 }
 
 int run(const Options& options) {
+  training::join(options);
   training::check_writable(options);
   const training::Images images = training::load_images(options.data, options.seed);
   nn::Sequential net = training::resnet(options.blocks);

@@ -7,7 +7,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -18,10 +17,9 @@
 #include <nlohmann/json.hpp>
 
 #include <locus/core/atomic_file.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
-#include <locus/core/generator.h>
 #include <locus/core/tuning.h>
-#include <locus/nn/options.h>
 #include <locus/ops/create.h>
 
 namespace locus::checkpoint {
@@ -178,162 +176,8 @@ void discard(const fs::path& path) {
   if (!ignored) fs::remove_all(hidden, ignored);
 }
 
-int64_t as_i64(uint64_t v) { return std::bit_cast<int64_t>(v); }
-
-// What a part's tensor should be like. Throws FormatError.
-const Tensor& find(const NamedTensors& state, const std::string& name, DType dtype,
-                   const std::string& file) {
-  const auto it = std::ranges::find(state, name, &NamedTensors::value_type::first);
-  if (it == state.end() || !it->second.defined() || it->second.dtype() != dtype ||
-      it->second.ndim() != 1)
-    throw FormatError("checkpoint: ", file, " has no vector '", name, "' of ", locus::name(dtype));
-  return it->second;
-}
-
-template <class T>
-std::vector<T> vector_of(const NamedTensors& state, const std::string& name, size_t n,
-                         const std::string& file) {
-  const auto v = find(state, name, dtype_of<T>(), file).template to_vector<T>();
-  if (v.size() != n)
-    throw FormatError("checkpoint: ", file, ": '", name, "' has ", v.size(), " numbers; expected ",
-                      n);
-  return v;
-}
-
-Part random_part() {
-  return {"random",
-          [] {
-            const PhiloxKey key = random::state();
-            return NamedTensors{
-                {"philox",
-                 array(std::vector<int64_t>{as_i64(key.seed), as_i64(key.offset)}, {cpu(), i64})}};
-          },
-          [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-            const auto v = vector_of<int64_t>(state, "philox", 2, file);
-            return [v] {
-              random::set_state({static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1])});
-            };
-          }};
-}
-
-// A part only where something was chosen.
-constexpr const char* kTuning = "tuning";
-Part tuning_part() {
-  return {kTuning,
-          [] {
-            const std::string text = tuning::to_json(tuning::choices().table());
-            return NamedTensors{
-                {"choices", array(std::vector<uint8_t>(text.begin(), text.end()), {cpu(), u8})}};
-          },
-          [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-            const auto v = find(state, "choices", u8, file).to_vector<uint8_t>();
-            return [table = tuning::from_json({v.begin(), v.end()}, file)] {
-              tuning::choices().set(table);
-            };
-          }};
-}
-
-Part loader_part(auto& loader) {
-  return {
-      "loader",
-      [&loader] {
-        const data::LoaderState s = loader.state();
-        const std::vector<int64_t> v{
-            s.samples,      s.batch_size, s.shuffle, static_cast<int64_t>(s.last_batch),
-            as_i64(s.seed), s.epoch,      s.position};
-        return NamedTensors{{"state", array(v, {cpu(), i64})}};
-      },
-      [&loader](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-        const auto v = vector_of<int64_t>(state, "state", 7, file);
-        const data::LoaderState s{
-            v[0], v[1], v[2] != 0, static_cast<data::LastBatch>(v[3]), static_cast<uint64_t>(v[4]),
-            v[5], v[6]};
-        loader.check_state(s);
-        return [&loader, s] { loader.set_state(s); };
-      }};
-}
-
-Parts with_own(const Parts& parts) {
-  Parts all = parts;
-  all.push_back(random_part());
-  all.push_back(tuning_part());
-  std::set<std::string> names;
-  for (const Part& p : all)
-    if (!names.insert(p.name()).second)
-      throw ValueError("checkpoint: two parts are named '", p.name(),
-                       "'; give one of them another with Part(...).named(...)");
-  return all;
-}
-
-}  // namespace
-
-Part::Part(std::string name, State state, Restore restore)
-    : name_(std::move(name)), state_(std::move(state)), restore_(std::move(restore)) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
-  };
-  if (name_.empty() || !std::ranges::all_of(name_, plain))
-    throw ValueError("checkpoint: a part named '", name_,
-                     "'; expected letters, digits, '_' and '-': it names a file");
-  options::expect_function("checkpoint: part '" + name_ + "'", "state", state_);
-  options::expect_function("checkpoint: part '" + name_ + "'", "restore", restore_);
-}
-
-Part::Part(nn::Block& network)
-    : Part(
-          "network", [&network] { return network.values(Caller::here()); },
-          [&network](NamedTensors state, const std::string& file) {
-            return network.prepare_load(std::move(state), file, {}, {}, Caller::here());
-          }) {}
-
-Part::Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers)
-    : Part(
-          std::move(name),
-          [numbers] {
-            NamedTensors state;
-            for (const auto& [key, values] : numbers)
-              state.emplace_back(key, array(*values, {cpu(), f64}));
-            return state;
-          },
-          [numbers](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-            std::vector<std::vector<double>> read;
-            for (const auto& [key, values] : numbers)
-              read.push_back(find(state, key, f64, file).to_vector<double>());
-            return [numbers, read = std::move(read)] {
-              for (size_t i = 0; i < numbers.size(); ++i) *numbers[i].second = read[i];
-            };
-          }) {}
-
-Part::Part(nn::Trainer& trainer)
-    : Part(
-          "trainer", [&trainer] { return trainer.states(); },
-          [&trainer](NamedTensors state, const std::string& file) {
-            return trainer.prepare_restore(std::move(state), file, Caller::here());
-          }) {}
-
-Part::Part(data::DataLoader& loader) : Part(loader_part(loader)) {}
-Part::Part(data::Prefetcher& loader) : Part(loader_part(loader)) {}
-Part::Part(amp::LossScaler& scaler)
-    : Part(
-          "scaler",
-          [&scaler] {
-            const amp::LossScalerState s = scaler.state();
-            return NamedTensors{
-                {"loss_scale", array({s.loss_scale}, {cpu(), f64})},
-                {"steps", array(std::vector<int64_t>{s.unskipped, s.skipped}, {cpu(), i64})}};
-          },
-          [&scaler](const NamedTensors& state, const std::string& file) -> std::function<void()> {
-            const auto scale = vector_of<double>(state, "loss_scale", 1, file);
-            const auto steps = vector_of<int64_t>(state, "steps", 2, file);
-            const amp::LossScalerState s{scale[0], steps[0], steps[1]};
-            scaler.check_state(s);
-            return [&scaler, s] { scaler.set_state(s); };
-          }) {}
-
-Part Part::named(std::string name) const { return {std::move(name), state_, restore_}; }
-
-std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
-                 Caller from) {
+std::string write(const std::string& directory, const Parts& parts, const SaveOptions& options,
+                  Caller from) {
   if (options.keep < 1) throw ValueError("checkpoint: keep ", options.keep, "; expected >= 1");
   const Parts all = with_own(parts);
   std::error_code why;
@@ -366,7 +210,37 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
   return path.string();
 }
 
-std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
+// Rank 0's, on every rank.
+std::string of_root(const std::string& path, Caller from) {
+  if (cluster::size() == 1) return path;
+  const Tensor length = array(std::vector<int64_t>{std::ssize(path)}, {cpu(), i64});
+  cluster::broadcast({length}, 0, from);
+  std::vector<uint8_t> bytes(path.begin(), path.end());
+  bytes.resize(static_cast<size_t>(length.item<int64_t>()));
+  const Tensor text = array(bytes, {cpu(), u8});
+  cluster::broadcast({text}, 0, from);
+  bytes = text.to_vector<uint8_t>();
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
+                 Caller from) {
+  std::string path;
+  cluster::on_root([&] { path = write(directory, parts, options, from); }, from);
+  return of_root(path, from);
+}
+
+namespace {
+
+// The newest whole one, and what puts its parts in place.
+struct Read {
+  std::optional<Loaded> loaded;
+  std::vector<std::function<void()>> apply;
+};
+
+Read read(const std::string& directory, const Parts& parts, Caller from) {
   const Parts all = with_own(parts);
   Loaded loaded;
   for (const Found& found : checkpoints(directory)) {
@@ -387,13 +261,30 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts, Cal
       const std::string file = (found.path / (p.name() + kSuffix)).string();
       apply.push_back(p.restore(locus::load(file, cpu(), from), file));
     }
-    for (const auto& put : apply) put();
-    return loaded;
+    return {std::move(loaded), std::move(apply)};
   }
   if (loaded.skipped.empty()) return {};
   throw FormatError("checkpoint: no checkpoint in ", directory, " is whole: ",
                     listed(
                         loaded.skipped, [](const std::string& s) { return s; }, "; "));
+}
+
+}  // namespace
+
+std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
+  Read mine;
+  cluster::together([&] { mine = read(directory, parts, from); }, from);
+  const std::string path = mine.loaded ? mine.loaded->path : "";
+  const std::string expected = of_root(path, from);
+  cluster::together(
+      [&] {
+        if (path != expected)
+          throw FormatError("checkpoint: the newest of ", directory, " is '", path, "' here and '",
+                            expected, "' for rank 0; expected a folder that all ranks see");
+      },
+      from);
+  for (const auto& put : mine.apply) put();
+  return mine.loaded;
 }
 
 }  // namespace locus::checkpoint

@@ -17,7 +17,7 @@ Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std
 DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Caller from)
     : options_(options),
       order_("DataLoader", dataset.size(), options.batch_size, options.shuffle, options.last_batch,
-             options.seed) {
+             options.seed, {options.part_index, options.num_parts}) {
   const Context where = options.context ? *options.context : dataset.data().context();
   data_ = dataset.data().as_in_context(where, from);
   label_ = dataset.label().as_in_context(where, from);
@@ -28,7 +28,7 @@ DataLoader::Iterator DataLoader::begin(Caller from) {
   first.loader_ = this;
   first.epoch_ = order_.begin();
   first.order_ = array(first.epoch_->samples, {context(), i32}, from);
-  first.position_ = first.epoch_->given * options_.batch_size;
+  first.position_ = first.epoch_->given * order_.part_size();
   first.from_ = from;
   return first;
 }
@@ -37,7 +37,7 @@ Batch DataLoader::Iterator::operator*() const {
   const LoaderOptions& o = loader_->options_;
   const std::span<const int32_t> samples =
       std::span(epoch_->samples).subspan(static_cast<size_t>(position_));
-  const auto n = std::min<size_t>(samples.size(), static_cast<size_t>(o.batch_size));
+  const auto n = std::min<size_t>(samples.size(), static_cast<size_t>(loader_->order_.part_size()));
   const Tensor ids = order_(Slice(position_, position_ + static_cast<int64_t>(n)));
   const Draw draw{o.seed, epoch_->number, samples.first(n), from_};
   Batch made{o.transform(loader_->data_.take(ids), draw), loader_->label_.take(ids)};
@@ -47,7 +47,7 @@ Batch DataLoader::Iterator::operator*() const {
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
   epoch_->hand_out(batch());
-  position_ += loader_->options_.batch_size;
+  position_ += loader_->order_.part_size();
   return *this;
 }
 

@@ -63,6 +63,10 @@ struct LoaderOptions {
   std::optional<Context> context = {};  // unset: where the set's data is
   uint64_t seed = 0;         // of the shuffling and the transform: the same on every context
   Transform transform = {};  // of each batch's data
+  // Loaders that share each batch, equally, such as one a rank (core/cluster.h): batch_size is that
+  // of all parts together, which are disjoint, and make up the batches of one loader without parts.
+  // ValueError where a batch, the last one too, has not the same number of samples for each.
+  int num_parts = 1, part_index = 0;
 };
 
 struct Batch {  // exactly two members: auto [image, label]
@@ -92,7 +96,7 @@ class DataLoader {
 
    private:
     friend class DataLoader;
-    int64_t batch() const { return position_ / loader_->options_.batch_size; }
+    int64_t batch() const { return position_ / loader_->order_.part_size(); }
 
     const DataLoader* loader_ = nullptr;
     std::shared_ptr<EpochOrder> epoch_;

@@ -5,6 +5,7 @@
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
+#include <locus/core/cluster.h>
 #include <locus/core/compile.h>
 #include <locus/core/context.h>
 #include <locus/core/device.h>

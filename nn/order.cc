@@ -30,8 +30,9 @@ std::vector<int32_t> fresh(const LoaderState& s, int64_t epoch) {
 }  // namespace
 
 Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
-             uint64_t seed)
+             uint64_t seed, BatchPart part)
     : who_(who),
+      part_(part),
       state_{.samples = samples,
              .batch_size = batch_size,
              .shuffle = shuffle,
@@ -40,6 +41,30 @@ Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle,
   options::expect(who, "batch_size", batch_size, batch_size > 0 && batch_size <= INT32_MAX,
                   "1 to 2^31 - 1");
   options::expect(who, "samples", samples, samples >= 0 && samples <= INT32_MAX, "0 to 2^31 - 1");
+  options::expect(who, "num_parts", part.count, part.count > 0, "at least 1");
+  options::expect(who, "part_index", part.index, part.index >= 0 && part.index < part.count,
+                  "0 to num_parts - 1");
+  const int64_t rest = last == LastBatch::keep ? samples % batch_size : 0;
+  if (batch_size % part.count != 0)
+    throw ValueError(who, ": batch_size ", batch_size, " for ", part.count,
+                     " parts, which share each batch; expected a multiple of ", part.count);
+  if (rest % part.count != 0)
+    throw ValueError(who, ": the last batch has ", rest, " of ", samples, " samples, for ",
+                     part.count,
+                     " parts, which share each batch equally; use last_batch discard or rollover, "
+                     "or another batch_size");
+}
+
+std::vector<int32_t> Order::part_of(const std::vector<int32_t>& samples) const {
+  if (part_.count == 1) return samples;
+  std::vector<int32_t> mine;
+  const auto n = static_cast<int64_t>(samples.size());
+  for (int64_t begin = 0; begin < n; begin += state_.batch_size) {
+    const int64_t each = std::min(state_.batch_size, n - begin) / part_.count;
+    const auto first = samples.begin() + begin + part_.index * each;
+    mine.insert(mine.end(), first, first + each);
+  }
+  return mine;
 }
 
 // How many samples of the epochs before it an epoch starts with.
@@ -69,7 +94,7 @@ std::shared_ptr<EpochOrder> Order::begin() {
   }
   order.resize(static_cast<size_t>(deliverable(state_.epoch)));
   const auto begun =
-      std::make_shared<EpochOrder>(EpochOrder{std::move(order), state_.epoch, state_.position});
+      std::make_shared<EpochOrder>(EpochOrder{part_of(order), state_.epoch, state_.position});
   ++state_.epoch;
   state_.position = 0;
   now_ = begun;

@@ -43,12 +43,20 @@ struct EpochOrder {
   void hand_out(int64_t batch) { given = batch < given ? given : batch + 1; }
 };
 
-// An epoch's order depends on the options and the epoch's number alone.
+// Which part of each batch a loader gives, where several loaders share it.
+struct BatchPart {
+  int index = 0, count = 1;
+};
+
+// An epoch's order depends on the options and the epoch's number alone; of it, begin() gives the
+// part's samples. A state is of whole batches: the same for every part.
 class Order {
  public:
-  // `who` names the loader in errors: batch_size must be > 0, it and samples < 2^31.
+  // `who` names the loader in errors: batch_size must be > 0, it and samples < 2^31; every batch
+  // must give all parts equally many samples.
   Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
-        uint64_t seed);
+        uint64_t seed, BatchPart part = {});
+  int64_t part_size() const { return state_.batch_size / part_.count; }        // of a whole batch
   int64_t batches() const { return batches(state_.epoch) - state_.position; }  // at next begin()
   std::shared_ptr<EpochOrder> begin();
 
@@ -62,7 +70,10 @@ class Order {
   int64_t deliverable(int64_t epoch) const;
   int64_t batches(int64_t epoch) const;
 
+  std::vector<int32_t> part_of(const std::vector<int32_t>& samples) const;
+
   const char* who_;
+  BatchPart part_;
   LoaderState state_;                      // of what begin() gives
   std::shared_ptr<const EpochOrder> now_;  // begun last
 };

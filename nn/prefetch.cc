@@ -283,7 +283,7 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
     : decode_(std::move(decode)),
       options_(options),
       order_("Prefetcher", samples, options.batch_size, options.shuffle, options.last_batch,
-             options.seed) {
+             options.seed, {options.part_index, options.num_parts}) {
   check("num_workers", options.num_workers, kMaxWorkers);
   check("prefetch", options.prefetch, kMaxPrefetch);
   if (!decode_)
@@ -296,7 +296,9 @@ Prefetcher::Iterator Prefetcher::begin(Caller from) {
   Iterator first;
   first.order_ = order_.begin();
   first.number_ = first.order_->given - 1;
-  first.epoch_ = std::make_shared<Epoch>(decode_, options_, first.order_, from);
+  PrefetchOptions of_part = options_;
+  of_part.batch_size = order_.part_size();
+  first.epoch_ = std::make_shared<Epoch>(decode_, of_part, first.order_, from);
   return ++first;
 }
 

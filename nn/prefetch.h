@@ -44,6 +44,7 @@ struct PrefetchOptions {
   int num_workers = 2;                  // 1 to 256 threads
   int prefetch = 2;                     // batches ahead of the context's work, at most; 1 to 1024
   Transform transform = {};             // of each sample's data, by the workers, on the host
+  int num_parts = 1, part_index = 0;    // a DataLoader's
 };
 
 class Prefetcher {

@@ -22,6 +22,10 @@
 // compiled.
 //   nn::TrainStep step(net, loss, trainer, scaler);
 //
+// Of several ranks (core/cluster.h), which meet on the host, forward and backward are compiled, and
+// the trainer's step of all ranks' batches together runs behind them; a function of one's own calls
+// the trainer after the compiled step, not in it.
+//
 // load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), set_schedule(),
 // set_states(), how many updates there were, the multipliers and grad_req are seen. Other numbers
 // of the optimizer and of the function are those of the recording; so is what the function does
@@ -34,6 +38,7 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
 #include <locus/core/compile.h>
 #include <locus/nn/block.h>
 #include <locus/nn/loss_scaler.h>
@@ -56,10 +61,15 @@ class TrainStep {
                 l = loss(net(x), y);
               }
               l.backward();
-              trainer.step(x.shape()[0]);
+              if (cluster::size() == 1) trainer.step(x.shape()[0]);
               return l;
             },
-            trainer, o) {}
+            trainer, o) {
+    if (cluster::size() > 1)
+      update_ = [&trainer](const Tensors& in, Caller from) {
+        trainer.step(in[0].shape()[0] * cluster::size(), false, from);
+      };
+  }
   template <class Net, class Loss>
   requires std::invocable<Net&, const Tensor&> && std::invocable<Loss&, Tensor, const Tensor&>
   TrainStep(const Net& net, const Loss& loss, Trainer& trainer, amp::LossScaler& scaler,
@@ -77,7 +87,7 @@ class TrainStep {
             },
             trainer, o) {
     update_ = [&trainer, &scaler](const Tensors& in, Caller from) {
-      scaler.step(trainer, in[0].shape()[0], false, from);
+      scaler.step(trainer, in[0].shape()[0] * cluster::size(), false, from);
     };
   }
   // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more

@@ -4,6 +4,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
 #include <locus/nn/clip.h>
@@ -36,6 +37,24 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     parameters_.push_back(p);
     names_.push_back(name);
   }
+  equal_.resize(parameters_.size());
+  start_equal(Caller::here());
+}
+
+// Those that have values and are not equal yet.
+void Trainer::start_equal(Caller from) {
+  if (cluster::size() == 1) return;
+  Tensors firsts;
+  std::vector<Parameter> taken;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (equal_[i] || !parameters_[i].initialized()) continue;
+    equal_[i] = true;
+    firsts.push_back(parameters_[i].list_data()[0]);
+    taken.push_back(parameters_[i]);
+  }
+  if (firsts.empty()) return;
+  cluster::broadcast(firsts, 0, from);
+  for (size_t i = 0; i < taken.size(); ++i) taken[i].set_data(firsts[i], from);
 }
 
 // Everything step() needs, cached: built at the first step, and again when a parameter's replicas
@@ -46,6 +65,7 @@ void Trainer::refresh(Caller from) {
 
   const capture::Aside aside;
   const autograd::Pause pause;
+  start_equal(from);
   std::vector<Slot> slots, frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
@@ -112,7 +132,7 @@ void Trainer::find_sums(Caller from) {
   sums_ = nullptr;
   if (replicated.empty()) return;
   sums_ = std::make_shared<GradientSums>(std::move(replicated));
-  if (options_.overlap) sums_->overlap(from);
+  if (options_.overlap && cluster::size() == 1) sums_->overlap(from);
 }
 
 // What is updated together. A count that a recording advances stays where it is.
@@ -179,7 +199,46 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refresh(from);
+  const std::vector<size_t> alone = unsummed();
   if (sums_) sums_->finish(from);
+  sum_over_ranks(alone, from);
+}
+
+// Slots of gradients that are this rank's alone, where there are other ranks.
+std::vector<size_t> Trainer::unsummed() const {
+  std::vector<size_t> alone;
+  if (cluster::size() == 1) return alone;
+  capture::check("Trainer::allreduce_grads",
+                 "ranks meet on the host; compile what comes before it, or before step()");
+  for (size_t i = 0, end; i < slots_.size(); i = end) {
+    bool fresh = true, summed = true;
+    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end) {
+      fresh = fresh && autograd::fresh_grad(slots_[end].weight);
+      summed = summed && autograd::summed_grad(slots_[end].weight);
+    }
+    for (size_t k = i; fresh && !summed && k < end; ++k) alone.push_back(k);
+  }
+  return alone;
+}
+
+// The first replica of each has the sum of the others, and gives them the ranks'.
+void Trainer::sum_over_ranks(const std::vector<size_t>& alone, Caller from) {
+  if (cluster::size() == 1) return;
+  Tensors firsts;
+  for (size_t k = 0; k < alone.size(); ++k)
+    if (k == 0 || slots_[alone[k - 1]].parameter != slots_[alone[k]].parameter)
+      firsts.push_back(slots_[alone[k]].weight.grad());
+  cluster::all_reduce(firsts, ReduceOp::sum, from);
+  const autograd::Pause pause;
+  size_t first = 0;
+  for (size_t k = 0; k < alone.size(); ++k) {
+    const Tensor& weight = slots_[alone[k]].weight;
+    if (k > 0 && slots_[alone[k - 1]].parameter == slots_[alone[k]].parameter)
+      firsts[first - 1].copyto(weight.grad(), {}, from);
+    else
+      ++first;
+    autograd::summed_grad(weight, true);
+  }
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,

@@ -5,6 +5,12 @@
 // on different contexts (a network across GPUs). Those with grad_req null are left alone; one that
 // gets its gradient back goes on with the states that it had. step() enqueues work and does not
 // wait. One thread at a time.
+//
+// Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
+// replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
+// the same update. They start with rank 0's values: a trainer that is made takes them for what is
+// initialized, its first step for the rest, whose first forward was with values of the rank's own
+// unless all have the same random::seed(). Every rank makes and calls its trainers in one order.
 #pragma once
 
 #include <concepts>
@@ -26,9 +32,10 @@ class GradientSums;
 
 struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
-  // still runs, from the second step on; in a compiled step they always are. Then there is one
-  // backward() a step on each context, of parameters with grad_req write, else Error, and a
-  // backward() that fails may have written some gradients.
+  // still runs, from the second step on; in a compiled step they always are, and where there are
+  // ranks (core/cluster.h) never. Then there is one backward() a step on each context, of
+  // parameters with grad_req write, else Error, and a backward() that fails may have written some
+  // gradients.
   bool overlap = false;
 };
 
@@ -104,6 +111,9 @@ class Trainer {
   };
   void refresh(Caller);
   void find_sums(Caller);
+  void start_equal(Caller);
+  std::vector<size_t> unsummed() const;
+  void sum_over_ranks(const std::vector<size_t>& slots, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
@@ -133,6 +143,7 @@ class Trainer {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
+  std::vector<bool> equal_;             // parameters that have rank 0's values
 };
 
 }  // namespace locus::nn

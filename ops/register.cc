@@ -3,6 +3,7 @@
 #include <locus/core/observe/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
+#include <locus/devices/mpi_ranks.h>
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda.h>
 #endif
@@ -17,6 +18,7 @@ bool register_builtins() {
   static const bool once = [] {
     register_ledger();
     register_cpu();
+    register_ranks();
 #ifdef LOCUS_WITH_CUDA
     if (!register_emulated()) register_cuda();
 #else

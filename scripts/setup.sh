@@ -24,7 +24,9 @@ needs() {
   local purpose
   for purpose in "$@"; do
     case $purpose in
-      test) echo "/usr/include/gtest/gtest.h libgtest-dev"
+      test) echo "mpicxx libopenmpi-dev"
+            echo "mpirun openmpi-bin"
+            echo "/usr/include/gtest/gtest.h libgtest-dev"
             echo "/usr/include/gmock/gmock.h libgmock-dev"
             echo "/usr/include/CLI/CLI.hpp libcli11-dev"
             echo "/usr/include/fmt/core.h libfmt-dev" ;;

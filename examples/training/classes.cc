@@ -30,13 +30,17 @@ std::variant<data::DataLoader, data::Prefetcher> make_loader(const Classifier::S
                                           .shuffle = true,
                                           .context = c,
                                           .seed = o.seed,
-                                          .transform = setup.transform});
+                                          .transform = setup.transform,
+                                          .num_parts = cluster::size(),
+                                          .part_index = cluster::rank()});
   return data::Prefetcher(setup.train, {.batch_size = o.batch_size,
                                         .shuffle = true,
                                         .context = c,
                                         .seed = o.seed,
                                         .num_workers = setup.workers,
-                                        .transform = setup.transform});
+                                        .transform = setup.transform,
+                                        .num_parts = cluster::size(),
+                                        .part_index = cluster::rank()});
 }
 
 }  // namespace
@@ -50,8 +54,11 @@ Classifier::Classifier(const Setup& setup, const Options& o)
                optim::SGD({.learning_rate = o.lr, .momentum = o.momentum, .wd = o.wd})),
       loader_(make_loader(setup, o, context_)),
       test_loader_(setup.test, {.batch_size = 1000, .context = context_}),
-      compiled_([this](const Tensor& data, const Tensor& label) { return step(data, label); },
-                trainer_) {
+      compiled_(
+          [this](const Tensor& data, const Tensor& label) {
+            return cluster::size() > 1 ? backward(data, label) : step(data, label);
+          },
+          trainer_) {
   fmt::print(
       "data      {}: {} training and {} test images\n"
       "context   {}\n"
@@ -62,6 +69,12 @@ Classifier::Classifier(const Setup& setup, const Options& o)
 }
 
 Tensor Classifier::step(const Tensor& data, const Tensor& label) {
+  const Tensor loss = backward(data, label);
+  update(data.shape()[0]);
+  return loss;
+}
+
+Tensor Classifier::backward(const Tensor& data, const Tensor& label) {
   static const nn::SoftmaxCrossEntropyLoss loss_fn;
   Tensor loss;
   {
@@ -70,11 +83,13 @@ Tensor Classifier::step(const Tensor& data, const Tensor& label) {
     loss = loss_fn(setup_.net(data), label);
   }
   loss.backward();
-  // Gradients are those of the batch's sum until the step divides by its size.
-  const auto batch = static_cast<double>(data.shape()[0]);
-  if (options_.clip > 0) clip_global_norm(nn::gradients(setup_.net), options_.clip * batch);
-  trainer_.step(data.shape()[0]);
   return loss;
+}
+
+void Classifier::update(int64_t batch) {
+  const int64_t of_all = batch * cluster::size();
+  if (options_.clip > 0) trainer_.clip_global_norm(options_.clip, of_all);
+  trainer_.step(of_all);
 }
 
 int Classifier::train(const std::function<Strip()>& strip,
@@ -91,8 +106,10 @@ int Classifier::train(const std::function<Strip()>& strip,
                           .samples = setup_.train.size(),
                           .step =
                               [&](const Tensor& data, const Tensor& label) {
-                                return options_.compile ? compiled_(data, label)
-                                                        : step(data, label);
+                                if (!options_.compile) return step(data, label);
+                                const Tensor loss = compiled_(data, label);
+                                if (cluster::size() > 1) update(data.shape()[0]);
+                                return loss;
                               },
                           .evaluate = [&] { return score(); },
                           .strip = strip,
@@ -216,7 +233,9 @@ int guarded(const std::string& program, const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::exception& e) {
-    std::cerr << program << ": " << e.what() << '\n';
+    std::cerr << program << ": "
+              << (cluster::size() > 1 ? fmt::format("rank {}: ", cluster::rank()) : "") << e.what()
+              << '\n';
     return 1;
   }
 }

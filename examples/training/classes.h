@@ -43,6 +43,9 @@ class Classifier {
 
  private:
   locus::Tensor step(const locus::Tensor& data, const locus::Tensor& label);
+  // Its halves: the second is not compiled where ranks meet in it.
+  locus::Tensor backward(const locus::Tensor& data, const locus::Tensor& label);
+  void update(int64_t batch);
 
   const Setup setup_;
   const Options options_;

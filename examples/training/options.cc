@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <locus/core/cluster.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/text.h>
@@ -94,6 +96,10 @@ void add_sgd(CLI::App& app, Options& o) {
   app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  app.add_flag(
+      "--distributed", o.distributed,
+      "train with the other ranks that mpirun or srun started; --batch-size is that of all "
+      "together, each has its own GPU, and the first prints and writes files");
 }
 
 void parse(CLI::App& app, int argc, char** argv) {
@@ -111,13 +117,25 @@ std::string describe(const Options& o) {
   if (o.wd > 0) text += fmt::format(", weight decay {}", o.wd);
   if (o.clip > 0) text += fmt::format(", gradients of norm {} at most", o.clip);
   if (o.dtype != "f32") text += ", " + o.dtype;
+  if (locus::cluster::size() > 1) text += fmt::format(", {} ranks", locus::cluster::size());
   return text + (o.compile ? ", compiled" : "");
 }
 
+void join(const Options& o) {
+  if (!o.distributed) return;
+  locus::cluster::init();
+  if (locus::cluster::rank() > 0 && !std::freopen("/dev/null", "w", stdout))
+    throw std::runtime_error("--distributed: /dev/null cannot be written");
+}
+
 locus::Context choose_context(const Options& o) {
-  const locus::Context c =
-      o.context == "best" ? locus::best_context() : locus::Context::parse(o.context);
-  locus::context_info(c);
+  locus::cluster::together([] {});  // some ranks may have read their data for long
+  if (o.context == "best" && locus::cluster::size() > 1) return locus::cluster::contexts()[0];
+  locus::Context c;
+  locus::cluster::together([&] {
+    c = o.context == "best" ? locus::best_context() : locus::Context::parse(o.context);
+    locus::context_info(c);
+  });
   return c;
 }
 
@@ -157,16 +175,18 @@ void check_folder_of(const std::string& option, const std::string& file) {
 }
 
 void check_writable(const Options& o) {
-  make_folder("--out", o.out);
-  make_folder("--checkpoint", o.checkpoint);
-  if (!o.checkpoint.empty() && !o.resume)
-    for (const auto& entry : std::filesystem::directory_iterator(o.checkpoint))
-      if (entry.path().filename().string().starts_with("checkpoint-"))
-        throw std::runtime_error(
-            fmt::format("--checkpoint {}: it holds checkpoints of a run before, which this one "
-                        "would replace; go on with --resume, or name another folder",
-                        o.checkpoint));
-  check_folder_of("--save", o.save);
+  locus::cluster::on_root([&] {
+    make_folder("--out", o.out);
+    make_folder("--checkpoint", o.checkpoint);
+    if (!o.checkpoint.empty() && !o.resume)
+      for (const auto& entry : std::filesystem::directory_iterator(o.checkpoint))
+        if (entry.path().filename().string().starts_with("checkpoint-"))
+          throw std::runtime_error(
+              fmt::format("--checkpoint {}: it holds checkpoints of a run before, which this one "
+                          "would replace; go on with --resume, or name another folder",
+                          o.checkpoint));
+    check_folder_of("--save", o.save);
+  });
 }
 
 locus::optim::Schedule make_schedule(const Options& o, int64_t steps) {

@@ -31,6 +31,7 @@ struct Options {
   int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch only
   int keep = 3;
   bool resume = false;
+  bool distributed = false;  // over the ranks that mpirun or srun started
 };
 
 // `data_help`: of --data. Defaults are those of `options`.
@@ -41,6 +42,9 @@ void parse(CLI::App& app, int argc, char** argv);
 
 // "cosine schedule, batch 64, seed 7", and what else is not as it is by default.
 std::string describe(const Options& options);
+
+// Joins the ranks, where the options say so: call it first. Ranks but the first print no more.
+void join(const Options& options);
 
 // Where to run, checked: a context that is not there fails here, before anything else is done.
 locus::Context choose_context(const Options& options);

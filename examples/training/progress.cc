@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include <fmt/core.h>
+#include <locus/core/cluster.h>
+#include <locus/ops/create.h>
 #include <locus/ops/join.h>
 
 namespace training {
@@ -81,17 +83,26 @@ std::vector<double> LossLog::read() {
   if (waiting_.empty()) return means;
   const std::vector<float> all = locus::concat(waiting_, {.axis = 0}).to_vector<float>();
   const int64_t first = steps_ - static_cast<int64_t>(waiting_.size()) + 1;
+  std::vector<double> sums;
   size_t at = 0;
   for (const locus::Tensor& loss : waiting_) {
-    const auto batch = static_cast<size_t>(loss.size());
     double sum = 0;
-    for (size_t i = 0; i < batch; ++i) sum += static_cast<double>(all[at++]);
-    if (!std::isfinite(sum)) throw Diverged{first + static_cast<int64_t>(means.size()), sum};
-    means.push_back(sum / static_cast<double>(batch));
-    sum_ += sum;
+    for (int64_t i = 0; i < loss.size(); ++i) sum += static_cast<double>(all[at++]);
+    sums.push_back(sum);
+  }
+  if (locus::cluster::size() > 1) {
+    const locus::Tensor of_all = locus::array(sums, {locus::cpu(), locus::f64});
+    locus::cluster::all_reduce({of_all});
+    sums = of_all.to_vector<double>();
+  }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!std::isfinite(sums[i])) throw Diverged{first + static_cast<int64_t>(i), sums[i]};
+    const int64_t batch = waiting_[i].size() * locus::cluster::size();
+    means.push_back(sums[i] / static_cast<double>(batch));
+    sum_ += sums[i];
+    samples_ += batch;
   }
   waiting_.clear();
-  samples_ += static_cast<int64_t>(at);
   return means;
 }
 

@@ -47,8 +47,8 @@ class LossLog {
 
   void add(const locus::Tensor& loss);  // (batch,)
   bool due() const { return static_cast<int64_t>(waiting_.size()) >= kInterval; }
-  // The mean loss of each step since the last read, in order. Waits. Throws Diverged with the first
-  // step whose loss is not finite.
+  // The mean loss of each step since the last read, over all ranks, in order. Waits. Throws
+  // Diverged with the first step whose loss is not finite.
   std::vector<double> read();
   bool empty() const { return waiting_.empty(); }
   int64_t steps() const { return steps_; }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <locus/core/cluster.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/ops/create.h>
@@ -35,14 +36,20 @@ class Session {
   }
 
   int train() {
+    const int status = train_on();
+    cluster::barrier();  // no rank's status ends the others before they say theirs
+    return status;
+  }
+
+ private:
+  int train_on() {
     if (options_.resume) resume();
     const StopRequest stop;
     try {
       for (; epoch_ <= options_.epochs; ++epoch_) {
         const bool within =
             std::visit([&](auto* loader) { return train_epoch(*loader, stop); }, run_.loader);
-        if (within || (stop.signal() != 0 && epoch_ < options_.epochs))
-          return stopped(stop.signal());
+        if (within || (stop_ != 0 && epoch_ < options_.epochs)) return stopped(stop_);
       }
     } catch (const Diverged& d) {
       diverged(d);
@@ -51,29 +58,38 @@ class Session {
     history_.losses = curve_.points();
     fmt::print("\n{}\n", table(history_));
     if (!options_.save.empty()) fmt::print("saved the parameters in {}\n", options_.save);
-    write_results(!options_.out.empty() && run_.strip ? run_.strip() : Strip());
+    write_results(!options_.out.empty() ? run_.strip : nullptr);
     return 0;
   }
 
- private:
+  static bool is_root() { return cluster::rank() == 0; }
+
   // True when it was asked to end within the epoch.
   bool train_epoch(auto& loader, const StopRequest& stop) {
     progress_.start(epoch_, seconds_before_);
     for (auto [data, label] : loader) {
       losses_.add(run_.step(data, label));
       ++step_;
-      samples_ += data.shape()[0];
+      samples_ += data.shape()[0] * cluster::size();
       if (run_.after) run_.after(step_);
       if (losses_.due()) report();
       if (step_ % steps_ == 0) continue;  // the end of the epoch is about to be written
       const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
-      const bool ends = stop.signal() != 0;
+      if (cluster::size() == 1 || step_ % kListens == 0) listen(stop);
+      const bool ends = stop_ != 0;
       if (due || ends) checkpoint();
       if (ends) return true;
     }
     if (!losses_.empty()) report();
     finish_epoch();
+    listen(stop);
     return false;
+  }
+
+  // A signal to one rank is one to all. They meet for that every so many steps.
+  static constexpr int64_t kListens = 10;
+  void listen(const StopRequest& stop) {
+    stop_ = static_cast<int>(cluster::all_reduce(stop.signal(), ReduceOp::max));
   }
 
   void report() {
@@ -107,11 +123,11 @@ class Session {
   std::exception_ptr save() {
     if (options_.save.empty()) return nullptr;
     try {
-      run_.net.save_parameters(options_.save);
+      cluster::on_root([&] { run_.net.save_parameters(options_.save); });
       saved_epoch_ = epoch_;
       return nullptr;
     } catch (const Error& e) {
-      if (epoch_ < options_.epochs)
+      if (epoch_ < options_.epochs && is_root())
         std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
       return std::current_exception();
     }
@@ -190,7 +206,7 @@ class Session {
       return;
     }
     for (const std::string& s : loaded->skipped)
-      std::cerr << fmt::format("{}: skipped {}\n", run_.program, s);
+      if (is_root()) std::cerr << fmt::format("{}: skipped {}\n", run_.program, s);
     checkpoint_ = loaded->path;
     kept_ = step_;
     fmt::print("resumed   {}, after {} steps\n\n", loaded->path, step_);
@@ -205,14 +221,14 @@ class Session {
       kept_ = step_;
     } catch (const Error& e) {
       progress_.clear();
-      std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
+      if (is_root()) std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
     }
   }
 
   int stopped(int signal) {
     progress_.clear();
     history_.losses = curve_.points();
-    write_results({});
+    write_results(nullptr);
     const std::string how =
         options_.checkpoint.empty() ? "nothing was asked to be kept (--checkpoint)"
         : checkpoint_.empty()       ? "no checkpoint could be written"
@@ -229,7 +245,8 @@ class Session {
   void diverged(const Diverged& d) {
     progress_.clear();
     history_.losses = curve_.points();
-    write_results({});
+    write_results(nullptr);
+    if (!is_root()) return;
     std::cerr << fmt::format(
         "{}: the loss became {} at step {} (epoch {}, batch {}); try a smaller --lr than {}\n",
         run_.program, std::isnan(d.loss) ? "nan" : "inf", d.step, (d.step - 1) / steps_ + 1,
@@ -243,12 +260,15 @@ class Session {
     }
   }
 
-  void write_results(const Strip& strip) const {
+  void write_results(const std::function<Strip()>& strip) const {
     if (options_.out.empty() || history_.epochs.empty()) return;
-    const std::filesystem::path out = options_.out;
-    write_csv(history_, out / "history.csv");
-    examples::write_file(out / "curves.svg", chart(history_, strip));
-    fmt::print("wrote {} and {}\n", (out / "history.csv").string(), (out / "curves.svg").string());
+    cluster::on_root([&] {
+      const std::filesystem::path out = options_.out;
+      write_csv(history_, out / "history.csv");
+      examples::write_file(out / "curves.svg", chart(history_, strip ? strip() : Strip()));
+      fmt::print("wrote {} and {}\n", (out / "history.csv").string(),
+                 (out / "curves.svg").string());
+    });
   }
 
   const Run& run_;
@@ -261,6 +281,7 @@ class Session {
   int epoch_ = 1, saved_epoch_ = 0;
   int64_t step_ = 0, samples_ = 0;  // all, and of this epoch
   double seconds_before_ = 0;
+  int stop_ = 0;            // a signal that asks for the end
   std::string checkpoint_;  // the last one written, and of which step
   int64_t kept_ = 0;
 };

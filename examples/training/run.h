@@ -41,7 +41,8 @@ struct Run {
 };
 
 // Trains as the options say, prints as it goes, and writes what they ask for. Returns the program's
-// exit status: 1 when the loss became NaN or infinite, 128 + the signal that ended it.
+// exit status: 1 when the loss became NaN or infinite, 128 + the signal that ended it. Of several
+// ranks, which all call it, the first prints and writes.
 // A run that is resumed must have the options of the run before, else Error names the first that
 // differs; with more epochs it goes on for longer.
 int train(const Run& run, const Options& options);

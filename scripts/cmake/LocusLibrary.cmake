@@ -94,12 +94,20 @@ if(LOCUS_WITH_CUDA)
   endif()
   if(LOCUS_WITH_NCCL)
     list(APPEND libraries nccl)
-    set_source_files_properties(devices/cuda_nccl.cc PROPERTIES
+    set_source_files_properties(devices/cuda_nccl.cc devices/cuda_nccl_ranks.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_NCCL COMPILE_OPTIONS -isystem${LOCUS_NCCL_INCLUDE})
   endif()
   foreach(name ${libraries})
     target_link_libraries(locus PRIVATE ${library_${name}})
   endforeach()
+endif()
+
+if(LOCUS_WITH_MPI)
+  target_link_libraries(locus PRIVATE ${MPI_CXX_LIBRARIES})
+  list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE mpi_headers)
+  set_source_files_properties(devices/mpi_ranks.cc PROPERTIES
+    COMPILE_DEFINITIONS "LOCUS_WITH_MPI;OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX"
+    COMPILE_OPTIONS "${mpi_headers}")
 endif()
 
 include(GNUInstallDirs)

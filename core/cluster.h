@@ -1,0 +1,76 @@
+// Processes that train together, on one machine or several: ranks, started by mpirun or srun.
+//
+//   cluster::init();
+//   const Context c = cluster::contexts()[0];                // gpu(local_rank())
+//   net.initialize(init::Xavier(), c);
+//   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0.1}));
+//   data::DataLoader loader(set, {.batch_size = 256, .shuffle = true, .context = c,
+//                                 .num_parts = cluster::size(), .part_index = cluster::rank()});
+//   for (auto [x, y] : loader) {
+//     ...
+//     l.backward();
+//     trainer.step(256);                                     // of all ranks together
+//   }
+//
+// MPI joins the ranks, and sums what is on the host or on emulated GPUs; among real GPUs NCCL does,
+// in stream order, where the build has it. One process alone, or before init(), is rank 0 of 1: all
+// here works, and costs nothing.
+//
+// Collective calls are made by every rank in the same order, one thread a rank at a time; threads
+// of one process take turns (MPI_THREAD_SERIALIZED). Rank 0 compares what the ranks call before
+// anything moves: another call, other contexts' kinds, dtypes or shapes are an Error, a
+// ContextMismatch, a DTypeError or a ShapeError on every rank, which says who differs; nothing is
+// written then, and the ranks may go on. Results are the same bits on every rank and in every run
+// with as many ranks.
+//
+// A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (20) is a DeviceError on
+// every rank that waits for it, which names it; the cluster has failed then, and each later call
+// throws the same. A rank that ends by a signal, by an exception that nobody catches or by a status
+// other than 0 ends all ranks, naming itself.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include <locus/core/caller.h>
+#include <locus/core/group.h>
+#include <locus/core/tensor.h>
+
+namespace locus::cluster {
+
+// Joins the ranks that mpirun or srun started; waits until all do. Later calls do nothing. Ranks of
+// one host share its CPUs: each computes with threads on its part of them, unless the launcher
+// bound them apart or LOCUS_NUM_THREADS and LOCUS_PIN=0 say otherwise; so call it first. Throws
+// Error where several were started and the build is without MPI, or MPI does not find them.
+void init();
+
+int rank();        // 0 to size() - 1
+int size();        // 1: alone
+int local_rank();  // among those on this host
+int local_size();
+
+// This rank's part of its host's GPUs, n: gpu(local_rank() * n) and those after it; cpu(0) ...
+// cpu(n - 1) where no rank has a GPU. Collective: DeviceError on every rank where one lacks its
+// GPUs.
+std::vector<Context> contexts(int n = 1, Caller = Caller::here());
+
+// Until every rank is here.
+void barrier(Caller = Caller::here());
+
+// Tensors combined with those of the other ranks, in place, element by element: the same number of
+// tensors on each rank, of the same shapes and dtypes, on contexts of one kind. Many at once are
+// faster than one after the other. f16 and bf16 are summed in f32 on the host. mean is of
+// floating-point tensors; bool_ is a DTypeError. Not differentiable; CaptureError while a compiled
+// function is recorded. Does not wait for GPUs where NCCL sums.
+void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
+double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
+// Rank root's values, on every rank. Any dtype.
+void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
+
+// f() on every rank: where it throws on one, that exception is rethrown there, and every other rank
+// throws one of the same type that names the rank. Waits for f for as long as it takes.
+void together(const std::function<void()>& f, Caller = Caller::here());
+// f() on rank 0, while the others wait.
+void on_root(const std::function<void()>& f, Caller = Caller::here());
+
+}  // namespace locus::cluster

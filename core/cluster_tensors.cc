@@ -1,0 +1,264 @@
+// Collectives of tensors: on the host by the ranks' own calls, among devices over links.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
+#include <locus/core/communicator.h>
+#include <locus/core/device.h>
+#include <locus/core/error.h>
+#include <locus/core/rank_calls.h>
+#include <locus/core/storage.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+MakeRankLink link_makers[kMaxDeviceTypes] = {};
+
+}  // namespace
+
+void set_rank_links(DeviceType type, MakeRankLink make) {
+  link_makers[static_cast<int>(type)] = make;
+}
+
+namespace cluster {
+namespace {
+
+struct Link {
+  uint32_t number = 0;  // the same on every rank that it connects
+  std::unique_ptr<RankLink> link;
+};
+std::map<Context, Link>& links() LOCUS_REQUIRES(turns()) {
+  static auto* const all = new std::map<Context, Link>;
+  return *all;
+}
+
+bool floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
+
+// What sums of it are made in, on the host.
+DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
+
+void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op) {
+  capture::check(name, "the ranks meet on the host; compile what comes before it");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& t = tensors[i];
+    if (!t.defined()) throw Error(name, ": tensor ", i, " is undefined");
+    if (op && t.dtype() == bool_)
+      throw DTypeError(name, ": tensor ", i, ", ", describe(t), "; expected numbers");
+    if (op == ReduceOp::mean && !floating(t.dtype()))
+      throw DTypeError(name, ": the mean of tensor ", i, ", ", describe(t),
+                       "; expected a floating dtype");
+    for (size_t k = 0; k < i; ++k)
+      if (t.size() > 0 && t.shares_memory_with(tensors[k]) && t.data_ptr() == tensors[k].data_ptr())
+        throw Error(name, ": tensors ", k, " and ", i, ", ", describe(t), ", are the same memory");
+  }
+}
+
+// The tensors of one context after those of another, contexts in the order in which they come.
+std::vector<Tensors> by_context(const Tensors& tensors) {
+  std::vector<Tensors> all;
+  for (const Tensor& t : tensors) {
+    auto at = std::ranges::find(all, t.context(), [](const Tensors& g) { return g[0].context(); });
+    if (at == all.end()) at = all.insert(all.end(), Tensors());
+    at->push_back(t);
+  }
+  return all;
+}
+
+RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
+                 Caller from) {
+  RankCall call;
+  call.text = text_of(name, " (", from, ")");
+  call.spec[0] = hash_of(name);
+  try {
+    check(name, tensors, op);
+  } catch (...) {
+    call.failure = std::current_exception();
+    return call;
+  }
+  int64_t elements = 0;
+  std::string kinds, dtypes, shapes;
+  for (const Tensors& group : by_context(tensors)) {
+    kinds += is_host(group[0].context()) ? "host;"
+                                         : text_of(device_type_name(group[0].context().type), ";");
+    for (const Tensor& t : group) {
+      dtypes += text_of(locus::name(t.dtype()), ";");
+      shapes += text_of(t.shape(), ";");
+      elements += t.size();
+    }
+    shapes += "|";
+  }
+  call.spec = {hash_of(name), hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
+  call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
+  if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
+  call.text += text_of(" (", from, ")");
+  return call;
+}
+
+// Row-major memory for as many elements as the tensors have, each seen through a view of its shape.
+struct Staged {
+  Tensor memory;
+  Tensors parts;
+};
+Staged stage(const Tensors& tensors, DType dtype, Context host) {
+  int64_t total = 0;
+  for (const Tensor& t : tensors) total += t.size();
+  Staged s{allocate(host, make_meta(dtype, Shape{total})), {}};
+  auto* at = static_cast<char*>(s.memory.data_ptr());
+  for (const Tensor& t : tensors) {
+    View view{at, make_meta(dtype, t.shape()), {}};
+    row_major(view.meta, view.stride);
+    s.parts.push_back(alias(s.memory, view));
+    at += bytes_of(view.meta);
+  }
+  return s;
+}
+
+// Memory that MPI may still write after it failed is never given back.
+void keep_for_ever(const Tensor& memory) {
+  static auto* const kept = new Tensors;
+  kept->push_back(memory);
+}
+
+// f(staged) on memory of the host for the tensors, those of one dtype together.
+void on_host(const Tensors& tensors, bool sums, const RankCall& call, Caller from, bool reads,
+             bool writes, const std::function<void(Ranks&, const Tensor& memory)>& f)
+    LOCUS_REQUIRES(turns()) {
+  std::map<DType, Tensors> together;
+  for (const Tensor& t : tensors)
+    if (t.size() > 0) together[sums ? summed_in(t.dtype()) : t.dtype()].push_back(t);
+  std::vector<std::pair<Tensors, Staged>> all;
+  carry_out(call.text, [&] {
+    for (const auto& [dtype, list] : together) {
+      const Context host = is_host(list[0].context()) ? list[0].context() : cpu_pinned();
+      const Staged s = stage(list, dtype, host);
+      for (size_t i = 0; reads && i < list.size(); ++i) list[i].copyto(s.parts[i], {}, from);
+      all.emplace_back(list, s);
+    }
+    try {
+      for (const auto& [list, s] : all) f(*ranks(), s.memory);
+    } catch (...) {
+      for (const auto& [list, s] : all) keep_for_ever(s.memory);
+      throw;
+    }
+    for (const auto& [list, s] : all)
+      for (size_t i = 0; writes && i < list.size(); ++i) s.parts[i].copyto(list[i], {}, from);
+  });
+}
+
+// The link of c, which all ranks use now.
+RankLink& link_of(Context c, bool fresh) LOCUS_REQUIRES(turns()) {
+  static uint32_t last = 0;
+  Link& l = links()[c];
+  if (fresh) l = {++last, link_makers[static_cast<int>(c.type)](*ranks(), c, time_limit())};
+  return *l.link;
+}
+
+// f(link, views, stream) on the tensors' own memory, in stream order.
+void on_device(const Tensors& tensors, const RankCall& call, bool fresh, Caller from,
+               const std::function<void(RankLink&, std::span<const View>, StreamView)>& f)
+    LOCUS_REQUIRES(turns()) {
+  carry_out(call.text, [&]() LOCUS_REQUIRES(turns()) {
+    const Context c = tensors[0].context();
+    RankLink& link = link_of(c, fresh);
+    Tensors packed;
+    std::vector<View> views;
+    for (const Tensor& t : tensors) {
+      if (t.size() == 0) continue;
+      packed.push_back(t.contiguous() ? t : row_major_copy(t, t.dtype()));
+      views.push_back(packed.back().impl().view);
+    }
+    if (views.empty()) return;
+    const StreamView s = current_stream(c);
+    {
+      const MutexLock turn(meeting_turns());
+      for (const Tensor& t : packed) t.impl().storage->before_write(s);
+      before_meeting(s);
+      Timeline::of(s).before_launch();
+      FirstFailure failure;
+      failure.run([&] { f(link, views, s); });
+      after_meeting(s);
+      for (const Tensor& t : packed) t.impl().storage->after_write(s);
+      failure.rethrow();
+    }
+    auto at = packed.begin();
+    for (const Tensor& t : tensors) {
+      if (t.size() == 0) continue;
+      if (!at->is(t)) at->copyto(t, {}, from);
+      ++at;
+    }
+  });
+}
+
+// Which way the tensors of one context go, agreed on by all ranks.
+Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
+  const Context c = group.empty() ? cpu() : group[0].context();
+  call.can_link = !is_host(c) && link_makers[static_cast<int>(c.type)] != nullptr;
+  const auto known = links().find(c);
+  if (known != links().end()) call.link = known->second.number;
+  return agree(call, time_limit());
+}
+
+}  // namespace
+
+void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
+  constexpr const char* kNames[] = {"sum", "mean", "max", "min", "prod"};
+  const std::string name = text_of("cluster::all_reduce(", kNames[static_cast<int>(op)], ")");
+  if (!ranks()) return check(name, tensors, op);
+  const RankCall call = call_of(name, tensors, op, from);
+  const MutexLock turn(turns());
+  const autograd::Pause pause;
+  const auto run = [&](const Tensors& group) LOCUS_REQUIRES(turns()) {
+    const Agreed way = agree_on(call, group);
+    if (group.empty()) return;
+    if (way.linked)
+      return on_device(group, call, way.fresh_link, from,
+                       [&](RankLink& link, std::span<const View> data, StreamView s) {
+                         link.all_reduce(data, op, s);
+                       });
+    on_host(group, true, call, from, true, true, [&](Ranks& all, const Tensor& memory) {
+      all.all_reduce(memory.data_ptr(), static_cast<size_t>(memory.size()), memory.dtype(), op,
+                     time_limit());
+    });
+  };
+  if (call.failure || tensors.empty()) return run({});
+  for (const Tensors& group : by_context(tensors)) run(group);
+}
+
+double all_reduce(double value, ReduceOp op, Caller from) {
+  if (!ranks()) return value;
+  const Tensor one = allocate(cpu(), make_meta(f64, Shape{1}));
+  *static_cast<double*>(one.data_ptr()) = value;
+  all_reduce(Tensors{one}, op, from);
+  return *static_cast<const double*>(one.data_ptr());
+}
+
+void broadcast(const Tensors& tensors, int root, Caller from) {
+  const std::string name = text_of("cluster::broadcast(root ", root, ")");
+  if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
+  if (!ranks()) return check(name, tensors, {});
+  const RankCall call = call_of(name, tensors, {}, from);
+  const MutexLock turn(turns());
+  const autograd::Pause pause;
+  const bool mine = rank() == root;
+  const auto run = [&](const Tensors& group) LOCUS_REQUIRES(turns()) {
+    const Agreed way = agree_on(call, group);
+    if (group.empty()) return;
+    if (way.linked)
+      return on_device(group, call, way.fresh_link, from,
+                       [&](RankLink& link, std::span<const View> data, StreamView s) {
+                         link.broadcast(data, root, s);
+                       });
+    on_host(group, false, call, from, mine, !mine, [&](Ranks& all, const Tensor& memory) {
+      all.broadcast(memory.data_ptr(), bytes_of(memory.impl().view.meta), root, time_limit());
+    });
+  };
+  if (call.failure || tensors.empty()) return run({});
+  for (const Tensors& group : by_context(tensors)) run(group);
+}
+
+}  // namespace cluster
+}  // namespace locus

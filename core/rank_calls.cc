@@ -1,0 +1,177 @@
+#include <locus/core/rank_calls.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <locus/core/error.h>
+
+namespace locus::cluster {
+namespace {
+
+// Types of exceptions, by number; 0: none.
+
+template <class... E>
+struct Kinds {
+  static uint8_t of(const std::exception& e) {
+    uint8_t at = 0, found = 0;
+    ((++at, found = found == 0 && dynamic_cast<const E*>(&e) ? at : found), ...);
+    return found == 0 ? sizeof...(E) : found;
+  }
+  [[noreturn]] static void raise(uint8_t kind, const std::string& text) {
+    uint8_t at = 0;
+    ((++at == kind ? throw E(text) : void()), ...);
+    throw Error(text);
+  }
+};
+using Known = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, DeviceError,
+                    OutOfMemory, CaptureError, FormatError, Error>;
+
+struct Head {  // of a rank's message; the text follows
+  std::array<uint64_t, 4> spec;
+  uint32_t link;
+  uint8_t can_link, failure;
+};
+struct Verdict {  // of rank 0's; the text follows
+  uint8_t kind, failed, linked, fresh_link;
+  int32_t thrower;  // the rank that failed; -1: none
+};
+
+template <class T>
+std::string packed(const T& head, const std::string& text) {
+  std::string message(sizeof(T), '\0');
+  std::memcpy(message.data(), &head, sizeof(T));
+  return (message + text).substr(0, Ranks::kLongest);
+}
+template <class T>
+std::pair<T, std::string> unpacked(const std::string& message) {
+  T head;
+  std::memcpy(&head, message.data(), sizeof(T));
+  return {head, message.substr(sizeof(T))};
+}
+
+std::string numbers(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") +
+         listed(ranks, [](int r) { return std::to_string(r); });
+}
+
+constinit Ranks* joined = nullptr;  // as long as the process
+constinit double limit = 0;
+
+// Why the cluster has failed.
+std::string& failed_by() {
+  static auto* const text = new std::string;
+  return *text;
+}
+
+// On rank 0, of what everyone sent.
+std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::string>>& messages,
+                                      const std::string& mine, double seconds) {
+  std::vector<int> missing;
+  std::vector<std::pair<Head, std::string>> calls;
+  for (size_t r = 0; r < messages.size(); ++r) {
+    if (!messages[r]) missing.push_back(static_cast<int>(r));
+    calls.push_back(messages[r] ? unpacked<Head>(*messages[r]) : std::pair<Head, std::string>());
+  }
+  Verdict v{.kind = 0, .failed = 0, .linked = 1, .fresh_link = 0, .thrower = -1};
+  if (!missing.empty()) {
+    v.failed = 1;
+    v.kind = Known::of(DeviceError(""));
+    return {v, text_of(mine, ": ", numbers(missing), " did not come within ", seconds,
+                       " s; a rank that ended, hangs or calls something else; see "
+                       "LOCUS_CLUSTER_TIMEOUT where it only takes long")};
+  }
+  for (size_t r = 0; r < calls.size(); ++r) {
+    const auto& [head, text] = calls[r];
+    if (head.failure == 0) continue;
+    v.kind = head.failure;
+    v.thrower = static_cast<int32_t>(r);
+    return {v, "rank " + std::to_string(r) + ": " + text};
+  }
+  const Head& first = calls[0].first;
+  for (size_t k = 0; k < first.spec.size(); ++k) {
+    std::vector<int> differ;
+    for (size_t r = 1; r < calls.size(); ++r)
+      if (calls[r].first.spec[k] != first.spec[k]) differ.push_back(static_cast<int>(r));
+    if (differ.empty()) continue;
+    const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
+                             Known::of(DTypeError("")), Known::of(ShapeError(""))};
+    v.kind = kinds[k];
+    return {v, text_of("the ranks' calls differ: rank 0 called ", calls[0].second, ", and ",
+                       numbers(differ), " ", calls[static_cast<size_t>(differ[0])].second,
+                       "; expected the same call on every rank")};
+  }
+  for (const auto& [head, text] : calls) {
+    v.linked = v.linked && head.can_link;
+    v.fresh_link = v.fresh_link || head.link == 0 || head.link != first.link;
+  }
+  return {v, ""};
+}
+
+}  // namespace
+
+void use(Ranks& ranks, double time_limit) {
+  joined = &ranks;
+  limit = time_limit;
+}
+Ranks* ranks() { return joined; }
+double time_limit() { return limit; }
+
+Mutex& turns() {
+  static Mutex* const mutex = new Mutex;
+  return *mutex;
+}
+
+uint64_t hash_of(std::string_view text) {  // FNV-1a
+  uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  return h;
+}
+
+Agreed agree(const RankCall& call, double seconds) {
+  if (!failed_by().empty())
+    throw DeviceError(call.text, ": the cluster has failed before: ", failed_by());
+  Head head{.spec = call.spec, .link = call.link, .can_link = call.can_link, .failure = 0};
+  std::string text = call.text;
+  if (call.failure) try {
+      std::rethrow_exception(call.failure);
+    } catch (const std::exception& e) {
+      head.failure = Known::of(e);
+      text = e.what();
+    } catch (...) {
+      head.failure = Known::of(Error(""));
+      text = "an exception of an unknown type";
+    }
+  std::string message;
+  carry_out(call.text, [&] {
+    const auto messages = ranks()->gather(packed(head, text), seconds);
+    std::string mine;
+    if (ranks()->place().rank == 0) {
+      const auto [verdict, why] = judge(messages, call.text, seconds);
+      mine = packed(verdict, why);
+    }
+    // Rank 0 may have come last, and waits for the others from then on.
+    const auto answer = ranks()->from_root(mine, seconds + 5);
+    if (!answer)
+      throw DeviceError(call.text, ": rank 0 did not answer within ", seconds + 5,
+                        " s; it ended, hangs or calls something else");
+    message = *answer;
+  });
+  const auto [verdict, why] = unpacked<Verdict>(message);
+  if (verdict.failed) failed_by() = why;
+  if (verdict.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
+  if (verdict.kind != 0) Known::raise(verdict.kind, why);
+  return {.linked = verdict.linked != 0, .fresh_link = verdict.fresh_link != 0};
+}
+
+void carry_out(const std::string& text, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    failed_by() = e.what();
+    if (failed_by().empty()) failed_by() = text;
+    throw;
+  }
+}
+
+}  // namespace locus::cluster

@@ -1,0 +1,45 @@
+// How ranks agree on a call before anything of it is done. Internal to core.
+#pragma once
+
+#include <array>
+#include <exception>
+#include <functional>
+#include <string>
+
+#include <locus/core/caller.h>
+#include <locus/core/mutex.h>
+#include <locus/core/ranks.h>
+
+namespace locus::cluster {
+
+// What a rank is about to do.
+struct RankCall {
+  std::string text;  // for people, with the caller's line
+  std::array<uint64_t, 4> spec =
+      {};                           // which call, contexts' kind, dtypes, shapes: equal everywhere
+  bool can_link = false;            // it could go over links, ...
+  uint32_t link = 0;                // ... the one of this number, where there is one
+  std::exception_ptr failure = {};  // it cannot be done here
+};
+
+// What they agreed on: links are used where all ranks can, new ones where theirs differ.
+struct Agreed {
+  bool linked = false, fresh_link = false;
+};
+
+// One thread at a time goes from the agreement to its end.
+Mutex& turns();
+// From now on these are the ranks.
+void use(Ranks& ranks, double time_limit);
+Ranks* ranks();       // null: this process is alone
+double time_limit();  // LOCUS_CLUSTER_TIMEOUT, in seconds
+
+// Waits for the calls of all ranks. Throws on every rank where they differ, where one failed, or
+// where one did not come within `seconds`.
+Agreed agree(const RankCall& call, double seconds) LOCUS_REQUIRES(turns());
+// What is agreed on: where it throws, the ranks are no longer in step, and the cluster has failed.
+void carry_out(const std::string& text, const std::function<void()>& work) LOCUS_REQUIRES(turns());
+
+uint64_t hash_of(std::string_view text);  // the same in every process
+
+}  // namespace locus::cluster

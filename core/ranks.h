@@ -1,0 +1,66 @@
+// What joins the processes of a cluster (cluster.h), and what connects their devices directly.
+// Internal to core and devices.
+//
+// Calls are those of all ranks, in one order; cluster.cc lets one thread in at a time. Whatever
+// takes `seconds` gives up after so many. DeviceError says what failed.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <locus/core/group.h>
+#include <locus/core/kernel.h>
+
+namespace locus {
+
+class Ranks {
+ public:
+  static constexpr size_t kLongest = 1000;  // of a message, in bytes
+  static constexpr double kForever = std::numeric_limits<double>::infinity();
+
+  struct Place {
+    int rank = 0, size = 1, local_rank = 0, local_size = 1;
+  };
+
+  virtual ~Ranks() = default;
+  virtual Place place() const = 0;
+
+  // On rank 0 everyone's message, none of those that did not come in time; elsewhere nothing.
+  virtual std::vector<std::optional<std::string>> gather(const std::string& mine,
+                                                         double seconds) = 0;
+  // Rank 0's message; none when it did not come in time.
+  virtual std::optional<std::string> from_root(const std::string& mine, double seconds) = 0;
+
+  // In place, on the host. mean is of f32 and f64; f16, bf16 and bool are not taken.
+  virtual void all_reduce(void* data, size_t elements, DType dtype, ReduceOp op,
+                          double seconds) = 0;
+  virtual void broadcast(void* data, size_t bytes, int root, double seconds) = 0;
+
+  virtual void leave() = 0;  // the last call
+  // Prints why, and ends every rank's process. Any thread, beside other calls, too.
+  [[noreturn]] virtual void end_all(const std::string& why, int status) noexcept = 0;
+};
+
+// The processes that one launch started; null where this one is alone. Throws Error where they
+// cannot be joined.
+using JoinRanks = std::unique_ptr<Ranks> (*)();
+void set_ranks(JoinRanks join);  // while the program starts
+
+// One context of each rank. What is enqueued on s is in place, of row-major views.
+class RankLink {
+ public:
+  virtual ~RankLink() = default;
+  virtual void all_reduce(std::span<const View> data, ReduceOp op, StreamView s) = 0;
+  virtual void broadcast(std::span<const View> data, int root, StreamView s) = 0;
+};
+
+// Connects c with one context of each other rank, which all call it. What fails later, while the
+// device works, ends every rank by ranks.end_all().
+using MakeRankLink = std::unique_ptr<RankLink> (*)(Ranks& ranks, Context c, double seconds);
+void set_rank_links(DeviceType type, MakeRankLink make);  // while the program starts
+
+}  // namespace locus

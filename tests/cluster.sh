@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Several ranks on this machine, by mpirun: they give what one process gives, bit-equal from run to
+# run, go on from each other's checkpoints, and end together.
+#   tests/cluster.sh FOLDER      that of a build; a word, and no more, where it is without MPI
+set -euo pipefail
+build=$1
+if ! command -v mpirun > /dev/null || ! grep -q '^LOCUS_HAS_MPI:INTERNAL=ON' "$build/CMakeCache.txt"; then
+  echo "ranks: skipped, there is no MPI"
+  exit 0
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# One machine: no network, no remote shell, more ranks than processors.
+export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm=isolated
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
+export LOCUS_TEST_RANKS=1 LOCUS_TEST_FOLDER=$folder/run
+# Leaks in a launcher's library are not ours.
+export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-}
+
+# ranks N FILTER [options]: the tests on N ranks; what they say is in $folder/said.
+ranks() {
+  local n=$1 filter=$2
+  shift 2
+  timeout 300 mpirun -np "$n" "$build/locus_tests" --gtest_filter="ClusterRanks.$filter" "$@" \
+    > "$folder/said" 2>&1
+}
+said() {
+  cat "$folder/said"
+  echo "ranks: $*"
+  exit 1
+}
+good() { ranks "$@" || said "failed: $*"; }
+
+for gpus in 0 4; do
+  [ $gpus = 0 ] || export LOCUS_EMULATED_GPUS=$gpus
+  good 4 '*'
+  grep -m 1 '^bits' "$folder/said" > "$folder/bits.$gpus"
+  echo "ranks: four give what one process gives, $gpus emulated GPUs"
+done
+good 2 '*'
+good 4 '*SameBits*'
+grep -m 1 '^bits' "$folder/said" | cmp - "$folder/bits.0"
+cmp "$folder/bits.0" "$folder/bits.4"
+echo "ranks: bit-equal from run to run"
+
+good 4 '*SaveHalfWay' --gtest_also_run_disabled_tests
+for n in 2 3 4; do good $n '*GoOnFromHalfWay' --gtest_also_run_disabled_tests; done
+echo "ranks: four were gone on from by two, three and four"
+
+# ends N TEST TEXT [options]: within 30 s, not well, saying TEXT.
+ends() {
+  local n=$1 test=$2 text=$3 status=0 started=$SECONDS
+  shift 3
+  ranks "$n" "*$test" --gtest_also_run_disabled_tests "$@" || status=$?
+  [ $status != 0 ] || said "$test ended well"
+  [ $((SECONDS - started)) -lt 30 ] || said "$test took $((SECONDS - started)) s"
+  grep -qE "$text" "$folder/said" || said "$test did not say: $text"
+  echo "ranks: $test ended all in $((SECONDS - started)) s"
+}
+ends 4 OneIsKilled 'process rank 1 .*signal 9'
+ends 4 OneThrows 'rank 1 of 4.* what rank 1 threw' --gtest_catch_exceptions=0
+ends 4 OneExits 'rank 1 of 4.* it ended with status 3'
+ends 4 OneLeavesEarly 'rank 1 the end of the program'
+export LOCUS_CLUSTER_TIMEOUT=3
+hangs() {
+  ends "$1" OneHangs "$2"
+  if grep -q 'Failure$' "$folder/said"; then said "ranks that waited did not throw"; fi
+}
+hangs 4 'rank 1 did not come within 3 s'
+hangs 2 'rank 0 did not answer within'
