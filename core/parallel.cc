@@ -14,6 +14,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
+#include <locus/core/rendezvous.h>
 
 namespace locus {
 namespace {
@@ -94,11 +95,13 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
                  "the work of other threads is not recorded; call the function that is "
                  "compiled inside of it, one a context");
   const size_t n = contexts.size();
+  Rendezvous meeting(contexts.list());
   std::vector<std::exception_ptr> failures(n);
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
   const auto run = [&](size_t i) noexcept {
     try {
+      const Rendezvous::Seat seat(meeting, i);
       const ContextScope here(contexts.list()[i]);
       const amp::Scope amp(mixed);
       std::optional<autograd::Record> record;
@@ -127,8 +130,9 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     for (const auto& [context, w] : in_order) w->finish();
     for (const auto& [context, w] : in_order) w->leave();
   }
-  for (const std::exception_ptr& e : failures)
-    if (e) std::rethrow_exception(e);
+  for (bool all : {false, true})
+    for (size_t i = 0; i < n; ++i)
+      if (failures[i] && (all || !meeting.forsaken(i))) std::rethrow_exception(failures[i]);
 }
 
 }  // namespace locus

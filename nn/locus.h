@@ -37,6 +37,7 @@
 #include <locus/nn/pool_layers.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/schedule.h>
+#include <locus/nn/sync_norm.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/collective.h>
