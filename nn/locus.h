@@ -27,6 +27,7 @@
 #include <locus/nn/conv_layers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>
+#include <locus/nn/kvstore.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/loss_scaler.h>
