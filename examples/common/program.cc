@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <locus/core/error.h>
+#include <locus/core/group.h>
 
 #include "common/measure.h"
 
@@ -26,6 +27,10 @@ const char* defaults_text(RunsOn r) {
              "any)";
     case RunsOn::everything:
       return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), cpu_pinned(0) and all GPUs)";
+    case RunsOn::replicas:
+      return "e.g. \"gpu(0),gpu(1)\", all of one kind (default: all GPUs, or cpu(0) to cpu(3) "
+             "where "
+             "there are less than two)";
     case RunsOn::two_gpus:
       return "two GPUs (default: \"gpu(0),gpu(1)\")";
   }
@@ -79,6 +84,9 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
 
 std::vector<Context> Program::defaults() const {
   if (runs_on_ == RunsOn::one) return {best_context()};
+  if (runs_on_ == RunsOn::replicas)
+    return num_gpus() > 1 ? locus::gpus(num_gpus())
+                          : std::vector<Context>{cpu(0), cpu(1), cpu(2), cpu(3)};
   const int wanted = runs_on_ == RunsOn::cpu_and_gpu ? 1 : 2;
   const int n = runs_on_ == RunsOn::everything ? num_gpus() : std::min(wanted, num_gpus());
   std::vector<Context> list = locus::gpus(n);
@@ -101,6 +109,7 @@ std::vector<Context> Program::contexts() const {
   if (runs_on_ == RunsOn::one && list.size() != 1)
     throw Error(
         fmt::format("--contexts names {} contexts; {} runs on one, name that", list.size(), name_));
+  if (runs_on_ == RunsOn::replicas) Group{Contexts(list)};  // refuses what cannot be one
   if (runs_on_ == RunsOn::two_gpus && (host != list.end() || list.size() != 2)) {
     const auto named =
         std::count_if(list.begin(), list.end(), [](Context c) { return !is_host(c); });

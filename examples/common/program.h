@@ -20,6 +20,8 @@ enum class RunsOn : uint8_t {
   cpu_and_gpu,   // cpu(0) and gpu(0)
   cpu_and_gpus,  // cpu(0), gpu(0) and gpu(1)
   everything,    // cpu(0), cpu_pinned(0) and all GPUs
+  replicas,      // all GPUs, or cpu(0) to cpu(3) where there are less than two; --contexts likewise
+                 // names GPUs or contexts of the CPU
   two_gpus,      // gpu(0) and gpu(1); --contexts names two GPUs, too
 };
 
