@@ -15,6 +15,7 @@
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/core/observe/trace.h>
+#include <locus/core/rendezvous.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -96,8 +97,9 @@ Worker* worker(Context c, bool make) {
   return (workers->all[c] = std::make_unique<Worker>(c)).get();
 }
 
-// f(i) on workers[i], which the caller has taken; leaves them.
-void run_on(const std::vector<Worker*>& workers, const std::function<void(int)>& f) {
+// f(i) on workers[i], which the caller has taken; leaves them. What each threw, or null.
+std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
+                                       const std::function<void(int)>& f) {
   std::vector<std::exception_ptr> failures(workers.size());
   std::vector<std::function<void()>> tasks;
   for (size_t i = 0; i < workers.size(); ++i)
@@ -111,8 +113,7 @@ void run_on(const std::vector<Worker*>& workers, const std::function<void(int)>&
   for (size_t i = 0; i < workers.size(); ++i) workers[i]->start(tasks[i]);
   for (Worker* const w : workers) w->finish();
   for (Worker* const w : workers) w->leave();
-  for (const std::exception_ptr& e : failures)
-    if (e) std::rethrow_exception(e);
+  return failures;
 }
 
 }  // namespace
@@ -124,7 +125,9 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
                  "compiled inside of it, one a context");
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
+  Rendezvous meeting(contexts.list());
   const auto run = [&](int i) {
+    const Rendezvous::Seat seat(meeting, static_cast<size_t>(i));
     const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
     const amp::Scope amp(mixed);
     std::optional<autograd::Record> record;
@@ -146,7 +149,10 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   for (const auto& [context, w] : in_order) w->take();
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
-  run_on(workers, run);
+  const std::vector<std::exception_ptr> failures = run_on(workers, run);
+  for (bool all : {false, true})
+    for (size_t i = 0; i < failures.size(); ++i)
+      if (failures[i] && (all || !meeting.forsaken(i))) std::rethrow_exception(failures[i]);
 }
 
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f) {
@@ -158,7 +164,11 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
       if (!w || !w->take_awake()) break;
       taken.push_back(w);
     }
-    if (taken.size() == contexts.size()) return run_on(taken, f);
+    if (taken.size() == contexts.size()) {
+      for (const std::exception_ptr& e : run_on(taken, f))
+        if (e) std::rethrow_exception(e);
+      return;
+    }
     for (Worker* const w : taken) w->leave();
   }
   for (size_t i = 0; i < contexts.size(); ++i) f(static_cast<int>(i));

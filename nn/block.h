@@ -72,6 +72,15 @@ class Block {
   Tensor operator()(const Tensor& x, Caller = Caller::here());
   Tensors operator()(const Tensors& in, Caller = Caller::here());
 
+  // Several replicas at once: xs[i] lives on a context of its own, and goes to the replica there;
+  // result i is its result. Layers that look at all replicas, SyncBatchNorm, see them together, so
+  // backward() is called once for all losses: autograd::backward(losses). Containers call the
+  // on_replicas() of their blocks, one after the other, uncompiled; other blocks run forward() for
+  // each, unless they implement this one, too. Throws ValueError for a context that comes twice,
+  // ContextMismatch for different kinds of them.
+  Tensors on_replicas(const Tensors& xs, Caller = Caller::here());
+  virtual Tensors forward_replicas(const Tensors& xs);
+
   // Run before and after each forward(), in the order of registration, by all copies of the block;
   // under hybridize() and TrainStep those of blocks inside run only when the call is recorded.
   // They may look at the tensors and throw; Gluon's names.
@@ -181,7 +190,10 @@ class Block {
     std::shared_ptr<Compiled> compiled;  // of one Block, forward() of which it calls
   };
   template <class T>  // Tensor or Tensors
-  T call(const T& in, Caller from);
+  T run(const T& in, Caller from);
+  // run() between the hooks, which are told of each of the calls that were made.
+  template <class T>
+  T call(const T& in, const auto& run, const auto& calls);
   Tensors compiled_forward(const Tensors& in, Caller from);
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"

@@ -2,6 +2,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
+#include <locus/core/group.h>
 #include <locus/core/mutex.h>
 #include <locus/nn/block.h>
 #include <locus/nn/options.h>
@@ -91,21 +92,25 @@ Tensors Block::compiled_forward(const Tensors& in, Caller from) {
 }
 
 template <class T>
-T Block::call(const T& in, Caller from) {
-  const auto run = [&] {
-    if (hybrid_.active && !plain && !capture::active())
-      return of<T>(*this, compiled_forward(list(in), from));
-    return forward(in);
-  };
+T Block::run(const T& in, Caller from) {
+  if (hybrid_.active && !plain && !capture::active())
+    return of<T>(*this, compiled_forward(list(in), from));
+  return forward(in);
+}
+
+template <class T>
+T Block::call(const T& in, const auto& run, const auto& calls) {
   try {
     if (!hooks_->any()) [[likely]]
       return run();
     const Hooks hooks = *hooks_;
-    const Tensors given = list(in);
-    for (const auto& [number, hook] : hooks.before) hook(*this, given);
+    const std::vector<Tensors> given = calls(in);
+    for (const Tensors& one : given)
+      for (const auto& [number, hook] : hooks.before) hook(*this, one);
     T out = run();
-    const Tensors results = list(out);
-    for (const auto& [number, hook] : hooks.after) hook(*this, given, results);
+    const std::vector<Tensors> results = calls(out);
+    for (size_t i = 0; i < given.size(); ++i)
+      for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error&) {
     if (!children_.empty()) throw;
@@ -114,11 +119,42 @@ T Block::call(const T& in, Caller from) {
   }
 }
 
-Tensor Block::operator()(const Tensor& x, Caller from) { return call(x, from); }
+Tensor Block::operator()(const Tensor& x, Caller from) {
+  return call(
+      x, [&] { return run(x, from); }, [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
+}
 
 Tensors Block::operator()(const Tensors& in, Caller from) {
   refuse_mixed(*this, in);
-  return call(in, from);
+  return call(
+      in, [&] { return run(in, from); },
+      [](const Tensors& all) { return std::vector<Tensors>{all}; });
+}
+
+Tensors Block::forward_replicas(const Tensors& xs) {
+  Tensors out;
+  for (const Tensor& x : xs) out.push_back(run(x, Caller::here()));
+  return out;
+}
+
+Tensors Block::on_replicas(const Tensors& xs, Caller) {
+  std::vector<Context> contexts;
+  for (const Tensor& x : xs) contexts.push_back(x.context());
+  const Group distinct(contexts);
+  return call(
+      xs,
+      [&] {
+        Tensors out = forward_replicas(xs);
+        if (out.size() != xs.size())
+          throw Error(type_name(), ": forward_replicas() gave ", out.size(), " results for ",
+                      xs.size(), " replicas; expected one each");
+        return out;
+      },
+      [](const Tensors& all) {
+        std::vector<Tensors> each;
+        for (const Tensor& t : all) each.push_back({t});
+        return each;
+      });
 }
 
 HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {

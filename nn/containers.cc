@@ -32,6 +32,12 @@ Tensors Sequential::forward(const Tensors& in) {
   return y;
 }
 
+Tensors Sequential::forward_replicas(const Tensors& xs) {
+  Tensors ys = xs;
+  for (const auto& [name, child] : children()) ys = child->on_replicas(ys);
+  return ys;
+}
+
 Sequential Sequential::slice(int begin, int end) const {
   const int first = begin < 0 ? begin + size() : begin, last = end < 0 ? end + size() : end;
   if (first < 0 || last > size() || first > last)
@@ -48,9 +54,32 @@ Tensor Concurrent::forward(const Tensor& x) {
   return concat(parts, {.axis = axis_});
 }
 
+Tensors Concurrent::forward_replicas(const Tensors& xs) {
+  if (size() == 0) throw Error("Concurrent: it has no branches; add() some");
+  std::vector<Tensors> parts(xs.size());
+  for (const auto& [name, child] : children()) {
+    const Tensors ys = child->on_replicas(xs);
+    for (size_t i = 0; i < xs.size(); ++i) parts[i].push_back(ys[i]);
+  }
+  Tensors out;
+  for (const Tensors& of_one : parts) out.push_back(concat(of_one, {.axis = axis_}));
+  return out;
+}
+
 Tensor Residual::forward(const Tensor& x) {
   const Tensor y = (*children()[0].second)(x);
-  const Tensor around = children().size() > 1 ? (*children()[1].second)(x) : x;
+  return joined(y, children().size() > 1 ? (*children()[1].second)(x) : x);
+}
+
+Tensors Residual::forward_replicas(const Tensors& xs) {
+  const Tensors ys = children()[0].second->on_replicas(xs);
+  const Tensors around = children().size() > 1 ? children()[1].second->on_replicas(xs) : xs;
+  Tensors out;
+  for (size_t i = 0; i < xs.size(); ++i) out.push_back(joined(ys[i], around[i]));
+  return out;
+}
+
+Tensor Residual::joined(const Tensor& y, const Tensor& around) const {
   if (y.shape() != around.shape())
     throw ShapeError("Residual: the body gives ", describe(y), ", the shortcut ", describe(around),
                      "; expected one shape");

@@ -29,6 +29,7 @@ class Sequential : public Container {
  public:
   Tensor forward(const Tensor& x) override;
   Tensors forward(const Tensors& in) override;
+  Tensors forward_replicas(const Tensors& xs) override;
   // The layers from `begin` up to `end`, shared with this; negative counts from the end. Throws
   // IndexError when it has them not.
   Sequential slice(int begin, int end) const;
@@ -39,6 +40,7 @@ class Concurrent : public Container {
  public:
   explicit Concurrent(int axis = -1) : axis_(axis) {}
   Tensor forward(const Tensor& x) override;
+  Tensors forward_replicas(const Tensors& xs) override;
 
  private:
   int axis_;
@@ -59,8 +61,11 @@ class Residual : public Block {
     add_child("shortcut", shortcut);
   }
   Tensor forward(const Tensor& x) override;
+  Tensors forward_replicas(const Tensors& xs) override;
 
  private:
+  Tensor joined(const Tensor& y, const Tensor& around) const;
+
   Activation activation_;
 };
 

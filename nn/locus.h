@@ -30,6 +30,7 @@
 #include <locus/nn/conv_layers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>
+#include <locus/nn/kvstore.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/loss_scaler.h>
@@ -41,6 +42,7 @@
 #include <locus/nn/pool_layers.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/schedule.h>
+#include <locus/nn/sync_norm.h>
 #include <locus/nn/tensor_parallel.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>

@@ -59,14 +59,18 @@ Tensor BatchNorm::forward(const Tensor& x) {
   prepare(x, options_.axis, 1);
   const Context c = x.context();
   return batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c), running_var_.data(c),
-                    {.axis = options_.axis,
-                     .momentum = options_.momentum,
-                     .epsilon = options_.epsilon,
-                     .use_global_stats = options_.use_global_stats});
+                    norm());
+}
+
+locus::BatchNormOptions BatchNorm::norm() const {
+  return {.axis = options_.axis,
+          .momentum = options_.momentum,
+          .epsilon = options_.epsilon,
+          .use_global_stats = options_.use_global_stats};
 }
 
 std::string BatchNorm::repr() const {
-  return text_of("BatchNorm(axis=", options_.axis, ", eps=", options_.epsilon,
+  return text_of(type_name(), "(axis=", options_.axis, ", eps=", options_.epsilon,
                  ", momentum=", options_.momentum, ", fix_gamma=", text(!options_.scale),
                  ", use_global_stats=", text(options_.use_global_stats),
                  ", in_channels=", channels() == "0" ? "None" : channels(), ")");

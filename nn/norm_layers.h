@@ -12,6 +12,7 @@
 
 #include <locus/nn/block.h>
 #include <locus/nn/options.h>
+#include <locus/ops/norm.h>
 
 namespace locus::nn {
 
@@ -64,7 +65,8 @@ class BatchNorm : public NormLayer {
   Tensor forward(const Tensor& x) override;
   std::string repr() const override;
 
- private:
+ protected:
+  locus::BatchNormOptions norm() const;  // of the op
   BatchNormOptions options_;
   Parameter running_mean_, running_var_;
 };

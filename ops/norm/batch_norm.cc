@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include <locus/core/autograd.h>
 #include <locus/core/recompute.h>
 #include <locus/core/tape.h>
+#include <locus/ops/create.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>
@@ -14,26 +17,36 @@ Meta stats_of(const Meta& data, const NormAttrs& a) {
   return make_meta(f64, std::span(data.shape + a.axis, 1));
 }
 
-DType infer_training(std::span<const Meta> in, const BatchNormAttrs& a, std::span<Meta> out) {
-  check(in.first(3), a);
-  out[0] = in[0];
-  out[1] = out[2] = stats_of(in[0], a);
-  for (size_t i : {3, 4}) {
-    if (Shape(in[i]) != Shape(out[1]))
-      throw ShapeError("expected running statistics of shape ", Shape(out[1]), ", got ",
-                       Shape(in[i]));
-    if (in[i].dtype != in[3].dtype || (in[i].dtype != f32 && in[i].dtype != f64))
+void check_running(std::span<const Meta> in, const NormAttrs& a) {
+  const Shape channels(stats_of(in[0], a));
+  for (const Meta& m : in.subspan(3)) {
+    if (Shape(m) != channels)
+      throw ShapeError("expected running statistics of shape ", channels, ", got ", Shape(m));
+    if (m.dtype != in[3].dtype || (m.dtype != f32 && m.dtype != f64))
       throw DTypeError("expected running_mean and running_var of f32, or of f64, got ",
                        name(in[3].dtype), " and ", name(in[4].dtype));
-    out[i] = in[i];
   }
+}
+
+DType infer_training(std::span<const Meta> in, const BatchNormAttrs& a, std::span<Meta> out) {
+  check(in.first(3), a);
+  check_running(in, a);
+  out[0] = in[0];
+  out[1] = out[2] = stats_of(in[0], a);
+  for (size_t i : {3, 4}) out[i] = in[i];
   const detail::Expect expect;
   expect(a.momentum >= 0 && a.momentum <= 1, "momentum", a.momentum, "a number in [0, 1]");
   return in[0].dtype;
 }
 DType infer_inference(std::span<const Meta> in, const NormAttrs& a, std::span<Meta> out) {
-  check(in, a);
+  check(in.first(3), a);
+  check_running(in, a);
   out[0] = in[0];
+  return in[0].dtype;
+}
+DType infer_statistics(std::span<const Meta> in, const NormAttrs& a, std::span<Meta> out) {
+  check(in, a);
+  out[0] = out[1] = stats_of(in[0], a);
   return in[0].dtype;
 }
 DType infer_batch_grad(std::span<const Meta> in, const NormGradAttrs& a, std::span<Meta> out) {
@@ -79,17 +92,40 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
 template <bool kGiven>
 Tensors fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<NormGradAttrs> op("batch_norm_grad");
-  const bool plain = kGiven ? !saved.needs(3) && !saved.needs(4)
-                            : std::ranges::none_of(dout.subspan(1), &Tensor::defined);
-  if (!plain) return gradient<kGiven>(saved, dout);
+  if (!kGiven && std::ranges::any_of(dout.subspan(1), &Tensor::defined))
+    return gradient<kGiven>(saved, dout);
+  const bool of_given = kGiven && (saved.needs(3) || saved.needs(4));
   const Tensor mean = kGiven ? detail::as(saved.in(3), f64) : saved.out(1),
                var = kGiven ? detail::as(saved.in(4), f64) : saved.out(2);
   const Ref in[] = {dout[0], saved.in(0), saved.in(1), mean, var};
-  const NormGradAttrs attrs{saved.attrs<AttrsOf<kGiven>>(), saved.needs(0), saved.needs(1),
-                            saved.needs(2), kGiven};
+  const auto& a = saved.attrs<AttrsOf<kGiven>>();
+  const NormGradAttrs attrs{a, saved.needs(0), of_given || saved.needs(1),
+                            of_given || saved.needs(2), kGiven};
   Tensors result = invoke_all(op, in, attrs, {saved.place(0), saved.place(1), saved.place(2)});
+  if (of_given) {
+    const Tensor rstd = rsqrt(var + a.epsilon), scaled = saved.in(1) * rstd;
+    result.push_back(as_input(-(scaled * result[2]), saved, 3));
+    result.push_back(as_input(scaled * rstd * result[1] * -.5, saved, 4));
+  }
   result.resize(static_cast<size_t>(saved.n_in()));
   return result;
+}
+
+// Each element has its share in the mean, and its distance from it in the variance: what inference
+// computes with these as gamma and beta, and variance 1.
+Tensors statistics_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<NormAttrs> inference("batch_norm_inference");
+  NormAttrs attrs = saved.attrs<NormAttrs>();
+  const Meta& data = saved.in_meta(0);
+  const double n = Layout4::channels(data, attrs).n;
+  const Tensor &x = saved.in(0), &mean = saved.out(0);
+  const auto share = [&](const Tensor& d, double factor) {
+    return d.defined() ? parameter(d * (factor / std::max(n, 1.)), x)
+                       : zeros(mean.shape(), {mean.context(), parameter_dtype(data.dtype)});
+  };
+  attrs.epsilon = 0;
+  return {
+      invoke(inference, {x, share(dout[1], 2), share(dout[0], 1), mean, ones_like(mean)}, attrs)};
 }
 
 // Samples
@@ -100,7 +136,7 @@ Samples samples(Context c, DType d) {
   const auto add = [&](const Shape& shape, int axis, double epsilon = 1e-5) {
     Tensors in{sample_values(c, d, shape)};
     for (int i = 1; i < 5; ++i) {
-      const bool wide = !kGiven && i > 2 && all.size() % 2 == 1;
+      const bool wide = i > 2 && all.size() % 2 == 1;
       in.push_back(
           sample_values(c, wide ? f64 : parameter_dtype(d), {shape[axis]}, i == 4 ? 1 : -2, 2, i));
     }
@@ -114,6 +150,12 @@ Samples samples(Context c, DType d) {
   add({2, 2, 4, 5}, 1);
   add({2, 3, 4}, 2);
   add({5, 2}, 0);
+  return all;
+}
+Samples statistics_samples(Context c, DType d) {
+  Samples all;
+  for (const Sample& s : samples<true>(c, d))
+    all.emplace_back(Tensors{s.inputs[0]}, s.attrs.as<NormAttrs>());
   return all;
 }
 Samples grad_samples(Context c, DType d) {
@@ -174,6 +216,11 @@ void register_batch_norm() {
       .gradient<&gradient<true>>(data | keep_input(3) | keep_input(4))
       .fused_gradient<&fused_gradient<true>>()
       .samples<&samples<true>>();
+  OpDef<NormAttrs>("batch_norm_statistics", {"data"})
+      .outputs(2)
+      .infer<&infer_statistics>()
+      .gradient<&statistics_gradient>(keep_input(0) | keep_output(0))
+      .samples<&statistics_samples>();
   OpDef<NormGradAttrs>("batch_norm_grad", {"dout", "data", "gamma", "mean", "var"})
       .outputs(3)
       .infer<&infer_batch_grad>()

@@ -39,19 +39,15 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 template <class T>
-struct Forward {
+struct Statistics {
   using A = Compute<T>;
   using Channel = OfChannel<A>;
   using Sum = Distances;
   static constexpr int kWhole = 16 / sizeof(T);
   const T* x;
-  T* y;
-  const A *gamma, *beta;
   double *means, *variances;
-  double epsilon, count;
+  double count;
   int64_t inner;
-  Running running;
-  Table<A> table;
 
   struct Adder : AddDistances<A> {
     const T* x;
@@ -65,19 +61,43 @@ struct Forward {
       AddDistances<A>::fold();
     }
   };
-  bool whole() const { return aligned(x, 16) && aligned(y, 16); }
-  bool applies() const { return true; }
+  bool whole() const { return aligned(x, 16); }
+  bool applies() const { return false; }
   // Distances are from the channel's first element.
   __device__ Channel before(int64_t c) const {
     const A origin = count > 0 ? convert<A>(x[c * inner]) : A(0);
-    return {{origin, 0, 0, 0, 0}, gamma[c], beta[c]};
+    return {{origin, 0, 0, 0, 0}, 0, 0};
   }
   __device__ Adder adder(const Channel& v, int64_t) const {
     return {AddDistances<A>(v.stat.high), x};
   }
-  __device__ Channel after(Channel v, int64_t c, const Distances& sums) const {
+  __device__ Channel after(const Channel& v, int64_t c, const Distances& sums) const {
     means[c] = sums.mean(static_cast<double>(v.stat.high), count);
     variances[c] = sums.variance(count);
+    return v;
+  }
+  template <int kN, int kM>
+  __device__ void apply(const Channel&, const int64_t (&)[kM]) const {}
+};
+
+template <class T>
+struct Forward : Statistics<T> {
+  using typename Statistics<T>::A;
+  using typename Statistics<T>::Channel;
+  using Statistics<T>::x, Statistics<T>::means, Statistics<T>::variances;
+  T* y;
+  const A *gamma, *beta;
+  double epsilon;
+  Running running;
+  Table<A> table;
+
+  bool whole() const { return aligned(x, 16) && aligned(y, 16); }
+  bool applies() const { return true; }
+  __device__ Channel before(int64_t c) const {
+    return {Statistics<T>::before(c).stat, gamma[c], beta[c]};
+  }
+  __device__ Channel after(Channel v, int64_t c, const Distances& sums) const {
+    Statistics<T>::after(v, c, sums);
     running.step(c, means[c], variances[c]);
     v.stat = NormStat<A>::of(means[c], variances[c], epsilon);
     table.set(c, v);
@@ -218,18 +238,23 @@ struct Backend {
     const T* x = call.in[0].as<T>();
     const Scratch scratch(call, static_cast<size_t>(kRows * s.n) * sizeof(A));
     const Table<A> table{scratch.as<A>(), s.n};
-    const Forward<T> op{x,
+    const Forward<T> op{{x, call.out[1].as<double>(), call.out[2].as<double>(),
+                         static_cast<double>(s.rows()), s.inner},
                         call.out[0].as<T>(),
                         call.in[1].as<A>(),
                         call.in[2].as<A>(),
-                        call.out[1].as<double>(),
-                        call.out[2].as<double>(),
                         attrs.epsilon,
-                        static_cast<double>(s.rows()),
-                        s.inner,
                         Running(call, s.rows()),
                         table};
     if (!for_channels(call, s, op)) apply_all<false, T>(call, s, table, x, nullptr, op.y);
+  }
+
+  template <class T>
+  static void statistics(const Call& call) {
+    const Along s(call.in[0].meta, call.attributes<NormAttrs>().axis);
+    for_channels(call, s,
+                 Statistics<T>{call.in[0].as<T>(), call.out[0].as<double>(),
+                               call.out[1].as<double>(), static_cast<double>(s.rows()), s.inner});
   }
 
   template <class T>
@@ -239,8 +264,15 @@ struct Backend {
     const Along s(call.in[0].meta, attrs.axis);
     const Scratch scratch(call, static_cast<size_t>(kRows * s.n) * sizeof(A));
     const Table<A> table{scratch.as<A>(), s.n};
-    launch(call.stream, s.n, table_kernel<A, A>, call.in[3].as<const A>(), call.in[4].as<const A>(),
-           call.in[1].as<const A>(), call.in[2].as<const A>(), attrs.epsilon, table);
+    const auto set = [&]<class S>(S*) {
+      launch(call.stream, s.n, table_kernel<A, S>, call.in[3].as<const S>(),
+             call.in[4].as<const S>(), call.in[1].as<const A>(), call.in[2].as<const A>(),
+             attrs.epsilon, table);
+    };
+    if (call.in[3].meta.dtype == f64)
+      set(static_cast<double*>(nullptr));
+    else
+      set(static_cast<float*>(nullptr));
     apply_all<false, T>(call, s, table, call.in[0].as<T>(), nullptr, call.out[0].as<T>());
   }
 

@@ -59,6 +59,33 @@ void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& t) {
   });
 }
 
+// set(c, mean, variance) of each channel of the data.
+template <class T>
+void statistics_of(const Call& call, const Along& s, const auto& set) {
+  using A = Compute<T>;
+  const T* x = call.in[0].as<T>();
+  for_channels<Moments<double>>(
+      call, s,
+      [&](int64_t c, int64_t o) { return moments_of<true>(x + (o * s.n + c) * s.inner, s.inner); },
+      [&](int64_t j, int64_t n, int64_t begin, int64_t end, Moments<double>* all) {
+        alignas(64) A first[kWide], mean[kWide], squares[kWide];
+        alignas(64) Buffer<T> memory;
+        for (int64_t o = begin; o < end; ++o) {
+          const A* v = loaded(x + o * s.n * s.inner + j, n, memory);
+          if (o == begin)
+            for (int64_t k = 0; k < n; ++k) {
+              first[k] = v[k];
+              mean[k] = squares[k] = 0;
+            }
+          add_moments(v, n, o - begin + 1, first, mean, squares);
+        }
+        for (int64_t k = 0; k < n; ++k)
+          all[k] = combine(all[k], widened(first[k], Moments<A>{static_cast<A>(end - begin),
+                                                                mean[k], squares[k]}));
+      },
+      [&](int64_t c, const Moments<double>& m) { set(c, mean(m), variance(m)); });
+}
+
 struct Backend {
   template <class T>
   static void forward(const Call& call) {
@@ -66,47 +93,42 @@ struct Backend {
     const BatchNormAttrs& attrs = call.attributes<BatchNormAttrs>();
     const Along s(call.in[0].meta, attrs.axis);
     const Running running(call, s.rows());
-    const T* x = call.in[0].as<T>();
     const A *gamma = call.in[1].as<A>(), *beta = call.in[2].as<A>();
     double *const means = call.out[1].as<double>(), *const variances = call.out[2].as<double>();
     const Table<A> table(call, s);
-    for_channels<Moments<double>>(
-        call, s,
-        [&](int64_t c, int64_t o) {
-          return moments_of<true>(x + (o * s.n + c) * s.inner, s.inner);
-        },
-        [&](int64_t j, int64_t n, int64_t begin, int64_t end, Moments<double>* all) {
-          alignas(64) A first[kWide], mean[kWide], squares[kWide];
-          alignas(64) Buffer<T> memory;
-          for (int64_t o = begin; o < end; ++o) {
-            const A* v = loaded(x + o * s.n * s.inner + j, n, memory);
-            if (o == begin)
-              for (int64_t k = 0; k < n; ++k) {
-                first[k] = v[k];
-                mean[k] = squares[k] = 0;
-              }
-            add_moments(v, n, o - begin + 1, first, mean, squares);
-          }
-          for (int64_t k = 0; k < n; ++k)
-            all[k] = combine(all[k], widened(first[k], Moments<A>{static_cast<A>(end - begin),
-                                                                  mean[k], squares[k]}));
-        },
-        [&](int64_t c, const Moments<double>& m) {
-          means[c] = mean(m);
-          variances[c] = variance(m);
-          running.step(c, means[c], variances[c]);
-          table.set(c, NormStat<A>::of(means[c], variances[c], attrs.epsilon), gamma[c], beta[c]);
-        });
+    statistics_of<T>(call, s, [&](int64_t c, double mean, double variance) {
+      means[c] = mean;
+      variances[c] = variance;
+      running.step(c, mean, variance);
+      table.set(c, NormStat<A>::of(mean, variance, attrs.epsilon), gamma[c], beta[c]);
+    });
     apply_all<T>(call, s, table);
   }
 
   template <class T>
+  static void statistics(const Call& call) {
+    const Along s(call.in[0].meta, call.attributes<NormAttrs>().axis);
+    double *const means = call.out[0].as<double>(), *const variances = call.out[1].as<double>();
+    statistics_of<T>(call, s, [&](int64_t c, double mean, double variance) {
+      means[c] = mean;
+      variances[c] = variance;
+    });
+  }
+
+  template <class T>
   static void inference(const Call& call) {
+    if (call.in[3].meta.dtype == f64)
+      inference_by<T, double>(call);
+    else
+      inference_by<T, float>(call);
+  }
+  template <class T, class S>
+  static void inference_by(const Call& call) {
     using A = Compute<T>;
     const NormAttrs& attrs = call.attributes<NormAttrs>();
     const Along s(call.in[0].meta, attrs.axis);
     const A *gamma = call.in[1].as<A>(), *beta = call.in[2].as<A>();
-    const A *means = call.in[3].as<A>(), *variances = call.in[4].as<A>();
+    const S *means = call.in[3].as<S>(), *variances = call.in[4].as<S>();
     const Table<A> table(call, s);
     for (int64_t c = 0; c < s.n; ++c)
       table.set(c,

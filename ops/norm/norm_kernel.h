@@ -140,6 +140,8 @@ constexpr KernelList batch_norm_kernels() {
   KernelList list;
   list.add_each("batch_norm", kFloatDTypes,
                 [](auto d) { return Backend::template forward<CppTypeOf<d>>; });
+  list.add_each("batch_norm_statistics", kFloatDTypes,
+                [](auto d) { return Backend::template statistics<CppTypeOf<d>>; });
   list.add_each("batch_norm_inference", kFloatDTypes,
                 [](auto d) { return Backend::template inference<CppTypeOf<d>>; });
   list.add_each("batch_norm_grad", kFloatDTypes,

@@ -1,0 +1,276 @@
+#include <locus/nn/kvstore.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+#include <locus/core/group.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+
+namespace locus::kvstore {
+namespace {
+
+std::string of(const char* what, const Key& key) {
+  return text_of("KVStore::", what, ": key ", key.text());
+}
+
+bool host_type(std::string_view type) {
+  if (type == "local" || type == "dist_sync") return true;
+  if (type == "device" || type == "nccl" || type == "dist_device_sync") return false;
+  throw ValueError("kvstore: type '", type,
+                   "'; expected local, device, nccl, dist_sync or dist_device_sync");
+}
+
+// One a context, of which a group can be made; values that share one are added up first.
+Tensors one_a_context(const Tensors& values) {
+  Tensors parts;
+  for (const Tensor& v : values) {
+    const auto same = [&](const Tensor& p) { return p.context() == v.context(); };
+    const auto at = std::ranges::find_if(parts, same);
+    if (at == parts.end())
+      parts.push_back(v);
+    else
+      *at = *at + v;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::shared_ptr<KVStore> create(std::string_view type) {
+  return std::make_shared<KVStore>(type, std::make_shared<Workers>());
+}
+
+KVStore::KVStore(std::string_view type, std::shared_ptr<Workers> workers)
+    : type_(type), on_host_(host_type(type)), workers_(std::move(workers)) {}
+
+KVStore::Entry& KVStore::find(const char* what, const Key& key) {
+  const auto at = entries_.find(key);
+  if (at != entries_.end()) return at->second;
+  throw ValueError(of(what, key), " does not exist; expected one of ",
+                   entries_.empty() ? "none: init() it first" : listed(entries_, [](const auto& e) {
+                     return e.first.text();
+                   }));
+}
+
+void KVStore::check(const char* what, const Key& key, const Entry& entry,
+                    const Tensors& given) const {
+  if (given.empty()) throw Error(of(what, key), ": no tensors; expected at least one");
+  for (const Tensor& t : given) {
+    if (!t.defined()) throw Error(of(what, key), ": a tensor is undefined");
+    if (t.shape() != entry.value.shape())
+      throw ShapeError(of(what, key), ": ", describe(t), "; expected the shape it has, ",
+                       entry.value.shape());
+    if (t.dtype() != entry.value.dtype())
+      throw DTypeError(of(what, key), ": ", describe(t), "; expected the dtype it has, ",
+                       name(entry.value.dtype()));
+  }
+}
+
+void KVStore::expect(const char* what, const Keys& keys, size_t lists) const {
+  if (keys.empty() || keys.size() != lists)
+    throw Error("KVStore::", what, ": ", keys.size(), " keys with ", lists,
+                " values; expected as many, and at least one");
+}
+
+void KVStore::init(const Key& key, const Tensor& value, Caller from) {
+  init(Keys{key}, Tensors{value}, from);
+}
+
+void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
+  expect("init", keys, values.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto same = [&](const Key& k) { return k == keys[i]; };
+    if (entries_.contains(keys[i]) || std::ranges::count_if(keys, same) > 1)
+      throw ValueError(of("init", keys[i]), " is there already; expected it once");
+    const bool number =
+        entries_.empty() ? keys[0].is_number() : entries_.begin()->first.is_number();
+    if (keys[i].is_number() != number)
+      throw ValueError(of("init", keys[i]), " is a ", number ? "string" : "number",
+                       ", and others are not; mixed key types are not allowed");
+    if (!values[i].defined()) throw Error(of("init", keys[i]), ": its value is undefined");
+  }
+  const autograd::Pause pause;
+  Tensors copies;
+  for (const Tensor& v : values)
+    copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
+  workers_->from_first(copies, from);
+  for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
+}
+
+Tensor KVStore::sum(const Tensors& values, Context home, Caller from) const {
+  Tensors parts = values;
+  if (on_host_)
+    for (Tensor& p : parts) p = p.as_in_context(home, from);
+  parts = one_a_context(parts);
+  if (parts.size() > 1) {
+    std::vector<Context> contexts;
+    for (const Tensor& p : parts) contexts.push_back(p.context());
+    const auto root = std::ranges::find(contexts, home) - contexts.begin();
+    const int at = static_cast<size_t>(root) < contexts.size() ? static_cast<int>(root) : 0;
+    parts = {reduce(Group(contexts), parts, at, ReduceOp::sum, from)};
+  }
+  // Its own memory: what was pushed may change.
+  const bool pushed = std::ranges::any_of(values, [&](const Tensor& v) { return v.is(parts[0]); });
+  return pushed ? parts[0].copyto(home, {}, from) : parts[0].as_in_context(home, from);
+}
+
+void KVStore::push(const Key& key, const Tensors& values, int priority, Caller from) {
+  push(Keys{key}, {values}, priority, from);
+}
+void KVStore::push(const Key& key, const Tensor& value, int priority, Caller from) {
+  push(Keys{key}, {Tensors{value}}, priority, from);
+}
+
+void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) {
+  expect("push", keys, values.size());
+  std::vector<std::pair<Key, Pushed>> all;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Entry& entry = find("push", keys[i]);
+    check("push", keys[i], entry, values[i]);
+    auto at = std::ranges::find(all, keys[i], &std::pair<Key, Pushed>::first);
+    if (at == all.end()) at = all.insert(all.end(), {keys[i], {&entry, {}}});
+    Tensors& together = at->second.values;
+    together.insert(together.end(), values[i].begin(), values[i].end());
+  }
+  const autograd::Pause pause;
+  Tensors sums;
+  for (const auto& [key, pushed] : all)
+    sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
+  workers_->sum(sums, from);
+  for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
+}
+
+void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
+  if (optimizer_) {
+    prepare(entry);
+    entry.group.gradients = {merged};
+    optimizer_->update(entry.group, rescale_grad_);
+    entry.group.gradients.clear();
+  } else if (updater_) {
+    updater_(key, merged, entry.value);
+  } else {
+    entry.value = merged;
+  }
+}
+
+void KVStore::pull(const Key& key, const Tensors& outs, int priority, Caller from) {
+  pull(Keys{key}, {outs}, priority, from);
+}
+void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from) {
+  pull(Keys{key}, {Tensors{out}}, priority, from);
+}
+
+void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) {
+  expect("pull", keys, outs.size());
+  for (size_t i = 0; i < keys.size(); ++i) check("pull", keys[i], find("pull", keys[i]), outs[i]);
+  const autograd::Pause pause;
+  for (size_t i = 0; i < keys.size(); ++i)
+    for (const Tensor& out : outs[i]) entries_.at(keys[i]).value.copyto(out, {}, from);
+}
+
+void KVStore::pushpull(const Key& key, const Tensors& values, const Tensors& outs, int priority,
+                       Caller from) {
+  pushpull(Keys{key}, {values}, {outs.empty() ? values : outs}, priority, from);
+}
+
+void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
+                       const std::vector<Tensors>& outs, int priority, Caller from) {
+  const std::vector<Tensors>& targets = outs.empty() ? values : outs;
+  expect("pushpull", keys, targets.size());
+  for (size_t i = 0; i < keys.size(); ++i)
+    check("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
+  push(keys, values, priority, from);
+  pull(keys, targets, priority, from);
+}
+
+void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
+                        Caller from) {
+  if (value.defined()) check("broadcast", key, {value}, outs);
+  init(key, value, from);
+  pull(key, outs, priority, from);
+}
+
+void KVStore::set_updater(Updater updater) {
+  updater_ = std::move(updater);
+  optimizer_ = nullptr;
+}
+
+void KVStore::set_optimizer(std::shared_ptr<optim::Optimizer> optimizer, double rescale_grad) {
+  if (!optimizer) throw Error("KVStore::set_optimizer: the optimizer is null");
+  set_rescale_grad(rescale_grad);
+  optimizer_ = std::move(optimizer);
+  updater_ = nullptr;
+  for (auto& [key, entry] : entries_) entry.group = {};
+}
+
+void KVStore::set_rescale_grad(double v) {
+  if (!(v > 0) || std::isinf(v))
+    throw ValueError("KVStore: rescale_grad ", v, "; expected a finite number > 0");
+  rescale_grad_ = v;
+}
+
+void KVStore::prepare(Entry& entry) const {
+  optim::ParameterGroup& group = entry.group;
+  if (!group.weights.empty()) return;
+  group.weights = {entry.value};
+  for (const Tensor& t : optimizer_->create_state(entry.value)) group.state.push_back({t});
+}
+
+NamedTensors KVStore::states() {
+  if (!optimizer_)
+    throw Error("KVStore: no states without an optimizer; expected set_optimizer() before");
+  NamedTensors all{{"optimizer:" + optimizer_->name(), array({optimizer_->num_update()}, cpu())}};
+  for (auto& [key, entry] : entries_) {
+    prepare(entry);
+    const std::vector<std::string> kinds = optimizer_->state_names(entry.value.dtype());
+    all.emplace_back(key.text() + "/count", array({*entry.group.count}, cpu()));
+    for (size_t k = 0; k < entry.group.state.size(); ++k)
+      all.emplace_back(key.text() + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)),
+                       entry.group.state[k][0]);
+  }
+  return all;
+}
+
+void KVStore::save_optimizer_states(const std::string& path, Caller from) {
+  save(path, states(), from);
+}
+
+void KVStore::load_optimizer_states(const std::string& path, Caller from) {
+  const NamedTensors own = states(), given = load(path, cpu(), from);
+  const auto names = [](const NamedTensors& t) {
+    return listed(t, [](const auto& each) { return each.first; });
+  };
+  const auto wrong = [&](const std::string& key) {
+    return text_of("KVStore::load_optimizer_states: ", path, ": '", key, "'");
+  };
+  if (own.size() != given.size())
+    throw FormatError("KVStore::load_optimizer_states: ", path, " has ", names(given),
+                      "; expected ", names(own));
+  for (size_t i = 0; i < own.size(); ++i) {
+    const auto& [key, tensor] = given[i];
+    if (key != own[i].first)
+      throw FormatError(wrong(key), " in the place of '", own[i].first, "'; expected ", names(own));
+    if (!tensor.defined() || tensor.shape() != own[i].second.shape())
+      throw ShapeError(wrong(key), " is ", describe(tensor), "; expected shape ",
+                       own[i].second.shape());
+    if (tensor.dtype() != own[i].second.dtype())
+      throw DTypeError(wrong(key), " is ", describe(tensor), "; expected ",
+                       name(own[i].second.dtype()));
+    const bool count = i == 0 || key.ends_with("/count");
+    if (count && tensor.item<int64_t>(from) < 0)
+      throw FormatError(wrong(key), " is ", tensor.item<int64_t>(from), "; expected a count");
+  }
+  const autograd::Pause pause;
+  optimizer_->set_num_update(given[0].second.item<int64_t>(from));
+  size_t i = 1;
+  for (auto& [key, entry] : entries_) {
+    *entry.group.count = given[i++].second.item<int64_t>(from);
+    for (Tensors& state : entry.group.state) given[i++].second.copyto(state[0], {}, from);
+  }
+}
+
+}  // namespace locus::kvstore

@@ -1,0 +1,36 @@
+// BatchNorm over all replicas (ops/sync_norm.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include <locus/nn/norm_layers.h>
+
+namespace locus::nn {
+
+// BatchNorm by the statistics of all replicas' batches together, as of one context with the whole
+// batch (Gluon's contrib.nn.SyncBatchNorm). While training
+// no replica can go on before all others have come, so it runs
+//   - in one thread, replicas side by side, also in a compiled function (core/compile.h):
+//       { autograd::Record record;  outs = net.on_replicas(xs);  ... }  // a loss each
+//       autograd::backward(losses);
+//   - in parallel() over all contexts of the replicas (core/parallel.h), where the threads meet,
+//     uncompiled; each calls net(xs[i]) and then backward() for its own loss, there or in the next
+//     parallel().
+// A loop that calls net(xs[i]) for one replica after the other is an Error, as is a parallel() over
+// some of the contexts, and one thread that does not come is one for all. Where training is off, or
+// with use_global_stats, it is BatchNorm.
+class SyncBatchNorm : public BatchNorm {
+ public:
+  explicit SyncBatchNorm(const BatchNormOptions& = {});
+  Tensor forward(const Tensor& x) override;
+  Tensors forward_replicas(const Tensors& xs) override;
+
+ private:
+  bool alone() const;  // no replica needs another one
+  void expect_all(std::span<const Context> there) const;
+
+  uint64_t number_;  // where threads meet: one for all copies
+};
+
+}  // namespace locus::nn

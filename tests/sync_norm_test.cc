@@ -1,0 +1,324 @@
+// BatchNorm over replicas is that of one context with the whole batch.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <locus/core/compile.h>
+#include <locus/core/parallel.h>
+#include <locus/ops/sync_norm.h>
+#include "tests/gradcheck.h"
+#include "tests/groups.h"
+#include "tests/training.h"
+
+namespace locus::test {
+namespace {
+
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+enum class Way { together, threads, compiled };
+
+std::vector<std::vector<Context>> fours() {
+  std::vector<std::vector<Context>> all{hosts(4)};
+  if (num_gpus() >= 2) all.push_back(gpus(std::min(num_gpus(), 4)));
+  return all;
+}
+
+// Without the biases that a norm takes away again: their gradients are rounding alone.
+template <class Norm>
+nn::Sequential convnet() {
+  nn::Sequential body, net;
+  body.add(nn::Conv2D(4, 3, {.padding = 1, .use_bias = false}), Norm());
+  net.add(nn::Conv2D(4, 3, {.use_bias = false}), Norm(), nn::Residual(body, nn::relu),
+          nn::Flatten(), nn::Dense(3));
+  return net;
+}
+
+const nn::SoftmaxCrossEntropyLoss kLoss;
+
+Tensor images(DType d, int64_t n) { return sample_values(cpu(), d, {n, 2, 6, 6}) + 3; }
+Tensor classes(int64_t n) {
+  std::vector<double> v(static_cast<size_t>(n));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i * i % 3);
+  return array(v);
+}
+
+// The parameters after training, by name.
+std::vector<Values> trained_whole(DType d, Context c, int64_t n, int steps) {
+  random::seed(5);
+  nn::Sequential net = convnet<nn::BatchNorm>();
+  net.initialize(init::Xavier(), c);
+  net.cast(d);
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .05, .momentum = .5}));
+  const Tensor x = images(d, n).as_in_context(c), y = classes(n).as_in_context(c);
+  for (int i = 0; i < steps; ++i) eager_step(net, kLoss, trainer, x, y);
+  std::vector<Values> all;
+  for (const auto& [name, p] : net.parameters()) all.push_back(values(p.data()));
+  return all;
+}
+
+void train(Way way, nn::Sequential& net, nn::Trainer& trainer, const Tensors& xs, const Tensors& ys,
+           int steps) {
+  const size_t n = xs.size();
+  std::vector<Context> contexts;
+  int64_t batch = 0;
+  for (const Tensor& x : xs) contexts.push_back(x.context()), batch += x.shape()[0];
+  const auto step = [&](const Tensors& in) {
+    Tensors losses;
+    {
+      const autograd::Record record;
+      const Tensors outs = net.on_replicas(Tensors(in.begin(), in.begin() + ptrdiff_t(n)));
+      for (size_t i = 0; i < n; ++i) losses.push_back(kLoss(outs[i], in[n + i]));
+    }
+    autograd::backward(losses);
+    trainer.step(batch);
+    return losses[0];
+  };
+  Tensors in = xs;
+  in.insert(in.end(), ys.begin(), ys.end());
+  nn::TrainStep compiled(step, trainer);
+  net(xs[0]);  // completes shapes, before threads do
+  for (int k = 0; k < steps; ++k) {
+    if (way == Way::together) {
+      step(in);
+    } else if (way == Way::compiled) {
+      compiled(in);
+    } else {
+      parallel(contexts, [&](int i) {
+        const auto at = static_cast<size_t>(i);
+        Tensor l;
+        {
+          const autograd::Record record;
+          l = kLoss(net(xs[at]), ys[at]);
+        }
+        l.backward();
+      });
+      trainer.step(batch);
+    }
+  }
+}
+
+void expect_equal_to_one_context(Way way, DType d, int steps, double tolerance) {
+  for (const auto& contexts : fours()) {
+    SCOPED_TRACE(to_string(contexts[0]));
+    const int64_t n = 2 * int64_t(contexts.size()) + 1;  // uneven
+    random::seed(5);
+    nn::Sequential net = convnet<nn::SyncBatchNorm>();
+    net.initialize(init::Xavier(), Contexts(contexts));
+    net.cast(d);
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .05, .momentum = .5}));
+    train(way, net, trainer, split_and_load(images(d, n), contexts, {.even_split = false}),
+          split_and_load(classes(n), contexts, {.even_split = false}), steps);
+    const std::vector<Values> whole = trained_whole(d, contexts[0], n, steps);
+    size_t k = 0;
+    for (const auto& [name, p] : net.parameters()) {
+      const Values& wanted = whole[k++];
+      double largest = 0;
+      for (double v : wanted) largest = std::max(largest, std::abs(v));
+      for (const Tensor& replica : p.list_data()) {
+        const Values got = values(replica);
+        EXPECT_EQ(got, values(p.list_data()[0])) << name;  // bit by bit
+        for (size_t i = 0; i < got.size(); ++i)
+          ASSERT_NEAR(got[i], wanted[i], tolerance * largest) << name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(SyncBatchNorm, TrainsLikeOneContextWithTheWholeBatch) {
+  expect_equal_to_one_context(Way::together, f32, 100, 1e-4);
+  expect_equal_to_one_context(Way::together, f64, 100, 1e-12);
+}
+
+TEST(SyncBatchNorm, TrainsInThreadsLikeOneContextWithTheWholeBatch) {
+  expect_equal_to_one_context(Way::threads, f32, 100, 1e-4);
+  expect_equal_to_one_context(Way::threads, f64, 100, 1e-12);
+}
+
+TEST(SyncBatchNorm, TrainsCompiledLikeOneContextWithTheWholeBatch) {
+  expect_equal_to_one_context(Way::compiled, f32, 100, 1e-4);
+  expect_equal_to_one_context(Way::compiled, f64, 100, 1e-12);
+}
+
+// x's parts on cpu(0) to cpu(2), of 1, 3 and 2 samples, normalised together.
+Tensors in_three(const Tensors& in) {
+  const std::vector<int64_t> ends{0, 1, 4, 6};
+  Tensors parts, gamma, beta, mean, var;
+  for (int i = 0; i < 3; ++i) {
+    const auto at = static_cast<size_t>(i);
+    parts.push_back(in[0][Slice(ends[at], ends[at + 1])].as_in_context(cpu(i)));
+    gamma.push_back(in[1].as_in_context(cpu(i)));
+    beta.push_back(in[2].as_in_context(cpu(i)));
+    mean.push_back(zeros({2}, {cpu(i), f64}));
+    var.push_back(ones({2}, {cpu(i), f64}));
+  }
+  const autograd::TrainMode train;
+  const Tensors out = sync_batch_norm(parts, gamma, beta, mean, var, {.epsilon = .1});
+  Tensors back;
+  for (const Tensor& t : out) back.push_back(t.as_in_context(cpu()));
+  return {concat(back, {.axis = 0})};
+}
+
+TEST(SyncBatchNorm, ItsGradientsAreThoseOfDifferences) {
+  check_gradients(in_three, {sample_values(cpu(), f64, {6, 2, 3}), sample_values(cpu(), f64, {2}),
+                             sample_values(cpu(), f64, {2}, -1, 1, 1)});
+}
+
+TEST(SyncBatchNorm, IsBatchNormOfAllPartsHoweverFarTheMeanIsFromZero) {
+  for (double mean : {0., 1e7}) {
+    const Tensor x = sample_values(cpu(), f64, {6, 2, 3}) + mean, gamma = array({1., 2.}),
+                 beta = array({0., -1.}), running_mean = zeros({2}, {cpu(), f64}),
+                 running_var = ones({2}, {cpu(), f64});
+    const autograd::TrainMode train;
+    const Tensor whole = batch_norm(x, gamma, beta, running_mean, running_var, {.epsilon = .1});
+    expect_near(values(in_three({x, gamma, beta})[0]), values(whole), mean > 0 ? 1e-8 : 1e-14, "y");
+  }
+}
+
+nn::SyncBatchNorm layer_on(const Contexts& contexts) {
+  nn::SyncBatchNorm layer({.in_channels = 2});
+  layer.initialize(contexts);
+  return layer;
+}
+Tensors of_ones(const Contexts& contexts) {
+  Tensors xs;
+  for (Context c : contexts) xs.push_back(ones({3, 2}, c));
+  return xs;
+}
+const Contexts kTwo{cpu(0), cpu(1)};
+
+TEST(SyncBatchNorm, OneReplicaAfterTheOtherIsRefused) {
+  nn::Sequential net;
+  net.add(layer_on(kTwo));
+  net.parameters();
+  const Tensor x = ones({3, 2});
+  EXPECT_EQ(values(net(x)).size(), 6u);  // predicts
+  const autograd::Record record;
+  EXPECT_EQ(message_of<Error>([&] { net(x); }),
+            "SyncBatchNorm: one replica of [cpu(0), cpu(1)] by itself, which needs the others' "
+            "batches; expected net.on_replicas(xs), or net(x) of each in parallel() (in layer '0' "
+            "SyncBatchNorm(axis=1, eps=1e-05, momentum=0.9, fix_gamma=False, "
+            "use_global_stats=False, in_channels=2))");
+  for (const Tensor& t : net.parameter("0.running_mean").list_data())
+    EXPECT_EQ(values(t), (Values{0, 0}));
+}
+
+TEST(SyncBatchNorm, OnOneContextIsBatchNorm) {
+  nn::SyncBatchNorm layer = layer_on(cpu(1));
+  const autograd::Record record;
+  EXPECT_EQ(values(layer(array({{1.f, 2.f}, {3.f, 2.f}}, cpu(1)))).size(), 4u);
+  EXPECT_NEAR(values(layer.parameter("running_mean").data())[0], .2, 1e-6);
+}
+
+TEST(SyncBatchNorm, SomeOfTheReplicasAreRefused) {
+  nn::SyncBatchNorm layer = layer_on({cpu(0), cpu(1), cpu(2)});
+  const Tensors xs = of_ones(kTwo);
+  const char* const text =
+      "trains on [cpu(0), cpu(1)], and has replicas on [cpu(0), cpu(1), cpu(2)]";
+  const autograd::Record record;
+  EXPECT_THAT(message_of<Error>([&] { layer.on_replicas(xs); }), HasSubstr(text));
+  EXPECT_THAT(message_of<Error>([&] { parallel(kTwo, [&](int i) { layer(xs[size_t(i)]); }); }),
+              HasSubstr(text));
+}
+
+TEST(SyncBatchNorm, AThreadThatFailsBeforeItOrMissesItEndsAll) {
+  nn::SyncBatchNorm layer = layer_on(kTwo), other = layer_on(kTwo);
+  const Tensors xs = of_ones(kTwo);
+  const autograd::Record record;
+  EXPECT_THROW(parallel(kTwo,
+                        [&](int i) {
+                          if (i == 1) throw IndexError("before it");
+                          layer(xs[0]);
+                        }),
+               IndexError);
+  EXPECT_THAT(message_of<Error>([&] {
+                parallel(kTwo, [&](int i) {
+                  if (i == 0) layer(xs[0]);
+                });
+              }),
+              HasSubstr("cpu(1) ended without"));
+  EXPECT_THAT(message_of<Error>(
+                  [&] { parallel(kTwo, [&](int i) { (i == 0 ? layer : other)(xs[size_t(i)]); }); }),
+              HasSubstr("expected all contexts to run the same layers"));
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                parallel(kTwo, [&](int i) { layer(i == 0 ? xs[0] : zeros({0, 2}, cpu(1))); });
+              }),
+              HasSubstr("no elements"));
+  parallel(kTwo, [&](int i) { layer(xs[size_t(i)]); });  // and they meet again
+}
+
+TEST(SyncBatchNorm, TheGradientOfThreadsIsOneOfThreads) {
+  nn::SyncBatchNorm layer = layer_on(kTwo);
+  Tensors xs = of_ones(kTwo), ys(2);
+  for (Tensor& x : xs) x.attach_grad();
+  parallel(kTwo, [&](int i) {
+    const autograd::Record record;
+    ys[size_t(i)] = layer(xs[size_t(i)]);
+  });
+  EXPECT_THAT(message_of<Error>([&] { ys[0].backward({.retain_graph = true}); }),
+              HasSubstr("SyncBatchNorm, its gradient: outside of parallel()"));
+  parallel(kTwo, [&](int i) { ys[size_t(i)].backward(); });
+}
+
+TEST(SyncBatchNorm, ThreadsThatRecordItAreRefused) {
+  nn::Sequential net;
+  net.add(layer_on(kTwo));
+  net.hybridize();
+  const Tensors xs = of_ones(kTwo);
+  const autograd::Record record;
+  EXPECT_THAT(message_of<CaptureError>([&] { parallel(kTwo, [&](int i) { net(xs[size_t(i)]); }); }),
+              HasSubstr("on_replicas"));
+}
+
+TEST(SyncBatchNorm, IsTheSameUnderRecompute) {
+  const auto gradients = [](bool again) {
+    random::seed(2);
+    nn::Sequential body, net;
+    body.add(nn::Dense(3), nn::SyncBatchNorm());
+    if (again)
+      net.add(nn::Recompute(body));
+    else
+      net.add(body);
+    net.initialize(init::Xavier(), kTwo);
+    net(ones({1, 2}));  // completes shapes
+    Tensors xs{sample_values(cpu(0), f32, {4, 2}), sample_values(cpu(1), f32, {3, 2}, -1, 5)};
+    parallel(kTwo, [&](int i) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = square(net(xs[size_t(i)])) * xs[size_t(i)].sum();
+      }
+      y.backward();
+    });
+    std::vector<Values> all;
+    for (const auto& [name, p] : net.parameters()) {
+      for (const Tensor& t : p.list_data()) all.push_back(values(t));
+      if (p.grad_req() == GradReq::null) continue;
+      for (const Tensor& t : p.list_grad()) all.push_back(values(t));
+    }
+    return all;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
+}
+
+TEST(OnReplicas, RunsHooksOfEachReplicaAndRefusesAContextTwice) {
+  nn::Concurrent branches(1);
+  branches.add(nn::Dense(1), nn::Identity());
+  nn::Sequential all;
+  all.add(nn::Dense(2), branches);
+  all.initialize(init::One(), kTwo);
+  std::vector<Context> before, after;
+  all.register_forward_pre_hook(
+      [&](nn::Block&, const Tensors& in) { before.push_back(in[0].context()); });
+  all[1].register_forward_hook(
+      [&](nn::Block&, const Tensors&, const Tensors& out) { after.push_back(out[0].context()); });
+  const Tensors outs = all.on_replicas(of_ones(kTwo));
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(values(outs[i]), values(all(of_ones(kTwo)[i])));
+  EXPECT_EQ(before.size(), 4u);
+  EXPECT_EQ((std::vector(before.begin(), before.begin() + 2)), (std::vector{cpu(0), cpu(1)}));
+  EXPECT_EQ((std::vector(after.begin(), after.begin() + 2)), (std::vector{cpu(0), cpu(1)}));
+  EXPECT_THROW(all.on_replicas({ones({1, 2}), ones({1, 2})}), ValueError);
+}
+
+}  // namespace
+}  // namespace locus::test
