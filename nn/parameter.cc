@@ -1,7 +1,9 @@
 #include <locus/nn/parameter.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iostream>
+#include <mutex>
 #include <utility>
 
 #include <locus/core/capture_check.h>
@@ -18,6 +20,19 @@ namespace {
 
 bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
+// Held while values are created, which threads of a parallel() may come to at once, and while what
+// that changes is looked at. An initializer may create others.
+class Unready : NonCopyable {
+ public:
+  explicit Unready(const std::atomic<bool>& ready) {
+    static std::recursive_mutex creating;
+    if (!ready.load(std::memory_order_acquire)) lock_ = std::unique_lock(creating);
+  }
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
+
 }  // namespace
 
 struct Parameter::State {
@@ -27,7 +42,8 @@ struct Parameter::State {
   std::optional<init::Initializer> pending;  // until the shape is known
   Caller asked;                              // who initialized, for copies made only then
   std::vector<Context> contexts;
-  Tensors replicas;  // one a context
+  Tensors replicas;                // one a context
+  std::atomic<bool> ready{false};  // they are there; until then threads look under creating()
   uint64_t generation = 0;
   GradReq made_req = GradReq::write;
   std::shared_ptr<State> shared = {};  // the one that is used in place of this
@@ -63,10 +79,18 @@ const std::shared_ptr<Parameter::State>& Parameter::root() const {
 bool Parameter::is(const Parameter& other) const { return root() == other.root(); }
 
 const std::string& Parameter::name() const { return state().name; }
-Shape Parameter::shape() const { return state().shape; }
+Shape Parameter::shape() const {
+  const State& s = state();
+  const Unready look(s.ready);
+  return s.shape;
+}
 DType Parameter::dtype() const { return state().options.dtype; }
-bool Parameter::initialized() const { return !state().replicas.empty(); }
-bool Parameter::deferred() const { return state().pending.has_value(); }
+bool Parameter::initialized() const { return state().ready.load(std::memory_order_acquire); }
+bool Parameter::deferred() const {
+  const State& s = state();
+  const Unready look(s.ready);
+  return s.pending.has_value();
+}
 std::vector<Context> Parameter::list_ctx() const {
   if (state().contexts.empty()) refuse({});
   return state().contexts;
@@ -126,12 +150,14 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& cont
   s.asked = from;
   s.contexts = contexts.list();
   s.replicas.clear();
+  s.ready = false;
   ++s.generation;
 }
 
 void Parameter::infer_shape(const Shape& full) const {
-  complete(full);
   State& s = state();
+  const Unready one(s.ready);  // of several threads that come with a first input
+  complete(full);
   if (initialized() || !deferred()) return;
   const capture::Aside aside;  // what is drawn, too
   create((*s.pending)(s.shape, dtype()), s.contexts, s.asked);
@@ -148,7 +174,7 @@ void Parameter::complete(const Shape& full) const {
   if (!fits(full))
     throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.shape,
                      " (0: not known yet)");
-  s.shape = full;
+  if (s.shape != full) s.shape = full;
 }
 
 // Replicas of `values`, from now on the parameter's.
@@ -166,12 +192,13 @@ void Parameter::create(const Tensor& values, std::vector<Context> contexts, Call
   s.contexts = std::move(contexts);
   s.pending.reset();
   ++s.generation;
+  s.ready.store(true, std::memory_order_release);
 }
 
 const Tensor* Parameter::find(std::optional<Context> c) const {
   const State& s = state();
+  if (!initialized()) return nullptr;
   if (s.replicas.size() == 1 && (!c || s.contexts[0] == *c)) return &s.replicas[0];
-  if (s.replicas.empty()) return nullptr;
   const Context wanted = c ? *c : current_context();
   const Tensor* same_memory = nullptr;
   for (size_t i = 0; i < s.replicas.size(); ++i) {
@@ -183,6 +210,7 @@ const Tensor* Parameter::find(std::optional<Context> c) const {
 
 void Parameter::refuse(std::optional<Context> c) const {
   const State& s = state();
+  const Unready look(s.ready);
   const std::string who = text_of("Parameter '", s.name, "' ");
   if (!s.replicas.empty())
     throw ContextMismatch(who, "was not initialized on context ", c ? *c : current_context(),
@@ -328,6 +356,7 @@ void Parameter::share(const Parameter& other) const {
   ++before->generation;  // for what was recorded by this handle; one that was shared goes on alone
   state_->shared = theirs;
   state_->replicas.clear();
+  state_->ready = false;
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameter& p) {

@@ -3,7 +3,7 @@
 // A handle: copies are the same parameter. The shape may hold 0 for lengths not known yet (Dense
 // learns its input width from the first input); initialize() then only notes what to do, and the
 // values are drawn when the shape is complete: once, on cpu(0), and copied to each context.
-// Threads: create and initialize from one thread; data() may then be called from several.
+// Threads: create and initialize from one; then several may call data() and complete its shape.
 // Errors are Error with Gluon's texts; a replica asked for on a context that has none is a
 // ContextMismatch.
 #pragma once
