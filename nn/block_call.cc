@@ -137,7 +137,7 @@ Tensors Block::forward_replicas(const Tensors& xs) {
   return out;
 }
 
-Tensors Block::on_replicas(const Tensors& xs, Caller) {
+Tensors Block::on_replicas(const Tensors& xs) {
   std::vector<Context> contexts;
   for (const Tensor& x : xs) contexts.push_back(x.context());
   const Group distinct(contexts);

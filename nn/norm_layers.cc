@@ -42,8 +42,8 @@ void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
     throw ShapeError(type_name(), ": input ", describe(x), "; expected ", known,
                      " channels on axis ", axis);
   if (gamma_.initialized() || !gamma_.deferred()) return;
-  gamma_.infer_shape({n});
   for (const Parameter& p : others_) p.infer_shape({n});
+  gamma_.infer_shape({n});  // the last: another thread that finds it looks for no more
 }
 
 std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0]); }

@@ -1,5 +1,3 @@
-#include <locus/nn/parameter.h>
-
 #include <algorithm>
 #include <iostream>
 #include <utility>
@@ -8,7 +6,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
-#include <locus/nn/whole.h>
+#include <locus/nn/parameter_state.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -20,24 +18,6 @@ namespace {
 bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
 }  // namespace
-
-struct Parameter::State {
-  std::string name;
-  Shape shape;
-  ParameterOptions options;
-  std::optional<init::Initializer> pending;  // until the shape is known
-  Caller asked;                              // who initialized, for copies made only then
-  std::vector<Context> contexts;
-  Tensors replicas;  // one a context
-  uint64_t generation = 0;
-  GradReq made_req = GradReq::write;
-  std::shared_ptr<State> shared = {};  // the one that is used in place of this
-  std::shared_ptr<Whole> whole = {};   // that it is a part of, shared by all of them
-  size_t index = 0;                    // which one
-
-  const Shape& full() const { return whole ? whole->shape() : shape; }
-  std::string part_text() const { return whole ? whole->text(index) : "a whole one"; }
-};
 
 Parameter::Parameter(std::string name, const Shape& shape, const ParameterOptions& options)
     : state_(std::make_shared<State>()) {
@@ -82,15 +62,27 @@ const std::shared_ptr<Parameter::State>& Parameter::root() const {
 bool Parameter::is(const Parameter& other) const { return root() == other.root(); }
 
 const std::string& Parameter::name() const { return state().name; }
-Shape Parameter::shape() const { return state().shape; }
+Shape Parameter::shape() const {
+  const State& s = state();
+  const Unready look(s.ready);
+  return s.shape;
+}
 DType Parameter::dtype() const { return state().options.dtype; }
-bool Parameter::initialized() const { return !state().replicas.empty(); }
-bool Parameter::deferred() const { return state().pending.has_value(); }
+bool Parameter::initialized() const { return state().ready.load(std::memory_order_acquire); }
+bool Parameter::deferred() const {
+  const State& s = state();
+  const Unready look(s.ready);
+  return s.pending.has_value();
+}
 Part Parameter::part() const {
   const State& s = state();
   return s.whole ? Part{s.index, s.whole->parts(), s.whole->axis()} : Part{};
 }
-Shape Parameter::full_shape() const { return state().full(); }
+Shape Parameter::full_shape() const {
+  const State& s = state();
+  const Unready look(s.ready);
+  return s.full();
+}
 std::vector<Context> Parameter::list_ctx() const {
   if (state().contexts.empty()) refuse({});
   return state().contexts;
@@ -153,12 +145,14 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
   s.asked = from;
   s.contexts = contexts.list();
   s.replicas.clear();
+  s.ready = false;
   ++s.generation;
 }
 
 void Parameter::infer_shape(const Shape& full) const {
-  complete(full);
   State& s = state();
+  const Unready one(s.ready);  // of several threads that come with a first input
+  complete(full);
   if (initialized() || !deferred()) return;
   const capture::Aside aside;  // what is drawn, too
   create(draw(*s.pending), s.contexts, s.asked);
@@ -180,8 +174,10 @@ void Parameter::complete(const Shape& full) const {
   if (!fits(full))
     throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.full(),
                      " (0: not known yet)");
-  s.shape = full;
-  if (!s.whole) return;
+  if (!s.whole) {
+    if (s.shape != full) s.shape = full;
+    return;
+  }
   s.whole->complete(full);
   s.shape = s.whole->part_shape(s.index);
 }
@@ -201,12 +197,13 @@ void Parameter::create(const Tensor& values, std::vector<Context> contexts, Call
   s.contexts = std::move(contexts);
   s.pending.reset();
   ++s.generation;
+  s.ready.store(true, std::memory_order_release);
 }
 
 const Tensor* Parameter::find(std::optional<Context> c) const {
   const State& s = state();
+  if (!initialized()) return nullptr;
   if (s.replicas.size() == 1 && (!c || s.contexts[0] == *c)) return &s.replicas[0];
-  if (s.replicas.empty()) return nullptr;
   const Context wanted = c ? *c : current_context();
   const Tensor* same_memory = nullptr;
   for (size_t i = 0; i < s.replicas.size(); ++i) {
@@ -218,6 +215,7 @@ const Tensor* Parameter::find(std::optional<Context> c) const {
 
 void Parameter::refuse(std::optional<Context> c) const {
   const State& s = state();
+  const Unready look(s.ready);
   const std::string who = text_of("Parameter '", s.name, "' ");
   if (!s.replicas.empty())
     throw ContextMismatch(who, "was not initialized on context ", c ? *c : current_context(),
@@ -272,100 +270,6 @@ Tensors Parameter::list_grad() const {
   return grads;
 }
 
-void Parameter::zero_grad() const {
-  if (grad_req() == GradReq::null) return;
-  for (const Tensor& t : state().replicas) t.zero_grad();
-}
-
-void Parameter::set_data(const Tensor& values, Caller from) const {
-  State& s = state();
-  if (!initialized()) {
-    if (!deferred() || s.whole) refuse({});
-    complete(values.shape());
-    return create(values, s.contexts, from);
-  }
-  if (values.shape() != s.shape)
-    throw ShapeError("Parameter '", s.name, "': set_data with ", describe(values),
-                     "; expected shape ", s.shape);
-  const autograd::Pause pause;
-  for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
-}
-
-void Parameter::load(const Tensor& values, const Contexts& contexts, Caller from) const {
-  State& s = state();
-  if (s.whole) {
-    complete(values.shape());
-    const Tensor mine = s.whole->part(values, s.index);
-    return initialized() ? set_data(mine, from) : create(mine, {s.whole->context(s.index)}, from);
-  }
-  if (initialized() && s.contexts == contexts.list())
-    set_data(values, from);
-  else
-    place(values, contexts, from);
-}
-
-void Parameter::check_stays(const Contexts& contexts) const {
-  const State& s = state();
-  if (!s.whole || contexts.list() == std::vector{s.whole->context(s.index)}) return;
-  throw Error("Parameter '", s.name, "', ", s.part_text(), ", cannot be put on [",
-              listed(contexts.list()),
-              "]. Save the network, and load it into one that was made for other contexts.");
-}
-
-void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const {
-  check_stays(contexts);
-  for (const Context& c : contexts) device(c);
-  complete(values.shape());
-  create(values, contexts.list(), from);
-}
-
-Tensor Parameter::mean_on_cpu(Caller from) const {
-  if (!initialized()) refuse({});
-  const State& s = state();
-  const autograd::Pause pause;
-  if (s.replicas.size() == 1) return s.replicas[0].copyto(cpu(), {}, from);
-  // Of equal values, infinities too, it is that value.
-  Tensor mean = locus::cast(s.replicas[0].copyto(cpu(), {}, from), f64);
-  for (size_t i = 1; i < s.replicas.size(); ++i) {
-    const Tensor next = locus::cast(s.replicas[i].copyto(cpu(), {}, from), f64);
-    mean = where(next == mean, mean, mean + (next - mean) / static_cast<double>(i + 1));
-  }
-  return locus::cast(mean, dtype());
-}
-
-void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
-  check_stays(contexts);
-  for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
-  State& s = state();
-  if (initialized()) {
-    create(mean_on_cpu(from), contexts.list(), from);
-  } else if (deferred()) {
-    s.contexts = contexts.list();
-    s.asked = from;
-  } else {
-    refuse({});
-  }
-}
-
-void Parameter::cast(DType dtype) const {
-  State& s = state();
-  if (s.options.dtype == dtype) return;
-  if (!is_floating(dtype))
-    throw DTypeError("Parameter '", s.name, "': cast to ", locus::name(dtype),
-                     "; expected a floating dtype");
-  s.options.dtype = dtype;
-  if (initialized()) {
-    const autograd::Pause pause;
-    Tensors replicas;
-    for (const Tensor& t : s.replicas) {
-      replicas.push_back(locus::cast(t, dtype));
-      if (grad_req() != GradReq::null) replicas.back().attach_grad(grad_req());
-    }
-    s.replicas = std::move(replicas);
-  }
-  ++s.generation;
-}
-
 void Parameter::check_shares(const Parameter& other) const {
   const State &mine = state(), &theirs = other.state();
   if (!std::equal(mine.shape.begin(), mine.shape.end(), theirs.shape.begin(), theirs.shape.end(),
@@ -390,6 +294,7 @@ void Parameter::share(const Parameter& other) const {
   ++before->generation;  // for what was recorded by this handle; one that was shared goes on alone
   state_->shared = theirs;
   state_->replicas.clear();
+  state_->ready = false;
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameter& p) {

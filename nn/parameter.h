@@ -8,7 +8,7 @@
 // context, whatever context is named when it is initialized or loaded, its values are its part of
 // values drawn as one tensor, files hold the whole, and a Trainer takes it as what it is, a
 // parameter of its own.
-// Threads: create and initialize from one thread; data() may then be called from several.
+// Threads: create and initialize from one; then several may call data() and complete its shape.
 // Errors are Error with Gluon's texts; a replica asked for on a context that has none is a
 // ContextMismatch.
 #pragma once

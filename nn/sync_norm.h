@@ -9,8 +9,8 @@
 namespace locus::nn {
 
 // BatchNorm by the statistics of all replicas' batches together, as of one context with the whole
-// batch (Gluon's contrib.nn.SyncBatchNorm). While training
-// no replica can go on before all others have come, so it runs
+// batch (Gluon's contrib.nn.SyncBatchNorm). While training no replica can go on before all others
+// have come, so it runs
 //   - in one thread, replicas side by side, also in a compiled function (core/compile.h):
 //       { autograd::Record record;  outs = net.on_replicas(xs);  ... }  // a loss each
 //       autograd::backward(losses);

@@ -12,9 +12,11 @@
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
+#include <locus/nn/norm_layers.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
@@ -94,6 +96,27 @@ TEST(Parallel, RecordsAndTrainsAsTheCallerDoes) {
   parallel(kTwo, [&](int i) { dtypes[i] = amp::dtype(); });
   EXPECT_EQ(dtypes[0], f16);
   EXPECT_EQ(dtypes[1], f16);
+}
+
+TEST(Parallel, AFirstInputInEachThreadCreatesParametersOnce) {
+  const auto values_after = [](const std::function<void(nn::Sequential&)>& call) {
+    random::seed(3);
+    nn::Sequential net;
+    net.add(nn::Conv2D(2, 3), nn::BatchNorm(), nn::Flatten(), nn::Dense(3), nn::LayerNorm(),
+            nn::Dense(2));
+    net.initialize(init::Xavier(), kTwo);
+    call(net);
+    std::vector<std::vector<double>> all;
+    for (const auto& [name, p] : net.parameters())
+      for (const Tensor& t : p.list_data()) all.push_back(values(t));
+    return all;
+  };
+  const auto input = [](int i) { return ones({1, 1, 5, 5}, cpu(i)); };
+  const auto expected = values_after([&](nn::Sequential& net) { net(input(0)); });
+  for (int round = 0; round < 50; ++round)
+    EXPECT_EQ(
+        values_after([&](nn::Sequential& net) { parallel(kTwo, [&](int i) { net(input(i)); }); }),
+        expected);
 }
 
 TEST(Parallel, ManyCallersTakeTurns) {

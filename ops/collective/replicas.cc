@@ -27,6 +27,7 @@ void weigh(Tensors& parts, std::span<const double> weights) {
 struct MeanAttrs {
   Rendezvous::Place place;
   double weight;
+  size_t threads;  // of the forward pass
 };
 
 struct Brought {
@@ -43,6 +44,9 @@ void run_mean(std::span<const Ref> in, const MeanAttrs& a, std::span<Tensor> out
   capture::check(a.place.what,
                  "what other threads bring is not recorded; compile a function of "
                  "all replicas, which calls on_replicas()");
+  if (seat->contexts().size() != a.threads)
+    throw Error(a.place.what, ": backward() in a parallel() over ", seat->contexts().size(),
+                " contexts, of a forward pass over ", a.threads, "; expected the same");
   Brought mine{*in[0].tensor_, a.weight};
   seat->meet(a.place, &mine, [&](std::span<void* const> brought) {
     const autograd::Pause pause;
@@ -78,7 +82,8 @@ Tensors mean_of_replicas(const Group& group, Tensors parts, std::span<const doub
 
 Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Place& place) {
   static const OpRef<MeanAttrs> op("mean_of_replicas");
-  return invoke(op, {part}, {place, weight});
+  const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
+  return invoke(op, {part}, {place, weight, seat ? seat->contexts().size() : 0});
 }
 
 void register_replicas() {

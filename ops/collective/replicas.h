@@ -15,7 +15,7 @@ Tensors mean_of_replicas(const Group& group, Tensors parts, std::span<const doub
 
 // The same where each thread of a parallel() has its own part and weight, and gets its own result.
 // The gradient's threads meet, too: backward() is called inside of a parallel() over the same
-// contexts. Error on another thread.
+// contexts. Error on another thread, and for another number of them.
 Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Place& place);
 
 }  // namespace locus
