@@ -175,6 +175,7 @@ struct Meeting {
 TEST(Pipeline, StagesComputeAtOnce) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(3);
+  LOCUS_NEEDS_POOL();  // else memory that is freed waits for its GPU
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f1b}) {
     nn::Dense a(4, {}, {.in_units = 3}), b(2, {}, {.in_units = 4}), c(2, {}, {.in_units = 2});
     Pipeline pipe({a, b, c}, gpus(3), {4, schedule});
@@ -199,6 +200,7 @@ TEST(Pipeline, StagesComputeAtOnce) {
 
 // What a stage holds between its passes, by what the pool counts.
 TEST(Pipeline, OneForwardOneBackwardHoldsFewerActivations) {
+  LOCUS_NEEDS_POOL();
   const auto peak = [](const std::vector<Context>& where, Schedule schedule) {
     constexpr int64_t kRows = 64, kUnits = 256;
     std::vector<nn::Sequential> stages(2);
