@@ -136,9 +136,7 @@ class Pass {
       }
     }
     for (const auto& leaf : leaves_) leaf->direct = direct(*leaf, given);
-    if (all_ && !create_ && !capture::active() &&
-        std::ranges::any_of(leaves_, [](const auto& leaf) { return leaf->hook != nullptr; }))
-      find_early();
+    if (all_ && !create_ && !capture::active()) find_early();
     for (size_t i = 0; i < heads.size(); ++i) {
       GraphState& state = *heads[i].impl().graph;
       if (!needed(state)) continue;
@@ -153,6 +151,7 @@ class Pass {
 
   // After which step each leaf with a hook has all of its gradient.
   void find_early() {
+    if (std::ranges::none_of(leaves_, [](const auto& leaf) { return !!leaf->hook; })) return;
     for (size_t i = reached_.size(); i-- > 0;)
       for (const Node::Input& in : reached_[i]->node->in)
         if (in.reached && in.edge->hook && !std::exchange(in.edge->early, true))

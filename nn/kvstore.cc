@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/ops/collective.h>
@@ -40,12 +41,16 @@ Tensors one_a_context(const Tensors& values) {
 
 }  // namespace
 
-std::shared_ptr<KVStore> create(std::string_view type) {
-  return std::make_shared<KVStore>(type, std::make_shared<Workers>());
-}
+std::shared_ptr<KVStore> create(std::string_view type) { return std::make_shared<KVStore>(type); }
 
-KVStore::KVStore(std::string_view type, std::shared_ptr<Workers> workers)
-    : type_(type), on_host_(host_type(type)), workers_(std::move(workers)) {}
+KVStore::KVStore(std::string_view type)
+    : type_(type), on_host_(host_type(type)), dist_(type.starts_with("dist_")) {}
+
+int KVStore::rank() const { return dist_ ? cluster::rank() : 0; }
+int KVStore::num_workers() const { return dist_ ? cluster::size() : 1; }
+void KVStore::barrier(Caller from) {
+  if (dist_) cluster::barrier(from);
+}
 
 KVStore::Entry& KVStore::find(const char* what, const Key& key) {
   const auto at = entries_.find(key);
@@ -97,7 +102,7 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
   Tensors copies;
   for (const Tensor& v : values)
     copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
-  workers_->from_first(copies, from);
+  if (dist_) cluster::broadcast(copies, 0, from);
   for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
 }
 
@@ -140,7 +145,7 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
   Tensors sums;
   for (const auto& [key, pushed] : all)
     sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
-  workers_->sum(sums, from);
+  if (dist_) cluster::all_reduce(sums, ReduceOp::sum, from);
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
 }
 

@@ -11,8 +11,8 @@
 //   local            values and sums are on the host
 //   device, nccl     values stay where init() found them; sums over contexts of one kind are
 //                    collectives' (ops/collective.h)
-//   dist_sync        local, and sums are over all processes, too, each of which makes the same
-//   dist_device_sync device, likewise                                   calls in the same order
+//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which
+//   dist_device_sync device, likewise                  makes the same calls in the same order
 //
 // As in MXNet 1.x: a key is a whole number or a string, all of a store of one kind; without an
 // updater a push replaces the value by the sum, with one it is called for it; values that are
@@ -61,30 +61,18 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// The processes of a dist store; by itself one alone.
-class Workers {
- public:
-  virtual ~Workers() = default;
-  virtual int rank() const { return 0; }
-  virtual int size() const { return 1; }
-  // In place: the sum over all, and the first one's values.
-  virtual void sum(const Tensors&, Caller) {}
-  virtual void from_first(const Tensors&, Caller) {}
-  virtual void barrier() {}
-};
-
 // Changes `stored` in place by what was pushed, `merged`, which lives beside it.
 using Updater = std::function<void(const Key& key, const Tensor& merged, const Tensor& stored)>;
 
 class KVStore : NonCopyable {
  public:
-  // See create().
-  KVStore(std::string_view type, std::shared_ptr<Workers> workers);
+  explicit KVStore(std::string_view type);  // see create()
 
   const std::string& type() const { return type_; }
-  int rank() const { return workers_->rank(); }
-  int num_workers() const { return workers_->size(); }
-  void barrier() { workers_->barrier(); }
+  // Of a dist store those of core/cluster.h.
+  int rank() const;
+  int num_workers() const;
+  void barrier(Caller = Caller::here());
 
   // Once a key. In a dist store the first worker's value counts.
   void init(const Key& key, const Tensor& value, Caller = Caller::here());
@@ -147,8 +135,7 @@ class KVStore : NonCopyable {
   NamedTensors states();
 
   const std::string type_;
-  const bool on_host_;
-  const std::shared_ptr<Workers> workers_;
+  const bool on_host_, dist_;
   std::map<Key, Entry> entries_;
   Updater updater_;
   std::shared_ptr<optim::Optimizer> optimizer_;

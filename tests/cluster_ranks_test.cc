@@ -277,6 +277,26 @@ TEST_F(ClusterRanks, RefuseToBeCompiled) {
               HasSubstr("Trainer::allreduce_grads"));
 }
 
+TEST_F(ClusterRanks, ADistStoreSumsOverThem) {
+  const auto values = [](double v) { return full({2}, v); };
+  const double r = cluster::rank(), n = cluster::size();
+  const auto kv = kvstore::create("dist_sync");
+  EXPECT_EQ(kv->rank(), cluster::rank());
+  EXPECT_EQ(kv->num_workers(), cluster::size());
+  kv->init("w", values(10 + r));
+  const Tensor out = values(0);
+  kv->pull("w", out);
+  EXPECT_EQ(test::values(out), test::values(values(10)));
+  const Tensor pushed = values(r + 1);
+  kv->push("w", {pushed, values(1)});
+  kv->barrier();
+  kv->pull("w", out);
+  EXPECT_EQ(test::values(out), test::values(values(n * (n + 1) / 2 + n)));
+  EXPECT_EQ(test::values(pushed), test::values(values(r + 1)));
+  const auto own = kvstore::create("local");
+  EXPECT_EQ(own->num_workers(), 1);
+}
+
 // Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());

@@ -189,25 +189,5 @@ TEST(KVStore, KeepsValuesWhereTheTypeSays) {
   EXPECT_EQ(where("device"), gpu(1));
 }
 
-TEST(KVStore, OfADistTypeSumsOverItsWorkers) {
-  struct Two : kvstore::Workers {  // another one has the same
-    int rank() const override { return 1; }
-    int size() const override { return 2; }
-    void sum(const Tensors& all, Caller) override {
-      for (const Tensor& t : all) (t * 2).copyto(t);
-    }
-    void from_first(const Tensors& all, Caller) override {
-      for (const Tensor& t : all) full_of(9).copyto(t);
-    }
-  };
-  kvstore::KVStore kv("dist_sync", std::make_shared<Two>());
-  EXPECT_EQ(kv.rank(), 1);
-  EXPECT_EQ(kv.num_workers(), 2);
-  kv.init("a", full_of(1));
-  EXPECT_EQ(pulled(kv, "a"), Values(2, 9));
-  kv.push("a", rising(2));
-  EXPECT_EQ(pulled(kv, "a"), Values(2, 6));
-}
-
 }  // namespace
 }  // namespace locus::test
