@@ -62,8 +62,8 @@ void ConvLayer::check(const Tensor& x) const {
   if (shape.rank() != axes_ + 2)
     throw ShapeError(name(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ", layout);
   const int64_t in = shape[channel];
-  if (weight_shape(in) == weight_.shape() && in % groups_ == 0) return;
-  const Shape weight = weight_.shape();
+  const Shape weight = weight_.shape();  // once: another thread may complete it meanwhile
+  if (weight_shape(in) == weight && in % groups_ == 0) return;
   const int64_t known = transposed_ ? weight[0] : weight[channel] * groups_;
   if (known != 0)
     throw ShapeError(name(), ": input ", describe(x), "; expected ", known, " channels on axis ",

@@ -119,8 +119,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   }
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
-  const bool last = number + 1 == waiting_.size() || waiting_[number + 1].all != b.all;
-  add_up(b, !last, from);
+  add_up(b, false, from);
 }
 
 void GradientSums::next() {

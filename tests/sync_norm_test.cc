@@ -49,7 +49,7 @@ std::vector<Values> trained_whole(DType d, Context c, int64_t n, int steps) {
   nn::Sequential net = convnet<nn::BatchNorm>();
   net.initialize(init::Xavier(), c);
   net.cast(d);
-  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .02}));
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .005}));
   const Tensor x = images(d, n).as_in_context(c), y = classes(n).as_in_context(c);
   for (int i = 0; i < steps; ++i) eager_step(net, kLoss, trainer, x, y);
   std::vector<Values> all;
@@ -106,7 +106,7 @@ void expect_equal_to_one_context(Way way, DType d, int steps, double tolerance) 
     nn::Sequential net = convnet<nn::SyncBatchNorm>();
     net.initialize(init::Xavier(), Contexts(contexts));
     net.cast(d);
-    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .02}));
+    nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .005}));
     train(way, net, trainer, split_and_load(images(d, n), contexts, {.even_split = false}),
           split_and_load(classes(n), contexts, {.even_split = false}), steps);
     const std::vector<Values> whole = trained_whole(d, contexts[0], n, steps);
