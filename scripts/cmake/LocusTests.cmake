@@ -10,7 +10,10 @@ if(LOCUS_TESTS)
   add_executable(locus_tests ${tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   # Most of the time that all of it takes to build is theirs.
-  target_compile_options(locus_tests PRIVATE -O1 $<$<BOOL:${LOCUS_SANITIZE}>:-fno-sanitize=undefined>)
+  target_compile_options(locus_tests PRIVATE -O1)
+  if(LOCUS_SANITIZE)
+    target_compile_options(locus_tests PRIVATE -fno-sanitize=undefined)
+  endif()
   target_compile_definitions(locus_tests PRIVATE LOCUS_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
