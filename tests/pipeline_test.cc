@@ -1,4 +1,5 @@
 // A network in stages beside the same network in one piece.
+#include <locus/devices/pool.h>
 #include <locus/nn/pipeline.h>
 
 #include <atomic>
