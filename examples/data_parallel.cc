@@ -210,9 +210,10 @@ void run(Program& program, const Options& o) {
       const Batch batch(o, n);
       error = std::max(error, check(o, kWays[w], some, batch));
       Replicas replicas(o, some, batch);
+      const auto step = [&replicas, run = kWays[w].step] { (replicas.*run)(); };
       const double seconds = measure(
                                  [&] {
-                                   (replicas.*kWays[w].step)();
+                                   step();
                                    wait_all();
                                  },
                                  {.seconds = o.seconds})
