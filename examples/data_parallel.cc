@@ -241,8 +241,8 @@ void run(Program& program, const Options& o) {
       o.check, error);
   if (moved > 0)
     explanation += fmt::format(
-        "A step on {} copies {} from context to context: gradients, up a "
-        "tree of sums, and the sums down. ",
+        "A step on {} moves {} from context to context: gradients, and "
+        "their sums. ",
         contexts.size(), si_text(moved, "B"));
   if (context_info(contexts[0]).modelled)
     explanation +=

@@ -121,7 +121,8 @@ class ClusterRanks : public testing::Test {
     cluster::init();
   }
   void SetUp() override {
-    if (!std::getenv("LOCUS_TEST_RANKS")) GTEST_SKIP() << "tests/cluster.sh starts its ranks";
+    if (!std::getenv("LOCUS_TEST_RANKS"))
+      GTEST_SKIP() << "needs MPI: tests/cluster.sh starts its ranks by mpirun";
     ASSERT_GE(cluster::size(), 2);
   }
   static inline std::map<How, Values> one_process;
