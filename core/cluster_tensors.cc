@@ -123,19 +123,25 @@ void keep_for_ever(const Tensor& memory) {
   kept->push_back(memory);
 }
 
+// What a call does with the tensors of this rank.
+struct Use {
+  bool reads = true, writes = true, sums = false;
+};
+using OnHost = std::function<void(Ranks&, const Tensor& memory)>;
+using OnLink = std::function<void(RankLink&, std::span<const View>, StreamView)>;
+
 // f(staged) on memory of the host for the tensors, those of one dtype together.
-void on_host(const Tensors& tensors, bool sums, const RankCall& call, Caller from, bool reads,
-             bool writes, const std::function<void(Ranks&, const Tensor& memory)>& f)
+void on_host(const Tensors& tensors, Use use, const RankCall& call, Caller from, const OnHost& f)
     LOCUS_REQUIRES(turns()) {
   std::map<DType, Tensors> together;
   for (const Tensor& t : tensors)
-    if (t.size() > 0) together[sums ? summed_in(t.dtype()) : t.dtype()].push_back(t);
+    if (t.size() > 0) together[use.sums ? summed_in(t.dtype()) : t.dtype()].push_back(t);
   std::vector<std::pair<Tensors, Staged>> all;
   carry_out(call.text, [&] {
     for (const auto& [dtype, list] : together) {
       const Context host = is_host(list[0].context()) ? list[0].context() : cpu_pinned();
       const Staged s = stage(list, dtype, host);
-      for (size_t i = 0; reads && i < list.size(); ++i) list[i].copyto(s.parts[i], {}, from);
+      for (size_t i = 0; use.reads && i < list.size(); ++i) list[i].copyto(s.parts[i], {}, from);
       all.emplace_back(list, s);
     }
     try {
@@ -145,7 +151,7 @@ void on_host(const Tensors& tensors, bool sums, const RankCall& call, Caller fro
       throw;
     }
     for (const auto& [list, s] : all)
-      for (size_t i = 0; writes && i < list.size(); ++i) s.parts[i].copyto(list[i], {}, from);
+      for (size_t i = 0; use.writes && i < list.size(); ++i) s.parts[i].copyto(list[i], {}, from);
   });
 }
 
@@ -159,8 +165,7 @@ RankLink& link_of(Context c, bool fresh) LOCUS_REQUIRES(turns()) {
 
 // f(link, views, stream) on the tensors' own memory, in stream order.
 void on_device(const Tensors& tensors, const RankCall& call, bool fresh, Caller from,
-               const std::function<void(RankLink&, std::span<const View>, StreamView)>& f)
-    LOCUS_REQUIRES(turns()) {
+               const OnLink& f) LOCUS_REQUIRES(turns()) {
   carry_out(call.text, [&]() LOCUS_REQUIRES(turns()) {
     const Context c = tensors[0].context();
     RankLink& link = link_of(c, fresh);
@@ -202,30 +207,38 @@ Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
   return agree(call, time_limit());
 }
 
-}  // namespace
-
-void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
-  constexpr const char* kNames[] = {"sum", "mean", "max", "min", "prod"};
-  const std::string name = text_of("cluster::all_reduce(", kNames[static_cast<int>(op)], ")");
+// One call of all ranks: the tensors of each context over its link, or on the host.
+void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
+          Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op);
   const RankCall call = call_of(name, tensors, op, from);
   const MutexLock turn(turns());
   const autograd::Pause pause;
-  const auto run = [&](const Tensors& group) LOCUS_REQUIRES(turns()) {
-    const Agreed way = agree_on(call, group);
-    if (group.empty()) return;
-    if (way.linked)
-      return on_device(group, call, way.fresh_link, from,
-                       [&](RankLink& link, std::span<const View> data, StreamView s) {
-                         link.all_reduce(data, op, s);
-                       });
-    on_host(group, true, call, from, true, true, [&](Ranks& all, const Tensor& memory) {
-      all.all_reduce(memory.data_ptr(), static_cast<size_t>(memory.size()), memory.dtype(), op,
-                     time_limit());
-    });
-  };
-  if (call.failure || tensors.empty()) return run({});
-  for (const Tensors& group : by_context(tensors)) run(group);
+  if (call.failure || tensors.empty()) {
+    agree_on(call, {});
+    return;
+  }
+  for (const Tensors& group : by_context(tensors))
+    if (const Agreed way = agree_on(call, group); way.linked)
+      on_device(group, call, way.fresh_link, from, on_link);
+    else
+      on_host(group, use, call, from, here);
+}
+
+}  // namespace
+
+void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
+  constexpr const char* kNames[] = {"sum", "mean", "max", "min", "prod"};
+  meet(
+      text_of("cluster::all_reduce(", kNames[static_cast<int>(op)], ")"), tensors, op,
+      {.sums = true}, from,
+      [&](RankLink& link, std::span<const View> data, StreamView s) {
+        link.all_reduce(data, op, s);
+      },
+      [&](Ranks& all, const Tensor& memory) {
+        all.all_reduce(memory.data_ptr(), static_cast<size_t>(memory.size()), memory.dtype(), op,
+                       time_limit());
+      });
 }
 
 double all_reduce(double value, ReduceOp op, Caller from) {
@@ -239,25 +252,15 @@ double all_reduce(double value, ReduceOp op, Caller from) {
 void broadcast(const Tensors& tensors, int root, Caller from) {
   const std::string name = text_of("cluster::broadcast(root ", root, ")");
   if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
-  if (!ranks()) return check(name, tensors, {});
-  const RankCall call = call_of(name, tensors, {}, from);
-  const MutexLock turn(turns());
-  const autograd::Pause pause;
   const bool mine = rank() == root;
-  const auto run = [&](const Tensors& group) LOCUS_REQUIRES(turns()) {
-    const Agreed way = agree_on(call, group);
-    if (group.empty()) return;
-    if (way.linked)
-      return on_device(group, call, way.fresh_link, from,
-                       [&](RankLink& link, std::span<const View> data, StreamView s) {
-                         link.broadcast(data, root, s);
-                       });
-    on_host(group, false, call, from, mine, !mine, [&](Ranks& all, const Tensor& memory) {
-      all.broadcast(memory.data_ptr(), bytes_of(memory.impl().view.meta), root, time_limit());
-    });
-  };
-  if (call.failure || tensors.empty()) return run({});
-  for (const Tensors& group : by_context(tensors)) run(group);
+  meet(
+      name, tensors, {}, {.reads = mine, .writes = !mine}, from,
+      [&](RankLink& link, std::span<const View> data, StreamView s) {
+        link.broadcast(data, root, s);
+      },
+      [&](Ranks& all, const Tensor& memory) {
+        all.broadcast(memory.data_ptr(), bytes_of(memory.impl().view.meta), root, time_limit());
+      });
 }
 
 }  // namespace cluster

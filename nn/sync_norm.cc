@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/ops/sync_norm.h>
@@ -22,7 +23,8 @@ std::string text(std::span<const Context> contexts) {
 SyncBatchNorm::SyncBatchNorm(const BatchNormOptions& o) : BatchNorm(o), number_(++made) {}
 
 bool SyncBatchNorm::alone() const {
-  return options_.use_global_stats || !autograd::is_training() || gamma_.list_ctx().size() == 1;
+  return options_.use_global_stats || !autograd::is_training() ||
+         (gamma_.list_ctx().size() == 1 && cluster::size() == 1);
 }
 
 void SyncBatchNorm::expect_all(std::span<const Context> there) const {
@@ -35,6 +37,7 @@ void SyncBatchNorm::expect_all(std::span<const Context> there) const {
 Tensor SyncBatchNorm::forward(const Tensor& x) {
   prepare(x, options_.axis, 1);
   if (alone()) return BatchNorm::forward(x);
+  if (gamma_.list_ctx().size() == 1) return forward_replicas({x})[0];
   const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
   if (!seat)
     throw Error("SyncBatchNorm: one replica of ", text(gamma_.list_ctx()),

@@ -76,5 +76,13 @@ Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOpti
 // group[i], where they are joined in the order of the contexts that they come from.
 Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options = {},
                    Caller from = Caller::here());
+// Sends and receives at once: a copy of part sources[i] comes to group[i], and nothing, an
+// undefined tensor, where sources[i] is -1. A part may go to several contexts or to none; shapes
+// and dtypes may differ. One tensor to one context is copyto() (core/tensor.h). IndexError for
+// other sources.
+//   send_recv(g, parts, {3, 0, 1, 2})             each to its right neighbour, round
+//   send_recv(g, parts, {-1, 0, 1, 2})            and nothing to the first
+Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
+                  Caller from = Caller::here());
 
 }  // namespace locus

@@ -1,6 +1,7 @@
 // Batch normalisation over the replicas of a network: batch_norm (ops/norm.h) whose mean and
-// variance are those of all replicas' batches together, as if they were one. MXNet's
-// contrib.SyncBatchNorm; nn::SyncBatchNorm is it as a layer.
+// variance are those of all replicas' batches together, as if they were one; where there are ranks
+// (core/cluster.h), each of which makes the same calls, of all ranks' replicas, and one replica a
+// rank will do. MXNet's contrib.SyncBatchNorm; nn::SyncBatchNorm is it as a layer.
 //
 // Parts may differ in length along the axes that statistics are taken over. Statistics are merged
 // by Chan, Golub and LeVeque's formula from those of each part, in f64, so they are as accurate as

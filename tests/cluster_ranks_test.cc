@@ -24,6 +24,7 @@ struct How {
   DType dtype = f64;
   double clip = 0;
   bool compiled = false;
+  bool norm = false;  // of all replicas
   friend auto operator<=>(const How&, const How&) = default;
 };
 
@@ -31,8 +32,10 @@ struct How {
 class Training {
  public:
   Training(How how, const Contexts& where) : how_(how), where_(where) {
-    net_.add(nn::Dense(16, nn::tanh, {.in_units = 8, .dtype = how.dtype}));
-    net_.add(nn::Dense(4, {}, {.in_units = 16, .dtype = how.dtype}));
+    net_.add(nn::Dense(16, nn::tanh, {.in_units = 8}));
+    if (how.norm) net_.add(nn::SyncBatchNorm({.in_channels = 16}));
+    net_.add(nn::Dense(4, {}, {.in_units = 16}));
+    net_.cast(how.dtype);
     random::seed(3 + static_cast<uint64_t>(cluster::rank()));
     net_.initialize(init::Xavier(), where);
     trainer_ = std::make_unique<nn::Trainer>(
@@ -62,14 +65,13 @@ class Training {
           continue;
         }
         const Tensors xs = split_and_load(x, where_), ys = split_and_load(y, where_);
-        for (size_t i = 0; i < xs.size(); ++i) {
-          Tensor l;
-          {
-            const autograd::Record record;
-            l = loss(net_(xs[i]), ys[i]);
-          }
-          l.backward();
+        Tensors losses;
+        {
+          const autograd::Record record;
+          const Tensors outs = net_.on_replicas(xs);
+          for (size_t i = 0; i < xs.size(); ++i) losses.push_back(loss(outs[i], ys[i]));
         }
+        autograd::backward(losses);
         if (how_.clip > 0) trainer_->clip_global_norm(how_.clip, kBatch);
         trainer_->step(kBatch);
         if (trainer_->num_update() == steps) break;
@@ -114,7 +116,8 @@ class ClusterRanks : public testing::Test {
   // What one process gives is computed before it is one of several.
   static void SetUpTestSuite() {
     if (!std::getenv("LOCUS_TEST_RANKS")) return;
-    for (const How how : {How{f32}, How{f64}, How{f64, .05}}) {
+    for (const How how :
+         {How{f32}, How{f64}, How{f64, .05}, How{f32, 0, false, true}, How{f64, 0, false, true}}) {
       Training alone(how, cpu());
       one_process[how] = alone.run(kSteps);
     }

@@ -148,6 +148,33 @@ TEST(Collective, AllToAllTransposesSlicesAndContexts) {
   }
 }
 
+// Of each context, the one before it, round.
+std::vector<int> neighbours(const Group& g) {
+  std::vector<int> all;
+  for (int i = 0; i < g.size(); ++i) all.push_back((i + g.size() - 1) % g.size());
+  return all;
+}
+
+TEST(Collective, SendRecvTakesEachPartWhereItIsAskedFor) {
+  for (const Group& g : groups()) {
+    Tensors in;
+    for (int i = 0; i < g.size(); ++i)
+      in.push_back(full({i + 1}, i, {g[i], i % 2 == 0 ? f32 : i64}));
+    std::vector<int> sources = neighbours(g);
+    if (g.size() > 2) sources[2] = -1, sources[1] = 2;
+    const Tensors out = send_recv(g, in, sources);
+    for (size_t i = 0; i < out.size(); ++i) {
+      ASSERT_EQ(out[i].defined(), sources[i] >= 0);
+      if (sources[i] < 0) continue;
+      const Tensor& sent = in[static_cast<size_t>(sources[i])];
+      EXPECT_EQ(out[i].context(), g[static_cast<int>(i)]);
+      EXPECT_EQ(out[i].dtype(), sent.dtype());
+      EXPECT_EQ(values(out[i]), values(sent));
+      EXPECT_FALSE(out[i].shares_memory_with(sent));
+    }
+  }
+}
+
 // Each result of a collective of parts, weighed and added up, as a function of the parts' joined
 // elements.
 void check_gradients(const Group& g, const Shape& shape,
@@ -206,6 +233,7 @@ TEST(Collective, GradientsAreThoseOfSumsAndCopies) {
     check_gradients(g, shape, [&](const Tensors& x) {
       return all_to_all(g, x, {.split_axis = 1, .concat_axis = 0});
     });
+    check_gradients(g, shape, [&](const Tensors& x) { return send_recv(g, x, neighbours(g)); });
     // Only one of the results is used.
     check_gradients(g, shape, [&](const Tensors& x) { return Tensors{all_reduce(g, x).back()}; });
   }
@@ -270,6 +298,13 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(reduce(g, {a, b}, 2), IndexError);
   EXPECT_THROW(reduce(g, {a, b}, -1), IndexError);
   EXPECT_THROW(all_gather(g, {a, b}, {.axis = 1}), ShapeError);
+  EXPECT_THROW(send_recv(g, {a}, {0, 0}), Error);
+  EXPECT_THROW(send_recv(g, {a, b}, {0}), Error);
+  EXPECT_THROW(send_recv(g, {b, a}, {0, 1}), ContextMismatch);
+  EXPECT_THAT(message_of<IndexError>([&] {
+                send_recv(g, {a, b}, {0, 2});
+              }),
+              HasSubstr("send_recv: source 2; expected 0 to 1, or -1"));
   EXPECT_THAT(message_of<ContextMismatch>([&] { broadcast(g, ones({1}, cpu(2))); }),
               HasSubstr("expected it on one of [cpu(0), cpu(1)]"));
 }

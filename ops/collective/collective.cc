@@ -227,12 +227,12 @@ Samples samples(Context c, DType d) {
 }
 
 // f(), whose errors get the op's name.
-auto named(const Op& op, const auto& f) {
+auto named(const std::string& op, const auto& f) {
   try {
     return f();
   } catch (const Error&) {
     std::rethrow_exception(reworded([&](const std::string& text) {
-      return text.starts_with(op.name + ": ") ? text : op.name + ": " + text;
+      return text.starts_with(op + ": ") ? text : op + ": " + text;
     }));
   }
 }
@@ -240,7 +240,7 @@ auto named(const Op& op, const auto& f) {
 // Its results; `group` is what the caller said.
 Tensors run(const Op& op, const Group& group, const Tensors& parts, const CollectiveAttrs& a,
             Tensors out = {}, int uneven_axis = -1) {
-  return named(op, [&] {
+  return named(op.name, [&] {
     check_parts(group, parts, uneven_axis);
     const std::vector<Ref> in(parts.begin(), parts.end());
     if (!out.empty() && out.size() != parts.size())
@@ -259,7 +259,7 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
   if (autograd::is_recording()) return run(op, group, parts, a, options.out);
   // Without what only a tape needs.
   Tensors out = options.out;
-  named(op, [&] {
+  named("all_reduce", [&] {
     check_parts(group, parts);
     if (out.empty()) out.resize(parts.size());
     if (out.size() != parts.size())
@@ -278,7 +278,7 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
   static const OpRef<CollectiveAttrs> op("all_reduce");
   std::map<DType, Tensors> together;
   for (const Tensors& parts : tensors) {
-    named(op, [&] {
+    named("all_reduce", [&] {
       check_parts(group, parts);
       check_op(how, parts[0]);
     });
@@ -346,6 +346,25 @@ Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptio
   static const OpRef<CollectiveAttrs> op("all_to_all");
   return run(op, group, parts,
              {.axis = options.split_axis, .concat_axis = options.concat_axis, .from = from});
+}
+
+Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
+                  Caller from) {
+  named("send_recv", [&] {
+    check_places(group, parts);
+    if (sources.size() != parts.size())
+      throw Error(sources.size(), " sources for ", to_string(group), "; expected one a context, ",
+                  group.size());
+    for (int source : sources)
+      if (source < -1 || source >= group.size())
+        throw IndexError("source ", source, "; expected 0 to ", group.size() - 1,
+                         ", or -1 for nothing");
+  });
+  Tensors all(parts.size());
+  for (size_t i = 0; i < all.size(); ++i)
+    if (sources[i] >= 0)
+      all[i] = parts[static_cast<size_t>(sources[i])].copyto(group[static_cast<int>(i)], {}, from);
+  return all;
 }
 
 void register_collective() {

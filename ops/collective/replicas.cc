@@ -1,9 +1,11 @@
 #include <locus/ops/collective/replicas.h>
 
+#include <numeric>
 #include <vector>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/ops/collective.h>
@@ -12,16 +14,33 @@
 namespace locus {
 namespace {
 
-double sum_of(std::span<const double> weights) {
-  double all = 0;
-  for (double w : weights) all += w;
-  return all;
+// Tensors times their shares of all weights, those of other ranks, too.
+void weigh(Tensors& parts, std::span<const double> weights) {
+  const double all = cluster::all_reduce(std::accumulate(weights.begin(), weights.end(), 0.));
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] * (weights[i] / all);
 }
 
-// Tensors times their shares of all weights.
-void weigh(Tensors& parts, std::span<const double> weights) {
-  const double all = sum_of(weights);
-  for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] * (weights[i] / all);
+struct RanksAttrs {
+  Caller from = {};
+};
+
+void run_over_ranks(std::span<const Ref> in, const RanksAttrs& a, std::span<Tensor> out) {
+  const autograd::Pause pause;
+  out[0] = in[0].tensor_->copyto(in[0].tensor_->context(), {}, a.from);
+  cluster::all_reduce({out[0]}, ReduceOp::sum, a.from);
+}
+
+// Each rank's result depends on all ranks' parts alike.
+Tensors over_ranks_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<RanksAttrs> op("sum_over_ranks");
+  return {invoke(op, {dout[0]}, saved.attrs<RanksAttrs>())};
+}
+
+// All parts added up, those of other ranks, too, on every context.
+Tensors total(const Group& group, const Tensors& parts) {
+  static const OpRef<RanksAttrs> op("sum_over_ranks");
+  if (cluster::size() == 1) return all_reduce(group, parts);
+  return broadcast(group, invoke(op, {reduce(group, parts)}, {Caller::here()}));
 }
 
 struct MeanAttrs {
@@ -59,7 +78,7 @@ void run_mean(std::span<const Ref> in, const MeanAttrs& a, std::span<Tensor> out
     const std::span<const Context> all = seat->contexts();
     // The gradient is the transpose: the same with the shares behind the sum.
     if (!a.place.gradient) weigh(parts, weights);
-    parts = all_reduce(Group(std::vector<Context>(all.begin(), all.end())), parts);
+    parts = total(Group(std::vector<Context>(all.begin(), all.end())), parts);
     if (a.place.gradient) weigh(parts, weights);
     for (size_t i = 0; i < parts.size(); ++i) static_cast<Brought*>(brought[i])->part = parts[i];
   });
@@ -77,7 +96,7 @@ Tensors mean_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 Tensors mean_of_replicas(const Group& group, Tensors parts, std::span<const double> weights) {
   weigh(parts, weights);
-  return all_reduce(group, parts);
+  return total(group, parts);
 }
 
 Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Place& place) {
@@ -87,6 +106,10 @@ Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Pla
 }
 
 void register_replicas() {
+  OpDef<RanksAttrs>("sum_over_ranks", {"part"})
+      .function<&run_over_ranks>()
+      .gradient<&over_ranks_gradient>(Keep::none)
+      .no_samples("a call of every rank");
   OpDef<MeanAttrs>("mean_of_replicas", {"part"})
       .function<&run_mean>()
       .gradient<&mean_gradient>(Keep::none)

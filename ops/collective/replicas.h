@@ -1,5 +1,5 @@
-// Means over replicas whose parts weigh differently, such as of batches of different lengths.
-// Internal to ops.
+// Means over replicas whose parts weigh differently, such as of batches of different lengths; where
+// there are ranks (core/cluster.h), over those of all ranks. Internal to ops.
 #pragma once
 
 #include <span>

@@ -25,27 +25,35 @@ Tensor combined(ReduceOp op, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
+void check_places(const Group& g, std::span<const Tensor> parts) {
   if (static_cast<int>(parts.size()) != g.size())
     throw Error(parts.size(), " parts for ", to_string(g), "; expected one a context, ", g.size());
-  for (int i = 0; i < g.size(); ++i) {
-    const Tensor &part = parts[static_cast<size_t>(i)], &first = parts[0];
+  for (int i = 0; i < g.size(); ++i)
+    if (const Tensor& part = parts[static_cast<size_t>(i)]; part.context() != g[i])
+      throw ContextMismatch("part ", i, " of ", to_string(g), " is ", describe(part),
+                            "; expected it on ", g[i], ": part.as_in_context(", g[i], ")");
+}
+
+void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
+  check_places(g, parts);
+  const Tensor& first = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const Tensor& part = parts[i];
     const auto refuse = [&]<class E>(E*, const auto&... expected) {
-      throw E("part ", i, " of ", to_string(g), " is ", describe(part), "; expected ", expected...);
+      throw E("part ", i, " of ", to_string(g), " is ", describe(part), "; expected part 0's ",
+              expected...);
     };
-    if (part.context() != g[i])
-      refuse(static_cast<ContextMismatch*>(nullptr), "it on ", g[i], ": part.as_in_context(", g[i],
-             ")");
     if (part.dtype() != first.dtype())
-      refuse(static_cast<DTypeError*>(nullptr), "part 0's dtype, ", name(first.dtype()));
+      refuse(static_cast<DTypeError*>(nullptr), "dtype, ", name(first.dtype()));
     bool same = part.ndim() == first.ndim();
     for (int k = 0; same && k < part.ndim(); ++k)
       same = k == axis || part.shape()[k] == first.shape()[k];
     if (!same)
-      refuse(static_cast<ShapeError*>(nullptr), "part 0's shape, ", first.shape(),
+      refuse(static_cast<ShapeError*>(nullptr), "shape, ", first.shape(),
              axis < 0 ? "" : text_of(", but along axis ", axis));
   }
 }
+
 void check_op(ReduceOp op, const Tensor& part) {
   if (op == ReduceOp::mean && !is_floating(part.dtype()))
     throw DTypeError("the mean of ", name(part.dtype()), "; expected floating-point parts");

@@ -10,7 +10,9 @@
 
 namespace locus {
 
-// Throws unless there is one part a context of g, of one dtype and, but along `axis`, one shape.
+// Throws unless there is one part a context of g, ...
+void check_places(const Group& g, std::span<const Tensor> parts);
+// ... and they are of one dtype and, but along `axis`, of one shape.
 void check_parts(const Group& g, std::span<const Tensor> parts, int axis = -1);
 // Unless the dtype of `part` has such a combination.
 void check_op(ReduceOp op, const Tensor& part);
