@@ -13,6 +13,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include <locus/core/mutex.h>
 #include <locus/core/noncopyable.h>
 
 namespace locus {
@@ -22,17 +23,32 @@ struct GraphState;
 namespace autograd {
 
 // While it lives, the first backward() of this thread that reaches a leaf with GradReq::write
-// overwrites its gradient, and later ones add to it. A scope inside of another one is part of it.
+// overwrites its gradient, and later ones add to it. A scope inside of another one is part of it,
+// and so is what parallel() (core/parallel.h) runs for this thread.
 // What a compiled function's own backward() does is as it was when it was recorded.
 class [[nodiscard]] Accumulate : NonCopyable {
  public:
   Accumulate();
   ~Accumulate();
 
+  // Internal to core: the scope of this thread, or null; and, while a Part lives, that of the one
+  // that it works for.
+  static Accumulate* here();
+  class Part : NonCopyable {
+   public:
+    explicit Part(Accumulate* whole);
+    ~Part();
+
+   private:
+    Accumulate* const outer_;
+  };
+
  private:
   friend bool adds_to(const GraphState& leaf);
   friend void gradient_written(const std::shared_ptr<GraphState>& leaf);
-  std::unordered_map<const GraphState*, std::weak_ptr<GraphState>> written_;
+  Mutex mutex_;  // threads of a parallel()
+  std::unordered_map<const GraphState*, std::weak_ptr<GraphState>> written_
+      LOCUS_GUARDED_BY(mutex_);
 };
 
 // Internal to core: whether backward() adds to the leaf's gradient; it has one now.

@@ -57,7 +57,7 @@ void ended(int status, void* process) {
 void init() {
   const MutexLock turn(turns());
   if (ranks() || !join_ranks) return;
-  const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(20);
+  const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(12);
   std::unique_ptr<Ranks> joined = join_ranks();
   if (!joined) return;
   here = joined->place();
@@ -79,6 +79,7 @@ void barrier(Caller from) {
 
 void together(const std::function<void()>& f, Caller from) {
   if (!ranks()) return f();
+  barrier(from);  // a rank that does not come is found, however long f takes
   RankCall call = call_of("together", from);
   try {
     f();
@@ -87,6 +88,15 @@ void together(const std::function<void()>& f, Caller from) {
   }
   const MutexLock turn(turns());
   agree(call, Ranks::kForever);
+}
+
+void throw_on_all(Caller from) {
+  if (!ranks()) throw;
+  RankCall call = call_of("an exception", from);
+  call.failure = std::current_exception();
+  const MutexLock turn(turns());
+  agree(call, time_limit());
+  std::rethrow_exception(call.failure);
 }
 
 void on_root(const std::function<void()>& f, Caller from) {

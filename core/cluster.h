@@ -23,10 +23,10 @@
 // written then, and the ranks may go on. Results are the same bits on every rank and in every run
 // with as many ranks.
 //
-// A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (20) is a DeviceError on
-// every rank that waits for it, which names it; the cluster has failed then, and each later call
-// throws the same. A rank that ends by a signal, by an exception that nobody catches or by a status
-// other than 0 ends all ranks, naming itself.
+// A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12) is a DeviceError on
+// every rank that waits for it, which names it, and rank 0 on the others after twice that and 5 s;
+// the cluster has failed then, and each later call throws the same. A rank that ends by a signal,
+// by an exception that nobody catches or by a status other than 0 ends all ranks, naming itself.
 #pragma once
 
 #include <functional>
@@ -59,17 +59,22 @@ void barrier(Caller = Caller::here());
 
 // Tensors combined with those of the other ranks, in place, element by element: the same number of
 // tensors on each rank, of the same shapes and dtypes, on contexts of one kind. Many at once are
-// faster than one after the other. f16 and bf16 are summed in f32 on the host. mean is of
-// floating-point tensors; bool_ is a DTypeError. Not differentiable; CaptureError while a compiled
-// function is recorded. Does not wait for GPUs where NCCL sums.
+// faster than one after the other. f16 and bf16 are summed in f32 on the host. NaN stays NaN, in
+// max and min too; those of GPUs are as NCCL has them. mean is of floating-point tensors; bool_ is
+// a DTypeError. Not differentiable; CaptureError while a compiled function is recorded. Does not
+// wait for GPUs where NCCL sums.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Rank root's values, on every rank. Any dtype.
 void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
 
-// f() on every rank: where it throws on one, that exception is rethrown there, and every other rank
-// throws one of the same type that names the rank. Waits for f for as long as it takes.
+// f() on every rank, without collective calls: where it throws on one, that exception is rethrown
+// there, and every other rank throws one of the same type that names the rank. Waits for all to
+// come as other calls do, and for f as long as it takes.
 void together(const std::function<void()>& f, Caller = Caller::here());
+// In a handler, of what this rank found wrong before a collective call that the others make:
+// rethrows it, and they throw one of its type there, which names the rank.
+[[noreturn]] void throw_on_all(Caller = Caller::here());
 // f() on rank 0, while the others wait.
 void on_root(const std::function<void()>& f, Caller = Caller::here());
 

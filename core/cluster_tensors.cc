@@ -41,7 +41,8 @@ bool floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
 // What sums of it are made in, on the host.
 DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
 
-void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op) {
+void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, int root) {
+  if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
   capture::check(name, "the ranks meet on the host; compile what comes before it");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
@@ -69,12 +70,12 @@ std::vector<Tensors> by_context(const Tensors& tensors) {
 }
 
 RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
-                 Caller from) {
+                 int root, Caller from) {
   RankCall call;
   call.text = text_of(name, " (", from, ")");
   call.spec[0] = hash_of(name);
   try {
-    check(name, tensors, op);
+    check(name, tensors, op, root);
   } catch (...) {
     call.failure = std::current_exception();
     return call;
@@ -126,6 +127,7 @@ void keep_for_ever(const Tensor& memory) {
 // What a call does with the tensors of this rank.
 struct Use {
   bool reads = true, writes = true, sums = false;
+  int root = 0;
 };
 using OnHost = std::function<void(Ranks&, const Tensor& memory)>;
 using OnLink = std::function<void(RankLink&, std::span<const View>, StreamView)>;
@@ -210,8 +212,8 @@ Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
 // One call of all ranks: the tensors of each context over its link, or on the host.
 void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
           Caller from, const OnLink& on_link, const OnHost& here) {
-  if (!ranks()) return check(name, tensors, op);
-  const RankCall call = call_of(name, tensors, op, from);
+  if (!ranks()) return check(name, tensors, op, use.root);
+  const RankCall call = call_of(name, tensors, op, use.root, from);
   const MutexLock turn(turns());
   const autograd::Pause pause;
   if (call.failure || tensors.empty()) {
@@ -251,10 +253,9 @@ double all_reduce(double value, ReduceOp op, Caller from) {
 
 void broadcast(const Tensors& tensors, int root, Caller from) {
   const std::string name = text_of("cluster::broadcast(root ", root, ")");
-  if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
   const bool mine = rank() == root;
   meet(
-      name, tensors, {}, {.reads = mine, .writes = !mine}, from,
+      name, tensors, {}, {.reads = mine, .writes = !mine, .root = root}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
         link.broadcast(data, root, s);
       },

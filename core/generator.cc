@@ -14,6 +14,7 @@ namespace {
 Mutex mutex;
 std::optional<PhiloxKey> next LOCUS_GUARDED_BY(mutex);
 
+thread_local PhiloxKey* own = nullptr;  // where it has one: the thread's sequence
 thread_local Draws* noted = nullptr;
 thread_local const Draws* repeated = nullptr;
 thread_local size_t next_repeated = 0;
@@ -61,14 +62,31 @@ void set_state(PhiloxKey key) {
 PhiloxKey state() { return reserve(0); }
 
 PhiloxKey reserve(uint64_t n) {
+  const auto taken = [n](PhiloxKey& key) {
+    return std::exchange(key, {key.seed, key.offset + (n + 3) / 4});
+  };
+  if (own) return taken(*own);
   const MutexLock lock(mutex);
   if (!next) {
     std::random_device entropy;
     next = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
   }
-  const PhiloxKey start = *next;
-  next->offset += (n + 3) / 4;
-  return start;
+  return taken(*next);
 }
+
+// SplitMix64's mixing (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+PhiloxKey key_of(PhiloxKey state, uint64_t i) {
+  uint64_t mixed = state.seed;
+  for (const uint64_t part : {state.offset, i}) {
+    mixed += 0x9e3779b97f4a7c15 * (part + 1);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    mixed ^= mixed >> 31;
+  }
+  return {mixed, 0};
+}
+
+Sequence::Sequence(PhiloxKey* next) : outer_(std::exchange(own, next)) {}
+Sequence::~Sequence() { own = outer_; }
 
 }  // namespace locus::random

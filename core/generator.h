@@ -2,8 +2,10 @@
 // numbers: as easy as 1, 2, 3", 2011). A draw is a pure function of (seed, offset, element), so the
 // same seed gives the same numbers on every context.
 //
-// One process-wide generator; draws advance it in program order. Without random::seed() it starts
-// from the operating system's entropy.
+// One process-wide generator; draws advance it in program order. Each thread of a parallel()
+// (core/parallel.h) draws from a sequence of its own, which follows from the generator's state when
+// that was called, so these are the same numbers each time as well. Without random::seed() it
+// starts from the operating system's entropy.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,18 @@ void set_state(PhiloxKey key);
 PhiloxKey reserve(uint64_t n);
 // For an op that draws: what gives its key, at each replay if it is captured.
 std::function<PhiloxKey()> source(uint64_t n);
+
+// The start of a sequence for thread i of those that begin at `state`.
+PhiloxKey key_of(PhiloxKey state, uint64_t i);
+// While it lives, the thread draws from *next on; null: from the process-wide sequence.
+class [[nodiscard]] Sequence : NonCopyable {
+ public:
+  explicit Sequence(PhiloxKey* next);
+  ~Sequence();
+
+ private:
+  PhiloxKey* const outer_;
+};
 
 // The keys of a stretch of the program, so that it can draw the same numbers again.
 using Draws = std::vector<std::shared_ptr<PhiloxKey>>;

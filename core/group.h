@@ -1,6 +1,7 @@
 // Group: contexts that work together on one tensor each (ops/collective.h).
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ class Group {
   // Throws ValueError where a context is named twice, ContextMismatch unless all are of the host or
   // all of one kind of device, DeviceError for one that is not there.
   Group(const Contexts& contexts);
+  template <std::same_as<std::vector<Context>> List>  // gpus(2)
+  Group(const List& contexts) : Group(Contexts(contexts)) {}
 
   const std::vector<Context>& contexts() const { return *contexts_; }
   int size() const { return static_cast<int>(contexts_->size()); }

@@ -1,5 +1,6 @@
 #include <locus/core/parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
@@ -9,10 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/generator.h>
 #include <locus/core/mutex.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/rendezvous.h>
@@ -48,10 +51,7 @@ class Worker {
 
   // One caller at a time: take() before, leave() after.
   void take() { mutex_.lock(); }
-  bool take_awake() {
-    if (sleeps_.load(std::memory_order_relaxed) || !mutex_.try_lock()) return false;
-    return true;
-  }
+  bool take_awake() { return !sleeps_.load(std::memory_order_relaxed) && mutex_.try_lock(); }
   void leave() { mutex_.unlock(); }
   void start(const std::function<void()>& task) {
     task_ = &task;
@@ -125,11 +125,17 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
                  "compiled inside of it, one a context");
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
+  autograd::Accumulate* const accumulate = autograd::Accumulate::here();
+  const PhiloxKey start = random::state();
+  std::vector<PhiloxKey> draws;
+  for (size_t i = 0; i < contexts.size(); ++i) draws.push_back(random::key_of(start, i));
   Rendezvous meeting(contexts.list());
   const auto run = [&](int i) {
     const Rendezvous::Seat seat(meeting, static_cast<size_t>(i));
     const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
     const amp::Scope amp(mixed);
+    const autograd::Accumulate::Part sums(accumulate);
+    const random::Sequence sequence(&draws[static_cast<size_t>(i)]);
     std::optional<autograd::Record> record;
     std::optional<autograd::Pause> pause;
     if (records)
@@ -138,11 +144,17 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
       pause.emplace(trains);
     f(i);
   };
+  // The next one is to draw others.
+  const auto go_on = [&] {
+    if (std::ranges::any_of(draws, [](PhiloxKey next) { return next.offset > 0; }))
+      random::reserve(1);
+  };
   if (works_for) {
     if (contexts.size() > 1 || contexts.list()[0] != *works_for)
       throw Error("parallel: called on the thread of ", *works_for,
                   ", which another one would have to wait for; expected no other context");
-    return run(0);
+    run(0);
+    return go_on();
   }
   std::map<Context, Worker*> in_order;  // in which all callers take them
   for (const Context c : contexts) in_order[c] = worker(c, true);
@@ -150,6 +162,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
   const std::vector<std::exception_ptr> failures = run_on(workers, run);
+  go_on();
   for (bool all : {false, true})
     for (size_t i = 0; i < failures.size(); ++i)
       if (failures[i] && (all || !meeting.forsaken(i))) std::rethrow_exception(failures[i]);

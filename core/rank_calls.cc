@@ -150,10 +150,11 @@ Agreed agree(const RankCall& call, double seconds) {
       const auto [verdict, why] = judge(messages, call.text, seconds);
       mine = packed(verdict, why);
     }
-    // Rank 0 may have come last, and waits for the others from then on.
-    const auto answer = ranks()->from_root(mine, seconds + 5);
+    // Rank 0 may come as late as that, and waits for the others from then on.
+    const double longest = 2 * seconds + 5;
+    const auto answer = ranks()->from_root(mine, longest);
     if (!answer)
-      throw DeviceError(call.text, ": rank 0 did not answer within ", seconds + 5,
+      throw DeviceError(call.text, ": rank 0 did not answer within ", longest,
                         " s; it ended, hangs or calls something else");
     message = *answer;
   });

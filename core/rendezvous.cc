@@ -42,15 +42,19 @@ void Rendezvous::Seat::meet(const Place& place, void* mine, const Combine& combi
 
 void Rendezvous::meet(size_t i, const Place& place, void* mine, const Combine& f) {
   MutexLock lock(mutex_);
+  const auto expect_all = [&]() LOCUS_REQUIRES(mutex_) {
+    auto gone = std::ranges::find_if(threads_, [](auto& t) { return t.gone && !t.forsaken; });
+    if (gone == threads_.end()) gone = std::ranges::find(threads_, true, &Thread::gone);
+    if (gone != threads_.end()) forsake(i, static_cast<size_t>(gone - threads_.begin()), place);
+  };
   if (failure_) std::rethrow_exception(failure_);
-  threads_[i].here = true;
+  expect_all();  // or what a thread that is gone had brought would count
   threads_[i].place = place;
   threads_[i].brought = mine;
   const uint64_t meeting = meetings_;
   if (++waiting_ == threads_.size()) combine(f);
   while (meetings_ == meeting) {
-    const auto gone = std::ranges::find(threads_, true, &Thread::gone);
-    if (gone != threads_.end()) forsake(i, static_cast<size_t>(gone - threads_.begin()), place);
+    expect_all();
     lock.wait(changed_);
   }
   if (failure_) std::rethrow_exception(failure_);
@@ -66,7 +70,6 @@ void Rendezvous::combine(const Combine& f) {
     failure_ = std::current_exception();
   }
   waiting_ = 0;
-  for (Thread& t : threads_) t.here = false;
   ++meetings_;
   changed_.notify_all();
 }

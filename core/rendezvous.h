@@ -1,9 +1,9 @@
 // Rendezvous: where the threads of one parallel() meet, so that each can use what all of them have.
 // Internal to core, ops and nn.
 //
-// All threads come to the same places in the same order. One that comes to another place than the
-// others, or that has ended, is an Error on every thread that meets it, at once and from then on:
-// no thread waits for one that does not come.
+// All threads come to the same places in the same order. One that has ended is an Error on every
+// thread that would meet it, at once and from then on: no thread waits for one that does not come.
+// One that comes to another place than the others is an Error on all when the last has come.
 #pragma once
 
 #include <condition_variable>
@@ -58,7 +58,7 @@ class Rendezvous : NonCopyable {
 
  private:
   struct Thread {
-    bool here = false, gone = false, forsaken = false;
+    bool gone = false, forsaken = false;
     Place place = {};
     void* brought = nullptr;
   };

@@ -17,6 +17,28 @@ namespace {
 
 CudaDevice& cuda_device(Context c) { return static_cast<CudaDevice&>(device(c)); }
 
+// Memory on each device of a group, as long as the process unless not all have it.
+class Made : NonCopyable {
+ public:
+  explicit Made(const Group& group) : group_(group) {}
+  ~Made() {
+    for (const auto& [at, memory] : made_) {
+      const Guard guard(cuda_device(group_[at]).index());
+      static_cast<void>(cudaFree(memory));
+    }
+  }
+  void* allocate(int at, size_t bytes) {
+    CudaDevice& d = cuda_device(group_[at]);
+    const Guard guard(d.index());
+    return made_.emplace_back(at, d.allocate_raw(bytes)).second;
+  }
+  void keep() { made_.clear(); }
+
+ private:
+  const Group& group_;
+  std::vector<std::pair<int, void*>> made_;
+};
+
 class CudaGroup final : public Communicator {
  public:
   explicit CudaGroup(const Group& group) : group_(group) {}
@@ -68,29 +90,30 @@ class CudaGroup final : public Communicator {
   }
   Meeting* make() LOCUS_REQUIRES(mutex_) {
     auto m = std::make_unique<Meeting>();
+    Made made(group_);
     for (int i = 0; i < group_.size(); ++i) {
       CudaDevice& d = cuda_device(group_[i]);
       constexpr size_t kBytes = Meeting::kWords * sizeof(unsigned);
       const Guard guard(d.index());
-      m->words[i] = static_cast<unsigned*>(d.allocate_raw(kBytes));  // as long as the process
+      m->words[i] = static_cast<unsigned*>(made.allocate(i, kBytes));
       const auto lane = static_cast<cudaStream_t>(d.stream(Lane::peer).native);
       LOCUS_CUDA(cudaMemsetAsync(m->words[i], 0, kBytes, lane));
       LOCUS_CUDA(cuda::synchronize(lane));
     }
+    made.keep();
     return m.release();
   }
   // Of nobody who has a kernel that goes by the old ones.
   void make_inboxes(Meeting& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
     if (m.inbox_bytes >= bytes) return;
     bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16));
-    std::byte* made[Meeting::kMostDevices] = {};
-    for (int i = 0; i < group_.size(); ++i) {
-      CudaDevice& d = cuda_device(group_[i]);
-      const Guard guard(d.index());
-      const size_t all = 2 * static_cast<size_t>(group_.size()) * bytes;
-      made[i] = static_cast<std::byte*>(d.allocate_raw(all));  // as long as the process
-    }
-    std::ranges::copy(made, m.inbox);
+    Made made(group_);
+    std::byte* inbox[Meeting::kMostDevices] = {};
+    for (int i = 0; i < group_.size(); ++i)
+      inbox[i] =
+          static_cast<std::byte*>(made.allocate(i, 2 * static_cast<size_t>(group_.size()) * bytes));
+    made.keep();
+    std::ranges::copy(inbox, m.inbox);
     m.inbox_bytes = bytes;
   }
   void put_back(Meeting* m) {

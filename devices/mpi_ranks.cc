@@ -62,12 +62,32 @@ MPI_Datatype type_of(DType d) {
   }
 }
 
-MPI_Op native(ReduceOp op) {
+// MPI's own takes or leaves a NaN by the order in which the ranks come.
+template <class T, bool is_max>
+void extreme(void* in, void* in_out, int* n, MPI_Datatype*) {
+  const auto* const a = static_cast<const T*>(in);
+  auto* const b = static_cast<T*>(in_out);
+  for (int i = 0; i < *n; ++i)
+    if (a[i] != a[i] || (is_max ? a[i] > b[i] : a[i] < b[i])) b[i] = a[i];
+}
+template <class T, bool is_max>
+MPI_Op extreme_op() {
+  static const MPI_Op op = [] {
+    MPI_Op made;
+    check(MPI_Op_create(&extreme<T, is_max>, true, &made), "MPI_Op_create");
+    return made;
+  }();
+  return op;
+}
+
+MPI_Op native(ReduceOp op, DType d) {
   switch (op) {
     case ReduceOp::max:
-      return MPI_MAX;
+      return d == f32 ? extreme_op<float, true>() : d == f64 ? extreme_op<double, true>() : MPI_MAX;
     case ReduceOp::min:
-      return MPI_MIN;
+      return d == f32   ? extreme_op<float, false>()
+             : d == f64 ? extreme_op<double, false>()
+                        : MPI_MIN;
     case ReduceOp::prod:
       return MPI_PROD;
     default:
@@ -161,7 +181,7 @@ class MpiRanks final : public Ranks {
   void all_reduce(void* data, size_t elements, DType dtype, ReduceOp op, double seconds) override {
     in_pieces(data, elements, static_cast<size_t>(size_of(dtype)), [&](void* at, int n) {
       MPI_Request r;
-      check(MPI_Iallreduce(MPI_IN_PLACE, at, n, type_of(dtype), native(op), all_, &r),
+      check(MPI_Iallreduce(MPI_IN_PLACE, at, n, type_of(dtype), native(op, dtype), all_, &r),
             "MPI_Iallreduce");
       await(r, "MPI_Iallreduce", seconds);
     });

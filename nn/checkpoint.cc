@@ -29,6 +29,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view kPrefix = "checkpoint-";
+constexpr uint64_t kLast = uint64_t{1} << 62;  // numbers of folders are below
 constexpr const char *kManifest = "manifest.json", *kFormat = "locus checkpoint",
                      *kSuffix = ".params";
 constexpr int kVersion = 1;
@@ -48,7 +49,7 @@ std::vector<Found> checkpoints(const std::string& directory) {
     uint64_t n = 0;
     const char* const end = name.data() + name.size();
     const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, n);
-    if (error == std::errc() && stop == end) all.push_back({n, entry.path()});
+    if (error == std::errc() && stop == end && n < kLast) all.push_back({n, entry.path()});
   }
   if (why && why != std::errc::no_such_file_or_directory)
     throw Error("checkpoint: cannot read ", directory, ": ", why.message());
@@ -105,6 +106,8 @@ std::set<std::string> check(const fs::path& path) {
     }
   } catch (const json::exception& e) {
     throw FormatError(kManifest, " is damaged: ", e.what());
+  } catch (const std::ios_base::failure& e) {
+    throw FormatError(kManifest, " cannot be read: ", e.what());
   }
   return names;
 }
@@ -206,7 +209,7 @@ std::string write(const std::string& directory, const Parts& parts, const SaveOp
   file.commit();
   draft.keep_as(path);
   for (size_t i = static_cast<size_t>(options.keep) - 1; i < before.size(); ++i)
-    discard(before[i].path);
+    if (fs::exists(before[i].path / kManifest)) discard(before[i].path);  // else not ours
   return path.string();
 }
 

@@ -11,11 +11,14 @@
 // turns. The state of random numbers is always a part, and so are the ways of computing that were
 // measured (core/tuning.h), where some were.
 //
-// load() takes the newest checkpoint that is whole. Every part is checked before any is touched.
+// load() takes the newest checkpoint that is whole. Every part is checked before any is touched. Of
+// replicas one value is kept: what differs among them, as the running statistics of a BatchNorm
+// that is not synchronised, is their mean afterwards (nn/block.h).
 //
 // Of several ranks (core/cluster.h), which all call save() and load(), rank 0 writes while the
 // others wait, and all read: the folder is one that all see. As many ranks as one likes go on from
-// it, with the same batch_size of all together. What fails on one rank is thrown on all.
+// it, with the same batch_size of all together, and with rank 0's random numbers: ranks that are to
+// draw others call random::seed() behind load(). What fails on one rank is thrown on all.
 //
 // Restoring needs the same program: networks with the same parameters, the same optimizer, a loader
 // of the same data. A part whose state another program or model wrote is refused with what differs.

@@ -50,9 +50,14 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
     const Tensors& replicas = bucket.all->parameters[i]->replicas;
     const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
     const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
-    if (!std::ranges::all_of(replicas, is_fresh) ||
-        (!only_recorded && std::ranges::all_of(replicas, is_summed)))
-      continue;
+    if (!std::ranges::all_of(replicas, is_fresh)) continue;
+    if (!only_recorded && std::ranges::any_of(replicas, is_summed)) {
+      const auto alone = std::ranges::find_if_not(replicas, is_summed);
+      if (alone == replicas.end()) continue;
+      throw Error("Trainer: the gradients of Parameter `", bucket.all->parameters[i]->name,
+                  "` are sums already, but backward() has written that on ", alone->context(),
+                  " since; expected backward() on every context before they are summed");
+    }
     Tensors& parts = gradients.emplace_back();
     for (const Tensor& w : replicas) {
       parts.push_back(w.grad());
@@ -103,6 +108,10 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   const Group& g = b.all->group;
   const size_t n = b.missing.size();
   if (b.there[at]) {
+    // Some are sums already: no update goes by these.
+    for (const Bucket& bucket : waiting_)
+      for (size_t i = bucket.begin; i < bucket.end; ++i)
+        for (const Tensor& w : bucket.all->parameters[i]->replicas) autograd::fresh_grad(w, true);
     reset();
     throw Error("Trainer: backward() wrote the gradient of Parameter `",
                 b.all->parameters[b.begin + at / n]->name,

@@ -5,6 +5,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/core/generator.h>
 #include <locus/nn/options.h>
 #include <locus/nn/parameter_state.h>
 #include <locus/ops/compare.h>
@@ -154,7 +155,8 @@ void Parameter::infer_shape(const Shape& full) const {
   const Unready one(s.ready);  // of several threads that come with a first input
   complete(full);
   if (initialized() || !deferred()) return;
-  const capture::Aside aside;  // what is drawn, too
+  const capture::Aside aside;          // what is drawn, too
+  const random::Sequence program(nullptr);  // whichever thread of a parallel() comes first
   create(draw(*s.pending), s.contexts, s.asked);
 }
 

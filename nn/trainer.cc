@@ -20,6 +20,15 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
+// What one rank finds wrong before the ranks meet, all of them throw where they do.
+void before_ranks_meet(const std::function<void()>& f, Caller from) {
+  try {
+    f();
+  } catch (...) {
+    cluster::throw_on_all(from);
+  }
+}
+
 // Nothing is written yet, nor known of what will be there.
 bool only_recorded() { return capture::active() && !capture::runs(); }
 
@@ -45,16 +54,18 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
 void Trainer::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
-  std::vector<Parameter> taken;
+  std::vector<size_t> taken;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (equal_[i] || !parameters_[i].initialized()) continue;
-    equal_[i] = true;
     firsts.push_back(parameters_[i].list_data()[0]);
-    taken.push_back(parameters_[i]);
+    taken.push_back(i);
   }
   if (firsts.empty()) return;
   cluster::broadcast(firsts, 0, from);
-  for (size_t i = 0; i < taken.size(); ++i) taken[i].set_data(firsts[i], from);
+  for (size_t k = 0; k < taken.size(); ++k) {
+    parameters_[taken[k]].set_data(firsts[k], from);
+    equal_[taken[k]] = true;
+  }
 }
 
 // Everything step() needs, cached: built at the first step, and again when a parameter's replicas
@@ -65,7 +76,6 @@ void Trainer::refresh(Caller from) {
 
   const capture::Aside aside;
   const autograd::Pause pause;
-  start_equal(from);
   std::vector<Slot> slots, frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
@@ -192,21 +202,29 @@ void Trainer::fill(Batch& batch) {
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   const double rescale = rescale_of(batch_size);
-  const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
+  std::vector<bool> fresh;
+  before_ranks_meet([&] { fresh = fresh_slots(ignore_stale_grad, from); }, from);
   allreduce_grads(from);
   update(fresh, rescale);
 }
 
 void Trainer::allreduce_grads(Caller from) {
-  refresh(from);
-  const std::vector<size_t> alone = unsummed();
-  if (sums_) sums_->finish(from);
+  std::vector<Replicas> alone;
+  before_ranks_meet(
+      [&] {
+        refresh(from);
+        alone = unsummed();
+        if (sums_) sums_->finish(from);
+      },
+      from);
+  if (cluster::size() == 1) return;
+  start_equal(from);
   sum_over_ranks(alone, from);
 }
 
-// Slots of gradients that are this rank's alone, where there are other ranks.
-std::vector<size_t> Trainer::unsummed() const {
-  std::vector<size_t> alone;
+// Those whose gradients are this rank's alone, where there are other ranks.
+std::vector<Trainer::Replicas> Trainer::unsummed() const {
+  std::vector<Replicas> alone;
   if (cluster::size() == 1) return alone;
   capture::check("Trainer::allreduce_grads",
                  "ranks meet on the host; compile what comes before it, or before step()");
@@ -216,29 +234,29 @@ std::vector<size_t> Trainer::unsummed() const {
       fresh = fresh && autograd::fresh_grad(slots_[end].weight);
       summed = summed && autograd::summed_grad(slots_[end].weight);
     }
-    for (size_t k = i; fresh && !summed && k < end; ++k) alone.push_back(k);
+    if (fresh && !summed) alone.push_back({i, end});
   }
   return alone;
 }
 
 // The first replica of each has the sum of the others, and gives them the ranks'.
-void Trainer::sum_over_ranks(const std::vector<size_t>& alone, Caller from) {
-  if (cluster::size() == 1) return;
+void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
   Tensors firsts;
-  for (size_t k = 0; k < alone.size(); ++k)
-    if (k == 0 || slots_[alone[k - 1]].parameter != slots_[alone[k]].parameter)
-      firsts.push_back(slots_[alone[k]].weight.grad());
-  cluster::all_reduce(firsts, ReduceOp::sum, from);
-  const autograd::Pause pause;
-  size_t first = 0;
-  for (size_t k = 0; k < alone.size(); ++k) {
-    const Tensor& weight = slots_[alone[k]].weight;
-    if (k > 0 && slots_[alone[k - 1]].parameter == slots_[alone[k]].parameter)
-      firsts[first - 1].copyto(weight.grad(), {}, from);
-    else
-      ++first;
-    autograd::summed_grad(weight, true);
+  for (const Replicas& r : alone) firsts.push_back(slots_[r.begin].weight.grad());
+  try {
+    cluster::all_reduce(firsts, ReduceOp::sum, from);
+  } catch (...) {  // these are no sums, and no longer what backward() wrote
+    for (const Replicas& r : alone)
+      for (size_t i = r.begin; i < r.end; ++i) autograd::fresh_grad(slots_[i].weight, true);
+    throw;
   }
+  const autograd::Pause pause;
+  for (size_t k = 0; k < alone.size(); ++k)
+    for (size_t i = alone[k].begin; i < alone[k].end; ++i) {
+      const Tensor& weight = slots_[i].weight;
+      if (i > alone[k].begin) firsts[k].copyto(weight.grad(), {}, from);
+      autograd::summed_grad(weight, true);
+    }
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,

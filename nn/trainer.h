@@ -10,7 +10,8 @@
 // replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
 // initialized, its first step for the rest, whose first forward was with values of the rank's own
-// unless all have the same random::seed(). Every rank makes and calls its trainers in one order.
+// unless all have the same random::seed(). Every rank makes its trainers, and calls step() or
+// allreduce_grads(), in one order; what one rank finds wrong there is thrown on all.
 #pragma once
 
 #include <concepts>
@@ -105,6 +106,9 @@ class Trainer {
     Tensors state;
     std::shared_ptr<int64_t> count;  // its batch's
   };
+  struct Replicas {  // the slots of one parameter
+    size_t begin, end;
+  };
   struct Batch {  // the slots of one optimizer call
     optim::ParameterGroup group;
     std::vector<size_t> slots;
@@ -112,8 +116,8 @@ class Trainer {
   void refresh(Caller);
   void find_sums(Caller);
   void start_equal(Caller);
-  std::vector<size_t> unsummed() const;
-  void sum_over_ranks(const std::vector<size_t>& slots, Caller);
+  std::vector<Replicas> unsummed() const;
+  void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Finds what building Locus needs, installs by apt what is missing (naming it first), and finds the
 # compiler and CUDA. Run it, or let the other scripts source it:
-#   ./scripts/setup.sh [test] [train] [bench] [format] [lint]      what else it is for
+#   ./scripts/setup.sh [programs] [test] [train] [bench] [format] [lint]      what else it is for
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -21,23 +21,26 @@ needs() {
   echo "/usr/include/eigen3/Eigen/Core libeigen3-dev"
   echo "/usr/include/zlib.h zlib1g-dev"
   echo "/usr/include/nlohmann/json.hpp nlohmann-json3-dev"
+  needs_for "$@"
+}
+needs_for() {
   local purpose
   for purpose in "$@"; do
     case $purpose in
-      test) echo "mpicxx libopenmpi-dev"
-            echo "mpirun openmpi-bin"
+      programs) echo "/usr/include/CLI/CLI.hpp libcli11-dev"
+                echo "/usr/include/fmt/core.h libfmt-dev"
+                echo "mpicxx libopenmpi-dev"
+                echo "mpirun openmpi-bin" ;;
+      test) needs_for programs
             echo "/usr/include/gtest/gtest.h libgtest-dev"
-            echo "/usr/include/gmock/gmock.h libgmock-dev"
-            echo "/usr/include/CLI/CLI.hpp libcli11-dev"
-            echo "/usr/include/fmt/core.h libfmt-dev" ;;
-      train) echo "/usr/include/CLI/CLI.hpp libcli11-dev"
-             echo "/usr/include/fmt/core.h libfmt-dev"
+            echo "/usr/include/gmock/gmock.h libgmock-dev" ;;
+      train) needs_for programs
              echo "curl curl"
              echo "/etc/ssl/certs/ca-certificates.crt ca-certificates" ;;
       bench) echo "/usr/include/benchmark/benchmark.h libbenchmark-dev" ;;
       format) echo "clang-format clang-format" ;;
       lint) echo "clang++ clang" ;;
-      *) fail "unknown purpose '$purpose': expected test, train, bench, format or lint" ;;
+      *) fail "unknown purpose '$purpose': expected programs, test, train, bench, format or lint" ;;
     esac
   done
 }

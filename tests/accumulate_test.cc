@@ -1,6 +1,7 @@
 // Gradients of several backward passes that add up.
 #include <locus/core/accumulate.h>
 
+#include <locus/core/parallel.h>
 #include "tests/training.h"
 
 namespace locus {
@@ -67,6 +68,17 @@ TEST(Accumulate, AGradientThatIsToStayIsAddedToInItsPlace) {
   pass();
   pass();
   EXPECT_EQ(values(place), Values(6, 8));
+}
+
+TEST(Accumulate, ThreadsOfAParallelTakePart) {
+  const Contexts two{cpu(0), cpu(1)};
+  const Tensors x{ones({1}, cpu(0)), ones({1}, cpu(1))};
+  for (const Tensor& t : x) t.attach_grad();
+  const autograd::Accumulate accumulate;
+  for (const double k : {1., 2., 4.})
+    parallel(two, [&](int i) { backward_of(x[static_cast<size_t>(i)], k * (i + 1)); });
+  EXPECT_EQ(values(x[0].grad()), Values{7});
+  EXPECT_EQ(values(x[1].grad()), Values{14});
 }
 
 TEST(Accumulate, GradReqAddAddsWithoutAScopeAndWithOne) {

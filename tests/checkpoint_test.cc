@@ -196,6 +196,19 @@ TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
   EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);
 }
 
+TEST_F(Checkpoint, FoldersOfOthersStay) {
+  nn::Sequential net = network();
+  net.initialize();
+  for (const char* name : {"checkpoint-500", "checkpoint-18446744073709551615"}) {
+    fs::create_directories(folder_ / name);
+    std::ofstream(folder_ / name / "pytorch_model.bin") << "theirs";
+  }
+  for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
+  EXPECT_THAT(names(), ElementsAre("checkpoint-000503", "checkpoint-000504",
+                                   "checkpoint-18446744073709551615", "checkpoint-500"));
+  EXPECT_TRUE(fs::exists(folder_ / "checkpoint-500" / "pytorch_model.bin"));
+}
+
 TEST_F(Checkpoint, SaversIntoOneFolderTakeTurns) {
   constexpr int kSavers = 4, kEach = 5;
   std::vector<std::thread> savers;
@@ -226,6 +239,10 @@ TEST_F(Checkpoint, OneThatIsDamagedIsSkippedAndNamed) {
       [&] { fs::remove(at(2) / "manifest.json"); },
       [&] { fs::resize_file(at(2) / "manifest.json", 20); },
       [&] { std::ofstream(at(2) / "manifest.json") << "{\"format\": \"another\"}"; },
+      [&] {  // opens, and cannot be read
+        fs::remove(at(2) / "manifest.json");
+        fs::create_directory(at(2) / "manifest.json");
+      },
   };
   for (const auto& damage : damages) {
     net.initialize(init::Constant(2), cpu(), {.force_reinit = true});

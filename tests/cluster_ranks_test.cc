@@ -205,6 +205,17 @@ TEST_F(ClusterRanks, ReduceManyTensorsViewsAndEmptyOnes) {
   EXPECT_EQ(cluster::all_reduce(cluster::rank(), ReduceOp::max), n - 1);
 }
 
+TEST_F(ClusterRanks, KeepWhatIsNotANumber) {
+  for (const int64_t n : {1, 1000})
+    for (const ReduceOp op : {ReduceOp::max, ReduceOp::min, ReduceOp::sum})
+      for (const DType d : {f32, f64, f16})
+        for (int odd = 0; odd < cluster::size(); ++odd) {
+          const Tensor x = full({n}, cluster::rank() == odd ? NAN : 1, {cpu(), d});
+          cluster::all_reduce({x}, op);
+          for (const double v : test::values(x)) EXPECT_TRUE(std::isnan(v)) << n << name(d);
+        }
+}
+
 TEST_F(ClusterRanks, FindCallsThatDiffer) {
   const bool other = cluster::rank() == 1;
   const auto sum = [](const Tensors& tensors, ReduceOp op = ReduceOp::sum) {
@@ -248,6 +259,45 @@ TEST_F(ClusterRanks, AllThrowWhatOneThrows) {
               testing::AllOf(with_rank, HasSubstr("undefined")));
   EXPECT_THROW(cluster::on_root([] { throw ValueError("no"); }), ValueError);
   cluster::barrier();
+}
+
+TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeTheyMeet) {
+  const bool mine = cluster::rank() == 1;
+  const auto with_rank = HasSubstr(mine ? "" : "rank 1: ");
+  EXPECT_THAT(test::message_of<IndexError>([&] { cluster::broadcast({ones({2})}, mine ? 99 : 0); }),
+              with_rank);
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize();
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
+  const auto backward = [&] {
+    const autograd::Record record;
+    net(ones({1, 3})).sum().backward();
+  };
+  if (!mine) backward();
+  EXPECT_THAT(test::message_of<Error>([&] { trainer.step(1); }),
+              testing::AllOf(with_rank, HasSubstr("has not been updated by backward")));
+  std::vector<double> expected = test::values(net.parameter("weight").data());
+  for (double& v : expected) v = static_cast<float>(v - cluster::size());
+  backward();
+  trainer.step(1);
+  EXPECT_EQ(test::values(net.parameter("weight").data()), expected);
+}
+
+TEST_F(ClusterRanks, SaveBeforeTheFirstStepAndThenStartEqual) {
+  random::seed(7 + static_cast<uint64_t>(cluster::rank()));
+  nn::Dense net(2);
+  net.initialize(init::Xavier());
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0}));
+  const auto backward = [&] {
+    const autograd::Record record;
+    net(ones({1, 3})).sum().backward();
+  };
+  backward();
+  checkpoint::save(text_of(std::getenv("LOCUS_TEST_FOLDER"), "_first"), {net, trainer});
+  trainer.step(1);
+  const Tensor w = net.parameter("weight").data(), least = w.copyto(cpu());
+  cluster::all_reduce({least}, ReduceOp::min);
+  EXPECT_EQ(test::values(w), test::values(least));
 }
 
 TEST_F(ClusterRanks, WithoutAGpuAreAnErrorOnAll) {
@@ -336,7 +386,7 @@ TEST_F(ClusterRanks, DISABLED_OneLeavesEarly) {
 }
 TEST_F(ClusterRanks, DISABLED_OneHangs) {  // rank 0 in another run
   const auto hangs = cluster::size() == 2 ? 0 : 1;
-  if (cluster::rank() == hangs) std::this_thread::sleep_for(std::chrono::seconds(12));
+  if (cluster::rank() == hangs) std::this_thread::sleep_for(std::chrono::seconds(15));
   EXPECT_THAT(test::message_of<DeviceError>([] { cluster::barrier(); }),
               HasSubstr("rank " + std::to_string(hangs) + " did not"));
   EXPECT_THAT(test::message_of<DeviceError>([] { cluster::all_reduce({ones({2})}); }),

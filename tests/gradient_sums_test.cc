@@ -110,6 +110,24 @@ TEST(GradientSums, ASecondBackwardInAStepIsAnErrorAfterWhichTrainingGoesOn) {
     EXPECT_THAT(message_of<Error>([&] { n.forward_backward(0); }),
                 AllOf(HasSubstr("Parameter `"), HasSubstr("twice before step()")));
     const Values before = n.parameters();
+    EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }), HasSubstr("has not been updated"));
+    EXPECT_EQ(n.parameters(), before);
+    n.step();
+    EXPECT_NE(n.parameters(), before);
+  }
+}
+
+TEST(GradientSums, OneReplicasBackwardAfterTheSumIsAnError) {
+  for (const Group& g : some()) {
+    Net n(g, false);
+    n.backward(false);
+    n.trainer->allreduce_grads();
+    n.forward_backward(1);
+    const Values before = n.parameters();
+    EXPECT_THAT(
+        message_of<Error>([&] { n.trainer->step(4); }),
+        AllOf(HasSubstr("are sums already"), HasSubstr("written that on " + to_string(g[1]))));
+    EXPECT_EQ(n.parameters(), before);
     n.step();
     EXPECT_NE(n.parameters(), before);
   }

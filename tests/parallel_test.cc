@@ -119,6 +119,41 @@ TEST(Parallel, AFirstInputInEachThreadCreatesParametersOnce) {
         expected);
 }
 
+TEST(Parallel, EachThreadDrawsTheSameNumbersInEachRun) {
+  const auto draw = [] {
+    random::seed(5);
+    std::vector<std::vector<double>> all(7);
+    for (size_t round = 0; round < 3; ++round)
+      parallel(kTwo, [&](int i) {
+        for (int k = 0; k < 20; ++k)
+          for (const double v : values(random::uniform(0, 1, {3}, current_context())))
+            all[2 * round + static_cast<size_t>(i)].push_back(v);
+      });
+    all[6] = values(random::uniform(0, 1, {3}));
+    return all;
+  };
+  const auto once = draw();
+  for (int run = 0; run < 20; ++run) EXPECT_EQ(draw(), once);
+  EXPECT_EQ(std::set(once.begin(), once.end()).size(), once.size());  // all different
+}
+
+TEST(Parallel, DropoutBeforeLayersThatAreCreatedThereIsTheSameInEachRun) {
+  const auto train = [] {
+    random::seed(5);
+    nn::Sequential net;
+    net.add(nn::Dropout(.5), nn::Dense(4), nn::Dropout(.5), nn::Dense(2));
+    net.initialize(init::Xavier(), kTwo);
+    std::vector<std::vector<double>> out(2);
+    parallel(kTwo, [&](int i) {
+      const autograd::Record record;
+      out[static_cast<size_t>(i)] = values(net(ones({3, 8}, current_context())));
+    });
+    return out;
+  };
+  const auto once = train();
+  for (int run = 0; run < 50; ++run) EXPECT_EQ(train(), once);
+}
+
 TEST(Parallel, ManyCallersTakeTurns) {
   std::vector<std::thread> callers;
   std::atomic<int> calls{0};

@@ -63,6 +63,21 @@ TEST(Rendezvous, AThreadThatEndsWithoutComingIsNamed) {
             "to come there");
 }
 
+TEST(Rendezvous, NoThreadMeetsWhatOneThatEndedHadBrought) {
+  std::atomic<int> refused{0};
+  parallel(kThree, [&](int i) {
+    for (int again = 0; again < (i == 1 ? 1 : 3); ++again) {
+      try {
+        EXPECT_EQ(sum_here(i), 3);
+      } catch (const Error& e) {
+        EXPECT_THAT(e.what(), HasSubstr("cpu(1) ended without"));  // and not another one
+        ++refused;
+      }
+    }
+  });
+  EXPECT_EQ(refused, 4);
+}
+
 TEST(Rendezvous, DifferentPlacesAreFoundOnEveryThread) {
   std::atomic<int> found{0};
   parallel(kThree, [&](int i) {

@@ -126,12 +126,13 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
   const auto others = static_cast<size_t>(g.size() - 1);
   w.attrs.pushed = others * chunks * kPeersChunk <= Meeting::kMostInbox;
   for (const Context context : g) w.streams.push_back(current_stream(context));
+  // Also of what a first meeting allocates, while no other one is half enqueued.
+  const MutexLock turn(meeting_turns());
   const auto meeting =
       c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
                 w.attrs.pushed ? chunks * kPeersChunk : 0);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
-  const MutexLock turn(meeting_turns());
   for (int i = 0; i < g.size(); ++i) prepare(w, i);
   try {
     on_threads(g.contexts(), [&](int i) { enqueue(w, i); });

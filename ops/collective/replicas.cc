@@ -1,7 +1,6 @@
 #include <locus/ops/collective/replicas.h>
 
 #include <numeric>
-#include <vector>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -9,16 +8,9 @@
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/ops/collective.h>
-#include <locus/ops/elementwise.h>
 
 namespace locus {
 namespace {
-
-// Tensors times their shares of all weights, those of other ranks, too.
-void weigh(Tensors& parts, std::span<const double> weights) {
-  const double all = cluster::all_reduce(std::accumulate(weights.begin(), weights.end(), 0.));
-  for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i] * (weights[i] / all);
-}
 
 struct RanksAttrs {
   Caller from = {};
@@ -40,69 +32,82 @@ Tensors over_ranks_gradient(const Saved& saved, std::span<const Tensor> dout) {
 Tensors total(const Group& group, const Tensors& parts) {
   static const OpRef<RanksAttrs> op("sum_over_ranks");
   if (cluster::size() == 1) return all_reduce(group, parts);
-  return broadcast(group, invoke(op, {reduce(group, parts)}, {Caller::here()}));
+  const Tensor here = group.size() == 1 ? parts[0] : reduce(group, parts);
+  const Tensor all = invoke(op, {here}, {Caller::here()});
+  return group.size() == 1 ? Tensors{all} : broadcast(group, all);
 }
 
-struct MeanAttrs {
+Rendezvous::Seat& seat_of(const Rendezvous::Place& place) {
+  Rendezvous::Seat* const seat = Rendezvous::Seat::here();
+  if (!seat)
+    throw Error(place.what, place.gradient ? ", its gradient" : "",
+                ": outside of parallel(); expected it inside of one, over all replicas' contexts, "
+                "since each needs what the others have");
+  capture::check(place.what,
+                 "what other threads bring is not recorded; compile a function of "
+                 "all replicas, which calls on_replicas()");
+  return *seat;
+}
+
+struct SumAttrs {
   Rendezvous::Place place;
-  double weight;
   size_t threads;  // of the forward pass
 };
 
-struct Brought {
-  Tensor part;
-  double weight;
-};
-
-void run_mean(std::span<const Ref> in, const MeanAttrs& a, std::span<Tensor> out) {
-  Rendezvous::Seat* const seat = Rendezvous::Seat::here();
-  if (!seat)
-    throw Error(a.place.what, a.place.gradient ? ", its gradient" : "",
-                ": outside of parallel(); expected it inside of one, over all replicas' contexts, "
-                "since each needs what the others have");
-  capture::check(a.place.what,
-                 "what other threads bring is not recorded; compile a function of "
-                 "all replicas, which calls on_replicas()");
-  if (seat->contexts().size() != a.threads)
-    throw Error(a.place.what, ": backward() in a parallel() over ", seat->contexts().size(),
+void run_sum(std::span<const Ref> in, const SumAttrs& a, std::span<Tensor> out) {
+  Rendezvous::Seat& seat = seat_of(a.place);
+  if (seat.contexts().size() != a.threads)
+    throw Error(a.place.what, ": backward() in a parallel() over ", seat.contexts().size(),
                 " contexts, of a forward pass over ", a.threads, "; expected the same");
-  Brought mine{*in[0].tensor_, a.weight};
-  seat->meet(a.place, &mine, [&](std::span<void* const> brought) {
+  Tensor mine = *in[0].tensor_;
+  seat.meet(a.place, &mine, [&](std::span<void* const> brought) {
     const autograd::Pause pause;
     Tensors parts;
-    std::vector<double> weights;
-    for (void* b : brought) {
-      parts.push_back(static_cast<Brought*>(b)->part);
-      weights.push_back(static_cast<Brought*>(b)->weight);
-    }
-    const std::span<const Context> all = seat->contexts();
-    // The gradient is the transpose: the same with the shares behind the sum.
-    if (!a.place.gradient) weigh(parts, weights);
+    for (void* const b : brought) parts.push_back(*static_cast<Tensor*>(b));
+    const std::span<const Context> all = seat.contexts();
     parts = total(Group(std::vector<Context>(all.begin(), all.end())), parts);
-    if (a.place.gradient) weigh(parts, weights);
-    for (size_t i = 0; i < parts.size(); ++i) static_cast<Brought*>(brought[i])->part = parts[i];
+    for (size_t i = 0; i < parts.size(); ++i) *static_cast<Tensor*>(brought[i]) = parts[i];
   });
-  out[0] = mine.part;
+  out[0] = mine;
 }
 
-Tensors mean_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<MeanAttrs> op("mean_of_replicas");
-  MeanAttrs a = saved.attrs<MeanAttrs>();
+// Each thread's result depends on all threads' parts alike.
+Tensors sum_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<SumAttrs> op("sum_over_replicas");
+  SumAttrs a = saved.attrs<SumAttrs>();
   a.place.gradient = !a.place.gradient;
   return {invoke(op, {dout[0]}, a)};
 }
 
-}  // namespace
-
-Tensors mean_of_replicas(const Group& group, Tensors parts, std::span<const double> weights) {
-  weigh(parts, weights);
-  return total(group, parts);
+double sum_of(std::span<const double> weights) {
+  return cluster::all_reduce(std::accumulate(weights.begin(), weights.end(), 0.));
 }
 
-Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Place& place) {
-  static const OpRef<MeanAttrs> op("mean_of_replicas");
-  const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
-  return invoke(op, {part}, {place, weight, seat ? seat->contexts().size() : 0});
+}  // namespace
+
+std::vector<double> shares(std::span<const double> weights) {
+  const double all = sum_of(weights);
+  std::vector<double> parts;
+  for (const double w : weights) parts.push_back(w / all);
+  return parts;
+}
+
+double share(double weight, const Rendezvous::Place& place) {
+  double all = weight;
+  seat_of(place).meet(place, &all, [](std::span<void* const> brought) {
+    std::vector<double> weights;
+    for (void* const b : brought) weights.push_back(*static_cast<double*>(b));
+    const double sum = sum_of(weights);
+    for (void* const b : brought) *static_cast<double*>(b) = sum;
+  });
+  return weight / all;
+}
+
+Tensors sum_over_replicas(const Group& group, const Tensors& parts) { return total(group, parts); }
+
+Tensor sum_over_replicas(const Tensor& part, const Rendezvous::Place& place) {
+  static const OpRef<SumAttrs> op("sum_over_replicas");
+  return invoke(op, {part}, {place, seat_of(place).contexts().size()});
 }
 
 void register_replicas() {
@@ -110,9 +115,9 @@ void register_replicas() {
       .function<&run_over_ranks>()
       .gradient<&over_ranks_gradient>(Keep::none)
       .no_samples("a call of every rank");
-  OpDef<MeanAttrs>("mean_of_replicas", {"part"})
-      .function<&run_mean>()
-      .gradient<&mean_gradient>(Keep::none)
+  OpDef<SumAttrs>("sum_over_replicas", {"part"})
+      .function<&run_sum>()
+      .gradient<&sum_gradient>(Keep::none)
       .no_samples("a call of every thread of a parallel()");
 }
 

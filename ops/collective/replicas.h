@@ -1,8 +1,10 @@
-// Means over replicas whose parts weigh differently, such as of batches of different lengths; where
-// there are ranks (core/cluster.h), over those of all ranks. Internal to ops.
+// Sums over all replicas of a network, where there are ranks (core/cluster.h) over those of all
+// ranks; and what each of them weighs among them, as batches of different lengths do. Internal to
+// ops.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include <locus/core/group.h>
 #include <locus/core/rendezvous.h>
@@ -10,12 +12,15 @@
 
 namespace locus {
 
-// parts[i] on group[i], times weights[i] / the sum of weights, added up, on every context.
-Tensors mean_of_replicas(const Group& group, Tensors parts, std::span<const double> weights);
+// By one thread for the replicas on a group: each weight by the sum of all; and parts[i], which is
+// on group[i], added up, on every context.
+std::vector<double> shares(std::span<const double> weights);
+Tensors sum_over_replicas(const Group& group, const Tensors& parts);
 
-// The same where each thread of a parallel() has its own part and weight, and gets its own result.
+// The same where each thread of a parallel() has its own weight and part, and gets its own result.
 // The gradient's threads meet, too: backward() is called inside of a parallel() over the same
 // contexts. Error on another thread, and for another number of them.
-Tensor mean_of_replicas(const Tensor& part, double weight, const Rendezvous::Place& place);
+double share(double weight, const Rendezvous::Place& place);
+Tensor sum_over_replicas(const Tensor& part, const Rendezvous::Place& place);
 
 }  // namespace locus

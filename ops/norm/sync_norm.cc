@@ -41,9 +41,9 @@ double elements(const Tensor& x, int axis) {
   return static_cast<double>(x.size() / x.shape()[axis]);
 }
 
-// Those of the replicas that are here; mean(parts) is that of all there are.
+// Those of the replicas that are here, of these shares; sum(parts) is that of all there are.
 Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
-            const std::function<Tensors(const Tensors&)>& mean) {
+            const std::vector<double>& shares, const std::function<Tensors(const Tensors&)>& sum) {
   static const OpRef<NormAttrs> statistics("batch_norm_statistics"),
       inference("batch_norm_inference");
   const NormAttrs attrs{axis, 1, o.epsilon};
@@ -57,6 +57,11 @@ Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
     means.push_back(both[0]);
     variances.push_back(both[1]);
   }
+  const auto mean = [&](const Tensors& values) {
+    Tensors parts;
+    for (size_t i = 0; i < values.size(); ++i) parts.push_back(values[i] * shares[i]);
+    return sum(parts);
+  };
   const Tensors all_means = mean(means);
   for (size_t i = 0; i < r.size(); ++i)
     variances[i] = variances[i] + square(means[i] - all_means[i]);
@@ -100,8 +105,8 @@ Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& b
     weights.push_back(elements(t, axis));
   }
   const Group group(contexts);
-  return run({x, gamma, beta, running_mean, running_var}, o, axis,
-             [&](const Tensors& parts) { return mean_of_replicas(group, parts, weights); });
+  return run({x, gamma, beta, running_mean, running_var}, o, axis, shares(weights),
+             [&](const Tensors& parts) { return sum_over_replicas(group, parts); });
 }
 
 Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
@@ -109,11 +114,10 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                        const BatchNormOptions& o, const Rendezvous::Place& place) {
   if (by_running(o)) return batch_norm(x, gamma, beta, running_mean, running_var, o);
   const int axis = normalize_axis(o.axis, x.ndim(), "sync_batch_norm");
-  const double weight = elements(x, axis);
+  const std::vector<double> part{share(elements(x, axis), place)};
   const Tensors all[] = {{x}, {gamma}, {beta}, {running_mean}, {running_var}};
-  return run({all[0], all[1], all[2], all[3], all[4]}, o, axis, [&](const Tensors& parts) {
-    return Tensors{mean_of_replicas(parts[0], weight, place)};
-  })[0];
+  return run({all[0], all[1], all[2], all[3], all[4]}, o, axis, part,
+             [&](const Tensors& parts) { return Tensors{sum_over_replicas(parts[0], place)}; })[0];
 }
 
 }  // namespace locus
