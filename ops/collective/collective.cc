@@ -58,6 +58,11 @@ Tensor slice_of(const Tensor& part, int axis, int64_t length, int i) {
   return slice_axis(part, axis, Slice(i * length, (i + 1) * length));
 }
 
+void check_root(const Group& g, int root) {
+  if (root < 0 || root >= g.size())
+    throw IndexError("root ", root, "; expected 0 to ", g.size() - 1);
+}
+
 // The group's numbers, from the root's on, round.
 size_t turned(size_t i, int root, size_t n) { return (i + static_cast<size_t>(root)) % n; }
 
@@ -110,8 +115,7 @@ void run_reduce(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Ten
   const Group g = group_of(in);
   const Tensors parts = parts_of(g, in);
   check_op(a.op, parts[0]);
-  if (a.root < 0 || a.root >= g.size())
-    throw IndexError("root ", a.root, "; expected 0 to ", g.size() - 1);
+  check_root(g, a.root);
   Tensors from_root;
   for (size_t i = 0; i < parts.size(); ++i)
     from_root.push_back(parts[turned(i, a.root, parts.size())]);
@@ -272,11 +276,12 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
   return out;
 }
 
-void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
-                     const AllReduceManyOptions& options, Caller from) {
+namespace {
+
+// In place, of each on all contexts; with roots on one.
+void combine_many(const Op& op, const Group& group, std::span<const Tensors> tensors,
+                  std::span<const int> roots, const AllReduceManyOptions& options, Caller from) {
   const auto [how, beside] = options;
-  static const OpRef<CollectiveAttrs> op("all_reduce");
-  std::map<DType, Tensors> together;
   for (const Tensors& parts : tensors) {
     named(op, [&] {
       check_parts(group, parts);
@@ -289,25 +294,47 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
     for (const Tensors& parts : tensors) here.emplace_back(parts[static_cast<size_t>(i)]);
     detail::check_apart(op, here, 0);
   }
-  const auto apart = [&](const Tensors& parts) {
-    return parts[0].size() == 0 || !std::ranges::all_of(parts, &Tensor::contiguous);
+  const auto one = [&](size_t k) {
+    const Tensors& parts = tensors[k];
+    if (roots.empty())
+      all_reduce(group, parts, {.op = how, .out = parts}, from);
+    else
+      combine_up(parts, how, from).copyto(parts[static_cast<size_t>(roots[k])], {}, from);
   };
-  for (const Tensors& parts : tensors) {
-    if (apart(parts)) {
-      all_reduce(group, parts, {.op = how, .out = parts}, from);
-      continue;
-    }
-    Tensors& all = together[parts[0].dtype()];
-    all.insert(all.end(), parts.begin(), parts.end());
+  std::map<DType, std::vector<size_t>> together;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const bool apart =
+        tensors[k][0].size() == 0 || !std::ranges::all_of(tensors[k], &Tensor::contiguous);
+    if (apart)
+      one(k);
+    else
+      together[tensors[k][0].dtype()].push_back(k);
   }
-  const auto n = static_cast<ptrdiff_t>(group.size());
-  for (const auto& [dtype, all] : together) {
+  for (const auto& [dtype, numbers] : together) {
+    Tensors all;
+    for (const size_t k : numbers) all.insert(all.end(), tensors[k].begin(), tensors[k].end());
     if (all_reduce_on_devices(group, all, all, how, beside, from)) continue;
-    for (auto at = all.begin(); at != all.end(); at += n) {
-      const Tensors parts(at, at + n);
-      all_reduce(group, parts, {.op = how, .out = parts}, from);
-    }
+    for (const size_t k : numbers) one(k);
   }
+}
+
+}  // namespace
+
+void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
+                     const AllReduceManyOptions& options, Caller from) {
+  static const OpRef<CollectiveAttrs> op("all_reduce");
+  combine_many(op, group, tensors, {}, options, from);
+}
+
+void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
+                 const AllReduceManyOptions& options, Caller from) {
+  static const OpRef<CollectiveAttrs> op("reduce");
+  named(op, [&] {
+    if (roots.size() != tensors.size())
+      throw Error(roots.size(), " roots for ", tensors.size(), " tensors; expected one each");
+    for (const int root : roots) check_root(group, root);
+  });
+  combine_many(op, group, tensors, roots, options, from);
 }
 
 Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) {
