@@ -65,6 +65,7 @@ void set_grad_hook(const Tensor& x, std::function<void()> f) {
 void release_grad(const Tensor& x) {
   GraphState* const state = x.impl().graph.get();
   if (!state || !state->grad.defined() || state->placed) return;
+  capture::check("autograd::release_grad", "memory of what is recorded is kept from call to call");
   const TensorImpl& grad = state->grad.impl();
   View view = grad.view;
   row_major(view.meta, view.stride);

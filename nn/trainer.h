@@ -47,20 +47,21 @@ struct TrainerOptions {
   //   0  nothing: each context has the states of all its replicas, and updates these
   //   1  the optimizer's states, f32 masters among them. Each parameter that has replicas has an
   //      owner among their contexts, so that all own about as many bytes, where states() shows it.
-  //      There gradients are summed, the weight is updated, and then copied into the replicas.
+  //      There gradients are summed, the weight is updated, and then copied into the replicas: a
+  //      copy a replica and step in the place of as many updates.
   //   2  its summed gradient, too. The others' memory returns to the pool behind the sum, until
   //      backward() writes them anew; their grad() is an Error meanwhile. With overlap that is
   //      while backward() runs. Not those that have a place of their own, by attach_grad() or in a
   //      compiled network. With grad_req add they start from 0 again. CaptureError in a compiled
   //      step, whose memory is kept from call to call.
-  // Weights are the same bits on all contexts, and in each run; they are those of stage 0, but that
-  // clip_global_norm() adds up its squares in another order. Only an owner has the sum: what is to
-  // be done to gradients between allreduce_grads() and update() is done there. Files are the same
-  // for every stage and number of contexts. A rank shards over its own contexts, not over ranks.
+  // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
+  // adds up its squares in another order. Only an owner has the sum: there gradients are looked at,
+  // and changed, between allreduce_grads() and update(). Files are the same for every stage and
+  // number of contexts. A rank shards over its own contexts, not over ranks.
   int zero = 0;
-  // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), whose keys are the names
-  // that the trainer was given. ValueError together with overlap or zero, and for a store of one
-  // process where there are several ranks; CaptureError in what is compiled.
+  // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
+  // names that the trainer was given. ValueError together with overlap or zero, and for a store of
+  // one process where there are several ranks; CaptureError in what is compiled.
   //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
   //                            step() pushes gradients and pulls weights. allreduce_grads(),
   //                            update() and what is made of them are Errors, as in Gluon
@@ -117,8 +118,9 @@ class Trainer {
 
   // What training goes on from, beside the parameters: "0.weight/mean" and the like, the names
   // being those that the trainer was given; "0.weight/count", the number of updates; and
-  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's. The tensors are
-  // the trainer's own. Error while a parameter has no values yet, or when two have one name.
+  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's, with zero the
+  // owner's. The tensors are the trainer's own, or its store's. Error while a parameter has no
+  // values yet, or when two have one name.
   NamedTensors states(Caller = Caller::here());
   // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
   // is recorded. All is checked before anything is touched: another optimizer, and names that are
