@@ -4,6 +4,8 @@
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
+#include <locus/core/layout.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/tape.h>
@@ -60,6 +62,26 @@ void set_grad_hook(const Tensor& x, std::function<void()> f) {
   state->hook = f ? std::make_unique<std::function<void()>>(std::move(f)) : nullptr;
 }
 
+void release_grad(const Tensor& x) {
+  GraphState* const state = x.impl().graph.get();
+  if (!state || !state->grad.defined() || state->placed) return;
+  capture::check("autograd::release_grad", "memory of what is recorded is kept from call to call");
+  const TensorImpl& grad = state->grad.impl();
+  View view = grad.view;
+  row_major(view.meta, view.stride);
+  view.data = nullptr;
+  state->grad = Tensor(std::make_shared<TensorImpl>(
+      TensorImpl{view, grad.context, true, /*storage=*/nullptr, /*graph=*/nullptr}));
+}
+
+void hold_grad(GraphState& leaf) {
+  TensorImpl& grad = leaf.grad.impl();
+  if (grad.storage) return;
+  const Tensor memory = allocate(grad.context, grad.view.meta);
+  grad.storage = memory.impl().storage;
+  grad.view = memory.impl().view;
+}
+
 }  // namespace autograd
 
 void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
@@ -112,6 +134,10 @@ Tensor Tensor::grad() const {
   if (!has_grad())
     throw Error("grad: ", describe(*this),
                 " has no gradient attached; call attach_grad() before recording");
+  if (!impl().graph->grad.impl().storage)
+    throw Error("grad: ", describe(*this),
+                ": its gradient's memory was released, as a Trainer with zero = 2 does where "
+                "another replica has the sum; backward() writes it anew");
   if (capture::active()) [[unlikely]]
     capture::depends_on(*this);
   return impl().graph->grad;
@@ -120,6 +146,7 @@ Tensor Tensor::grad() const {
 Tensor Tensor::detach() const { return impl().graph ? alias(*this, impl().view) : *this; }
 
 void Tensor::zero_grad() const {
+  if (has_grad() && !impl().graph->grad.impl().storage) return;  // it counts as 0
   const autograd::Pause pause(autograd::is_training());
   grad() = 0;  // through to its memory
 }

@@ -7,6 +7,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/tape.h>
@@ -292,7 +293,7 @@ class Pass {
   void write(const std::shared_ptr<GraphState>& state) {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);
-    const bool adds = autograd::adds_to(leaf);
+    const bool adds = autograd::adds_to(leaf) && leaf.grad.impl().storage;
     autograd::gradient_written(state);
     leaf.fresh = GraphState::written;
     if (capture::active()) [[unlikely]]
@@ -315,18 +316,16 @@ class Pass {
     }
     grad.graph = nullptr;
     if (incoming.is(leaf.grad)) return;  // written in place already
-    if (adds) {
-      add(leaf.grad, incoming, leaf.grad);
-      return;
-    }
+    if (adds) return void(add(leaf.grad, incoming, leaf.grad));
     TensorImpl& fresh = incoming.impl();
     const bool sole = incoming.handle().use_count() == 1 && fresh.storage.use_count() == 1;
-    if (sole && !leaf.placed && fresh.contiguous && grad.storage.use_count() == 1 &&
+    if (sole && !leaf.placed && fresh.contiguous && grad.storage.use_count() <= 1 &&
         fresh.view.meta.dtype == grad.view.meta.dtype && fresh.context == grad.context) {
       grad.storage = std::move(fresh.storage);
       grad.view = fresh.view;
       grad.contiguous = true;
     } else {
+      autograd::hold_grad(leaf);
       incoming.copyto(leaf.grad);
     }
   }

@@ -5,6 +5,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 
 namespace locus::compiled {
 namespace {
@@ -128,8 +129,12 @@ Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, c
     results_.add(t, given ? static_cast<int>(same) : -1, !recording.plan->owns(*t.impl().storage));
     operands_[kept++] = operands_[i];
     const Tensor& leaf = operands_[i].leaf;
-    if (leaf.defined() && leaf.impl().graph->req == GradReq::write)
-      results_.place_last(leaf.impl().graph->grad);
+    if (!leaf.defined()) continue;
+    {
+      const capture::Aside aside;
+      autograd::hold_grad(*leaf.impl().graph);
+    }
+    if (leaf.impl().graph->req == GradReq::write) results_.place_last(leaf.impl().graph->grad);
   }
   operands_.resize(kept);
 }

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/timeline.h>
 #include <locus/ops/collective.h>
 
@@ -45,9 +46,11 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
   // Nothing is written yet while a recording does not run, nor known of what will be there.
   const bool only_recorded = capture::active() && !capture::runs();
   std::vector<Tensors> gradients;
-  Tensors weights;
+  std::vector<int> owners;
+  std::vector<const Parameter*> summed;
   for (size_t i = bucket.begin; i < bucket.end; ++i) {
-    const Tensors& replicas = bucket.all->parameters[i]->replicas;
+    const Parameter& p = *bucket.all->parameters[i];
+    const Tensors& replicas = p.replicas;
     const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
     const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
     if (!std::ranges::all_of(replicas, is_fresh)) continue;
@@ -59,19 +62,29 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
                   " since; expected backward() on every context before they are summed");
     }
     Tensors& parts = gradients.emplace_back();
-    for (const Tensor& w : replicas) {
-      parts.push_back(w.grad());
-      weights.push_back(w);
-    }
+    for (const Tensor& w : replicas) parts.push_back(w.grad());
+    if (p.owner >= 0) owners.push_back(p.owner);
+    summed.push_back(&p);
   }
   if (gradients.empty()) return;
   const autograd::Pause pause;
-  all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+  if (owners.empty())
+    all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+  else
+    reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
   if (only_recorded) return;
-  for (const Tensor& w : weights) autograd::summed_grad(w, true);
+  for (const Parameter* p : summed)
+    for (size_t i = 0; i < p->replicas.size(); ++i) {
+      autograd::summed_grad(p->replicas[i], true);
+      if (p->release && static_cast<int>(i) != p->owner) autograd::release_grad(p->replicas[i]);
+    }
 }
 
 void GradientSums::finish(Caller from) {
+  if (parameters_[0].release)
+    capture::check("Trainer with zero = 2",
+                   "it releases gradients, and the memory of what is recorded is kept from call to "
+                   "call; make the Trainer with zero = 1");
   for (Together& all : all_) {
     // Where a step is recorded, each bucket's sum can run while backward() goes on.
     const std::vector<Bucket> parts =

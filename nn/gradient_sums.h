@@ -20,7 +20,9 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
  public:
   struct Parameter {
     std::string name;
-    Tensors replicas;  // several
+    Tensors replicas;      // several
+    int owner = -1;        // the one that is to have the sum, of all parameters or of none; -1: all
+    bool release = false;  // the others' gradients, behind it
   };
   // In the order of the layers. Those on the same contexts are summed together.
   explicit GradientSums(std::vector<Parameter> parameters);

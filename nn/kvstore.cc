@@ -7,6 +7,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
+#include <locus/nn/options.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -23,6 +24,11 @@ bool host_type(std::string_view type) {
   if (type == "device" || type == "nccl" || type == "dist_device_sync") return false;
   throw ValueError("kvstore: type '", type,
                    "'; expected local, device, nccl, dist_sync or dist_device_sync");
+}
+
+const Tensor* find_in(const NamedTensors& all, const std::string& name) {
+  const auto at = std::ranges::find(all, name, &NamedTensors::value_type::first);
+  return at == all.end() ? nullptr : &at->second;
 }
 
 // One a context, of which a group can be made; values that share one are added up first.
@@ -81,6 +87,12 @@ void KVStore::expect(const char* what, const Keys& keys, size_t lists) const {
                 " values; expected as many, and at least one");
 }
 
+void KVStore::expect_kind(const char* what, const Key& key, bool number) const {
+  if (key.is_number() == number) return;
+  throw ValueError(of(what, key), " is a ", number ? "string" : "number",
+                   ", and others are not; mixed key types are not allowed");
+}
+
 void KVStore::init(const Key& key, const Tensor& value, Caller from) {
   init(Keys{key}, Tensors{value}, from);
 }
@@ -93,9 +105,7 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
       throw ValueError(of("init", keys[i]), " is there already; expected it once");
     const bool number =
         entries_.empty() ? keys[0].is_number() : entries_.begin()->first.is_number();
-    if (keys[i].is_number() != number)
-      throw ValueError(of("init", keys[i]), " is a ", number ? "string" : "number",
-                       ", and others are not; mixed key types are not allowed");
+    expect_kind("init", keys[i], number);
     if (!values[i].defined()) throw Error(of("init", keys[i]), ": its value is undefined");
   }
   const autograd::Pause pause;
@@ -209,7 +219,34 @@ void KVStore::set_optimizer(std::shared_ptr<optim::Optimizer> optimizer, double 
   set_rescale_grad(rescale_grad);
   optimizer_ = std::move(optimizer);
   updater_ = nullptr;
-  for (auto& [key, entry] : entries_) entry.group = {};
+  for (auto& [key, entry] : entries_)
+    entry.group = {.lr_mult = entry.group.lr_mult, .wd_mult = entry.group.wd_mult};
+}
+
+void KVStore::set_multipliers(const Key& key, double lr_mult, double wd_mult) {
+  Entry& entry = find("set_multipliers", key);
+  options::expect("KVStore", "lr_mult", lr_mult, options::not_negative);
+  options::expect("KVStore", "wd_mult", wd_mult, options::not_negative);
+  entry.group.lr_mult = lr_mult;
+  entry.group.wd_mult = wd_mult;
+}
+
+void KVStore::set_value(const Key& key, const Tensor& value, Caller from) {
+  if (!entries_.empty()) expect_kind("set_value", key, entries_.begin()->first.is_number());
+  if (!value.defined()) throw Error(of("set_value", key), ": the value is undefined");
+  const autograd::Pause pause;
+  const Context home = on_host_ ? cpu() : value.context();
+  Tensor copy = value.copyto(home, {}, from);
+  Entry& entry = entries_[key];
+  const Tensor old = std::exchange(entry.value, std::move(copy));
+  optim::ParameterGroup& group = entry.group;
+  if (group.weights.empty()) return;
+  if (old.shape() == value.shape() && old.dtype() == value.dtype()) {
+    group.weights = {entry.value};
+    for (Tensors& state : group.state) state[0] = state[0].as_in_context(home, from);
+  } else {
+    group = {.lr_mult = group.lr_mult, .wd_mult = group.wd_mult};
+  }
 }
 
 void KVStore::set_rescale_grad(double v) {
@@ -225,7 +262,7 @@ void KVStore::prepare(Entry& entry) const {
   for (const Tensor& t : optimizer_->create_state(entry.value)) group.state.push_back({t});
 }
 
-NamedTensors KVStore::states() {
+NamedTensors KVStore::optimizer_states() {
   if (!optimizer_)
     throw Error("KVStore: no states without an optimizer; expected set_optimizer() before");
   NamedTensors all{{"optimizer:" + optimizer_->name(), array({optimizer_->num_update()}, cpu())}};
@@ -241,41 +278,53 @@ NamedTensors KVStore::states() {
 }
 
 void KVStore::save_optimizer_states(const std::string& path, Caller from) {
-  save(path, states(), from);
+  save(path, optimizer_states(), from);
 }
 
 void KVStore::load_optimizer_states(const std::string& path, Caller from) {
-  const NamedTensors own = states(), given = load(path, cpu(), from);
+  restore(load(path, cpu(), from), "KVStore::load_optimizer_states: " + path, from);
+}
+
+void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) {
+  restore(given, "KVStore::set_optimizer_states", from);
+}
+
+void KVStore::check_optimizer_states(const NamedTensors& given, const std::string& who,
+                                     Caller from) {
+  const NamedTensors own = optimizer_states();
   const auto names = [](const NamedTensors& t) {
     return listed(t, [](const auto& each) { return each.first; });
   };
-  const auto wrong = [&](const std::string& key) {
-    return text_of("KVStore::load_optimizer_states: ", path, ": '", key, "'");
-  };
   if (own.size() != given.size())
-    throw FormatError("KVStore::load_optimizer_states: ", path, " has ", names(given),
-                      "; expected ", names(own));
-  for (size_t i = 0; i < own.size(); ++i) {
-    const auto& [key, tensor] = given[i];
-    if (key != own[i].first)
-      throw FormatError(wrong(key), " in the place of '", own[i].first, "'; expected ", names(own));
-    if (!tensor.defined() || tensor.shape() != own[i].second.shape())
-      throw ShapeError(wrong(key), " is ", describe(tensor), "; expected shape ",
-                       own[i].second.shape());
-    if (tensor.dtype() != own[i].second.dtype())
-      throw DTypeError(wrong(key), " is ", describe(tensor), "; expected ",
-                       name(own[i].second.dtype()));
-    const bool count = i == 0 || key.ends_with("/count");
-    if (count && tensor.item<int64_t>(from) < 0)
-      throw FormatError(wrong(key), " is ", tensor.item<int64_t>(from), "; expected a count");
+    throw FormatError(who, " has ", names(given), "; expected ", names(own));
+  for (const auto& [key, expected] : own) {
+    const Tensor* const tensor = find_in(given, key);
+    if (!tensor || !tensor->defined())
+      throw FormatError(who, ": '", key, "' is missing among ", names(given));
+    if (tensor->shape() != expected.shape())
+      throw ShapeError(who, ": '", key, "' is ", describe(*tensor), "; expected shape ",
+                       expected.shape());
+    if (tensor->dtype() != expected.dtype())
+      throw DTypeError(who, ": '", key, "' is ", describe(*tensor), "; expected ",
+                       name(expected.dtype()));
+    const bool count = &key == &own[0].first || key.ends_with("/count");
+    if (count && tensor->item<int64_t>(from) < 0)
+      throw FormatError(who, ": '", key, "' is ", tensor->item<int64_t>(from),
+                        "; expected a count");
   }
+}
+
+void KVStore::restore(const NamedTensors& given, const std::string& who, Caller from) {
+  check_optimizer_states(given, who, from);
   const autograd::Pause pause;
-  optimizer_->set_num_update(given[0].second.item<int64_t>(from));
-  size_t i = 1;
-  for (auto& [key, entry] : entries_) {
-    *entry.group.count = given[i++].second.item<int64_t>(from);
-    for (Tensors& state : entry.group.state) given[i++].second.copyto(state[0], {}, from);
-  }
+  const auto number = [&](const std::string& key) {
+    return find_in(given, key)->item<int64_t>(from);
+  };
+  for (const auto& [key, own] : optimizer_states())
+    if (!key.starts_with("optimizer:") && !key.ends_with("/count"))
+      find_in(given, key)->copyto(own, {}, from);
+  for (auto& [key, entry] : entries_) *entry.group.count = number(key.text() + "/count");
+  optimizer_->set_num_update(number("optimizer:" + optimizer_->name()));
 }
 
 }  // namespace locus::kvstore

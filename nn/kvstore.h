@@ -99,6 +99,11 @@ class KVStore : NonCopyable {
   void broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority = 0,
                  Caller = Caller::here());
 
+  // A value for a key, or another one in the place of its value, of any shape, dtype and context;
+  // that of a dist store is to be the same on all workers, who need not meet. The optimizer's
+  // states stay, and go along, where they fit it; else they begin anew.
+  void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
+
   // From now on a push calls it; an empty one: as before. Takes an optimizer away.
   void set_updater(Updater updater);
   // From now on a push is a gradient by which the optimizer updates the value; each key has states
@@ -109,13 +114,20 @@ class KVStore : NonCopyable {
     set_optimizer(std::make_shared<O>(std::move(optimizer)), rescale_grad);
   }
   void set_rescale_grad(double v);  // ValueError unless finite and > 0
+  // Factors of the key's learning rate and decay, 1 until then. ValueError unless finite and >= 0.
+  void set_multipliers(const Key& key, double lr_mult, double wd_mult);
   bool is_update_on_kvstore() const { return optimizer_ != nullptr; }
 
-  // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam". Error without
-  // an optimizer; FormatError, ShapeError and DTypeError for what is not this store's, and nothing
-  // is changed then.
+  // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam"; the store's
+  // own tensors. Error without an optimizer; FormatError, ShapeError and DTypeError for what is not
+  // this store's, and nothing is changed then.
+  NamedTensors optimizer_states();
+  void set_optimizer_states(const NamedTensors& states, Caller = Caller::here());
   void save_optimizer_states(const std::string& path, Caller = Caller::here());
   void load_optimizer_states(const std::string& path, Caller = Caller::here());
+  // Throws what set_optimizer_states() would, beginning with `who`, and changes nothing.
+  void check_optimizer_states(const NamedTensors& states, const std::string& who,
+                              Caller = Caller::here());
 
  private:
   struct Entry {
@@ -129,10 +141,11 @@ class KVStore : NonCopyable {
   Entry& find(const char* what, const Key& key);
   void check(const char* what, const Key& key, const Entry& entry, const Tensors& given) const;
   void expect(const char* what, const Keys& keys, size_t lists) const;
+  void expect_kind(const char* what, const Key& key, bool number) const;
   Tensor sum(const Tensors& values, Context home, Caller) const;
   void prepare(Entry& entry) const;
   void update(const Key& key, Entry& entry, const Tensor& merged);
-  NamedTensors states();
+  void restore(const NamedTensors& states, const std::string& who, Caller);
 
   const std::string type_;
   const bool on_host_, dist_;

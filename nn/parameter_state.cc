@@ -155,7 +155,7 @@ void Parameter::infer_shape(const Shape& full) const {
   const Unready one(s.ready);  // of several threads that come with a first input
   complete(full);
   if (initialized() || !deferred()) return;
-  const capture::Aside aside;          // what is drawn, too
+  const capture::Aside aside;               // what is drawn, too
   const random::Sequence program(nullptr);  // whichever thread of a parallel() comes first
   create(draw(*s.pending), s.contexts, s.asked);
 }

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@
 
 namespace locus::checkpoint {
 class Part;
+}
+namespace locus::kvstore {
+class KVStore;
 }
 namespace locus::nn {
 
@@ -38,6 +42,34 @@ struct TrainerOptions {
   // parameters with grad_req write, else Error, and a backward() that fails may have written some
   // gradients.
   bool overlap = false;
+  // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
+  // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
+  // ValueError for a stage that is none of these:
+  //   0  nothing: each context has the states of all its replicas, and updates these
+  //   1  the optimizer's states, f32 masters among them. Each parameter that has replicas has an
+  //      owner among their contexts, so that all own about as many bytes, where states() shows it.
+  //      There gradients are summed, the weight is updated, and then copied into the replicas: a
+  //      copy a replica and step in the place of as many updates.
+  //   2  its summed gradient, too. The others' memory returns to the pool behind the sum, until
+  //      backward() writes them anew; their grad() is an Error meanwhile. With overlap that is
+  //      while backward() runs. Not those that have a place of their own, by attach_grad() or in a
+  //      compiled network. With grad_req add they start from 0 again. CaptureError in a compiled
+  //      step, whose memory is kept from call to call.
+  // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
+  // adds up its squares in another order. Only an owner has the sum: there gradients are looked at,
+  // and changed, between allreduce_grads() and update(). Files are the same for every stage and
+  // number of contexts. A rank shards over its own contexts, not over ranks.
+  int zero = 0;
+  // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
+  // names that the trainer was given. ValueError together with overlap or zero, and for a store of
+  // one process where there are several ranks; CaptureError in what is compiled.
+  //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
+  //                            step() pushes gradients and pulls weights. allreduce_grads(),
+  //                            update() and what is made of them are Errors, as in Gluon
+  //                     false  step() and allreduce_grads() push gradients and pull their sums
+  // Unset it is true, as Gluon's. Values that the program writes into parameters are taken over.
+  std::shared_ptr<locus::kvstore::KVStore> kvstore = {};
+  std::optional<bool> update_on_kvstore = {};
 };
 
 class Trainer {
@@ -87,8 +119,9 @@ class Trainer {
 
   // What training goes on from, beside the parameters: "0.weight/mean" and the like, the names
   // being those that the trainer was given; "0.weight/count", the number of updates; and
-  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's. The tensors are
-  // the trainer's own. Error while a parameter has no values yet, or when two have one name.
+  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's, with zero the
+  // owner's. The tensors are the trainer's own, or its store's. Error while a parameter has no
+  // values yet, or when two have one name.
   NamedTensors states(Caller = Caller::here());
   // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
   // is recorded. All is checked before anything is touched: another optimizer, and names that are
@@ -99,10 +132,11 @@ class Trainer {
   void load_states(const std::string& path, Caller = Caller::here());
 
  private:
-  struct Slot {  // one replica of one parameter
+  struct Slot {  // one replica of one parameter; with zero its owner's
     size_t parameter;
     Context context;
     Tensor weight;
+    Tensors others;  // that get its values
     Tensors state;
     std::shared_ptr<int64_t> count;  // its batch's
   };
@@ -113,16 +147,29 @@ class Trainer {
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
+  bool updates_on_store() const { return options_.kvstore && *options_.update_on_kvstore; }
+  void prepare_store();
+  void take_to_store(Caller);
+  void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
+  void sum_by_store(Caller);
+  void refuse_on_store(const char* what) const;
   void refresh(Caller);
+  std::vector<size_t> distinct_parameters() const;
+  std::vector<size_t> find_owners(const std::vector<size_t>& trained) const;
+  void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
+  Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
   void find_sums(Caller);
   void start_equal(Caller);
   std::vector<Replicas> unsummed() const;
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
+  static std::optional<Context> stale_on(const Slot& slot);
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
-  void update(const std::vector<bool>& fresh, double rescale);
+  void update(const std::vector<bool>& fresh, double rescale, Caller);
+  void update_batches(const std::vector<bool>& fresh, double rescale);
+  void copy_to_others(const std::vector<bool>& fresh, Caller);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;
@@ -135,7 +182,7 @@ class Trainer {
                                    const std::string& who, Caller) const;
   void restore(const NamedTensors& states, const std::string& who, Caller);
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);
-  [[noreturn]] void refuse_stale(const Slot& slot) const;
+  [[noreturn]] void refuse_stale(const Slot& slot, Context stale) const;
 
   TrainerOptions options_;
   std::vector<Parameter> parameters_;
@@ -148,6 +195,7 @@ class Trainer {
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
   std::vector<bool> equal_;             // parameters that have rank 0's values
+  std::vector<uint64_t> pulled_;        // of each slot, which version of the weight the store gave
 };
 
 }  // namespace locus::nn

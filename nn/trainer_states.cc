@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/nn/kvstore.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
 
@@ -31,6 +32,7 @@ void Trainer::prepare(const char* what, Caller from) {
 
 NamedTensors Trainer::states(Caller from) {
   prepare("Trainer::states", from);
+  if (updates_on_store()) return options_.kvstore->optimizer_states();
   return states_of(kept(frozen_));
 }
 
@@ -71,8 +73,9 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
     if (frozen.size() > before) continue;
     for (const Context& c : p.list_ctx()) {
       const Tensor weight = p.data(c);
-      frozen.push_back({i, c, weight, optimizer_->create_state(weight), nullptr});
+      frozen.push_back({i, c, weight, {}, optimizer_->create_state(weight), nullptr});
       frozen.back().count = std::make_shared<int64_t>(0);
+      if (options_.zero > 0) break;  // once: its owner is found when it trains
     }
   }
   return frozen;
@@ -151,7 +154,10 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
                                                Caller from) {
   if (std::ranges::all_of(parameters_, &Parameter::initialized)) {
     prepare("Trainer::set_states", from);
-    check(given, frozen_in(given), who, from);
+    if (updates_on_store())
+      options_.kvstore->check_optimizer_states(given, who, from);
+    else
+      check(given, frozen_in(given), who, from);
   } else {
     check_names(given, who);
   }
@@ -160,6 +166,7 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
 
 void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
   prepare("Trainer::set_states", from);
+  if (updates_on_store()) return options_.kvstore->set_optimizer_states(given, from);
   std::vector<Slot> frozen = frozen_in(given);
   const std::vector<const Tensor*> values = check(given, frozen, who, from);
   const std::vector<const Slot*> all = kept(frozen);

@@ -61,6 +61,10 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
 // The same of several tensors at once, in place: tensors[k][i] on group[i]. Not differentiable.
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options = {}, Caller from = Caller::here());
+// Likewise, but tensors[k] on group[roots[k]] alone: the same bits as all_reduce_many's. What the
+// others hold then is not defined.
+void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
+                 const AllReduceManyOptions& options = {}, Caller from = Caller::here());
 // All parts combined, on group[root].
 Tensor reduce(const Group& group, const Tensors& parts, int root = 0, ReduceOp op = ReduceOp::sum,
               Caller from = Caller::here());

@@ -31,7 +31,8 @@ struct How {
 // Training of a small network, from values that differ from rank to rank.
 class Training {
  public:
-  Training(How how, const Contexts& where) : how_(how), where_(where) {
+  Training(How how, const Contexts& where, const nn::TrainerOptions& options = {})
+      : how_(how), where_(where) {
     net_.add(nn::Dense(16, nn::tanh, {.in_units = 8}));
     if (how.norm) net_.add(nn::SyncBatchNorm({.in_channels = 16}));
     net_.add(nn::Dense(4, {}, {.in_units = 16}));
@@ -39,7 +40,7 @@ class Training {
     random::seed(3 + static_cast<uint64_t>(cluster::rank()));
     net_.initialize(init::Xavier(), where);
     trainer_ = std::make_unique<nn::Trainer>(
-        net_.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9, .wd = 1e-3}));
+        net_.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9, .wd = 1e-3}), options);
     random::seed(17);
     const Tensor x = random::normal(0, 1, {240, 8}, {cpu(), how.dtype});
     std::vector<int> y(240);
@@ -149,6 +150,33 @@ TEST_F(ClusterRanks, GiveTheParametersOfOneProcess) {
 
 TEST_F(ClusterRanks, GiveThemWithCompiledStepsToo) {
   expect_near(Training({f64, 0, true}, cpu()).run(kSteps), one_process[{f64}], 1e-12);
+}
+
+// Each over its own contexts, of which not all ranks have as many.
+TEST_F(ClusterRanks, GiveThemWithShardedStatesToo) {
+  std::vector<Contexts> all = places();
+  std::vector<Context> own;
+  for (int i = 0; i <= cluster::rank() % 2; ++i) own.push_back(cpu(i));
+  all.emplace_back(own);
+  for (const auto& [how, expected] : one_process)
+    for (const Contexts& where : all)
+      for (const int zero : {1, 2}) {
+        SCOPED_TRACE(text_of(where.list()[0], " of ", where.size(), " zero ", zero));
+        expect_near(Training(how, where, {.zero = zero}).run(kSteps), expected,
+                    tolerance(how.dtype));
+      }
+}
+
+TEST_F(ClusterRanks, GiveThemThroughADistStore) {
+  const char* const type = "dist_device_sync";
+  for (const bool update : {false, true})
+    expect_near(Training({f64}, {cpu(0), cpu(1)},
+                         {.kvstore = kvstore::create(type), .update_on_kvstore = update})
+                    .run(kSteps),
+                one_process[{f64}], 1e-12);
+  EXPECT_THAT(test::message_of<ValueError>(
+                  [] { Training({f64}, cpu(), {.kvstore = kvstore::create("device")}); }),
+              HasSubstr("expected dist_sync or dist_device_sync"));
 }
 
 TEST_F(ClusterRanks, GiveTheSameBitsEachTimeAndOnEachRank) {

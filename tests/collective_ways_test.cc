@@ -47,6 +47,32 @@ TEST(CollectiveWays, ManyTensorsAreCombinedTogether) {
     }
 }
 
+TEST(CollectiveWays, ManyTensorsAreCombinedEachAtItsRoot) {
+  for (const Group& g : groups())
+    for (const DType d : {f32, f16}) {
+      std::vector<Tensors> many;
+      std::vector<int> roots;
+      for (int k = 0; k < 40; ++k) {
+        many.push_back(parts(g, {k * 37 % 50, k % 3}, d));
+        roots.push_back(k % g.size());
+      }
+      for (Tensor& t : many.back()) t = t(Slice(0, 99, 3));
+      std::vector<Values> expected;
+      for (size_t k = 0; k < many.size(); ++k)
+        expected.push_back(values(all_reduce(g, many[k])[static_cast<size_t>(roots[k])]));
+      reduce_many(g, many, roots);
+      for (size_t k = 0; k < many.size(); ++k)
+        EXPECT_EQ(values(many[k][static_cast<size_t>(roots[k])]), expected[k])
+            << to_string(g) << " tensor " << k;
+      const std::vector<Tensors> one{parts(g, {2}, d)};
+      const Values before = values(one[0][0]);
+      EXPECT_THROW(reduce_many(g, one, std::vector<int>{g.size()}), IndexError);
+      EXPECT_THAT(message_of<Error>([&] { reduce_many(g, one, roots); }),
+                  HasSubstr("40 roots for 1 tensors"));
+      EXPECT_EQ(values(one[0][0]), before);
+    }
+}
+
 TEST(CollectiveWays, LargePartsTakeOtherWaysToTheSameSums) {
   for (const Group& g : groups()) {
     if (g.size() == 1 || g[0].type == DeviceType::cpu) continue;

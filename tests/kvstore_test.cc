@@ -138,6 +138,56 @@ TEST_P(KVStoreOf, AnOptimizerUpdatesOnTheStore) {
   std::filesystem::remove(path);
 }
 
+TEST_P(KVStoreOf, AKeyHasMultipliersOfItsOwn) {
+  kv->set_optimizer(optim::SGD({.learning_rate = .5, .wd = .5}));
+  kv->init({"a", "b"}, {full_of(4), full_of(4)});
+  kv->set_multipliers("a", .5, 2);
+  for (const char* key : {"a", "b"}) kv->push(key, full_of(2));
+  EXPECT_EQ(pulled(*kv, "a"), Values(2, 4 - .25 * (2 + 4)));
+  EXPECT_EQ(pulled(*kv, "b"), Values(2, 4 - .5 * (2 + 2)));
+  EXPECT_THROW(kv->set_multipliers("a", -1, 1), ValueError);
+  EXPECT_THROW(kv->set_multipliers("c", 1, 1), ValueError);
+}
+
+TEST_P(KVStoreOf, AValueIsReplacedAndKeepsItsStates) {
+  kv->set_optimizer(optim::SGD({.learning_rate = 1, .momentum = .5}));
+  kv->init("a", full_of(1));
+  kv->push("a", full_of(2));
+  const Tensor value = full_of(10, cpu(1));
+  kv->set_value("a", value);
+  kv->push("a", full_of(2));
+  EXPECT_EQ(pulled(*kv, "a"), Values(2, 10 - 1 - 2));
+  EXPECT_EQ(values(value), Values(2, 10));
+  kv->set_value("a", full_of(10, cpu(), {3}));
+  kv->push("a", full_of(2, cpu(), {3}));
+  const Tensor out = full_of(0, cpu(), {3});
+  kv->pull("a", out);
+  EXPECT_EQ(values(out), Values(3, 8)) << "states of another shape are new";
+  EXPECT_THROW(kv->set_value(3, value), ValueError);
+  EXPECT_THROW(kv->set_value("a", Tensor()), Error);
+}
+
+TEST_P(KVStoreOf, StatesGoFromStoreToStore) {
+  const auto other = kvstore::create(GetParam());
+  for (auto* store : {&*kv, &*other}) {
+    store->set_optimizer(optim::SGD({.learning_rate = 1, .momentum = .5}));
+    store->init({"a", "b"}, {full_of(0), full_of(0)});
+  }
+  kv->push("a", full_of(2));
+  NamedTensors states = kv->optimizer_states();
+  std::ranges::reverse(states);
+  other->set_optimizer_states(states);
+  other->push("a", full_of(2));
+  EXPECT_EQ(pulled(*other, "a"), Values(2, -3));
+  states.back().first = "optimizer:Adam";
+  EXPECT_THAT(message_of<FormatError>([&] { other->set_optimizer_states(states); }),
+              HasSubstr("'optimizer:SGD' is missing"));
+  states.back().first = "optimizer:SGD";
+  states[0].second = full_of(0, cpu(), {3});
+  EXPECT_THAT(message_of<ShapeError>([&] { other->set_optimizer_states(states); }),
+              HasSubstr("'b/mom' is cpu(0) (3,) f32"));
+}
+
 TEST_P(KVStoreOf, RescalesGradients) {
   kv->init("w", full_of(1));
   kv->set_optimizer(optim::SGD({.learning_rate = 1}), 1. / 8);

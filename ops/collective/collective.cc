@@ -110,8 +110,7 @@ void run_reduce(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Ten
   const Group g = group_of(in);
   const Tensors parts = parts_of(g, in);
   check_op(a.op, parts[0]);
-  if (a.root < 0 || a.root >= g.size())
-    throw IndexError("root ", a.root, "; expected 0 to ", g.size() - 1);
+  check_root(g, a.root);
   Tensors from_root;
   for (size_t i = 0; i < parts.size(); ++i)
     from_root.push_back(parts[turned(i, a.root, parts.size())]);
@@ -226,17 +225,6 @@ Samples samples(Context c, DType d) {
           Sample({sample_values(c, d, {4, 6}).T()}, CollectiveAttrs{.axis = 1})};
 }
 
-// f(), whose errors get the op's name.
-auto named(const std::string& op, const auto& f) {
-  try {
-    return f();
-  } catch (const Error&) {
-    std::rethrow_exception(reworded([&](const std::string& text) {
-      return text.starts_with(op + ": ") ? text : op + ": " + text;
-    }));
-  }
-}
-
 // Its results; `group` is what the caller said.
 Tensors run(const Op& op, const Group& group, const Tensors& parts, const CollectiveAttrs& a,
             Tensors out = {}, int uneven_axis = -1) {
@@ -270,44 +258,6 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
     sum_up(group, parts, a, out);
   });
   return out;
-}
-
-void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
-                     const AllReduceManyOptions& options, Caller from) {
-  const auto [how, beside] = options;
-  static const OpRef<CollectiveAttrs> op("all_reduce");
-  std::map<DType, Tensors> together;
-  for (const Tensors& parts : tensors) {
-    named("all_reduce", [&] {
-      check_parts(group, parts);
-      check_op(how, parts[0]);
-    });
-    for (const Tensor& part : parts) check_in_place(op, {}, part);
-  }
-  for (int i = 0; i < group.size(); ++i) {
-    std::vector<Ref> here;
-    for (const Tensors& parts : tensors) here.emplace_back(parts[static_cast<size_t>(i)]);
-    detail::check_apart(op, here, 0);
-  }
-  const auto apart = [&](const Tensors& parts) {
-    return parts[0].size() == 0 || !std::ranges::all_of(parts, &Tensor::contiguous);
-  };
-  for (const Tensors& parts : tensors) {
-    if (apart(parts)) {
-      all_reduce(group, parts, {.op = how, .out = parts}, from);
-      continue;
-    }
-    Tensors& all = together[parts[0].dtype()];
-    all.insert(all.end(), parts.begin(), parts.end());
-  }
-  const auto n = static_cast<ptrdiff_t>(group.size());
-  for (const auto& [dtype, all] : together) {
-    if (all_reduce_on_devices(group, all, all, how, beside, from)) continue;
-    for (auto at = all.begin(); at != all.end(); at += n) {
-      const Tensors parts(at, at + n);
-      all_reduce(group, parts, {.op = how, .out = parts}, from);
-    }
-  }
 }
 
 Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) {

@@ -59,6 +59,11 @@ void check_op(ReduceOp op, const Tensor& part) {
     throw DTypeError("the mean of ", name(part.dtype()), "; expected floating-point parts");
 }
 
+void check_root(const Group& g, int root) {
+  if (root < 0 || root >= g.size())
+    throw IndexError("root ", root, "; expected 0 to ", g.size() - 1);
+}
+
 void check_targets(const Group& g, std::span<const Tensor> out, const Tensor& result) {
   for (int i = 0; i < static_cast<int>(out.size()); ++i) {
     const Tensor& t = out[static_cast<size_t>(i)];

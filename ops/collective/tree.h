@@ -2,9 +2,12 @@
 // sums; and what is asked of parts. Internal to the family.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <span>
+#include <string>
 
+#include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/core/tensor.h>
 
@@ -18,6 +21,20 @@ void check_parts(const Group& g, std::span<const Tensor> parts, int axis = -1);
 void check_op(ReduceOp op, const Tensor& part);
 // Unless the targets that there are could be `result` on each context of g.
 void check_targets(const Group& g, std::span<const Tensor> targets, const Tensor& result);
+
+// Unless it is a number of a context of g.
+void check_root(const Group& g, int root);
+
+// f(), whose errors get the op's name.
+auto named(const std::string& op, const auto& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      return text.starts_with(op + ": ") ? text : op + ": " + text;
+    }));
+  }
+}
 
 // All parts combined, on the context of the first.
 Tensor combine_up(Tensors parts, ReduceOp op, Caller from);

@@ -1,0 +1,106 @@
+// A Trainer whose gradients go through a KVStore, as Gluon's do.
+#include <algorithm>
+
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
+#include <locus/core/error.h>
+#include <locus/core/storage.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/trainer.h>
+
+namespace locus::nn {
+namespace {
+
+constexpr const char* kNotRecorded =
+    "what is pushed and pulled is not recorded; compile what comes before step(), or make the "
+    "Trainer without a kvstore";
+
+uint64_t version_of(const Tensor& t) { return t.impl().storage->version(); }
+
+// Of all replicas, in the parameter's order: sums are the same bits whoever has the weight.
+Tensors gradients_of(const Parameter& p) {
+  Tensors all;
+  for (const Tensor& weight : p.list_data()) all.push_back(weight.grad());
+  return all;
+}
+
+}  // namespace
+
+void Trainer::prepare_store() {
+  const bool given = options_.kvstore != nullptr;
+  if (!given && options_.update_on_kvstore.value_or(false))
+    throw ValueError("Trainer: update_on_kvstore without a kvstore; expected both, or neither");
+  options_.update_on_kvstore = given && options_.update_on_kvstore.value_or(true);
+  if (!given) return;
+  if (options_.overlap || options_.zero > 0)
+    throw ValueError("Trainer: a kvstore with ", options_.overlap ? "overlap" : "zero",
+                     "; expected one of them: a store keeps values and sums in its own way");
+  if (cluster::size() > 1 && !options_.kvstore->type().starts_with("dist_"))
+    throw ValueError("Trainer: a kvstore '", options_.kvstore->type(), "' of one process, among ",
+                     cluster::size(), " ranks; expected dist_sync or dist_device_sync");
+  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
+}
+
+// The store's values are the weights', which the program may have written, moved or cast.
+void Trainer::take_to_store(Caller from) {
+  kvstore::KVStore& store = *options_.kvstore;
+  pulled_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    pulled_.push_back(version_of(slot.weight));
+    if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;
+    const std::string& key = names_[slot.parameter];
+    store.set_value(key, slot.weight, from);
+    const Parameter& p = parameters_[slot.parameter];
+    if (updates_on_store()) store.set_multipliers(key, p.lr_mult(), p.wd_mult());
+  }
+}
+
+void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
+  capture::check("Trainer::step with a kvstore", kNotRecorded);
+  kvstore::KVStore& store = *options_.kvstore;
+  store.set_rescale_grad(rescale);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (!fresh[i]) continue;
+    const Slot& slot = slots_[i];
+    const Parameter& p = parameters_[slot.parameter];
+    const std::string& key = names_[slot.parameter];
+    if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
+    const Tensors weights = p.list_data();
+    store.pushpull(key, gradients_of(p), weights, -static_cast<int>(i), from);
+    pulled_[i] = version_of(slot.weight);
+    for (const Tensor& weight : weights) autograd::fresh_grad(weight, true);
+  }
+}
+
+void Trainer::sum_by_store(Caller from) {
+  capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
+  kvstore::Keys keys;
+  std::vector<Tensors> gradients, weights;
+  for (const size_t i : distinct_parameters()) {
+    const Parameter& p = parameters_[i];
+    if (p.grad_req() == GradReq::null) continue;
+    const Tensors replicas = p.list_data();
+    const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
+    const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
+    if (!std::ranges::all_of(replicas, is_fresh) || std::ranges::all_of(replicas, is_summed))
+      continue;
+    keys.emplace_back(names_[i]);
+    gradients.push_back(gradients_of(p));
+    weights.push_back(replicas);
+  }
+  if (keys.empty()) return;
+  options_.kvstore->pushpull(keys, gradients, {}, 0, from);
+  for (const Tensors& replicas : weights)
+    for (const Tensor& w : replicas) autograd::summed_grad(w, true);
+}
+
+void Trainer::refuse_on_store(const char* what) const {
+  if (!updates_on_store()) return;
+  throw Error("Trainer::", what,
+              " when parameters are updated on kvstore is not supported. Try setting "
+              "`update_on_kvstore` to false when creating the Trainer.");
+}
+
+}  // namespace locus::nn

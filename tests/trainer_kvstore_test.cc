@@ -1,0 +1,240 @@
+// A Trainer whose gradients go through a KVStore.
+#include <locus/nn/kvstore.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include <locus/nn/checkpoint.h>
+#include "tests/sharded.h"
+
+namespace locus::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Values = std::vector<double>;
+
+nn::TrainerOptions through(const char* type, std::optional<bool> update_on_kvstore = {}) {
+  return {.kvstore = kvstore::create(type), .update_on_kvstore = update_on_kvstore};
+}
+// Zeros, on two contexts.
+nn::Parameter two(const char* name, const std::vector<Context>& where = hosts(2)) {
+  nn::Parameter p(name, {10}, {.init = init::Zero()});
+  p.initialize(init::Zero(), where);
+  return p;
+}
+std::vector<std::vector<Context>> pairs() {
+  std::vector<std::vector<Context>> all{hosts(2)};
+  if (num_gpus() >= 2) all.push_back(gpus(2));
+  return all;
+}
+
+TEST(TrainerKVStore, UpdatesOnTheStoreAsGluonDoes) {  // test_gluon_trainer.py::test_trainer
+  for (const auto& pair : pairs())
+    for (const char* type : {"local", "device", "nccl", "dist_sync"}) {
+      SCOPED_TRACE(type);
+      const nn::Parameter x = two("x", pair);
+      const optim::SGD sgd({.learning_rate = 1, .momentum = .5});
+      nn::Trainer trainer({{"x", x}}, sgd, through(type));
+      backward(x);
+      trainer.step(1);
+      for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, -2));
+      x.set_lr_mult(.5);
+      backward(x);
+      trainer.step(1);
+      for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, -4));
+      EXPECT_EQ(trainer.num_update(), 2);
+
+      const std::string path = testing::TempDir() + "trainer_kvstore.states";
+      trainer.save_states(path);
+      const Values before = values(trainer.states()[2].second);
+      trainer.load_states(path);
+      EXPECT_EQ(values(trainer.states()[2].second), before);
+      std::remove(path.c_str());
+
+      EXPECT_THAT(message_of<Error>([&] { trainer.update(1); }),
+                  AllOf(HasSubstr("update() when parameters are updated on kvstore is not "
+                                  "supported"),
+                        HasSubstr("`update_on_kvstore` to false")));
+      EXPECT_THAT(message_of<Error>([&] { trainer.allreduce_grads(); }),
+                  HasSubstr("allreduce_grads() when parameters are updated on kvstore"));
+      EXPECT_THROW(trainer.clip_global_norm(1, 1), Error);
+      EXPECT_THROW(trainer.update_if_finite(1), Error);
+    }
+}
+
+TEST(TrainerKVStore, SumsThroughTheStoreAndUpdatesHere) {
+  for (const auto& pair : pairs())
+    for (const char* type : {"local", "device", "nccl", "dist_sync"}) {
+      SCOPED_TRACE(type);
+      const nn::Parameter x = two("x", pair);
+      const optim::SGD sgd({.learning_rate = 1, .momentum = .5});
+      nn::Trainer trainer({{"x", x}}, sgd, through(type, false));
+      for (int i = 0; i < 2; ++i) {
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = x.list_data()[static_cast<size_t>(i)] * i;
+        }
+        y.backward();
+      }
+      EXPECT_NE(values(x.list_grad()[0]), values(x.list_grad()[1]));
+      trainer.allreduce_grads();
+      for (const Tensor& g : x.list_grad()) EXPECT_EQ(values(g), Values(10, 1));
+      trainer.update(1);
+      for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, -1));
+      backward(x);
+      EXPECT_EQ(trainer.clip_global_norm(1, 1).item<double>(), std::sqrt(40.));
+      trainer.step(1);
+      for (const Tensor& t : x.list_data())
+        EXPECT_NEAR(values(t)[0], -1 - .5 - 1 / std::sqrt(10.), 1e-6);
+    }
+}
+
+TEST(TrainerKVStore, TrainsToWhatItDoesWithoutAStore) {
+  for (const Group& g : sharding_groups())
+    for (const optim::Optimizer& o : optimizers())
+      for (const char* type : {"local", "device", "nccl"})
+        for (const bool update : {false, true}) {
+          SCOPED_TRACE(to_string(g) + " " + o.name() + " " + type);
+          const Outcome expected = Training(g.contexts(), {}, o, f64).run(3).outcome();
+          const Outcome got =
+              Training(g.contexts(), through(type, update), o, f64).run(3).outcome();
+          expect_near(got, expected, 1e-12);
+          if (is_host(g[0]) && type != std::string("local")) {
+            EXPECT_EQ(got, expected);
+          }
+        }
+}
+
+TEST(TrainerKVStore, SeesWhatTheProgramWritesIntoParameters) {
+  for (const auto& pair : pairs()) {
+    const nn::Parameter x = two("x", pair);
+    const optim::SGD sgd({.learning_rate = 1, .momentum = .5});
+    nn::Trainer trainer({{"x", x}}, sgd, through("device"));
+    const auto step = [&] {
+      backward(x);
+      trainer.step(1);
+    };
+    step();
+    x.set_data(full({10}, 100));
+    step();  // momentum -2 becomes -3
+    for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, 97));
+    x.reset_ctx(cpu(0));
+    step();  // -1.5 - 1
+    EXPECT_EQ(values(x.data()), Values(10, 94.5));
+    EXPECT_EQ(trainer.states()[2].second.context(), cpu(0));
+    x.cast(f64);  // with states that are new
+    step();
+    EXPECT_EQ(values(x.data()), Values(10, 93.5));
+  }
+}
+
+TEST(TrainerKVStore, FrozenAndStaleParametersAreLeftAlone) {
+  const nn::Parameter a = two("a"), b = two("b");
+  nn::Trainer trainer({{"a", a}, {"b", b}}, optim::SGD({.learning_rate = 1}), through("device"));
+  backward(a);
+  EXPECT_THAT(message_of<Error>([&] { trainer.step(1); }),
+              HasSubstr("Gradient of Parameter `b` on context cpu(0)"));
+  EXPECT_EQ(values(a.data(cpu(1))), Values(10, 0));
+  trainer.step(1, true);
+  b.set_grad_req(GradReq::null);
+  backward(a);
+  trainer.step(1);
+  EXPECT_EQ(values(a.data(cpu(1))), Values(10, -4));
+  EXPECT_EQ(values(b.data(cpu(1))), Values(10, 0));
+  b.set_grad_req(GradReq::write);
+  backward(a);
+  backward(b);
+  trainer.step(1);
+  EXPECT_EQ(values(b.data(cpu(1))), Values(10, -2));
+}
+
+TEST(TrainerKVStore, AnUpdateThatFailsCanBeTriedAgain) {
+  struct FailsOnce : optim::SGD {
+    FailsOnce() : SGD({.learning_rate = 1}) {}
+    void update(optim::ParameterGroup& group, double rescale) override {
+      if (++calls == 2) throw OutOfMemory("no memory");
+      SGD::update(group, rescale);
+    }
+    int calls = 0;
+  };
+  const nn::Parameter a = two("a"), b = two("b");
+  nn::Trainer trainer({{"a", a}, {"b", b}}, FailsOnce(), through("device"));
+  backward(a);
+  backward(b);
+  EXPECT_THROW(trainer.step(1), OutOfMemory);
+  trainer.step(1, true);
+  for (const nn::Parameter& p : {a, b})
+    for (const Tensor& t : p.list_data()) EXPECT_EQ(values(t), Values(10, -2));
+}
+
+TEST(TrainerKVStore, FilesAreThoseOfATrainerWithoutAStore) {
+  const std::string path = testing::TempDir() + "trainer_kvstore_both.states";
+  const auto options = [](int how) {
+    return how == 0   ? nn::TrainerOptions{}
+           : how == 1 ? through("device")
+                      : nn::TrainerOptions{.zero = 1};
+  };
+  for (const int from : {0, 1, 2})
+    for (const int to : {0, 1, 2}) {
+      Training first(hosts(3), options(from)), second(hosts(3), options(to));
+      first.run(3);
+      first.trainer->save_states(path);
+      second.run(3);
+      second.trainer->load_states(path);
+      EXPECT_EQ(second.trainer->num_update(), 3);
+      EXPECT_EQ(second.run(2).outcome(), first.run(2).outcome()) << from << to;
+    }
+  std::remove(path.c_str());
+}
+
+TEST(TrainerKVStore, ACheckpointGoesOn) {
+  const std::string folder = testing::TempDir() + "trainer_kvstore_checkpoint";
+  std::filesystem::remove_all(folder);
+  Training first(hosts(2), through("device"));
+  first.run(3);
+  checkpoint::save(folder, {first.net, *first.trainer});
+  first.run(2);
+  Training second(hosts(2), through("device"));
+  second.run(1);
+  ASSERT_TRUE(checkpoint::load(folder, {second.net, *second.trainer}));
+  second.skip_to(3);
+  EXPECT_EQ(second.run(2).outcome(), first.outcome());
+
+  Training other(hosts(2), through("device"), optim::SGD({.momentum = .9}));
+  const Outcome before = other.outcome();
+  EXPECT_THROW(checkpoint::load(folder, {other.net, *other.trainer}), FormatError);
+  EXPECT_EQ(other.outcome(), before);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TrainerKVStore, SaysWhatDoesNotGoTogether) {
+  const auto refused = [](const nn::TrainerOptions& o, const char* text) {
+    EXPECT_THAT(message_of<ValueError>([&] { nn::Trainer({}, optim::SGD(), o); }), HasSubstr(text));
+  };
+  refused({.update_on_kvstore = true}, "update_on_kvstore without a kvstore");
+  refused({.overlap = true, .kvstore = kvstore::create("device")}, "kvstore with overlap");
+  refused({.zero = 1, .kvstore = kvstore::create("device")}, "kvstore with zero");
+}
+
+TEST(TrainerKVStore, IsNotCompiled) {
+  for (const bool update : {false, true}) {
+    const nn::Parameter x = two("x");
+    nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}), through("device", update));
+    backward(x);
+    nn::TrainStep step(
+        [&](const Tensor& t) {
+          trainer.step(1);
+          return t + 0;
+        },
+        trainer);
+    EXPECT_THAT(message_of<CaptureError>([&] { step(ones({1})); }), HasSubstr("kvstore"));
+    EXPECT_EQ(values(x.data(cpu(0))), Values(10, 0));
+    trainer.step(1);
+    EXPECT_EQ(values(x.data(cpu(1))), Values(10, -2));
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
