@@ -93,15 +93,6 @@ class Training {
   std::unique_ptr<data::DataLoader> loader_;
 };
 
-void expect_near(const Values& got, const Values& expected, double tolerance) {
-  ASSERT_EQ(got.size(), expected.size());
-  for (size_t i = 0; i < got.size(); ++i) {
-    double largest = 0;
-    for (const double v : expected[i]) largest = std::max(largest, std::abs(v));
-    for (size_t k = 0; k < got[i].size(); ++k)
-      EXPECT_NEAR(got[i][k], expected[i][k], tolerance * largest) << "parameter " << i;
-  }
-}
 double tolerance(DType d) { return d == f64 ? 1e-12 : 1e-4; }
 
 std::string hash(const Values& values) {
@@ -143,12 +134,12 @@ TEST_F(ClusterRanks, GiveTheParametersOfOneProcess) {
   for (const auto& [how, expected] : one_process)
     for (const Contexts& where : places()) {
       SCOPED_TRACE(text_of(where.list()[0], " of ", where.size()));
-      expect_near(Training(how, where).run(kSteps), expected, tolerance(how.dtype));
+      test::expect_close(Training(how, where).run(kSteps), expected, tolerance(how.dtype));
     }
 }
 
 TEST_F(ClusterRanks, GiveThemWithCompiledStepsToo) {
-  expect_near(Training({f64, 0, true}, cpu()).run(kSteps), one_process[{f64}], 1e-12);
+  test::expect_close(Training({f64, 0, true}, cpu()).run(kSteps), one_process[{f64}], 1e-12);
 }
 
 TEST_F(ClusterRanks, GiveTheSameBitsEachTimeAndOnEachRank) {
@@ -301,6 +292,32 @@ TEST_F(ClusterRanks, ADistStoreSumsOverThem) {
   EXPECT_EQ(own->num_workers(), 1);
 }
 
+TEST_F(ClusterRanks, WhatOneRefusesToADistStoreAllRefuse) {
+  const bool other = cluster::rank() == 1;
+  const auto said = [&](const char* text) {
+    return testing::AllOf(HasSubstr(other ? "" : "rank 1: "), HasSubstr(text));
+  };
+  const auto kv = kvstore::create("dist_sync");
+  kv->init("w", ones({2}));
+  EXPECT_THAT(test::message_of<ShapeError>([&] { kv->push("w", ones({other ? 3 : 2})); }),
+              said("KVStore::push: key w: cpu(0) (3,)"));
+  EXPECT_THAT(test::message_of<ValueError>([&] { kv->init(other ? "w" : "v", ones({2})); }),
+              said("key w is there already"));
+  EXPECT_THROW(kv->pull("v", ones({2})), ValueError);
+  const Tensor out = zeros({2}), wide = zeros({2}, f64);
+  EXPECT_THAT(test::message_of<DTypeError>(
+                  [&] { kv->pushpull("w", Tensors{ones({2})}, {other ? wide : out}); }),
+              said("KVStore::pushpull: key w"));
+  const std::vector<Tensors> one{{ones({2})}}, none;
+  EXPECT_THAT(test::message_of<Error>([&] { kv->push(kvstore::Keys{"w"}, other ? none : one); }),
+              said("KVStore::push: 1 keys with 0 values"));
+  EXPECT_THAT(
+      test::message_of<DTypeError>([&] { kv->broadcast("v", ones({2}), {other ? wide : out}); }),
+      said("KVStore::broadcast: key v"));
+  kv->pushpull("w", Tensors{ones({2})}, {out});
+  EXPECT_EQ(test::values(out), std::vector<double>(2, cluster::size()));
+}
+
 // Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
@@ -311,7 +328,7 @@ TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
 TEST_F(ClusterRanks, DISABLED_GoOnFromHalfWay) {
   Training training({f64}, cpu());
   ASSERT_TRUE(checkpoint::load(std::getenv("LOCUS_TEST_FOLDER"), training.parts()));
-  expect_near(training.run(kSteps), one_process[{f64}], tolerance(f64));
+  test::expect_close(training.run(kSteps), one_process[{f64}], tolerance(f64));
 }
 
 // Ends of one rank; the others train on.
