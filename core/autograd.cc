@@ -59,7 +59,7 @@ void set_grad_hook(const Tensor& x, std::function<void()> f) {
     if (!f) return;
     throw Error("set_grad_hook: ", describe(x), " has no gradient of its own; attach_grad() first");
   }
-  state->hook = f ? std::make_unique<std::function<void()>>(std::move(f)) : nullptr;
+  state->hook = f ? std::make_shared<const std::function<void()>>(std::move(f)) : nullptr;
 }
 
 void release_grad(const Tensor& x) {

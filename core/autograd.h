@@ -78,8 +78,8 @@ bool fresh_grad(const Tensor& x, bool clear = false);
 // True once such a gradient was marked as the sum over replicas, with mark = true.
 bool summed_grad(const Tensor& x, bool mark = false);
 
-// Calls f as soon as backward() has written the leaf x's gradient, while it goes on with others, on
-// its thread: not with create_graph, nor in what is recorded. One hook a leaf; null takes it away.
+// For core and nn (a Trainer with overlap): calls f as soon as backward() has written the leaf x's
+// gradient, on its thread; not with create_graph, nor in what is recorded. One a leaf; null: none.
 void set_grad_hook(const Tensor& x, std::function<void()> f);
 
 }  // namespace autograd

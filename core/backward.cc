@@ -77,17 +77,14 @@ class Pass {
     auto early = early_.begin();
     for (size_t i = 0; i < reached_.size(); ++i) {
       step(reached_[i]);
-      for (; early != early_.end() && early->first == i; ++early) {
-        write(early->second);
-        (*early->second->hook)();
-      }
+      for (; early != early_.end() && early->first == i; ++early) hand_over(early->second);
     }
   }
 
-  // Hands each leaf its sum.
+  // Those that did not get their sums while it ran.
   void write_leaves() {
     for (const auto& leaf : leaves_)
-      if (!leaf->early) write(leaf);
+      if (!leaf->early) hand_over(leaf);
   }
 
   // What arrived at a variable; undefined when it is not reachable.
@@ -253,7 +250,7 @@ class Pass {
       any = any || dout_.back().defined();
     }
     if (!any) return;
-    check_versions(node);
+    node.check_versions();
     if (!node.op.gradient)
       throw Error("backward: ", node.op.name, " has no gradient",
                   node.op.no_gradient ? std::string(": ") + node.op.no_gradient : "");
@@ -275,17 +272,11 @@ class Pass {
     if (!retain_) node.free();
   }
 
-  static void check_versions(const Node& node) {
-    const auto check = [&](const TensorImpl& kept, uint64_t version) {
-      if (kept.storage->version() == version) return;
-      Tensor changed(std::make_shared<TensorImpl>(kept));
-      throw Error("backward: ", node.op.name, " needs ", describe(changed),
-                  " as it was when recorded, but it was changed in place since; keep a copy");
-    };
-    for (const Node::Input& in : node.in)
-      if (in.value.defined()) check(in.value.impl(), in.version);
-    for (const Node::Output& out : node.out)
-      if (out.kept.storage) check(out.kept, out.version);
+  void hand_over(const std::shared_ptr<GraphState>& leaf) {
+    write(leaf);
+    if (!leaf->hook || create_ || capture::active()) return;
+    const auto hook = leaf->hook;  // it may take itself away
+    (*hook)();
   }
 
   // A gradient's handle stays the same. Unless it is to stay where it is, it takes over the memory
@@ -304,6 +295,7 @@ class Pass {
     }
     TensorImpl& grad = leaf.grad.impl();
     if (create_) {  // the gradient is itself part of a graph
+      if (!adds && !leaf.placed) incoming = incoming.copyto(grad.context);  // its own memory
       const Tensor sum = linked(adds ? add(leaf.grad, incoming) : incoming, state);
       if (!leaf.placed) {
         leaf.grad = sum;

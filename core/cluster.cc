@@ -90,13 +90,16 @@ void together(const std::function<void()>& f, Caller from) {
   agree(call, Ranks::kForever);
 }
 
-void throw_on_all(Caller from) {
-  if (!ranks()) throw;
-  RankCall call = call_of("an exception", from);
-  call.failure = std::current_exception();
-  const MutexLock turn(turns());
-  agree(call, time_limit());
-  std::rethrow_exception(call.failure);
+void before_meeting(const std::function<void()>& f, Caller from) {
+  if (!ranks()) return f();
+  try {
+    f();
+  } catch (...) {
+    RankCall call = call_of("an exception", from);
+    call.failure = std::current_exception();
+    const MutexLock turn(turns());
+    agree(call, time_limit());
+  }
 }
 
 void on_root(const std::function<void()>& f, Caller from) {

@@ -72,9 +72,9 @@ void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
 // there, and every other rank throws one of the same type that names the rank. Waits for all to
 // come as other calls do, and for f as long as it takes.
 void together(const std::function<void()>& f, Caller = Caller::here());
-// In a handler, of what this rank found wrong before a collective call that the others make:
-// rethrows it, and they throw one of its type there, which names the rank.
-[[noreturn]] void throw_on_all(Caller = Caller::here());
+// f(), which comes before a collective call: what it throws on one rank is rethrown there, and the
+// others throw one of the same type, which names the rank, from their call.
+void before_meeting(const std::function<void()>& f, Caller = Caller::here());
 // f() on rank 0, while the others wait.
 void on_root(const std::function<void()>& f, Caller = Caller::here());
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <locus/core/capture_check.h>
+#include <locus/core/error.h>
 
 namespace locus {
 namespace {
@@ -67,6 +68,19 @@ bool Node::leads(const Input& input, const GraphState& result) const {
   int k = 0;
   while (&out[static_cast<size_t>(k)].state != &result) ++k;
   return input.results >> std::min(k, 31) & 1;
+}
+
+void Node::check_versions() const {
+  const auto check = [&](const TensorImpl& kept, uint64_t version) {
+    if (kept.storage->version() == version) return;
+    Tensor changed(std::make_shared<TensorImpl>(kept));
+    throw Error("backward: ", op.name, " needs ", describe(changed),
+                " as it was when recorded, but it was changed in place since; keep a copy");
+  };
+  for (const Input& i : in)
+    if (i.value.defined()) check(i.value.impl(), i.version);
+  for (const Output& o : out)
+    if (o.kept.storage) check(o.kept, o.version);
 }
 
 Node::~Node() {

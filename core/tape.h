@@ -25,7 +25,7 @@ struct GraphState {
   enum Fresh : uint8_t { used, written, summed } fresh = used;
   bool placed = false;  // grad stays where it is: the program, or a recording, has it so
   Tensor grad;          // of a leaf
-  std::unique_ptr<std::function<void()>> hook;  // set_grad_hook()
+  std::shared_ptr<const std::function<void()>> hook;  // set_grad_hook()
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
   bool direct = false;  // all of the gradient comes along one edge and may be made in place
@@ -59,6 +59,7 @@ struct Node : NonCopyable {
   void free();  // lets go of all that it keeps
   // Whether the input is one that the result depends on.
   bool leads(const Input& input, const GraphState& result) const;
+  void check_versions() const;  // Error where what it keeps was changed in place since
 
   const Op& op;
   const uint64_t order;  // of recording: a node comes after those it takes results from

@@ -54,7 +54,6 @@ class Replicas {
     random::seed(2);
     net_.initialize(init::Xavier(), contexts);
     net_.cast(dtype);
-    net_(xs_[0]);  // values are drawn once a first input tells the shapes: before threads need them
   }
 
   // One thread tells each context what to do; GPUs work while the next one is told.

@@ -45,6 +45,11 @@ Tensors one_a_context(const Tensors& values) {
   return parts;
 }
 
+// What one worker finds wrong before all meet.
+void before_ranks(bool meet, Caller from, const std::function<void()>& f) {
+  meet ? cluster::before_meeting(f, from) : f();
+}
+
 }  // namespace
 
 std::shared_ptr<KVStore> create(std::string_view type) { return std::make_shared<KVStore>(type); }
@@ -98,20 +103,22 @@ void KVStore::init(const Key& key, const Tensor& value, Caller from) {
 }
 
 void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
-  expect("init", keys, values.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto same = [&](const Key& k) { return k == keys[i]; };
-    if (entries_.contains(keys[i]) || std::ranges::count_if(keys, same) > 1)
-      throw ValueError(of("init", keys[i]), " is there already; expected it once");
-    const bool number =
-        entries_.empty() ? keys[0].is_number() : entries_.begin()->first.is_number();
-    expect_kind("init", keys[i], number);
-    if (!values[i].defined()) throw Error(of("init", keys[i]), ": its value is undefined");
-  }
   const autograd::Pause pause;
   Tensors copies;
-  for (const Tensor& v : values)
-    copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
+  before_ranks(dist_, from, [&] {
+    expect("init", keys, values.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto same = [&](const Key& k) { return k == keys[i]; };
+      if (entries_.contains(keys[i]) || std::ranges::count_if(keys, same) > 1)
+        throw ValueError(of("init", keys[i]), " is there already; expected it once");
+      const bool number =
+          entries_.empty() ? keys[0].is_number() : entries_.begin()->first.is_number();
+      expect_kind("init", keys[i], number);
+      if (!values[i].defined()) throw Error(of("init", keys[i]), ": its value is undefined");
+    }
+    for (const Tensor& v : values)
+      copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
+  });
   if (dist_) cluster::broadcast(copies, 0, from);
   for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
 }
@@ -141,20 +148,22 @@ void KVStore::push(const Key& key, const Tensor& value, int priority, Caller fro
 }
 
 void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) {
-  expect("push", keys, values.size());
-  std::vector<std::pair<Key, Pushed>> all;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Entry& entry = find("push", keys[i]);
-    check("push", keys[i], entry, values[i]);
-    auto at = std::ranges::find(all, keys[i], &std::pair<Key, Pushed>::first);
-    if (at == all.end()) at = all.insert(all.end(), {keys[i], {&entry, {}}});
-    Tensors& together = at->second.values;
-    together.insert(together.end(), values[i].begin(), values[i].end());
-  }
   const autograd::Pause pause;
+  std::vector<std::pair<Key, Pushed>> all;
   Tensors sums;
-  for (const auto& [key, pushed] : all)
-    sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
+  before_ranks(dist_, from, [&] {
+    expect("push", keys, values.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      Entry& entry = find("push", keys[i]);
+      check("push", keys[i], entry, values[i]);
+      auto at = std::ranges::find(all, keys[i], &std::pair<Key, Pushed>::first);
+      if (at == all.end()) at = all.insert(all.end(), {keys[i], {&entry, {}}});
+      Tensors& together = at->second.values;
+      together.insert(together.end(), values[i].begin(), values[i].end());
+    }
+    for (const auto& [key, pushed] : all)
+      sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
+  });
   if (dist_) cluster::all_reduce(sums, ReduceOp::sum, from);
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
 }
@@ -195,16 +204,20 @@ void KVStore::pushpull(const Key& key, const Tensors& values, const Tensors& out
 void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
                        const std::vector<Tensors>& outs, int priority, Caller from) {
   const std::vector<Tensors>& targets = outs.empty() ? values : outs;
-  expect("pushpull", keys, targets.size());
-  for (size_t i = 0; i < keys.size(); ++i)
-    check("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
+  before_ranks(dist_, from, [&] {
+    expect("pushpull", keys, targets.size());
+    for (size_t i = 0; i < keys.size(); ++i)
+      check("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
+  });
   push(keys, values, priority, from);
   pull(keys, targets, priority, from);
 }
 
 void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
                         Caller from) {
-  if (value.defined()) check("broadcast", key, {value}, outs);
+  before_ranks(dist_, from, [&] {
+    if (value.defined()) check("broadcast", key, {value}, outs);
+  });
   init(key, value, from);
   pull(key, outs, priority, from);
 }
@@ -256,10 +269,11 @@ void KVStore::set_rescale_grad(double v) {
 }
 
 void KVStore::prepare(Entry& entry) const {
-  optim::ParameterGroup& group = entry.group;
-  if (!group.weights.empty()) return;
+  if (!entry.group.weights.empty()) return;
+  optim::ParameterGroup group = entry.group;
   group.weights = {entry.value};
   for (const Tensor& t : optimizer_->create_state(entry.value)) group.state.push_back({t});
+  entry.group = std::move(group);
 }
 
 NamedTensors KVStore::optimizer_states() {

@@ -23,7 +23,7 @@
 // Calls enqueue work and do not wait, but for the host's values. All is checked before anything is
 // written. Errors: ValueError for an unknown type or key, a key that was there already, and keys of
 // two kinds; ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds), Error
-// for lists that differ in length or are empty. One thread at a time.
+// for lists that differ in length or are empty; on every rank, but pull()'s. One thread at a time.
 #pragma once
 
 #include <compare>

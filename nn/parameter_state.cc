@@ -126,6 +126,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
   if (initialized() && !options.force_reinit) {
     std::clog << "Parameter '" << s.name
               << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
+    if (s.whole) s.whole->forget();
     return;
   }
   for (const Context& c : contexts) device(c);  // not only at the first forward pass

@@ -30,7 +30,7 @@ struct Parameter::State {
   Caller asked;                              // who initialized, for copies made only then
   std::vector<Context> contexts;
   Tensors replicas;                // one a context
-  std::atomic<bool> ready{false};  // they are there; until then threads look under creating()
+  std::atomic<bool> ready{false};  // they are there; until then threads look while they are Unready
   uint64_t generation = 0;
   GradReq made_req = GradReq::write;
   std::shared_ptr<State> shared = {};  // the one that is used in place of this

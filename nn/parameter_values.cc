@@ -34,6 +34,7 @@ void Parameter::load(const Tensor& values, const Contexts& contexts, Caller from
   State& s = state();
   if (s.whole) {
     complete(values.shape());
+    s.whole->forget();
     const Tensor mine = s.whole->part(values, s.index);
     return initialized() ? set_data(mine, from) : create(mine, {s.whole->context(s.index)}, from);
   }

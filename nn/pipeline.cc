@@ -6,10 +6,8 @@
 
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
-#include <locus/core/stream.h>
+#include <locus/core/order.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/whole.h>
@@ -161,13 +159,12 @@ struct Pipeline::Step {
   }
 
   // Passes of one tick. Their contexts are told to wait for what is given before any of them sends
-  // more: an event that is recorded later would be of later copies, too (core/timeline.h).
+  // more: later they would wait for those, too (core/order.h).
   void run(std::span<const Pass> passes) {
     for (const Pass& pass : passes) {
       if (pass.stage == 0 && !pass.backward)
         flight(pass).in = part(data, pass.microbatch).as_in_context(place(0), from);
-      if (!is_host(place(pass.stage)) && !capture::active())
-        given(pass).impl().storage->before_read(current_stream(place(pass.stage)));
+      wait_for(given(pass), place(pass.stage));
     }
     for (const Pass& pass : passes) run(pass);
   }
@@ -247,13 +244,13 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
       step.run(std::span(at, end));
       at = end;
     }
+    return concat(step.losses, {.axis = 0});
   } catch (...) {
     for (const std::vector<Parameter>& own : parameters_)
       for (const Parameter& p : own)
         if (p.initialized()) autograd::fresh_grad(p.data(), true);
     throw;
   }
-  return concat(step.losses, {.axis = 0});
 }
 
 }  // namespace locus::nn

@@ -73,8 +73,8 @@ class Pipeline : public Block {
   // Errors, before anything is computed: ValueError for a batch smaller than the number of
   // microbatches, ShapeError for another number of labels, ContextMismatch for a stage that is
   // initialized elsewhere or on several contexts. ShapeError where loss_fn gives another shape than
-  // (batch,): no gradient is written then. After any exception that comes later gradients are
-  // stale, and Trainer::step refuses them.
+  // (batch,). After any exception that comes while it computes gradients are stale, some of them
+  // written by then, and Trainer::step refuses them.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 

@@ -22,15 +22,6 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
-// What one rank finds wrong before the ranks meet, all of them throw where they do.
-void before_ranks_meet(const std::function<void()>& f, Caller from) {
-  try {
-    f();
-  } catch (...) {
-    cluster::throw_on_all(from);
-  }
-}
-
 // Nothing is written yet, nor known of what will be there.
 bool only_recorded() { return capture::active() && !capture::runs(); }
 
@@ -76,7 +67,7 @@ void Trainer::start_equal(Caller from) {
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   const double rescale = rescale_of(batch_size);
   std::vector<bool> fresh;
-  before_ranks_meet([&] { fresh = fresh_slots(ignore_stale_grad, from); }, from);
+  cluster::before_meeting([&] { fresh = fresh_slots(ignore_stale_grad, from); }, from);
   if (updates_on_store()) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
@@ -88,7 +79,7 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
   std::vector<Replicas> alone;
-  before_ranks_meet(
+  cluster::before_meeting(
       [&] {
         refresh(from);
         if (options_.kvstore) return;

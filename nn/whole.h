@@ -34,6 +34,7 @@ class Whole {
   std::string text(size_t i) const;                  // "part 0 of 2 along axis 1, on gpu(0)"
   // Part i of values that are drawn as one tensor: once for all parts, whichever asks first.
   Tensor draw(size_t i, const init::Initializer& init, DType dtype);
+  void forget() { drawn_ = Tensor(); }  // what is drawn for parts to come is not for them
 
  private:
   Shape shape_;

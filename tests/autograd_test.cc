@@ -1,3 +1,4 @@
+#include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 
 #include <locus/core/tape.h>
@@ -275,6 +276,60 @@ TEST(Autograd, APlainBackwardTakesARecordedGradientOutOfItsGraph) {
   recorded([&] { return x * 3; }).backward();
   EXPECT_FALSE(needs_grad(x.grad().impl()));
   EXPECT_EQ(floats(x.grad()), (std::vector<float>{3, 3}));
+}
+
+TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
+  const Tensor x = leaf({1, 2}), y = leaf({3, 4});
+  std::vector<float> seen;
+  autograd::set_grad_hook(x, [&] {
+    EXPECT_TRUE(autograd::fresh_grad(x, true));
+    for (const float v : floats(x.grad())) seen.push_back(v);
+  });
+  const auto product = [&] { return recorded([&] { return x * y; }); };
+  product().backward();
+  EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{3, 4}));
+  autograd::backward({product(), x});  // one of the heads as well
+  EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{4, 5}));
+  autograd::backward({x});  // a head and nothing else
+  EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{1, 1}));
+  autograd::backward({product(), x}, {.create_graph = true});
+  autograd::backward({x}, {.create_graph = true});
+  autograd::grad(product(), {x});
+  EXPECT_EQ(seen, std::vector<float>());
+}
+
+TEST(Autograd, AHookMayTakeItselfAndOthersAway) {
+  const Tensor x = leaf({1}), y = leaf({2});
+  int called = 0;
+  const std::vector<Tensor> both{x, y};
+  for (const Tensor& t : both)
+    autograd::set_grad_hook(t, [&called, both] {
+      for (const Tensor& each : both) autograd::set_grad_hook(each, nullptr);
+      called += static_cast<int>(both.size());
+    });
+  recorded([&] { return x * y; }).backward();
+  EXPECT_EQ(called, 2);
+  EXPECT_EQ(floats(x.grad()), std::vector<float>{2});
+  EXPECT_EQ(floats(y.grad()), std::vector<float>{1});
+}
+
+TEST(Autograd, GradientsThatArePartOfAGraphHaveMemoryOfTheirOwn) {
+  const Tensor x = ones({2}), y = ones({2}), w = full({2}, 5);
+  for (const Tensor& t : {x, y}) t.attach_grad();
+  const auto pass = [&](bool create) {
+    Tensor l;
+    {
+      const autograd::Record record;
+      l = ((x + y) * w).sum();
+    }
+    l.backward({.create_graph = create});
+  };
+  const autograd::Accumulate accumulate;
+  pass(true);
+  pass(false);
+  for (const Tensor& t : {x, y}) EXPECT_EQ(values(t.grad()), std::vector<double>(2, 10));
+  x.zero_grad();
+  EXPECT_EQ(values(y.grad()), std::vector<double>(2, 10));
 }
 
 }  // namespace

@@ -26,6 +26,20 @@ inline std::vector<Group> groups() {
   return all;
 }
 
+// n contexts of each kind that has so many.
+inline std::vector<std::vector<Context>> places(int n) {
+  std::vector<std::vector<Context>> all{hosts(n)};
+  if (num_gpus() >= n) all.push_back(gpus(n));
+  return all;
+}
+
+// Four contexts of the host, and up to four GPUs where there are several.
+inline std::vector<std::vector<Context>> fours() {
+  std::vector<std::vector<Context>> all{hosts(4)};
+  if (num_gpus() >= 2) all.push_back(gpus(std::min(num_gpus(), 4)));
+  return all;
+}
+
 // A whole number an element, another for each context.
 inline double element(int context, int64_t at) {
   return static_cast<double>((context * 7 + at * 3) % 11 - 5);

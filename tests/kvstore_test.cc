@@ -30,11 +30,6 @@ Values pulled(kvstore::KVStore& kv, const Key& key) {
   kv.pull(key, out);
   return values(out);
 }
-std::vector<std::vector<Context>> fours() {
-  std::vector<std::vector<Context>> all{hosts(4)};
-  if (num_gpus() >= 2) all.push_back(gpus(std::min(num_gpus(), 4)));
-  return all;
-}
 
 struct KVStoreOf : testing::TestWithParam<const char*> {
   std::shared_ptr<kvstore::KVStore> kv = kvstore::create(GetParam());
@@ -186,6 +181,27 @@ TEST_P(KVStoreOf, StatesGoFromStoreToStore) {
   states[0].second = full_of(0, cpu(), {3});
   EXPECT_THAT(message_of<ShapeError>([&] { other->set_optimizer_states(states); }),
               HasSubstr("'b/mom' is cpu(0) (3,) f32"));
+}
+
+// An optimizer that has no room for its states at first.
+struct NoRoomAtFirst : optim::SGD {
+  using SGD::SGD;
+  mutable bool full = true;
+  Tensors create_state(const Tensor& weight) const override {
+    if (std::exchange(full, false)) throw OutOfMemory("no room");
+    return SGD::create_state(weight);
+  }
+};
+
+TEST_P(KVStoreOf, APushThatFailsCanBeMadeAgain) {
+  kv->init("w", full_of(1));
+  kv->set_optimizer(NoRoomAtFirst({.learning_rate = .5, .momentum = .5}));
+  EXPECT_THROW(kv->push("w", full_of(1)), OutOfMemory);
+  EXPECT_EQ(pulled(*kv, "w"), Values(2, 1));
+  kv->push("w", full_of(1));
+  EXPECT_EQ(pulled(*kv, "w"), Values(2, .5));
+  kv->push("w", full_of(1));
+  EXPECT_EQ(pulled(*kv, "w"), Values(2, -.25));
 }
 
 TEST_P(KVStoreOf, RescalesGradients) {

@@ -1,6 +1,9 @@
 // What the tests of training share.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <string>
 #include <vector>
 
 #include <locus/locus.h>
@@ -40,16 +43,25 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// Parameters differ by at most `limit` of each one's largest entry.
-inline void expect_near(const Outcome& a, const Outcome& b, double limit) {
-  for (size_t i = 0; i < a.parameters.size(); ++i) {
-    double largest = 0, off = 0;
-    for (size_t k = 0; k < a.parameters[i].size(); ++k) {
-      largest = std::max(largest, std::abs(a.parameters[i][k]));
-      off = std::max(off, std::abs(a.parameters[i][k] - b.parameters[i][k]));
-    }
-    EXPECT_LE(off, limit * largest) << "parameter " << i;
+// They differ by at most `limit` of the largest entry that is expected.
+inline void expect_close(const std::vector<double>& got, const std::vector<double>& expected,
+                         double limit, const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  double largest = 0, off = 0;
+  for (size_t k = 0; k < expected.size(); ++k) {
+    largest = std::max(largest, std::abs(expected[k]));
+    const double by = std::abs(got[k] - expected[k]);
+    if (!(by <= off) && !std::isnan(off)) off = by;
   }
+  EXPECT_LE(off, limit * largest) << what;
+}
+
+// Each parameter by its own largest entry.
+inline void expect_close(const std::vector<std::vector<double>>& got,
+                         const std::vector<std::vector<double>>& expected, double limit) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    expect_close(got[i], expected[i], limit, "parameter " + std::to_string(i));
 }
 
 }  // namespace locus::test

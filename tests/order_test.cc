@@ -1,0 +1,26 @@
+// Order that is asked for before an op would.
+#include <locus/core/order.h>
+
+#include <locus/core/stream.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include "tests/contexts.h"
+#include "tests/slow.h"
+
+namespace locus::test {
+namespace {
+
+// Else the copy would wait for the gate, too.
+TEST(Order, AWaitIsForNothingThatComesLater) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  LOCUS_NEEDS_ANY_GPUS(2);
+  const Tensor x = ones({4}, gpu(0)) + 1;
+  wait_for(x, gpu(1));
+  const Gate gate(current_stream(gpu(0)));
+  const Tensor y = x.copyto(gpu(1)) + 1;
+  const Event there(current_stream(gpu(1)));
+  EXPECT_TRUE(eventually([&] { return there.query(); }));
+}
+
+}  // namespace
+}  // namespace locus::test
