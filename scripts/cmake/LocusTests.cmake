@@ -14,6 +14,7 @@ if(LOCUS_TESTS)
   if(LOCUS_SANITIZE)
     target_compile_options(locus_tests PRIVATE -fno-sanitize=undefined)
   endif()
+  target_precompile_headers(locus_tests PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
   target_compile_definitions(locus_tests PRIVATE LOCUS_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
