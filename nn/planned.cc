@@ -61,16 +61,64 @@ class Each : public Block {
   std::shared_ptr<Block> layer_;
 };
 
+Sequential cut(const Sequential& layers, const Plan::Stage& s) {
+  const std::vector<CutAs> ways = cut_as(layers, s.first, s.last);
+  const Contexts where(s.contexts);
+  Sequential parts;
+  for (int i = s.first; i <= s.last; ++i) {
+    const CutAs way = ways[static_cast<size_t>(i - s.first)];
+    if (way == CutAs::each)
+      parts.add(Each(layers.children()[static_cast<size_t>(i)].second));
+    else if (way == CutAs::column || way == CutAs::gathered)
+      parts.add(column(*as<Dense>(layers, i), where, way == CutAs::gathered));
+    else
+      parts.add(row(*as<Dense>(layers, i), where, way == CutAs::row));
+  }
+  return parts;
+}
+
 }  // namespace
+
+std::vector<CutAs> cut_as(const Sequential& layers, int first, int last) {
+  std::vector<CutAs> ways;
+  bool flat = false;  // after a Dense that flattens
+  // Whether Dense d, layer i, can be the column of a row behind it.
+  const auto has_row = [&](const Dense& d, int i) {
+    while (++i <= last && as<Activate>(layers, i)) {
+    }
+    const Dense* const next = i <= last ? as<Dense>(layers, i) : nullptr;
+    return next && (d.options().flatten || !next->options().flatten);
+  };
+  bool open = false, any = false;  // a column's row is to come; there was a Dense
+  for (int i = first; i <= last; ++i) {
+    const Dense* const d = as<Dense>(layers, i);
+    if (!d && !as<Activate>(layers, i) && (open || !as<Flatten>(layers, i)))
+      throw ValueError("layer ", i, ", ", layers[i].repr(),
+                       ", has no parts; expected Dense layers, and Activate between them");
+    ways.push_back(!d                                     ? CutAs::each
+                   : open                                 ? CutAs::row
+                   : has_row(*d, i)                       ? CutAs::column
+                   : flat || !d->options().flatten ? CutAs::row_of_whole
+                                                          : CutAs::gathered);
+    if (!d) continue;
+    any = true;
+    open = ways.back() == CutAs::column;
+    flat = flat || d->options().flatten;
+  }
+  if (!any) throw ValueError("it has no Dense layer; expected one to cut");
+  return ways;
+}
 
 Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
   plan.check(layers.size());
   for (const Plan::Stage& s : plan.stages) {
     Sequential stage;
-    if (s.cut)
-      push_cut(layers, s, stage);
-    else
-      stage = layers.slice(s.first, s.last + 1);
+    try {
+      stage = s.cut ? cut(layers, s) : layers.slice(s.first, s.last + 1);
+    } catch (const Error&) {
+      std::rethrow_exception(reworded(
+          [&](const std::string& text) { return plan.where(s.line) + s.text() + ": " + text; }));
+    }
     for (const auto& [name, layer] : stage.children())
       push_child(std::to_string(children().size()), layer);
     stages_.push_back(stage);
@@ -86,48 +134,6 @@ Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
     pipelines_.emplace_back(
         blocks, where,
         PipelineOptions{.microbatches = plan.microbatches, .schedule = plan.schedule});
-  }
-}
-
-void Planned::push_cut(const Sequential& layers, const Plan::Stage& s, Sequential& into) const {
-  const Contexts where(s.contexts);
-  const Dense* open = nullptr;     // a column whose row is to come
-  bool flat = false, any = false;  // after a Dense that flattens
-  // The Dense that could be the row of column d, layer i.
-  const auto row_of = [&](const Dense& d, int i) -> const Dense* {
-    while (++i <= s.last && as<Activate>(layers, i)) {
-    }
-    const Dense* const next = i <= s.last ? as<Dense>(layers, i) : nullptr;
-    return next && (d.options().flatten || !next->options().flatten) ? next : nullptr;
-  };
-  try {
-    for (int i = s.first; i <= s.last; ++i) {
-      const Dense* const d = as<Dense>(layers, i);
-      if (!d && !as<Activate>(layers, i) && !(as<Flatten>(layers, i) && !open))
-        throw ValueError("layer ", i, ", ", layers[i].repr(),
-                         ", has no parts; expected Dense layers, and Activate between them");
-      if (!d) {
-        into.add(Each(layers.children()[static_cast<size_t>(i)].second));
-        continue;
-      }
-      any = true;
-      if (open) {
-        into.add(row(*d, where, true));
-        open = nullptr;
-      } else if (row_of(*d, i)) {
-        into.add(column(*d, where, false));
-        open = d;
-      } else if (flat || !d->options().flatten) {
-        into.add(row(*d, where, false));
-      } else {
-        into.add(column(*d, where, true));
-      }
-      flat = flat || d->options().flatten;
-    }
-    if (!any) throw ValueError("it has no Dense layer; expected one to cut");
-  } catch (const Error&) {
-    std::rethrow_exception(reworded(
-        [&](const std::string& text) { return plan_.where(s.line) + s.text() + ": " + text; }));
   }
 }
 

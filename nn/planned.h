@@ -34,6 +34,13 @@
 
 namespace locus::nn {
 
+// How a layer of a stage that is cut is made: by itself for the tensor of each context, or as a
+// Dense that is a column, a column whose results are gathered, a row, or a row of what every context
+// has.
+enum class CutAs : uint8_t { each, column, gathered, row, row_of_whole };
+// Of layers `first` to `last`, both included. ValueError where one has no parts.
+std::vector<CutAs> cut_as(const Sequential& layers, int first, int last);
+
 class Planned : public Block {
  public:
   // Throws as Plan::check() does.
@@ -55,7 +62,6 @@ class Planned : public Block {
   std::string repr() const override;
 
  private:
-  void push_cut(const Sequential& layers, const Plan::Stage& stage, Sequential& into) const;
   Contexts home(const Parameter& p) const override;
 
   Plan plan_;
