@@ -6,8 +6,8 @@
 //   placement --model mlp --contexts "gpu(0),gpu(1)" --out out --write-plan best.plan
 // measures layers and links once, predicts what each plan takes and holds (nn/plan.h: replicas,
 // pipelines, both, layers that are cut), and runs those plans that fit: predicted beside measured,
-// and what bounds the best, which train_mlp takes as --plan. --model is mlp, lenet, resnet or a file
-// of layers (planning/model.h); planning/cost.h has the formulas.
+// and what bounds the best, which train_mlp takes as --plan. --model is mlp, lenet, resnet or a
+// file of layers (planning/model.h); planning/cost.h has the formulas.
 //   placement --model mlp --simulate "8x8 h200, nvlink 395, ib 50"
 // predicts for a machine that is not here, from layers that are timed on this one.
 // Without GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
@@ -56,9 +56,9 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  CLI::Option* const model = app.add_option(
-      "--model", o.plans.model,
-      "predict and run plans of mlp (its widths are --hidden's), lenet, resnet or a file of layers");
+  CLI::Option* const model = app.add_option("--model", o.plans.model,
+                                            "predict and run plans of mlp (its widths are "
+                                            "--hidden's), lenet, resnet or a file of layers");
   app.add_option("--simulate", o.plans.simulate,
                  "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
                  "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")

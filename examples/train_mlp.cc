@@ -72,7 +72,9 @@ int run(const Options& options) {
     if (!options.dot.empty()) dot = classifier.compiled().dot();
     if (!options.graph.empty()) calls = classifier.compiled().calls();
   };
-  const auto strip = [&] { return training::digits_strip(classifier.net(), data.test, classifier.context()); };
+  const auto strip = [&] {
+    return training::digits_strip(classifier.net(), data.test, classifier.context());
+  };
   if (const int status = classifier.train(strip, inspect)) return status;
 
   if (options.describe) fmt::print("{}\n", description);

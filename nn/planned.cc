@@ -95,11 +95,11 @@ std::vector<CutAs> cut_as(const Sequential& layers, int first, int last) {
     if (!d && !as<Activate>(layers, i) && (open || !as<Flatten>(layers, i)))
       throw ValueError("layer ", i, ", ", layers[i].repr(),
                        ", has no parts; expected Dense layers, and Activate between them");
-    ways.push_back(!d                                     ? CutAs::each
-                   : open                                 ? CutAs::row
-                   : has_row(*d, i)                       ? CutAs::column
+    ways.push_back(!d                              ? CutAs::each
+                   : open                          ? CutAs::row
+                   : has_row(*d, i)                ? CutAs::column
                    : flat || !d->options().flatten ? CutAs::row_of_whole
-                                                          : CutAs::gathered);
+                                                   : CutAs::gathered);
     if (!d) continue;
     any = true;
     open = ways.back() == CutAs::column;

@@ -35,8 +35,8 @@
 namespace locus::nn {
 
 // How a layer of a stage that is cut is made: by itself for the tensor of each context, or as a
-// Dense that is a column, a column whose results are gathered, a row, or a row of what every context
-// has.
+// Dense that is a column, a column whose results are gathered, a row, or a row of what every
+// context has.
 enum class CutAs : uint8_t { each, column, gathered, row, row_of_whole };
 // Of layers `first` to `last`, both included. ValueError where one has no parts.
 std::vector<CutAs> cut_as(const Sequential& layers, int first, int last);

@@ -114,10 +114,12 @@ TEST(PlanCost, WhatCrossesBetweenStagesIsAddedOnceEachWay) {
 }
 
 TEST(PlanCost, UnequalStagesWaitForTheLongest) {
-  // Stages of 3 and 1 layers: the first computes without a pause but for the last way back.
-  const Prediction p = predict(layout({0, 3, 4}, 1, 4), equal_layers(4), Simple(), 4);
+  // The longest computes without a pause, but for the first's first way and its last one back.
+  const Prediction p = predict(layout({0, 1, 4}, 1, 4), equal_layers(4), Simple(), 4);
   EXPECT_DOUBLE_EQ(p.compute, 3 * 3 * 4);
-  EXPECT_DOUBLE_EQ(p.seconds, 3 * 3 * 4 + 3);
+  EXPECT_DOUBLE_EQ(p.seconds, 1 + 3 * 3 * 4 + 2);
+  // Where it is the first, which has two microbatches ahead, nothing is to be waited for.
+  EXPECT_DOUBLE_EQ(predict(layout({0, 3, 4}, 1, 4), equal_layers(4), Simple(), 4).seconds, 36);
 }
 
 TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
@@ -132,11 +134,12 @@ TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
   EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
 }
 
-TEST(PlanCost, SumsTakeTheLesserWay) {
+TEST(PlanCost, SumsTakeTheLeastWay) {
   EXPECT_DOUBLE_EQ(sum_seconds(1, 1e9, 1e9, 1), 0);
-  EXPECT_DOUBLE_EQ(sum_seconds(2, 0, 1e9, 1e-6), 1e-6);           // one shot: one message
-  EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 0), 2 * 7 * 1.0);     // ring: 2 (n - 1) / n
+  EXPECT_DOUBLE_EQ(sum_seconds(2, 0, 1e9, 1e-6), 1e-6);        // one shot: one message
+  EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 0), 2 * 7 * 1.0);  // ring: 2 (n - 1) / n
   EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 1e-3), 2 * 7 * 1.001);
+  EXPECT_DOUBLE_EQ(sum_seconds(128, 1e3, 1e5, 1), 2 * 7 * 1.01);  // tree: few messages
 }
 
 TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
@@ -172,16 +175,16 @@ TEST(PlanCost, MicrobatchesUnderWayAreHeld) {
     l.schedule = schedule;
     return predict(l, equal_layers(4), Simple(), 16).held;
   };
-  // A stage's two layers hold 16 n; the second has what arrives and its gradient, 16 n, as well, and
-  // the first its part of the batch, 8 n.
+  // A stage's two layers hold 16 n; the second has what arrives and its gradient, 16 n, as well,
+  // and the first its part of the batch, 8 n.
   EXPECT_EQ(held(nn::Schedule::gpipe, 4), (std::vector<double>{24 + 4 * 24 * 4, 24 + 4 * 32 * 4}));
   EXPECT_EQ(held(nn::Schedule::one_f1b, 4), (std::vector<double>{24 + 2 * 24 * 4, 24 + 32 * 4}));
 }
 
 TEST(PlanCost, StagesAreBalanced) {
   ModelCost m = equal_layers(5);
-  m.layers[0].forward = line(8);
-  EXPECT_EQ(balanced(m, 2, 4), (std::vector<int>{0, 1, 5}));
+  m.layers[0].forward = line(4);
+  EXPECT_EQ(balanced(m, 2, 4), (std::vector<int>{0, 2, 5}));
   EXPECT_EQ(balanced(m, 3, 4), (std::vector<int>{0, 1, 3, 5}));
   EXPECT_EQ(balanced(m, 5, 4), (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
@@ -262,14 +265,16 @@ TEST(PlanMachine, IsRead) {
   for (const char* text : {"", "8 h200", "8x h200", "0x8 h200", "8x8", "ax8 h200", "8x8 h200,",
                            "8x8 h200, nvlink", "8x8 h200, nvlink x", "8x8 h200, speed 3",
                            "8x8 h200, ib -1", "8x8 h200, ib 0", "1000000x1000000 h200"})
-    EXPECT_THAT(message_of<FormatError>([&] { Machine::parse(text); }),
-                testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
+    EXPECT_THAT(
+        message_of<FormatError>([&] { Machine::parse(text); }),
+        testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
         << text;
 }
 
 TEST(PlanModel, IsRead) {
   const Model m = parse_model(
-      "model-1  # LeNet\n\ninput 1 28 28\nConv2D 20 5 relu\nMaxPool2D 2\nConv2D 8 3 padding 1 strides 2\n"
+      "model-1  # LeNet\n\ninput 1 28 28\nConv2D 20 5 relu\nMaxPool2D 2\nConv2D 8 3 padding 1 "
+      "strides 2\n"
       "BatchNorm\nActivate relu\nFlatten\nDropout 0.5\nDense 50 tanh\nDense 7\n",
       "a.model");
   EXPECT_EQ(m.sample, (Shape{1, 28, 28}));
@@ -290,12 +295,13 @@ TEST(PlanModel, BadLinesAreNamed) {
   EXPECT_THAT(error("model-1\nDense 10"), StartsWith("a.model:2: \"Dense\"; expected \"input\""));
   EXPECT_THAT(error("model-1\ninput 4\n"), HasSubstr("no layers"));
   for (const char* line :
-       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 strides 2", "Dance 10", "Conv2D 5",
-        "Conv2D 5 3 strides", "Conv2D 5 3 strides 0", "MaxPool2D", "MaxPool2D 2 relu", "Dropout 1",
-        "Flatten 3", "input 4", "MaxPool2D 2", "Dense 99999999"})
+       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 strides 2", "Dance 10",
+        "Conv2D 5", "Conv2D 5 3 strides", "Conv2D 5 3 strides 0", "MaxPool2D", "MaxPool2D 2 relu",
+        "Dropout 1", "Flatten 3", "input 4", "MaxPool2D 2", "Dense 99999999"})
     EXPECT_THAT(error(text_of("model-1\ninput 12\n\n", line)), StartsWith("a.model:4: ")) << line;
   EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
-  EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"), StartsWith("a.model:3: the last layer gives"));
+  EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
+              StartsWith("a.model:3: the last layer gives"));
   EXPECT_THAT(message_of<FormatError>([] { load_model("no such file", {}); }),
               HasSubstr("expected mlp, lenet, resnet or a file"));
 }
@@ -315,8 +321,8 @@ TEST(PlanTrial, RunsEveryKind) {
     EXPECT_EQ(trial.times(2).size(), 2u);
     EXPECT_EQ(trial.held().size(), plan.contexts().size());
     const size_t passes = plan.cut() ? 2 * plan.contexts().size()
-                                     : 2 * plan.stages.size() * static_cast<size_t>(
-                                               plan.replicas() * plan.microbatches);
+                                     : 2 * plan.stages.size() *
+                                           static_cast<size_t>(plan.replicas() * plan.microbatches);
     EXPECT_EQ(trial.trace().size(), passes + plan.contexts().size()) << lines;
   }
 }

@@ -27,8 +27,8 @@ struct Page {
 // Of each plan the parts of its predicted step, and a mark where the measured one ends.
 void bars(Page& page, const std::vector<Result>& results) {
   double x = kLeft;
-  for (const auto& [name, color] : {std::pair{"compute", svg::kBlue}, {"bubble", kBubble},
-                                    {"link", kLink}, {"host", kHost}}) {
+  for (const auto& [name, color] :
+       {std::pair{"compute", svg::kBlue}, {"bubble", kBubble}, {"link", kLink}, {"host", kHost}}) {
     page.body += svg::key(x, page.y, name, color);
     x += svg::key_width(name);
   }
@@ -39,8 +39,8 @@ void bars(Page& page, const std::vector<Result>& results) {
   const size_t shown = std::min(results.size(), kMostBars);
   double longest = 0;
   for (size_t i = 0; i < shown; ++i)
-    longest = std::max({longest, results[i].predicted.seconds,
-                        results[i].measured + results[i].spread});
+    longest =
+        std::max({longest, results[i].predicted.seconds, results[i].measured + results[i].spread});
   const svg::TimeAxis axis(kBars, kEnd - kBars, longest);
   const double bottom = page.y + kRow * static_cast<double>(shown) + 4;
   page.body += axis.grid(page.y - 2, bottom);
@@ -50,11 +50,14 @@ void bars(Page& page, const std::vector<Result>& results) {
     const double y = page.y + kRow * static_cast<double>(i) + 4;
     page.body += svg::text(kBars - 12, y + 15, r.plan.summary(), {.size = 12, .anchor = "end"});
     double at = 0;
-    for (const auto& [part, color] : {std::pair{p.compute, svg::kBlue}, {p.bubble, kBubble},
-                                      {p.link, kLink}, {p.host, kHost}}) {
+    for (const auto& [part, color] : {std::pair{p.compute, svg::kBlue},
+                                      {p.bubble, kBubble},
+                                      {p.link, kLink},
+                                      {p.host, kHost}}) {
       const double from = axis.x(at), to = axis.x(at += part);
       if (to > from)
-        page.body += svg::rectangle({from, y, to - from, kRow - 4, color, examples::time_text(part)});
+        page.body +=
+            svg::rectangle({from, y, to - from, kRow - 4, color, examples::time_text(part)});
     }
     double end = axis.x(p.seconds);
     if (r.measured > 0) {
@@ -65,34 +68,41 @@ void bars(Page& page, const std::vector<Result>& results) {
                      svg::line(m, y - 2, m, y + kRow - 2, color, width + .5);
       end = std::max(end, high);
     }
-    page.body += svg::text(end + 8, y + 15,
-                           r.measured > 0 ? fmt::format("{} ({:+.1f} %)",
-                                                        examples::time_text(r.measured),
-                                                        100 * r.error())
-                                          : examples::time_text(p.seconds) + ", not run",
-                           {.size = 12, .halo = true});
+    page.body += svg::text(
+        end + 8, y + 15,
+        r.measured > 0
+            ? fmt::format("{} ({:+.1f} %)", examples::time_text(r.measured), 100 * r.error())
+            : examples::time_text(p.seconds) + ", not run",
+        {.size = 12, .halo = true});
   }
   page.y = bottom + 30;
   if (shown < results.size()) {
-    page.body += svg::text(kLeft, page.y + 8,
-                           fmt::format("{} more, in plans.csv", results.size() - shown),
-                           {.color = svg::kMuted, .size = 12});
+    page.body +=
+        svg::text(kLeft, page.y + 8, fmt::format("{} more, in plans.csv", results.size() - shown),
+                  {.color = svg::kMuted, .size = 12});
     page.y += 16;
   }
 }
 
 const char* color_of(char what) {
-  return what == 'F' ? svg::kBlue : what == 'B' ? svg::kPaleBlue : what == 'S' ? kLink : svg::kGreen;
+  return what == 'F'   ? svg::kBlue
+         : what == 'B' ? svg::kPaleBlue
+         : what == 'S' ? kLink
+                       : svg::kGreen;
 }
 svg::Span span(int row, double begin, double end, char what, int microbatch, bool numbered) {
   const char* const name = what == 'F'   ? "forward"
                            : what == 'B' ? "backward"
                            : what == 'S' ? "sum"
                                          : "update";
-  return {row, begin, end,
-          what == 'F' || what == 'B' ? (numbered ? fmt::format("{}", microbatch) : std::string(1, what))
-                                     : "",
-          color_of(what), fmt::format("{}: {}", name, examples::time_text(end - begin))};
+  return {row,
+          begin,
+          end,
+          what == 'F' || what == 'B'
+              ? (numbered ? fmt::format("{}", microbatch) : std::string(1, what))
+              : "",
+          color_of(what),
+          fmt::format("{}: {}", name, examples::time_text(end - begin))};
 }
 
 // A step as it was predicted beside one as it ran, a row a context.
@@ -115,7 +125,8 @@ void timelines(Page& page, const Result& r) {
       list.push_back(span(row, w.begin, w.end, w.what, w.microbatch, numbered));
   };
   for (const Work& w : r.predicted.timeline)
-    for (const Context c : l.cut > 1 ? contexts : r.plan.stages[static_cast<size_t>(w.row)].contexts)
+    for (const Context c :
+         l.cut > 1 ? contexts : r.plan.stages[static_cast<size_t>(w.row)].contexts)
       add(predicted, c, w);
   for (const Ran& w : r.ran) add(measured, w.where, w);
   if (l.cut > 1)
@@ -123,8 +134,9 @@ void timelines(Page& page, const Result& r) {
   page.body += svg::text(kLeft, page.y, fmt::format("{}: {}", l.kind(), r.plan.summary()),
                          {.size = 14, .weight = 600});
   page.y += 20;
-  page.body += svg::text(kLeft + 52, page.y, "predicted", {.color = svg::kMuted, .size = 12}) +
-               svg::text(kLeft + 502, page.y, "one that was traced", {.color = svg::kMuted, .size = 12});
+  page.body +=
+      svg::text(kLeft + 52, page.y, "predicted", {.color = svg::kMuted, .size = 12}) +
+      svg::text(kLeft + 502, page.y, "one that was traced", {.color = svg::kMuted, .size = 12});
   page.y += 12;
   page.body += svg::timeline(kLeft, page.y, 430, 52, rows, predicted, longest) +
                svg::timeline(kLeft + 450, page.y, 430, 52, rows, measured, longest);
@@ -142,7 +154,9 @@ std::string picture(const std::vector<Result>& results, const std::string& title
   bars(page, results);
   page.y += 20;
   double x = kLeft;
-  for (const auto& [name, what] : {std::pair{"forward", 'F'}, {"backward", 'B'}, {"sums", 'S'},
+  for (const auto& [name, what] : {std::pair{"forward", 'F'},
+                                   {"backward", 'B'},
+                                   {"sums", 'S'},
                                    {"update (measured: with its sums)", 'U'}}) {
     page.body += svg::key(x, page.y, name, color_of(what));
     x += svg::key_width(name);
@@ -171,7 +185,8 @@ std::string picture(const std::vector<Prediction>& all, const std::string& title
     kinds[p.layout.kind()].emplace_back(n, speed_up);
   }
   constexpr double kTop = 110, kHeight = 340;
-  const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true}, {1, std::max(high, most), true});
+  const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true},
+                       {1, std::max(high, most), true});
   std::string s = svg::text(100, kTop - 14, "samples a second, times those of one GPU",
                             {.color = svg::kMuted, .size = 12});
   for (double v = 1; v <= std::max(high, most); v *= most > 64 ? 4 : 2) {
@@ -179,7 +194,8 @@ std::string picture(const std::vector<Prediction>& all, const std::string& title
     if (v <= most) s += plot.tick_at(v, fmt::format("{:.0f}", v));
   }
   s += plot.title_below("GPUs, each with the same batch");
-  const svg::Plot::CurveStyle dashed{.color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
+  const svg::Plot::CurveStyle dashed{
+      .color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
   s += plot.curve({{1, 1}, {most, most}}, dashed);
   double y = kTop + 20;
   s += svg::key(730, y, "n GPUs, n times as fast", dashed);

@@ -70,8 +70,7 @@ class Walk {
   double pipelines() {
     const int p = l_.stages(), m = l_.microbatches;
     const double n = batch_ / l_.replicas / m;
-    const double input =
-        l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
+    const double input = l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
     // When what a pass needs is there, and a link is free, by [backward].
     std::array<std::vector<std::vector<double>>, 2> arrivals;
     std::array<std::vector<double>, 2> link;
@@ -120,9 +119,7 @@ class Walk {
     const int first = l_.begins[at(l_.stages() - 1)], layers = l_.begins.back();
     const std::vector<LayerCost>& parts = m_.parts.at(l_.cut);
     const auto cost = [&](int i) -> const LayerCost& {
-      return i < first    ? m_.layers[at(i)]
-             : i < layers ? parts[at(i - m_.cut_from)]
-                          : m_.loss;
+      return i < first ? m_.layers[at(i)] : i < layers ? parts[at(i - m_.cut_from)] : m_.loss;
     };
     free_.assign(1, 0);
     busy_.assign(1, 0);
@@ -149,7 +146,8 @@ class Walk {
     }
     for (int i = layers; i >= 0; --i) {
       layer(i, true);
-      if (i == first && i > 0 && crosses_) free_[0] += links_.sum(0, 1, l_.cut, {batch_ * out_bytes(i - 1)});
+      if (i == first && i > 0 && crosses_)
+        free_[0] += links_.sum(0, 1, l_.cut, {batch_ * out_bytes(i - 1)});
     }
     Pass update;
     for (int i = 0; i < layers; ++i) {
@@ -188,8 +186,8 @@ std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
   const int p = l.stages();
   const double n = batch / l.replicas / l.microbatches;
   for (int s = 0; s < p; ++s) {
-    const int ahead = l.schedule == nn::Schedule::gpipe ? l.microbatches
-                                                        : std::min(p - s, l.microbatches);
+    const int ahead =
+        l.schedule == nn::Schedule::gpipe ? l.microbatches : std::min(p - s, l.microbatches);
     double fixed = 0, flight = 0;
     for (int i = l.begins[at(s)]; i < l.begins[at(s + 1)]; ++i) {
       fixed += m.layers[at(i)].fixed;
@@ -197,8 +195,10 @@ std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
     }
     if (s + 1 == p) flight += m.loss.held.at(n);
     // What arrives, and the place for its gradient.
-    if (s > 0) flight += 2 * n * m.layers[at(l.begins[at(s)] - 1)].out;
-    else if (l.replicas > 1 || l.microbatches > 1) flight += n * m.in;
+    if (s > 0)
+      flight += 2 * n * m.layers[at(l.begins[at(s)] - 1)].out;
+    else if (l.replicas > 1 || l.microbatches > 1)
+      flight += n * m.in;
     all.push_back(fixed + ahead * flight);
   }
   return all;
@@ -220,7 +220,7 @@ double Curve::at(double size) const {
 }
 
 const char* Layout::kind() const {
-  return cut > 1                         ? "tensor"
+  return cut > 1                        ? "tensor"
          : stages() > 1 && replicas > 1 ? "mixed"
          : stages() > 1                 ? "pipeline"
          : replicas > 1                 ? "data"
@@ -235,15 +235,14 @@ nn::Plan Layout::plan(const std::vector<Context>& contexts) const {
     nn::Plan::Stage stage{.first = begins[at(s)], .last = begins[at(s + 1)] - 1};
     stage.cut = cut > 1 && s + 1 == stages();
     const int n = stage.cut ? cut : cut > 1 ? 1 : replicas, stride = cut > 1 ? 1 : stages();
-    for (int r = 0; r < n; ++r) stage.contexts.push_back(contexts.at(at(r * stride + (cut > 1 ? 0 : s))));
+    for (int r = 0; r < n; ++r)
+      stage.contexts.push_back(contexts.at(at(r * stride + (cut > 1 ? 0 : s))));
     p.stages.push_back(stage);
   }
   return p;
 }
 
-std::string Layout::summary() const {
-  return plan(gpus(devices())).summary();
-}
+std::string Layout::summary() const { return plan(gpus(devices())).summary(); }
 
 double Prediction::most_held() const { return *std::ranges::max_element(held); }
 

@@ -7,14 +7,15 @@
 // needs, and was told:
 //   begin = max(free, arrival, told),  end = max(begin + pace computing, told + issue)
 // A pipeline of p equal stages and m microbatches so takes (m + p - 1) (f + b), of which it is idle
-// for (p - 1) / (m + p - 1); unequal stages and what crosses between them come out of the same walk,
-// in the order of nn::Pipeline.
-// Then come the sums of gradients and the update. Sums over n devices, of B bytes and latency l:
+// for (p - 1) / (m + p - 1); unequal stages and what crosses between them come out of the same
+// walk, in the order of nn::Pipeline. Then come the sums of gradients and the update. Sums over n
+// devices, of B bytes and latency l:
 //   ring      2 (n - 1) (l + B / n / rate)
 //   one shot  l + (n - 1) B / rate             (each reads what all others have)
-// whichever is less; over h hosts of q devices each, 2 (q - 1) (l + B / q / rate) within a host, and
-// the lesser of the two of B / q between them. Layers that are cut over n devices have such a sum
-// of n samples' results behind each row, and one of their gradients on the way back.
+//   tree      2 ceil(log2 n) (l + B / rate)
+// whichever is least; over h hosts of q devices each, 2 (q - 1) (l + B / q / rate) within a host,
+// and the least of the three for B / q between them. Layers that are cut over n devices have such a
+// sum of n samples' results behind each row, and one of their gradients on the way back.
 //
 // A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
 // microbatch that is under way, and what arrives.
@@ -54,9 +55,9 @@ struct LayerCost {
   Curve held;                           // bytes that autograd keeps of a forward pass
   double again = 0;                     // seconds of adding to a gradient that is there
   double update = 0, issue_update = 0;
-  double fixed = 0;                  // bytes of parameters, gradients and states
-  std::vector<double> gradients;     // bytes of each, to be summed over replicas
-  double out = 0;                    // bytes of a sample's result
+  double fixed = 0;                              // bytes of parameters, gradients and states
+  std::vector<double> gradients;                 // bytes of each, to be summed over replicas
+  double out = 0;                                // bytes of a sample's result
   locus::nn::CutAs as = locus::nn::CutAs::each;  // where it is cut
 };
 
@@ -113,8 +114,7 @@ struct Prediction {
   const char* bound() const;  // "compute", "bubble", "link", "host": the largest
 };
 
-Prediction predict(const Layout& layout, const ModelCost& model, const Links& links,
-                   int64_t batch);
+Prediction predict(const Layout& layout, const ModelCost& model, const Links& links, int64_t batch);
 
 // Stages of consecutive layers whose longest takes the least: the first layer of each, and the
 // number of layers. `samples`: of a microbatch.

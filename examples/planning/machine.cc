@@ -39,8 +39,9 @@ Machine Machine::parse(const std::string& text) {
                         : std::nullopt;
   constexpr int kMost = 1 << 20;
   if (!hosts || !each || *hosts < 1 || *each < 1 || *hosts > kMost || *each > kMost / *hosts)
-    refuse("\"", head, "\"; expected hosts x GPUs of each and their name, as in \"8x8 h200\", up to ",
-           kMost, " GPUs");
+    refuse("\"", head,
+           "\"; expected hosts x GPUs of each and their name, as in \"8x8 h200\", up to ", kMost,
+           " GPUs");
   m.hosts = *hosts;
   m.gpus = *each;
   m.name = trimmed(head.substr(space));
@@ -58,7 +59,8 @@ Machine Machine::parse(const std::string& text) {
                           : key == "memory"     ? &m.memory
                                                 : nullptr;
     if (!field)
-      refuse("\"", entry, "\"; expected nvlink or ib (GB/s), latency or ib_latency (us), or memory "
+      refuse("\"", entry,
+             "\"; expected nvlink or ib (GB/s), latency or ib_latency (us), or memory "
              "(GB), and a number");
     const std::string number = trimmed(entry.substr(key.size()));
     const auto v = number_in<double>(number);
@@ -72,8 +74,8 @@ Machine Machine::parse(const std::string& text) {
 
 double sum_seconds(int n, double bytes, double rate, double latency) {
   if (n < 2) return 0;
-  const double ring = 2 * (n - 1) * (latency + bytes / n / rate);
-  return std::min(ring, latency + (n - 1) * bytes / rate);
+  return std::min({2 * (n - 1) * (latency + bytes / n / rate), latency + (n - 1) * bytes / rate,
+                   2 * std::ceil(std::log2(n)) * (latency + bytes / rate)});
 }
 
 double FormulaLinks::copy(int from, int to, double bytes) const {

@@ -39,7 +39,7 @@ class FormulaLinks : public Links {
 // each kind that they have memory for, the fastest first.
 std::vector<Prediction> simulate(const ModelCost& model, const Machine& machine, int64_t batch);
 
-// The lesser of a ring and of one shot, over n devices.
+// The least of a ring, of one shot and of a tree, over n devices.
 double sum_seconds(int n, double bytes, double bytes_per_second, double latency);
 
 }  // namespace planning

@@ -81,8 +81,8 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
     l.issue_forward.add(n, host ? 0 : of_rounds([&](const R& r) { return r.forward[i].issue; }));
     l.issue_backward.add(n, host ? 0 : of_rounds([&](const R& r) { return r.backward[i].issue; }));
     l.held.add(n, of_rounds([&](const R& r) { return r.held[i]; }));
-    l.again = std::max(0., compute([&](const R& r) { return r.again[i].compute; }) -
-                               l.backward.at(n));
+    l.again =
+        std::max(0., compute([&](const R& r) { return r.again[i].compute; }) - l.backward.at(n));
     if (l.gradients.empty()) continue;
     const double mine = std::accumulate(l.gradients.begin(), l.gradients.end(), 0.);
     l.update = compute([](const R& r) { return r.update.compute; }) * mine / trained;
@@ -237,8 +237,7 @@ void MeasuredLinks::measure_pace(const Model& model, const ModelCost& cost, int6
     ideal += l.forward.at(samples) + l.backward.at(samples) + l.update;
   std::vector<std::unique_ptr<Sweep>> sweeps;
   for (const Context c : contexts_)
-    sweeps.push_back(
-        std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, batch));
+    sweeps.push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, batch));
   constexpr int kSteps = 7;
   for (int i = -2; i < kSteps; ++i)
     for (size_t n = 1; n <= contexts_.size(); ++n) {

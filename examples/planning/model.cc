@@ -34,7 +34,8 @@ class Line {
     const std::string w = word();
     const auto v = number_in<T>(w);
     if (!v || !(static_cast<double>(*v) >= least && static_cast<double>(*v) <= most))
-      refuse("\"", text_, "\": ", what, " \"", w, "\"; expected a number from ", least, " to ", most);
+      refuse("\"", text_, "\": ", what, " \"", w, "\"; expected a number from ", least, " to ",
+             most);
     return *v;
   }
   int64_t length(const char* what, int64_t least = 1) {
@@ -44,7 +45,8 @@ class Line {
   std::vector<int64_t> lengths() {
     std::vector<int64_t> all;
     while (all.empty() || (words_ >> std::ws && !words_.eof())) all.push_back(length("length"));
-    if (all.size() > 3) refuse("\"", text_, "\"; expected up to three lengths, those of one sample");
+    if (all.size() > 3)
+      refuse("\"", text_, "\"; expected up to three lengths, those of one sample");
     return all;
   }
 
@@ -55,12 +57,16 @@ class Line {
   Options options(bool activation, bool window) {
     Options o;
     for (std::string w = word(); !w.empty(); w = word()) {
-      if (window && w == "strides") o.strides = length("strides");
-      else if (window && w == "padding") o.padding = length("padding", 0);
-      else if (const nn::Activation* a = find(w); activation && a) o.activation = *a;
+      if (window && w == "strides")
+        o.strides = length("strides");
+      else if (window && w == "padding")
+        o.padding = length("padding", 0);
+      else if (const nn::Activation* a = find(w); activation && a)
+        o.activation = *a;
       else
         refuse("\"", text_, "\": \"", w, "\"; expected ", window ? "strides, padding" : "",
-               window && activation ? " or " : "", activation ? "relu, sigmoid, tanh, gelu or silu" : "",
+               window && activation ? " or " : "",
+               activation ? "relu, sigmoid, tanh, gelu or silu" : "",
                window || activation ? "" : "the end of the line");
     }
     return o;
@@ -83,7 +89,9 @@ using Add = std::function<void(nn::Sequential&)>;
 
 // What adds a new layer each time.
 Add layer(const std::string& type, Line& line) {
-  const auto adds = [](auto make) -> Add { return [make](nn::Sequential& net) { net.add(make()); }; };
+  const auto adds = [](auto make) -> Add {
+    return [make](nn::Sequential& net) { net.add(make()); };
+  };
   const auto pool = [&](auto make) {
     const int64_t size = line.length("window");
     const Line::Options o = line.options(false, true);
@@ -99,9 +107,10 @@ Add layer(const std::string& type, Line& line) {
     const int64_t channels = line.length("channels"), kernel = line.length("kernel");
     const Line::Options o = line.options(true, true);
     return adds([=] {
-      return nn::Conv2D(channels, kernel, {.strides = std::max<int64_t>(1, o.strides),
-                                           .padding = o.padding,
-                                           .activation = o.activation});
+      return nn::Conv2D(channels, kernel,
+                        {.strides = std::max<int64_t>(1, o.strides),
+                         .padding = o.padding,
+                         .activation = o.activation});
     });
   }
   if (type == "MaxPool2D")
@@ -123,7 +132,8 @@ Add layer(const std::string& type, Line& line) {
     if (type == "Flatten") return adds([] { return nn::Flatten(); });
     return adds([] { return nn::GlobalAvgPool2D(); });
   }
-  line.refuse("\"", type, "\"; expected input, Dense, Conv2D, MaxPool2D, AvgPool2D, "
+  line.refuse("\"", type,
+              "\"; expected input, Dense, Conv2D, MaxPool2D, AvgPool2D, "
               "GlobalAvgPool2D, BatchNorm, Dropout, Activate or Flatten");
 }
 
@@ -153,7 +163,8 @@ Model parse_model(const std::string& text, const std::string& name) {
       places.push_back(line.place());
     }
   }
-  if (layers.empty()) throw FormatError(name, ":", number, ": no layers; expected model-1, input and some");
+  if (layers.empty())
+    throw FormatError(name, ":", number, ": no layers; expected model-1, input and some");
   Model model{name,
               [layers] {
                 nn::Sequential net;
@@ -176,7 +187,8 @@ Model parse_model(const std::string& text, const std::string& name) {
     }
   }
   if (x.ndim() != 2)
-    throw FormatError(places.back(), "the last layer gives ", describe(x), "; expected (N, classes)");
+    throw FormatError(places.back(), "the last layer gives ", describe(x),
+                      "; expected (N, classes)");
   model.classes = x.shape()[1];
   return model;
 }

@@ -84,7 +84,8 @@ std::string explanation(const std::vector<Result>& results) {
     errors.push_back(std::abs(r.error()));
     if (!worst || errors.back() > std::abs(worst->error())) worst = &r;
   }
-  std::string s = fmt::format("The best plan, {}: {} a step", best.plan.summary(), ms(best.seconds()));
+  std::string s =
+      fmt::format("The best plan, {}: {} a step", best.plan.summary(), ms(best.seconds()));
   if (best.measured > 0)
     s += fmt::format(" ± {}, predicted {}", ms(best.spread), ms(best.predicted.seconds));
   if (one && one != &best)
@@ -136,14 +137,15 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
     if (!best || p.layout.devices() > best->layout.devices()) best = &p;
   const double n = best->layout.devices();
   std::string s = fmt::format(
-      "On all {} GPUs, {} samples each, {} is the best: {} a step, {:.2f} times what one GPU does. ",
+      "On all {} GPUs, {} samples each, {} is the best: {} a step, {:.2f} times what one GPU "
+      "does. ",
       best->layout.devices(), batch, best->layout.summary(), ms(best->seconds),
       n * all[0].seconds / best->seconds);
   s += why(*best);
-  return s + fmt::format(" The layers were timed on {}{}; links are {}'s as given, by the formulas of "
-                         "planning/cost.h.",
-                         describe(where),
-                         real_gpu(where) ? "" : ", which is not such a GPU", machine.name);
+  return s + fmt::format(
+                 " The layers were timed on {}{}; links are {}'s as given, by the formulas of "
+                 "planning/cost.h.",
+                 describe(where), real_gpu(where) ? "" : ", which is not such a GPU", machine.name);
 }
 
 }  // namespace planning

@@ -17,7 +17,8 @@ using namespace examples;
 
 namespace {
 
-constexpr int kRounds = 3;  // over all plans, so that what else the machine does slows no single one
+constexpr int kRounds =
+    3;  // over all plans, so that what else the machine does slows no single one
 
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
@@ -115,18 +116,18 @@ void study(const Program& program, const Options& o) {
   };
   sort();
   for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
-  run(model, o, [&] { links.measure_pace(model, cost, o.batch); }, results);
+  run(
+      model, o, [&] { links.measure_pace(model, cost, o.batch); }, results);
   // By the pace while they ran.
   for (Result& r : results) r.predicted = predict(r.predicted.layout, cost, links, o.batch);
   sort();
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));
   program.write("plans.csv", table.csv());
-  program.write("plans.svg",
-                picture(results,
-                        fmt::format("How should {} train on {}? A step of {} samples", o.model,
-                                    counted(n, "context"), o.batch),
-                        program.conditions(contexts)));
+  program.write("plans.svg", picture(results,
+                                     fmt::format("How should {} train on {}? A step of {} samples",
+                                                 o.model, counted(n, "context"), o.batch),
+                                     program.conditions(contexts)));
   program.write("best.plan", results[0].plan.text());
   if (o.write_plan.empty()) return;
   results[0].plan.save(o.write_plan);

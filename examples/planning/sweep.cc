@@ -59,8 +59,8 @@ Sweep::Sweep(std::vector<Layer> layers, int64_t classes, Context c, int64_t samp
   label_ = random::randint(0, classes, {samples}, c);
   head_.emplace_back();
   if (!all.empty())
-    trainer_ = std::make_unique<nn::Trainer>(
-        all, optim::SGD({.learning_rate = 1e-6, .momentum = 0.9}));
+    trainer_ =
+        std::make_unique<nn::Trainer>(all, optim::SGD({.learning_rate = 1e-6, .momentum = 0.9}));
 }
 
 Tensor Sweep::forward(size_t i) {

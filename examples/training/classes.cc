@@ -78,8 +78,7 @@ Classifier::Classifier(const Setup& setup, const Options& o)
       "training  SGD {}, momentum {}, {}\n\n",
       setup.data, setup.train.size(), setup.test.size(), planned_ ? "plan   " : "context",
       planned_ ? o.plan + ": " + planned_->plan().summary() : describe_context(context_),
-      setup.network,
-      o.lr, o.momentum, describe(o));
+      setup.network, o.lr, o.momentum, describe(o));
 }
 
 Tensor Classifier::step(const Tensor& data, const Tensor& label) {

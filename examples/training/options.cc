@@ -102,9 +102,9 @@ void add_sgd(CLI::App& app, Options& o) {
       "writes; --batch-size is that of all together");
   plan->excludes(app.get_option("--context"));
   app.add_flag(
-      "--distributed", o.distributed,
-      "train with the other ranks that mpirun or srun started; --batch-size is that of all "
-      "together, each has its own GPU, and the first prints and writes files")
+         "--distributed", o.distributed,
+         "train with the other ranks that mpirun or srun started; --batch-size is that of all "
+         "together, each has its own GPU, and the first prints and writes files")
       ->excludes(plan);
 }
 
