@@ -4,13 +4,13 @@
 // Each stage has the same layers, so that the pipeline alone decides who waits.
 #include <algorithm>
 #include <functional>
-#include <map>
 #include <tuple>
 
 #include <fmt/format.h>
 #include <locus/locus.h>
 
 #include "common/measure.h"
+#include "common/moments.h"
 #include "common/program.h"
 
 using namespace locus;
@@ -37,48 +37,6 @@ struct Way {
   int held = 0;                  // microbatches, by the first stage
   uint64_t bytes = 0;            // moved in a step
   std::vector<Ran> passes = {};  // of a traced step
-};
-
-// Moments of contexts: of devices by events in the streams that compute, which keep their order,
-// of the host by its clock.
-class Moments : NonCopyable {
- public:
-  struct Moment {
-    EventView event;
-    double host = 0;
-  };
-
-  // While nothing is under way. The host may be slow to see an event: the surest of some is kept.
-  explicit Moments(const std::vector<Context>& contexts) {
-    for (const Context c : contexts) {
-      double least = 1e300;
-      for (int i = 0; i < 20; ++i) {
-        const double before = now();
-        Moment m = take(c);
-        if (m.event.native) device(c).wait_host(m.event);
-        m.host = (before + now()) / 2;
-        if (now() - before < least) least = now() - before, zeros_[c] = m;
-      }
-    }
-  }
-  ~Moments() {
-    for (const EventView& e : events_) device(e.context).release(e);
-  }
-  // When what c was told so far is done.
-  Moment take(Context c) {
-    if (is_host(c)) return {{}, now()};
-    return {events_.emplace_back(device(c).record_time(current_stream(c))), 0};
-  }
-  double time(const Moment& m) const {
-    if (!m.event.native) return m.host;
-    const Moment& zero = zeros_.at(m.event.context);
-    device(m.event.context).wait_host(m.event);
-    return zero.host + device(m.event.context).elapsed_ms(zero.event, m.event) / 1000;
-  }
-
- private:
-  std::map<Context, Moment> zeros_;
-  std::vector<EventView> events_;
 };
 
 nn::Sequential make_net(const Options& o, size_t stages) {

@@ -1,9 +1,16 @@
-// The placement laboratory: which layer of a network should live where?
+// The placement laboratory: what of a network should live where?
 //   placement --contexts "gpu(0),gpu(1)" --hidden 512,512,512 --out out
-// Trains the network under every assignment of its layers to the contexts, and prints what each
+// trains the network under every assignment of its layers to the contexts, and prints what each
 // costs: a step's time, as it runs and compiled, what moves and how long that takes, and the memory
-// on each context. Without GPUs:
-//   LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8" placement
+// on each context.
+//   placement --model mlp --contexts "gpu(0),gpu(1)" --out out --write-plan best.plan
+// measures layers and links once, predicts what each plan takes and holds (nn/plan.h: replicas,
+// pipelines, both, layers that are cut), and runs those plans that fit: predicted beside measured,
+// and what bounds the best, which train_mlp takes as --plan. --model is mlp, lenet, resnet or a
+// file of layers (planning/model.h); planning/cost.h has the formulas.
+//   placement --model mlp --simulate "8x8 h200, nvlink 395, ib 50"
+// predicts for a machine that is not here, from layers that are timed on this one.
+// Without GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -16,6 +23,7 @@
 #include "common/program.h"
 #include "placement/lab.h"
 #include "placement/report.h"
+#include "planning/study.h"
 
 using namespace locus;
 using namespace placement;
@@ -28,6 +36,7 @@ struct Options {
   Model model;
   size_t limit = 64;
   int steps = 15;
+  planning::Options plans;
 };
 
 void add_options(CLI::App& app, Options& o) {
@@ -41,12 +50,20 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--batch-size", o.model.batch)
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  app.add_option("--limit", o.limit, "placements to measure at most")
+  app.add_option("--limit", o.limit, "placements, or plans, to measure at most")
       ->check(CLI::Range(size_t{1}, size_t{100000}))
       ->capture_default_str();
   app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
+  CLI::Option* const model = app.add_option("--model", o.plans.model,
+                                            "predict and run plans of mlp (its widths are "
+                                            "--hidden's), lenet, resnet or a file of layers");
+  app.add_option("--simulate", o.plans.simulate,
+                 "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
+                 "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")
+      ->needs(model);
+  app.add_option("--write-plan", o.plans.write_plan, "a file for the best plan")->needs(model);
 }
 
 void run(const examples::Program& program, const Options& o) {
@@ -105,8 +122,16 @@ void run(const examples::Program& program, const Options& o) {
 int main(int argc, char** argv) {
   Options options;
   examples::Program program("placement",
-                            "Measures every placement of a network's layers on the contexts given.",
+                            "Measures every placement of a network's layers on the contexts given, "
+                            "or predicts plans for them.",
                             examples::RunsOn::cpu_and_gpus);
   add_options(program.options(), options);
-  return program.run(argc, argv, [&](const examples::Program& p) { run(p, options); });
+  return program.run(argc, argv, [&](const examples::Program& p) {
+    if (options.plans.model.empty()) return run(p, options);
+    options.plans.hidden = options.model.hidden;
+    options.plans.batch = options.model.batch;
+    options.plans.limit = options.limit;
+    options.plans.steps = options.steps;
+    planning::study(p, options.plans);
+  });
 }

@@ -33,11 +33,12 @@ data::Dataset as_images(const data::Dataset& digits) {
 }
 
 // Below the digits, the filters: dark for the largest weight of each, white for the smallest.
-training::Strip picture(nn::Sequential& net, const data::Dataset& test, Context context) {
+training::Strip picture(const training::Classifier& classifier, const data::Dataset& test,
+                        const nn::Parameter& first) {
   using namespace examples::svg;
   constexpr double kSize = 36, kStep = training::kStripWidth / 20;
-  training::Strip strip = training::digits_strip(net, test, context);
-  const Tensor filters = net[0].parameter("weight").data().as_in_context(cpu());
+  training::Strip strip = training::digits_strip(classifier.net(), test, classifier.context());
+  const Tensor filters = first.list_data()[0].as_in_context(cpu());
   strip.body += text(0, strip.height + 24, "What the filters of the first layer look for",
                      {.size = 15, .weight = 600});
   for (int64_t i = 0; i < filters.shape()[0]; ++i) {
@@ -65,7 +66,7 @@ int run(const training::Options& options) {
                                    .train = as_images(digits.train),
                                    .test = test},
                                   options);
-  return classifier.train([&] { return picture(net, test, classifier.context()); });
+  return classifier.train([&] { return picture(classifier, test, net[0].parameter("weight")); });
 }
 
 }  // namespace

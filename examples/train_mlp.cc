@@ -1,5 +1,7 @@
 // Trains a multilayer perceptron on handwritten digits, on the context you choose.
 //   train_mlp --context "gpu(0)" --hidden 256,128 --epochs 5 --out out --save mlp.params
+// or on several, as a plan says that placement wrote:
+//   train_mlp --plan best.plan --hidden 512,512,512 --batch-size 256
 // The step that it repeats is Classifier::step in training/classes.cc; the loop over epochs, with
 // checkpoints and pictures, is training/run.cc.
 #include <algorithm>
@@ -70,7 +72,9 @@ int run(const Options& options) {
     if (!options.dot.empty()) dot = classifier.compiled().dot();
     if (!options.graph.empty()) calls = classifier.compiled().calls();
   };
-  const auto strip = [&] { return training::digits_strip(net, data.test, classifier.context()); };
+  const auto strip = [&] {
+    return training::digits_strip(classifier.net(), data.test, classifier.context());
+  };
   if (const int status = classifier.train(strip, inspect)) return status;
 
   if (options.describe) fmt::print("{}\n", description);

@@ -64,7 +64,8 @@ int run(const Options& options) {
                                    .workers = options.workers},
                                   options);
   return classifier.train([&] {
-    return training::confusion_strip(net, images.test, classifier.context(), images.classes);
+    return training::confusion_strip(classifier.net(), images.test, classifier.context(),
+                                     images.classes);
   });
 }
 

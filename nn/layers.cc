@@ -11,7 +11,7 @@
 namespace locus::nn {
 
 Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& options)
-    : units_(units), activation_(activation), flatten_(options.flatten) {
+    : units_(units), activation_(activation), options_(options) {
   if (units <= 0 || options.in_units < 0)
     throw ShapeError("Dense: units ", units, ", in_units ", options.in_units,
                      "; expected units > 0, in_units >= 0");
@@ -27,10 +27,10 @@ Dense::Dense(int64_t units, const Activation& activation, const DenseOptions& op
 Tensor Dense::forward(const Tensor& x) {
   if (!weight_.initialized() && weight_.deferred()) [[unlikely]] {
     const Shape shape = x.shape();
-    if (shape.rank() < (flatten_ ? 2 : 1))
+    if (shape.rank() < (options_.flatten ? 2 : 1))
       throw ShapeError("Dense: input ", describe(x), "; expected (batch, features)");
     int64_t width = 1;
-    for (int i = flatten_ ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
+    for (int i = options_.flatten ? 1 : shape.rank() - 1; i < shape.rank(); ++i) width *= shape[i];
     if (width == 0)
       throw ShapeError("Dense: input ", describe(x), " has no features; expected at least one");
     weight_.infer_shape({units_, width});
@@ -39,7 +39,7 @@ Tensor Dense::forward(const Tensor& x) {
   const Context where = x.context();
   const Tensor weight = weight_.data(where);  // first: errors name it before the bias
   const Tensor bias = bias_.valid() ? bias_.data(where) : Tensor();
-  const Tensor y = dense(x, weight, bias, activation_.fused, flatten_);
+  const Tensor y = dense(x, weight, bias, activation_.fused, options_.flatten);
   return activation_.fused == locus::Activation::none ? activation_(y) : y;
 }
 

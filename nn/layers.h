@@ -26,11 +26,14 @@ class Dense : public Block {
   explicit Dense(int64_t units, const Activation& activation = {}, const DenseOptions& = {});
   Tensor forward(const Tensor& x) override;
   std::string repr() const override;
+  int64_t units() const { return units_; }
+  const Activation& activation() const { return activation_; }
+  const DenseOptions& options() const { return options_; }
 
  private:
   int64_t units_;
   Activation activation_;
-  bool flatten_;
+  DenseOptions options_;
   Parameter weight_, bias_;
 };
 

@@ -39,6 +39,8 @@
 #include <locus/nn/optimizer.h>
 #include <locus/nn/parameter.h>
 #include <locus/nn/pipeline.h>
+#include <locus/nn/plan.h>
+#include <locus/nn/planned.h>
 #include <locus/nn/pool_layers.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/schedule.h>

@@ -110,7 +110,7 @@ void Pipeline::check_stages() const {
   for (size_t s = 0; s < stages_.size(); ++s)
     for (const Parameter& p : parameters_[s]) {
       const std::vector<Context> where = p.list_ctx();
-      if (where.size() == 1 && where[0] == contexts_.list()[s]) continue;
+      if (std::ranges::find(where, contexts_.list()[s]) != where.end()) continue;
       throw ContextMismatch("Pipeline: stage ", s, " computes on ", contexts_.list()[s],
                             ", but its parameter '", p.name(), "' is on [", listed(where),
                             "]; initialize the stage there, or the pipeline: pipe.initialize()");
@@ -244,11 +244,11 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
       step.run(std::span(at, end));
       at = end;
     }
-    return concat(step.losses, {.axis = 0});
+    return step.microbatches == 1 ? step.losses[0] : concat(step.losses, {.axis = 0});
   } catch (...) {
-    for (const std::vector<Parameter>& own : parameters_)
-      for (const Parameter& p : own)
-        if (p.initialized()) autograd::fresh_grad(p.data(), true);
+    for (size_t s = 0; s < stages_.size(); ++s)
+      for (const Parameter& p : parameters_[s])
+        if (p.initialized()) autograd::fresh_grad(p.data(contexts_.list()[s]), true);
     throw;
   }
 }

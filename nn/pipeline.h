@@ -27,6 +27,9 @@
 // crosses, activations and back their gradients, and parts of a batch that lies elsewhere, are
 // copies that a TransferLog puts down to the caller's line.
 //
+// Stages may have replicas elsewhere: several pipelines of the same blocks, each on contexts of its
+// own, give gradients that a Trainer adds up (nn/planned.h).
+//
 // Each microbatch is a batch of its own for what depends on a batch: BatchNorm takes the statistics
 // of each, and its running ones see all of them one after the other; Dropout draws for each in the
 // order of the schedule, so numbers are the same from run to run, but not those of the whole batch,
@@ -72,9 +75,9 @@ class Pipeline : public Block {
   //
   // Errors, before anything is computed: ValueError for a batch smaller than the number of
   // microbatches, ShapeError for another number of labels, ContextMismatch for a stage that is
-  // initialized elsewhere or on several contexts. ShapeError where loss_fn gives another shape than
-  // (batch,). After any exception that comes while it computes gradients are stale, some of them
-  // written by then, and Trainer::step refuses them.
+  // initialized elsewhere. ShapeError where loss_fn gives another shape than (batch,). After any
+  // exception that comes while it computes gradients are stale, some of them written by then, and
+  // Trainer::step refuses them.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 

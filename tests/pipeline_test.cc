@@ -338,9 +338,7 @@ TEST(Pipeline, BadCallsAreNamedBeforeAnythingRuns) {
   b.initialize(init::One(), cpu(0));
   EXPECT_THAT(message_of<ContextMismatch>([&] { pipe.forward_backward(x, y, loss); }),
               HasSubstr("stage 1 computes on cpu(1), but its parameter '1.weight' is on [cpu(0)]"));
-  b.reset_ctx({cpu(0), cpu(1)});
-  EXPECT_THROW(pipe.forward_backward(x, y, loss), ContextMismatch);
-  b.reset_ctx(cpu(1));
+  b.reset_ctx({cpu(0), cpu(1)});  // a replica elsewhere does no harm
   EXPECT_THAT(
       message_of<ValueError>([&] { pipe.forward_backward(x(Slice(0, 3)), y(Slice(0, 3)), loss); }),
       HasSubstr("a batch of 3 samples"));

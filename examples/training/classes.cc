@@ -16,10 +16,21 @@ using namespace locus;
 
 namespace {
 
-nn::Block& initialized(nn::Block& net, Context c, uint64_t seed) {
+std::unique_ptr<nn::Planned> make_planned(const Classifier::Setup& setup, const Options& o) {
+  if (o.plan.empty()) return nullptr;
+  auto planned = std::make_unique<nn::Planned>(setup.net, nn::Plan::load(o.plan));
+  const int64_t rest = setup.train.size() % o.batch_size;  // an epoch's last batch
+  planned->plan().check_batch(rest > 0 ? rest : o.batch_size);
+  return planned;
+}
+
+nn::Parameters initialized(nn::Sequential& net, nn::Planned* planned, Context c, uint64_t seed) {
   random::seed(seed);
-  net.initialize(init::Xavier(), c);
-  return net;
+  if (planned)
+    planned->initialize(init::Xavier());
+  else
+    net.initialize(init::Xavier(), c);
+  return planned ? planned->parameters() : net.parameters();
 }
 
 // The same batches in both cases.
@@ -48,9 +59,10 @@ std::variant<data::DataLoader, data::Prefetcher> make_loader(const Classifier::S
 Classifier::Classifier(const Setup& setup, const Options& o)
     : setup_(setup),
       options_(o),
-      context_(choose_context(o)),
+      planned_(make_planned(setup, o)),
+      context_(planned_ ? planned_->plan().contexts()[0] : choose_context(o)),
       steps_((setup.train.size() + o.batch_size - 1) / o.batch_size * o.epochs),
-      trainer_(initialized(setup.net, context_, o.seed).parameters(),
+      trainer_(initialized(setup.net, planned_.get(), context_, o.seed),
                optim::SGD({.learning_rate = o.lr, .momentum = o.momentum, .wd = o.wd})),
       loader_(make_loader(setup, o, context_)),
       test_loader_(setup.test, {.batch_size = 1000, .context = context_}),
@@ -61,11 +73,12 @@ Classifier::Classifier(const Setup& setup, const Options& o)
           trainer_) {
   fmt::print(
       "data      {}: {} training and {} test images\n"
-      "context   {}\n"
+      "{}   {}\n"
       "network   {}, Xavier\n"
       "training  SGD {}, momentum {}, {}\n\n",
-      setup.data, setup.train.size(), setup.test.size(), describe_context(context_), setup.network,
-      o.lr, o.momentum, describe(o));
+      setup.data, setup.train.size(), setup.test.size(), planned_ ? "plan   " : "context",
+      planned_ ? o.plan + ": " + planned_->plan().summary() : describe_context(context_),
+      setup.network, o.lr, o.momentum, describe(o));
 }
 
 Tensor Classifier::step(const Tensor& data, const Tensor& label) {
@@ -78,8 +91,9 @@ Tensor Classifier::backward(const Tensor& data, const Tensor& label) {
   static const nn::SoftmaxCrossEntropyLoss loss_fn;
   Tensor loss;
   {
-    autograd::Record record;
     const amp::Scope precision(options_.dtype == "bf16" ? std::optional(bf16) : std::nullopt);
+    if (planned_) return planned_->forward_backward(data, label, loss_fn);
+    autograd::Record record;
     loss = loss_fn(setup_.net(data), label);
   }
   loss.backward();
@@ -92,6 +106,11 @@ void Classifier::update(int64_t batch) {
   trainer_.step(of_all);
 }
 
+nn::Block& Classifier::net() const {
+  if (planned_) return *planned_;
+  return setup_.net;
+}
+
 int Classifier::train(const std::function<Strip()>& strip,
                       const std::function<void(int64_t step)>& after) {
   Run::Loader loader;
@@ -100,7 +119,7 @@ int Classifier::train(const std::function<Strip()>& strip,
                           .network = setup_.network,
                           .data = setup_.data,
                           .context = context_,
-                          .net = setup_.net,
+                          .net = net(),
                           .trainer = trainer_,
                           .loader = loader,
                           .samples = setup_.train.size(),
@@ -122,9 +141,9 @@ Score Classifier::score() {
   metric::Accuracy accuracy;
   Tensors losses;
   for (auto [data, label] : test_loader_) {
-    const Tensor scores = setup_.net(data);
-    accuracy.update(label, scores);
-    losses.push_back(loss_fn(scores, label));
+    const Tensor scores = net()(data), there = label.as_in_context(scores.context());
+    accuracy.update(there, scores);
+    losses.push_back(loss_fn(scores, there));
   }
   return {concat(losses, {.axis = 0}).mean().item<float>(), accuracy.get().second};
 }

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/data.h>
+#include <locus/nn/planned.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/train_step.h>
 
@@ -18,12 +20,12 @@
 namespace training {
 
 // A network that is initialized and trained to tell the classes of `train` apart, with
-// SoftmaxCrossEntropyLoss and SGD, as the options say.
+// SoftmaxCrossEntropyLoss and SGD, as the options say: on one context, or by a plan.
 class Classifier {
  public:
   struct Setup {
     std::string program, network, data;  // names, for people
-    locus::nn::Block& net;
+    locus::nn::Sequential& net;
     locus::data::Dataset train, test;
     locus::data::Transform transform = {};  // of the training images
     int workers = 0;                        // threads that apply it; 0: the context itself
@@ -35,7 +37,9 @@ class Classifier {
   int train(const std::function<Strip()>& strip,
             const std::function<void(int64_t step)>& after = {});
 
+  // Where batches go, and the network that takes them: what a plan made of it, where there is one.
   locus::Context context() const { return context_; }
+  locus::nn::Block& net() const;
   int64_t steps() const { return steps_; }  // of all epochs
   locus::nn::TrainStep& compiled() { return compiled_; }
   // The mean loss and the share of right classes over the test set.
@@ -49,6 +53,7 @@ class Classifier {
 
   const Setup setup_;
   const Options options_;
+  const std::unique_ptr<locus::nn::Planned> planned_;  // null without a plan
   const locus::Context context_;
   const int64_t steps_;
   locus::nn::Trainer trainer_;

@@ -96,10 +96,16 @@ void add_sgd(CLI::App& app, Options& o) {
   app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  CLI::Option* const plan = app.add_option(
+      "--plan", o.plan,
+      "a file that says which layers train on which contexts, such as placement --write-plan "
+      "writes; --batch-size is that of all together");
+  plan->excludes(app.get_option("--context"));
   app.add_flag(
-      "--distributed", o.distributed,
-      "train with the other ranks that mpirun or srun started; --batch-size is that of all "
-      "together, each has its own GPU, and the first prints and writes files");
+         "--distributed", o.distributed,
+         "train with the other ranks that mpirun or srun started; --batch-size is that of all "
+         "together, each has its own GPU, and the first prints and writes files")
+      ->excludes(plan);
 }
 
 void parse(CLI::App& app, int argc, char** argv) {

@@ -15,6 +15,7 @@ namespace training {
 
 struct Options {
   std::string context = "best";
+  std::string plan;  // a file (nn/plan.h); empty: all on the context
   std::string data;  // empty: the folder that the program knows, when it is there, else drawn
   int epochs = 5;
   int64_t batch_size = 64;

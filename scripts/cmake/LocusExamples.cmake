@@ -1,7 +1,7 @@
 # One program per .cc file of examples/, examples/exercises/ and examples/seeds/; its other files are
 # in the folder of its name. What programs share is examples/common; its Program, which takes as long
 # to compile as all the rest, is for those that include it, and examples/training for those that
-# train.
+# train; examples/planning, which predicts, is placement's.
 find_package(CLI11 REQUIRED)
 find_package(fmt REQUIRED)
 file(GLOB common CONFIGURE_DEPENDS examples/common/*.cc)
@@ -19,6 +19,10 @@ file(GLOB training CONFIGURE_DEPENDS examples/training/*.cc)
 add_library(locus_training STATIC ${training})
 target_link_libraries(locus_training PUBLIC locus_examples)
 
+file(GLOB planning CONFIGURE_DEPENDS examples/planning/*.cc)
+add_library(locus_planning STATIC ${planning})
+target_link_libraries(locus_planning PUBLIC locus_training)
+
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)
 foreach(source ${programs})
   get_filename_component(program ${source} NAME_WE)
@@ -28,12 +32,16 @@ foreach(source ${programs})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
   file(STRINGS ${source} is_program REGEX "common/program.h")
   file(STRINGS ${source} is_training REGEX "\"training/")
+  file(STRINGS ${source} is_planning REGEX "\"planning/")
   set(shared locus_examples)
   if(is_program)
     list(PREPEND shared locus_program)
   endif()
   if(is_training)
     list(PREPEND shared locus_training)
+  endif()
+  if(is_planning)
+    list(PREPEND shared locus_planning)
   endif()
   target_link_libraries(${program} PRIVATE ${shared})
 endforeach()

@@ -20,6 +20,7 @@ if(LOCUS_TESTS)
                                             GTest::gtest_main ZLIB::ZLIB
                                             nlohmann_json::nlohmann_json
                                             $<TARGET_NAME_IF_EXISTS:locus_program>
+                                            $<TARGET_NAME_IF_EXISTS:locus_planning>
                                             $<TARGET_NAME_IF_EXISTS:locus_training>)
   if(LOCUS_WITH_CUDA)
     target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)

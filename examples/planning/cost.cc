@@ -1,0 +1,340 @@
+#include "planning/cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace planning {
+
+using namespace locus;
+
+namespace {
+
+size_t at(int i) { return static_cast<size_t>(i); }
+
+// How a layout's step goes, with links and the host's issuing or without.
+class Walk {
+ public:
+  Walk(const Layout& layout, const ModelCost& model, const Links& links, double batch, double pace,
+       bool with_links, bool with_host, std::vector<Work>* timeline = nullptr)
+      : l_(layout),
+        m_(model),
+        links_(links),
+        batch_(batch),
+        pace_(pace),
+        crosses_(with_links),
+        issues_(with_host),
+        timeline_(timeline),
+        free_(at(l_.stages())),
+        busy_(at(l_.stages())) {}
+
+  double seconds() { return l_.cut > 1 ? cut() : pipelines(); }
+  double busiest() const { return *std::ranges::max_element(busy_); }
+  double busy() const { return std::accumulate(busy_.begin(), busy_.end(), 0.); }  // of a replica
+
+ private:
+  struct Pass {
+    double compute = 0, issue = 0;
+  };
+  // Layers of a stage, and behind the last stage the loss.
+  Pass pass(int stage, bool backward, double n, bool again) const {
+    Pass p;
+    const auto add = [&](const LayerCost& c) {
+      p.compute += (again ? c.again : backward ? c.backward : c.forward).at(n);
+      p.issue += (backward ? c.issue_backward : c.issue_forward).at(n);
+    };
+    for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) add(m_.layers[at(i)]);
+    if (stage + 1 == l_.stages()) add(m_.loss);
+    return p;
+  }
+  double out_bytes(int layer) const { return layer < 0 ? m_.in : m_.layers[at(layer)].out; }
+
+  // Enqueues work on a row whose operands are there at `arrival`.
+  double run(int row, double arrival, const Pass& p, char what, int microbatch = 0) {
+    double& free = free_[at(m_.serial ? 0 : row)];
+    const double told = clock_, compute = p.compute * pace_;
+    if (issues_) clock_ += p.issue;
+    const double begin = std::max({free, arrival, told});
+    free = std::max(begin + compute, clock_);
+    busy_[at(row)] += compute;
+    if (timeline_) timeline_->push_back({row, begin, free, what, microbatch});
+    return free;
+  }
+  double copy(int from, int to, double bytes) const {
+    return crosses_ ? links_.copy(from, to, bytes) : 0;
+  }
+
+  double pipelines() {
+    const int p = l_.stages(), m = l_.microbatches;
+    const double n = batch_ / l_.replicas / m;
+    const double input = l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
+    // When what a pass needs is there, and a link is free, by [backward].
+    std::array<std::vector<std::vector<double>>, 2> arrivals;
+    std::array<std::vector<double>, 2> link;
+    for (auto& a : arrivals) a.assign(at(p), std::vector<double>(at(m)));
+    for (auto& a : link) a.assign(at(p), 0);
+    for (int k = 0; k < m; ++k) arrivals[0][0][at(k)] = input * (k + 1);
+    for (const nn::Pipeline::Pass& pass : nn::Pipeline::order(l_.schedule, p, m)) {
+      const int s = pass.stage, k = pass.microbatch, to = s + (pass.backward ? -1 : 1);
+      const double end = run(s, arrivals[pass.backward][at(s)][at(k)],
+                             this->pass(s, pass.backward, n, pass.backward && k > 0),
+                             pass.backward ? 'B' : 'F', k);
+      if (to < 0 || to >= p) continue;
+      double& busy = link[pass.backward][at(s)];
+      const int crossed = l_.begins[at(pass.backward ? s : to)] - 1;
+      busy = std::max(end, busy) + copy(s, to, n * out_bytes(crossed));
+      arrivals[pass.backward][at(to)][at(k)] = busy;
+    }
+    // The losses of all replicas are joined.
+    if (l_.replicas > 1) free_[at(p - 1)] += (l_.replicas - 1) * copy(0, p, n);
+    double end = 0;
+    for (int s = 0; s < p; ++s) end = std::max(end, finish(s));
+    return std::max(end, clock_);
+  }
+
+  // Sums and update of a stage's parameters.
+  double finish(int stage) {
+    std::vector<double> gradients;
+    Pass update;
+    for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) {
+      const LayerCost& c = m_.layers[at(i)];
+      gradients.insert(gradients.end(), c.gradients.begin(), c.gradients.end());
+      update.compute += c.update.value();
+      update.issue += c.issue_update.value();
+    }
+    if (l_.replicas > 1 && crosses_ && !gradients.empty()) {
+      double& free = free_[at(stage)];
+      const double begin = std::max(free, clock_);
+      free = begin + links_.sum(stage, l_.stages(), l_.replicas, gradients);
+      if (timeline_) timeline_->push_back({stage, begin, free, 'S'});
+    }
+    return run(stage, 0, update, 'U');
+  }
+
+  // One thread tells one device after the other; they meet in each sum.
+  double cut() {
+    const int first = l_.begins[at(l_.stages() - 1)], layers = l_.begins.back();
+    const std::vector<LayerCost>& parts = m_.parts.at(l_.cut);
+    const auto cost = [&](int i) -> const LayerCost& {
+      return i < first ? m_.layers[at(i)] : i < layers ? parts[at(i - m_.cut_from)] : m_.loss;
+    };
+    free_.assign(1, 0);
+    busy_.assign(1, 0);
+    const double hops = std::ceil(std::log2(l_.cut));
+    const auto layer = [&](int i, bool backward) {
+      const LayerCost& c = cost(i);
+      const bool is_cut = i >= first && i < layers;
+      const double times = is_cut ? l_.cut : 1;
+      run(0, 0,
+          {(backward ? c.backward : c.forward).at(batch_),
+           times * (backward ? c.issue_backward : c.issue_forward).at(batch_)},
+          backward ? 'B' : 'F', i);
+      if (!is_cut || !crosses_) return;
+      const bool row = c.as == nn::CutAs::row || c.as == nn::CutAs::row_of_whole;
+      if (!row && c.as != nn::CutAs::gathered) return;
+      const double bytes = batch_ * m_.layers[at(i)].out, begin = free_[0];
+      free_[0] += row ? links_.sum(0, 1, l_.cut, {bytes})
+                      : (l_.cut - 1) * links_.copy(0, 1, bytes / l_.cut);
+      if (timeline_) timeline_->push_back({0, begin, free_[0], 'S'});
+    };
+    for (int i = 0; i <= layers; ++i) {
+      if (i == first) free_[0] += hops * copy(0, 1, batch_ * out_bytes(i - 1));
+      layer(i, false);
+    }
+    for (int i = layers; i >= 0; --i) {
+      layer(i, true);
+      if (i == first && i > 0 && crosses_)
+        free_[0] += links_.sum(0, 1, l_.cut, {batch_ * out_bytes(i - 1)});
+    }
+    Pass update;
+    for (int i = 0; i < layers; ++i) {
+      update.compute += cost(i).update.value();
+      update.issue += (i >= first ? l_.cut : 1) * cost(i).issue_update.value();
+    }
+    return std::max(run(0, 0, update, 'U'), clock_);
+  }
+
+  const Layout& l_;
+  const ModelCost& m_;
+  const Links& links_;
+  const double batch_, pace_;
+  const bool crosses_, issues_;
+  std::vector<Work>* const timeline_;
+  double clock_ = 0;
+  std::vector<double> free_, busy_;  // by stage
+};
+
+// Bytes on the devices of each stage.
+std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
+  std::vector<double> all;
+  if (l.cut > 1) {
+    const int first = l.begins[at(l.stages() - 1)];
+    double shared = 0, own = m.loss.held.at(batch);
+    for (int i = 0; i < l.begins.back(); ++i) {
+      const LayerCost& c = i < first ? m.layers[at(i)] : m.parts.at(l.cut)[at(i - m.cut_from)];
+      (i < first ? own : shared) += c.fixed + c.held.at(batch);
+    }
+    // A copy of what goes in, on all but the first, which has it, too.
+    shared += batch * (first > 0 ? m.layers[at(first - 1)].out : m.in);
+    all.assign(at(l.cut), shared);
+    all[0] += own;
+    return all;
+  }
+  const int p = l.stages();
+  const double n = batch / l.replicas / l.microbatches;
+  for (int s = 0; s < p; ++s) {
+    const int ahead =
+        l.schedule == nn::Schedule::gpipe ? l.microbatches : std::min(p - s, l.microbatches);
+    double fixed = 0, flight = 0;
+    for (int i = l.begins[at(s)]; i < l.begins[at(s + 1)]; ++i) {
+      fixed += m.layers[at(i)].fixed;
+      flight += m.layers[at(i)].held.at(n);
+    }
+    if (s + 1 == p) flight += m.loss.held.at(n);
+    // What arrives, and the place for its gradient.
+    if (s > 0)
+      flight += 2 * n * m.layers[at(l.begins[at(s)] - 1)].out;
+    else if (l.replicas > 1 || l.microbatches > 1)
+      flight += n * m.in;
+    all.push_back(fixed + ahead * flight);
+  }
+  return all;
+}
+
+}  // namespace
+
+void Samples::add(double value) {
+  sorted_.insert(std::ranges::upper_bound(sorted_, value), value);
+  const size_t n = sorted_.size();
+  median_ = (sorted_[(n - 1) / 2] + sorted_[n / 2]) / 2;
+}
+
+double Curve::at(double size) const {
+  if (points_.empty()) return 0;
+  const auto above = points_.lower_bound(size);
+  if (above == points_.begin()) return above->second.value();
+  auto low = std::prev(above), high = above;
+  if (above == points_.end()) {
+    if (points_.size() == 1) return low->second.value() * size / low->first;
+    high = low--;
+  }
+  const double share = (size - low->first) / (high->first - low->first), from = low->second.value(),
+               to = high->second.value();
+  return std::max(0., from + share * (to - from));
+}
+
+const char* Layout::kind() const {
+  return cut > 1                        ? "tensor"
+         : stages() > 1 && replicas > 1 ? "mixed"
+         : stages() > 1                 ? "pipeline"
+         : replicas > 1                 ? "data"
+                                        : "one";
+}
+
+nn::Plan Layout::plan(const std::vector<Context>& contexts) const {
+  nn::Plan p;
+  p.microbatches = microbatches;
+  p.schedule = schedule;
+  for (int s = 0; s < stages(); ++s) {
+    nn::Plan::Stage stage{.first = begins[at(s)], .last = begins[at(s + 1)] - 1};
+    stage.cut = cut > 1 && s + 1 == stages();
+    const int n = stage.cut ? cut : cut > 1 ? 1 : replicas, stride = cut > 1 ? 1 : stages();
+    for (int r = 0; r < n; ++r)
+      stage.contexts.push_back(contexts.at(at(r * stride + (cut > 1 ? 0 : s))));
+    p.stages.push_back(stage);
+  }
+  return p;
+}
+
+std::string Layout::summary() const { return plan(gpus(devices())).summary(); }
+
+double Prediction::most_held() const { return *std::ranges::max_element(held); }
+
+const char* Prediction::bound() const {
+  const double most = std::max({compute, bubble, link, host});
+  return most == compute ? "compute" : most == bubble ? "bubble" : most == link ? "link" : "host";
+}
+
+Prediction predict(const Layout& layout, const ModelCost& model, const Links& links,
+                   int64_t batch) {
+  const auto n = static_cast<double>(batch);
+  Prediction p;
+  p.layout = layout;
+  // How many devices compute at a time, on the whole, decides how they slow each other down.
+  Walk quiet(layout, model, links, n, 1, true, true);
+  const double share = quiet.seconds() > 0 ? quiet.busy() / quiet.seconds() : 1,
+               samples = n / (layout.replicas * layout.microbatches);
+  const double pace = links.pace(
+      model.serial ? layout.replicas : std::max(layout.replicas, layout.cut) * share, samples);
+  Walk alone(layout, model, links, n, pace, false, false),
+      linked(layout, model, links, n, pace, true, false);
+  const double ideal = alone.seconds(), crossing = linked.seconds();
+  p.compute = alone.busiest();
+  p.seconds = Walk(layout, model, links, n, pace, true, true, &p.timeline).seconds();
+  p.bubble = std::max(0., ideal - p.compute);
+  p.link = std::max(0., crossing - ideal);
+  p.host = std::max(0., p.seconds - crossing);
+  p.held = held(layout, model, n);
+  return p;
+}
+
+std::vector<int> balanced(const ModelCost& model, int stages, double samples) {
+  const int layers = static_cast<int>(model.layers.size());
+  std::vector<double> until(at(layers + 1));
+  for (int i = 0; i < layers; ++i) {
+    const LayerCost& c = model.layers[at(i)];
+    until[at(i + 1)] = until[at(i)] + c.forward.at(samples) + c.backward.at(samples);
+  }
+  until.back() += model.loss.forward.at(samples) + model.loss.backward.at(samples);
+  // worst[s][i]: of the first i layers in s + 1 stages, the longest stage at best.
+  std::vector<std::vector<double>> worst(at(stages), until);
+  std::vector<std::vector<int>> last(at(stages), std::vector<int>(at(layers + 1)));
+  for (int s = 1; s < stages; ++s)
+    for (int i = 0; i <= layers; ++i) {
+      worst[at(s)][at(i)] = INFINITY;
+      for (int k = s; k < i; ++k) {
+        const double longest = std::max(worst[at(s - 1)][at(k)], until[at(i)] - until[at(k)]);
+        if (longest >= worst[at(s)][at(i)]) continue;
+        worst[at(s)][at(i)] = longest;
+        last[at(s)][at(i)] = k;
+      }
+    }
+  std::vector<int> begins{layers};
+  for (int s = stages - 1; s >= 0; --s)
+    begins.insert(begins.begin(), s == 0 ? 0 : last[at(s)][at(begins[0])]);
+  return begins;
+}
+
+std::vector<int> counts(int n) {
+  std::vector<int> all;
+  for (int k = 1; k < n; k *= 2) all.push_back(k);
+  all.push_back(n);
+  return all;
+}
+
+std::vector<Layout> candidates(const ModelCost& model, int n, int64_t batch) {
+  const int layers = static_cast<int>(model.layers.size());
+  std::vector<Layout> all;
+  for (int p = 1; p <= std::min(n, layers); ++p)
+    for (const int m : {1, 2, 4, 8, 16, 32}) {
+      const bool fitting = p > 1 ? m >= p && m <= 4 * p : m == 1 || (n == 1 && m <= 8);
+      if (n % p != 0 || !fitting || int64_t{n} / p * m > batch) continue;
+      const double samples = static_cast<double>(batch) * p / n / m;
+      Layout l;
+      l.begins = balanced(model, p, samples);
+      l.replicas = n / p;
+      l.microbatches = m;
+      all.push_back(l);
+    }
+  if (n > 1 && model.cut_from >= 0 && model.parts.contains(n)) {
+    Layout l;
+    l.begins = {0, layers};
+    l.cut = n;
+    if (model.cut_from > 0) l.begins.insert(l.begins.begin() + 1, model.cut_from);
+    all.push_back(l);
+  }
+  return all;
+}
+
+}  // namespace planning

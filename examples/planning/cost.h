@@ -1,0 +1,139 @@
+// What a step of training takes and holds by a plan (nn/plan.h), from what each layer and each link
+// take: formulas, and for a pipeline a walk over its passes, so that thousands of GPUs cost no more
+// than one pipeline of them.
+//
+// A pass of layers a to b over n samples computes for sum(forward_i(n)), or sum(backward_i(n)), and
+// costs the host sum(issue_i(n)); a device begins what it is told when it is free, has what it
+// needs, and was told:
+//   begin = max(free, arrival, told),  end = max(begin + pace computing, told + issue)
+// A pipeline of p equal stages and m microbatches so takes (m + p - 1) (f + b), of which it is idle
+// for (p - 1) / (m + p - 1); unequal stages and what crosses between them come out of the same
+// walk, in the order of nn::Pipeline. Then come the sums of gradients and the update. Sums over n
+// devices, of B bytes and latency l:
+//   ring      2 (n - 1) (l + B / n / rate)
+//   one shot  l + (n - 1) B / rate             (each reads what all others have)
+//   tree      2 ceil(log2 n) (l + B / rate)
+// whichever is least; over h hosts of q devices each, 2 (q - 1) (l + B / q / rate) within a host,
+// and the least of the three for B / q between them. Layers that are cut over n devices have such a
+// sum of n samples' results behind each row, and one of their gradients on the way back.
+//
+// A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
+// microbatch that is under way, and what arrives.
+//
+// A step is taken apart by walking three times: with neither links nor issuing, computing of the
+// busiest device is `compute` and the rest `bubble`; what links add is `link`, what issuing adds
+// after that `host`. The largest bounds the plan.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <locus/nn/planned.h>
+
+namespace planning {
+
+// A value that was measured several times: their median.
+class Samples {
+ public:
+  void add(double value);
+  double value() const { return median_; }  // 0 of none
+
+ private:
+  std::vector<double> sorted_;
+  double median_ = 0;
+};
+
+// One that was measured at some sizes, seconds for bytes, say: straight lines between them, on
+// beyond the largest as from the one before, and below the smallest as there.
+class Curve {
+ public:
+  void add(double size, double value) { points_[size].add(value); }
+  double at(double size) const;
+  bool has(double size) const { return points_.contains(size); }
+  bool empty() const { return points_.empty(); }
+
+ private:
+  std::map<double, Samples> points_;
+};
+
+// Of a layer on one device; curves are by samples.
+struct LayerCost {
+  std::string name;
+  Curve forward, backward;              // seconds of the device
+  Curve again;                          // of a backward pass that adds to gradients that are there
+  Curve issue_forward, issue_backward;  // seconds of the host, which tells it to
+  Curve held;                           // bytes that autograd keeps of a forward pass
+  Samples update, issue_update;
+  double fixed = 0;                              // bytes of parameters, gradients and states
+  std::vector<double> gradients;                 // bytes of each, to be summed over replicas
+  double out = 0;                                // bytes of a sample's result
+  locus::nn::CutAs as = locus::nn::CutAs::each;  // where it is cut
+};
+
+struct ModelCost {
+  std::vector<LayerCost> layers;
+  LayerCost loss;
+  double in = 0;                                // bytes of a sample
+  std::map<int, std::vector<LayerCost>> parts;  // of layers cut over so many: from cut_from on
+  int cut_from = -1;                            // the first layer that can be cut; -1: none
+  bool serial = false;  // the host computes: stages of a replica take turns on its thread
+};
+
+// What lies between devices, numbered from 0 host by host.
+class Links {
+ public:
+  virtual ~Links() = default;
+  virtual double copy(int from, int to, double bytes) const = 0;
+  // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
+  virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
+  // How many times longer a device computes while so many of them do, on the average, passes of so
+  // many samples.
+  virtual double pace(double busy, double samples) const = 0;
+  // Seconds until the last of n replicas has its slice of the batch.
+  virtual double input(int n, double bytes) const = 0;
+};
+
+// A plan without its contexts: device r * stages + s has stage s of replica r.
+struct Layout {
+  std::vector<int> begins;  // the first layer of each stage, and the number of layers
+  int replicas = 1, cut = 1, microbatches = 1;  // cut: over so many, from the last stage's first on
+  locus::nn::Schedule schedule = locus::nn::Schedule::one_f1b;
+
+  int stages() const { return static_cast<int>(begins.size()) - 1; }
+  int devices() const { return cut > 1 ? cut : replicas * stages(); }
+  const char* kind() const;  // one, data, pipeline, mixed, tensor
+  // On the first of these contexts.
+  locus::nn::Plan plan(const std::vector<locus::Context>& contexts) const;
+  std::string summary() const;  // the plan's
+};
+
+struct Work {
+  int row;  // stage, or device of those that a layer is cut over
+  double begin, end;
+  char what;  // 'F', 'B', 'S' a sum, 'U' the update
+  int microbatch = 0;
+};
+
+struct Prediction {
+  Layout layout;
+  double seconds = 0, compute = 0, bubble = 0, link = 0, host = 0;
+  std::vector<double> held;    // bytes, of each stage's devices, or of those it is cut over
+  std::vector<Work> timeline;  // of one replica
+  double most_held() const;
+  const char* bound() const;  // "compute", "bubble", "link", "host": the largest
+};
+
+Prediction predict(const Layout& layout, const ModelCost& model, const Links& links, int64_t batch);
+
+// Stages of consecutive layers whose longest takes the least: the first layer of each, and the
+// number of layers. `samples`: of a microbatch.
+std::vector<int> balanced(const ModelCost& model, int stages, double samples);
+
+// Plans for exactly so many devices, of all kinds that the model and the batch have.
+std::vector<Layout> candidates(const ModelCost& model, int devices, int64_t batch);
+// 1, 2, 4, ..., n.
+std::vector<int> counts(int n);
+
+}  // namespace planning

@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "common/measure.h"
+#include "planning/study.h"
+
+namespace planning {
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+Cell mebibytes(double bytes) {
+  return {fmt::format("{:.2f}", bytes / (1 << 20)), fmt::format("{:.0f}", bytes)};
+}
+double most(const std::vector<double>& v) { return v.empty() ? 0 : *std::ranges::max_element(v); }
+std::string ms(double s) { return fmt::format("{:.3f} ms", s * 1e3); }
+Cell ms_cell(double s) {
+  return s > 0 ? Cell(fmt::format("{:.3f}", s * 1e3), fmt::format("{:.6g}", s)) : Cell("-", "");
+}
+Cell share(double part, double whole) {
+  return {fmt::format("{:.0f}", 100 * part / whole), fmt::format("{:.6g}", part)};
+}
+
+// What the largest part of a step means.
+std::string why(const Prediction& p) {
+  const std::string bound = p.bound();
+  const double part = bound == "compute"  ? p.compute
+                      : bound == "bubble" ? p.bubble
+                      : bound == "link"   ? p.link
+                                          : p.host;
+  const char* meaning =
+      bound == "compute"  ? "the busiest context computes all that time"
+      : bound == "bubble" ? "stages wait for each other: more microbatches, or evener stages, help"
+      : bound == "link"   ? "contexts wait for what crosses between them"
+                          : "contexts wait for the host to issue work: a compiled step helps";
+  return fmt::format("Bound by {}, {:.0f} % of the predicted step: {}.", bound,
+                     100 * part / p.seconds, meaning);
+}
+
+}  // namespace
+
+Table table_of(const std::vector<Result>& results) {
+  Table table({"kind",
+               "plan",
+               {"predicted ms", "predicted_seconds"},
+               {"measured ms", "measured_seconds"},
+               {"± ms", "spread_seconds"},
+               {"error %", "error"},
+               {"compute %", "compute_seconds"},
+               {"bubble %", "bubble_seconds"},
+               {"link %", "link_seconds"},
+               {"host %", "host_seconds"},
+               {"MiB", "held_bytes"},
+               {"measured MiB", "measured_held_bytes"}});
+  for (const Result& r : results) {
+    const Prediction& p = r.predicted;
+    const bool ran = r.measured > 0;
+    table.add({p.layout.kind(), r.plan.summary(), ms_cell(p.seconds), ms_cell(r.measured),
+               ms_cell(r.spread),
+               ran ? Cell(fmt::format("{:+.1f}", 100 * r.error()), fmt::format("{:.5f}", r.error()))
+                   : Cell(r.not_run, ""),
+               share(p.compute, p.seconds), share(p.bubble, p.seconds), share(p.link, p.seconds),
+               share(p.host, p.seconds), mebibytes(p.most_held()),
+               ran ? mebibytes(most(r.held)) : Cell("-", "")},
+              r.plan.contexts());
+  }
+  return table;
+}
+
+std::string explanation(const std::vector<Result>& results) {
+  const Result& best = results[0];
+  const Result* predicted = &best;
+  const Result* one = nullptr;
+  std::vector<double> errors;
+  const Result* worst = nullptr;
+  for (const Result& r : results) {
+    if (r.predicted.seconds < predicted->predicted.seconds) predicted = &r;
+    if (!one && r.plan.contexts().size() == 1) one = &r;
+    if (r.measured <= 0) continue;
+    errors.push_back(std::abs(r.error()));
+    if (!worst || errors.back() > std::abs(worst->error())) worst = &r;
+  }
+  std::string s =
+      fmt::format("The best plan, {}: {} a step", best.plan.summary(), ms(best.seconds()));
+  if (best.measured > 0)
+    s += fmt::format(" ± {}, predicted {}", ms(best.spread), ms(best.predicted.seconds));
+  if (one && one != &best)
+    s += fmt::format("; {:.2f} times as fast as {}", one->seconds() / best.seconds(),
+                     one->plan.summary());
+  s += ".\n" + why(best.predicted) + "\n";
+  if (!worst) return s + "None was run.\n";
+  if (predicted == &best)
+    s += "It is also the one that is predicted to be the fastest.\n";
+  else if (predicted->measured > 0)
+    s += fmt::format("Predicted to be the fastest was {}, {}: {:.1f} % slower than the best.\n",
+                     predicted->plan.summary(), ms(predicted->measured),
+                     100 * (predicted->measured / best.measured - 1));
+  s += fmt::format("Predictions are off by {:.1f} % in the median and {:.1f} % at most ({}).\n",
+                   100 * median(errors), 100 * std::abs(worst->error()), worst->plan.summary());
+  if (results.size() == errors.size()) return s;
+  return s + fmt::format("{} not run.\n",
+                         counted(static_cast<double>(results.size() - errors.size()), "plan"));
+}
+
+Table table_of(const std::vector<Prediction>& all, int64_t batch, Context where) {
+  Table table({{"GPUs", "devices"},
+               "kind",
+               "plan",
+               {"step ms", "seconds"},
+               {"samples/s", "samples_per_second"},
+               {"speed-up", "speed_up"},
+               {"compute %", "compute_seconds"},
+               {"bubble %", "bubble_seconds"},
+               {"link %", "link_seconds"},
+               {"host %", "host_seconds"},
+               {"MiB a GPU", "held_bytes"}});
+  for (const Prediction& p : all) {
+    const double n = p.layout.devices();
+    table.add({fmt::format("{:.0f}", n), p.layout.kind(), p.layout.summary(), ms_cell(p.seconds),
+               count_cell(n * static_cast<double>(batch) / p.seconds),
+               number_cell(n * all[0].seconds / p.seconds, "{:.2f}"), share(p.compute, p.seconds),
+               share(p.bubble, p.seconds), share(p.link, p.seconds), share(p.host, p.seconds),
+               mebibytes(p.most_held())},
+              where);
+  }
+  return table;
+}
+
+std::string explanation(const std::vector<Prediction>& all, const Machine& machine, int64_t batch,
+                        Context where) {
+  const Prediction* best = nullptr;
+  for (const Prediction& p : all)
+    if (!best || p.layout.devices() > best->layout.devices()) best = &p;
+  const double n = best->layout.devices();
+  std::string s = fmt::format(
+      "On all {} GPUs, {} samples each, {} is the best: {} a step, {:.2f} times what one GPU "
+      "does. ",
+      best->layout.devices(), batch, best->layout.summary(), ms(best->seconds),
+      n * all[0].seconds / best->seconds);
+  s += why(*best);
+  return s + fmt::format(
+                 " The layers were timed on {}{}; links are {}'s as given, by the formulas of "
+                 "planning/cost.h.",
+                 describe(where), real_gpu(where) ? "" : ", which is not such a GPU", machine.name);
+}
+
+}  // namespace planning

@@ -1,0 +1,159 @@
+#include "planning/study.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+#include <locus/locus.h>
+
+#include "common/measure.h"
+#include "planning/measured.h"
+
+namespace planning {
+
+using namespace locus;
+using namespace examples;
+
+namespace {
+
+constexpr int kRounds =
+    3;  // over all plans, so that what else the machine does slows no single one
+
+// Halves of the batch, down to what the smallest microbatch of so many devices has.
+std::vector<int64_t> sizes(int64_t batch, int devices) {
+  std::vector<int64_t> all;
+  for (int64_t n = batch; n >= 1 && n >= batch / (4 * devices); n /= 2) all.push_back(n);
+  return all;
+}
+
+// `before` each trial, and `after` each round over all.
+void run(const Model& model, const Options& o, const std::function<void(const Result&)>& before,
+         const std::function<void()>& after, std::vector<Result>& results) {
+  double expected = NAN;
+  for (int round = 0; round < kRounds; ++round) {
+    for (Result& r : results) {
+      if (!r.not_run.empty()) continue;
+      before(r);
+      Trial trial(model, r.plan, o.batch);
+      if (std::isnan(expected)) expected = trial.first_loss();
+      if (!(std::abs(trial.first_loss() - expected) <= 1e-3 * std::abs(expected)))
+        throw Error(fmt::format("the first loss is {} {} and {} {}; expected the same", expected,
+                                results[0].plan.summary(), trial.first_loss(), r.plan.summary()));
+      const std::vector<double> times = trial.times(o.steps);
+      r.times.insert(r.times.end(), times.begin(), times.end());
+      if (round + 1 < kRounds) continue;
+      r.held = trial.held();
+      r.ran = trial.trace();
+      std::ranges::sort(r.times);
+      r.measured = median(r.times);
+      r.spread = (r.times[r.times.size() * 3 / 4] - r.times[r.times.size() / 4]) / 2;
+    }
+    after();
+  }
+}
+
+// Contexts of one kind: GPUs, where there are some.
+std::vector<Context> alike(std::vector<Context> contexts) {
+  if (std::ranges::any_of(contexts, [](Context c) { return !is_host(c); }))
+    std::erase_if(contexts, is_host);
+  return contexts;
+}
+
+void simulate(const Program& program, const Options& o, const Model& model, Context c) {
+  const Machine machine = Machine::parse(o.simulate);
+  if (!o.write_plan.empty() && machine.hosts > 1)
+    throw Error("--write-plan: a plan is of one host's contexts; --simulate names ", machine.hosts,
+                " hosts");
+  LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}};
+  for (const int n : counts(machine.gpus))
+    if (n > 1) what.cuts.push_back(n);
+  ModelCost cost;
+  measure_layers(model, c, what, cost);
+  const double start = now();
+  const std::vector<Prediction> all = simulate(cost, machine, o.batch);
+  if (all.empty()) throw Error("--simulate: no plan fits into ", machine.memory, " GB");
+  const double took = now() - start;
+  const Table table = table_of(all, o.batch, c);
+  const std::string text =
+      explanation(all, machine, o.batch, c) + fmt::format(" Predicted in {}.", time_text(took));
+  fmt::print("{}\n{}\n", table.aligned(), text);
+  program.write("simulated.csv", table.csv());
+  program.write("simulated.svg", picture(all, fmt::format("{} on {}", o.model, o.simulate), text));
+  if (o.write_plan.empty()) return;
+  const auto best = std::ranges::find_if(
+      all, [&](const Prediction& p) { return p.layout.devices() == machine.devices(); });
+  if (best == all.end()) throw Error("--write-plan: no plan of all devices fits");
+  best->layout.plan(gpus(machine.devices())).save(o.write_plan);
+  fmt::print("wrote {}\n", o.write_plan);
+}
+
+}  // namespace
+
+void study(const Program& program, const Options& o) {
+  const Model model = load_model(o.model, o.hidden);
+  const std::vector<Context> contexts = alike(program.contexts());
+  program.print_machine(contexts);
+  if (!o.simulate.empty()) return simulate(program, o, model, contexts[0]);
+  const int n = static_cast<int>(contexts.size());
+  LayerMeasurements what{.samples = sizes(o.batch, n), .cuts = {}};
+  for (const int k : counts(n))
+    if (k > 1) what.cuts.push_back(k);
+  ModelCost cost;
+  MeasuredLinks links(contexts);
+  links.watch_pace(model, what.samples);
+  const auto measure_all = [&] {
+    measure_layers(model, contexts[0], what, cost);
+    for (int k = 1; k <= n; ++k) links.sample_pace(k);
+  };
+  measure_all();
+
+  std::vector<Result> results;
+  const auto room = static_cast<double>(device(contexts[0]).memory().total);
+  for (const int k : counts(n))
+    for (const Layout& l : candidates(cost, k, o.batch)) {
+      Result& r = results.emplace_back(predict(l, cost, links, o.batch), l.plan(contexts));
+      const double held = r.predicted.most_held();
+      if (held > .9 * room) r.not_run = fmt::format("it needs {}", si_text(held, "B"));
+    }
+  const auto sort = [&] {
+    std::ranges::stable_sort(results, {}, [](const Result& r) {
+      return std::pair(r.measured > 0 ? 0 : 1, r.seconds());
+    });
+  };
+  sort();
+  for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
+  // What shares cores is measured anew, between the rounds: predictions are of the machine as it is
+  // while plans run.
+  const bool shared = !real_gpu(contexts[0]);
+  if (shared) {
+    cost = {};
+    links.forget_pace();
+    what.rounds = 5;
+  }
+  run(
+      model, o,
+      [&](const Result& r) {
+        links.sample_pace(1);
+        if (r.predicted.layout.devices() > 1) links.sample_pace(r.predicted.layout.devices());
+      },
+      [&] {
+        if (shared) measure_all();
+      },
+      results);
+  for (Result& r : results) r.predicted = predict(r.predicted.layout, cost, links, o.batch);
+  sort();
+  const Table table = table_of(results);
+  fmt::print("{}\n{}", table.aligned(), explanation(results));
+  program.write("plans.csv", table.csv());
+  program.write("plans.svg", picture(results,
+                                     fmt::format("How should {} train on {}? A step of {} samples",
+                                                 o.model, counted(n, "context"), o.batch),
+                                     program.conditions(contexts)));
+  program.write("best.plan", results[0].plan.text());
+  if (o.write_plan.empty()) return;
+  results[0].plan.save(o.write_plan);
+  fmt::print("wrote {}\n", o.write_plan);
+}
+
+}  // namespace planning

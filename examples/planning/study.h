@@ -1,0 +1,51 @@
+// placement's plans: predicted, run where they fit, and told about.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/program.h"
+#include "planning/machine.h"
+#include "planning/model.h"
+#include "planning/trial.h"
+
+namespace planning {
+
+struct Options {
+  std::string model, simulate, write_plan;
+  std::vector<int64_t> hidden;
+  int64_t batch = 256;  // of all contexts together; of each device that is simulated
+  size_t limit = 64;
+  int steps = 15;
+};
+
+// A plan, and what it took where it was run.
+struct Result {
+  Prediction predicted;
+  locus::nn::Plan plan;
+  std::vector<double> times = {};   // of the steps of all rounds
+  double measured = 0, spread = 0;  // the median, 0: not run; half of what the quartiles span
+  std::vector<double> held = {};    // bytes, by context
+  std::vector<Ran> ran = {};
+  std::string not_run = {};  // why
+  double error() const { return predicted.seconds / measured - 1; }
+  double seconds() const { return measured > 0 ? measured : predicted.seconds; }
+};
+
+// Measures, predicts, runs, or simulates, as the options say; prints and writes what came of it.
+void study(const examples::Program& program, const Options& options);
+
+// Results come sorted, the fastest first: those that ran, then by their predictions.
+examples::Table table_of(const std::vector<Result>& results);
+std::string explanation(const std::vector<Result>& results);
+std::string picture(const std::vector<Result>& results, const std::string& title,
+                    const std::string& conditions);
+
+// Of a machine that is not here; the times of layers were measured on `where`.
+examples::Table table_of(const std::vector<Prediction>& all, int64_t batch, locus::Context where);
+std::string explanation(const std::vector<Prediction>& all, const Machine& machine, int64_t batch,
+                        locus::Context where);
+std::string picture(const std::vector<Prediction>& all, const std::string& title,
+                    const std::string& explanation);
+
+}  // namespace planning

@@ -1,0 +1,144 @@
+#include "planning/trial.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <locus/locus.h>
+
+#include "common/measure.h"
+#include "common/moments.h"
+#include "planning/sweep.h"
+
+namespace planning {
+
+using namespace locus;
+
+namespace {
+
+std::vector<double> in_use(const std::vector<Context>& contexts) {
+  std::vector<double> bytes;
+  for (const Context c : contexts)
+    bytes.push_back(static_cast<double>(memory_pool(c).stats().in_use));
+  return bytes;
+}
+
+}  // namespace
+
+Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch) : contexts_(plan.contexts()) {
+  wait_all();
+  for (const Context c : contexts_) memory_pool(c).release_cached();
+  random::seed(7);
+  x_ = random::uniform(0, 1, batch_of(batch, model.sample), contexts_[0]);
+  y_ = random::randint(0, model.classes, {batch}, contexts_[0]);
+  wait_all();
+  before_ = in_use(contexts_);
+  net_ = std::make_unique<nn::Planned>(model.make(), plan);
+  net_->initialize(init::Xavier());
+  trainer_ = std::make_unique<nn::Trainer>(net_->parameters(),
+                                           optim::SGD({.learning_rate = .01, .momentum = .9}));
+  const nn::SoftmaxCrossEntropyLoss loss;
+  const Tensor l = net_->forward_backward(x_, y_, loss);
+  first_loss_ = static_cast<double>(l.mean().item<float>());
+  trainer_->step(batch);
+}
+
+void Trial::step() {
+  static const nn::SoftmaxCrossEntropyLoss loss;
+  net_->forward_backward(x_, y_, [this](const Tensor& out, const Tensor& label) {
+    const Tensor l = loss(out, label);
+    if (after_forward_) after_forward_();
+    return l;
+  });
+  trainer_->step(x_.shape()[0]);
+}
+
+std::vector<double> Trial::times(int steps) {
+  std::vector<double> all;
+  for (int i = -3; i < steps; ++i) {
+    const double start = examples::now();
+    step();
+    wait_all();
+    if (i >= 0) all.push_back(examples::now() - start);
+  }
+  return all;
+}
+
+std::vector<double> Trial::held() {
+  std::mutex mutex;
+  std::vector<double> most(contexts_.size());
+  const auto look = [&] {
+    const std::lock_guard lock(mutex);
+    const std::vector<double> now = in_use(contexts_);
+    for (size_t i = 0; i < now.size(); ++i) most[i] = std::max(most[i], now[i] - before_[i]);
+  };
+  wait_all();
+  after_forward_ = look;
+  for (nn::Pipeline& p : net_->pipelines())
+    p.watch([&](const nn::Pipeline::Pass&, bool enqueued, const Tensor&) {
+      if (enqueued) look();
+    });
+  step();
+  look();
+  after_forward_ = nullptr;
+  for (nn::Pipeline& p : net_->pipelines()) p.watch({});
+  wait_all();
+  return most;
+}
+
+std::vector<Ran> Trial::trace() {
+  wait_all();
+  examples::Moments moments(contexts_);
+  using Moment = examples::Moments::Moment;
+  struct Taken {
+    Context where;
+    Moment from, to;
+    char what;
+    int microbatch;
+  };
+  std::vector<std::vector<Taken>> taken(net_->pipelines().size() + 1);
+  const double start = examples::now();
+  for (size_t r = 0; r + 1 < taken.size(); ++r)
+    net_->pipelines()[r].watch(
+        [&, r](const nn::Pipeline::Pass& pass, bool enqueued, const Tensor& given) {
+          const Context c = net_->pipelines()[r].contexts().list()[static_cast<size_t>(pass.stage)];
+          if (enqueued) {
+            taken[r].back().to = moments.take(c);
+            return;
+          }
+          slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
+          taken[r].push_back({c, moments.take(c), {}, pass.backward ? 'B' : 'F', pass.microbatch});
+        });
+  std::vector<Moment> begins, middles, ends;
+  const auto all = [&](std::vector<Moment>& list) {
+    for (const Context c : contexts_) list.push_back(moments.take(c));
+  };
+  all(begins);
+  static const nn::SoftmaxCrossEntropyLoss loss;
+  const bool cut = net_->pipelines().empty();
+  net_->forward_backward(x_, y_, [&](const Tensor& out, const Tensor& label) {
+    const Tensor l = loss(out, label);
+    if (cut) all(middles);
+    return l;
+  });
+  all(ends);
+  trainer_->step(x_.shape()[0]);
+  std::vector<Taken>& rest = taken.back();
+  for (size_t i = 0; i < contexts_.size(); ++i) {
+    const Context c = contexts_[i];
+    if (cut) {
+      rest.push_back({c, begins[i], middles[i], 'F', 0});
+      rest.push_back({c, middles[i], ends[i], 'B', 0});
+    }
+    rest.push_back({c, ends[i], moments.take(c), 'U', 0});
+  }
+  for (nn::Pipeline& p : net_->pipelines()) p.watch({});
+  wait_all();
+  std::vector<Ran> ran;
+  for (const auto& list : taken)
+    for (const Taken& t : list)
+      ran.push_back({t.where, moments.time(t.from) - start, moments.time(t.to) - start, t.what,
+                     t.microbatch});
+  return ran;
+}
+
+}  // namespace planning

@@ -1,0 +1,49 @@
+// A plan that is run on this machine: what its steps take and hold.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <locus/nn/loss.h>
+#include <locus/nn/planned.h>
+#include <locus/nn/trainer.h>
+
+#include "planning/model.h"
+
+namespace planning {
+
+// What a context did in a step, seconds from its begin. Work of a plan that is cut is not told
+// apart by layer.
+struct Ran {
+  locus::Context where;
+  double begin, end;
+  char what;  // 'F', 'B', 'U': sums and update
+  int microbatch = 0;
+};
+
+// SGD with momentum of the model on a batch that is made up and lies on the plan's first context.
+class Trial {
+ public:
+  Trial(const Model& model, const locus::nn::Plan& plan, int64_t batch);
+
+  void step();  // without waiting
+  // Seconds of each of so many steps that are waited for, after some that warm up.
+  std::vector<double> times(int steps);
+  // Bytes in use on each of the plan's contexts, beyond those before this was made: the most of
+  // those after each pass, each forward of the whole, and the step.
+  std::vector<double> held();
+  std::vector<Ran> trace();
+  // The mean loss of the first step: the same by all plans.
+  double first_loss() const { return first_loss_; }
+
+ private:
+  const std::vector<locus::Context> contexts_;
+  std::vector<double> before_;
+  std::unique_ptr<locus::nn::Planned> net_;
+  std::unique_ptr<locus::nn::Trainer> trainer_;
+  locus::Tensor x_, y_;
+  std::function<void()> after_forward_;
+  double first_loss_ = 0;
+};
+
+}  // namespace planning

@@ -1,0 +1,350 @@
+// What predictions are made of, against cases that are computed by hand; models and machines as
+// text. Nothing here depends on what takes how long.
+#include <chrono>
+
+#include <gmock/gmock.h>
+
+#include <locus/locus.h>
+#include "planning/machine.h"
+#include "planning/model.h"
+#include "planning/sweep.h"
+#include "planning/trial.h"
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using namespace planning;
+using planning::Layout;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A curve through zero.
+Curve line(double each) {
+  Curve c;
+  c.add(1, each);
+  return c;
+}
+
+// Layers that take 1 s forward and 2 s backward a sample, with 4 bytes of parameters and 8 of
+// results a sample.
+ModelCost equal_layers(int n) {
+  ModelCost m;
+  for (int i = 0; i < n; ++i) {
+    LayerCost l;
+    l.forward = line(1);
+    l.backward = l.again = line(2);
+    l.held = line(8);
+    l.fixed = 12;
+    l.gradients = {4};
+    l.out = 8;
+    m.layers.push_back(l);
+  }
+  m.in = 8;
+  return m;
+}
+
+// Links that take a second for so many bytes and as long again for each message.
+struct Simple : Links {
+  double latency = 0, rate = 1e300, slow = 1;
+  double copy(int, int, double bytes) const override { return latency + bytes / rate; }
+  double sum(int, int, int n, const std::vector<double>& bytes) const override {
+    double all = 0;
+    for (const double b : bytes) all += b;
+    return sum_seconds(n, all, rate, latency);
+  }
+  double pace(double, double) const override { return slow; }
+  double input(int, double) const override { return 0; }
+};
+
+Layout layout(std::vector<int> begins, int replicas, int microbatches) {
+  Layout l;
+  l.begins = std::move(begins);
+  l.replicas = replicas;
+  l.microbatches = microbatches;
+  return l;
+}
+
+TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
+  Curve c;
+  c.add(10, 5);
+  EXPECT_DOUBLE_EQ(c.at(20), 10);  // in proportion
+  EXPECT_DOUBLE_EQ(c.at(1), 5);    // a launch takes what it takes
+  c.add(20, 7);
+  EXPECT_DOUBLE_EQ(c.at(15), 6);
+  EXPECT_DOUBLE_EQ(c.at(40), 11);
+  EXPECT_DOUBLE_EQ(Curve().at(3), 0);
+  c.add(20, 100);  // of several the median
+  c.add(20, 8);
+  EXPECT_DOUBLE_EQ(c.at(20), 8);
+}
+
+TEST(PlanCost, OneContextTakesTheSumOfItsLayers) {
+  const Prediction p = predict(layout({0, 4}, 1, 1), equal_layers(4), Simple(), 8);
+  EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 8);
+  EXPECT_DOUBLE_EQ(p.compute, p.seconds);
+  EXPECT_STREQ(p.bound(), "compute");
+  EXPECT_EQ(p.held, std::vector<double>{4 * (12 + 8 * 8)});
+  Simple slow;
+  slow.slow = 1.5;
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), equal_layers(4), slow, 8).seconds, 1.5 * 96);
+}
+
+TEST(PlanCost, APipelineOfEqualStagesHasTheIdealBubble) {
+  for (const int p : {1, 2, 4})
+    for (const int m : {1, 2, 4, 8})
+      for (const auto schedule : {nn::Schedule::gpipe, nn::Schedule::one_f1b}) {
+        Layout l = layout({0}, 1, m);
+        for (int s = 1; s <= p; ++s) l.begins.push_back(s * 4 / p);
+        l.schedule = schedule;
+        const Prediction r = predict(l, equal_layers(4), Simple(), 16);
+        const double pass = 3. * 4 / p * 16 / m;  // both ways, of one microbatch
+        EXPECT_NEAR(r.seconds, (m + p - 1) * pass, 1e-9) << p << " " << m;
+        EXPECT_NEAR(r.bubble / r.seconds, nn::Pipeline::bubble(p, m), 1e-12);
+        EXPECT_NEAR(r.compute, m * pass, 1e-9);
+      }
+}
+
+TEST(PlanCost, WhatCrossesBetweenStagesIsAddedOnceEachWay) {
+  Simple links;
+  links.latency = 5;
+  // One microbatch: forward 32, over, forward 32, backward 64, back, backward 64.
+  const Prediction p = predict(layout({0, 2, 4}, 1, 1), equal_layers(4), links, 16);
+  EXPECT_DOUBLE_EQ(p.seconds, 2 * (32 + 64) + 2 * 5);
+  EXPECT_DOUBLE_EQ(p.link, 10);
+  EXPECT_DOUBLE_EQ(p.compute, 96);
+  EXPECT_DOUBLE_EQ(p.bubble, 96);
+}
+
+TEST(PlanCost, UnequalStagesWaitForTheLongest) {
+  // The longest computes without a pause, but for the first's first way and its last one back.
+  const Prediction p = predict(layout({0, 1, 4}, 1, 4), equal_layers(4), Simple(), 4);
+  EXPECT_DOUBLE_EQ(p.compute, 3 * 3 * 4);
+  EXPECT_DOUBLE_EQ(p.seconds, 1 + 3 * 3 * 4 + 2);
+  // Where it is the first, which has two microbatches ahead, nothing is to be waited for.
+  EXPECT_DOUBLE_EQ(predict(layout({0, 3, 4}, 1, 4), equal_layers(4), Simple(), 4).seconds, 36);
+}
+
+TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
+  Simple links;
+  links.latency = 1;
+  links.rate = 16;
+  const Prediction p = predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16);
+  const double one_shot = 1 + 3 * 16. / 16;  // less than the ring's 2 * 3 * (1 + 16. / 4 / 16)
+  const double losses = 3 * (1 + 4. / 16);
+  EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 4 + one_shot + losses);
+  EXPECT_DOUBLE_EQ(p.compute, 48);
+  EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
+}
+
+TEST(PlanCost, SumsTakeTheLeastWay) {
+  EXPECT_DOUBLE_EQ(sum_seconds(1, 1e9, 1e9, 1), 0);
+  EXPECT_DOUBLE_EQ(sum_seconds(2, 0, 1e9, 1e-6), 1e-6);        // one shot: one message
+  EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 0), 2 * 7 * 1.0);  // ring: 2 (n - 1) / n
+  EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 1e-3), 2 * 7 * 1.001);
+  EXPECT_DOUBLE_EQ(sum_seconds(128, 1e3, 1e3, 1), 2 * 7 * (1 + 1.));  // tree: few messages
+}
+
+TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
+  const Machine m = Machine::parse("4x8 h200, nvlink 100, ib 10, latency 0, ib_latency 0");
+  const FormulaLinks links(m);
+  EXPECT_DOUBLE_EQ(links.copy(0, 7, 1e9), .01);
+  EXPECT_DOUBLE_EQ(links.copy(7, 8, 1e9), .1);
+  EXPECT_DOUBLE_EQ(links.sum(0, 1, 8, {8e9}), 2 * 7 * .01);
+  EXPECT_DOUBLE_EQ(links.sum(0, 1, 32, {4e9, 4e9}), 2 * 7 * .01 + 2 * 3 * .25 * .1);
+  // One of each host: nothing within.
+  EXPECT_DOUBLE_EQ(links.sum(3, 8, 4, {4e9}), 2 * 3 * 1e9 / 10e9);
+}
+
+TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
+  ModelCost m = equal_layers(2);
+  for (LayerCost& l : m.layers) l.issue_forward = l.issue_backward = line(10);
+  const Prediction p = predict(layout({0, 2}, 1, 1), m, Simple(), 1);
+  EXPECT_DOUBLE_EQ(p.seconds, 40);
+  EXPECT_DOUBLE_EQ(p.compute, 6);
+  EXPECT_DOUBLE_EQ(p.host, 34);
+  EXPECT_STREQ(p.bound(), "host");
+}
+
+TEST(PlanCost, AHostComputesItsStagesOneAfterTheOther) {
+  ModelCost m = equal_layers(4);
+  m.serial = true;
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 1, 4), m, Simple(), 4).seconds, 4 * 3 * 4);
+}
+
+TEST(PlanCost, MicrobatchesUnderWayAreHeld) {
+  const auto held = [](nn::Schedule schedule, int m) {
+    Layout l = layout({0, 2, 4}, 1, m);
+    l.schedule = schedule;
+    return predict(l, equal_layers(4), Simple(), 16).held;
+  };
+  // A stage's two layers hold 16 n; the second has what arrives and its gradient, 16 n, as well,
+  // and the first its part of the batch, 8 n.
+  EXPECT_EQ(held(nn::Schedule::gpipe, 4), (std::vector<double>{24 + 4 * 24 * 4, 24 + 4 * 32 * 4}));
+  EXPECT_EQ(held(nn::Schedule::one_f1b, 4), (std::vector<double>{24 + 2 * 24 * 4, 24 + 32 * 4}));
+}
+
+TEST(PlanCost, StagesAreBalanced) {
+  ModelCost m = equal_layers(5);
+  m.layers[0].forward = line(4);
+  EXPECT_EQ(balanced(m, 2, 4), (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(balanced(m, 3, 4), (std::vector<int>{0, 1, 3, 5}));
+  EXPECT_EQ(balanced(m, 5, 4), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+}
+
+// Rows 1 and 3 of four layers are summed, forward and on the way back, but for what comes in.
+TEST(PlanCost, CutLayersSumTheirResults) {
+  ModelCost m = equal_layers(4);
+  m.cut_from = 0;
+  m.parts[2] = m.layers;
+  for (LayerCost& l : m.parts[2]) {
+    l.forward = line(.5);
+    l.backward = line(1);
+    l.fixed = 6;
+  }
+  for (const size_t i : {0u, 2u}) m.parts[2][i].as = nn::CutAs::column;
+  for (const size_t i : {1u, 3u}) m.parts[2][i].as = nn::CutAs::row;
+  Layout l = layout({0, 4}, 1, 1);
+  l.cut = 2;
+  Simple links;
+  links.latency = 1;
+  const Prediction p = predict(l, m, links, 16);
+  EXPECT_DOUBLE_EQ(p.compute, 4 * 1.5 * 16);
+  EXPECT_DOUBLE_EQ(p.link, 1 + 2 * 2 * 1);  // the batch to both, and two rows
+  EXPECT_DOUBLE_EQ(p.seconds, p.compute + p.link);
+  EXPECT_EQ(p.held.size(), 2u);
+}
+
+TEST(PlanCost, CandidatesAreOfAllKindsAndBecomePlans) {
+  ModelCost m = equal_layers(4);
+  m.cut_from = 2;
+  m.parts[4] = {m.layers[2], m.layers[3]};
+  std::map<std::string, int> kinds;
+  for (const Layout& l : candidates(m, 4, 64)) {
+    ++kinds[l.kind()];
+    EXPECT_EQ(l.devices(), 4);
+    std::vector<Context> contexts;
+    for (int i = 0; i < 4; ++i) contexts.push_back(cpu(i));
+    const nn::Plan plan = l.plan(contexts);
+    plan.check(4);
+    plan.check_batch(64);
+    EXPECT_EQ(nn::Plan::parse(plan.text()), plan);
+    EXPECT_EQ(plan.contexts().size(), 4u);
+  }
+  EXPECT_EQ(kinds.size(), 4u) << "data, pipeline, mixed, tensor";
+  EXPECT_EQ(kinds["tensor"], 1);
+  for (const Layout& l : candidates(m, 4, 3)) EXPECT_LE(int64_t{l.replicas} * l.microbatches, 3);
+  EXPECT_EQ(candidates(m, 1, 4)[0].kind(), std::string("one"));
+}
+
+TEST(PlanCost, ThousandsOfDevicesTakeMilliseconds) {
+  ModelCost m = equal_layers(16);
+  for (LayerCost& l : m.layers) l.gradients = {1e8};
+  const auto start = std::chrono::steady_clock::now();
+  const Machine machine = Machine::parse("128x8 h200, nvlink 395, ib 50");
+  const std::vector<Prediction> all = simulate(m, machine, 256);
+  // A bound that a walk over every device would not keep on any machine.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.back().layout.devices(), 1024);
+  EXPECT_EQ(all.front().layout.devices(), 1);
+  for (const Prediction& p : all) {
+    EXPECT_GT(p.seconds, 0);
+    EXPECT_NEAR(p.seconds, p.compute + p.bubble + p.link + p.host, 1e-9 * p.seconds);
+    EXPECT_LE(p.most_held(), 141e9);
+  }
+  // Nothing fits into a byte.
+  EXPECT_TRUE(simulate(m, Machine::parse("2x8 toy, memory 0.001"), 1 << 20).empty());
+}
+
+TEST(PlanMachine, IsRead) {
+  const Machine m = Machine::parse("128x8 h200, ib 25 ,latency 2.5,nvlink 450");
+  EXPECT_EQ(m.devices(), 1024);
+  EXPECT_EQ(m.name, "h200");
+  EXPECT_EQ(m.memory, 141);
+  EXPECT_EQ(m.nvlink, 450);
+  EXPECT_EQ(m.ib, 25);
+  EXPECT_EQ(m.latency, 2.5);
+  for (const char* text : {"", "8 h200", "8x h200", "0x8 h200", "8x8", "ax8 h200", "8x8 h200,",
+                           "8x8 h200, nvlink", "8x8 h200, nvlink x", "8x8 h200, speed 3",
+                           "8x8 h200, ib -1", "8x8 h200, ib 0", "1000000x1000000 h200"})
+    EXPECT_THAT(
+        message_of<FormatError>([&] { Machine::parse(text); }),
+        testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
+        << text;
+}
+
+TEST(PlanModel, IsRead) {
+  const Model m = parse_model(
+      "model-1  # LeNet\n\ninput 1 28 28\nConv2D 20 5 relu\nMaxPool2D 2\nConv2D 8 3 padding 1 "
+      "strides 2\n"
+      "BatchNorm\nActivate relu\nFlatten\nDropout 0.5\nDense 50 tanh\nDense 7\n",
+      "a.model");
+  EXPECT_EQ(m.sample, (Shape{1, 28, 28}));
+  EXPECT_EQ(m.classes, 7);
+  nn::Sequential net = m.make();
+  ASSERT_EQ(net.size(), 9);
+  EXPECT_THAT(net[0].repr(), HasSubstr("Conv2D("));
+  EXPECT_EQ(net[7].repr(), "Dense(None -> 50, tanh)");
+  net.initialize(init::Xavier(), cpu());
+  EXPECT_EQ(net(zeros({2, 1, 28, 28})).shape(), (Shape{2, 7}));
+}
+
+TEST(PlanModel, BadLinesAreNamed) {
+  const auto error = [](const std::string& text) {
+    return message_of<FormatError>([&] { parse_model(text, "a.model"); });
+  };
+  EXPECT_EQ(error("Dense 10"), "a.model:1: \"Dense\"; expected model-1, the version");
+  EXPECT_THAT(error("model-1\nDense 10"), StartsWith("a.model:2: \"Dense\"; expected \"input\""));
+  EXPECT_THAT(error("model-1\ninput 4\n"), HasSubstr("no layers"));
+  for (const char* line :
+       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 strides 2", "Dance 10",
+        "Conv2D 5", "Conv2D 5 3 strides", "Conv2D 5 3 strides 0", "MaxPool2D", "MaxPool2D 2 relu",
+        "Dropout 1", "Flatten 3", "input 4", "MaxPool2D 2", "Dense 99999999"})
+    EXPECT_THAT(error(text_of("model-1\ninput 12\n\n", line)), StartsWith("a.model:4: ")) << line;
+  EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
+  EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
+              StartsWith("a.model:3: the last layer gives"));
+  EXPECT_THAT(message_of<FormatError>([] { load_model("no such file", {}); }),
+              HasSubstr("expected mlp, lenet, resnet or a file"));
+}
+
+// A plan runs and says what it holds and when it worked; no more can be said without a clock.
+TEST(PlanTrial, RunsEveryKind) {
+  const Model m = parse_model("model-1\ninput 6\nDense 8 relu\nDense 8 relu\nDense 3", "m");
+  double loss = 0;
+  for (const char* lines :
+       {"layers 0-2 on cpu", "layers 0-2 on cpu, cpu(1)", "layers 0-2 cut over cpu, cpu(1)",
+        "microbatches 4\nlayers 0-1 on cpu\nlayers 2 on cpu(1)",
+        "microbatches 2\nlayers 0-1 on cpu, cpu(2)\nlayers 2 on cpu(1), cpu(3)"}) {
+    const nn::Plan plan = nn::Plan::parse(text_of("plan-1\n", lines));
+    Trial trial(m, plan, 16);
+    if (loss == 0) loss = trial.first_loss();
+    EXPECT_NEAR(trial.first_loss(), loss, 1e-5) << lines;
+    EXPECT_EQ(trial.times(2).size(), 2u);
+    EXPECT_EQ(trial.held().size(), plan.contexts().size());
+    const size_t passes = plan.cut() ? 2 * plan.contexts().size()
+                                     : 2 * plan.stages.size() *
+                                           static_cast<size_t>(plan.replicas() * plan.microbatches);
+    EXPECT_EQ(trial.trace().size(), passes + plan.contexts().size()) << lines;
+  }
+}
+
+TEST(PlanSweep, KnowsTheShapesOfLayers) {
+  const Model m = parse_model("model-1\ninput 1 8 8\nConv2D 4 3 relu\nFlatten\nDense 3", "m");
+  const std::vector<Sweep::Layer> layers = Sweep::layers_of(m);
+  ASSERT_EQ(layers.size(), 3u);
+  EXPECT_EQ(layers[0].out, (Shape{4, 6, 6}));
+  EXPECT_EQ(layers[1].out, Shape{144});
+  EXPECT_EQ(layers[2].out, Shape{3});
+  for (const Context c : contexts()) {
+    Sweep sweep(Sweep::layers_of(m), m.classes, c, 5);
+    sweep.run();
+    const Sweep::Round r = sweep.round([] {});
+    EXPECT_EQ(r.forward.size(), 4u);  // and the loss
+    EXPECT_GE(r.held[0], 5 * 144 * 4);
+  }
+}
+
+}  // namespace
+}  // namespace locus::test

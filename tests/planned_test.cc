@@ -1,0 +1,196 @@
+// A network trained by each kind of plan beside the same network on one context.
+#include <locus/nn/planned.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/norm_layers.h>
+#include "tests/groups.h"
+#include "tests/training.h"
+
+namespace locus::test {
+namespace {
+
+using nn::Plan, nn::Planned;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+nn::Sequential make_net(DType d) {
+  nn::Sequential net;
+  net.add(nn::Dense(24, nn::relu, {.dtype = d}), nn::Dense(20, {}, {.dtype = d}),
+          nn::Activate(nn::relu), nn::Dense(5, {}, {.dtype = d}));
+  return net;
+}
+
+const nn::SoftmaxCrossEntropyLoss loss;
+
+// 20 steps of SGD on the same 14 samples, by a plan where there is one.
+Outcome train(DType d, const Plan* plan, Context first, bool compiled = false) {
+  random::seed(5);
+  nn::Sequential net = make_net(d);
+  std::optional<Planned> planned;
+  if (plan) {
+    planned.emplace(net, *plan);
+    planned->initialize(init::Xavier());
+  } else {
+    net.initialize(init::Xavier(), first);
+  }
+  const nn::Parameters all = plan ? planned->parameters() : net.parameters();
+  nn::Trainer trainer(all, optim::SGD({.learning_rate = .1, .momentum = .9}));
+  const auto body = [&](const Tensor& x, const Tensor& y) {
+    const Tensor l = planned->forward_backward(x, y, loss);
+    trainer.step(x.shape()[0]);
+    return l;
+  };
+  nn::TrainStep step(body, trainer);
+  const Tensor x = random::uniform(-1, 1, {14, 12}, {first, d}),
+               y = random::randint(0, 5, {14}, {first, i32});
+  Outcome o;
+  for (int i = 0; i < 20; ++i)
+    o.losses.push_back(values(!plan      ? eager_step(net, loss, trainer, x, y)
+                              : compiled ? step(x, y)
+                                         : body(x, y)));
+  const auto file =
+      (std::filesystem::temp_directory_path() / text_of("locus_planned_", getpid())).string();
+  if (plan)
+    planned->save_parameters(file);
+  else
+    net.save_parameters(file);
+  for (const auto& [name, values_of] : load(file)) o.parameters.push_back(values(values_of));
+  std::filesystem::remove(file);
+  return o;
+}
+
+// Of four contexts, named cpu(0) to cpu(3); the number is the least that is needed.
+struct Case {
+  const char* name;
+  int contexts;
+  const char* lines;
+};
+const Case kCases[] = {
+    {"one", 1, "layers 0-3 on cpu(0)"},
+    {"microbatches", 1, "microbatches 5\nlayers 0-3 on cpu(0)"},
+    {"data", 2, "layers 0-3 on cpu(0), cpu(1)"},
+    {"data over 3, in microbatches", 3, "microbatches 2\nlayers 0-3 on cpu(0), cpu(1), cpu(2)"},
+    {"pipeline", 2, "microbatches 6\nlayers 0 on cpu(0)\nlayers 1-3 on cpu(1)"},
+    {"gpipe", 3,
+     "microbatches 4\nschedule gpipe\nlayers 0 on cpu(2)\nlayers 1-2 on cpu(0)\nlayers 3 on "
+     "cpu(1)"},
+    {"mixed", 4, "microbatches 3\nlayers 0-1 on cpu(0), cpu(2)\nlayers 2-3 on cpu(1), cpu(3)"},
+    {"cut", 2, "layers 0-3 cut over cpu(0), cpu(1)"},
+    {"cut over 3", 3, "layers 0-3 cut over cpu(2), cpu(0), cpu(1)"},
+    {"cut behind", 2, "layers 0 on cpu(1)\nlayers 1-3 cut over cpu(0), cpu(1)"},
+    {"cut before", 3, "layers 0 cut over cpu(0), cpu(1)\nlayers 1-3 on cpu(2)"},
+};
+
+// The case on contexts of one kind.
+Plan plan_of(const Case& c, bool on_gpus) {
+  std::string text = text_of("plan-1\n", c.lines);
+  for (size_t at; on_gpus && (at = text.find("cpu")) != text.npos;) text.replace(at, 3, "gpu");
+  return Plan::parse(text);
+}
+
+TEST(Planned, EachKindOfPlanTrainsAsOneContextDoes) {
+  for (const DType d : {f32, f64})
+    for (const bool on_gpus : {false, true}) {
+      if (on_gpus && num_gpus() == 0) continue;
+      const Context first = on_gpus ? gpu(0) : cpu(0);
+      const Outcome one = train(d, nullptr, first);
+      EXPECT_LT(one.losses.back()[0], one.losses[0][0]) << "nothing was trained";
+      for (const Case& c : kCases) {
+        if (on_gpus && num_gpus() < c.contexts) continue;
+        SCOPED_TRACE(text_of(c.name, " ", name(d), " ", first));
+        const Plan plan = plan_of(c, on_gpus);
+        const Outcome o = train(d, &plan, first);
+        ASSERT_EQ(o.parameters.size(), one.parameters.size());
+        expect_close(one.parameters, o.parameters, d == f32 ? 1e-4 : 1e-12);
+        for (size_t i = 0; i < 14; ++i) EXPECT_NEAR(o.losses[3][i], one.losses[3][i], 1e-4);
+      }
+    }
+}
+
+TEST(Planned, CanBeCompiled) {
+  for (const bool on_gpus : {false, true})
+    for (const Case& c : kCases) {
+      if (on_gpus && num_gpus() < c.contexts) continue;
+      SCOPED_TRACE(c.name);
+      const Plan plan = plan_of(c, on_gpus);
+      const Context first = on_gpus ? gpu(0) : cpu(0);
+      EXPECT_EQ(train(f32, &plan, first, true), train(f32, &plan, first));
+    }
+}
+
+TEST(Planned, PredictsAndHasTheNamesOfTheNetwork) {
+  const Tensor x = sample_values(cpu(), f32, {4, 12});
+  random::seed(3);
+  nn::Sequential whole = make_net(f32);
+  whole.initialize(init::Xavier());
+  const std::vector<double> expected = values(whole(x));
+  const auto file =
+      (std::filesystem::temp_directory_path() / text_of("locus_planned_", getpid())).string();
+  whole.save_parameters(file);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    Planned net(make_net(f32), plan_of(c, false));
+    net.load_parameters(file);  // each stage to where it belongs
+    const Tensor y = net(x);
+    EXPECT_EQ(y.context(), net.plan().stages.back().contexts[0]);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values(y)[i], expected[i], 1e-5);
+    for (const auto& [name, p] : net.parameters())
+      if (!net.plan().cut()) {
+        EXPECT_TRUE(whole.parameter(name).valid());
+      }
+  }
+  std::filesystem::remove(file);
+}
+
+TEST(Planned, DrawsTheValuesOfTheNetwork) {
+  for (const Case& c : kCases) {
+    if (plan_of(c, false).cut()) continue;
+    random::seed(3);
+    nn::Sequential whole = make_net(f32);
+    whole.initialize(init::Xavier());
+    const Tensor x = ones({6, 12});
+    whole(x);
+    random::seed(3);
+    Planned net(make_net(f32), plan_of(c, false));
+    net.initialize(init::Xavier());
+    net(x);
+    for (const auto& [name, p] : net.parameters())
+      for (const Tensor& replica : p.list_data())
+        EXPECT_EQ(values(replica), values(whole.parameter(name).data())) << c.name << " " << name;
+  }
+}
+
+TEST(Planned, LayersThatCannotBeCutAreNamed) {
+  nn::Sequential net;
+  net.add(nn::Dense(8), nn::LayerNorm(), nn::Dense(3));
+  const auto refused = [&]<class E>(E*, const char* lines) {
+    return message_of<E>([&] { Planned(net, Plan::parse(text_of("plan-1\n", lines), "a.plan")); });
+  };
+  EXPECT_THAT(refused(static_cast<ValueError*>(nullptr), "layers 0-2 cut over cpu(0), cpu(1)"),
+              testing::AllOf(
+                  StartsWith("a.plan:2: layers 0-2 cut over cpu(0), cpu(1): layer 1, LayerNorm("),
+                  HasSubstr("has no parts; expected Dense layers, and Activate between them")));
+  EXPECT_THAT(refused(static_cast<ShapeError*>(nullptr),
+                      "layers 0-1 on cpu\nlayers 2 cut over cpu(0), cpu(1), cpu(2), cpu(3)"),
+              StartsWith("a.plan:3: layers 2 cut over"));
+}
+
+TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
+  Planned net(make_net(f32),
+              Plan::parse("plan-1\nmicrobatches 4\nlayers 0-3 on cpu(0), cpu(1)", "a"));
+  net.initialize(init::Xavier());
+  const Tensor x = ones({7, 12}), y = zeros({7}, {cpu(), i32});
+  EXPECT_THAT(message_of<ValueError>([&] { net.forward_backward(x, y, loss); }),
+              StartsWith("a:2: a batch of 7 samples"));
+  EXPECT_THROW(net.forward_backward(ones({8, 12}), y, loss), ShapeError);
+  EXPECT_THROW(net.forward_backward(x, y, nullptr), ValueError);
+  EXPECT_THAT(net.repr(), HasSubstr("layers 0-3 on cpu(0), cpu(1): Sequential("));
+}
+
+}  // namespace
+}  // namespace locus::test
