@@ -33,7 +33,7 @@ ModelCost equal_layers(int n) {
   for (int i = 0; i < n; ++i) {
     LayerCost l;
     l.forward = line(1);
-    l.backward = line(2);
+    l.backward = l.again = line(2);
     l.held = line(8);
     l.fixed = 12;
     l.gradients = {4};
@@ -53,7 +53,7 @@ struct Simple : Links {
     for (const double b : bytes) all += b;
     return sum_seconds(n, all, rate, latency);
   }
-  double pace(double) const override { return slow; }
+  double pace(double, double) const override { return slow; }
   double input(int, double) const override { return 0; }
 };
 
@@ -74,6 +74,9 @@ TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(c.at(15), 6);
   EXPECT_DOUBLE_EQ(c.at(40), 11);
   EXPECT_DOUBLE_EQ(Curve().at(3), 0);
+  c.add(20, 100);  // of several the median
+  c.add(20, 8);
+  EXPECT_DOUBLE_EQ(c.at(20), 8);
 }
 
 TEST(PlanCost, OneContextTakesTheSumOfItsLayers) {

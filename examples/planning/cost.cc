@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace planning {
 
@@ -15,25 +16,22 @@ size_t at(int i) { return static_cast<size_t>(i); }
 // How a layout's step goes, with links and the host's issuing or without.
 class Walk {
  public:
-  Walk(const Layout& layout, const ModelCost& model, const Links& links, double batch,
+  Walk(const Layout& layout, const ModelCost& model, const Links& links, double batch, double pace,
        bool with_links, bool with_host, std::vector<Work>* timeline = nullptr)
       : l_(layout),
         m_(model),
         links_(links),
         batch_(batch),
+        pace_(pace),
         crosses_(with_links),
         issues_(with_host),
-        timeline_(timeline) {
-    const double m = l_.microbatches, p = l_.stages();
-    pace_ = links.pace(l_.cut > 1     ? l_.cut
-                       : model.serial ? l_.replicas
-                                      : l_.devices() * m / (m + p - 1));
-    free_.resize(at(l_.stages()));
-    busy_.resize(at(l_.stages()));
-  }
+        timeline_(timeline),
+        free_(at(l_.stages())),
+        busy_(at(l_.stages())) {}
 
   double seconds() { return l_.cut > 1 ? cut() : pipelines(); }
   double busiest() const { return *std::ranges::max_element(busy_); }
+  double busy() const { return std::accumulate(busy_.begin(), busy_.end(), 0.); }  // of a replica
 
  private:
   struct Pass {
@@ -43,7 +41,7 @@ class Walk {
   Pass pass(int stage, bool backward, double n, bool again) const {
     Pass p;
     const auto add = [&](const LayerCost& c) {
-      p.compute += (backward ? c.backward : c.forward).at(n) + (again ? c.again : 0);
+      p.compute += (again ? c.again : backward ? c.backward : c.forward).at(n);
       p.issue += (backward ? c.issue_backward : c.issue_forward).at(n);
     };
     for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) add(m_.layers[at(i)]);
@@ -102,8 +100,8 @@ class Walk {
     for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) {
       const LayerCost& c = m_.layers[at(i)];
       gradients.insert(gradients.end(), c.gradients.begin(), c.gradients.end());
-      update.compute += c.update;
-      update.issue += c.issue_update;
+      update.compute += c.update.value();
+      update.issue += c.issue_update.value();
     }
     if (l_.replicas > 1 && crosses_ && !gradients.empty()) {
       double& free = free_[at(stage)];
@@ -151,8 +149,8 @@ class Walk {
     }
     Pass update;
     for (int i = 0; i < layers; ++i) {
-      update.compute += cost(i).update;
-      update.issue += (i >= first ? l_.cut : 1) * cost(i).issue_update;
+      update.compute += cost(i).update.value();
+      update.issue += (i >= first ? l_.cut : 1) * cost(i).issue_update.value();
     }
     return std::max(run(0, 0, update, 'U'), clock_);
   }
@@ -160,10 +158,10 @@ class Walk {
   const Layout& l_;
   const ModelCost& m_;
   const Links& links_;
-  const double batch_;
+  const double batch_, pace_;
   const bool crosses_, issues_;
   std::vector<Work>* const timeline_;
-  double pace_ = 1, clock_ = 0;
+  double clock_ = 0;
   std::vector<double> free_, busy_;  // by stage
 };
 
@@ -206,17 +204,24 @@ std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
 
 }  // namespace
 
+void Samples::add(double value) {
+  sorted_.insert(std::ranges::upper_bound(sorted_, value), value);
+  const size_t n = sorted_.size();
+  median_ = (sorted_[(n - 1) / 2] + sorted_[n / 2]) / 2;
+}
+
 double Curve::at(double size) const {
   if (points_.empty()) return 0;
   const auto above = points_.lower_bound(size);
-  if (above == points_.begin()) return above->second;
+  if (above == points_.begin()) return above->second.value();
   auto low = std::prev(above), high = above;
   if (above == points_.end()) {
-    if (points_.size() == 1) return low->second * size / low->first;
+    if (points_.size() == 1) return low->second.value() * size / low->first;
     high = low--;
   }
-  const double share = (size - low->first) / (high->first - low->first);
-  return std::max(0., low->second + share * (high->second - low->second));
+  const double share = (size - low->first) / (high->first - low->first), from = low->second.value(),
+               to = high->second.value();
+  return std::max(0., from + share * (to - from));
 }
 
 const char* Layout::kind() const {
@@ -256,10 +261,17 @@ Prediction predict(const Layout& layout, const ModelCost& model, const Links& li
   const auto n = static_cast<double>(batch);
   Prediction p;
   p.layout = layout;
-  Walk alone(layout, model, links, n, false, false), linked(layout, model, links, n, true, false);
+  // How many devices compute at a time, on the whole, decides how they slow each other down.
+  Walk quiet(layout, model, links, n, 1, true, true);
+  const double share = quiet.seconds() > 0 ? quiet.busy() / quiet.seconds() : 1,
+               samples = n / (layout.replicas * layout.microbatches);
+  const double pace = links.pace(
+      model.serial ? layout.replicas : std::max(layout.replicas, layout.cut) * share, samples);
+  Walk alone(layout, model, links, n, pace, false, false),
+      linked(layout, model, links, n, pace, true, false);
   const double ideal = alone.seconds(), crossing = linked.seconds();
   p.compute = alone.busiest();
-  p.seconds = Walk(layout, model, links, n, true, true, &p.timeline).seconds();
+  p.seconds = Walk(layout, model, links, n, pace, true, true, &p.timeline).seconds();
   p.bubble = std::max(0., ideal - p.compute);
   p.link = std::max(0., crossing - ideal);
   p.host = std::max(0., p.seconds - crossing);
@@ -306,7 +318,7 @@ std::vector<Layout> candidates(const ModelCost& model, int n, int64_t batch) {
   std::vector<Layout> all;
   for (int p = 1; p <= std::min(n, layers); ++p)
     for (const int m : {1, 2, 4, 8, 16, 32}) {
-      const bool fitting = p > 1 ? m >= p && m <= 8 * p : m == 1 || n == 1;
+      const bool fitting = p > 1 ? m >= p && m <= 4 * p : m == 1 || (n == 1 && m <= 8);
       if (n % p != 0 || !fitting || int64_t{n} / p * m > batch) continue;
       const double samples = static_cast<double>(batch) * p / n / m;
       Layout l;

@@ -34,27 +34,38 @@
 
 namespace planning {
 
-// A value that was measured at some sizes, seconds for bytes, say: straight lines between them, on
+// A value that was measured several times: their median.
+class Samples {
+ public:
+  void add(double value);
+  double value() const { return median_; }  // 0 of none
+
+ private:
+  std::vector<double> sorted_;
+  double median_ = 0;
+};
+
+// One that was measured at some sizes, seconds for bytes, say: straight lines between them, on
 // beyond the largest as from the one before, and below the smallest as there.
 class Curve {
  public:
-  void add(double size, double value) { points_[size] = value; }
+  void add(double size, double value) { points_[size].add(value); }
   double at(double size) const;
+  bool has(double size) const { return points_.contains(size); }
   bool empty() const { return points_.empty(); }
-  const std::map<double, double>& points() const { return points_; }
 
  private:
-  std::map<double, double> points_;
+  std::map<double, Samples> points_;
 };
 
 // Of a layer on one device; curves are by samples.
 struct LayerCost {
   std::string name;
   Curve forward, backward;              // seconds of the device
+  Curve again;                          // of a backward pass that adds to gradients that are there
   Curve issue_forward, issue_backward;  // seconds of the host, which tells it to
   Curve held;                           // bytes that autograd keeps of a forward pass
-  double again = 0;                     // seconds of adding to a gradient that is there
-  double update = 0, issue_update = 0;
+  Samples update, issue_update;
   double fixed = 0;                              // bytes of parameters, gradients and states
   std::vector<double> gradients;                 // bytes of each, to be summed over replicas
   double out = 0;                                // bytes of a sample's result
@@ -77,9 +88,9 @@ class Links {
   virtual double copy(int from, int to, double bytes) const = 0;
   // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
   virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
-  // How many times longer a device computes while so many of them do: of a pipeline those that are
-  // not idle.
-  virtual double pace(double busy) const = 0;
+  // How many times longer a device computes while so many of them do, on the average, passes of so
+  // many samples.
+  virtual double pace(double busy, double samples) const = 0;
   // Seconds until the last of n replicas has its slice of the batch.
   virtual double input(int n, double bytes) const = 0;
 };

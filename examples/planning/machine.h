@@ -28,7 +28,7 @@ class FormulaLinks : public Links {
   explicit FormulaLinks(const Machine& machine) : machine_(machine) {}
   double copy(int from, int to, double bytes) const override;
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
-  double pace(double) const override { return 1; }
+  double pace(double, double) const override { return 1; }
   double input(int, double) const override { return 0; }
 
  private:

@@ -12,7 +12,6 @@
 namespace planning {
 
 using namespace locus;
-using examples::median;
 
 namespace {
 
@@ -46,49 +45,39 @@ double issued(const Sweep::Round& r) {
   return all;
 }
 
-// Of so many rounds the medians, put into the layers and, behind them, the loss.
+// Rounds are samples of the layers and, behind them, of the loss.
 void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
                 const std::vector<LayerCost*>& costs) {
-  Ahead ahead(c);
-  std::vector<Sweep::Round> all;
-  sweep.round([] {});
-  ahead.cover(issued(sweep.round([] {})));
-  for (int i = 0; i < rounds; ++i) all.push_back(sweep.round(ahead));
-  const auto of_rounds = [&](const auto& value) {
-    std::vector<double> v;
-    for (const Sweep::Round& r : all) v.push_back(value(r));
-    return median(v);
-  };
-  // What an emulated GPU takes at least is its pace; what comes on top is the machine's other work,
-  // which measure_pace() counts.
-  const auto compute = [&](const auto& value) {
-    double least = INFINITY;
-    for (const Sweep::Round& r : all) least = std::min(least, value(r));
-    return examples::real_gpu(c) ? of_rounds(value) : least;
-  };
   const auto n = static_cast<double>(samples);
-  const bool host = is_host(c);
+  const bool host = is_host(c), again = costs[0]->forward.has(n);
   double trained = 0, tensors = 0;
   for (const LayerCost* l : costs) {
     trained += std::accumulate(l->gradients.begin(), l->gradients.end(), 0.);
     tensors += static_cast<double>(l->gradients.size());
   }
-  for (size_t i = 0; i < costs.size(); ++i) {
-    LayerCost& l = *costs[i];
-    using R = Sweep::Round;
-    l.forward.add(n, compute([&](const R& r) { return r.forward[i].compute; }));
-    l.backward.add(n, compute([&](const R& r) { return r.backward[i].compute; }));
-    l.issue_forward.add(n, host ? 0 : of_rounds([&](const R& r) { return r.forward[i].issue; }));
-    l.issue_backward.add(n, host ? 0 : of_rounds([&](const R& r) { return r.backward[i].issue; }));
-    l.held.add(n, of_rounds([&](const R& r) { return r.held[i]; }));
-    l.again =
-        std::max(0., compute([&](const R& r) { return r.again[i].compute; }) - l.backward.at(n));
-    if (l.gradients.empty()) continue;
-    const double mine = std::accumulate(l.gradients.begin(), l.gradients.end(), 0.);
-    l.update = compute([](const R& r) { return r.update.compute; }) * mine / trained;
-    l.issue_update = host ? 0
-                          : of_rounds([](const R& r) { return r.update.issue; }) *
-                                static_cast<double>(l.gradients.size()) / tensors;
+  Ahead ahead(c);
+  // The pace of an emulated GPU's kernel is settled after a dozen runs.
+  const int warm_up = again ? 1 : context_info(c).modelled ? 12 : 2;
+  for (int i = 0; i < warm_up; ++i) {
+    const Sweep::Round r = sweep.round([] {});
+    if (i + 1 == warm_up) ahead.cover(issued(r));
+  }
+  for (int round = 0; round < rounds; ++round) {
+    const Sweep::Round r = sweep.round(ahead);
+    for (size_t i = 0; i < costs.size(); ++i) {
+      LayerCost& l = *costs[i];
+      l.forward.add(n, r.forward[i].compute);
+      l.backward.add(n, r.backward[i].compute);
+      l.again.add(n, r.again[i].compute);
+      l.issue_forward.add(n, host ? 0 : r.forward[i].issue);
+      l.issue_backward.add(n, host ? 0 : r.backward[i].issue);
+      l.held.add(n, r.held[i]);
+      if (l.gradients.empty()) continue;
+      const double mine = std::accumulate(l.gradients.begin(), l.gradients.end(), 0.);
+      l.update.add(r.update.compute * mine / trained);
+      l.issue_update.add(host ? 0
+                              : r.update.issue * static_cast<double>(l.gradients.size()) / tensors);
+    }
   }
 }
 
@@ -136,16 +125,21 @@ int cut_from(const nn::Sequential& net, std::vector<nn::CutAs>& as) {
 
 }  // namespace
 
-ModelCost measure_layers(const Model& model, Context c, const LayerMeasurements& what) {
-  ModelCost m;
+void measure_layers(const Model& model, Context c, const LayerMeasurements& what, ModelCost& m) {
   m.in = bytes_of(model.sample);
   m.serial = is_host(c);
   const std::vector<Sweep::Layer> layers = Sweep::layers_of(model);
-  std::vector<LayerCost*> costs;
-  m.layers.reserve(layers.size());
-  for (const Sweep::Layer& l : layers) costs.push_back(&m.layers.emplace_back(described(l)));
+  const auto costs_of = [](std::vector<LayerCost>& list, const std::vector<Sweep::Layer>& of,
+                           LayerCost& loss) {
+    if (list.empty())
+      for (const Sweep::Layer& l : of) list.push_back(described(l));
+    std::vector<LayerCost*> costs;
+    for (LayerCost& l : list) costs.push_back(&l);
+    costs.push_back(&loss);
+    return costs;
+  };
   m.loss.name = "loss";
-  costs.push_back(&m.loss);
+  const std::vector<LayerCost*> costs = costs_of(m.layers, layers, m.loss);
   for (const int64_t n : what.samples) {
     Sweep sweep(layers, model.classes, c, n);
     measure_at(sweep, n, c, what.rounds, costs);
@@ -163,17 +157,9 @@ ModelCost measure_layers(const Model& model, Context c, const LayerMeasurements&
     std::vector<LayerCost>& list = m.parts[parts];
     LayerCost loss;
     Sweep sweep(cut, model.classes, c, what.samples[0]);
-    std::vector<LayerCost*> at;
-    list.reserve(cut.size());
-    for (size_t k = 0; k < cut.size(); ++k) {
-      list.push_back(described(cut[k]));
-      list.back().as = as[k];
-      at.push_back(&list.back());
-    }
-    at.push_back(&loss);
-    measure_at(sweep, what.samples[0], c, what.rounds, at);
+    measure_at(sweep, what.samples[0], c, what.rounds, costs_of(list, cut, loss));
+    for (size_t k = 0; k < as.size(); ++k) list[k].as = as[k];
   }
-  return m;
 }
 
 namespace {
@@ -190,11 +176,16 @@ double each(int times, const std::function<void()>& f) {
          times;
 }
 
-constexpr double kSizes[] = {4096, 65536, 1 << 20, 4 << 20, 16 << 20};
+// Of emulated GPUs no more than their memory is quick for: what is beyond follows.
+std::vector<double> sizes(Context c) {
+  std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
+  if (examples::real_gpu(c)) all.push_back(64 << 20);
+  return all;
+}
 
 Curve measure_copies(Context a, Context b) {
   Curve curve;
-  for (const double bytes : kSizes) {
+  for (const double bytes : sizes(a)) {
     const Tensor start = zeros({static_cast<int64_t>(bytes) / 4}, a);
     Tensor there = start;
     // There and back, each waiting for the one before.
@@ -218,37 +209,43 @@ MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(c
     const std::vector<Context> some(contexts.begin(), contexts.begin() + static_cast<ptrdiff_t>(n));
     const Group group(some);
     Sums& sums = sums_[static_cast<int>(n)];
-    for (const double bytes : kSizes) {
+    // Where sums need memory, one at a time does.
+    const int times = examples::real_gpu(contexts[0]) ? 8 : 1;
+    for (const double bytes : sizes(contexts[0])) {
       std::vector<Tensors> tensors(4);
       for (Tensors& t : tensors) t = replicas(some, bytes);
-      const double one = each(4, [&] { all_reduce_many(group, std::span(tensors).first(1)); }),
-                   four = each(2, [&] { all_reduce_many(group, tensors); });
+      const double one = each(times, [&] { all_reduce_many(group, std::span(tensors).first(1)); }),
+                   four = each(times, [&] { all_reduce_many(group, tensors); });
       sums.first.add(bytes, one);
       sums.more.add(bytes, std::max(0., (four - one) / 3));
     }
   }
 }
 
-void MeasuredLinks::measure_pace(const Model& model, const ModelCost& cost, int64_t batch) {
+void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
   if (examples::real_gpu(contexts_[0])) return;
-  const auto samples = static_cast<double>(batch);
-  double ideal = cost.loss.forward.at(samples) + cost.loss.backward.at(samples);
-  for (const LayerCost& l : cost.layers)
-    ideal += l.forward.at(samples) + l.backward.at(samples) + l.update;
-  std::vector<std::unique_ptr<Sweep>> sweeps;
-  for (const Context c : contexts_)
-    sweeps.push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, batch));
-  constexpr int kSteps = 7;
-  for (int i = -2; i < kSteps; ++i)
-    for (size_t n = 1; n <= contexts_.size(); ++n) {
-      const std::vector<Context> some(contexts_.begin(),
-                                      contexts_.begin() + static_cast<ptrdiff_t>(n));
+  for (const int64_t n : samples)
+    for (const Context c : contexts_)
+      sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
+}
+
+void MeasuredLinks::sample_pace(int n) {
+  const std::vector<Context> some(contexts_.begin(), contexts_.begin() + n);
+  for (const auto& [samples, sweeps] : sweeps_)
+    for (int i = -1; i < 3; ++i) {
       const double start = examples::now();
       parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
       wait_all();
-      if (i >= 0) steps_[static_cast<int>(n)].push_back(examples::now() - start);
+      if (i >= 0) steps_[samples].add(n, examples::now() - start);
     }
-  for (const auto& [n, seconds] : steps_) pace_.add(n, median(seconds) / ideal);
+}
+
+double MeasuredLinks::pace(double busy, double samples) const {
+  if (steps_.empty()) return 1;
+  Curve slower;
+  for (const auto& [n, steps] : steps_)
+    slower.add(static_cast<double>(n), steps.at(std::max(1., busy)) / steps.at(1));
+  return slower.at(std::min(samples, static_cast<double>(steps_.rbegin()->first)));
 }
 
 double MeasuredLinks::sum(int, int, int n, const std::vector<double>& bytes) const {

@@ -23,18 +23,18 @@ constexpr int kRounds =
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
   std::vector<int64_t> all;
-  for (int64_t n = batch; n >= 1 && n >= batch / (8 * devices); n /= 2) all.push_back(n);
+  for (int64_t n = batch; n >= 1 && n >= batch / (4 * devices); n /= 2) all.push_back(n);
   return all;
 }
 
-// `before` each round over all of them.
-void run(const Model& model, const Options& o, const std::function<void()>& before,
-         std::vector<Result>& results) {
+// `before` each trial, and `after` each round over all.
+void run(const Model& model, const Options& o, const std::function<void(const Result&)>& before,
+         const std::function<void()>& after, std::vector<Result>& results) {
   double expected = NAN;
   for (int round = 0; round < kRounds; ++round) {
-    before();
     for (Result& r : results) {
       if (!r.not_run.empty()) continue;
+      before(r);
       Trial trial(model, r.plan, o.batch);
       if (std::isnan(expected)) expected = trial.first_loss();
       if (!(std::abs(trial.first_loss() - expected) <= 1e-3 * std::abs(expected)))
@@ -49,6 +49,7 @@ void run(const Model& model, const Options& o, const std::function<void()>& befo
       r.measured = median(r.times);
       r.spread = (r.times[r.times.size() * 3 / 4] - r.times[r.times.size() / 4]) / 2;
     }
+    after();
   }
 }
 
@@ -67,7 +68,8 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}};
   for (const int n : counts(machine.gpus))
     if (n > 1) what.cuts.push_back(n);
-  const ModelCost cost = measure_layers(model, c, what);
+  ModelCost cost;
+  measure_layers(model, c, what, cost);
   const double start = now();
   const std::vector<Prediction> all = simulate(cost, machine, o.batch);
   if (all.empty()) throw Error("--simulate: no plan fits into ", machine.memory, " GB");
@@ -97,9 +99,14 @@ void study(const Program& program, const Options& o) {
   LayerMeasurements what{.samples = sizes(o.batch, n), .cuts = {}};
   for (const int k : counts(n))
     if (k > 1) what.cuts.push_back(k);
-  const ModelCost cost = measure_layers(model, contexts[0], what);
+  ModelCost cost;
   MeasuredLinks links(contexts);
-  links.measure_pace(model, cost, o.batch);
+  links.watch_pace(model, what.samples);
+  const auto measure_all = [&] {
+    measure_layers(model, contexts[0], what, cost);
+    for (int k = 1; k <= n; ++k) links.sample_pace(k);
+  };
+  measure_all();
 
   std::vector<Result> results;
   const auto room = static_cast<double>(device(contexts[0]).memory().total);
@@ -116,9 +123,24 @@ void study(const Program& program, const Options& o) {
   };
   sort();
   for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
+  // What shares cores is measured anew, between the rounds: predictions are of the machine as it is
+  // while plans run.
+  const bool shared = !real_gpu(contexts[0]);
+  if (shared) {
+    cost = {};
+    links.forget_pace();
+    what.rounds = 5;
+  }
   run(
-      model, o, [&] { links.measure_pace(model, cost, o.batch); }, results);
-  // By the pace while they ran.
+      model, o,
+      [&](const Result& r) {
+        links.sample_pace(1);
+        if (r.predicted.layout.devices() > 1) links.sample_pace(r.predicted.layout.devices());
+      },
+      [&] {
+        if (shared) measure_all();
+      },
+      results);
   for (Result& r : results) r.predicted = predict(r.predicted.layout, cost, links, o.batch);
   sort();
   const Table table = table_of(results);
