@@ -1,8 +1,8 @@
 // What joins the processes of a cluster (cluster.h), and what connects their devices directly.
 // Internal to core and devices.
 //
-// Calls are those of all ranks, in one order; cluster.cc lets one thread in at a time. Whatever
-// takes `seconds` gives up after so many. DeviceError says what failed.
+// Calls are those of all ranks, in one order; cluster::turns() lets one thread in at a time
+// (rank_calls.h). Whatever takes `seconds` gives up after so many. DeviceError says what failed.
 #pragma once
 
 #include <limits>

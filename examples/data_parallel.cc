@@ -54,7 +54,7 @@ class Replicas {
     random::seed(2);
     net_.initialize(init::Xavier(), contexts);
     net_.cast(dtype);
-    net_(xs_[0]);  // values are drawn once a first input tells the shapes: before threads need them
+    net_(xs_[0]);  // tells the shapes: values are drawn now, from this seed
   }
 
   // One thread tells each context what to do; GPUs work while the next one is told.

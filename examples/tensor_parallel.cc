@@ -154,8 +154,7 @@ std::string explain(const std::vector<Run>& runs, const std::vector<Context>& co
     s += "Contexts of the host share its cores and compute one after the other: no gain is "
          "expected here. ";
   else if (real_gpu(contexts[0]))
-    s += "Real GPUs sum in one kernel that reads the other GPUs' memory, which is no copy and is "
-         "not counted. ";
+    s += "Real GPUs sum in one kernel that reads the other GPUs' memory, which is counted. ";
   else if (!context_info(contexts[0]).modelled)
     s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
          "keeps a modelled pace of its own. ";
