@@ -54,6 +54,7 @@ class Replicas {
     random::seed(2);
     net_.initialize(init::Xavier(), contexts);
     net_.cast(dtype);
+    net_(xs_[0]);  // tells the shapes: values are drawn now, from this seed
   }
 
   // One thread tells each context what to do; GPUs work while the next one is told.
