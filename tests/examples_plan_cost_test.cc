@@ -55,6 +55,7 @@ struct Simple : Links {
   }
   double pace(double, double) const override { return slow; }
   double input(int, double) const override { return 0; }
+  double losses(int n, double bytes) const override { return (n - 1) * copy(0, 1, bytes); }
 };
 
 Layout layout(std::vector<int> begins, int replicas, int microbatches) {
@@ -130,8 +131,8 @@ TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
   links.latency = 1;
   links.rate = 16;
   const Prediction p = predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16);
-  const double one_shot = 1 + 3 * 16. / 16;  // less than the ring's 2 * 3 * (1 + 16. / 4 / 16)
-  const double losses = 3 * (1 + 4. / 16);
+  const double one_shot = 1 + 3 * 16. / 16;     // less than the ring's 2 * 3 * (1 + 16. / 4 / 16)
+  const double losses = 3 * (1 + 4. * 4 / 16);  // of 4 samples each
   EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 4 + one_shot + losses);
   EXPECT_DOUBLE_EQ(p.compute, 48);
   EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
@@ -142,7 +143,7 @@ TEST(PlanCost, SumsTakeTheLeastWay) {
   EXPECT_DOUBLE_EQ(sum_seconds(2, 0, 1e9, 1e-6), 1e-6);        // one shot: one message
   EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 0), 2 * 7 * 1.0);  // ring: 2 (n - 1) / n
   EXPECT_DOUBLE_EQ(sum_seconds(8, 8e9, 1e9, 1e-3), 2 * 7 * 1.001);
-  EXPECT_DOUBLE_EQ(sum_seconds(128, 1e3, 1e3, 1), 2 * 7 * (1 + 1.));  // tree: few messages
+  EXPECT_DOUBLE_EQ(sum_seconds(128, 1e5, 1e5, 1), 2 * 7 * 2.);  // tree: few messages
 }
 
 TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {

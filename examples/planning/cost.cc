@@ -87,7 +87,8 @@ class Walk {
       arrivals[pass.backward][at(to)][at(k)] = busy;
     }
     // The losses of all replicas are joined.
-    if (l_.replicas > 1) free_[at(p - 1)] += (l_.replicas - 1) * copy(0, p, n);
+    if (l_.replicas > 1 && crosses_)
+      free_[at(p - 1)] += links_.losses(l_.replicas, n * m * sizeof(float));
     double end = 0;
     for (int s = 0; s < p; ++s) end = std::max(end, finish(s));
     return std::max(end, clock_);

@@ -13,9 +13,10 @@
 //   ring      2 (n - 1) (l + B / n / rate)
 //   one shot  l + (n - 1) B / rate             (each reads what all others have)
 //   tree      2 ceil(log2 n) (l + B / rate)
-// whichever is least; over h hosts of q devices each, 2 (q - 1) (l + B / q / rate) within a host,
-// and the least of the three for B / q between them. Layers that are cut over n devices have such a
-// sum of n samples' results behind each row, and one of their gradients on the way back.
+// whichever is least; over h hosts of q devices each, 2 (l + (q - 1) B / q / rate) within a host,
+// where each sums a part that it reads from all, and the least of the three for B / q between them.
+// Layers that are cut over n devices have such a sum of n samples' results behind each row, and one
+// of their gradients on the way back.
 //
 // A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
 // microbatch that is under way, and what arrives.
@@ -91,8 +92,10 @@ class Links {
   // How many times longer a device computes while so many of them do, on the average, passes of so
   // many samples.
   virtual double pace(double busy, double samples) const = 0;
-  // Seconds until the last of n replicas has its slice of the batch.
+  // Seconds until the last of n replicas has its slice of the batch, and until one device has the
+  // losses of all, slices of so many bytes: of a program that feeds them all.
   virtual double input(int n, double bytes) const = 0;
+  virtual double losses(int n, double bytes) const = 0;
 };
 
 // A plan without its contexts: device r * stages + s has stage s of replica r.

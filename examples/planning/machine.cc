@@ -91,7 +91,7 @@ double FormulaLinks::sum(int first, int stride, int n, const std::vector<double>
   const int hosts = (n + here - 1) / here;
   const double within = machine_.nvlink * 1e9, latency = machine_.latency * 1e-6;
   if (hosts == 1) return sum_seconds(n, bytes, within, latency);
-  return 2 * (here - 1) * (latency + bytes / here / within) +
+  return (here > 1 ? 2 * (latency + (here - 1) * bytes / here / within) : 0) +
          sum_seconds(hosts, bytes / here, machine_.ib * 1e9, machine_.ib_latency * 1e-6);
 }
 

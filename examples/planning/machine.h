@@ -21,8 +21,8 @@ struct Machine {
   int devices() const { return hosts * gpus; }
 };
 
-// Its links, by the formulas of cost.h. Each device computes at a pace of its own, and reads its
-// part of the batch beside what it does.
+// Its links, by the formulas of cost.h. Each device computes at a pace of its own, reads its part
+// of the batch beside what it does, and keeps its losses.
 class FormulaLinks : public Links {
  public:
   explicit FormulaLinks(const Machine& machine) : machine_(machine) {}
@@ -30,6 +30,7 @@ class FormulaLinks : public Links {
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
   double pace(double, double) const override { return 1; }
   double input(int, double) const override { return 0; }
+  double losses(int, double) const override { return 0; }
 
  private:
   const Machine machine_;

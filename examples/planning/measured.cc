@@ -105,11 +105,17 @@ Sweep::Layer part_of(const Sweep::Layer& layer, nn::CutAs as, int64_t parts, boo
     return part;
   }
   const bool row = as == nn::CutAs::row || as == nn::CutAs::row_of_whole;
-  const int64_t in = layer.in.size(), units = d->units();
-  part.in = {row ? share(in) : in};
-  part.out = {row ? units : share(units)};
-  part.block = std::make_shared<nn::Dense>(part.out[0], d->activation(),
-                                           nn::DenseOptions{.in_units = part.in[0]});
+  const int64_t in = row ? share(layer.in.size()) : layer.in.size(),
+                units = row ? d->units() : share(d->units());
+  part.in = {as == nn::CutAs::row ? in : layer.in.size()};
+  part.out = {units};
+  nn::Sequential made;
+  if (as == nn::CutAs::row_of_whole)
+    made.add(nn::Lambda([in](const Tensor& x) { return slice_axis(x, -1, Slice(0, in)); }, "part"));
+  // A row's activation comes behind its sum.
+  made.add(nn::Dense(units, row ? nn::Activation{} : d->activation(), {.in_units = in}));
+  if (row && d->activation().apply) made.add(nn::Activate(d->activation()));
+  part.block = std::make_shared<nn::Sequential>(made);
   return part;
 }
 

@@ -43,7 +43,8 @@ class MeasuredLinks : public Links {
   double copy(int, int, double bytes) const override { return copy_.at(bytes); }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
   // The first context has the whole batch, and sends one slice after the other.
-  double input(int n, double bytes) const override { return (n - 1) * copy_.at(bytes / n); }
+  double input(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
+  double losses(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
 
  private:
   struct Sums {

@@ -23,7 +23,7 @@ constexpr int kRounds =
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
   std::vector<int64_t> all;
-  for (int64_t n = batch; n >= 1 && n >= batch / (4 * devices); n /= 2) all.push_back(n);
+  for (int64_t n = batch; n >= 1 && n >= batch / std::max(8, 4 * devices); n /= 2) all.push_back(n);
   return all;
 }
 
