@@ -7,8 +7,8 @@
 #include <map>
 
 #include "tests/groups.h"
+#include "tests/in_parts.h"
 #include "tests/slow.h"
-#include "tests/training.h"
 
 namespace locus::test {
 namespace {
@@ -41,20 +41,8 @@ Outcome train(DType d, const std::vector<Context>& where, const nn::PipelineOpti
   if (stages == 4) pipe.emplace(Pipeline::Stages(cut[0], cut[1], cut[2], cut[3]), where, options);
   if (pipe) pipe->initialize(init::Xavier());
   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1, .momentum = .9}));
-  const nn::SoftmaxCrossEntropyLoss loss;
-  const auto body = [&](const Tensor& x, const Tensor& y) {
-    const Tensor l = pipe->forward_backward(x, y, loss);
-    trainer.step(x.shape()[0]);
-    return l;
-  };
-  nn::TrainStep step(body, trainer);
-  const Tensor x = random::uniform(-1, 1, {14, 12}, {first, d}),
-               y = random::randint(0, 5, {14}, {first, i32});
   Outcome o;
-  for (int i = 0; i < 100; ++i)
-    o.losses.push_back(values(!pipe      ? eager_step(net, loss, trainer, x, y)
-                              : compiled ? step(x, y)
-                                         : body(x, y)));
+  o.losses = losses_of(net, pipe, trainer, d, first, compiled, 100);
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   return o;
 }

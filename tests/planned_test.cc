@@ -9,7 +9,7 @@
 #include <locus/nn/loss.h>
 #include <locus/nn/norm_layers.h>
 #include "tests/groups.h"
-#include "tests/training.h"
+#include "tests/in_parts.h"
 
 namespace locus::test {
 namespace {
@@ -40,19 +40,8 @@ Outcome train(DType d, const Plan* plan, Context first, bool compiled = false) {
   }
   const nn::Parameters all = plan ? planned->parameters() : net.parameters();
   nn::Trainer trainer(all, optim::SGD({.learning_rate = .1, .momentum = .9}));
-  const auto body = [&](const Tensor& x, const Tensor& y) {
-    const Tensor l = planned->forward_backward(x, y, loss);
-    trainer.step(x.shape()[0]);
-    return l;
-  };
-  nn::TrainStep step(body, trainer);
-  const Tensor x = random::uniform(-1, 1, {14, 12}, {first, d}),
-               y = random::randint(0, 5, {14}, {first, i32});
   Outcome o;
-  for (int i = 0; i < 20; ++i)
-    o.losses.push_back(values(!plan      ? eager_step(net, loss, trainer, x, y)
-                              : compiled ? step(x, y)
-                                         : body(x, y)));
+  o.losses = losses_of(net, planned, trainer, d, first, compiled, 20);
   const auto file =
       (std::filesystem::temp_directory_path() / text_of("locus_planned_", getpid())).string();
   if (plan)
