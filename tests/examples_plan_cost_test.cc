@@ -1,23 +1,17 @@
-// What predictions are made of, against cases that are computed by hand; models and machines as
-// text. Nothing here depends on what takes how long.
+// What predictions are made of, against cases that are computed by hand. Nothing here depends on
+// what takes how long.
 #include <chrono>
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <locus/locus.h>
 #include "planning/machine.h"
-#include "planning/model.h"
-#include "planning/sweep.h"
-#include "planning/trial.h"
-#include "tests/contexts.h"
 
 namespace locus::test {
 namespace {
 
 using namespace planning;
 using planning::Layout;
-using testing::HasSubstr;
-using testing::StartsWith;
 
 // A curve through zero.
 Curve line(double each) {
@@ -46,8 +40,13 @@ ModelCost equal_layers(int n) {
 
 // Links that take a second for so many bytes and as long again for each message.
 struct Simple : Links {
-  double latency = 0, rate = 1e300, slow = 1;
+  double latency = 0, rate = 1e300, slow = 1, issue = 0, wait = 0, sums = 0;
   double copy(int, int, double bytes) const override { return latency + bytes / rate; }
+  double issue_copy() const override { return issue; }
+  double sum_held(int, const std::vector<double>& bytes) const override {
+    return sums * static_cast<double>(bytes.size());
+  }
+  double waited(int n) const override { return n * wait; }
   double sum(int, int, int n, const std::vector<double>& bytes) const override {
     double all = 0;
     for (const double b : bytes) all += b;
@@ -136,6 +135,9 @@ TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
   EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 4 + one_shot + losses);
   EXPECT_DOUBLE_EQ(p.compute, 48);
   EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
+  links.sums = 100;  // for each of four gradients
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held[0],
+                   p.held[0] + 400);
 }
 
 TEST(PlanCost, SumsTakeTheLeastWay) {
@@ -165,6 +167,33 @@ TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
   EXPECT_DOUBLE_EQ(p.compute, 6);
   EXPECT_DOUBLE_EQ(p.host, 34);
   EXPECT_STREQ(p.bound(), "host");
+}
+
+// What the second and later microbatches' gradients, copies and the program's wait cost the host.
+TEST(PlanCost, TheHostIssuesWhatItIsAskedTo) {
+  ModelCost m = equal_layers(2);
+  for (LayerCost& l : m.layers) {
+    l.issue_backward = line(10);
+    l.issue_again = line(20);
+  }
+  Simple links;
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2}, 1, 2), m, links, 2).seconds, 20 + 40);
+  links.issue = 100;
+  links.wait = 7;
+  // One copy forward and one back, of each microbatch; the last pass has issued its work by then.
+  const Prediction p = predict(layout({0, 1, 2}, 1, 1), m, links, 1);
+  EXPECT_DOUBLE_EQ(p.seconds, 100 + 10 + 100 + 10 + 2 * 7);
+  EXPECT_NEAR(p.seconds, p.compute + p.bubble + p.link + p.host, 1e-9);
+}
+
+TEST(PlanCost, LayersTakeTheirShareOfPassesOverAll) {
+  ModelCost m = equal_layers(4);
+  EXPECT_EQ(m.scale(&PassCost::forward, 8), 1);
+  m.whole.forward = line(3);   // where they take 4 by themselves
+  m.whole.backward = line(4);  // 8
+  EXPECT_DOUBLE_EQ(m.scale(&PassCost::forward, 8), .75);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 8).seconds, 8 * 7);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 1, 1), m, Simple(), 8).compute, 8 * 3.5);
 }
 
 TEST(PlanCost, AHostComputesItsStagesOneAfterTheOther) {
@@ -214,6 +243,17 @@ TEST(PlanCost, CutLayersSumTheirResults) {
   EXPECT_DOUBLE_EQ(p.link, 1 + 2 * 2 * 1);  // the batch to both, and two rows
   EXPECT_DOUBLE_EQ(p.seconds, p.compute + p.link);
   EXPECT_EQ(p.held.size(), 2u);
+  // As measured with their sums: all of it beyond the parts' computing is the links'.
+  m.cut[2].forward = line(3);
+  m.cut[2].backward = line(5);
+  const Prediction measured = predict(l, m, links, 16);
+  EXPECT_DOUBLE_EQ(measured.compute, 4 * 1.5 * 16);
+  EXPECT_DOUBLE_EQ(measured.seconds, 1 + (3 + 5) * 16);
+  // Contexts that together are faster than a part alone had computed less.
+  m.cut[2].forward = m.cut[2].backward = line(1);
+  const Prediction less = predict(l, m, links, 16);
+  EXPECT_DOUBLE_EQ(less.seconds, 1 + 2 * 16);
+  EXPECT_NEAR(less.seconds, less.compute + less.bubble + less.link + less.host, 1e-9);
 }
 
 TEST(PlanCost, CandidatesAreOfAllKindsAndBecomePlans) {
@@ -256,95 +296,6 @@ TEST(PlanCost, ThousandsOfDevicesTakeMilliseconds) {
   }
   // Nothing fits into a byte.
   EXPECT_TRUE(simulate(m, Machine::parse("2x8 toy, memory 0.001"), 1 << 20).empty());
-}
-
-TEST(PlanMachine, IsRead) {
-  const Machine m = Machine::parse("128x8 h200, ib 25 ,latency 2.5,nvlink 450");
-  EXPECT_EQ(m.devices(), 1024);
-  EXPECT_EQ(m.name, "h200");
-  EXPECT_EQ(m.memory, 141);
-  EXPECT_EQ(m.nvlink, 450);
-  EXPECT_EQ(m.ib, 25);
-  EXPECT_EQ(m.latency, 2.5);
-  for (const char* text : {"", "8 h200", "8x h200", "0x8 h200", "8x8", "ax8 h200", "8x8 h200,",
-                           "8x8 h200, nvlink", "8x8 h200, nvlink x", "8x8 h200, speed 3",
-                           "8x8 h200, ib -1", "8x8 h200, ib 0", "1000000x1000000 h200"})
-    EXPECT_THAT(
-        message_of<FormatError>([&] { Machine::parse(text); }),
-        testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
-        << text;
-}
-
-TEST(PlanModel, IsRead) {
-  const Model m = parse_model(
-      "model-1  # LeNet\n\ninput 1 28 28\nConv2D 20 5 relu\nMaxPool2D 2\nConv2D 8 3 padding 1 "
-      "strides 2\n"
-      "BatchNorm\nActivate relu\nFlatten\nDropout 0.5\nDense 50 tanh\nDense 7\n",
-      "a.model");
-  EXPECT_EQ(m.sample, (Shape{1, 28, 28}));
-  EXPECT_EQ(m.classes, 7);
-  nn::Sequential net = m.make();
-  ASSERT_EQ(net.size(), 9);
-  EXPECT_THAT(net[0].repr(), HasSubstr("Conv2D("));
-  EXPECT_EQ(net[7].repr(), "Dense(None -> 50, tanh)");
-  net.initialize(init::Xavier(), cpu());
-  EXPECT_EQ(net(zeros({2, 1, 28, 28})).shape(), (Shape{2, 7}));
-}
-
-TEST(PlanModel, BadLinesAreNamed) {
-  const auto error = [](const std::string& text) {
-    return message_of<FormatError>([&] { parse_model(text, "a.model"); });
-  };
-  EXPECT_EQ(error("Dense 10"), "a.model:1: \"Dense\"; expected model-1, the version");
-  EXPECT_THAT(error("model-1\nDense 10"), StartsWith("a.model:2: \"Dense\"; expected \"input\""));
-  EXPECT_THAT(error("model-1\ninput 4\n"), HasSubstr("no layers"));
-  for (const char* line :
-       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 strides 2", "Dance 10",
-        "Conv2D 5", "Conv2D 5 3 strides", "Conv2D 5 3 strides 0", "MaxPool2D", "MaxPool2D 2 relu",
-        "Dropout 1", "Flatten 3", "input 4", "MaxPool2D 2", "Dense 99999999"})
-    EXPECT_THAT(error(text_of("model-1\ninput 12\n\n", line)), StartsWith("a.model:4: ")) << line;
-  EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
-  EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
-              StartsWith("a.model:3: the last layer gives"));
-  EXPECT_THAT(message_of<FormatError>([] { load_model("no such file", {}); }),
-              HasSubstr("expected mlp, lenet, resnet or a file"));
-}
-
-// A plan runs and says what it holds and when it worked; no more can be said without a clock.
-TEST(PlanTrial, RunsEveryKind) {
-  const Model m = parse_model("model-1\ninput 6\nDense 8 relu\nDense 8 relu\nDense 3", "m");
-  double loss = 0;
-  for (const char* lines :
-       {"layers 0-2 on cpu", "layers 0-2 on cpu, cpu(1)", "layers 0-2 cut over cpu, cpu(1)",
-        "microbatches 4\nlayers 0-1 on cpu\nlayers 2 on cpu(1)",
-        "microbatches 2\nlayers 0-1 on cpu, cpu(2)\nlayers 2 on cpu(1), cpu(3)"}) {
-    const nn::Plan plan = nn::Plan::parse(text_of("plan-1\n", lines));
-    Trial trial(m, plan, 16);
-    if (loss == 0) loss = trial.first_loss();
-    EXPECT_NEAR(trial.first_loss(), loss, 1e-5) << lines;
-    EXPECT_EQ(trial.times(2).size(), 2u);
-    EXPECT_EQ(trial.held().size(), plan.contexts().size());
-    const size_t passes = plan.cut() ? 2 * plan.contexts().size()
-                                     : 2 * plan.stages.size() *
-                                           static_cast<size_t>(plan.replicas() * plan.microbatches);
-    EXPECT_EQ(trial.trace().size(), passes + plan.contexts().size()) << lines;
-  }
-}
-
-TEST(PlanSweep, KnowsTheShapesOfLayers) {
-  const Model m = parse_model("model-1\ninput 1 8 8\nConv2D 4 3 relu\nFlatten\nDense 3", "m");
-  const std::vector<Sweep::Layer> layers = Sweep::layers_of(m);
-  ASSERT_EQ(layers.size(), 3u);
-  EXPECT_EQ(layers[0].out, (Shape{4, 6, 6}));
-  EXPECT_EQ(layers[1].out, Shape{144});
-  EXPECT_EQ(layers[2].out, Shape{3});
-  for (const Context c : contexts()) {
-    Sweep sweep(Sweep::layers_of(m), m.classes, c, 5);
-    sweep.run();
-    const Sweep::Round r = sweep.round([] {});
-    EXPECT_EQ(r.forward.size(), 4u);  // and the loss
-    EXPECT_GE(r.held[0], 5 * 144 * 4);
-  }
 }
 
 }  // namespace

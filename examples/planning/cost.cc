@@ -39,13 +39,21 @@ class Walk {
   };
   // Layers of a stage, and behind the last stage the loss.
   Pass pass(int stage, bool backward, double n, bool again) const {
+    const auto compute = again      ? &PassCost::again
+                         : backward ? &PassCost::backward
+                                    : &PassCost::forward;
+    const auto issue = again      ? &PassCost::issue_again
+                       : backward ? &PassCost::issue_backward
+                                  : &PassCost::issue_forward;
     Pass p;
     const auto add = [&](const LayerCost& c) {
-      p.compute += (again ? c.again : backward ? c.backward : c.forward).at(n);
-      p.issue += (backward ? c.issue_backward : c.issue_forward).at(n);
+      p.compute += (c.*compute).at(n);
+      p.issue += (c.*issue).at(n);
     };
     for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) add(m_.layers[at(i)]);
     if (stage + 1 == l_.stages()) add(m_.loss);
+    p.compute *= m_.scale(compute, n);
+    p.issue *= m_.scale(issue, n);
     return p;
   }
   double out_bytes(int layer) const { return layer < 0 ? m_.in : m_.layers[at(layer)].out; }
@@ -81,6 +89,7 @@ class Walk {
                              this->pass(s, pass.backward, n, pass.backward && k > 0),
                              pass.backward ? 'B' : 'F', k);
       if (to < 0 || to >= p) continue;
+      if (issues_) clock_ += links_.issue_copy();
       double& busy = link[pass.backward][at(s)];
       const int crossed = l_.begins[at(pass.backward ? s : to)] - 1;
       busy = std::max(end, busy) + copy(s, to, n * out_bytes(crossed));
@@ -123,20 +132,36 @@ class Walk {
     free_.assign(1, 0);
     busy_.assign(1, 0);
     const double hops = std::ceil(std::log2(l_.cut));
+    // Behind a layer that is cut.
+    const auto crossing = [&](int i) -> double {
+      const nn::CutAs as = cost(i).as;
+      const double bytes = batch_ * m_.layers[at(i)].out;
+      if (as == nn::CutAs::row || as == nn::CutAs::row_of_whole)
+        return links_.sum(0, 1, l_.cut, {bytes});
+      return as == nn::CutAs::gathered ? (l_.cut - 1) * links_.copy(0, 1, bytes / l_.cut) : 0;
+    };
+    // What such layers take as measured, over what they and their sums take by themselves.
+    const auto together = [&](Curve PassCost::*what) {
+      const auto measured = m_.cut.find(l_.cut);
+      if (measured == m_.cut.end()) return 1.;
+      double apart = 0;
+      for (int i = first; i < layers; ++i)
+        apart += (cost(i).*what).at(batch_) * pace_ + crossing(i);
+      const double scale = apart > 0 ? (measured->second.*what).at(batch_) / apart : 1;
+      return crosses_ ? scale : std::min(scale, 1.);
+    };
     const auto layer = [&](int i, bool backward) {
-      const LayerCost& c = cost(i);
+      const auto compute = backward ? &PassCost::backward : &PassCost::forward;
+      const auto issue = backward ? &PassCost::issue_backward : &PassCost::issue_forward;
       const bool is_cut = i >= first && i < layers;
-      const double times = is_cut ? l_.cut : 1;
+      const double scale = is_cut ? together(compute) : m_.scale(compute, batch_);
       run(0, 0,
-          {(backward ? c.backward : c.forward).at(batch_),
-           times * (backward ? c.issue_backward : c.issue_forward).at(batch_)},
+          {scale * (cost(i).*compute).at(batch_),
+           (is_cut ? l_.cut : 1) * m_.scale(issue, batch_) * (cost(i).*issue).at(batch_)},
           backward ? 'B' : 'F', i);
-      if (!is_cut || !crosses_) return;
-      const bool row = c.as == nn::CutAs::row || c.as == nn::CutAs::row_of_whole;
-      if (!row && c.as != nn::CutAs::gathered) return;
-      const double bytes = batch_ * m_.layers[at(i)].out, begin = free_[0];
-      free_[0] += row ? links_.sum(0, 1, l_.cut, {bytes})
-                      : (l_.cut - 1) * links_.copy(0, 1, bytes / l_.cut);
+      const double sum = is_cut && crosses_ ? scale * crossing(i) : 0, begin = free_[0];
+      if (sum == 0) return;
+      free_[0] += sum;
       if (timeline_) timeline_->push_back({0, begin, free_[0], 'S'});
     };
     for (int i = 0; i <= layers; ++i) {
@@ -167,7 +192,7 @@ class Walk {
 };
 
 // Bytes on the devices of each stage.
-std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
+std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links, double batch) {
   std::vector<double> all;
   if (l.cut > 1) {
     const int first = l.begins[at(l.stages() - 1)];
@@ -188,9 +213,12 @@ std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
     const int ahead =
         l.schedule == nn::Schedule::gpipe ? l.microbatches : std::min(p - s, l.microbatches);
     double fixed = 0, flight = 0;
+    std::vector<double> gradients;
     for (int i = l.begins[at(s)]; i < l.begins[at(s + 1)]; ++i) {
-      fixed += m.layers[at(i)].fixed;
-      flight += m.layers[at(i)].held.at(n);
+      const LayerCost& c = m.layers[at(i)];
+      fixed += c.fixed;
+      gradients.insert(gradients.end(), c.gradients.begin(), c.gradients.end());
+      flight += c.held.at(n);
     }
     if (s + 1 == p) flight += m.loss.held.at(n);
     // What arrives, and the place for its gradient.
@@ -198,7 +226,8 @@ std::vector<double> held(const Layout& l, const ModelCost& m, double batch) {
       flight += 2 * n * m.layers[at(l.begins[at(s)] - 1)].out;
     else if (l.replicas > 1 || l.microbatches > 1)
       flight += n * m.in;
-    all.push_back(fixed + ahead * flight);
+    const double sums = l.replicas > 1 ? links.sum_held(l.replicas, gradients) : 0;
+    all.push_back(fixed + ahead * flight + sums);
   }
   return all;
 }
@@ -223,6 +252,12 @@ double Curve::at(double size) const {
   const double share = (size - low->first) / (high->first - low->first), from = low->second.value(),
                to = high->second.value();
   return std::max(0., from + share * (to - from));
+}
+
+double ModelCost::scale(Curve PassCost::*what, double samples) const {
+  double apart = (loss.*what).at(samples);
+  for (const LayerCost& l : layers) apart += (l.*what).at(samples);
+  return apart > 0 && !(whole.*what).empty() ? (whole.*what).at(samples) / apart : 1;
 }
 
 const char* Layout::kind() const {
@@ -272,11 +307,12 @@ Prediction predict(const Layout& layout, const ModelCost& model, const Links& li
       linked(layout, model, links, n, pace, true, false);
   const double ideal = alone.seconds(), crossing = linked.seconds();
   p.compute = alone.busiest();
-  p.seconds = Walk(layout, model, links, n, pace, true, true, &p.timeline).seconds();
+  p.seconds = Walk(layout, model, links, n, pace, true, true, &p.timeline).seconds() +
+              links.waited(layout.devices());
   p.bubble = std::max(0., ideal - p.compute);
   p.link = std::max(0., crossing - ideal);
   p.host = std::max(0., p.seconds - crossing);
-  p.held = held(layout, model, n);
+  p.held = held(layout, model, links, n);
   return p;
 }
 

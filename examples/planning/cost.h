@@ -21,9 +21,13 @@
 // A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
 // microbatch that is under way, and what arrives.
 //
+// Layers by themselves take longer than one behind the other: their times, and the host's, count in
+// proportion, and together take what was measured of passes over all layers. So do layers that are
+// cut, where they were measured on contexts that meet in their sums.
+//
 // A step is taken apart by walking three times: with neither links nor issuing, computing of the
 // busiest device is `compute` and the rest `bubble`; what links add is `link`, what issuing adds
-// after that `host`. The largest bounds the plan.
+// after that, and a program that waits for each step, `host`. The largest bounds the plan.
 #pragma once
 
 #include <cstdint>
@@ -59,13 +63,16 @@ class Curve {
   std::map<double, Samples> points_;
 };
 
-// Of a layer on one device; curves are by samples.
-struct LayerCost {
+// Of passes on one device; curves are by samples.
+struct PassCost {
+  Curve forward, backward;  // seconds of the device
+  Curve again;              // of a backward pass that adds to gradients that are there
+  Curve issue_forward, issue_backward, issue_again;  // seconds of the host, which tells it to
+};
+
+struct LayerCost : PassCost {
   std::string name;
-  Curve forward, backward;              // seconds of the device
-  Curve again;                          // of a backward pass that adds to gradients that are there
-  Curve issue_forward, issue_backward;  // seconds of the host, which tells it to
-  Curve held;                           // bytes that autograd keeps of a forward pass
+  Curve held;  // bytes that autograd keeps of a forward pass
   Samples update, issue_update;
   double fixed = 0;                              // bytes of parameters, gradients and states
   std::vector<double> gradients;                 // bytes of each, to be summed over replicas
@@ -80,6 +87,12 @@ struct ModelCost {
   std::map<int, std::vector<LayerCost>> parts;  // of layers cut over so many: from cut_from on
   int cut_from = -1;                            // the first layer that can be cut; -1: none
   bool serial = false;  // the host computes: stages of a replica take turns on its thread
+
+  PassCost whole;               // all layers and the loss, one behind the other; empty: their sum
+  std::map<int, PassCost> cut;  // parts of so many on contexts of their own, with their sums
+
+  // What times of layers by themselves are to be multiplied with, for passes of so many samples.
+  double scale(Curve PassCost::*what, double samples) const;
 };
 
 // What lies between devices, numbered from 0 host by host.
@@ -87,8 +100,11 @@ class Links {
  public:
   virtual ~Links() = default;
   virtual double copy(int from, int to, double bytes) const = 0;
+  virtual double issue_copy() const = 0;  // of the host
   // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
   virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
+  // Bytes that such a sum needs for itself on the device that needs the most.
+  virtual double sum_held(int n, const std::vector<double>& bytes) const = 0;
   // How many times longer a device computes while so many of them do, on the average, passes of so
   // many samples.
   virtual double pace(double busy, double samples) const = 0;
@@ -96,6 +112,9 @@ class Links {
   // losses of all, slices of so many bytes: of a program that feeds them all.
   virtual double input(int n, double bytes) const = 0;
   virtual double losses(int n, double bytes) const = 0;
+  // How much longer a step takes a program that waits for it on n devices: until they begin, and
+  // until it knows that they are done.
+  virtual double waited(int n) const = 0;
 };
 
 // A plan without its contexts: device r * stages + s has stage s of replica r.

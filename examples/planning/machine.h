@@ -22,15 +22,18 @@ struct Machine {
 };
 
 // Its links, by the formulas of cost.h. Each device computes at a pace of its own, reads its part
-// of the batch beside what it does, and keeps its losses.
+// of the batch beside what it does, and keeps its losses; no step is waited for.
 class FormulaLinks : public Links {
  public:
   explicit FormulaLinks(const Machine& machine) : machine_(machine) {}
   double copy(int from, int to, double bytes) const override;
+  double issue_copy() const override { return 0; }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
+  double sum_held(int, const std::vector<double>&) const override { return 0; }
   double pace(double, double) const override { return 1; }
   double input(int, double) const override { return 0; }
   double losses(int, double) const override { return 0; }
+  double waited(int) const override { return 0; }
 
  private:
   const Machine machine_;

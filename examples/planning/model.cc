@@ -193,6 +193,14 @@ Model parse_model(const std::string& text, const std::string& name) {
   return model;
 }
 
+bool depends_on_batch(const Model& model) {
+  const std::function<bool(const nn::Block&)> depends = [&](const nn::Block& block) {
+    return dynamic_cast<const nn::BatchNorm*>(&block) || dynamic_cast<const nn::Dropout*>(&block) ||
+           std::ranges::any_of(block.children(), [&](const auto& c) { return depends(*c.second); });
+  };
+  return depends(model.make());
+}
+
 Model load_model(const std::string& name, const std::vector<int64_t>& hidden) {
   if (name == "mlp") return {name, [hidden] { return training::mlp(hidden); }, {784}};
   if (name == "lenet") return {name, training::lenet, {1, 28, 28}};

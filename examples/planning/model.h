@@ -26,6 +26,10 @@ struct Model {
   int64_t classes = 10;
 };
 
+// Whether the loss of a sample depends on which others are in its batch, or on chance: where there
+// is a BatchNorm or a Dropout.
+bool depends_on_batch(const Model& model);
+
 // mlp (784, these widths, 10), lenet, resnet (20 layers), or a file. FormatError with the file's
 // name and line, also for layers that do not fit together.
 Model load_model(const std::string& name, const std::vector<int64_t>& hidden);

@@ -85,7 +85,7 @@ std::vector<double> Trial::held() {
   return most;
 }
 
-std::vector<Ran> Trial::trace() {
+std::vector<Ran> Trial::trace(const std::function<void()>& ahead) {
   wait_all();
   examples::Moments moments(contexts_);
   using Moment = examples::Moments::Moment;
@@ -94,20 +94,26 @@ std::vector<Ran> Trial::trace() {
     Moment from, to;
     char what;
     int microbatch;
+    double issue = 0;
   };
   std::vector<std::vector<Taken>> taken(net_->pipelines().size() + 1);
+  ahead();
   const double start = examples::now();
   for (size_t r = 0; r + 1 < taken.size(); ++r)
-    net_->pipelines()[r].watch(
-        [&, r](const nn::Pipeline::Pass& pass, bool enqueued, const Tensor& given) {
-          const Context c = net_->pipelines()[r].contexts().list()[static_cast<size_t>(pass.stage)];
-          if (enqueued) {
-            taken[r].back().to = moments.take(c);
-            return;
-          }
-          slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
-          taken[r].push_back({c, moments.take(c), {}, pass.backward ? 'B' : 'F', pass.microbatch});
-        });
+    net_->pipelines()[r].watch([&, r, left = start, issue = 0.](const nn::Pipeline::Pass& pass,
+                                                                bool enqueued,
+                                                                const Tensor& given) mutable {
+      const Context c = net_->pipelines()[r].contexts().list()[static_cast<size_t>(pass.stage)];
+      issue += examples::now() - left;
+      if (enqueued) {
+        taken[r].back().to = moments.take(c);
+        taken[r].back().issue = std::exchange(issue, 0);
+      } else {
+        slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
+        taken[r].push_back({c, moments.take(c), {}, pass.backward ? 'B' : 'F', pass.microbatch});
+      }
+      left = examples::now();
+    });
   std::vector<Moment> begins, middles, ends;
   const auto all = [&](std::vector<Moment>& list) {
     for (const Context c : contexts_) list.push_back(moments.take(c));
@@ -137,7 +143,7 @@ std::vector<Ran> Trial::trace() {
   for (const auto& list : taken)
     for (const Taken& t : list)
       ran.push_back({t.where, moments.time(t.from) - start, moments.time(t.to) - start, t.what,
-                     t.microbatch});
+                     t.microbatch, t.issue});
   return ran;
 }
 

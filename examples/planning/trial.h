@@ -19,6 +19,7 @@ struct Ran {
   double begin, end;
   char what;  // 'F', 'B', 'U': sums and update
   int microbatch = 0;
+  double issue = 0;  // seconds of the host to enqueue a pipeline's pass
 };
 
 // SGD with momentum of the model on a batch that is made up and lies on the plan's first context.
@@ -32,8 +33,9 @@ class Trial {
   // Bytes in use on each of the plan's contexts, beyond those before this was made: the most of
   // those after each pass, each forward of the whole, and the step.
   std::vector<double> held();
-  std::vector<Ran> trace();
-  // The mean loss of the first step: the same by all plans.
+  // Of one step, enqueued behind `ahead`.
+  std::vector<Ran> trace(const std::function<void()>& ahead = [] {});
+  // The mean loss of the first step: the same by all plans, unless the model depends on the batch.
   double first_loss() const { return first_loss_; }
 
  private:

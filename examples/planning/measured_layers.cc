@@ -1,4 +1,4 @@
-#include "planning/measured.h"
+#include "planning/measured_layers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 
 #include "common/measure.h"
 #include "planning/sweep.h"
+#include "planning/trial.h"
 
 namespace planning {
 
@@ -45,22 +46,24 @@ double issued(const Sweep::Round& r) {
   return all;
 }
 
+// The pace of an emulated GPU's kernel is settled after a dozen runs.
+int warm_up(Context c, bool again) { return again ? 1 : context_info(c).modelled ? 12 : 2; }
+
 // Rounds are samples of the layers and, behind them, of the loss.
 void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
                 const std::vector<LayerCost*>& costs) {
   const auto n = static_cast<double>(samples);
-  const bool host = is_host(c), again = costs[0]->forward.has(n);
+  const bool host = is_host(c);
   double trained = 0, tensors = 0;
   for (const LayerCost* l : costs) {
     trained += std::accumulate(l->gradients.begin(), l->gradients.end(), 0.);
     tensors += static_cast<double>(l->gradients.size());
   }
   Ahead ahead(c);
-  // The pace of an emulated GPU's kernel is settled after a dozen runs.
-  const int warm_up = again ? 1 : context_info(c).modelled ? 12 : 2;
-  for (int i = 0; i < warm_up; ++i) {
+  const int runs = warm_up(c, costs[0]->forward.has(n));
+  for (int i = 0; i < runs; ++i) {
     const Sweep::Round r = sweep.round([] {});
-    if (i + 1 == warm_up) ahead.cover(issued(r));
+    if (i + 1 == runs) ahead.cover(issued(r));
   }
   for (int round = 0; round < rounds; ++round) {
     const Sweep::Round r = sweep.round(ahead);
@@ -71,6 +74,7 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
       l.again.add(n, r.again[i].compute);
       l.issue_forward.add(n, host ? 0 : r.forward[i].issue);
       l.issue_backward.add(n, host ? 0 : r.backward[i].issue);
+      l.issue_again.add(n, host ? 0 : r.again[i].issue);
       l.held.add(n, r.held[i]);
       if (l.gradients.empty()) continue;
       const double mine = std::accumulate(l.gradients.begin(), l.gradients.end(), 0.);
@@ -78,6 +82,56 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
       l.issue_update.add(host ? 0
                               : r.update.issue * static_cast<double>(l.gradients.size()) / tensors);
     }
+  }
+}
+
+// Two microbatches of so many samples each, and all layers, by a pipeline of one stage.
+void measure_whole(const Model& model, Context c, int64_t samples, int rounds, PassCost& whole) {
+  const auto n = static_cast<double>(samples);
+  nn::Plan plan;
+  plan.microbatches = 2;
+  plan.stages.push_back({.first = 0, .last = model.make().size() - 1, .contexts = {c}});
+  Trial trial(model, plan, 2 * samples);
+  trial.times(warm_up(c, whole.forward.has(n)));
+  Ahead ahead(c);
+  for (int round = -1; round < rounds; ++round) {
+    const double start = examples::now();
+    const std::vector<Ran> ran = trial.trace(ahead);
+    if (round < 0) ahead.cover(examples::now() - start);  // with what watching takes
+    for (const Ran& r : ran) {
+      if (round < 0 || r.what == 'U') continue;
+      const bool forward = r.what == 'F', again = r.microbatch > 0;
+      (forward ? whole.forward : again ? whole.again : whole.backward).add(n, r.end - r.begin);
+      (forward ? whole.issue_forward
+       : again ? whole.issue_again
+               : whole.issue_backward)
+          .add(n, is_host(c) ? 0 : r.issue);
+    }
+  }
+}
+
+// Those from m.cut_from on, with their sums, on these contexts.
+void measure_cut(const Model& model, const Shape& in, std::span<const Context> contexts,
+                 int64_t samples, int rounds, ModelCost& m) {
+  const auto n = static_cast<double>(samples);
+  const int first = m.cut_from;
+  const auto make = [&] { return nn::Sequential(model.make()).slice(first, model.make().size()); };
+  nn::Plan plan;
+  plan.stages.push_back({.first = 0, .last = make().size() - 1, .cut = true});
+  plan.stages[0].contexts.assign(contexts.begin(), contexts.end());
+  PassCost& cut = m.cut[static_cast<int>(contexts.size())];
+  Trial trial({model.name, make, in, model.classes}, plan, samples);
+  const std::vector<double> steps = trial.times(warm_up(contexts[0], cut.forward.has(n)));
+  Ahead ahead(contexts[0]);  // the others wait for what comes from there
+  ahead.cover(steps.back());
+  for (int round = 0; round < rounds; ++round) {
+    double begin = 0, middle = 0, end = 0;
+    for (const Ran& r : trial.trace(ahead)) {
+      if (r.what == 'F' && r.where == contexts[0]) begin = r.begin, middle = r.end;
+      if (r.what == 'B') end = std::max(end, r.end);
+    }
+    cut.forward.add(n, middle - begin - m.loss.forward.at(n));
+    cut.backward.add(n, end - middle - m.loss.backward.at(n));
   }
 }
 
@@ -131,7 +185,9 @@ int cut_from(const nn::Sequential& net, std::vector<nn::CutAs>& as) {
 
 }  // namespace
 
-void measure_layers(const Model& model, Context c, const LayerMeasurements& what, ModelCost& m) {
+void measure_layers(const Model& model, std::span<const Context> contexts,
+                    const LayerMeasurements& what, ModelCost& m) {
+  const Context c = contexts[0];
   m.in = bytes_of(model.sample);
   m.serial = is_host(c);
   const std::vector<Sweep::Layer> layers = Sweep::layers_of(model);
@@ -149,6 +205,7 @@ void measure_layers(const Model& model, Context c, const LayerMeasurements& what
   for (const int64_t n : what.samples) {
     Sweep sweep(layers, model.classes, c, n);
     measure_at(sweep, n, c, what.rounds, costs);
+    measure_whole(model, c, n, what.rounds, m.whole);
   }
   std::vector<nn::CutAs> as;
   m.cut_from = cut_from(model.make(), as);
@@ -165,102 +222,10 @@ void measure_layers(const Model& model, Context c, const LayerMeasurements& what
     Sweep sweep(cut, model.classes, c, what.samples[0]);
     measure_at(sweep, what.samples[0], c, what.rounds, costs_of(list, cut, loss));
     for (size_t k = 0; k < as.size(); ++k) list[k].as = as[k];
+    if (static_cast<size_t>(parts) <= contexts.size())
+      measure_cut(model, layers[static_cast<size_t>(m.cut_from)].in,
+                  contexts.first(static_cast<size_t>(parts)), what.samples[0], what.rounds, m);
   }
-}
-
-namespace {
-
-// Seconds of f, of which so many are enqueued one behind the other.
-double each(int times, const std::function<void()>& f) {
-  return examples::measure(
-             [&] {
-               for (int i = 0; i < times; ++i) f();
-               wait_all();
-             },
-             {.seconds = .05})
-             .median /
-         times;
-}
-
-// Of emulated GPUs no more than their memory is quick for: what is beyond follows.
-std::vector<double> sizes(Context c) {
-  std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
-  if (examples::real_gpu(c)) all.push_back(64 << 20);
-  return all;
-}
-
-Curve measure_copies(Context a, Context b) {
-  Curve curve;
-  for (const double bytes : sizes(a)) {
-    const Tensor start = zeros({static_cast<int64_t>(bytes) / 4}, a);
-    Tensor there = start;
-    // There and back, each waiting for the one before.
-    curve.add(bytes, each(8, [&] { there = there.copyto(there.context() == a ? b : a); }));
-  }
-  return curve;
-}
-
-Tensors replicas(const std::vector<Context>& where, double bytes) {
-  Tensors all;
-  for (const Context c : where) all.push_back(zeros({static_cast<int64_t>(bytes) / 4}, c));
-  return all;
-}
-
-}  // namespace
-
-MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(contexts) {
-  if (contexts.size() < 2) return;
-  copy_ = measure_copies(contexts[0], contexts[1]);
-  for (size_t n = 2; n <= contexts.size(); ++n) {
-    const std::vector<Context> some(contexts.begin(), contexts.begin() + static_cast<ptrdiff_t>(n));
-    const Group group(some);
-    Sums& sums = sums_[static_cast<int>(n)];
-    // Where sums need memory, one at a time does.
-    const int times = examples::real_gpu(contexts[0]) ? 8 : 1;
-    for (const double bytes : sizes(contexts[0])) {
-      std::vector<Tensors> tensors(4);
-      for (Tensors& t : tensors) t = replicas(some, bytes);
-      const double one = each(times, [&] { all_reduce_many(group, std::span(tensors).first(1)); }),
-                   four = each(times, [&] { all_reduce_many(group, tensors); });
-      sums.first.add(bytes, one);
-      sums.more.add(bytes, std::max(0., (four - one) / 3));
-    }
-  }
-}
-
-void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
-  if (examples::real_gpu(contexts_[0])) return;
-  for (const int64_t n : samples)
-    for (const Context c : contexts_)
-      sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
-}
-
-void MeasuredLinks::sample_pace(int n) {
-  const std::vector<Context> some(contexts_.begin(), contexts_.begin() + n);
-  for (const auto& [samples, sweeps] : sweeps_)
-    for (int i = -1; i < 3; ++i) {
-      const double start = examples::now();
-      parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
-      wait_all();
-      if (i >= 0) steps_[samples].add(n, examples::now() - start);
-    }
-}
-
-double MeasuredLinks::pace(double busy, double samples) const {
-  if (steps_.empty()) return 1;
-  Curve slower;
-  for (const auto& [n, steps] : steps_)
-    slower.add(static_cast<double>(n), steps.at(std::max(1., busy)) / steps.at(1));
-  return slower.at(std::min(samples, static_cast<double>(steps_.rbegin()->first)));
-}
-
-double MeasuredLinks::sum(int, int, int n, const std::vector<double>& bytes) const {
-  if (n < 2 || bytes.empty()) return 0;
-  const Sums& sums = sums_.at(n);
-  const double largest = *std::ranges::max_element(bytes);
-  double all = sums.first.at(largest) - sums.more.at(largest);
-  for (const double b : bytes) all += sums.more.at(b);
-  return all;
 }
 
 }  // namespace planning

@@ -1,5 +1,4 @@
-// What a model's layers and this machine's links take, measured once: what predictions are made of
-// (cost.h).
+// What this machine's links take, and its host, measured once (cost.h).
 #pragma once
 
 #include <map>
@@ -14,21 +13,10 @@
 
 namespace planning {
 
-struct LayerMeasurements {
-  std::vector<int64_t> samples;  // of a pass: the sizes that are measured
-  std::vector<int> cuts;         // over how many contexts layers are cut
-  int rounds = 9;                // of which the medians count
-};
-// On one context: each layer's passes by events around them, while the context has enough to do
-// that the host's time to issue them does not show; and that time, apart. What is in `cost` already
-// counts, too: where contexts share cores with other work, it is measured on while plans run.
-void measure_layers(const Model& model, locus::Context c, const LayerMeasurements& what,
-                    ModelCost& cost);
-
 // Between contexts of one kind, and how they slow each other down.
 class MeasuredLinks : public Links {
  public:
-  // Copies between the first two and sums over the first n of `contexts`, by bytes.
+  // Copies between the first two and sums over the first n of `contexts`, by bytes; waits for them.
   MeasuredLinks(const std::vector<locus::Context>& contexts);
 
   // How long steps of `model`, of so many samples, take on n contexts at once, which share cores:
@@ -41,17 +29,21 @@ class MeasuredLinks : public Links {
   double pace(double busy, double samples) const override;
 
   double copy(int, int, double bytes) const override { return copy_.at(bytes); }
+  double issue_copy() const override { return issue_copy_; }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
+  double sum_held(int n, const std::vector<double>& bytes) const override;
   // The first context has the whole batch, and sends one slice after the other.
   double input(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
   double losses(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
+  double waited(int n) const override { return waited_.at(n); }
 
  private:
   struct Sums {
-    Curve first, more;  // of one tensor, and of each that follows it
+    Curve first, more, held;  // of one tensor, of each that follows it, and bytes of each
   };
   const std::vector<locus::Context> contexts_;
-  Curve copy_;
+  Curve copy_, waited_;
+  double issue_copy_ = 0;
   std::map<int, Sums> sums_;
   std::map<int64_t, std::vector<std::unique_ptr<Sweep>>> sweeps_;  // by samples, of each context
   std::map<int64_t, Curve> steps_;  // by samples: seconds by how many contexts compute

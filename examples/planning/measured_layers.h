@@ -1,0 +1,27 @@
+// What a model's layers take on this machine, measured once: what predictions are made of (cost.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <locus/core/context.h>
+
+#include "planning/cost.h"
+#include "planning/model.h"
+
+namespace planning {
+
+struct LayerMeasurements {
+  std::vector<int64_t> samples;  // of a pass: the sizes that are measured
+  std::vector<int> cuts;         // over how many contexts layers are cut
+  int rounds = 9;                // of which the medians count
+};
+// On the first of these contexts: passes of each layer, and of all, by events around them, while
+// the context has enough to do that the host's time to issue them does not show; and that time,
+// apart. Layers that are cut over no more than these contexts are also measured on them together.
+// What is in `cost` already counts, too: where contexts share cores with other work, it is measured
+// on while plans run.
+void measure_layers(const Model& model, std::span<const locus::Context> contexts,
+                    const LayerMeasurements& what, ModelCost& cost);
+
+}  // namespace planning

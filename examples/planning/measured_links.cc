@@ -1,0 +1,150 @@
+#include "planning/measured_links.h"
+
+#include <algorithm>
+
+#include <locus/locus.h>
+
+#include "common/measure.h"
+
+namespace planning {
+
+using namespace locus;
+
+namespace {
+
+// Seconds of f, of which so many are enqueued one behind the other.
+double each(int times, const std::function<void()>& f) {
+  return examples::measure(
+             [&] {
+               for (int i = 0; i < times; ++i) f();
+               wait_all();
+             },
+             {.seconds = .05})
+             .median /
+         times;
+}
+
+// Of emulated GPUs no more than their memory is quick for: what is beyond follows.
+std::vector<double> sizes(Context c) {
+  std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
+  if (examples::real_gpu(c)) all.push_back(64 << 20);
+  return all;
+}
+
+Curve measure_copies(Context a, Context b) {
+  Curve curve;
+  for (const double bytes : sizes(a)) {
+    const Tensor start = zeros({static_cast<int64_t>(bytes) / 4}, a);
+    Tensor there = start;
+    // There and back, each waiting for the one before.
+    curve.add(bytes, each(8, [&] { there = there.copyto(there.context() == a ? b : a); }));
+  }
+  return curve;
+}
+
+// What a step of one small task on each context takes beyond those of many in a row.
+double measure_wait(std::span<const Context> contexts) {
+  Tensors small;
+  for (const Context c : contexts) small.push_back(zeros({256}, c));
+  const auto seconds = [&](int tasks) {
+    return each(1, [&] {
+      for (int i = 0; i < tasks; ++i)
+        for (Tensor& t : small) t += 1;
+    });
+  };
+  const double one = seconds(1);
+  return std::max(0., one - (seconds(17) - one) / 16);
+}
+
+double measure_issue(Context a, Context b) {
+  const Tensor x = zeros({1024}, a);
+  std::vector<double> all;
+  for (int i = 0; i < 50; ++i) {
+    const double start = examples::now();
+    x.copyto(b);
+    all.push_back(examples::now() - start);
+    wait_all();
+  }
+  return examples::median(all);
+}
+
+double in_use(Context c) { return static_cast<double>(memory_pool(c).stats().in_use); }
+
+Tensors replicas(const std::vector<Context>& where, double bytes) {
+  Tensors all;
+  for (const Context c : where) all.push_back(zeros({static_cast<int64_t>(bytes) / 4}, c));
+  return all;
+}
+
+}  // namespace
+
+MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(contexts) {
+  for (size_t n = 1; n <= contexts.size(); ++n)
+    waited_.add(static_cast<double>(n), measure_wait(std::span(contexts).first(n)));
+  if (contexts.size() < 2) return;
+  copy_ = measure_copies(contexts[0], contexts[1]);
+  if (!is_host(contexts[0])) issue_copy_ = measure_issue(contexts[0], contexts[1]);
+  for (size_t n = 2; n <= contexts.size(); ++n) {
+    const std::vector<Context> some(contexts.begin(), contexts.begin() + static_cast<ptrdiff_t>(n));
+    const Group group(some);
+    Sums& sums = sums_[static_cast<int>(n)];
+    // Where sums need memory, one at a time does.
+    const int times = examples::real_gpu(contexts[0]) ? 8 : 1;
+    for (const double bytes : sizes(contexts[0])) {
+      std::vector<Tensors> tensors(4);
+      for (Tensors& t : tensors) t = replicas(some, bytes);
+      const double one = each(times, [&] { all_reduce_many(group, std::span(tensors).first(1)); }),
+                   four = each(times, [&] { all_reduce_many(group, tensors); });
+      sums.first.add(bytes, one);
+      sums.more.add(bytes, std::max(0., (four - one) / 3));
+      memory_pool(some[0]).release_cached();
+      const double before = in_use(some[0]);
+      all_reduce_many(group, tensors);
+      sums.held.add(bytes, std::max(0., in_use(some[0]) - before) / 4);
+      wait_all();
+    }
+  }
+}
+
+void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
+  if (examples::real_gpu(contexts_[0])) return;
+  for (const int64_t n : samples)
+    for (const Context c : contexts_)
+      sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
+}
+
+void MeasuredLinks::sample_pace(int n) {
+  const std::vector<Context> some(contexts_.begin(), contexts_.begin() + n);
+  for (const auto& [samples, sweeps] : sweeps_)
+    for (int i = -1; i < 3; ++i) {
+      const double start = examples::now();
+      parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
+      wait_all();
+      if (i >= 0) steps_[samples].add(n, examples::now() - start);
+    }
+}
+
+double MeasuredLinks::pace(double busy, double samples) const {
+  if (steps_.empty()) return 1;
+  Curve slower;
+  for (const auto& [n, steps] : steps_)
+    slower.add(static_cast<double>(n), steps.at(std::max(1., busy)) / steps.at(1));
+  return slower.at(std::min(samples, static_cast<double>(steps_.rbegin()->first)));
+}
+
+double MeasuredLinks::sum_held(int n, const std::vector<double>& bytes) const {
+  double all = 0;
+  for (const double b : bytes) all += sums_.at(n).held.at(b);
+  return all;
+}
+
+double MeasuredLinks::sum(int, int, int n, const std::vector<double>& bytes) const {
+  if (n < 2 || bytes.empty()) return 0;
+  const Sums& sums = sums_.at(n);
+  const double largest = *std::ranges::max_element(bytes);
+  double all = sums.first.at(largest) - sums.more.at(largest);
+  for (const double b : bytes) all += sums.more.at(b);
+  return all;
+}
+
+}  // namespace planning
