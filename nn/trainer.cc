@@ -65,9 +65,14 @@ void Trainer::start_equal(Caller from) {
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  const double rescale = rescale_of(batch_size);
+  double rescale = 1;
   std::vector<bool> fresh;
-  cluster::before_meeting([&] { fresh = fresh_slots(ignore_stale_grad, from); }, from);
+  cluster::before_meeting(
+      [&] {
+        rescale = rescale_of(batch_size);
+        fresh = fresh_slots(ignore_stale_grad, from);
+      },
+      from);
   if (updates_on_store()) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
@@ -137,11 +142,16 @@ void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
   refuse_on_store("clip_global_norm()");
-  const double rescale = rescale_of(batch_size, loss_scale);
-  refresh(from);
-  if (sums_ && only_recorded())
-    capture::check("Trainer::clip_global_norm",
-                   "of replicas in a Capture; compile the step instead");
+  double rescale = 1;
+  cluster::before_meeting(
+      [&] {
+        rescale = rescale_of(batch_size, loss_scale);
+        refresh(from);
+        if (sums_ && only_recorded())
+          capture::check("Trainer::clip_global_norm",
+                         "of replicas in a Capture; compile the step instead");
+      },
+      from);
   allreduce_grads(from);
   const std::vector<bool> fresh = fresh_slots(true, from);
   Tensors gradients, firsts;

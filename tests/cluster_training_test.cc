@@ -99,6 +99,24 @@ TEST_F(ClusterRanks, RefuseToBeCompiled) {
               HasSubstr("Trainer::allreduce_grads"));
 }
 
+TEST_F(ClusterRanks, ABadBatchSizeOfOneIsAnErrorOfAll) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize();
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  const int64_t mine = cluster::rank() == 1 ? 0 : 1;
+  for (const bool clip : {false, true}) {
+    {
+      const autograd::Record record;
+      x.data().sum().backward();
+    }
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  clip ? static_cast<void>(trainer.clip_global_norm(1, mine)) : trainer.step(mine);
+                }),
+                HasSubstr("batch_size 0"));
+    EXPECT_EQ(values(x.data()), std::vector<double>(2, 0));
+  }
+}
+
 // Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
