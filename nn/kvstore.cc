@@ -175,7 +175,8 @@ void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
     optimizer_->update(entry.group, rescale_grad_);
     entry.group.gradients.clear();
   } else if (updater_) {
-    updater_(key, merged, entry.value);
+    Tensor stored = entry.value;
+    updater_(key, merged, stored);
   } else {
     entry.value = merged;
   }

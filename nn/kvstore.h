@@ -61,8 +61,8 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// Changes `stored` in place by what was pushed, `merged`, which lives beside it.
-using Updater = std::function<void(const Key& key, const Tensor& merged, const Tensor& stored)>;
+// Changes `stored` in place by what was pushed, `merged`, which lives beside it: stored += merged.
+using Updater = std::function<void(const Key& key, const Tensor& merged, Tensor& stored)>;
 
 class KVStore : NonCopyable {
  public:
