@@ -117,6 +117,8 @@ class KVStore : NonCopyable {
   // Factors of the key's learning rate and decay, 1 until then. ValueError unless finite and >= 0.
   void set_multipliers(const Key& key, double lr_mult, double wd_mult);
   bool is_update_on_kvstore() const { return optimizer_ != nullptr; }
+  const std::shared_ptr<optim::Optimizer>& optimizer() const { return optimizer_; }  // may be null
+  bool updates() const { return optimizer_ || updater_; }  // else a push replaces
 
   // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam"; the store's
   // own tensors. Error without an optimizer; FormatError, ShapeError and DTypeError for what is not

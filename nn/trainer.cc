@@ -42,6 +42,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     parameters_.push_back(p);
     names_.push_back(name);
   }
+  if (options_.kvstore) expect_names_that_differ("kvstore");
   equal_.resize(parameters_.size());
   start_equal(Caller::here());
 }

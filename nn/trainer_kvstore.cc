@@ -42,6 +42,18 @@ void Trainer::prepare_store() {
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
+// Whoever else uses the store may have told it how to update.
+void Trainer::check_store() const {
+  const kvstore::KVStore& store = *options_.kvstore;
+  if (updates_on_store() ? store.optimizer() == optimizer_ : !store.updates()) return;
+  throw Error("Trainer: its kvstore updates values by ",
+              store.optimizer() ? "another optimizer"
+              : store.updates() ? "an updater"
+                                : "none",
+              "; expected ", updates_on_store() ? "this trainer's optimizer" : "none",
+              ": make a store for each Trainer");
+}
+
 // The store's values are the weights', which the program may have written, moved or cast.
 void Trainer::take_to_store(Caller from) {
   kvstore::KVStore& store = *options_.kvstore;
@@ -59,6 +71,7 @@ void Trainer::take_to_store(Caller from) {
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
   capture::check("Trainer::step with a kvstore", kNotRecorded);
+  check_store();
   kvstore::KVStore& store = *options_.kvstore;
   store.set_rescale_grad(rescale);
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -76,6 +89,7 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
 
 void Trainer::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
+  check_store();
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
   for (const size_t i : distinct_parameters()) {
