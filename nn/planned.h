@@ -22,8 +22,10 @@
 // Between and beside them there may be Activate and, but for within a pair, Flatten; ValueError for
 // another layer, which has no parts, ShapeError for fewer units than contexts.
 //
-// Layers are shared with the Sequential, but those that are cut, which have the parameters of its
-// Dense layers by name, in files whole.
+// Layers are shared with the Sequential, but those that are cut: these have parameters of their
+// own, by the names, and in files the shapes, of its Dense layers', with their dtype, grad_req and
+// multipliers as they are when this is made. ValueError for one that shares them with another
+// layer.
 #pragma once
 
 #include <memory>
