@@ -179,23 +179,21 @@ Tensor Planned::forward(const Tensor& x) {
 }
 
 Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
-                                 const Pipeline::LossFunction& loss_fn, Caller from) {
+                                 const LossFunction& loss_fn, Caller from) {
   options::expect_function("Planned", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
+  check_labels("Planned", data, label);
   const Context last = plan_.stages.back().contexts[0];
   if (pipelines_.empty()) {
     Tensor l;
     {
       const autograd::Record record;
-      l = loss_fn(forward(data), label.as_in_context(last, from));
+      l = losses_of("Planned", loss_fn, forward(data), label.as_in_context(last, from));
     }
     l.backward();
-    return l;
+    return l.detach();
   }
-  if (label.ndim() == 0 || label.shape()[0] != n)
-    throw ShapeError("Planned: data ", describe(data), ", label ", describe(label),
-                     "; expected one label a sample");
   const size_t replicas = pipelines_.size();
   Tensors losses(replicas);
   const auto run = [&](int i) {

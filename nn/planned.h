@@ -50,8 +50,8 @@ class Planned : public Block {
 
   // As Pipeline::forward_backward: gradients of the sum of all losses in the parameters' grad(),
   // and the losses (batch,), on the last stage's first context. data and label live anywhere.
-  Tensor forward_backward(const Tensor& data, const Tensor& label,
-                          const Pipeline::LossFunction& loss_fn, Caller = Caller::here());
+  Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
+                          Caller = Caller::here());
   // Predictions, by the first replica: on the last stage's first context.
   Tensor forward(const Tensor& x) override;
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},

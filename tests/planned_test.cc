@@ -200,6 +200,21 @@ TEST(Planned, LayersThatShareParametersAreNotCut) {
                              HasSubstr("shares its weight with layer 2")));
 }
 
+TEST(Planned, LossesAreOneASampleByEachKindOfPlan) {
+  const Tensor x = ones({14, 12}), y = zeros({14}, {cpu(), i32});
+  const auto mean = [](const Tensor& out, const Tensor& label) { return loss(out, label).mean(); };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    Planned net(make_net(f32), plan_of(c, false));
+    net.initialize(init::Xavier());
+    EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y, mean); }),
+                HasSubstr("expected one loss a sample"));
+    EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y(Slice(0, 13)), loss); }),
+                HasSubstr("expected one label a sample"));
+    EXPECT_EQ(net.forward_backward(x, y, loss).shape(), Shape{14});
+  }
+}
+
 TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
   Planned net(make_net(f32),
               Plan::parse("plan-1\nmicrobatches 4\nlayers 0-3 on cpu(0), cpu(1)", "a"));
