@@ -11,8 +11,9 @@
 //   local            values and sums are on the host
 //   device, nccl     values stay where init() found them; sums over contexts of one kind are
 //                    collectives' (ops/collective.h)
-//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which
-//   dist_device_sync device, likewise                  makes the same calls in the same order
+//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which makes
+//                    the same calls in the same order; Error on all for other keys
+//   dist_device_sync device, likewise
 //
 // As in MXNet 1.x: a key is a whole number or a string, all of a store of one kind; without an
 // updater a push replaces the value by the sum, with one it is called for it; values that are

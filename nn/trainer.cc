@@ -8,6 +8,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/options.h>
@@ -58,6 +59,8 @@ void Trainer::start_equal(Caller from) {
     taken.push_back(i);
   }
   if (firsts.empty()) return;
+  const cluster::Purpose purpose("the values of " +
+                                 listed(taken, [&](size_t i) { return names_[i]; }));
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
     parameters_[taken[k]].set_data(firsts[k], from);
@@ -125,6 +128,10 @@ void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
     const Context first = parameters_[slot.parameter].list_ctx()[0];
     sums.push_back(slot.weight.grad().as_in_context(first, from));
   }
+  // Of two parameters alike one rank may have the one's alone, and another rank the other's.
+  const cluster::Purpose purpose("the gradients of " + listed(alone, [&](const Replicas& r) {
+                                   return names_[slots_[r.begin].parameter];
+                                 }));
   try {
     cluster::all_reduce(sums, ReduceOp::sum, from);
   } catch (...) {  // these are no sums, and no longer what backward() wrote

@@ -11,7 +11,8 @@
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
 // initialized, its first step for the rest, whose first forward was with values of the rank's own
 // unless all have the same random::seed(). Every rank makes its trainers, and calls step() or
-// allreduce_grads(), in one order; what one rank finds wrong there is thrown on all.
+// allreduce_grads(), in one order, with new gradients of the same parameters, else Error on all;
+// what one rank finds wrong there is thrown on all.
 #pragma once
 
 #include <concepts>

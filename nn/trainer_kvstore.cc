@@ -5,6 +5,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/trainer.h>
@@ -23,6 +24,12 @@ Tensors gradients_of(const Parameter& p) {
   Tensors all;
   for (const Tensor& weight : p.list_data()) all.push_back(weight.grad());
   return all;
+}
+
+// Ranks that push other keys, or none, would take what another step pushes for theirs.
+void expect_same_on_ranks(const std::vector<std::string>& keys, Caller from) {
+  const cluster::Purpose purpose("a Trainer's push of [" + listed(keys) + "]");
+  cluster::all_reduce(Tensors{}, ReduceOp::sum, from);
 }
 
 }  // namespace
@@ -74,6 +81,10 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
   check_store();
   kvstore::KVStore& store = *options_.kvstore;
   store.set_rescale_grad(rescale);
+  std::vector<std::string> pushed;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (fresh[i]) pushed.push_back(names_[slots_[i].parameter]);
+  expect_same_on_ranks(pushed, from);
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!fresh[i]) continue;
     const Slot& slot = slots_[i];
@@ -104,7 +115,7 @@ void Trainer::sum_by_store(Caller from) {
     gradients.push_back(gradients_of(p));
     weights.push_back(replicas);
   }
-  if (keys.empty()) return;
+  if (keys.empty()) return expect_same_on_ranks({}, from);
   options_.kvstore->pushpull(keys, gradients, {}, 0, from);
   for (const Tensors& replicas : weights)
     for (const Tensor& w : replicas) autograd::summed_grad(w, true);
