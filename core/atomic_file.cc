@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <system_error>
 
 #include <locus/core/error.h>
@@ -48,6 +49,16 @@ void AtomicFile::commit() {
 
 void AtomicFile::fail(const char* what, const std::string& where) const {
   throw Error(who_, ": ", what, " ", where, ": ", std::generic_category().message(errno));
+}
+
+std::string read_file(const std::string& path, std::string_view expected) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text, line;
+  // By lines: an iterator throws what a folder does, and not as an Error.
+  while (std::getline(file, line)) text += file.eof() ? line : line + "\n";
+  if (!file.is_open() || file.bad())
+    throw FormatError(path, ": cannot be read; expected ", expected);
+  return text;
 }
 
 void flush_folder(const std::string& folder) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <locus/core/noncopyable.h>
@@ -25,6 +26,9 @@ class AtomicFile : NonCopyable {
   int fd_ = -1;
   bool done_ = false;
 };
+
+// All that a file has. FormatError where it cannot be read, which names it and what was expected.
+std::string read_file(const std::string& path, std::string_view expected);
 
 // The names in a folder reach the disk. Not every file system can do that: errors are ignored.
 void flush_folder(const std::string& folder);

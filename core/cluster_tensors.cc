@@ -10,6 +10,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/rank_calls.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 
@@ -71,9 +72,11 @@ std::vector<Tensors> by_context(const Tensors& tensors) {
 
 RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
                  int root, Caller from) {
+  const std::string& purpose = Purpose::here();
+  const uint64_t what = hash_of(text_of(name, "\n", purpose));
   RankCall call;
   call.text = text_of(name, " (", from, ")");
-  call.spec[0] = hash_of(name);
+  call.spec[0] = what;
   try {
     check(name, tensors, op, root);
   } catch (...) {
@@ -92,9 +95,10 @@ RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<
     }
     shapes += "|";
   }
-  call.spec = {hash_of(name), hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
+  call.spec = {what, hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
   call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
   if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
+  if (!purpose.empty()) call.text += text_of(", for ", purpose);
   call.text += text_of(" (", from, ")");
   return call;
 }

@@ -7,6 +7,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/nn/options.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
@@ -43,6 +44,10 @@ Tensors one_a_context(const Tensors& values) {
       *at = *at + v;
   }
   return parts;
+}
+
+cluster::Purpose purpose_of(const char* what, const Keys& keys) {
+  return cluster::Purpose(text_of("KVStore::", what, " of ", listed(keys, &Key::text)));
 }
 
 // What one worker finds wrong before all meet.
@@ -119,7 +124,10 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
     for (const Tensor& v : values)
       copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
   });
-  if (dist_) cluster::broadcast(copies, 0, from);
+  if (dist_) {
+    const cluster::Purpose purpose = purpose_of("init", keys);
+    cluster::broadcast(copies, 0, from);
+  }
   for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
 }
 
@@ -164,7 +172,10 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
     for (const auto& [key, pushed] : all)
       sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
   });
-  if (dist_) cluster::all_reduce(sums, ReduceOp::sum, from);
+  if (dist_) {
+    const cluster::Purpose purpose = purpose_of("push", keys);
+    cluster::all_reduce(sums, ReduceOp::sum, from);
+  }
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
 }
 
@@ -175,7 +186,8 @@ void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
     optimizer_->update(entry.group, rescale_grad_);
     entry.group.gradients.clear();
   } else if (updater_) {
-    updater_(key, merged, entry.value);
+    Tensor stored = entry.value;
+    updater_(key, merged, stored);
   } else {
     entry.value = merged;
   }

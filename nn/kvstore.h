@@ -11,8 +11,9 @@
 //   local            values and sums are on the host
 //   device, nccl     values stay where init() found them; sums over contexts of one kind are
 //                    collectives' (ops/collective.h)
-//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which
-//   dist_device_sync device, likewise                  makes the same calls in the same order
+//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which makes
+//                    the same calls in the same order; Error on all for other keys
+//   dist_device_sync device, likewise
 //
 // As in MXNet 1.x: a key is a whole number or a string, all of a store of one kind; without an
 // updater a push replaces the value by the sum, with one it is called for it; values that are
@@ -61,8 +62,8 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// Changes `stored` in place by what was pushed, `merged`, which lives beside it.
-using Updater = std::function<void(const Key& key, const Tensor& merged, const Tensor& stored)>;
+// Changes `stored` in place by what was pushed, `merged`, which lives beside it: stored += merged.
+using Updater = std::function<void(const Key& key, const Tensor& merged, Tensor& stored)>;
 
 class KVStore : NonCopyable {
  public:
@@ -117,6 +118,8 @@ class KVStore : NonCopyable {
   // Factors of the key's learning rate and decay, 1 until then. ValueError unless finite and >= 0.
   void set_multipliers(const Key& key, double lr_mult, double wd_mult);
   bool is_update_on_kvstore() const { return optimizer_ != nullptr; }
+  const std::shared_ptr<optim::Optimizer>& optimizer() const { return optimizer_; }  // may be null
+  bool updates() const { return optimizer_ || updater_; }  // else a push replaces
 
   // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam"; the store's
   // own tensors. Error without an optimizer; FormatError, ShapeError and DTypeError for what is not

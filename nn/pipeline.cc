@@ -182,23 +182,13 @@ struct Pipeline::Step {
     {
       const autograd::Record record;
       f.out = (*pipe.stages_[at(pass.stage)])(f.in, from);
-      if (last(pass)) f.out = loss(f.out, part(label, pass.microbatch));
+      if (last(pass)) f.out = losses_of("Pipeline", loss_fn, f.out, part(label, pass.microbatch));
     }
     // At once, so that it waits for nothing that comes after it.
     if (last(pass))
       losses[at(pass.microbatch)] = f.out.detach();
     else
       flight(pass, 1).in = f.out.detach().copyto(place(pass.stage + 1), {}, from);
-  }
-
-  Tensor loss(const Tensor& out, const Tensor& labels) const {
-    Tensor l = loss_fn(out, labels);
-    const int64_t n = labels.shape()[0];
-    if (!l.defined() || l.shape() != Shape{n})
-      throw ShapeError("Pipeline: of ", n, " samples loss_fn gave ",
-                       l.defined() ? describe(l) : "no tensor", "; expected one loss a sample, (",
-                       n, ",): a mean over a microbatch is not that of the batch");
-    return l;
   }
 
   void backward(const Pass& pass) {
@@ -230,9 +220,7 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
   if (n < options_.microbatches)
     throw ValueError("Pipeline: a batch of ", n, " samples, ", describe(data), ", for ",
                      options_.microbatches, " microbatches; expected at least one sample each");
-  if (label.ndim() == 0 || label.shape()[0] != n)
-    throw ShapeError("Pipeline: data ", describe(data), ", label ", describe(label),
-                     "; expected one label a sample");
+  check_labels("Pipeline", data, label);
   check_stages();
   const autograd::Pause pause;
   const autograd::Accumulate accumulate;

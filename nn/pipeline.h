@@ -43,6 +43,7 @@
 #include <vector>
 
 #include <locus/nn/block.h>
+#include <locus/nn/loss_function.h>
 
 namespace locus::nn {
 
@@ -63,7 +64,6 @@ class Pipeline : public Block {
     requires(sizeof...(B) > 0) Stages(const B&... stages) : list{std::make_shared<B>(stages)...} {}
     std::vector<std::shared_ptr<Block>> list;
   };
-  using LossFunction = std::function<Tensor(const Tensor& out, const Tensor& label)>;
 
   // Stage i computes on contexts[i]. ValueError where there are not as many contexts as stages, or
   // a context is named twice: what lives together is one stage.

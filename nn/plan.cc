@@ -1,8 +1,6 @@
 #include <locus/nn/plan.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
@@ -120,12 +118,7 @@ Plan Plan::parse(std::string_view text, const std::string& source) {
   return plan;
 }
 
-Plan Plan::load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad()) throw FormatError(path, ": cannot be read; expected a plan");
-  return parse(text, path);
-}
+Plan Plan::load(const std::string& path) { return parse(read_file(path, "a plan"), path); }
 
 void Plan::save(const std::string& path) const {
   const std::string all = text();

@@ -6,21 +6,28 @@
 //   layers 0-3 on gpu(0), gpu(2)
 //   layers 4-6 on gpu(1), gpu(3)
 //
-// The first word is plan-1. Below it stand, one a line:
-//   layers FIRST-LAST on CONTEXT, ...    a stage: these layers of a Sequential, counted from 0,
-//   both layers FIRST-LAST cut over CONTEXT, ...         included ("layers 3" is one); stages in
-//   order microbatches N                       into which a replica's batch is cut; 1 unless said
-//   schedule 1F1B                        or gpipe (nn/pipeline.h); 1F1B unless said
-// and a # begins a comment. Four kinds of plan come of it:
-//   data      one stage on n contexts: n replicas, each with its slice of the batch, whose
-//   gradients
-//             are summed; on one context it is the network as it is, and several microbatches hold
-//             the activations of one alone
-//   pipeline  several stages on a context each, which work on different microbatches at once
-//   mixed     several stages on n contexts each: n pipelines, the i-th on the i-th contexts
-//   tensor    stages that are cut: each of their Dense layers has a part on every context
-//             (nn/tensor_parallel.h); other stages are on one context, and nothing is in
-//             microbatches
+// The first line is the version. Below it stands, one a line, in any order but the stages' own:
+//
+//   layers FIRST-LAST on CONTEXT, ...
+//   layers FIRST-LAST cut over CONTEXT, ...
+//   microbatches N
+//   schedule 1F1B
+//
+// - layers: a stage. These layers of a Sequential, counted from 0, the last one included; "layers
+//   3" is one layer. Stages come in the network's order.
+// - microbatches: into how many a replica's batch is cut; 1 unless said.
+// - schedule: 1F1B or gpipe (nn/pipeline.h); 1F1B unless said.
+//
+// A # begins a comment. Four kinds of plan come of it:
+//
+// - data: one stage on n contexts, n replicas, each with its slice of the batch, whose gradients
+//   are summed. On one context it is the network as it is, and of several microbatches it holds the
+//   activations of one alone.
+// - pipeline: several stages on a context each, which work on different microbatches at once.
+// - mixed: several stages on n contexts each, n pipelines, the i-th on the i-th contexts.
+// - tensor: stages that are cut, each of whose Dense layers has a part on every context
+//   (nn/tensor_parallel.h). Other stages are on one context, and nothing is in microbatches.
+//
 // nn/planned.h trains a network so.
 #pragma once
 

@@ -22,26 +22,42 @@ const B* as(const Sequential& layers, int i) {
   return dynamic_cast<const B*>(&layers[i]);
 }
 
-ColumnParallelDense column(const Dense& d, const Contexts& where, bool gather) {
+// The Dense in parts, with what was set on its parameters since it was made.
+template <class Parallel, class Options>
+Parallel over(const Contexts& where, const Dense& d, Options options) {
   const DenseOptions& o = d.options();
-  return ColumnParallelDense(d.units(), where, d.activation(),
-                             {.use_bias = o.use_bias,
-                              .flatten = o.flatten,
-                              .gather_output = gather,
-                              .in_units = o.in_units,
-                              .weight_initializer = o.weight_initializer,
-                              .bias_initializer = o.bias_initializer,
-                              .dtype = o.dtype});
+  options.use_bias = o.use_bias;
+  options.in_units = o.in_units;
+  options.weight_initializer = o.weight_initializer;
+  options.bias_initializer = o.bias_initializer;
+  options.dtype = d.parameter("weight").dtype();
+  Parallel parts(d.units(), where, d.activation(), options);
+  for (const auto& [name, part] : parts.parameters()) {
+    const Parameter whole = d.parameter(name.substr(0, name.find('.')));
+    part.set_grad_req(whole.grad_req());
+    part.set_lr_mult(whole.lr_mult());
+    part.set_wd_mult(whole.wd_mult());
+  }
+  return parts;
+}
+ColumnParallelDense column(const Dense& d, const Contexts& where, bool gather) {
+  return over<ColumnParallelDense>(
+      where, d,
+      ColumnParallelDenseOptions{.flatten = d.options().flatten, .gather_output = gather});
 }
 RowParallelDense row(const Dense& d, const Contexts& where, bool input_is_parallel) {
-  const DenseOptions& o = d.options();
-  return RowParallelDense(d.units(), where, d.activation(),
-                          {.use_bias = o.use_bias,
-                           .input_is_parallel = input_is_parallel,
-                           .in_units = o.in_units,
-                           .weight_initializer = o.weight_initializer,
-                           .bias_initializer = o.bias_initializer,
-                           .dtype = o.dtype});
+  return over<RowParallelDense>(where, d,
+                                RowParallelDenseOptions{.input_is_parallel = input_is_parallel});
+}
+
+// Parts would be parameters of their own, which training takes apart.
+void check_unshared(const Sequential& layers, int cut) {
+  for (const auto& [mine, p] : layers[cut].parameters())
+    for (int i = 0; i < layers.size(); ++i)
+      for (const auto& [theirs, other] : layers[i].parameters())
+        if (i != cut && other.is(p))
+          throw ValueError("layer ", cut, ", ", layers[cut].repr(), ", shares its ", mine,
+                           " with layer ", i, "; expected a layer of its own, to be cut");
 }
 
 // A layer without parameters, for the tensor of every context.
@@ -67,6 +83,7 @@ Sequential cut(const Sequential& layers, const Plan::Stage& s) {
   Sequential parts;
   for (int i = s.first; i <= s.last; ++i) {
     const CutAs way = ways[static_cast<size_t>(i - s.first)];
+    check_unshared(layers, i);
     if (way == CutAs::each)
       parts.add(Each(layers.children()[static_cast<size_t>(i)].second));
     else if (way == CutAs::column || way == CutAs::gathered)
@@ -162,23 +179,21 @@ Tensor Planned::forward(const Tensor& x) {
 }
 
 Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
-                                 const Pipeline::LossFunction& loss_fn, Caller from) {
+                                 const LossFunction& loss_fn, Caller from) {
   options::expect_function("Planned", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
+  check_labels("Planned", data, label);
   const Context last = plan_.stages.back().contexts[0];
   if (pipelines_.empty()) {
     Tensor l;
     {
       const autograd::Record record;
-      l = loss_fn(forward(data), label.as_in_context(last, from));
+      l = losses_of("Planned", loss_fn, forward(data), label.as_in_context(last, from));
     }
     l.backward();
-    return l;
+    return l.detach();
   }
-  if (label.ndim() == 0 || label.shape()[0] != n)
-    throw ShapeError("Planned: data ", describe(data), ", label ", describe(label),
-                     "; expected one label a sample");
   const size_t replicas = pipelines_.size();
   Tensors losses(replicas);
   const auto run = [&](int i) {

@@ -22,8 +22,10 @@
 // Between and beside them there may be Activate and, but for within a pair, Flatten; ValueError for
 // another layer, which has no parts, ShapeError for fewer units than contexts.
 //
-// Layers are shared with the Sequential, but those that are cut, which have the parameters of its
-// Dense layers by name, in files whole.
+// Layers are shared with the Sequential, but those that are cut: these have parameters of their
+// own, by the names, and in files the shapes, of its Dense layers', with their dtype, grad_req and
+// multipliers as they are when this is made. ValueError for one that shares them with another
+// layer.
 #pragma once
 
 #include <memory>
@@ -48,8 +50,8 @@ class Planned : public Block {
 
   // As Pipeline::forward_backward: gradients of the sum of all losses in the parameters' grad(),
   // and the losses (batch,), on the last stage's first context. data and label live anywhere.
-  Tensor forward_backward(const Tensor& data, const Tensor& label,
-                          const Pipeline::LossFunction& loss_fn, Caller = Caller::here());
+  Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
+                          Caller = Caller::here());
   // Predictions, by the first replica: on the last stage's first context.
   Tensor forward(const Tensor& x) override;
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},

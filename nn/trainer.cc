@@ -8,6 +8,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/options.h>
@@ -42,6 +43,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     parameters_.push_back(p);
     names_.push_back(name);
   }
+  if (options_.kvstore) expect_names_that_differ("kvstore");
   equal_.resize(parameters_.size());
   start_equal(Caller::here());
 }
@@ -57,6 +59,8 @@ void Trainer::start_equal(Caller from) {
     taken.push_back(i);
   }
   if (firsts.empty()) return;
+  const cluster::Purpose purpose("the values of " +
+                                 listed(taken, [&](size_t i) { return names_[i]; }));
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
     parameters_[taken[k]].set_data(firsts[k], from);
@@ -65,9 +69,14 @@ void Trainer::start_equal(Caller from) {
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  const double rescale = rescale_of(batch_size);
+  double rescale = 1;
   std::vector<bool> fresh;
-  cluster::before_meeting([&] { fresh = fresh_slots(ignore_stale_grad, from); }, from);
+  cluster::before_meeting(
+      [&] {
+        rescale = rescale_of(batch_size);
+        fresh = fresh_slots(ignore_stale_grad, from);
+      },
+      from);
   if (updates_on_store()) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
@@ -119,6 +128,10 @@ void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
     const Context first = parameters_[slot.parameter].list_ctx()[0];
     sums.push_back(slot.weight.grad().as_in_context(first, from));
   }
+  // Of two parameters alike one rank may have the one's alone, and another rank the other's.
+  const cluster::Purpose purpose("the gradients of " + listed(alone, [&](const Replicas& r) {
+                                   return names_[slots_[r.begin].parameter];
+                                 }));
   try {
     cluster::all_reduce(sums, ReduceOp::sum, from);
   } catch (...) {  // these are no sums, and no longer what backward() wrote
@@ -137,11 +150,16 @@ void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
   refuse_on_store("clip_global_norm()");
-  const double rescale = rescale_of(batch_size, loss_scale);
-  refresh(from);
-  if (sums_ && only_recorded())
-    capture::check("Trainer::clip_global_norm",
-                   "of replicas in a Capture; compile the step instead");
+  double rescale = 1;
+  cluster::before_meeting(
+      [&] {
+        rescale = rescale_of(batch_size, loss_scale);
+        refresh(from);
+        if (sums_ && only_recorded())
+          capture::check("Trainer::clip_global_norm",
+                         "of replicas in a Capture; compile the step instead");
+      },
+      from);
   allreduce_grads(from);
   const std::vector<bool> fresh = fresh_slots(true, from);
   Tensors gradients, firsts;

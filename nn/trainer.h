@@ -11,7 +11,8 @@
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
 // initialized, its first step for the rest, whose first forward was with values of the rank's own
 // unless all have the same random::seed(). Every rank makes its trainers, and calls step() or
-// allreduce_grads(), in one order; what one rank finds wrong there is thrown on all.
+// allreduce_grads(), in one order, with new gradients of the same parameters, else Error on all;
+// what one rank finds wrong there is thrown on all.
 #pragma once
 
 #include <concepts>
@@ -61,8 +62,9 @@ struct TrainerOptions {
   // number of contexts. A rank shards over its own contexts, not over ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
-  // names that the trainer was given. ValueError together with overlap or zero, and for a store of
-  // one process where there are several ranks; CaptureError in what is compiled.
+  // names that the trainer was given, Error where two are alike. ValueError together with overlap
+  // or zero, and for a store of one process where there are several ranks; CaptureError in what is
+  // compiled. Error in a step where the store updates by another's optimizer, or by an updater.
   //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
   //                            step() pushes gradients and pulls weights. allreduce_grads(),
   //                            update() and what is made of them are Errors, as in Gluon
@@ -152,6 +154,7 @@ class Trainer {
   void take_to_store(Caller);
   void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
   void sum_by_store(Caller);
+  void check_store() const;
   void refuse_on_store(const char* what) const;
   void refresh(Caller);
   std::vector<size_t> distinct_parameters() const;
@@ -176,6 +179,7 @@ class Trainer {
   void check_optimizer(const NamedTensors& states, const std::string& who) const;
   void check_names(const NamedTensors& states, const std::string& who) const;
   std::vector<const Slot*> kept(const std::vector<Slot>& frozen) const;
+  void expect_names_that_differ(const char* what) const;
   NamedTensors states_of(const std::vector<const Slot*>& kept) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,

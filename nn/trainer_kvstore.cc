@@ -5,6 +5,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/trainer.h>
@@ -25,6 +26,12 @@ Tensors gradients_of(const Parameter& p) {
   return all;
 }
 
+// Ranks that push other keys, or none, would take what another step pushes for theirs.
+void expect_same_on_ranks(const std::vector<std::string>& keys, Caller from) {
+  const cluster::Purpose purpose("a Trainer's push of [" + listed(keys) + "]");
+  cluster::all_reduce(Tensors{}, ReduceOp::sum, from);
+}
+
 }  // namespace
 
 void Trainer::prepare_store() {
@@ -40,6 +47,18 @@ void Trainer::prepare_store() {
     throw ValueError("Trainer: a kvstore '", options_.kvstore->type(), "' of one process, among ",
                      cluster::size(), " ranks; expected dist_sync or dist_device_sync");
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
+}
+
+// Whoever else uses the store may have told it how to update.
+void Trainer::check_store() const {
+  const kvstore::KVStore& store = *options_.kvstore;
+  if (updates_on_store() ? store.optimizer() == optimizer_ : !store.updates()) return;
+  throw Error("Trainer: its kvstore updates values by ",
+              store.optimizer() ? "another optimizer"
+              : store.updates() ? "an updater"
+                                : "none",
+              "; expected ", updates_on_store() ? "this trainer's optimizer" : "none",
+              ": make a store for each Trainer");
 }
 
 // The store's values are the weights', which the program may have written, moved or cast.
@@ -59,8 +78,13 @@ void Trainer::take_to_store(Caller from) {
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
   capture::check("Trainer::step with a kvstore", kNotRecorded);
+  check_store();
   kvstore::KVStore& store = *options_.kvstore;
   store.set_rescale_grad(rescale);
+  std::vector<std::string> pushed;
+  for (size_t i = 0; i < slots_.size(); ++i)
+    if (fresh[i]) pushed.push_back(names_[slots_[i].parameter]);
+  expect_same_on_ranks(pushed, from);
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!fresh[i]) continue;
     const Slot& slot = slots_[i];
@@ -76,6 +100,7 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
 
 void Trainer::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
+  check_store();
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
   for (const size_t i : distinct_parameters()) {
@@ -90,7 +115,7 @@ void Trainer::sum_by_store(Caller from) {
     gradients.push_back(gradients_of(p));
     weights.push_back(replicas);
   }
-  if (keys.empty()) return;
+  if (keys.empty()) return expect_same_on_ranks({}, from);
   options_.kvstore->pushpull(keys, gradients, {}, 0, from);
   for (const Tensors& replicas : weights)
     for (const Tensor& w : replicas) autograd::summed_grad(w, true);

@@ -43,10 +43,14 @@ std::vector<const Trainer::Slot*> Trainer::kept(const std::vector<Slot>& frozen)
   return all;
 }
 
-NamedTensors Trainer::states_of(const std::vector<const Slot*>& kept) const {
+void Trainer::expect_names_that_differ(const char* what) const {
   if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
-    throw Error("Trainer::states: two parameters have one name, among ", listed(names_),
+    throw Error("Trainer: ", what, ": two parameters have one name, among ", listed(names_),
                 "; give the Trainer names that differ");
+}
+
+NamedTensors Trainer::states_of(const std::vector<const Slot*>& kept) const {
+  expect_names_that_differ("states");
   NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
   for (size_t i = 0; i < kept.size(); ++i) {
     const Slot& slot = *kept[i];

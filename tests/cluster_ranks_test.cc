@@ -177,6 +177,11 @@ TEST_F(ClusterRanks, WhatOneRefusesToADistStoreAllRefuse) {
               said("KVStore::push: 1 keys with 0 values"));
   EXPECT_THAT(message_of<DTypeError>([&] { kv->broadcast("v", ones({2}), {other ? wide : out}); }),
               said("KVStore::broadcast: key v"));
+  kv->init("v", ones({2}));
+  EXPECT_THAT(message_of<Error>([&] { kv->push(other ? "v" : "w", ones({2})); }),
+              testing::AllOf(HasSubstr("for KVStore::push of w"), HasSubstr("push of v")));
+  kv->pull("v", out);
+  EXPECT_EQ(values(out), std::vector<double>(2, 1));
   kv->pushpull("w", Tensors{ones({2})}, {out});
   EXPECT_EQ(values(out), std::vector<double>(2, cluster::size()));
 }

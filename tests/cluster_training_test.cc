@@ -99,6 +99,54 @@ TEST_F(ClusterRanks, RefuseToBeCompiled) {
               HasSubstr("Trainer::allreduce_grads"));
 }
 
+TEST_F(ClusterRanks, ABadBatchSizeOfOneIsAnErrorOfAll) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize();
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  const int64_t mine = cluster::rank() == 1 ? 0 : 1;
+  for (const bool clip : {false, true}) {
+    {
+      const autograd::Record record;
+      x.data().sum().backward();
+    }
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  clip ? static_cast<void>(trainer.clip_global_norm(1, mine)) : trainer.step(mine);
+                }),
+                HasSubstr("batch_size 0"));
+    EXPECT_EQ(values(x.data()), std::vector<double>(2, 0));
+  }
+}
+
+// Gradients of one parameter are never added to those of another that is like it.
+TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
+  const auto store = [] { return kvstore::create("dist_device_sync"); };
+  for (const int how : {0, 1, 2}) {
+    nn::Parameter a("a", {2}, {.init = init::Zero()}), b("b", {2}, {.init = init::Zero()});
+    for (const nn::Parameter* p : {&a, &b}) p->initialize();
+    nn::TrainerOptions options;
+    if (how > 0) options = {.kvstore = store(), .update_on_kvstore = how == 1};
+    nn::Trainer trainer({{"a", a}, {"b", b}}, optim::SGD({.learning_rate = 1}), options);
+    const auto step = [&](const std::vector<nn::Parameter>& mine) {
+      for (const nn::Parameter& p : mine) {
+        const autograd::Record record;
+        p.data().sum().backward();
+      }
+      trainer.step(1, true);
+    };
+    const bool other = cluster::rank() == 1;
+    using All = std::vector<nn::Parameter>;
+    step({});
+    EXPECT_THAT(message_of<Error>([&] { step(other ? All{} : All{a}); }), HasSubstr("calls differ"))
+        << how;
+    EXPECT_THAT(message_of<Error>([&] { step(other ? All{b} : All{a}); }),
+                HasSubstr("calls differ"))
+        << how;
+    for (const nn::Parameter& p : {a, b}) EXPECT_EQ(values(p.data())[0], 0) << how;
+    step({a, b});
+    for (const nn::Parameter& p : {a, b}) EXPECT_EQ(values(p.data())[0], -cluster::size()) << how;
+  }
+}
+
 // Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());

@@ -74,8 +74,9 @@ TEST(PlanModel, BadLinesAreNamed) {
   EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
   EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
               StartsWith("a.model:3: the last layer gives"));
-  EXPECT_THAT(message_of<FormatError>([] { load_model("no such file", {}); }),
-              HasSubstr("expected mlp, lenet, resnet or a file"));
+  for (const char* unreadable : {"no such file", "/"})
+    EXPECT_THAT(message_of<FormatError>([&] { load_model(unreadable, {}); }),
+                HasSubstr("expected mlp, lenet, resnet or a file"));
 }
 
 // A plan runs and says what it holds and when it worked; no more can be said without a clock.

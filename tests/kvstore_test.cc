@@ -86,10 +86,10 @@ TEST_P(KVStoreOf, AnUpdaterIsCalledWithTheSum) {  // test_kvstore.py::test_updat
     const auto store = kvstore::create(GetParam());
     store->init({3, 5}, {full_of(0, contexts[0]), full_of(1, contexts[0])});
     std::vector<Key> keys;
-    store->set_updater([&](const Key& key, const Tensor& merged, const Tensor& stored) {
+    store->set_updater([&](const Key& key, const Tensor& merged, Tensor& stored) {
       keys.push_back(key);
       EXPECT_EQ(merged.context(), stored.context());
-      (stored + merged).copyto(stored);
+      stored += merged;
     });
     for (int i = 0; i < 4; ++i) store->push(3, ones_on(contexts));
     EXPECT_EQ(pulled(*store, 3), Values(2, 4. * double(contexts.size())));

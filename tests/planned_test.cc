@@ -169,6 +169,52 @@ TEST(Planned, LayersThatCannotBeCutAreNamed) {
               StartsWith("a.plan:3: layers 2 cut over"));
 }
 
+TEST(Planned, LayersThatAreCutKeepWhatWasSetOnThem) {
+  nn::Sequential net = make_net(f32);
+  net.cast(f64);
+  net[1].freeze("weight");
+  net.parameter("3.bias").set_lr_mult(2);
+  net.parameter("3.weight").set_wd_mult(3);
+  Planned cut(net, plan_of({"cut", 2, "layers 0-3 cut over cpu(0), cpu(1)"}, false));
+  cut.initialize();
+  cut(ones({2, 12}, {cpu(), f64}));
+  for (const auto& [name, p] : cut.parameters()) {
+    const nn::Parameter whole = net.parameter(name.substr(0, name.find('.', 2)));
+    EXPECT_EQ(p.dtype(), f64) << name;
+    EXPECT_EQ(p.grad_req(), whole.grad_req()) << name;
+    EXPECT_EQ(p.lr_mult(), whole.lr_mult()) << name;
+    EXPECT_EQ(p.wd_mult(), whole.wd_mult()) << name;
+  }
+  EXPECT_EQ(cut.parameter("1.weight.1").grad_req(), GradReq::null);
+}
+
+TEST(Planned, LayersThatShareParametersAreNotCut) {
+  const nn::Dense twice(4, {}, {.in_units = 4});
+  nn::Sequential net;
+  net.add(twice, nn::Activate(nn::relu), twice);
+  EXPECT_THAT(message_of<ValueError>([&] {
+                Planned(net, Plan::parse("plan-1\nlayers 0-1 cut over cpu(0), cpu(1)\n"
+                                         "layers 2 on cpu(0)"));
+              }),
+              testing::AllOf(StartsWith("Plan:2: layers 0-1 cut over cpu(0), cpu(1): layer 0, "),
+                             HasSubstr("shares its weight with layer 2")));
+}
+
+TEST(Planned, LossesAreOneASampleByEachKindOfPlan) {
+  const Tensor x = ones({14, 12}), y = zeros({14}, {cpu(), i32});
+  const auto mean = [](const Tensor& out, const Tensor& label) { return loss(out, label).mean(); };
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.name);
+    Planned net(make_net(f32), plan_of(c, false));
+    net.initialize(init::Xavier());
+    EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y, mean); }),
+                HasSubstr("expected one loss a sample"));
+    EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y(Slice(0, 13)), loss); }),
+                HasSubstr("expected one label a sample"));
+    EXPECT_EQ(net.forward_backward(x, y, loss).shape(), Shape{14});
+  }
+}
+
 TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
   Planned net(make_net(f32),
               Plan::parse("plan-1\nmicrobatches 4\nlayers 0-3 on cpu(0), cpu(1)", "a"));

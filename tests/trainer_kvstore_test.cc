@@ -130,6 +130,38 @@ TEST(TrainerKVStore, SeesWhatTheProgramWritesIntoParameters) {
   }
 }
 
+// Else they would be one value of the store.
+TEST(TrainerKVStore, TwoParametersOfOneNameAreRefused) {
+  const nn::Parameter a = two("a"), b = two("b");
+  const optim::SGD sgd({.learning_rate = 1});
+  EXPECT_THAT(message_of<Error>([&] {
+                nn::Trainer({{"x", a}, {"x", b}}, sgd, through("local"));
+              }),
+              HasSubstr("two parameters have one name, among x, x"));
+  nn::Trainer({{"x", a}, {"y", a}}, sgd, through("local"));  // one that is shared
+  nn::Trainer({{"x", a}, {"x", b}}, sgd);
+}
+
+TEST(TrainerKVStore, AStoreThatUpdatesOtherwiseIsRefusedBeforeAnythingChanges) {
+  for (const bool update : {true, false}) {
+    const nn::Parameter a = two("a"), b = two("b");
+    const nn::TrainerOptions shared = through("device", update);
+    nn::Trainer first({{"a", a}}, optim::SGD({.learning_rate = 1}), shared);
+    const auto refused = [&](const char* by) {
+      backward(a);
+      EXPECT_THAT(message_of<Error>([&] { first.step(1); }),
+                  HasSubstr(text_of("its kvstore updates values by ", by)));
+      EXPECT_EQ(values(a.data(cpu(1))), Values(10, 0));
+    };
+    nn::Trainer second({{"b", b}}, optim::SGD({.learning_rate = 100}), {.kvstore = shared.kvstore});
+    refused("another optimizer");
+    shared.kvstore->set_updater([](const kvstore::Key&, const Tensor&, Tensor& s) { s += 100; });
+    refused("an updater");
+    shared.kvstore->set_updater({});
+    if (update) refused("none");
+  }
+}
+
 TEST(TrainerKVStore, FrozenAndStaleParametersAreLeftAlone) {
   const nn::Parameter a = two("a"), b = two("b");
   nn::Trainer trainer({{"a", a}, {"b", b}}, optim::SGD({.learning_rate = 1}), through("device"));

@@ -1,9 +1,8 @@
 #include "planning/model.h"
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
+#include <locus/core/atomic_file.h>
 #include <locus/locus.h>
 
 #include "training/models.h"
@@ -205,11 +204,7 @@ Model load_model(const std::string& name, const std::vector<int64_t>& hidden) {
   if (name == "mlp") return {name, [hidden] { return training::mlp(hidden); }, {784}};
   if (name == "lenet") return {name, training::lenet, {1, 28, 28}};
   if (name == "resnet") return {name, [] { return training::resnet(3); }, {3, 32, 32}};
-  std::ifstream file(name, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file.is_open() || file.bad())
-    throw FormatError(name, ": cannot be read; expected mlp, lenet, resnet or a file of layers");
-  return parse_model(text, name);
+  return parse_model(read_file(name, "mlp, lenet, resnet or a file of layers"), name);
 }
 
 }  // namespace planning

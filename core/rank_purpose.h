@@ -1,0 +1,23 @@
+// What collective calls of tensors are for. Internal to core and nn.
+#pragma once
+
+#include <string>
+
+#include <locus/core/noncopyable.h>
+
+namespace locus::cluster {
+
+// While it lives, this thread's collective calls of tensors are for it: where another rank's are
+// for something else they differ, also when the tensors are alike (core/cluster.h).
+class [[nodiscard]] Purpose : NonCopyable {
+ public:
+  explicit Purpose(std::string text);
+  ~Purpose();
+
+  static const std::string& here();  // "": none
+
+ private:
+  std::string outer_;
+};
+
+}  // namespace locus::cluster

@@ -1,0 +1,24 @@
+#include <locus/nn/loss_function.h>
+
+#include <locus/core/error.h>
+
+namespace locus::nn {
+
+void check_labels(const char* who, const Tensor& data, const Tensor& label) {
+  if (data.ndim() > 0 && label.ndim() > 0 && label.shape()[0] == data.shape()[0]) return;
+  throw ShapeError(who, ": data ", describe(data), ", label ", describe(label),
+                   "; expected one label a sample");
+}
+
+Tensor losses_of(const char* who, const LossFunction& loss_fn, const Tensor& out,
+                 const Tensor& label) {
+  const Tensor l = loss_fn(out, label);
+  const int64_t n = label.shape()[0];
+  if (!l.defined() || l.shape() != Shape{n})
+    throw ShapeError(who, ": of ", n, " samples loss_fn gave ",
+                     l.defined() ? describe(l) : "no tensor", "; expected one loss a sample, (", n,
+                     ",): a mean over a microbatch is not that of the batch");
+  return l;
+}
+
+}  // namespace locus::nn
