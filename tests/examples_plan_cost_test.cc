@@ -6,6 +6,7 @@
 
 #include <locus/locus.h>
 #include "planning/machine.h"
+#include "planning/measured.h"
 #include "planning/model.h"
 #include "planning/sweep.h"
 #include "planning/trial.h"
@@ -306,8 +307,9 @@ TEST(PlanModel, BadLinesAreNamed) {
   EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
   EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
               StartsWith("a.model:3: the last layer gives"));
-  EXPECT_THAT(message_of<FormatError>([] { load_model("no such file", {}); }),
-              HasSubstr("expected mlp, lenet, resnet or a file"));
+  for (const std::string& file : {std::string("no such file"), testing::TempDir()})
+    EXPECT_THAT(message_of<FormatError>([&] { load_model(file, {}); }),
+                HasSubstr("expected mlp, lenet, resnet or a file"));
 }
 
 // A plan runs and says what it holds and when it worked; no more can be said without a clock.
@@ -329,6 +331,17 @@ TEST(PlanTrial, RunsEveryKind) {
                                            static_cast<size_t>(plan.replicas() * plan.microbatches);
     EXPECT_EQ(trial.trace().size(), passes + plan.contexts().size()) << lines;
   }
+}
+
+TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
+  const Model m =
+      parse_model("model-1\ninput 1 8 8\nConv2D 4 3\nFlatten\nDense 6 relu\nDense 3", "m");
+  ModelCost cost;
+  measure_layers(m, cpu(), {.samples = {2}, .cuts = {2}, .rounds = 1}, cost);
+  EXPECT_EQ(cost.cut_from, 1);
+  ASSERT_EQ(cost.parts.at(2).size(), 3u);
+  EXPECT_EQ(cost.parts.at(2)[1].out, 3 * 4.);  // half the units, of a sample
+  EXPECT_EQ(cost.parts.at(2)[2].out, 3 * 4.);
 }
 
 TEST(PlanSweep, KnowsTheShapesOfLayers) {
