@@ -7,15 +7,16 @@
 //   layers 4-6 on gpu(1), gpu(3)
 //
 // The first word is plan-1. Below it stand, one a line:
-//   layers FIRST-LAST on CONTEXT, ...    a stage: these layers of a Sequential, counted from 0,
-//   both layers FIRST-LAST cut over CONTEXT, ...         included ("layers 3" is one); stages in
-//   order microbatches N                       into which a replica's batch is cut; 1 unless said
-//   schedule 1F1B                        or gpipe (nn/pipeline.h); 1F1B unless said
+//   layers FIRST-LAST on CONTEXT, ...          a stage: these layers of a Sequential, both
+//                                              included, counted from 0 ("layers 3" is one);
+//   layers FIRST-LAST cut over CONTEXT, ...    stages in order
+//   microbatches N                             into which a replica's batch is cut, up to 1048576;
+//                                              1 unless said
+//   schedule 1F1B                              or gpipe (nn/pipeline.h); 1F1B unless said
 // and a # begins a comment. Four kinds of plan come of it:
 //   data      one stage on n contexts: n replicas, each with its slice of the batch, whose
-//   gradients
-//             are summed; on one context it is the network as it is, and several microbatches hold
-//             the activations of one alone
+//             gradients are summed; on one context it is the network as it is, and several
+//             microbatches hold the activations of one alone
 //   pipeline  several stages on a context each, which work on different microbatches at once
 //   mixed     several stages on n contexts each: n pipelines, the i-th on the i-th contexts
 //   tensor    stages that are cut: each of their Dense layers has a part on every context

@@ -1,7 +1,6 @@
 #include "planning/model.h"
 
 #include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include <locus/locus.h>
@@ -198,7 +197,9 @@ Model load_model(const std::string& name, const std::vector<int64_t>& hidden) {
   if (name == "lenet") return {name, training::lenet, {1, 28, 28}};
   if (name == "resnet") return {name, [] { return training::resnet(3); }, {3, 32, 32}};
   std::ifstream file(name, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  std::string text;
+  for (char block[4096]; file.read(block, sizeof(block)), file.gcount() > 0;)
+    text.append(block, static_cast<size_t>(file.gcount()));
   if (!file.is_open() || file.bad())
     throw FormatError(name, ": cannot be read; expected mlp, lenet, resnet or a file of layers");
   return parse_model(text, name);
