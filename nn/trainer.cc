@@ -39,6 +39,9 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
                                   [&q = p](const Parameter& other) { return other.is(q); });
     if (seen) continue;  // one that two layers share is updated once
+    if (options_.kvstore && std::ranges::find(names_, name) != names_.end())
+      throw ValueError("Trainer: two parameters have the name '", name,
+                       "', which is their key in the kvstore; give the Trainer names that differ");
     parameters_.push_back(p);
     names_.push_back(name);
   }

@@ -61,8 +61,9 @@ struct TrainerOptions {
   // number of contexts. A rank shards over its own contexts, not over ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
-  // names that the trainer was given. ValueError together with overlap or zero, and for a store of
-  // one process where there are several ranks; CaptureError in what is compiled.
+  // names that the trainer was given. ValueError together with overlap or zero, for two parameters
+  // of one name, and for a store of one process where there are several ranks; CaptureError in what
+  // is compiled.
   //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
   //                            step() pushes gradients and pulls weights. allreduce_grads(),
   //                            update() and what is made of them are Errors, as in Gluon
@@ -150,6 +151,7 @@ class Trainer {
   bool updates_on_store() const { return options_.kvstore && *options_.update_on_kvstore; }
   void prepare_store();
   void take_to_store(Caller);
+  void take_frozen_to_store(const NamedTensors& given, Caller);
   void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
   void sum_by_store(Caller);
   void refuse_on_store(const char* what) const;
