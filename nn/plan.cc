@@ -1,6 +1,7 @@
 #include <locus/nn/plan.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
@@ -10,6 +11,7 @@ namespace locus::nn {
 namespace {
 
 constexpr std::string_view kVersion = "plan-1", kBlank = " \t\r";
+constexpr int kMostMicrobatches = 1 << 20;  // each has passes to be put in order
 
 std::string_view trimmed(std::string_view s) {
   const size_t begin = s.find_first_not_of(kBlank);
@@ -33,9 +35,10 @@ struct Reader {
   [[noreturn]] void refuse(const auto&... what) const {
     throw FormatError(plan.where(line), what...);
   }
-  int number(std::string_view text, int least) const {
+  int number(std::string_view text, int least, int most = std::numeric_limits<int>::max()) const {
     const auto n = number_in<int>(text);
     if (!n || *n < least) refuse("\"", text, "\"; expected a whole number of at least ", least);
+    if (*n > most) refuse("\"", text, "\"; expected at most ", most);
     return *n;
   }
   // What is left, which is one word.
@@ -101,7 +104,8 @@ Plan Plan::parse(std::string_view text, const std::string& source) {
       plan.stages.push_back(reader.stage());
     } else if (first == "microbatches") {
       once(plan.microbatches_line);
-      plan.microbatches = reader.number(reader.last("expected how many microbatches"), 1);
+      plan.microbatches =
+          reader.number(reader.last("expected how many microbatches"), 1, kMostMicrobatches);
     } else if (first == "schedule") {
       once(schedule_line);
       const std::string_view s = reader.last("expected 1F1B or gpipe");

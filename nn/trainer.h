@@ -152,6 +152,7 @@ class Trainer {
   bool updates_on_store() const { return options_.kvstore && *options_.update_on_kvstore; }
   void prepare_store();
   void take_to_store(Caller);
+  void take_frozen_to_store(const NamedTensors& given, Caller);
   void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
   void sum_by_store(Caller);
   void check_store() const;

@@ -43,8 +43,10 @@ void Trainer::refresh(Caller from) {
       trained.push_back(i);
       continue;
     }
+    const Tensors replicas = parameters_[i].list_data();
     each_slot(i, [&](const Slot& s) {
-      frozen.push_back({i, s.context, s.weight, {}, s.state, {}});
+      const auto here = std::ranges::find(replicas, s.context, &Tensor::context);
+      frozen.push_back(make_slot(i, here == replicas.end() ? replicas[0] : *here, from));
       frozen.back().count = std::make_shared<int64_t>(*s.count);  // its batch goes on
     });
   }
@@ -86,7 +88,18 @@ std::vector<size_t> Trainer::find_owners(const std::vector<size_t>& trained) con
     const Parameter& p = parameters_[i];
     all.push_back({p.list_ctx(), bytes_in(p.list_data()[0])});
   }
-  return owners(all);
+  std::vector<size_t> owner = owners(all);
+  // A sum that is not used yet is where it was to go.
+  for (const Slot& s : slots_) {
+    const auto at = std::ranges::find(trained, s.parameter);
+    if (at == trained.end() || !autograd::summed_grad(s.weight)) continue;
+    const Tensors replicas = parameters_[s.parameter].list_data();
+    const auto is_owner = [&](const Tensor& t) { return t.is(s.weight); };
+    const auto it = std::ranges::find_if(replicas, is_owner);
+    if (it != replicas.end())
+      owner[static_cast<size_t>(at - trained.begin())] = static_cast<size_t>(it - replicas.begin());
+  }
+  return owner;
 }
 
 void Trainer::each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const {

@@ -85,6 +85,17 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
   return frozen;
 }
 
+// Those that `given` has states of, and the store has not: it comes to know them when they train.
+void Trainer::take_frozen_to_store(const NamedTensors& given, Caller from) {
+  kvstore::KVStore& store = *options_.kvstore;
+  const NamedTensors own = store.optimizer_states();
+  for (const size_t i : distinct_parameters()) {
+    const std::string count = names_[i] + "/count";
+    if (parameters_[i].grad_req() == GradReq::null && has(given, count) && !has(own, count))
+      store.set_value(names_[i], parameters_[i].list_data()[0], from);
+  }
+}
+
 void Trainer::set_states(const NamedTensors& given, Caller from) {
   restore(given, "Trainer::set_states", from);
 }
@@ -158,10 +169,12 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
                                                Caller from) {
   if (std::ranges::all_of(parameters_, &Parameter::initialized)) {
     prepare("Trainer::set_states", from);
-    if (updates_on_store())
+    if (updates_on_store()) {
+      take_frozen_to_store(given, from);
       options_.kvstore->check_optimizer_states(given, who, from);
-    else
+    } else {
       check(given, frozen_in(given), who, from);
+    }
   } else {
     check_names(given, who);
   }
@@ -170,7 +183,10 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
 
 void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
   prepare("Trainer::set_states", from);
-  if (updates_on_store()) return options_.kvstore->set_optimizer_states(given, from);
+  if (updates_on_store()) {
+    take_frozen_to_store(given, from);
+    return options_.kvstore->set_optimizer_states(given, from);
+  }
   std::vector<Slot> frozen = frozen_in(given);
   const std::vector<const Tensor*> values = check(given, frozen, who, from);
   const std::vector<const Slot*> all = kept(frozen);

@@ -4,10 +4,11 @@
 
 #include <locus/locus.h>
 #include "planning/machine.h"
+#include "planning/measured_layers.h"
 #include "planning/model.h"
 #include "planning/sweep.h"
 #include "planning/trial.h"
-#include "tests/contexts.h"
+#include "tests/groups.h"
 
 namespace locus::test {
 namespace {
@@ -101,6 +102,22 @@ TEST(PlanTrial, RunsEveryKind) {
     EXPECT_TRUE(asked);
     EXPECT_EQ(ran.size(), passes + plan.contexts().size()) << lines;
     for (const Ran& r : ran) EXPECT_EQ(r.issue > 0, !plan.cut() && r.what != 'U') << lines;
+  }
+}
+
+TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
+  const Model m =
+      parse_model("model-1\ninput 1 8 8\nConv2D 4 3\nFlatten\nDense 6 relu\nDense 3", "m");
+  for (const std::vector<Context>& where : {hosts(1), hosts(2)}) {
+    ModelCost cost;
+    measure_layers(m, where, {.samples = {2}, .cuts = {2}, .rounds = 1}, cost);
+    EXPECT_EQ(cost.cut_from, 1);
+    ASSERT_EQ(cost.parts.at(2).size(), 3u);
+    EXPECT_EQ(cost.parts.at(2)[1].out, 3 * 4.);  // half the units, of a sample
+    EXPECT_EQ(cost.parts.at(2)[2].out, 3 * 4.);
+    // And of both parts together, where there are two contexts.
+    EXPECT_EQ(cost.cut.contains(2), where.size() == 2);
+    EXPECT_FALSE(cost.whole.again.empty());
   }
 }
 

@@ -72,11 +72,26 @@ TEST(Plan, BadLinesAreNamed) {
             "a.plan:2: \"layer 0 on cpu\"; expected layers, microbatches or schedule");
   EXPECT_THAT(error(""), HasSubstr("it is empty; expected plan-1"));
   EXPECT_THAT(error("plan-1\n"), HasSubstr("it has no stage"));
-  for (const char* line :
-       {"layers", "layers x on cpu", "layers 3-1 on cpu", "layers -1 on cpu", "layers 0-1.5 on cpu",
-        "layers 0-1", "layers 0-1 at cpu", "layers 0 cut cpu", "layers 0 on", "layers 0 on cpu,",
-        "layers 0 on tpu", "layers 0 on cpu cpu", "microbatches", "microbatches 0",
-        "microbatches 2 3", "microbatches 1e3", "schedule", "schedule 1f1b", "schedule gpipe 1"})
+  for (const char* line : {"layers",
+                           "layers x on cpu",
+                           "layers 3-1 on cpu",
+                           "layers -1 on cpu",
+                           "layers 0-1.5 on cpu",
+                           "layers 0-1",
+                           "layers 0-1 at cpu",
+                           "layers 0 cut cpu",
+                           "layers 0 on",
+                           "layers 0 on cpu,",
+                           "layers 0 on tpu",
+                           "layers 0 on cpu cpu",
+                           "microbatches",
+                           "microbatches 0",
+                           "microbatches 2 3",
+                           "microbatches 1e3",
+                           "microbatches 1048577",
+                           "schedule",
+                           "schedule 1f1b",
+                           "schedule gpipe 1"})
     EXPECT_THAT(error(text_of("plan-1\nlayers 0 on cpu\n\n", line)),
                 testing::AllOf(StartsWith("a.plan:4: "), HasSubstr("expected")))
         << line;

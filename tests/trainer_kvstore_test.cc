@@ -221,6 +221,30 @@ TEST(TrainerKVStore, FilesAreThoseOfATrainerWithoutAStore) {
   std::remove(path.c_str());
 }
 
+TEST(TrainerKVStore, FilesHaveTheStatesOfFrozenParameters) {
+  const std::string path = testing::TempDir() + "trainer_kvstore_frozen.states";
+  for (const bool from_store : {false, true}) {
+    Training first(hosts(2), from_store ? through("device") : nn::TrainerOptions{}),
+        second(hosts(2), through("device"));
+    first.run(2);
+    second.run(2);
+    for (Training* t : {&first, &second}) {
+      t->net[1].parameter("weight").set_grad_req(GradReq::null);
+      t->run(1);
+    }
+    first.trainer->save_states(path);
+    second.trainer = std::make_unique<nn::Trainer>(
+        second.net.parameters(), optim::Adam({.learning_rate = .01}), through("device"));
+    second.trainer->load_states(path);
+    for (Training* t : {&first, &second}) {
+      t->net[1].parameter("weight").set_grad_req(GradReq::write);
+      t->run(2);
+    }
+    EXPECT_EQ(second.outcome(), first.outcome());
+  }
+  std::remove(path.c_str());
+}
+
 TEST(TrainerKVStore, ACheckpointGoesOn) {
   const std::string folder = testing::TempDir() + "trainer_kvstore_checkpoint";
   std::filesystem::remove_all(folder);

@@ -167,5 +167,24 @@ TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
   }
 }
 
+TEST(Trainer, StatesOfWhatWasCastWhileFrozenAreThoseOfANewTrainer) {
+  nn::Parameter a("a", {2}, {.init = init::One()});
+  a.initialize(init::One(), {cpu(0), cpu(1)});
+  nn::Trainer trainer({{"a", a}}, optim::Adam());
+  test::backward(a);
+  trainer.step(1);
+  a.set_grad_req(GradReq::null);
+  trainer.states();
+  a.cast(f64);
+  a.reset_ctx(cpu(1));
+  const NamedTensors states = trainer.states();
+  EXPECT_EQ(states[2].second.dtype(), f64);
+  nn::Trainer({{"a", a}}, optim::Adam()).set_states(states);
+  a.set_grad_req(GradReq::write);
+  test::backward(a);
+  trainer.step(1);
+  EXPECT_EQ(trainer.num_update(), 2);
+}
+
 }  // namespace
 }  // namespace locus

@@ -90,6 +90,27 @@ TEST(Zero, FrozenParametersGoOnWithTheirStates) {
   }
 }
 
+TEST(Zero, ASumThatWaitsIsUsedWhereItIsWhenOthersAreFrozen) {
+  for (const Group& g : sharding_groups()) {
+    const auto train = [&](int zero, bool overlap) {
+      Training t(g.contexts(), {.overlap = overlap, .zero = zero});
+      for (const GradReq req : {GradReq::write, GradReq::null, GradReq::write}) {
+        t.net[1].parameter("weight").set_grad_req(req);
+        t.run(2);
+        if (overlap) continue;
+        t.backward();
+        t.trainer->allreduce_grads();
+        t.net[1].parameter("bias").set_grad_req(req);
+        t.trainer->update(12, true);
+      }
+      return t.outcome();
+    };
+    for (const bool overlap : {false, true})
+      for (const int zero : {1, 2})
+        EXPECT_EQ(train(zero, overlap), train(0, overlap)) << to_string(g) << zero << overlap;
+  }
+}
+
 TEST(Zero, GradientsMayAddUpOverSeveralBatches) {
   for (const Group& g : sharding_groups())
     for (const bool threads : {false, true}) {

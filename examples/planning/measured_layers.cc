@@ -155,7 +155,6 @@ Sweep::Layer part_of(const Sweep::Layer& layer, nn::CutAs as, int64_t parts, boo
   Sweep::Layer part = layer;
   if (!d) {
     if (cut_before) part.in = part.out = {share(layer.in[-1])};
-    part.block = std::make_shared<nn::Activate>("relu");
     return part;
   }
   const bool row = as == nn::CutAs::row || as == nn::CutAs::row_of_whole;
