@@ -200,7 +200,8 @@ Model load_model(const std::string& name, const std::vector<int64_t>& hidden) {
   std::ifstream file(name, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   if (!file.is_open() || file.bad())
-    throw FormatError(name, ": cannot be read; expected mlp, lenet, resnet or a file of layers");
+    throw FormatError("--model ", name,
+                      ": cannot be read; expected mlp, lenet, resnet or a file of layers");
   return parse_model(text, name);
 }
 
