@@ -11,6 +11,7 @@
 
 #include "common/measure.h"
 #include "common/program.h"
+#include "common/status.h"
 
 using namespace locus;
 using namespace examples;
@@ -143,8 +144,12 @@ void run(Program& program, const Options& o) {
                {"GB/s", "bytes_per_second"},
                {"both ways", "bytes_per_second_both_ways"},
                {"4 KiB", "seconds_4_kib"}});
+  Status status;
   for (size_t from = 0; from < list.size(); ++from)
     for (size_t to = 0; to < list.size(); ++to) {
+      status.show(fmt::format("link {} of {}: {} to {}", from * list.size() + to + 1,
+                              list.size() * list.size(), to_string(list[from]),
+                              to_string(list[to])));
       Link& l = links[from][to] = measure_link(list[from], list[to], o);
       table.add({to_string(list[from]),
                  to_string(list[to]),
@@ -154,6 +159,7 @@ void run(Program& program, const Options& o) {
                  time_cell(l.small)},
                 std::vector{list[from], list[to]});
     }
+  status.clear();
   fmt::print("{}\n", table.aligned());
 
   constexpr double kSide = 210, kTop = 150;
@@ -171,7 +177,7 @@ void run(Program& program, const Options& o) {
                       1, "both ways at once, GB/s", [](const Link& l) { return l.both_ways; },
                       false, gigabytes) +
                   map(
-                      2, "4 KiB and a wait, us", [](const Link& l) { return l.small; }, true,
+                      2, "4 KiB and a wait, µs", [](const Link& l) { return l.small; }, true,
                       microseconds),
           .explanation = fmt::format(
               "Rows are where a copy of {} MiB comes from, columns where it goes; darker "
@@ -190,11 +196,11 @@ int main(int argc, char** argv) {
   Options o;
   program.options()
       .add_option("--large", o.mebibytes, "MiB of a large copy")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 14))
+      ->check(whole(1, int64_t{1} << 14))
       ->capture_default_str();
   program.options()
-      .add_option("--seconds", o.seconds, "of each measurement, at least")
-      ->check(CLI::Range(0.001, 60.0))
+      .add_option("--seconds", o.seconds, "seconds that each measurement takes at least")
+      ->check(number(.001, 60))
       ->capture_default_str();
   return program.run(argc, argv, [&](Program& p) { run(p, o); });
 }

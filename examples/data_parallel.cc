@@ -270,20 +270,20 @@ int main(int argc, char** argv) {
                   "Trains replicas of a network on one context, on two, and so on.",
                   RunsOn::replicas);
   program.options()
-      .add_option("--model", o.model, "mlp or lenet")
-      ->check(CLI::IsMember({"mlp", "lenet"}))
+      .add_option("--model", o.model, "the network: mlp or lenet")
+      ->check(one_of({"mlp", "lenet"}))
       ->capture_default_str();
   program.options()
       .add_option("--batch", o.batch, "images a context and step")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->check(whole(1, int64_t{1} << 16))
       ->capture_default_str();
   program.options()
       .add_option("--check", o.check, "steps after which parameters are compared")
-      ->check(CLI::Range(1, 10000))
+      ->check(whole(1, 10000))
       ->capture_default_str();
   program.options()
-      .add_option("--seconds", o.seconds, "of each measurement, at least")
-      ->check(CLI::Range(.001, 60.))
+      .add_option("--seconds", o.seconds, "seconds that each measurement takes at least")
+      ->check(number(.001, 60))
       ->capture_default_str();
   return program.run(argc, argv, [&](Program& p) { run(p, o); });
 }

@@ -10,6 +10,8 @@
 
 #include <locus/locus.h>
 
+#include "common/command.h"
+
 using namespace locus;
 
 namespace {
@@ -77,7 +79,12 @@ void run() {
 
 }  // namespace
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
+  if (const auto status = examples::parse(
+          "Creates and moves tensors, and a network, on gpu(0) and gpu(1): real ones, or emulated "
+          "ones where there are less than two.",
+          argc, argv))
+    return *status;
   try {
     need_two_gpus(argv);
     std::cout << "On " << (context_info(gpu(0)).emulated ? "emulated GPUs" : "real GPUs") << ": "

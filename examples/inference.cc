@@ -68,7 +68,9 @@ void run(Program& program, const Options& options) {
   Tensor expected;
   for (size_t k = 0; k < contexts.size(); ++k) {
     const Context c = contexts[k];
-    const training::Model model = training::load_model(options.model, options.parameters, c);
+    training::Model model;
+    of_option("--parameters",
+              [&] { model = training::load_model(options.model, options.parameters, c); });
     if (options.compile) model.net->hybridize();
     random::seed(1);
     std::vector<int64_t> dims{32};
@@ -105,20 +107,22 @@ int main(int argc, char** argv) {
   Options options;
   Program program("inference", "How long a trained network takes to answer.", RunsOn::cpu_and_gpu);
   program.options()
-      .add_option("--model", options.model, "mlp, lenet, resnet20 or autoencoder")
-      ->check(CLI::IsMember({"mlp", "lenet", "resnet20", "autoencoder"}))
+      .add_option("--model", options.model, "the network: mlp, lenet, resnet20 or autoencoder")
+      ->check(one_of({"mlp", "lenet", "resnet20", "autoencoder"}))
       ->capture_default_str();
   program.options()
-      .add_option("--parameters", options.parameters, "file with the parameters (--save)")
+      .add_option("--parameters", options.parameters,
+                  "file with the parameters that --save of its program wrote")
       ->required();
   program.options()
-      .add_option("--batches", options.batches, "e.g. 1,16,256")
+      .add_option("--batches", options.batches,
+                  "images of a call, one batch size after the other, each")
       ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(whole(1, int64_t{1} << 20))
       ->capture_default_str();
   program.options()
-      .add_option("--runs", options.runs, "calls that are timed")
-      ->check(CLI::Range(5, 1000000))
+      .add_option("--runs", options.runs, "calls that are timed, for each batch size")
+      ->check(whole(5, 1000000))
       ->capture_default_str();
   program.options().add_flag("--compile", options.compile, "record the network once, replay it");
   return program.run(argc, argv, [&](Program& p) { run(p, options); });

@@ -5,6 +5,8 @@
 
 #include <locus/locus.h>
 
+#include "common/command.h"
+
 using namespace locus;
 
 namespace {
@@ -56,7 +58,10 @@ void list_contexts() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto status =
+          examples::parse("Prints the ops and the contexts of this build as Markdown.", argc, argv))
+    return *status;
   list_ops();
   std::cout << '\n';
   list_contexts();

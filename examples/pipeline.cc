@@ -131,10 +131,9 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Context>& co
   std::string s = fmt::format(
       "{} stages of {} layers; a batch of {} in {} microbatches. While a pipeline fills and "
       "drains, "
-      "stages wait: (p - 1) / (m + p - 1) = {} of the time by either schedule, if all passes took "
-      "equally long, so that {} contexts could be {:.2f} times as fast as one; measured: {:.2f} "
-      "and "
-      "{:.2f}. ",
+      "stages wait: by either schedule (p-1)/(m+p-1) of the time with p stages and m microbatches, "
+      "here {}, if all passes took equally long, so that {} contexts could be {:.2f} times as fast "
+      "as one; measured: {:.2f} and {:.2f}. ",
       p, o.layers, o.batch, o.microbatches, percent(predicted), p,
       static_cast<double>(p) * (1 - predicted), one / ways[0].seconds, one / ways[1].seconds);
   s += fmt::format(
@@ -233,12 +232,12 @@ int main(int argc, char** argv) {
   const auto number = [&](const char* name, auto& value, const char* what) {
     program.options()
         .add_option(name, value, what)
-        ->check(CLI::Range(1, 1 << 16))
+        ->check(whole(1, 1 << 16))
         ->capture_default_str();
   };
   number("--width", o.width, "units of a layer");
-  number("--layers", o.layers, "of each stage");
+  number("--layers", o.layers, "layers of each stage");
   number("--batch", o.batch, "samples of a step");
-  number("--microbatches", o.microbatches, "that it is cut into");
+  number("--microbatches", o.microbatches, "parts that the samples are cut into");
   return program.run(argc, argv, [&](const Program& p) { run(p, o); });
 }

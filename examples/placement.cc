@@ -21,9 +21,11 @@
 #include "common/call_chart.h"
 #include "common/measure.h"
 #include "common/program.h"
+#include "common/status.h"
 #include "placement/lab.h"
 #include "placement/report.h"
 #include "planning/study.h"
+#include "training/options.h"
 
 using namespace locus;
 using namespace placement;
@@ -40,21 +42,21 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& o) {
-  app.add_option("--hidden", o.model.hidden, "widths of the hidden layers")
+  app.add_option("--hidden", o.model.hidden, "widths of the hidden layers, each")
       ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16))
+      ->check(examples::whole(1, int64_t{1} << 16))
       ->capture_default_str();
-  app.add_option("--inputs", o.model.inputs)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+  app.add_option("--inputs", o.model.inputs, "numbers of a sample")
+      ->check(examples::whole(1, int64_t{1} << 20))
       ->capture_default_str();
-  app.add_option("--batch-size", o.model.batch)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+  app.add_option("--batch-size", o.model.batch, "samples of a step")
+      ->check(examples::whole(1, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--limit", o.limit, "placements, or plans, to measure at most")
-      ->check(CLI::Range(size_t{1}, size_t{100000}))
+      ->check(examples::whole(1, 100000))
       ->capture_default_str();
   app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds")
-      ->check(CLI::Range(1, 100000))
+      ->check(examples::whole(1, 100000))
       ->capture_default_str();
   CLI::Option* const model = app.add_option("--model", o.plans.model,
                                             "predict and run plans of mlp (its widths are "
@@ -63,7 +65,8 @@ void add_options(CLI::App& app, Options& o) {
                  "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
                  "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")
       ->needs(model);
-  app.add_option("--write-plan", o.plans.write_plan, "a file for the best plan")->needs(model);
+  app.add_option("--write-plan", o.plans.write_plan, "a file for the best plan (default: none)")
+      ->needs(model);
 }
 
 void run(const examples::Program& program, const Options& o) {
@@ -85,8 +88,11 @@ void run(const examples::Program& program, const Options& o) {
   std::cout << "\n\n" << std::flush;
 
   std::vector<std::vector<Trial>> trials(all.size());
+  examples::Status status;
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < all.size(); ++i) {
+      status.show(fmt::format("round {} of {}, placement {} of {}: {}", round + 1, kRounds, i + 1,
+                              all.size(), text(all[i])));
       trials[i].push_back(measure(o.model, all[i], contexts, o.steps));
       // Where a layer lives changes how fast it is, not what it computes.
       const double expected = trials[0][0].loss, loss = trials[i].back().loss;
@@ -95,6 +101,7 @@ void run(const examples::Program& program, const Options& o) {
                                 expected, text(all[0]), loss, text(all[i])));
     }
   }
+  status.clear();
   std::vector<Trial> results;
   for (const std::vector<Trial>& t : trials) results.push_back(combine(t));
   std::stable_sort(results.begin(), results.end(),
@@ -113,7 +120,7 @@ void run(const examples::Program& program, const Options& o) {
   std::vector<Context> used = contexts;
   std::erase_if(used, [&](Context c) { return std::ranges::count(shown->placement, c) == 0; });
   program.write("compiled.svg", examples::call_chart(
-                                    "A compiled step under " + text(shown->placement),
+                                    "A compiled step, " + in_words(shown->placement),
                                     examples::describe(used), recorded(o.model, shown->placement)));
 }
 
@@ -128,6 +135,9 @@ int main(int argc, char** argv) {
   add_options(program.options(), options);
   return program.run(argc, argv, [&](const examples::Program& p) {
     if (options.plans.model.empty()) return run(p, options);
+    if (!options.plans.simulate.empty())
+      examples::of_option("--simulate", [&] { planning::Machine::parse(options.plans.simulate); });
+    training::check_folder_of("--write-plan", options.plans.write_plan);
     options.plans.hidden = options.model.hidden;
     options.plans.batch = options.model.batch;
     options.plans.limit = options.limit;

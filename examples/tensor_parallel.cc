@@ -200,7 +200,7 @@ int main(int argc, char** argv) {
   const auto number = [&](const char* name, auto& value, const char* what) {
     program.options()
         .add_option(name, value, what)
-        ->check(CLI::Range(1, 1 << 16))
+        ->check(whole(1, 1 << 16))
         ->capture_default_str();
   };
   number("--width", o.width, "units between pairs of layers");

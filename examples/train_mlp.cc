@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "common/call_chart.h"
+#include "common/command.h"
 #include "common/measure.h"
 #include "training/classes.h"
 #include "training/digits.h"
@@ -34,7 +35,7 @@ Options parse(int argc, char** argv) {
   training::add_sgd(app, o);
   app.add_option("--hidden", o.hidden, "widths of the hidden layers, e.g. 256,128")
       ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->check(examples::whole(1, int64_t{1} << 20))
       ->capture_default_str();
   app.add_flag("--describe", o.describe, "implies --compile: print what was recorded");
   app.add_option("--dot", o.dot, "implies --compile: a file for what was recorded, for Graphviz");

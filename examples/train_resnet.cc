@@ -6,6 +6,7 @@
 #include <locus/locus.h>
 #include <CLI/CLI.hpp>
 
+#include "common/command.h"
 #include "training/classes.h"
 #include "training/models.h"
 #include "training/options.h"
@@ -30,14 +31,14 @@ Options parse(int argc, char** argv) {
                         "when it is there, else shapes drawn by this program)");
   training::add_sgd(app, o);
   app.add_option("--blocks", o.blocks, "residual blocks of each width; 3: ResNet-20")
-      ->check(CLI::Range(1, 200))
+      ->check(examples::whole(1, 200))
       ->capture_default_str();
   CLI::Option* const augment =
       app.add_flag("--augment", o.augment,
                    "each time it is used, move an image by up to 4 pixels, and mirror it or not");
   app.add_option("--workers", o.workers,
                  "threads of the host that do so, ahead of the training; 0: the context does")
-      ->check(CLI::Range(0, 256))
+      ->check(examples::whole(0, 256))
       ->needs(augment)
       ->capture_default_str();
   training::parse(app, argc, argv);

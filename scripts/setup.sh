@@ -113,12 +113,21 @@ setup() {
   fi
 }
 
-# configure FOLDER [cmake options]; a build folder of another compiler is started anew.
+# configure FOLDER [cmake options]; a build folder of another generator, or of a clone that was moved
+# since, is started anew.
 configure() {
   local folder=$1
   shift
   local cache=$folder/CMakeCache.txt
   if [ -f "$cache" ] && ! grep -q "^CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"; then rm -rf "$folder"; fi
+  if [ -f "$cache" ]; then
+    local home
+    home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+    if ! [ "$home" -ef . ]; then
+      say "$folder was configured for $home, which is not this folder: starting it anew"
+      rm -rf "$folder"
+    fi
+  fi
   cmake -S . -B "$folder" -G Ninja "$@" > "/tmp/locus-configure.$$" 2>&1 || {
     cat "/tmp/locus-configure.$$" >&2
     rm -f "/tmp/locus-configure.$$"

@@ -73,8 +73,8 @@ TEST(CallSchedule, RowsOfAContextStandTogether) {
                call(gpu(0), 3, 0, 1), copy(gpu(1), gpu(0), 4, 1, {})});
   std::vector<std::string> names;
   for (size_t i = 0; i < rows.size(); ++i) names.push_back(row_name(rows, i));
-  EXPECT_THAT(names, ElementsAre("gpu(0), branch 0", "gpu(0), branch 1", "gpu(0) > gpu(1)",
-                                 "gpu(1)", "gpu(1) > gpu(0)"));
+  EXPECT_THAT(names, ElementsAre("gpu(0), branch 0", "gpu(0), branch 1", "gpu(0) to gpu(1)",
+                                 "gpu(1)", "gpu(1) to gpu(0)"));
 }
 
 TEST(CallSchedule, WaitsThatFollowFromOthersAreNotNeeded) {
@@ -102,7 +102,7 @@ TEST(CallChart, NamesWhatIsWideEnoughAndListsAll) {
   EXPECT_THAT(s, Not(HasSubstr(">1 narrow<")));
   EXPECT_THAT(s, HasSubstr(">narrow<"));
   EXPECT_THAT(s, HasSubstr("x…<"));
-  EXPECT_THAT(s, HasSubstr(">gpu(0) > gpu(1)<"));
+  EXPECT_THAT(s, HasSubstr(">gpu(0) to gpu(1)<"));
   EXPECT_THAT(s, HasSubstr(">copies<"));
 }
 

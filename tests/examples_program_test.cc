@@ -2,7 +2,9 @@
 #include "common/program.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <locus/core/error.h>
 #include <locus/locus.h>
@@ -51,6 +53,77 @@ TEST(Program, RunsOnWhatThereIs) {
   EXPECT_EQ(count(RunsOn::cpu_and_gpu), 1 + std::min<size_t>(1, gpus));
   EXPECT_EQ(count(RunsOn::cpu_and_gpus), 1 + std::min<size_t>(2, gpus));
   EXPECT_EQ(count(RunsOn::two_gpus), std::min<size_t>(2, gpus));
+}
+
+// What it says of a command line that it refuses, or of --help.
+std::string said(std::vector<std::string> args) {
+  Program program("some", "Nothing.", RunsOn::replicas);
+  std::string name = "lenet";
+  int n = 3;
+  bool fast = false;
+  program.options()
+      .add_option("--model", name, "the network: mlp or lenet")
+      ->check(one_of({"mlp", "lenet"}))
+      ->capture_default_str();
+  CLI::Option* const count = program.options().add_option("--count", n, "products of a round");
+  count->check(whole(1, 9))->capture_default_str();
+  program.options().add_flag("--fast", fast, "in less time")->needs(count);
+  args.insert(args.begin(), "build/some");
+  std::vector<char*> argv;
+  for (std::string& a : args) argv.push_back(a.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  program.run(static_cast<int>(argv.size()), argv.data(), [](const Program& p) { p.contexts(); });
+  const std::string text = testing::internal::GetCapturedStderr();
+  return testing::internal::GetCapturedStdout() + text.substr(0, text.find('\n'));
+}
+
+TEST(Program, SaysWhatAnOptionTakesAndWhatItGot) {
+  EXPECT_EQ(said({"--count", "x"}),
+            "some: --count: expected a whole number from 1 to 9, got \"x\"");
+  EXPECT_EQ(said({"--count", "1.5"}),
+            "some: --count: expected a whole number from 1 to 9, got \"1.5\"");
+  EXPECT_EQ(said({"--model", "vgg"}), "some: --model: expected mlp or lenet, got \"vgg\"");
+  EXPECT_EQ(said({"--count"}), "some: --count: no value follows; expected products of a round");
+  EXPECT_EQ(said({"--count", "1", "--count", "2"}), "some: --count: expected once, got 2 times");
+  EXPECT_EQ(said({"--fast"}),
+            "some: --fast: --count is missing; expected --fast together with --count");
+  EXPECT_EQ(said({"--count", "1", "--fast=2"}), "some: --fast: a flag; expected no value after it");
+  EXPECT_EQ(said({"--context", "cpu(0)"}),
+            "some: --context: some has no such option; did you mean --contexts?");
+  EXPECT_EQ(said({"--contexts", "tpu"}),
+            "some: --contexts: expected a context, such as cpu(0) or gpu(1), got \"tpu\"");
+  EXPECT_THAT(said({"--contexts", "gpu(999)"}), HasSubstr("some: --contexts: gpu(999): "));
+  EXPECT_THAT(said({"--contexts", "cpu(0),cpu_pinned(0)"}),
+              HasSubstr("some: --contexts: cpu_pinned(0) is memory for copies; expected "));
+}
+
+TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
+  const std::string help = said({"--help"});
+  EXPECT_THAT(help, HasSubstr("--count N                   products of a round, from 1 to 9 "
+                              "(default: 3)\n"));
+  EXPECT_THAT(help, HasSubstr("the network: mlp or lenet (default: lenet)\n"));
+  EXPECT_THAT(help, HasSubstr("in less time (needs --count)\n"));
+  size_t longest = 0;
+  for (size_t at = 0, end = 0; (end = help.find('\n', at)) != help.npos; at = end + 1)
+    longest = std::max(longest, end - at);
+  EXPECT_LE(longest, 100u);
+}
+
+TEST(Program, LeavesNoFolderWhereItWroteNothing) {
+  const std::filesystem::path out = std::filesystem::path(testing::TempDir()) / "program_out/deep";
+  std::filesystem::remove_all(out.parent_path());
+  Program program("some", "Nothing.", RunsOn::one);
+  std::string args[] = {"some", "--out", out.string()};
+  char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
+  EXPECT_EQ(program.run(3, argv,
+                        [&](const Program& p) {
+                          EXPECT_FALSE(std::filesystem::exists(out.parent_path()));
+                          p.write("a.txt", "a");
+                        }),
+            0);
+  EXPECT_TRUE(std::filesystem::exists(out / "a.txt"));
+  std::filesystem::remove_all(out.parent_path());
 }
 
 TEST(Program, FailsBeforeItMeasuresWhenTheFolderCannotBeMade) {

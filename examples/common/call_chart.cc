@@ -150,8 +150,9 @@ class Chart {
                  top + kLine * static_cast<double>(k % lines) + 14, shown[k]);
     const double below = top + kLine * static_cast<double>(lines) + 28;
     std::string note =
-        "Each call with its time, its inputs > its results. Those of a row follow each other; an "
-        "arrow is a wait for another row.";
+        "Each call with its time, and what it reads > what it writes: f32(64,10) is a tensor of 64 "
+        "x "
+        "10 numbers in f32. Those of a row follow each other; an arrow is a wait for another row.";
     if (shown.size() < calls_.size())
       note = fmt::format("Listed are the {} that take longest. ", kListed) + note;
     s += svg::text(kLeft, below, note, {.color = svg::kMuted, .size = 12});

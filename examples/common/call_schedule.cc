@@ -42,7 +42,7 @@ size_t row_of(const std::vector<CallRow>& rows, const CompiledCall& c) {
 
 std::string row_name(const std::vector<CallRow>& rows, size_t i) {
   const CallRow& r = rows[i];
-  if (r.copies()) return to_string(r.from) + " > " + to_string(r.context);
+  if (r.copies()) return to_string(r.from) + " to " + to_string(r.context);
   const auto branches = std::count_if(rows.begin(), rows.end(),
                                       [&](const CallRow& other) { return other.beside(r); });
   return to_string(r.context) + (branches > 1 ? fmt::format(", branch {}", r.branch) : "");

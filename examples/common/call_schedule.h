@@ -27,7 +27,7 @@ struct CallRow {
 // Those beside each other stand together, in the order in which the first call of each comes.
 std::vector<CallRow> rows_of(const Calls& calls);
 size_t row_of(const std::vector<CallRow>& rows, const locus::CompiledCall& c);
-// "gpu(0)", "gpu(0), branch 1" or "gpu(0) > gpu(1)".
+// "gpu(0)", "gpu(0), branch 1" or "gpu(0) to gpu(1)".
 std::string row_name(const std::vector<CallRow>& rows, size_t i);
 
 // By what each call takes by itself, in microseconds. A row runs in order. A part begins when those

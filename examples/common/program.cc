@@ -29,8 +29,7 @@ const char* defaults_text(RunsOn r) {
       return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), cpu_pinned(0) and all GPUs)";
     case RunsOn::replicas:
       return "e.g. \"gpu(0),gpu(1)\", all of one kind (default: all GPUs, or cpu(0) to cpu(3) "
-             "where "
-             "there are less than two)";
+             "where there are less than two)";
     case RunsOn::two_gpus:
       return "two GPUs (default: \"gpu(0),gpu(1)\")";
   }
@@ -48,31 +47,15 @@ Program::Program(const std::string& name, const std::string& purpose, RunsOn run
     : app_(purpose, name), name_(name), runs_on_(runs_on) {
   app_.add_option("--contexts", contexts_, std::string("where to run: ") + defaults_text(runs_on))
       ->delimiter(',');
-  app_.add_option("--out", out_, "folder for the results (.csv) and the picture (.svg)");
-}
-
-// Fails now rather than after the measurements.
-void Program::prepare_out() const {
-  std::error_code error;
-  std::filesystem::create_directories(out_, error);
-  if (error) throw std::runtime_error("--out " + out_ + ": cannot be created: " + error.message());
-  const std::string probe = std::filesystem::path(out_) / (name_ + ".probe");
-  try {
-    write_file(probe, "");
-  } catch (const std::exception& e) {
-    throw std::runtime_error("--out " + out_ + ": " + e.what());
-  }
-  std::filesystem::remove(probe);
+  app_.add_option("--out", out_,
+                  "folder for the results (.csv) and the picture (.svg), made where it is missing "
+                  "(default: no files)");
 }
 
 int Program::run(int argc, char** argv, const std::function<void(Program&)>& body) {
+  if (const std::optional<int> status = parse(app_, argc, argv)) return *status;
   try {
-    app_.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app_.exit(e);
-  }
-  try {
-    if (!out_.empty()) prepare_out();
+    if (!out_.empty()) check_folder("--out", out_);  // now rather than after the measurements
     body(*this);
   } catch (const std::exception& e) {
     std::cout.flush();
@@ -98,10 +81,12 @@ std::vector<Context> Program::defaults() const {
 std::vector<Context> Program::contexts() const {
   std::vector<Context> list;
   for (const std::string& name : contexts_) {
-    const Context c = Context::parse(trimmed(name));
+    const Context c = context_of("--contexts", trimmed(name));
     if (std::find(list.begin(), list.end(), c) != list.end())
       throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
-    context_info(c);  // one that is not there fails here
+    if (runs_on_ == RunsOn::replicas && c.type == DeviceType::cpu_pinned)
+      throw Error("--contexts: ", c,
+                  " is memory for copies; expected GPUs, or contexts of the CPU such as cpu(1)");
     list.push_back(c);
   }
   if (list.empty()) return defaults();
@@ -139,6 +124,7 @@ std::string Program::conditions(const std::vector<Context>& list) const {
 void Program::write(const std::string& file, const std::string& content) const {
   if (out_.empty()) return;
   const std::string path = std::filesystem::path(out_) / file;
+  std::filesystem::create_directories(out_);
   write_file(path, content);
   fmt::print("wrote {}\n", path);
 }

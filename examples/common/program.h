@@ -9,6 +9,7 @@
 #include <locus/core/context.h>
 #include <CLI/CLI.hpp>
 
+#include "common/command.h"
 #include "common/svg.h"
 #include "common/table.h"
 
@@ -31,7 +32,7 @@ class Program {
   Program(const std::string& name, const std::string& purpose, RunsOn runs_on);
 
   CLI::App& options() { return app_; }
-  // Parses, makes sure that --out can be written, runs `body`, and returns the exit status; errors
+  // Parses, sees that --out could be written, runs `body`, and returns the exit status; errors
   // are printed with the program's name.
   int run(int argc, char** argv, const std::function<void(Program&)>& body);
 
@@ -44,7 +45,7 @@ class Program {
   void print_machine(const std::vector<locus::Context>& list) const;
   // The same in a line, for below a title.
   std::string conditions(const std::vector<locus::Context>& list) const;
-  // With --out, writes a file in that folder and prints its path.
+  // With --out, writes a file in that folder, which is made now, and prints its path.
   void write(const std::string& file, const std::string& content) const;
   // Prints the explanation, and with --out writes NAME.csv and NAME.svg.
   void finish(const Table& table, const svg::Figure& figure) const;
@@ -62,7 +63,6 @@ class Program {
 
  private:
   std::vector<locus::Context> defaults() const;
-  void prepare_out() const;
 
   CLI::App app_;
   std::string name_, out_;

@@ -269,11 +269,12 @@ int main(int argc, char** argv) {
                   RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--largest", options.largest, "the largest n, of 16, 32, 64, ...")
-      ->check(CLI::Range(int64_t{16}, int64_t{1} << 15))
+      ->check(whole(16, int64_t{1} << 15))
       ->capture_default_str();
   program.options()
-      .add_option("--seconds", options.seconds, "the longest a context may compute for one size")
-      ->check(CLI::PositiveNumber)
+      .add_option("--seconds", options.seconds,
+                  "seconds that a context may compute for one size at most")
+      ->check(above_zero())
       ->capture_default_str();
   program.options().add_flag("--tf32", options.tf32, "let GPUs round f32 operands to TF32");
   return program.run(argc, argv, [&](const Program& p) { run(p, options); });

@@ -267,7 +267,7 @@ int main(int argc, char** argv) {
                   RunsOn::one);
   program.options()
       .add_option("--n", n, "rows and columns of the weights that are timed")
-      ->check(CLI::Range(1, 16384))
+      ->check(whole(1, 16384))
       ->capture_default_str();
   return program.run(argc, argv, [&](const Program& p) { run(p, n); });
 }

@@ -208,11 +208,11 @@ int main(int argc, char** argv) {
                   RunsOn::one);
   program.options()
       .add_option("--count", options.count, "products")
-      ->check(CLI::Range(1, 100000))
+      ->check(whole(1, 100000))
       ->capture_default_str();
   program.options()
       .add_option("--n", options.n, "rows and columns of the matrices")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole(1, 4096))
       ->capture_default_str();
   return program.run(argc, argv, [&](const Program& p) { run(p, options); });
 }

@@ -278,10 +278,10 @@ int main(int argc, char** argv) {
                   RunsOn::two_gpus);
   program.options()
       .add_option("--n", options.n, "rows and columns (default: 4096, or 1024 on emulated GPUs)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 15));
+      ->check(whole(1, int64_t{1} << 15));
   program.options()
       .add_option("--repeat", options.repeat,
                   "products a GPU does (default: once, and then for 50 ms)")
-      ->check(CLI::Range(1, 100000));
+      ->check(whole(1, 100000));
   return program.run(argc, argv, [&](const Program& p) { run(p, options); });
 }

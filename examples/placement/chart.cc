@@ -188,7 +188,8 @@ std::string chart(const std::vector<Trial>& results, const Model& model) {
   }
   add(svg::paragraph(kLeft, y,
                      "f: forward, b: backward, by layer; u: the update, on all contexts.\n"
-                     "Each part waits for the one before, to be timed."));
+                     "Each part waits for the one before, to be timed.\n"
+                     "cpu(0) x2 > gpu(0): two layers on cpu(0), then one on gpu(0)."));
   return svg::page(kWidth, y + 12, s);
 }
 

@@ -189,6 +189,17 @@ std::string text(const Placement& p) {
   return s;
 }
 
+std::string in_words(const Placement& p) {
+  std::string s;
+  for (size_t i = 0, end = 0; i < p.size(); i = end) {
+    while (end < p.size() && p[end] == p[i]) ++end;
+    s += (s.empty() ? "" : ", ") +
+         (end - i == 1 ? fmt::format("layer {}", i) : fmt::format("layers {}-{}", i, end - 1));
+    s += " on " + to_string(p[i]);
+  }
+  return s;
+}
+
 std::vector<Placement> placements(const std::vector<Context>& contexts, int layers, size_t limit) {
   std::vector<Placement> out;
   Placement p;

@@ -26,8 +26,9 @@ using Placement = std::vector<locus::Context>;  // one context a layer
 // `limit`.
 std::vector<Placement> placements(const std::vector<locus::Context>& contexts, int layers,
                                   size_t limit);
-int changes(const Placement& p);       // how often the context changes from layer to layer
-std::string text(const Placement& p);  // "gpu(0) x2 > cpu(0) x2"
+int changes(const Placement& p);           // how often the context changes from layer to layer
+std::string text(const Placement& p);      // "gpu(0) x2 > cpu(0) x2", for tables
+std::string in_words(const Placement& p);  // "layers 0-1 on gpu(0), layers 2-3 on cpu(0)"
 
 enum class Kind : uint8_t { forward, backward, update, move };
 struct Part {

@@ -155,7 +155,8 @@ std::string mixture(const std::vector<Memory>& contexts) {
 std::string explanation(const std::vector<Trial>& results) {
   const Trial& best = results.front();
   if (results.size() == 1) return nothing_compared(best) + compiled_text(results);
-  std::string s = best_text(results);
+  std::string s =
+      "cpu(0) x2 > gpu(0): two layers on cpu(0), then one on gpu(0).\n" + best_text(results);
   const auto against = [&](const char* title, const Trial& r) {
     if (tied(r, best)) {
       s += fmt::format("{}: {}, {:.3f} ± {:.3f} ms, which ties with it.\n", title,

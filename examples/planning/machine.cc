@@ -60,7 +60,7 @@ Machine Machine::parse(const std::string& text) {
                                                 : nullptr;
     if (!field)
       refuse("\"", entry,
-             "\"; expected nvlink or ib (GB/s), latency or ib_latency (us), or memory "
+             "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), or memory "
              "(GB), and a number");
     const std::string number = trimmed(entry.substr(key.size()));
     const auto v = number_in<double>(number);

@@ -25,6 +25,7 @@ std::vector<double> in_use(const std::vector<Context>& contexts) {
 }  // namespace
 
 Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch) : contexts_(plan.contexts()) {
+  status_.show("running a plan: " + plan.summary());
   wait_all();
   for (const Context c : contexts_) memory_pool(c).release_cached();
   random::seed(7);

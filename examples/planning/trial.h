@@ -8,6 +8,7 @@
 #include <locus/nn/planned.h>
 #include <locus/nn/trainer.h>
 
+#include "common/status.h"
 #include "planning/model.h"
 
 namespace planning {
@@ -40,6 +41,7 @@ class Trial {
 
  private:
   const std::vector<locus::Context> contexts_;
+  examples::Status status_;  // the plan, while it runs
   std::vector<double> before_;
   std::unique_ptr<locus::nn::Planned> net_;
   std::unique_ptr<locus::nn::Trainer> trainer_;

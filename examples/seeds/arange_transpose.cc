@@ -141,6 +141,6 @@ int main(int argc, char** argv) {
                   RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", n, "numbers (default: 100 million on a GPU, else 10 million)")
-      ->check(CLI::Range(int64_t{1000}, int64_t{1} << 33));
+      ->check(whole(1000, int64_t{1} << 33));
   return program.run(argc, argv, [&](const Program& p) { run(p, n); });
 }

@@ -264,6 +264,6 @@ int main(int argc, char** argv) {
                   RunsOn::one);
   program.options()
       .add_option("--n", n, "numbers in an array (default: 64 million on a GPU, 4 if emulated)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 32));
+      ->check(whole(1, int64_t{1} << 32));
   return program.run(argc, argv, [&](const Program& p) { run(p, n); });
 }

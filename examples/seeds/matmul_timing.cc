@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
                   RunsOn::cpu_and_gpu);
   program.options()
       .add_option("--n", options.n, "rows and columns (default: 15360 on a GPU, else 1536)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
+      ->check(whole(1, int64_t{1} << 16));
   program.options().add_flag("--tf32", options.tf32, "let GPUs round f32 operands to TF32");
   return program.run(argc, argv, [&](const Program& p) { run(p, options); });
 }

@@ -99,6 +99,6 @@ int main(int argc, char** argv) {
   Program program("vector_add", "Adds two vectors on a GPU and copies the sum back.", RunsOn::one);
   program.options()
       .add_option("--n", n, "numbers in a vector (default: 10 million on a GPU, else 1 million)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 33));
+      ->check(whole(1, int64_t{1} << 33));
   return program.run(argc, argv, [&](const Program& p) { run(p, n); });
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include <fmt/format.h>
 #include <locus/locus.h>
 
+#include "common/command.h"
 #include "common/svg.h"
 #include "training/images.h"
 
@@ -18,9 +20,14 @@ namespace {
 
 std::unique_ptr<nn::Planned> make_planned(const Classifier::Setup& setup, const Options& o) {
   if (o.plan.empty()) return nullptr;
-  auto planned = std::make_unique<nn::Planned>(setup.net, nn::Plan::load(o.plan));
-  const int64_t rest = setup.train.size() % o.batch_size;  // an epoch's last batch
-  planned->plan().check_batch(rest > 0 ? rest : o.batch_size);
+  std::unique_ptr<nn::Planned> planned;
+  examples::of_option("--plan", [&] {
+    if (std::filesystem::is_directory(o.plan))
+      throw Error(o.plan, ": it is a folder; expected a file");
+    planned = std::make_unique<nn::Planned>(setup.net, nn::Plan::load(o.plan));
+    const int64_t rest = setup.train.size() % o.batch_size;  // an epoch's last batch
+    planned->plan().check_batch(rest > 0 ? rest : o.batch_size);
+  });
   return planned;
 }
 

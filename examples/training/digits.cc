@@ -5,10 +5,12 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include <locus/ops/create.h>
 
+#include "common/command.h"
 #include "training/random.h"
 
 namespace training {
@@ -148,7 +150,12 @@ Digits load_digits(const std::string& folder, uint64_t seed) {
   using namespace locus;
   if (from.empty())
     return {draw_digits(20000, seed), draw_digits(4000, ~seed), "digits drawn by this program"};
-  return {data::mnist(from, data::train), data::mnist(from, data::test), "MNIST from " + from};
+  std::optional<Digits> digits;
+  examples::of_option("--data", [&] {
+    digits.emplace(Digits{data::mnist(from, data::train), data::mnist(from, data::test),
+                          "MNIST from " + from});
+  });
+  return *std::move(digits);
 }
 
 }  // namespace training

@@ -14,71 +14,65 @@
 #include <locus/core/text.h>
 #include <CLI/CLI.hpp>
 
+#include "common/command.h"
 #include "common/measure.h"
 
 namespace training {
+
+using namespace examples;
+
 namespace {
 
-// CLI11's own would print the largest double, of 309 digits.
-CLI::Validator number(const char* expected, bool (*holds)(double)) {
-  return {[=](const std::string& text) {
-            const auto v = locus::number_in<double>(text);
-            return v && std::isfinite(*v) && holds(*v)
-                       ? ""
-                       : fmt::format("expected {}, got {}", expected, text);
-          },
-          expected};
-}
-CLI::Validator positive() {
-  return number("a number above 0", [](double v) { return v > 0; });
-}
-CLI::Validator not_negative() {
-  return number("a number of at least 0", [](double v) { return v >= 0; });
-}
 CLI::Validator seed() {
   return {[](const std::string& text) {
             return locus::number_in<uint64_t>(text)
                        ? ""
-                       : "expected a whole number from 0 to 2^64 - 1, got " + text;
+                       : "expected a whole number from 0 to 2^64 - 1, got \"" + text + "\"";
           },
-          "UINT"};
+          "from 0 to 2^64 - 1"};
 }
 
 }  // namespace
 
 void add_options(CLI::App& app, Options& o, const std::string& data_help) {
-  app.add_option("--context", o.context, "best, cpu(0), gpu(1), ...")->capture_default_str();
+  app.add_option("--context", o.context,
+                 "where to train: cpu(0), gpu(1), ..., or best: gpu(0), and cpu(0) without a GPU")
+      ->capture_default_str();
   app.add_option("--data", o.data, data_help);
-  app.add_option("--epochs", o.epochs)->check(CLI::Range(1, 100000))->capture_default_str();
-  app.add_option("--batch-size", o.batch_size)
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+  app.add_option("--epochs", o.epochs, "times that all training images are seen")
+      ->check(whole(1, 100000))
+      ->capture_default_str();
+  app.add_option("--batch-size", o.batch_size, "images of a step")
+      ->check(whole(1, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--lr", o.lr, "learning rate at the start, after --warmup")
-      ->check(positive())
+      ->check(above_zero())
       ->capture_default_str();
   app.add_option("--schedule", o.schedule,
                  "of the learning rate: cosine (to zero), steps (a tenth after a half and after "
                  "three quarters of the run) or constant")
-      ->check(CLI::IsMember({"cosine", "steps", "constant"}))
+      ->check(one_of({"cosine", "steps", "constant"}))
       ->capture_default_str();
   app.add_option("--warmup", o.warmup, "steps in which the learning rate rises from 0 to --lr")
-      ->check(not_negative())
+      ->check(whole(0))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "of weights, order and drawn data")
+  app.add_option("--seed", o.seed, "of the random numbers for weights, order and drawn data")
       ->check(seed())
       ->capture_default_str();
   app.add_flag("--compile", o.compile,
                "record the step once and replay it: the same numbers, on a GPU in less time");
-  app.add_option("--out", o.out, "folder for history.csv and curves.svg");
-  app.add_option("--save", o.save, "parameter file, written after every epoch");
-  CLI::Option* const folder = app.add_option(
-      "--checkpoint", o.checkpoint,
-      "folder for checkpoints, written after every epoch and when SIGINT or SIGTERM ends the run");
-  app.add_option("--checkpoint-every", o.checkpoint_every, "and every so many steps")
-      ->check(positive())
+  app.add_option("--out", o.out, "folder for history.csv and curves.svg (default: no files)");
+  app.add_option("--save", o.save, "parameter file, written after every epoch (default: none)");
+  CLI::Option* const folder =
+      app.add_option("--checkpoint", o.checkpoint,
+                     "folder for checkpoints, written after every epoch and when SIGINT or SIGTERM "
+                     "ends the run (default: none)");
+  app.add_option("--checkpoint-every", o.checkpoint_every,
+                 "so many steps after each other, too (default: at the end of epochs only)")
+      ->check(whole(1))
       ->needs(folder);
-  app.add_option("--keep", o.keep, "how many checkpoints stay")
-      ->check(positive())
+  app.add_option("--keep", o.keep, "how many checkpoints stay, the newest")
+      ->check(whole(1, 1 << 20))
       ->needs(folder)
       ->capture_default_str();
   app.add_flag(
@@ -88,18 +82,18 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
 }
 
 void add_sgd(CLI::App& app, Options& o) {
-  app.add_option("--momentum", o.momentum)->check(CLI::Range(0.0, 1.0))->capture_default_str();
-  app.add_option("--wd", o.wd, "weight decay")->check(not_negative())->capture_default_str();
+  app.add_option("--momentum", o.momentum, "of SGD")->check(number(0, 1))->capture_default_str();
+  app.add_option("--wd", o.wd, "weight decay of SGD")->check(number(0))->capture_default_str();
   app.add_option("--clip", o.clip, "largest norm of the gradients, of all together; 0: any")
-      ->check(not_negative())
+      ->check(number(0))
       ->capture_default_str();
   app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(one_of({"f32", "bf16"}))
       ->capture_default_str();
   CLI::Option* const plan = app.add_option(
       "--plan", o.plan,
       "a file that says which layers train on which contexts, such as placement --write-plan "
-      "writes; --batch-size is that of all together");
+      "writes, in place of --context; --batch-size is that of all together");
   plan->excludes(app.get_option("--context"));
   app.add_flag(
          "--distributed", o.distributed,
@@ -109,11 +103,7 @@ void add_sgd(CLI::App& app, Options& o) {
 }
 
 void parse(CLI::App& app, int argc, char** argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e));
-  }
+  if (const std::optional<int> status = examples::parse(app, argc, argv)) std::exit(*status);
 }
 
 std::string describe(const Options& o) {
@@ -139,8 +129,7 @@ locus::Context choose_context(const Options& o) {
   if (o.context == "best" && locus::cluster::size() > 1) return locus::cluster::contexts()[0];
   locus::Context c;
   locus::cluster::together([&] {
-    c = o.context == "best" ? locus::best_context() : locus::Context::parse(o.context);
-    locus::context_info(c);
+    c = o.context == "best" ? locus::best_context() : context_of("--context", o.context);
   });
   return c;
 }
@@ -155,16 +144,6 @@ void check_writes(const std::string& option, const std::string& value, const std
     throw std::runtime_error(fmt::format("{} {}: {}", option, value, e.what()));
   }
   std::filesystem::remove(probe);
-}
-
-void make_folder(const std::string& option, const std::string& folder) {
-  if (folder.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    throw std::runtime_error(
-        fmt::format("{} {}: cannot be created: {}", option, folder, error.message()));
-  check_writes(option, folder, std::filesystem::path(folder) / "file");
 }
 
 }  // namespace
@@ -182,9 +161,9 @@ void check_folder_of(const std::string& option, const std::string& file) {
 
 void check_writable(const Options& o) {
   locus::cluster::on_root([&] {
-    make_folder("--out", o.out);
-    make_folder("--checkpoint", o.checkpoint);
-    if (!o.checkpoint.empty() && !o.resume)
+    if (!o.out.empty()) check_folder("--out", o.out);
+    if (!o.checkpoint.empty()) check_folder("--checkpoint", o.checkpoint);
+    if (std::filesystem::exists(o.checkpoint) && !o.resume)
       for (const auto& entry : std::filesystem::directory_iterator(o.checkpoint))
         if (entry.path().filename().string().starts_with("checkpoint-"))
           throw std::runtime_error(

@@ -11,6 +11,8 @@
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
 
+#include "common/status.h"
+
 namespace training {
 namespace {
 
@@ -30,7 +32,7 @@ std::string bar(double done) {
 }  // namespace
 
 Progress::Progress(int epochs, int64_t samples_per_epoch)
-    : terminal_(isatty(STDOUT_FILENO) != 0), epochs_(epochs), samples_(samples_per_epoch) {}
+    : terminal_(examples::draws_on(STDOUT_FILENO)), epochs_(epochs), samples_(samples_per_epoch) {}
 
 void Progress::start(int epoch, double seconds) {
   epoch_ = epoch;

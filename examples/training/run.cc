@@ -264,6 +264,7 @@ class Session {
     if (options_.out.empty() || history_.epochs.empty()) return;
     cluster::on_root([&] {
       const std::filesystem::path out = options_.out;
+      std::filesystem::create_directories(out);
       write_csv(history_, out / "history.csv");
       examples::write_file(out / "curves.svg", chart(history_, strip ? strip() : Strip()));
       fmt::print("wrote {} and {}\n", (out / "history.csv").string(),

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <optional>
 
 #include <locus/ops/create.h>
 
+#include "common/command.h"
 #include "training/random.h"
 
 namespace training {
@@ -114,11 +116,15 @@ Images load_images(const std::string& folder, uint64_t seed) {
   if (from.empty())
     return {draw_shapes(10000, seed), draw_shapes(2000, ~seed), "shapes drawn by this program",
             shape_names()};
-  return {
-      data::cifar10(from, data::train),
-      data::cifar10(from, data::test),
-      "CIFAR-10 from " + from,
-      {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}};
+  std::optional<Images> images;
+  examples::of_option("--data", [&] {
+    images.emplace(Images{data::cifar10(from, data::train),
+                          data::cifar10(from, data::test),
+                          "CIFAR-10 from " + from,
+                          {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse",
+                           "ship", "truck"}});
+  });
+  return *std::move(images);
 }
 
 }  // namespace training
