@@ -17,9 +17,9 @@
 // Each context has its part of a weight as a parameter of its own (nn/parameter.h, Part), which is
 // never summed with the others: "weight.0", "weight.1", ... In files there is the whole under
 // Dense's names, "weight" and "bias", so a file of a Dense loads here, on any number of contexts,
-// and the reverse; a Trainer's states are by part. The values are the parts of what a Dense draws
-// from the same seed. Where a length does not divide by the number of contexts, the first parts are
-// one longer. Parts stay on their contexts, whatever contexts initialize() is told.
+// and the reverse; so do a Trainer's states. The values are the parts of what a Dense draws from
+// the same seed. Where a length does not divide by the number of contexts, the first parts are one
+// longer. Parts stay on their contexts, whatever contexts initialize() is told.
 //
 // Gradients are those of the tensors as they are, which are several also where they are equal: that
 // of x on one context is what reaches it there, and the whole one is the sum over the contexts,

@@ -122,8 +122,10 @@ class Trainer {
   // What training goes on from, beside the parameters: "0.weight/mean" and the like, the names
   // being those that the trainer was given; "0.weight/count", the number of updates; and
   // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's, with zero the
-  // owner's. The tensors are the trainer's own, or its store's. Error while a parameter has no
-  // values yet, or when two have one name.
+  // owner's. The tensors are the trainer's own, or its store's, but for parts of a whole
+  // (nn/parameter.h): where the trainer has them all, a state of theirs is one of the whole, on the
+  // host, "0.weight/mean" of 0.weight.0 and so on, and goes to any number of parts, or to none.
+  // Error while a parameter has no values yet, or when two have one name.
   NamedTensors states(Caller = Caller::here());
   // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
   // is recorded. All is checked before anything is touched: another optimizer, and names that are
@@ -179,9 +181,22 @@ class Trainer {
   friend class checkpoint::Part;
   void check_optimizer(const NamedTensors& states, const std::string& who) const;
   void check_names(const NamedTensors& states, const std::string& who) const;
-  std::vector<const Slot*> kept(const std::vector<Slot>& frozen) const;
+  // The slots of a parameter's replicas, or of the parts of a whole.
+  struct Saved {
+    std::string name;
+    std::vector<const Slot*> slots;
+    int axis = -1;  // that parts are cut along
+    int64_t count() const;
+    Shape shape(size_t state) const;
+    Tensor value(size_t state) const;
+    void set(size_t state, const Tensor& value, Caller) const;
+  };
+  std::string whole_of(size_t parameter) const;
+  std::string name_in(const NamedTensors& states, size_t parameter) const;
+  std::vector<Saved> kept(const std::vector<Slot>& frozen) const;
   void expect_names_that_differ(const char* what) const;
-  NamedTensors states_of(const std::vector<const Slot*>& kept) const;
+  NamedTensors states_of(const std::vector<Saved>& kept) const;
+  std::string state_name(const Saved& kept, size_t state) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
                                    const std::string& who, Caller) const;

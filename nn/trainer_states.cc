@@ -1,5 +1,6 @@
 // What a Trainer's training goes on from, by name.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -9,6 +10,8 @@
 #include <locus/nn/kvstore.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
+#include <locus/ops/join.h>
+#include <locus/ops/view.h>
 
 namespace locus::nn {
 namespace {
@@ -36,11 +39,90 @@ NamedTensors Trainer::states(Caller from) {
   return states_of(kept(frozen_));
 }
 
-std::vector<const Trainer::Slot*> Trainer::kept(const std::vector<Slot>& frozen) const {
-  std::vector<const Slot*> all;
+int64_t Trainer::Saved::count() const {
+  int64_t most = 0;
+  for (const Slot* s : slots) most = std::max(most, *s->count);
+  return most;
+}
+
+Shape Trainer::Saved::shape(size_t state) const {
+  const Shape first = slots[0]->state[state].shape();
+  if (axis < 0) return first;
+  if (first != slots[0]->weight.shape())
+    throw ShapeError("Trainer: a state of '", name, "' is ", describe(slots[0]->state[state]),
+                     "; expected its part's shape, ", slots[0]->weight.shape(),
+                     ": parts are kept as one whole");
+  std::vector<int64_t> whole(first.begin(), first.end());
+  int64_t& length = whole[static_cast<size_t>(axis)] = 0;
+  for (const Slot* s : slots) length += s->state[state].shape()[axis];
+  return Shape(whole);
+}
+
+Tensor Trainer::Saved::value(size_t state) const {
+  static_cast<void>(shape(state));
+  if (axis < 0) return slots[0]->state[state];
+  Tensors parts;
+  for (const Slot* s : slots) parts.push_back(s->state[state].as_in_context(cpu()));
+  return concat(parts, {.axis = axis});
+}
+
+void Trainer::Saved::set(size_t state, const Tensor& value, Caller from) const {
+  int64_t begin = 0;
+  for (const Slot* s : slots) {
+    const Tensor& mine = s->state[state];
+    const int64_t length = axis < 0 ? 0 : mine.shape()[axis];
+    (axis < 0 ? value : slice_axis(value, axis, Slice(begin, begin + length)))
+        .copyto(mine, {}, from);
+    begin += length;
+  }
+}
+
+// The name of the whole that a parameter is a part of, where all parts are there one after the
+// other; else "".
+std::string Trainer::whole_of(size_t parameter) const {
+  const Part part = parameters_[parameter].part();
+  if (part.of == 1 || parameter < part.index || parameter - part.index + part.of > names_.size())
+    return {};
+  const size_t first = parameter - part.index;
+  const std::string name = names_[first].substr(0, names_[first].rfind('.'));
+  for (size_t i = 0; i < part.of; ++i) {
+    const Part other = parameters_[first + i].part();
+    if (other.index != i || other.of != part.of || names_[first + i] != text_of(name, ".", i))
+      return {};
+  }
+  return name;
+}
+
+// The name under which `given` has what is kept for a parameter, or should have it.
+std::string Trainer::name_in(const NamedTensors& given, size_t parameter) const {
+  const std::string whole = whole_of(parameter);
+  return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
+}
+
+std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen) const {
+  std::map<size_t, std::vector<const Slot*>> slots;  // by parameter
   for (const std::vector<Slot>* each : {&slots_, &frozen})
-    for (const Slot& slot : *each) all.push_back(&slot);
+    for (const Slot& slot : *each) slots[slot.parameter].push_back(&slot);
+  std::vector<Saved> all;
+  for (auto it = slots.begin(); it != slots.end();) {
+    const Part part = parameters_[it->first].part();
+    const std::string whole = part.index == 0 ? whole_of(it->first) : "";
+    size_t there = 0;
+    while (!whole.empty() && there < part.of && slots.contains(it->first + there)) ++there;
+    if (there != part.of || whole.empty()) {
+      all.push_back({names_[it->first], it->second});
+      ++it;
+      continue;
+    }
+    Saved& one = all.emplace_back(whole, std::vector<const Slot*>{}, part.axis);
+    for (; there > 0; --there, ++it) one.slots.push_back(it->second[0]);
+  }
   return all;
+}
+
+std::string Trainer::state_name(const Saved& kept, size_t state) const {
+  const std::vector<std::string> kinds = optimizer_->state_names(kept.slots[0]->weight.dtype());
+  return kept.name + "/" + (state < kinds.size() ? kinds[state] : std::to_string(state));
 }
 
 void Trainer::expect_names_that_differ(const char* what) const {
@@ -49,18 +131,13 @@ void Trainer::expect_names_that_differ(const char* what) const {
                 "; give the Trainer names that differ");
 }
 
-NamedTensors Trainer::states_of(const std::vector<const Slot*>& kept) const {
+NamedTensors Trainer::states_of(const std::vector<Saved>& kept) const {
   expect_names_that_differ("states");
   NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
-  for (size_t i = 0; i < kept.size(); ++i) {
-    const Slot& slot = *kept[i];
-    if (i > 0 && kept[i - 1]->parameter == slot.parameter) continue;  // a replica
-    const std::string& name = names_[slot.parameter];
-    all.emplace_back(name + "/count", number(*slot.count));
-    const std::vector<std::string> kinds = optimizer_->state_names(slot.weight.dtype());
-    for (size_t k = 0; k < slot.state.size(); ++k)
-      all.emplace_back(name + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)),
-                       slot.state[k]);
+  for (const Saved& k : kept) {
+    all.emplace_back(k.name + "/count", number(k.count()));
+    for (size_t i = 0; i < k.slots[0]->state.size(); ++i)
+      all.emplace_back(state_name(k, i), k.value(i));
   }
   return all;
 }
@@ -70,7 +147,7 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
   std::vector<Slot> frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
-    if (p.grad_req() != GradReq::null || !has(given, names_[i] + "/count")) continue;
+    if (p.grad_req() != GradReq::null || !has(given, name_in(given, i) + "/count")) continue;
     const size_t before = frozen.size();
     for (const Slot& slot : frozen_)
       if (slot.parameter == i) frozen.push_back(slot);
@@ -153,10 +230,11 @@ void Trainer::check_names(const NamedTensors& given, const std::string& who) con
   check_optimizer(given, who);
   std::set<std::string> expected{optimizer_key(*optimizer_)};
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].grad_req() == GradReq::null && !has(given, names_[i] + "/count")) continue;
-    expected.insert(names_[i] + "/count");
+    const std::string name = name_in(given, i);
+    if (parameters_[i].grad_req() == GradReq::null && !has(given, name + "/count")) continue;
+    expected.insert(name + "/count");
     for (const std::string& kind : optimizer_->state_names(parameters_[i].dtype()))
-      expected.insert(names_[i] + "/" + kind);
+      expected.insert(name + "/" + kind);
   }
   std::set<std::string> there;
   for (const auto& [key, tensor] : given) there.insert(key);
@@ -189,24 +267,19 @@ void Trainer::restore(const NamedTensors& given, const std::string& who, Caller 
   }
   std::vector<Slot> frozen = frozen_in(given);
   const std::vector<const Tensor*> values = check(given, frozen, who, from);
-  const std::vector<const Slot*> all = kept(frozen);
   const auto count = [&](size_t i) { return values[i]->item<int64_t>(from); };
   const int64_t updates = count(0);
-  std::vector<int64_t> counts;  // of each slot
-  std::vector<size_t> first;    // of its states in `values`
-  for (size_t i = 0, at = 1; i < all.size(); ++i) {
-    const bool replica = i > 0 && all[i - 1]->parameter == all[i]->parameter;
-    counts.push_back(replica ? counts.back() : count(at));
-    first.push_back(replica ? first.back() : at + 1);
-    at = first.back() + all[i]->state.size();
-  }
-
+  std::map<const Slot*, int64_t> read;
   const autograd::Pause pause;
-  for (size_t i = 0; i < all.size(); ++i)
-    for (size_t k = 0; k < all[i]->state.size(); ++k)
-      values[first[i] + k]->copyto(all[i]->state[k], {}, from);
-  for (size_t i = 0; i < frozen.size(); ++i)
-    frozen[i].count = std::make_shared<int64_t>(counts[slots_.size() + i]);
+  size_t at = 1;
+  for (const Saved& k : kept(frozen)) {
+    for (const Slot* slot : k.slots) read[slot] = count(at);
+    ++at;
+    for (size_t i = 0; i < k.slots[0]->state.size(); ++i) k.set(i, *values[at++], from);
+  }
+  std::vector<int64_t> counts;
+  for (const Slot& slot : slots_) counts.push_back(read.at(&slot));
+  for (Slot& slot : frozen) slot.count = std::make_shared<int64_t>(read.at(&slot));
   frozen_ = std::move(frozen);
   optimizer_->set_num_update(updates);
   bool differ = false;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "tests/groups.h"
 #include "tests/training.h"
 
 namespace locus {
@@ -65,6 +66,95 @@ TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
         EXPECT_EQ(second.trainer->num_update(), 12);
         EXPECT_EQ(second.step->compiled().recorded(), 1u);
       }
+}
+
+// A network of Denses, or of their parts on these contexts, that is trained by Adam.
+struct InParts {
+  nn::Sequential net;
+  std::unique_ptr<nn::Trainer> trainer;
+  std::vector<Context> where;
+
+  explicit InParts(const std::vector<Context>& contexts) : where(contexts) {
+    random::seed(3);
+    if (where.empty())
+      net.add(nn::Dense(7, nn::relu), nn::Dense(5));
+    else
+      net.add(nn::ColumnParallelDense(7, where, nn::relu), nn::RowParallelDense(5, where));
+    net.initialize(init::Xavier());
+    trainer = std::make_unique<nn::Trainer>(net.parameters(), optim::Adam({.learning_rate = .01}));
+  }
+  void run(int n) {
+    const nn::SoftmaxCrossEntropyLoss loss;
+    random::seed(4);
+    const Context first = where.empty() ? cpu() : where[0];
+    const Tensor x = random::uniform(-1, 1, {8, 6}, first),
+                 y = random::randint(0, 5, {8}, {first, i32});
+    for (int i = 0; i < n; ++i) {
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = loss(net(where.empty() ? Tensors{x} : broadcast(Group(where), x))[0], y);
+      }
+      l.backward();
+      trainer->step(8);
+    }
+  }
+};
+
+TEST(Trainer, StatesOfPartsAreThoseOfTheWholeOnAnyNumberOfContexts) {
+  const std::string weights = testing::TempDir() + "locus_parts.params";
+  const std::string states = testing::TempDir() + "locus_parts.states";
+  for (const std::vector<Context>& places : test::fours()) {
+    const auto first = [&](size_t n) {
+      return std::vector<Context>(
+          places.begin(), places.begin() + std::min(static_cast<ptrdiff_t>(n), std::ssize(places)));
+    };
+    InParts whole({});
+    whole.run(9);
+    for (const size_t before : {0, 1, 2, 3, 4})
+      for (const size_t after : {0, 1, 2, 3, 4}) {
+        SCOPED_TRACE(text_of(before, " and then ", after, " on ", to_string(places[0])));
+        InParts one(first(before)), other(first(after));
+        one.run(5);
+        one.net.save_parameters(weights);
+        one.trainer->save_states(states);
+        other.run(2);
+        other.net.load_parameters(weights);
+        other.trainer->load_states(states);
+        EXPECT_EQ(other.trainer->num_update(), 5);
+        const NamedTensors own = one.trainer->states(), taken = other.trainer->states();
+        ASSERT_EQ(own.size(), taken.size());
+        for (size_t i = 0; i < own.size(); ++i) {
+          EXPECT_EQ(own[i].first, taken[i].first);
+          EXPECT_EQ(test::values(own[i].second), test::values(taken[i].second)) << own[i].first;
+        }
+        EXPECT_EQ(own[2].first, "0.weight/mean");
+        EXPECT_EQ(own[2].second.shape(), (Shape{7, 6}));
+        other.run(4);
+        other.net.save_parameters(weights);
+        InParts result({});
+        result.net.load_parameters(weights);
+        for (size_t i = 0; i < whole.net.parameters().size(); ++i)
+          test::expect_close(test::values(result.net.parameters()[i].second.data()),
+                             test::values(whole.net.parameters()[i].second.data()), 1e-4,
+                             whole.net.parameters()[i].first);
+      }
+  }
+}
+
+TEST(Trainer, PartsThatAreNotAllThereHaveStatesOfTheirOwn) {
+  InParts parts({cpu(0), cpu(1)});
+  parts.run(1);
+  std::vector<std::pair<std::string, nn::Parameter>> some;
+  for (const auto& [name, p] : parts.net.parameters())
+    if (name == "0.weight.1") some.emplace_back(name, p);
+  ASSERT_EQ(some.size(), 1u);
+  nn::Trainer one(some, optim::SGD({.momentum = .9}));
+  EXPECT_EQ(one.states()[2].first, "0.weight.1/mom");
+  NamedTensors given = parts.trainer->states();
+  given[2].second = zeros({7, 5});
+  EXPECT_THAT(test::message_of<ShapeError>([&] { parts.trainer->set_states(given); }),
+              HasSubstr("'0.weight/mean'"));
 }
 
 TEST(Trainer, StatesOfReplicasAreOneAndGoToAll) {
