@@ -43,8 +43,7 @@ std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
 }
 
 void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const {
-  // Nothing is written yet while a recording does not run, nor known of what will be there.
-  const bool only_recorded = capture::active() && !capture::runs();
+  const bool only_recorded = capture::only_recorded();
   std::vector<Tensors> gradients;
   std::vector<int> owners;
   std::vector<const Parameter*> summed;

@@ -22,9 +22,6 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
-// Nothing is written yet, nor known of what will be there.
-bool only_recorded() { return capture::active() && !capture::runs(); }
-
 }  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
@@ -139,7 +136,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   refuse_on_store("clip_global_norm()");
   const double rescale = rescale_of(batch_size, loss_scale);
   refresh(from);
-  if (sums_ && only_recorded())
+  if (sums_ && capture::only_recorded())
     capture::check("Trainer::clip_global_norm",
                    "of replicas in a Capture; compile the step instead");
   allreduce_grads(from);
