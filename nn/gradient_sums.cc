@@ -7,7 +7,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/timeline.h>
+#include <locus/core/order.h>
 #include <locus/ops/collective.h>
 
 namespace locus::nn {
@@ -135,8 +135,9 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   if (--b.missing[at % n] > 0) return;
   if (std::ranges::any_of(b.missing, [](size_t left) { return left > 0; })) {
     // The sum is to wait for this, not for what the host enqueues before the others are there.
-    if (!is_host(here)) Timeline::of(current_stream(here)).expect_waiters();
-    return;
+    if (is_host(here)) return;
+    const StreamScope its(b.all->streams[at % n]);
+    return wait_for(b.all->parameters[b.begin + at / n]->replicas[at % n].grad(), here);
   }
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
