@@ -23,12 +23,6 @@ GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std:
   }
 }
 
-GradientSums::~GradientSums() {
-  if (!overlaps_) return;
-  for (const Parameter& p : parameters_)
-    for (const Tensor& t : p.replicas) autograd::set_grad_hook(t, nullptr);
-}
-
 std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
   std::vector<Bucket> made;
   size_t bytes = 0;
