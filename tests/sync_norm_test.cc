@@ -9,7 +9,9 @@
 namespace locus::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Values = std::vector<double>;
 
 enum class Way { together, threads, compiled };
@@ -286,6 +288,21 @@ TEST(SyncBatchNorm, IsTheSameUnderRecompute) {
     return all;
   };
   EXPECT_EQ(gradients(true), gradients(false));
+}
+
+TEST(SyncBatchNorm, StatisticsThatDoNotFitAreRefusedAsBatchNormDoes) {
+  const Tensor x = ones({3, 2}), two = ones({2}), three = ones({3}), wide = ones({2}, {cpu(), f64});
+  const autograd::TrainMode train;
+  const auto call = [&](const Tensor& mean, const Tensor& var, double momentum = .9) {
+    sync_batch_norm({x}, {two}, {two}, {mean}, {var}, {.momentum = momentum});
+  };
+  EXPECT_THAT(message_of<ShapeError>([&] { call(two, three); }),
+              AllOf(StartsWith("sync_batch_norm: data cpu(0) (3,2) f32"),
+                    HasSubstr("running_var cpu(0) (3,) f32"),
+                    HasSubstr("expected running statistics of shape (2,), got (3,)")));
+  EXPECT_THAT(message_of<DTypeError>([&] { call(two, wide); }), HasSubstr("f32 and f64"));
+  EXPECT_THAT(message_of<ValueError>([&] { call(two, two, 2); }), HasSubstr("momentum"));
+  EXPECT_EQ(values(two), (Values{1, 1}));
 }
 
 TEST(OnReplicas, RunsHooksOfEachReplicaAndRefusesAContextTwice) {
