@@ -138,6 +138,16 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
   std::filesystem::remove(file);
 }
 
+TEST(TensorParallel, ABatchMayBeEmpty) {
+  ColumnParallelDense up(4, hosts(2), nn::relu);
+  RowParallelDense down(3, hosts(2));
+  up.initialize();
+  down.initialize();
+  const Tensors y = down(up(broadcast(Group(hosts(2)), zeros({0, 5}))));
+  EXPECT_EQ(y[1].shape(), (Shape{0, 3}));
+  EXPECT_EQ(up.parameter("weight.0").full_shape(), (Shape{4, 5}));
+}
+
 TEST(TensorParallel, EachPartIsAParameterOfItsContext) {
   const auto where = hosts(3);
   nn::Sequential net;
