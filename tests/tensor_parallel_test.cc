@@ -138,6 +138,30 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
   std::filesystem::remove(file);
 }
 
+// In whichever order they are asked for, with shapes that are known or come later.
+TEST(TensorParallel, PartsOfOtherInitializersAreDrawnApart) {
+  for (const int64_t in_units : {1, 0})
+    for (const bool backwards : {false, true}) {
+      ColumnParallelDense up(3, hosts(3), {}, {.use_bias = false, .in_units = in_units});
+      const auto make = [&](int part) {
+        up.parameter(text_of("weight.", part)).initialize(init::Constant(part == 1 ? 5 : 4));
+      };
+      for (const int part : {0, 1, 2}) make(backwards ? 2 - part : part);
+      up(broadcast(Group(hosts(3)), ones({1, 1})));
+      EXPECT_EQ(whole(up, "weight", 0), (Values{4, 5, 4}));
+    }
+}
+
+TEST(TensorParallel, EqualInitializersDrawOnceWhoeverAsksFirst) {
+  random::seed(4);
+  nn::Dense dense(4, {}, {.use_bias = false, .in_units = 3});
+  dense.initialize(init::Xavier());
+  random::seed(4);
+  ColumnParallelDense up(4, hosts(2), {}, {.use_bias = false, .in_units = 3});
+  for (const char* part : {"weight.1", "weight.0"}) up.parameter(part).initialize(init::Xavier());
+  EXPECT_EQ(whole(up, "weight", 0), values(dense.parameter("weight").data()));
+}
+
 TEST(TensorParallel, ABatchMayBeEmpty) {
   ColumnParallelDense up(4, hosts(2), nn::relu);
   RowParallelDense down(3, hosts(2));
