@@ -1,7 +1,7 @@
 // What a Trainer's training goes on from.
-#include <cstdio>
 #include <memory>
 
+#include "tests/folder.h"
 #include "tests/training.h"
 
 namespace locus {
@@ -41,8 +41,8 @@ struct Training {
 };
 
 TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
-  const std::string weights = testing::TempDir() + "locus_trainer.params";
-  const std::string states = testing::TempDir() + "locus_trainer.states";
+  const test::Folder folder;
+  const std::string weights = folder / "trainer.params", states = folder / "trainer.states";
   const std::vector<optim::Optimizer> optimizers{
       optim::SGD({.learning_rate = .1}), optim::SGD({.learning_rate = .1, .momentum = .9}),
       optim::Nadam({.learning_rate = .01}), optim::RMSProp({.centered = true}),
@@ -133,7 +133,8 @@ TEST(Trainer, StatesThatDoNotFitAreRefusedAndNothingIsTouched) {
 TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));
-    const std::string path = testing::TempDir() + "/frozen.states";
+    const test::Folder folder;
+    const std::string path = folder / "frozen.states";
     const auto train = [&](int stop) {
       nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
       a.initialize(init::One(), c), b.initialize(init::One(), c);
@@ -163,7 +164,6 @@ TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
     const auto expected = train(-1);
     EXPECT_NE(expected.second[0], 1);
     for (int stop : {1, 2, 3, 4}) EXPECT_EQ(train(stop), expected) << stop;
-    std::remove(path.c_str());
   }
 }
 
