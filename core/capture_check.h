@@ -1,6 +1,7 @@
 // What core tells recordings, those of a Capture (capture.h) and of a compiled function
 // (compile.h), when it enqueues work, takes memory or waits: mostly only while active(). Internal
-// to core, but for active(), Aside, check(what, why), depends_on() and settings. In recording.cc.
+// to core, but for active(), only_recorded(), Aside, check(what, why), depends_on() and settings.
+// In recording.cc.
 #pragma once
 
 #include <atomic>
@@ -31,6 +32,8 @@ inline bool active() { return innermost != nullptr; }  // in this thread
 bool find(Context c);
 // Whether what is recorded runs at once, too; the calling thread records.
 bool runs();
+// Whether nothing is written yet that the calling thread computes, nor known of what will be there.
+inline bool only_recorded() { return active() && !runs(); }
 
 // What is done meanwhile is not recorded: it prepares what later runs find done.
 class Aside : NonCopyable {

@@ -67,6 +67,15 @@ void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Ca
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Rank root's values, on every rank. Any dtype.
 void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
+// Sends and receives at once, as send_recv() of ops/collective.h does among contexts: a copy of
+// rank sources[i]'s x on rank i, beside its own x, and nothing, an undefined tensor, where
+// sources[i] is -1. One rank's may go to several or to none. Every rank calls it, with the same
+// sources, one a rank, and with an x of one shape and dtype, any; what does not fit is found before
+// anything moves. IndexError for a source that is no rank. Not differentiable; CaptureError while a
+// compiled function is recorded.
+//   send_recv(x, {3, 0, 1, 2})        each to the next rank, round
+//   send_recv(x, {-1, 0, -1, -1})     rank 0 to rank 1
+Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller = Caller::here());
 
 // f() on every rank, without collective calls: where it throws on one, that exception is rethrown
 // there, and every other rank throws one of the same type that names the rank. Waits for all to

@@ -268,5 +268,38 @@ void broadcast(const Tensors& tensors, int root, Caller from) {
       });
 }
 
+Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) {
+  const std::string name = text_of("cluster::send_recv(sources ", listed(sources), ")");
+  Tensors both;
+  before_meeting(
+      [&] {
+        if (std::ssize(sources) != size())
+          throw Error(name, ": ", sources.size(), " sources for ", size(),
+                      " ranks; expected one each");
+        for (const int source : sources)
+          if (source < -1 || source >= size())
+            throw IndexError(name, ": source ", source, "; expected a rank, 0 to ", size() - 1,
+                             ", or -1 for none");
+        check(name, {x}, {}, 0);
+        const autograd::Pause pause;
+        both = {x.copyto(x.context(), {}, from),
+                allocate(x.context(), make_meta(x.dtype(), x.shape()))};
+      },
+      from);
+  const int source = sources[static_cast<size_t>(rank())];
+  if (!ranks()) return source < 0 ? Tensor() : both[0];
+  meet(
+      name, both, {}, {}, from,
+      [&](RankLink& link, std::span<const View> data, StreamView s) {
+        link.send_recv(data, sources, s);
+      },
+      [&](Ranks& all, const Tensor& memory) {
+        const size_t bytes = bytes_of(memory.impl().view.meta) / 2;
+        auto* const mine = static_cast<char*>(memory.data_ptr());
+        all.send_recv(mine, mine + bytes, bytes, sources, time_limit());
+      });
+  return source < 0 ? Tensor() : both[1];
+}
+
 }  // namespace cluster
 }  // namespace locus

@@ -39,6 +39,9 @@ class Ranks {
   virtual void all_reduce(void* data, size_t elements, DType dtype, ReduceOp op,
                           double seconds) = 0;
   virtual void broadcast(void* data, size_t bytes, int root, double seconds) = 0;
+  // Rank sources[i]'s `mine` into `theirs` of rank i, which is apart; where it is -1, nothing.
+  virtual void send_recv(const void* mine, void* theirs, size_t bytes,
+                         const std::vector<int>& sources, double seconds) = 0;
 
   virtual void leave() = 0;  // the last call
   // Prints why, and ends every rank's process. Any thread, beside other calls, too.
@@ -50,12 +53,15 @@ class Ranks {
 using JoinRanks = std::unique_ptr<Ranks> (*)();
 void set_ranks(JoinRanks join);  // while the program starts
 
-// One context of each rank. What is enqueued on s is in place, of row-major views.
+// One context of each rank. What is enqueued on s is in place, of row-major views, but for
+// send_recv(), which is of data[0] into data[1].
 class RankLink {
  public:
   virtual ~RankLink() = default;
   virtual void all_reduce(std::span<const View> data, ReduceOp op, StreamView s) = 0;
   virtual void broadcast(std::span<const View> data, int root, StreamView s) = 0;
+  virtual void send_recv(std::span<const View> data, const std::vector<int>& sources,
+                         StreamView s) = 0;
 };
 
 // Connects c with one context of each other rank, which all call it. What fails later, while the

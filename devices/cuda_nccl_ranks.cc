@@ -128,6 +128,22 @@ class NcclLink final : public RankLink {
       return ncclBroadcast(v.data, v.data, bytes_of(v.meta), ncclUint8, root, comm_, stream);
     });
   }
+  void send_recv(std::span<const View> data, const std::vector<int>& sources,
+                 StreamView s) override {
+    const int me = ranks_.place().rank, source = sources[static_cast<size_t>(me)];
+    enqueue("ncclSend", data.first(1), s, [&](const View& mine, cudaStream_t stream) {
+      const size_t bytes = bytes_of(mine.meta);
+      ncclResult_t first = ncclSuccess;
+      const auto note = [&first](ncclResult_t r) {
+        if (first == ncclSuccess && r != ncclInProgress) first = r;
+      };
+      for (size_t r = 0; r < sources.size(); ++r)
+        if (sources[r] == me)
+          note(ncclSend(mine.data, bytes, ncclUint8, static_cast<int>(r), comm_, stream));
+      if (source >= 0) note(ncclRecv(data[1].data, bytes, ncclUint8, source, comm_, stream));
+      return first;
+    });
+  }
 
  private:
   void enqueue(const char* call, std::span<const View> data, StreamView s, const auto& f) {

@@ -183,7 +183,7 @@ class MpiRanks final : public Ranks {
       MPI_Request r;
       check(MPI_Iallreduce(MPI_IN_PLACE, at, n, type_of(dtype), native(op, dtype), all_, &r),
             "MPI_Iallreduce");
-      await(r, "MPI_Iallreduce", seconds);
+      await({&r, 1}, "MPI_Iallreduce", seconds);
     });
     if (op != ReduceOp::mean) return;
     if (dtype == f32)
@@ -196,7 +196,24 @@ class MpiRanks final : public Ranks {
     in_pieces(data, bytes, 1, [&](void* at, int n) {
       MPI_Request r;
       check(MPI_Ibcast(at, n, MPI_BYTE, root, all_, &r), "MPI_Ibcast");
-      await(r, "MPI_Ibcast", seconds);
+      await({&r, 1}, "MPI_Ibcast", seconds);
+    });
+  }
+
+  void send_recv(const void* mine, void* theirs, size_t bytes, const std::vector<int>& sources,
+                 double seconds) override {
+    const int source = sources[static_cast<size_t>(place_.rank)];
+    in_pieces(theirs, bytes, 1, [&](void* to, int n) {
+      const auto* const at =
+          static_cast<const char*>(mine) + (static_cast<char*>(to) - static_cast<char*>(theirs));
+      std::vector<MPI_Request> requests;
+      for (int r = 0; r < place_.size; ++r)
+        if (sources[static_cast<size_t>(r)] == place_.rank)
+          check(MPI_Isend(at, n, MPI_BYTE, r, kPart, all_, &requests.emplace_back()), "MPI_Isend");
+      if (source >= 0)
+        check(MPI_Irecv(to, n, MPI_BYTE, source, kPart, all_, &requests.emplace_back()),
+              "MPI_Irecv");
+      await(requests, "MPI_Isend", seconds);
     });
   }
 
@@ -217,7 +234,7 @@ class MpiRanks final : public Ranks {
   }
 
  private:
-  static constexpr int kToRoot = 1, kFromRoot = 2;
+  static constexpr int kToRoot = 1, kFromRoot = 2, kPart = 3;
   static constexpr size_t kPiece = size_t{1} << 28;  // bytes: MPI counts in int
 
   struct Letter {
@@ -252,8 +269,8 @@ class MpiRanks final : public Ranks {
       if (spent > spin_) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
-  void await(MPI_Request& request, const char* call, double seconds) const {
-    if (!wait(&request, 1, seconds))
+  void await(std::span<MPI_Request> requests, const char* call, double seconds) const {
+    if (!wait(requests.data(), static_cast<int>(requests.size()), seconds))
       throw DeviceError("MPI: ", call, " did not end within ", seconds,
                         " s: a rank hangs, or its connection does");
   }

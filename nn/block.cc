@@ -283,6 +283,9 @@ Contexts Block::home(const Parameter&) const { return current_context(); }
 bool Block::spans_contexts() const {
   return std::ranges::any_of(children_, [](const auto& c) { return c.second->spans_contexts(); });
 }
+bool Block::spans_replicas() const {
+  return std::ranges::any_of(children_, [](const auto& c) { return c.second->spans_replicas(); });
+}
 
 std::string Block::type_name() const {
   const std::string full = locus::type_name(typeid(*this));

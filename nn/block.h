@@ -135,6 +135,8 @@ class Block {
 
   // Whether it takes inputs that live on different contexts: where a block inside of it does.
   virtual bool spans_contexts() const;
+  // Whether replicas need each other while it trains: where those of a block inside of it do.
+  virtual bool spans_replicas() const;
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
   // their gradients, on all contexts), from one forward pass of zeros of this shape; or of these.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <string>
 
+#include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/recompute.h>
+#include <locus/core/rendezvous.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 
@@ -88,22 +90,42 @@ Tensor Residual::joined(const Tensor& y, const Tensor& around) const {
 
 Tensors Recompute::forward(const Tensors& in) {
   const std::shared_ptr<Block>& body = children()[0].second;
+  const auto deferred = [&] {
+    return std::ranges::any_of(body->parameters(), [](auto& p) { return p.second.deferred(); });
+  };
+  // Of the threads that meet, the first would keep its pass, and others find shapes that are known:
+  // in backward() these would run forward again, and it would not.
+  if (Rendezvous::Seat::here() && body->spans_replicas() && deferred()) {
+    const autograd::Pause predicts;
+    (*body)(in);
+  }
+  return once_more([body](const Tensors& x) { return (*body)(x); }, in);
+}
+
+Tensors Recompute::forward_replicas(const Tensors& xs) {
+  const std::shared_ptr<Block>& body = children()[0].second;
+  if (!body->spans_replicas()) return Block::forward_replicas(xs);
+  return once_more([body](const Tensors& x) { return body->on_replicas(x); }, xs);
+}
+
+Tensors Recompute::once_more(const std::function<Tensors(const Tensors&)>& body,
+                             const Tensors& in) const {
+  const auto has_input = [&](Context c) {
+    return std::ranges::any_of(in, [c](auto& x) { return x.defined() && x.context() == c; });
+  };
   Tensors variables;
-  for (const auto& [name, p] : body->parameters()) {
-    if (p.deferred()) return (*body)(in);  // it needs a first run to know its shapes
+  for (const auto& [name, p] : children()[0].second->parameters()) {
+    if (p.deferred()) return body(in);  // it needs a first run to know its shapes
     if (p.grad_req() == GradReq::null) continue;
-    // The replica where the input is; a body that spans contexts has the parameter elsewhere.
+    // The replicas where inputs are; a body that spans contexts has the parameter elsewhere.
     const std::vector<Context> places = p.list_ctx();
-    const bool here = !in.empty() && in[0].defined() &&
-                      std::ranges::find(places, in[0].context()) != places.end();
-    if (here)
-      variables.push_back(p.data(in[0].context()));
-    else
-      for (const Tensor& replica : p.list_data()) variables.push_back(replica);
+    const bool here = std::ranges::any_of(places, has_input);
+    for (const Context c : places)
+      if (!here || has_input(c)) variables.push_back(p.data(c));
   }
   const auto run = [body](const Tensors& x) {
     const Plain plain;  // what is compiled has leaves of its own
-    return (*body)(x);
+    return body(x);
   };
   return autograd::recompute(run, in, variables);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -70,7 +71,9 @@ class Residual : public Block {
 };
 
 // A block of which training keeps the inputs alone: backward() runs it again (core/recompute.h).
-// The same numbers for less memory and about a third more time.
+// The same numbers for less memory and about a third more time. A first pass, which tells shapes,
+// is kept as a whole; but where replicas of the body meet in parallel(), each thread predicts once
+// before it. Replicas side by side, of a body in which they need each other, are recomputed as one.
 class Recompute : public Block {
  public:
   template <std::derived_from<Block> B>
@@ -78,6 +81,10 @@ class Recompute : public Block {
     add_child("body", body);
   }
   Tensors forward(const Tensors& in) override;
+  Tensors forward_replicas(const Tensors& xs) override;
+
+ private:
+  Tensors once_more(const std::function<Tensors(const Tensors&)>& body, const Tensors& in) const;
 };
 
 // Its input.

@@ -7,7 +7,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/timeline.h>
+#include <locus/core/order.h>
 #include <locus/ops/collective.h>
 
 namespace locus::nn {
@@ -21,12 +21,6 @@ GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std:
     if (at == all_.end()) at = all_.insert(at, {.group = group});
     at->parameters.push_back(&*p);
   }
-}
-
-GradientSums::~GradientSums() {
-  if (!overlaps_) return;
-  for (const Parameter& p : parameters_)
-    for (const Tensor& t : p.replicas) autograd::set_grad_hook(t, nullptr);
 }
 
 std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
@@ -43,8 +37,7 @@ std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
 }
 
 void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const {
-  // Nothing is written yet while a recording does not run, nor known of what will be there.
-  const bool only_recorded = capture::active() && !capture::runs();
+  const bool only_recorded = capture::only_recorded();
   std::vector<Tensors> gradients;
   std::vector<int> owners;
   std::vector<const Parameter*> summed;
@@ -136,8 +129,9 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   if (--b.missing[at % n] > 0) return;
   if (std::ranges::any_of(b.missing, [](size_t left) { return left > 0; })) {
     // The sum is to wait for this, not for what the host enqueues before the others are there.
-    if (!is_host(here)) Timeline::of(current_stream(here)).expect_waiters();
-    return;
+    if (is_host(here)) return;
+    const StreamScope its(b.all->streams[at % n]);
+    return wait_for(b.all->parameters[b.begin + at / n]->replicas[at % n].grad(), here);
   }
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);

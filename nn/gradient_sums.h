@@ -15,7 +15,8 @@
 
 namespace locus::nn {
 
-// Made once; its gradients are found from the replicas each time. Threads: any.
+// Made once; its gradients are found from the replicas each time. Hooks that it leaves on replicas
+// find that it is gone; a newer one puts its own in their place. Threads: any.
 class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopyable {
  public:
   struct Parameter {
@@ -26,7 +27,6 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   };
   // In the order of the layers. Those on the same contexts are summed together.
   explicit GradientSums(std::vector<Parameter> parameters);
-  ~GradientSums();
 
   // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
   // on streams of its own. An Error of backward() where one is written again before next().

@@ -41,6 +41,9 @@ void check_matrix(const char* who, const Shape& shape) {
     throw ShapeError("init::", who, ": a shape of ", shape,
                      "; expected at least two axes, (out, in, ...)");
 }
+std::vector<double> numbers(const XavierOptions& o) {
+  return {static_cast<double>(o.rnd_type), static_cast<double>(o.factor_type), o.magnitude};
+}
 Initializer::Fill xavier_fill(const char* who, const XavierOptions& o) {
   return [who, o](const Shape& shape, DType dtype) {
     check_matrix(who, shape);
@@ -122,12 +125,21 @@ Initializer::Fill lstm_bias_fill(double forget_bias) {
 }  // namespace
 
 Initializer::Initializer(std::string name, Fill fill)
-    : name_(std::move(name)), fill_(std::move(fill)) {
-  options::expect_function("init::" + name_, "fill", fill_);
+    : name_(std::move(name)), fill_(std::make_shared<const Fill>(std::move(fill))) {
+  options::expect_function("init::" + name_, "fill", *fill_);
+}
+
+Initializer::Initializer(std::string name, std::vector<double> options, Fill fill)
+    : Initializer(std::move(name), std::move(fill)) {
+  options_ = std::move(options);
+}
+
+bool Initializer::operator==(const Initializer& other) const {
+  return fill_ == other.fill_ || (options_ && options_ == other.options_ && name_ == other.name_);
 }
 
 Tensor Initializer::operator()(const Shape& shape, DType dtype) const {
-  Tensor values = fill_(shape, dtype);
+  Tensor values = (*fill_)(shape, dtype);
   if (!values.defined() || values.shape() != shape)
     throw ShapeError("init::", name_, ": fill gave ",
                      values.defined() ? describe(values) : "no tensor", "; expected shape ", shape);
@@ -135,27 +147,29 @@ Tensor Initializer::operator()(const Shape& shape, DType dtype) const {
 }
 
 Uniform::Uniform(double scale)
-    : Initializer("uniform", uniform_fill(checked("init::Uniform", "scale", scale))) {}
+    : Initializer("uniform", {scale}, uniform_fill(checked("init::Uniform", "scale", scale))) {}
 Normal::Normal(double sigma)
-    : Initializer("normal", normal_fill(checked("init::Normal", "sigma", sigma))) {}
+    : Initializer("normal", {sigma}, normal_fill(checked("init::Normal", "sigma", sigma))) {}
 Xavier::Xavier(const XavierOptions& options)
-    : Initializer("xavier", xavier_fill("Xavier", options)) {
+    : Initializer("xavier", numbers(options), xavier_fill("Xavier", options)) {
   checked("init::Xavier", "magnitude", options.magnitude);
 }
 MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
     : Initializer(
-          "msraprelu",
+          "msraprelu", {static_cast<double>(options.factor_type), options.slope},
           xavier_fill("MSRAPrelu", {.rnd_type = RandomType::gaussian,
                                     .factor_type = options.factor_type,
                                     .magnitude = 2 / (1 + options.slope * options.slope)})) {}
 Orthogonal::Orthogonal(const OrthogonalOptions& options)
-    : Initializer("orthogonal", orthogonal_fill(options)) {
+    : Initializer("orthogonal", {options.scale, static_cast<double>(options.rand_type)},
+                  orthogonal_fill(options)) {
   checked("init::Orthogonal", "scale", options.scale);
 }
-Bilinear::Bilinear() : Initializer("bilinear", &bilinear) {}
-LSTMBias::LSTMBias(double forget_bias) : Initializer("lstmbias", lstm_bias_fill(forget_bias)) {}
-Constant::Constant(double value) : Initializer("constant", constant_fill(value)) {}
-Zero::Zero() : Initializer("zero", constant_fill(0)) {}
-One::One() : Initializer("one", constant_fill(1)) {}
+Bilinear::Bilinear() : Initializer("bilinear", {}, &bilinear) {}
+LSTMBias::LSTMBias(double forget_bias)
+    : Initializer("lstmbias", {forget_bias}, lstm_bias_fill(forget_bias)) {}
+Constant::Constant(double value) : Initializer("constant", {value}, constant_fill(value)) {}
+Zero::Zero() : Initializer("zero", {}, constant_fill(0)) {}
+One::One() : Initializer("one", {}, constant_fill(1)) {}
 
 }  // namespace locus::init

@@ -7,7 +7,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <locus/core/tensor.h>
 
@@ -19,14 +22,20 @@ class Initializer {
   using Fill = std::function<Tensor(const Shape&, DType)>;
   // ValueError for an empty fill.
   Initializer(std::string name, Fill fill);
+  // Copies are equal, and so are those below that have one name and equal options.
+  bool operator==(const Initializer& other) const;
 
   const std::string& name() const { return name_; }
   // ShapeError where fill gives another shape.
   Tensor operator()(const Shape& shape, DType dtype) const;
 
+ protected:
+  Initializer(std::string name, std::vector<double> options, Fill fill);
+
  private:
   std::string name_;
-  Fill fill_;
+  std::optional<std::vector<double>> options_;
+  std::shared_ptr<const Fill> fill_;
 };
 
 // Uniform in [-scale, scale). Gluon's default.

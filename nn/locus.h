@@ -15,6 +15,7 @@
 #include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/core/op.h>
+#include <locus/core/order.h>
 #include <locus/core/parallel.h>
 #include <locus/core/profiler.h>
 #include <locus/core/recompute.h>

@@ -6,11 +6,10 @@
 //
 // A parameter may be a part of a larger tensor, its whole (nn/tensor_parallel.h): it lives on one
 // context, whatever context is named when it is initialized or loaded, its values are its part of
-// values drawn as one tensor, files hold the whole, and a Trainer takes it as what it is, a
-// parameter of its own.
-// Threads: create and initialize from one; then several may call data() and complete its shape.
-// Errors are Error with Gluon's texts; a replica asked for on a context that has none is a
-// ContextMismatch.
+// values drawn as one tensor, once for all parts that have equal initializers, files hold the
+// whole, and a Trainer takes it as what it is, a parameter of its own. Threads: create and
+// initialize from one; then several may call data() and complete its shape. Errors are Error with
+// Gluon's texts; a replica asked for on a context that has none is a ContextMismatch.
 #pragma once
 
 #include <memory>

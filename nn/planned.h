@@ -14,7 +14,8 @@
 // call forward_backward (nn/train_step.h).
 //
 // A network of several replicas is enqueued by a thread for each (parallel()), where nothing is
-// recorded; loss_fn is called by all of them then.
+// recorded; loss_fn is called by all of them then, and Dropout draws each replica's numbers by
+// themselves (core/generator.h), not those that it draws where the step is compiled.
 //
 // Cut stages are made of Dense layers two by two, the first ColumnParallelDense, the second
 // RowParallelDense, with one sum between contexts in each direction; a single one is a row whose

@@ -27,6 +27,7 @@ class SyncBatchNorm : public BatchNorm {
   explicit SyncBatchNorm(const BatchNormOptions& = {});
   Tensor forward(const Tensor& x) override;
   Tensors forward_replicas(const Tensors& xs) override;
+  bool spans_replicas() const override { return true; }
 
  private:
   bool alone() const;  // no replica needs another one

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
+#include <locus/nn/dense_parts.h>
 #include <locus/nn/whole.h>
 #include <locus/ops/collective.h>
-#include <locus/ops/dense.h>
 #include <locus/ops/view.h>
 
 namespace locus::nn {
@@ -21,12 +21,11 @@ ParallelDense::ParallelDense(int64_t units, const Contexts& contexts, const Acti
   if (axis == 1 && o.in_units > 0 && o.in_units < n)
     throw ShapeError(who, ": in_units ", o.in_units, " over ", to_string(group_),
                      "; expected at least one a context");
-  weights_ = add_parts("weight", {units, o.in_units}, axis, contexts,
-                       {.init = o.weight_initializer, .dtype = o.dtype});
+  weights_ = add_parts("weight", {units, o.in_units}, axis, contexts, weight_options(o));
   if (o.use_bias)
-    biases_ = add_parts(
-        "bias", {units}, 0, axis == 0 ? contexts : Contexts(group_[0]),
-        {.init = o.bias_initializer ? o.bias_initializer : init::Zero(), .dtype = o.dtype});
+    biases_ =
+        add_parts("bias", {units}, 0, axis == 0 ? contexts : Contexts(group_[0]), bias_options(o));
+  biases_.resize(weights_.size());
 }
 
 void ParallelDense::check(const Tensors& in, bool but_last_axis) const {
@@ -56,9 +55,8 @@ void ParallelDense::complete(int64_t in_units) const {
 }
 
 std::string ParallelDense::repr() const {
-  const int64_t in = weights_[0].full_shape()[1];
-  return text_of(type_name(), "(", in == 0 ? "None" : std::to_string(in), " -> ", units_, ", ",
-                 activation_.name, ", ", to_string(group_), ")");
+  return text_of(type_name(), "(", dense_text(weights_[0], units_, activation_), ", ",
+                 to_string(group_), ")");
 }
 
 ColumnParallelDense::ColumnParallelDense(int64_t units, const Contexts& contexts,
@@ -70,17 +68,10 @@ ColumnParallelDense::ColumnParallelDense(int64_t units, const Contexts& contexts
 
 Tensors ColumnParallelDense::forward(const Tensors& in) {
   check(in, false);
-  const Shape shape = in[0].shape();
-  if (shape.rank() < (flatten_ ? 2 : 1) || shape.size() == 0)
-    throw ShapeError(type_name(), ": input ", describe(in[0]), "; expected (batch, features)");
-  complete(flatten_ ? shape.size() / shape[0] : shape[shape.rank() - 1]);
+  complete(features(type_name(), in[0], flatten_));
   Tensors out;
-  for (size_t i = 0; i < in.size(); ++i) {
-    const Tensor weight = weights_[i].data(context(i));  // first: errors name it before the bias
-    const Tensor bias = biases_.empty() ? Tensor() : biases_[i].data(context(i));
-    const Tensor y = dense(in[i], weight, bias, activation_.fused, flatten_);
-    out.push_back(activation_.fused == locus::Activation::none ? activation_(y) : y);
-  }
+  for (size_t i = 0; i < in.size(); ++i)
+    out.push_back(dense_layer(in[i], weights_[i], biases_[i], activation_, flatten_));
   return gather_ ? all_gather(group_, out, {.axis = -1}) : out;
 }
 
@@ -108,10 +99,7 @@ Tensors RowParallelDense::forward(const Tensors& in) {
   Tensors out;
   for (size_t i = 0; i < in.size(); ++i) {
     const Tensor mine = parallel_ ? in[i] : slice_axis(in[i], -1, Slice(begin(i), begin(i + 1)));
-    const Tensor weight = weights_[i].data(context(i));
-    const bool has_bias = i == 0 && !biases_.empty();
-    out.push_back(dense(mine, weight, has_bias ? biases_[0].data(context(0)) : Tensor(),
-                        locus::Activation::none, false));
+    out.push_back(dense_layer(mine, weights_[i], biases_[i], {}, false));
   }
   out = all_reduce(group_, out);
   for (Tensor& y : out) y = activation_(y);

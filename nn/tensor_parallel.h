@@ -78,7 +78,8 @@ class ParallelDense : public Block {
   const Group group_;
   const int64_t units_;
   const Activation activation_;
-  std::vector<Parameter> weights_, biases_;
+  std::vector<Parameter> weights_;
+  std::vector<Parameter> biases_;  // as many; where a context has none it is not valid
 };
 
 // A Dense whose units are cut: x, equal on every context, to units i, (N, units_i), on context i.

@@ -23,9 +23,6 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
   return 1 / (static_cast<double>(batch_size) * loss_scale);
 }
 
-// Nothing is written yet, nor known of what will be there.
-bool only_recorded() { return capture::active() && !capture::runs(); }
-
 }  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
@@ -155,7 +152,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
         refresh(from);
-        if (sums_ && only_recorded())
+        if (sums_ && capture::only_recorded())
           capture::check("Trainer::clip_global_norm",
                          "of replicas in a Capture; compile the step instead");
       },
@@ -243,16 +240,22 @@ void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
     if (std::ranges::find(contexts, c) == contexts.end()) contexts.push_back(c);
     alike = alike && *b.group.count == count;
   }
-  const auto apply_on = [&](Context c) {
+  // One that fails does not keep the others from what the other contexts' do.
+  const auto apply_all = [&](const auto& chosen) {
+    FirstFailure failure;
     for (Batch& b : batches_)
-      if (slots_[b.slots[0]].context == c && fresh[b.slots[0]]) apply(b, rescale);
+      if (chosen(b) && fresh[b.slots[0]]) failure.run([&] { apply(b, rescale); });
+    failure.rethrow();
   };
   if (alike && sums_ && optimizer_->on_threads()) {  // the order of contexts does not matter
-    on_threads(contexts, [&](int i) { apply_on(contexts[static_cast<size_t>(i)]); });
+    on_threads(contexts, [&](int i) {
+      apply_all([&, c = contexts[static_cast<size_t>(i)]](const Batch& b) {
+        return slots_[b.slots[0]].context == c;
+      });
+    });
     return;
   }
-  for (Batch& b : batches_)
-    if (fresh[b.slots[0]]) apply(b, rescale);
+  apply_all([](const Batch&) { return true; });
 }
 
 void Trainer::apply(Batch& batch, double rescale) {

@@ -115,9 +115,11 @@ Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller 
     if (!old || s.context == here) old = &s;
   });
   Slot slot{parameter, here, weight, {}, {}, std::make_shared<int64_t>(0)};
+  if (old && (old->weight.shape() != weight.shape() || old->weight.dtype() != weight.dtype()))
+    old = nullptr;  // what counts its updates went by states that are no longer
   if (old) slot.count = old->count;
   if (updates_on_store()) return slot;  // which has the states
-  if (!old || old->weight.shape() != weight.shape() || old->weight.dtype() != weight.dtype())
+  if (!old)
     slot.state = optimizer_->create_state(weight);
   else
     for (const Tensor& t : old->state)

@@ -25,8 +25,9 @@ std::string Whole::text(size_t i) const {
 }
 
 Tensor Whole::draw(size_t i, const init::Initializer& init, DType dtype) {
-  if (!drawn_.defined() || taken_[i]) {
+  if (!drawn_.defined() || taken_[i] || *by_ != init) {
     drawn_ = init(shape_, dtype);
+    by_ = init;
     taken_.assign(parts(), false);
   }
   taken_[i] = true;

@@ -4,6 +4,7 @@
 // As in split_and_load, where the length does not divide evenly the first parts are one longer.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ class Whole {
   Shape part_shape(size_t i) const;
   Tensor part(const Tensor& whole, size_t i) const;  // a view
   std::string text(size_t i) const;                  // "part 0 of 2 along axis 1, on gpu(0)"
-  // Part i of values that are drawn as one tensor: once for all parts, whichever asks first.
+  // Part i of values that are drawn as one tensor: once for all parts of one initializer, whichever
+  // asks first.
   Tensor draw(size_t i, const init::Initializer& init, DType dtype);
   void forget() { drawn_ = Tensor(); }  // what is drawn for parts to come is not for them
 
@@ -40,7 +42,8 @@ class Whole {
   Shape shape_;
   const int axis_;
   const std::vector<Context> contexts_;
-  Tensor drawn_;             // while parts are to come
+  Tensor drawn_;  // while parts are to come
+  std::optional<init::Initializer> by_;
   std::vector<bool> taken_;  // of drawn_
 };
 

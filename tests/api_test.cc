@@ -1,53 +1,16 @@
-// The programs of the documentation, run on as one function on every pair of contexts a machine
-// has.
-#include <unistd.h>
-
-#include <cstdio>
+// The programs of the documentation.
 #include <filesystem>
-#include <iostream>
-#include <sstream>
 
-#include <locus/locus.h>
-#include "tests/contexts.h"
+#include "tests/api.h"
+#include "tests/folder.h"
 #include "tests/slow.h"
 
 namespace {
 
 using namespace locus;
+using test::Api, test::printed;
 
-template <class T>
-std::string printed(const T& x) {
-  std::ostringstream os;
-  os << x;
-  return os.str();
-}
-
-// The documentation's gpu(0) and gpu(1), or host contexts that refuse each other just as well.
-struct Pair {
-  Context first, second;
-};
-std::vector<Pair> pairs() {
-  std::vector<Pair> list{{cpu(0), cpu(1)}, {cpu(1), cpu(0)}};
-  if (num_gpus() > 0) list.push_back({gpu(0), cpu(0)});
-  if (num_gpus() > 1) list.push_back({gpu(0), gpu(1)});
-  return list;
-}
-
-class Api : public testing::TestWithParam<Pair> {
- protected:
-  Context c0 = GetParam().first, c1 = GetParam().second;
-  std::string at(const std::string& text) const {  // "@0" stands for the first context
-    std::string s = text;
-    for (size_t i; (i = s.find("@0")) != std::string::npos;) s.replace(i, 2, "@" + to_string(c0));
-    for (size_t i; (i = s.find("@1")) != std::string::npos;) s.replace(i, 2, "@" + to_string(c1));
-    return s;
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Pairs, Api, testing::ValuesIn(pairs()), [](const auto& p) {
-  std::string s = to_string(p.param.first) + "_" + to_string(p.param.second);
-  std::erase_if(s, [](char ch) { return ch == '(' || ch == ')'; });
-  return s;
-});
+INSTANTIATE_TEST_SUITE_P(Pairs, Api, testing::ValuesIn(test::pairs()), &test::name_of);
 
 TEST(ApiContexts, AreValues) {
   EXPECT_EQ(gpu(), gpu(0));
@@ -217,9 +180,8 @@ TEST_P(Api, NetworksAndTraining) {
     }
   EXPECT_LT(last, first / 2);
 
-  const std::string file = (std::filesystem::temp_directory_path() /
-                            ("locus_api_" + to_string(c0) + to_string(c1) + ".params"))
-                               .string();
+  const test::Folder folder;
+  const std::string file = folder / "mlp.params";
   net.save_parameters(file);
   nn::Sequential again;
   again.add(nn::Dense(256, nn::relu), nn::Dense(128, nn::relu), nn::Dense(10));
@@ -227,7 +189,6 @@ TEST_P(Api, NetworksAndTraining) {
   EXPECT_EQ(again[2].parameter("bias").data().to_vector<float>(),
             net[2].parameter("bias").data().to_vector<float>());
   EXPECT_EQ(again(x.copyto(c1)).context(), c1);
-  std::filesystem::remove(file);
 }
 
 TEST_P(Api, LayersOptimizersAndCheckpoints) {
@@ -260,13 +221,13 @@ TEST_P(Api, LayersOptimizersAndCheckpoints) {
     return lenet[6].parameter("weight").data().to_vector<float>();
   };
   epoch();
-  const std::string folder = testing::TempDir() + "locus_api_run_" + std::to_string(getpid());
+  const test::Folder own;
+  const std::string folder = own / "run";
   checkpoint::save(folder, {lenet, trainer, loader});
   const std::vector<float> on = epoch();
   EXPECT_TRUE(checkpoint::load(folder, {lenet, trainer, loader}));
   i = 2;
   EXPECT_EQ(epoch(), on);
-  std::filesystem::remove_all(folder);
 
   lenet.cast(bf16);
   const Tensor out = lenet(zeros({2, 1, 28, 28}, {c0, bf16}));
@@ -303,12 +264,12 @@ TEST_P(Api, Transfers) {
   const std::string table = log.table();
   EXPECT_THAT(table, testing::HasSubstr(to_string(c0) + "  " + to_string(c1)));
   EXPECT_THAT(table, testing::HasSubstr(line));
-  const std::string trace = testing::TempDir() + "locus_api_" + std::to_string(getpid()) + ".json";
+  const test::Folder folder;
+  const std::string trace = folder / "trace.json";
   profiler::start(trace);
   train();
   profiler::stop();
   EXPECT_GT(std::filesystem::file_size(trace), 0u);
-  std::filesystem::remove(trace);
   MemoryPool& pool = memory_pool(c0);
   EXPECT_GT(pool.stats().reserved, 0u);
   pool.set_limit(1 << 30);

@@ -2,6 +2,7 @@
 #include "tests/contexts.h"
 
 #include <locus/locus.h>
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -252,7 +253,8 @@ TEST(SharedParameters, AreUpdatedOnceByATrainerThatKnewThemApart) {
 }
 
 TEST(SharedParameters, OfUnknownWidthLoadOneValueOrNothing) {
-  const std::string path = testing::TempDir() + "/tied.params";
+  const test::Folder folder;
+  const std::string path = folder / "tied.params";
   nn::Dense layer(2, {}, {.use_bias = false});
   nn::Sequential net;
   net.add(layer, nn::Dense(2, {}, {.use_bias = false}));
@@ -266,7 +268,6 @@ TEST(SharedParameters, OfUnknownWidthLoadOneValueOrNothing) {
   net.load_parameters(path);
   EXPECT_EQ(net.parameter("0.weight").list_ctx(), std::vector<Context>{cpu(1)});
   EXPECT_EQ(test::values(net.parameter("0.weight").data()), std::vector<double>(4, 2));
-  std::remove(path.c_str());
 }
 
 TEST(SharedParameters, MayBeChained) {

@@ -1,9 +1,9 @@
 #include "tests/contexts.h"
 
-#include <filesystem>
 #include <sstream>
 
 #include <locus/locus.h>
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -36,12 +36,8 @@ struct Mine : nn::Block {
 
 class BlockFile : public testing::Test {
  protected:
-  BlockFile()
-      : path_((std::filesystem::temp_directory_path() /
-               ("locus_block_" + std::to_string(getpid()) + ".params"))
-                  .string()) {}
-  ~BlockFile() override { std::filesystem::remove(path_); }
-  std::string path_;
+  const test::Folder folder_;
+  const std::string path_ = folder_ / "block.params";
 };
 
 TEST(Block, ParametersHaveStructuralNamesInOrder) {

@@ -11,6 +11,7 @@
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -34,10 +35,6 @@ std::vector<double> weights(const nn::Block& net) {
 
 class Checkpoint : public testing::Test {
  protected:
-  Checkpoint() : folder_(fs::temp_directory_path() / ("locus_run_" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-  }
-  ~Checkpoint() override { fs::remove_all(folder_); }
   std::string folder() const { return folder_.string(); }
   fs::path at(int n) const { return folder_ / ("checkpoint-00000" + std::to_string(n)); }
   std::vector<std::string> names() const {
@@ -54,7 +51,8 @@ class Checkpoint : public testing::Test {
     file.put(c);
   }
 
-  const fs::path folder_;
+  const test::Folder own_;
+  const fs::path folder_ = own_ / "run";
 };
 
 TEST_F(Checkpoint, BringsBackNetworkNumbersAndRandomNumbers) {

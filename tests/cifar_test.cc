@@ -5,6 +5,7 @@
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -23,16 +24,11 @@ std::string record(int label, int first) {
 
 class Cifar10 : public testing::Test {
  protected:
-  Cifar10()
-      : dir_(fs::temp_directory_path() /
-             ("locus_cifar_" + std::to_string(getpid()) + "_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::create_directories(dir_);
+  Cifar10() {
     for (int i = 1; i <= 5; ++i)
       write("data_batch_" + std::to_string(i) + ".bin", record(i, 10 * i) + record(9, i));
     write("test_batch.bin", record(3, 7));
   }
-  ~Cifar10() override { fs::remove_all(dir_); }
 
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(dir_ / name, std::ios::binary) << bytes;
@@ -44,7 +40,8 @@ class Cifar10 : public testing::Test {
     EXPECT_THAT(text, HasSubstr((dir_ / "test_batch.bin").string()));
     return text;
   }
-  fs::path dir_;
+  const test::Folder own_;
+  const fs::path dir_ = own_.path;
 };
 
 TEST_F(Cifar10, ReadsItsFilesInOrder) {

@@ -6,11 +6,15 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(ClusterRanks, ReduceEveryDtypeAndOp) {
-  const int n = cluster::size(), r = cluster::rank();
+std::vector<Context> every_kind() {
   std::vector<Context> contexts{cpu(), cpu(1), cpu_pinned()};
   if (num_gpus() >= cluster::local_size()) contexts.push_back(cluster::contexts()[0]);
-  for (const Context c : contexts)
+  return contexts;
+}
+
+TEST_F(ClusterRanks, ReduceEveryDtypeAndOp) {
+  const int n = cluster::size(), r = cluster::rank();
+  for (const Context c : every_kind())
     for (const DType d : {f32, f64, f16, bf16, i32, i64, u8, i8}) {
       SCOPED_TRACE(text_of(c, " ", name(d)));
       const auto make = [&] { return array({r + 1., 2., 5. - r}).astype(d).copyto(c); };
@@ -87,6 +91,70 @@ TEST_F(ClusterRanks, FindCallsThatDiffer) {
   EXPECT_EQ(values(x), std::vector<double>(3, 1));  // nothing was written
   sum({x})();
   EXPECT_EQ(values(x), std::vector<double>(3, cluster::size()));
+}
+
+TEST_F(ClusterRanks, SendAndReceive) {
+  const int n = cluster::size(), r = cluster::rank();
+  using V = std::vector<double>;
+  std::vector<int> round, chain, from_last(static_cast<size_t>(n), n - 1);
+  for (int i = 0; i < n; ++i) {
+    round.push_back((i + n - 1) % n);
+    chain.push_back(i - 1);
+  }
+  for (const Context c : every_kind())
+    for (const DType d : {f32, f64, f16, bf16, i32, i64, u8, i8, bool_}) {
+      SCOPED_TRACE(text_of(c, " ", name(d)));
+      const auto of = [&](int rank) { return array({rank + 1, 0, 5 - rank}).astype(d); };
+      const Tensor x = of(r).copyto(c);
+      const auto expect_of = [&](const Tensor& got, int rank) {
+        ASSERT_TRUE(got.defined());
+        EXPECT_EQ(got.context(), c);
+        EXPECT_EQ(got.dtype(), d);
+        EXPECT_EQ(values(got), values(of(rank)));
+      };
+      expect_of(cluster::send_recv(x, round), (r + n - 1) % n);
+      expect_of(cluster::send_recv(x, from_last), n - 1);
+      const Tensor got = cluster::send_recv(x, chain);
+      if (r == 0)
+        EXPECT_FALSE(got.defined());
+      else
+        expect_of(got, r - 1);
+      expect_of(x, r);
+    }
+  const double left = (r + n - 1) % n;
+  const Tensor table = full({3, 4}, r);
+  EXPECT_EQ(values(cluster::send_recv(table(Slice(), 1), round)), V(3, left));
+  EXPECT_EQ(values(cluster::send_recv(full({300000}, r), round)), V(300000, left));
+  EXPECT_EQ(cluster::send_recv(zeros({0, 2}), round).shape(), (Shape{0, 2}));
+  EXPECT_FALSE(cluster::send_recv(table, std::vector<int>(from_last.size(), -1)).defined());
+}
+
+TEST_F(ClusterRanks, FindSendsThatDoNotFit) {
+  const bool other = cluster::rank() == 1;
+  const std::vector<int> all(static_cast<size_t>(cluster::size()), 0);
+  std::vector<int> none = all, wrong = all;
+  none.pop_back();
+  wrong[1] = other ? 1 : 0;
+  const auto send = [](const Tensor& x, const std::vector<int>& sources) {
+    return [=] { cluster::send_recv(x, sources); };
+  };
+  const auto with_rank = HasSubstr(other ? "" : "rank 1: ");
+  const Tensor x = ones({3});
+  EXPECT_THAT(message_of<ShapeError>(send(other ? ones({4}) : x, all)), HasSubstr("(4,)"));
+  EXPECT_THAT(message_of<DTypeError>(send(other ? ones({3}, i32) : x, all)), HasSubstr("i32"));
+  EXPECT_THAT(message_of<Error>(send(x, wrong)),
+              HasSubstr("rank 1 cluster::send_recv(sources 0, 1"));
+  EXPECT_THAT(message_of<Error>(send(x, other ? none : all)),
+              testing::AllOf(with_rank, HasSubstr("expected one each")));
+  wrong[1] = cluster::size();
+  EXPECT_THAT(message_of<IndexError>(send(x, wrong)), HasSubstr("expected a rank, 0 to "));
+  EXPECT_THAT(message_of<Error>(send(other ? Tensor() : x, all)),
+              testing::AllOf(with_rank, HasSubstr("undefined")));
+  if (num_gpus() >= cluster::local_size()) {
+    const Tensor there = x.copyto(cluster::contexts()[0]);
+    EXPECT_THROW(send(other ? there : x, all)(), ContextMismatch);
+  }
+  EXPECT_EQ(values(cluster::send_recv(x, all)), std::vector<double>(3, 1));
 }
 
 TEST_F(ClusterRanks, AllThrowWhatOneThrows) {

@@ -37,6 +37,17 @@ TEST(Cluster, AloneCollectivesLeaveTheirTensors) {
   cluster::all_reduce(Tensors());
 }
 
+TEST(Cluster, AloneASendIsACopy) {
+  for (const Context c : test::contexts()) {
+    const Tensor x = array({1, 2, 3}, {c, f32}), y = cluster::send_recv(x, {0});
+    EXPECT_EQ(test::values(y), (Values{1, 2, 3}));
+    EXPECT_FALSE(y.shares_memory_with(x));
+    EXPECT_FALSE(cluster::send_recv(x, {-1}).defined());
+    EXPECT_THAT(test::message_of<IndexError>([&] { cluster::send_recv(x, {1}); }),
+                HasSubstr("source 1; expected a rank, 0 to 0"));
+  }
+}
+
 TEST(Cluster, RunsAFunctionAndPassesOnWhatItThrows) {
   int calls = 0;
   cluster::together([&] { ++calls; });

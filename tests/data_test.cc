@@ -9,6 +9,7 @@
 #include <set>
 
 #include <locus/locus.h>
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -46,15 +47,10 @@ std::string gzip(const std::string& bytes) {
 
 class Mnist : public testing::Test {
  protected:
-  Mnist()
-      : dir_(fs::temp_directory_path() /
-             ("locus_mnist_" + std::to_string(getpid()) + "_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::create_directories(dir_);
+  Mnist() {
     write("train-images-idx3-ubyte.gz", gzip(images(3, 3)));
     write("train-labels-idx1-ubyte.gz", gzip(labels({7, 0, 9})));
   }
-  ~Mnist() override { fs::remove_all(dir_); }
 
   void write(const std::string& name, const std::string& bytes) const {
     std::ofstream(dir_ / name, std::ios::binary) << bytes;
@@ -68,7 +64,8 @@ class Mnist : public testing::Test {
     EXPECT_THAT(text, HasSubstr((dir_ / "train-images-idx3-ubyte.gz").string()));
     return text;
   }
-  fs::path dir_;
+  const test::Folder own_;
+  const fs::path dir_ = own_.path;
 };
 
 void expect_small_set(const data::Dataset& set) {

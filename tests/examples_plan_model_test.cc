@@ -68,11 +68,14 @@ TEST(PlanModel, BadLinesAreNamed) {
   EXPECT_THAT(error("model-1\nDense 10"), StartsWith("a.model:2: \"Dense\"; expected \"input\""));
   EXPECT_THAT(error("model-1\ninput 4\n"), HasSubstr("no layers"));
   for (const char* line :
-       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 strides 2", "Dance 10",
-        "Conv2D 5", "Conv2D 5 3 strides", "Conv2D 5 3 strides 0", "MaxPool2D", "MaxPool2D 2 relu",
-        "Dropout 1", "Flatten 3", "input 4", "MaxPool2D 2", "Dense 99999999"})
+       {"Dense", "Dense x", "Dense 0", "Dense 10 relux", "Dense 10 relu relu", "Flatten",
+        "Dense 10 strides 2", "Dance 10", "Conv2D 5", "Conv2D 5 3 strides", "Conv2D 5 3 strides 0",
+        "MaxPool2D", "MaxPool2D 2 relu", "Dropout 1", "Flatten 3", "input 4", "MaxPool2D 2",
+        "Dense 99999999"})
     EXPECT_THAT(error(text_of("model-1\ninput 12\n\n", line)), StartsWith("a.model:4: ")) << line;
   EXPECT_THAT(error("model-1\ninput 1 2 3 4\nDense 3"), HasSubstr("up to three lengths"));
+  EXPECT_THAT(error("model-1\ninput 1048576 1048576 1048576\nDense 3"),
+              StartsWith("a.model: input: "));
   EXPECT_THAT(error("model-1\ninput 3 8 8\nConv2D 4 3"),
               StartsWith("a.model:3: the last layer gives"));
   for (const char* unreadable : {"no such file", "/"})
@@ -119,6 +122,9 @@ TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
     EXPECT_EQ(cost.cut.contains(2), where.size() == 2);
     EXPECT_FALSE(cost.whole.again.empty());
   }
+  ModelCost few;  // units for so many
+  measure_layers(m, hosts(1), {.samples = {2}, .cuts = {4}, .rounds = 1}, few);
+  EXPECT_FALSE(few.parts.contains(4));
 }
 
 TEST(PlanSweep, KnowsTheShapesOfLayers) {

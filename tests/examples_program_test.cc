@@ -10,6 +10,7 @@
 #include <locus/locus.h>
 
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace examples {
 namespace {
@@ -111,7 +112,8 @@ TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
 }
 
 TEST(Program, LeavesNoFolderWhereItWroteNothing) {
-  const std::filesystem::path out = std::filesystem::path(testing::TempDir()) / "program_out/deep";
+  const test::Folder folder;
+  const std::filesystem::path out = folder.path / "program_out/deep";
   std::filesystem::remove_all(out.parent_path());
   Program program("some", "Nothing.", RunsOn::one);
   std::string args[] = {"some", "--out", out.string()};

@@ -181,6 +181,22 @@ TEST(GradientSums, GoesOnWithNewContextsAndEndsWithTheTrainer) {
   n.backward(false);  // nobody counts
 }
 
+TEST(GradientSums, ATrainerThatEndsLeavesThoseOfItsSuccessor) {
+  for (const Group& g : some()) {
+    Net n(g, true);
+    n.step();
+    nn::Trainer next(n.net.parameters(), optim::SGD({.learning_rate = .1}), {.overlap = true});
+    n.backward(false);
+    next.step(2 * g.size());
+    n.trainer.reset();
+    n.backward(false);
+    for (const auto& [name, p] : n.net.parameters()) {
+      const Tensors grads = p.list_grad();
+      for (const Tensor& replica : grads) EXPECT_EQ(values(replica), values(grads[0])) << name;
+    }
+  }
+}
+
 TEST(GradientSums, ACompiledStepIsTheSame) {
   for (const Group& g : some()) {
     if (g[0].type == DeviceType::cpu && g.size() > 2) continue;

@@ -34,6 +34,19 @@ TEST(Init, RefusesOptionsOutOfRangeByName) {
   named("init::mine: fill is empty", [] { init::Initializer("mine", {}); });
 }
 
+TEST(Init, EqualOnesAreCopiesOrHaveEqualOptions) {
+  const auto fill = [](const Shape& shape, DType d) { return ones(shape, {cpu(), d}); };
+  const init::Initializer mine("mine", fill), other("mine", fill), copy = mine;
+  EXPECT_EQ(mine, copy);
+  EXPECT_NE(mine, other);
+  EXPECT_EQ(init::Xavier(), init::Xavier());
+  EXPECT_NE(init::Xavier(), init::Xavier({.magnitude = 2}));
+  EXPECT_EQ(init::Constant(2), init::Constant(2));
+  EXPECT_NE(init::Constant(2), init::Constant(3));
+  EXPECT_NE(init::Zero(), init::One());
+  EXPECT_NE(init::Uniform(1), init::Normal(1));
+}
+
 TEST(Init, UniformFillsItsRange) {
   random::seed(1);
   const Spread s = spread(init::Uniform()({200, 100}, f32));

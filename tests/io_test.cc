@@ -8,6 +8,7 @@
 #include <locus/core/io.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -17,14 +18,6 @@ using testing::HasSubstr;
 
 class Io : public testing::Test {
  protected:
-  Io() {
-    dir_ = std::filesystem::temp_directory_path() /
-           ("locus_io_" + std::to_string(getpid()) + "_" +
-            testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::create_directories(dir_);
-  }
-  ~Io() override { std::filesystem::remove_all(dir_); }
-
   std::string path(const std::string& name = "x.params") const { return (dir_ / name).string(); }
   std::string write(const std::string& bytes) const {
     std::ofstream(path(), std::ios::binary) << bytes;
@@ -38,7 +31,8 @@ class Io : public testing::Test {
     const std::string file = write(bytes);
     return test::message_of<FormatError>([&] { load(file); });
   }
-  std::filesystem::path dir_;
+  const test::Folder own_;
+  const std::filesystem::path dir_ = own_.path;
 };
 
 std::string hex(const std::string& digits) {

@@ -1,13 +1,10 @@
 #include <locus/nn/loss_scaler.h>
 
-#include <unistd.h>
-
 #include <cmath>
-#include <filesystem>
 
 #include <locus/locus.h>
-
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace locus::test {
 namespace {
@@ -194,13 +191,11 @@ TEST(LossScaler, IsPartOfATrainStep) {
 }
 
 TEST(LossScaler, ResumesWhereItsCheckpointWas) {
-  const std::string folder =
-      (std::filesystem::temp_directory_path() / ("locus_scaler_" + std::to_string(getpid())))
-          .string();
   const amp::LossScalerOptions options{.init_scale = 8, .scale_window = 3};
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    std::filesystem::remove_all(folder);
+    const Folder own;
+    const std::string folder = own.path;
     Model first(c, options), again(c, options);
     again.step(1);
     for (double g : {double(NAN), 1., 1.}) first.step(g);
@@ -218,7 +213,6 @@ TEST(LossScaler, ResumesWhereItsCheckpointWas) {
     EXPECT_EQ(narrow.scaler.loss_scale(), 2);
     EXPECT_EQ(narrow.trainer.num_update(), 0);
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(LossScaler, SaysWhatDoesNotFit) {

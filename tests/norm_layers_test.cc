@@ -1,5 +1,4 @@
-#include <filesystem>
-
+#include "tests/folder.h"
 #include "tests/gradcheck.h"
 #include "tests/launches.h"
 #include "tests/training.h"
@@ -98,14 +97,14 @@ TEST(BatchNormLayer, ReplicasKeepStatisticsOfTheirOwn) {
   }
   for (size_t i = 0; i < all.size(); ++i)
     EXPECT_THAT(values(layer.parameter("running_mean").data(all[i])), ElementsAre(1 + double(i)));
-  const std::string file = std::filesystem::temp_directory_path() / "locus_batch_norm.params";
+  const Folder folder;
+  const std::string file = folder / "batch_norm.params";
   layer.save_parameters(file);
   nn::BatchNorm other;
   other.load_parameters(file);
   EXPECT_THAT(values(other.parameter("running_mean").data()),
               ElementsAre(sum / double(all.size())));
   EXPECT_THAT(values(other.parameter("running_var").data()), ElementsAre(0));
-  std::filesystem::remove(file);
 }
 
 enum class How { eager, hybridized, compiled };

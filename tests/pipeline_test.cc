@@ -3,9 +3,9 @@
 #include <locus/nn/pipeline.h>
 
 #include <atomic>
-#include <filesystem>
 #include <map>
 
+#include "tests/folder.h"
 #include "tests/groups.h"
 #include "tests/in_parts.h"
 #include "tests/slow.h"
@@ -255,8 +255,8 @@ TEST(Pipeline, ABatchMayLieElsewhere) {
 }
 
 TEST(Pipeline, HasTheNamesAndFilesOfOneSequential) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / text_of("locus_pipe_", getpid())).string();
+  const Folder folder;
+  const std::string file = folder / "pipe.params";
   nn::Sequential net = make_net(f32);
   net.initialize(init::Xavier());
   const Tensor x = sample_values(cpu(), f32, {4, 12});
@@ -277,7 +277,6 @@ TEST(Pipeline, HasTheNamesAndFilesOfOneSequential) {
     third.load_parameters(file, cpu());
     EXPECT_EQ(values(third(x)), values(expected));
   }
-  std::filesystem::remove(file);
 }
 
 TEST(Pipeline, StagesWithoutGradientsSendNone) {

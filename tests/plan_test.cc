@@ -1,12 +1,11 @@
 // Plans as text: what is read is what was written, and what is refused, by line.
 #include <locus/nn/plan.h>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include <locus/core/error.h>
+#include "tests/folder.h"
 #include "tests/groups.h"
 
 namespace locus::test {
@@ -100,7 +99,8 @@ TEST(Plan, BadLinesAreNamed) {
 }
 
 TEST(Plan, IsKeptInFiles) {
-  const auto file = std::filesystem::temp_directory_path() / text_of("locus_plan_", getpid());
+  const Folder folder;
+  const std::filesystem::path file = folder / "a.plan";
   Plan p = Plan::parse("plan-1\nlayers 0-3 on cpu(0), cpu(1)");
   p.save(file.string());
   const Plan read = Plan::load(file.string());

@@ -1,13 +1,10 @@
 // A network trained by each kind of plan beside the same network on one context.
 #include <locus/nn/planned.h>
 
-#include <unistd.h>
-
-#include <filesystem>
-
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/norm_layers.h>
+#include "tests/folder.h"
 #include "tests/groups.h"
 #include "tests/in_parts.h"
 
@@ -42,14 +39,13 @@ Outcome train(DType d, const Plan* plan, Context first, bool compiled = false) {
   nn::Trainer trainer(all, optim::SGD({.learning_rate = .1, .momentum = .9}));
   Outcome o;
   o.losses = losses_of(net, planned, trainer, d, first, compiled, 20);
-  const auto file =
-      (std::filesystem::temp_directory_path() / text_of("locus_planned_", getpid())).string();
+  const Folder folder;
+  const std::string file = folder / "planned.params";
   if (plan)
     planned->save_parameters(file);
   else
     net.save_parameters(file);
   for (const auto& [name, values_of] : load(file)) o.parameters.push_back(values(values_of));
-  std::filesystem::remove(file);
   return o;
 }
 
@@ -118,8 +114,8 @@ TEST(Planned, PredictsAndHasTheNamesOfTheNetwork) {
   nn::Sequential whole = make_net(f32);
   whole.initialize(init::Xavier());
   const std::vector<double> expected = values(whole(x));
-  const auto file =
-      (std::filesystem::temp_directory_path() / text_of("locus_planned_", getpid())).string();
+  const Folder folder;
+  const std::string file = folder / "planned.params";
   whole.save_parameters(file);
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
@@ -133,7 +129,6 @@ TEST(Planned, PredictsAndHasTheNamesOfTheNetwork) {
         EXPECT_TRUE(whole.parameter(name).valid());
       }
   }
-  std::filesystem::remove(file);
 }
 
 TEST(Planned, DrawsTheValuesOfTheNetwork) {

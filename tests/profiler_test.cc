@@ -1,8 +1,6 @@
 // The profiler's trace, read back: rows, bars, arrows and counters.
 #include <locus/core/profiler.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include <locus/locus.h>
 #include <nlohmann/json.hpp>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 #include "tests/slow.h"
 
 namespace {
@@ -25,9 +24,8 @@ using testing::HasSubstr;
 
 class Profiler : public testing::Test {
  protected:
-  // Tests may run beside each other, each in a process of its own.
-  std::string path_ = testing::TempDir() + "locus_trace_" + std::to_string(getpid()) + ".json";
-  void TearDown() override { std::filesystem::remove(path_); }
+  const test::Folder folder_;
+  const std::string path_ = folder_ / "trace.json";
 
   // The trace of f's work.
   template <class F>

@@ -9,7 +9,9 @@
 namespace locus::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Values = std::vector<double>;
 
 enum class Way { together, threads, compiled };
@@ -257,35 +259,90 @@ TEST(SyncBatchNorm, ThreadsThatRecordItAreRefused) {
               HasSubstr("on_replicas"));
 }
 
+// Two steps from shapes that are not known: parameters, statistics and gradients.
+std::vector<Values> stepped(Way way, bool again, const std::vector<Context>& contexts) {
+  random::seed(2);
+  nn::Sequential body, net;
+  body.add(nn::Dense(3), nn::SyncBatchNorm(), nn::Activate(nn::relu));
+  if (again)
+    net.add(nn::Recompute(body), nn::Dense(3));
+  else
+    net.add(body, nn::Dense(3));
+  net.initialize(init::Xavier(), Contexts(contexts));
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
+  const auto n = 3 * static_cast<int64_t>(contexts.size()) + 1;
+  train(way, net, trainer,
+        split_and_load(sample_values(cpu(), f32, {n, 2}), contexts, {.even_split = false}),
+        split_and_load(classes(n), contexts, {.even_split = false}), 2);
+  std::vector<Values> all;
+  for (const auto& [name, p] : net.parameters()) {
+    for (const Tensor& t : p.list_data()) all.push_back(values(t));
+    if (p.grad_req() == GradReq::null) continue;
+    for (const Tensor& t : p.list_grad()) all.push_back(values(t));
+  }
+  return all;
+}
+
 TEST(SyncBatchNorm, IsTheSameUnderRecompute) {
-  const auto gradients = [](bool again) {
-    random::seed(2);
-    nn::Sequential body, net;
-    body.add(nn::Dense(3), nn::SyncBatchNorm());
-    if (again)
-      net.add(nn::Recompute(body));
-    else
-      net.add(body);
-    net.initialize(init::Xavier(), kTwo);
-    net(ones({1, 2}));  // Recompute keeps all of the pass that tells it shapes: not one thread's
-    Tensors xs{sample_values(cpu(0), f32, {4, 2}), sample_values(cpu(1), f32, {3, 2}, -1, 5)};
-    parallel(kTwo, [&](int i) {
-      Tensor y;
-      {
-        const autograd::Record record;
-        y = square(net(xs[size_t(i)])) * xs[size_t(i)].sum();
-      }
-      y.backward();
-    });
-    std::vector<Values> all;
-    for (const auto& [name, p] : net.parameters()) {
-      for (const Tensor& t : p.list_data()) all.push_back(values(t));
-      if (p.grad_req() == GradReq::null) continue;
-      for (const Tensor& t : p.list_grad()) all.push_back(values(t));
+  for (const auto& contexts : fours())
+    for (const Way way : {Way::together, Way::threads, Way::compiled}) {
+      SCOPED_TRACE(text_of(contexts[0], ", way ", static_cast<int>(way)));
+      const std::vector<Values> expected = stepped(way, false, contexts);
+      for (int i = 0; i < 5; ++i)  // whichever thread comes first
+        EXPECT_EQ(stepped(way, true, contexts), expected);
     }
-    return all;
+}
+
+TEST(SyncBatchNorm, TogetherItsRecomputeKeepsTheInputsAlone) {
+  const auto runs = [](const auto& norm) {
+    int calls = 0;
+    nn::Sequential body;
+    body.add(norm, nn::Lambda([&calls](const Tensor& x) {
+               ++calls;
+               return x * 2;
+             }));
+    nn::Recompute net(body);
+    net.initialize(kTwo);
+    Tensors xs = of_ones(kTwo), ys;
+    for (Tensor& x : xs) x.attach_grad();
+    {
+      const autograd::Record record;
+      ys = net.on_replicas(xs);
+    }
+    autograd::backward(ys);
+    return calls;
   };
-  EXPECT_EQ(gradients(true), gradients(false));
+  EXPECT_EQ(runs(nn::SyncBatchNorm({.in_channels = 2})), 4);
+  EXPECT_EQ(runs(nn::BatchNorm({.in_channels = 2})), 4);
+}
+
+// Replicas that need nothing of each other have graphs of their own.
+TEST(OnReplicas, UnderRecomputeEachMayGoBackByItself) {
+  nn::Recompute net{nn::Dense(1, {}, {.in_units = 2})};
+  net.initialize(init::One(), kTwo);
+  Tensors ys;
+  {
+    const autograd::Record record;
+    ys = net.on_replicas(of_ones(kTwo));
+  }
+  for (const Tensor& y : ys) y.backward();
+  for (const Tensor& g : net.parameter("body.weight").list_grad())
+    EXPECT_EQ(values(g), (Values{3, 3}));
+}
+
+TEST(SyncBatchNorm, StatisticsThatDoNotFitAreRefusedAsBatchNormDoes) {
+  const Tensor x = ones({3, 2}), two = ones({2}), three = ones({3}), wide = ones({2}, {cpu(), f64});
+  const autograd::TrainMode train;
+  const auto call = [&](const Tensor& mean, const Tensor& var, double momentum = .9) {
+    sync_batch_norm({x}, {two}, {two}, {mean}, {var}, {.momentum = momentum});
+  };
+  EXPECT_THAT(message_of<ShapeError>([&] { call(two, three); }),
+              AllOf(StartsWith("sync_batch_norm: data cpu(0) (3,2) f32"),
+                    HasSubstr("running_var cpu(0) (3,) f32"),
+                    HasSubstr("expected running statistics of shape (2,), got (3,)")));
+  EXPECT_THAT(message_of<DTypeError>([&] { call(two, wide); }), HasSubstr("f32 and f64"));
+  EXPECT_THAT(message_of<ValueError>([&] { call(two, two, 2); }), HasSubstr("momentum"));
+  EXPECT_EQ(values(two), (Values{1, 1}));
 }
 
 TEST(OnReplicas, RunsHooksOfEachReplicaAndRefusesAContextTwice) {

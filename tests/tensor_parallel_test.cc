@@ -1,8 +1,7 @@
 // Dense layers cut over contexts beside the same ones in one piece.
 #include <locus/nn/tensor_parallel.h>
 
-#include <filesystem>
-
+#include "tests/folder.h"
 #include "tests/groups.h"
 #include "tests/training.h"
 
@@ -121,8 +120,8 @@ TEST(TensorParallel, StartsWithTheValuesOfADense) {
 
 // Values that were drawn for parts which got others do not wait for the next who asks.
 TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / text_of("locus_drawn_", getpid())).string();
+  const Folder folder;
+  const std::string file = folder / "drawn.params";
   const auto zero_in_front = [] {
     ColumnParallelDense up(2, hosts(2), {}, {.use_bias = false, .in_units = 1});
     up.parameter("weight.0").initialize(init::Zero());
@@ -135,7 +134,40 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
   loaded.load_parameters(file);
   loaded.parameter("weight.1").initialize(init::Constant(2), cpu(1), {.force_reinit = true});
   EXPECT_EQ(whole(loaded, "weight", 0), (Values{0, 2}));
-  std::filesystem::remove(file);
+}
+
+// In whichever order they are asked for, with shapes that are known or come later.
+TEST(TensorParallel, PartsOfOtherInitializersAreDrawnApart) {
+  for (const int64_t in_units : {1, 0})
+    for (const bool backwards : {false, true}) {
+      ColumnParallelDense up(3, hosts(3), {}, {.use_bias = false, .in_units = in_units});
+      const auto make = [&](int part) {
+        up.parameter(text_of("weight.", part)).initialize(init::Constant(part == 1 ? 5 : 4));
+      };
+      for (const int part : {0, 1, 2}) make(backwards ? 2 - part : part);
+      up(broadcast(Group(hosts(3)), ones({1, 1})));
+      EXPECT_EQ(whole(up, "weight", 0), (Values{4, 5, 4}));
+    }
+}
+
+TEST(TensorParallel, EqualInitializersDrawOnceWhoeverAsksFirst) {
+  random::seed(4);
+  nn::Dense dense(4, {}, {.use_bias = false, .in_units = 3});
+  dense.initialize(init::Xavier());
+  random::seed(4);
+  ColumnParallelDense up(4, hosts(2), {}, {.use_bias = false, .in_units = 3});
+  for (const char* part : {"weight.1", "weight.0"}) up.parameter(part).initialize(init::Xavier());
+  EXPECT_EQ(whole(up, "weight", 0), values(dense.parameter("weight").data()));
+}
+
+TEST(TensorParallel, ABatchMayBeEmpty) {
+  ColumnParallelDense up(4, hosts(2), nn::relu);
+  RowParallelDense down(3, hosts(2));
+  up.initialize();
+  down.initialize();
+  const Tensors y = down(up(broadcast(Group(hosts(2)), zeros({0, 5}))));
+  EXPECT_EQ(y[1].shape(), (Shape{0, 3}));
+  EXPECT_EQ(up.parameter("weight.0").full_shape(), (Shape{4, 5}));
 }
 
 TEST(TensorParallel, EachPartIsAParameterOfItsContext) {
@@ -158,8 +190,8 @@ TEST(TensorParallel, EachPartIsAParameterOfItsContext) {
 }
 
 TEST(TensorParallel, FilesHoldTheWholeUnderTheNamesOfADense) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / text_of("locus_whole_", getpid())).string();
+  const Folder folder;
+  const std::string file = folder / "whole.params";
   nn::Sequential dense;
   dense.add(nn::Dense(7), nn::Dense(5));
   dense.initialize(init::Xavier());
@@ -185,14 +217,12 @@ TEST(TensorParallel, FilesHoldTheWholeUnderTheNamesOfADense) {
         EXPECT_EQ(a[i].first, b[i].first);
         EXPECT_EQ(values(a[i].second), values(b[i].second));
       }
-      std::filesystem::remove(again);
     }
   nn::Sequential other;
   other.add(ColumnParallelDense(7, hosts(2), {}, {.in_units = 5}), RowParallelDense(5, hosts(2)));
   EXPECT_THAT(message_of<ShapeError>([&] { other.load_parameters(file); }),
               HasSubstr("expected (7,5) vs saved (7,6)"));
   EXPECT_FALSE(other.parameter("1.weight.0").initialized());
-  std::filesystem::remove(file);
 }
 
 // A gradient that comes back to what was broadcast is the whole one.
@@ -252,7 +282,8 @@ TEST(TensorParallel, MovesByCollectivesAlone) {
 
 // A run that stopped goes on with the same bits, on as many contexts.
 TEST(TensorParallel, CheckpointsHoldIt) {
-  const auto folder = std::filesystem::temp_directory_path() / text_of("locus_parts_", getpid());
+  const Folder own;
+  const std::string folder = own.path;
   const auto go = [&](int steps, int stop, bool resumes) {
     random::seed(8);
     nn::Sequential net;
@@ -260,7 +291,7 @@ TEST(TensorParallel, CheckpointsHoldIt) {
             RowParallelDense(4, hosts(3), {}, {.in_units = 6}));
     net.initialize(init::Xavier());
     nn::Trainer trainer(net.parameters(), optim::Adam({.learning_rate = .01}));
-    if (resumes) checkpoint::load(folder.string(), {net, trainer});
+    if (resumes) checkpoint::load(folder, {net, trainer});
     const Tensor x = sample_values(cpu(), f32, {5, 4});
     while (trainer.num_update() < steps) {
       Tensor l;
@@ -270,13 +301,12 @@ TEST(TensorParallel, CheckpointsHoldIt) {
       }
       l.backward();
       trainer.step(5);
-      if (trainer.num_update() == stop) checkpoint::save(folder.string(), {net, trainer});
+      if (trainer.num_update() == stop) checkpoint::save(folder, {net, trainer});
     }
     return whole(net, "0.weight", 0);
   };
   const Values through = go(6, 3, false);
   EXPECT_EQ(go(6, -1, true), through);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(TensorParallel, NormsCountEveryPart) {

@@ -1,8 +1,7 @@
 // A compiled step of training beside the same step as it runs: equal bit by bit.
 #include <locus/nn/train_step.h>
 
-#include <filesystem>
-
+#include "tests/folder.h"
 #include "tests/training.h"
 
 namespace locus::test {
@@ -145,8 +144,8 @@ TEST(TrainStep, AChainOfTwoContextsEqualsItself) {
 TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    const std::string file =
-        (std::filesystem::temp_directory_path() / "locus_train_step.params").string();
+    const Folder folder;
+    const std::string file = folder / "train_step.params";
     const auto run = [&](bool compiled) {
       random::seed(13);
       nn::Sequential net = make_net(0);
@@ -179,7 +178,6 @@ TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
       return o;
     };
     EXPECT_EQ(run(false), run(true));
-    std::filesystem::remove(file);
   }
 }
 

@@ -1,10 +1,8 @@
 // A Trainer whose gradients go through a KVStore.
 #include <locus/nn/kvstore.h>
 
-#include <cstdio>
-#include <filesystem>
-
 #include <locus/nn/checkpoint.h>
+#include "tests/folder.h"
 #include "tests/sharded.h"
 
 namespace locus::test {
@@ -45,12 +43,12 @@ TEST(TrainerKVStore, UpdatesOnTheStoreAsGluonDoes) {  // test_gluon_trainer.py::
       for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, -4));
       EXPECT_EQ(trainer.num_update(), 2);
 
-      const std::string path = testing::TempDir() + "trainer_kvstore.states";
+      const Folder folder;
+      const std::string path = folder / "trainer.states";
       trainer.save_states(path);
       const Values before = values(trainer.states()[2].second);
       trainer.load_states(path);
       EXPECT_EQ(values(trainer.states()[2].second), before);
-      std::remove(path.c_str());
 
       EXPECT_THAT(message_of<Error>([&] { trainer.update(1); }),
                   AllOf(HasSubstr("update() when parameters are updated on kvstore is not "
@@ -202,7 +200,8 @@ TEST(TrainerKVStore, AnUpdateThatFailsCanBeTriedAgain) {
 }
 
 TEST(TrainerKVStore, FilesAreThoseOfATrainerWithoutAStore) {
-  const std::string path = testing::TempDir() + "trainer_kvstore_both.states";
+  const Folder folder;
+  const std::string path = folder / "trainer.states";
   const auto options = [](int how) {
     return how == 0   ? nn::TrainerOptions{}
            : how == 1 ? through("device")
@@ -218,11 +217,11 @@ TEST(TrainerKVStore, FilesAreThoseOfATrainerWithoutAStore) {
       EXPECT_EQ(second.trainer->num_update(), 3);
       EXPECT_EQ(second.run(2).outcome(), first.run(2).outcome()) << from << to;
     }
-  std::remove(path.c_str());
 }
 
 TEST(TrainerKVStore, FilesHaveTheStatesOfFrozenParameters) {
-  const std::string path = testing::TempDir() + "trainer_kvstore_frozen.states";
+  const Folder folder;
+  const std::string path = folder / "trainer.states";
   for (const bool from_store : {false, true}) {
     Training first(hosts(2), from_store ? through("device") : nn::TrainerOptions{}),
         second(hosts(2), through("device"));
@@ -242,12 +241,11 @@ TEST(TrainerKVStore, FilesHaveTheStatesOfFrozenParameters) {
     }
     EXPECT_EQ(second.outcome(), first.outcome());
   }
-  std::remove(path.c_str());
 }
 
 TEST(TrainerKVStore, ACheckpointGoesOn) {
-  const std::string folder = testing::TempDir() + "trainer_kvstore_checkpoint";
-  std::filesystem::remove_all(folder);
+  const Folder own;
+  const std::string folder = own.path;
   Training first(hosts(2), through("device"));
   first.run(3);
   checkpoint::save(folder, {first.net, *first.trainer});
@@ -262,7 +260,6 @@ TEST(TrainerKVStore, ACheckpointGoesOn) {
   const Outcome before = other.outcome();
   EXPECT_THROW(checkpoint::load(folder, {other.net, *other.trainer}), FormatError);
   EXPECT_EQ(other.outcome(), before);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(TrainerKVStore, SaysWhatDoesNotGoTogether) {

@@ -1,7 +1,7 @@
 // What a Trainer's training goes on from.
-#include <cstdio>
 #include <memory>
 
+#include "tests/folder.h"
 #include "tests/groups.h"
 #include "tests/training.h"
 
@@ -42,8 +42,8 @@ struct Training {
 };
 
 TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
-  const std::string weights = testing::TempDir() + "locus_trainer.params";
-  const std::string states = testing::TempDir() + "locus_trainer.states";
+  const test::Folder folder;
+  const std::string weights = folder / "trainer.params", states = folder / "trainer.states";
   const std::vector<optim::Optimizer> optimizers{
       optim::SGD({.learning_rate = .1}), optim::SGD({.learning_rate = .1, .momentum = .9}),
       optim::Nadam({.learning_rate = .01}), optim::RMSProp({.centered = true}),
@@ -102,8 +102,8 @@ struct InParts {
 };
 
 TEST(Trainer, StatesOfPartsAreThoseOfTheWholeOnAnyNumberOfContexts) {
-  const std::string weights = testing::TempDir() + "locus_parts.params";
-  const std::string states = testing::TempDir() + "locus_parts.states";
+  const test::Folder folder;
+  const std::string weights = folder / "net.params", states = folder / "trainer.states";
   for (const std::vector<Context>& places : test::fours()) {
     const auto first = [&](size_t n) {
       return std::vector<Context>(
@@ -223,7 +223,8 @@ TEST(Trainer, StatesThatDoNotFitAreRefusedAndNothingIsTouched) {
 TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));
-    const std::string path = testing::TempDir() + "/frozen.states";
+    const test::Folder folder;
+    const std::string path = folder / "frozen.states";
     const auto train = [&](int stop) {
       nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
       a.initialize(init::One(), c), b.initialize(init::One(), c);
@@ -253,7 +254,6 @@ TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
     const auto expected = train(-1);
     EXPECT_NE(expected.second[0], 1);
     for (int stop : {1, 2, 3, 4}) EXPECT_EQ(train(stop), expected) << stop;
-    std::remove(path.c_str());
   }
 }
 

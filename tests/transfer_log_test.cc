@@ -1,16 +1,14 @@
 // The ledger: what is recorded, on whose line, and what the table says of it.
 #include <locus/core/transfer_log.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 #include <thread>
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace {
 
@@ -324,13 +322,12 @@ TEST(TransferLog, ATrainerAddsUpGradientsOnTheLineOfItsStep) {
 
 TEST(TransferLog, FilesAreReadOntoTheContextOnTheLineThatLoads) {
   LOCUS_NEEDS_ANY_GPUS(1);
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("locus_log_" + std::to_string(getpid()));
+  const test::Folder folder;
+  const std::string path = folder / "log.params";
   save(path, {{"a", ones({3})}, {"b", ones({2})}});
   const TransferLog log;
   const unsigned line = __LINE__ + 1;
   load(path, gpu(0));
-  std::filesystem::remove(path);
   expect_lines(log, {line});
 }
 

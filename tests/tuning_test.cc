@@ -16,6 +16,7 @@
 #include <locus/core/scratch.h>
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace locus {
 namespace {
@@ -30,10 +31,6 @@ const std::vector<std::string> kWays{"ours", "ours 2", "library"};
 
 class Tuning : public testing::Test {
  protected:
-  Tuning() : folder_(fs::temp_directory_path() / ("locus_tuning_" + std::to_string(getpid()))) {
-    fs::remove_all(folder_);
-  }
-  ~Tuning() override { fs::remove_all(folder_); }
   std::string file() const { return (folder_ / "deep" / "plans.json").string(); }
   std::string written() const {
     std::ostringstream text;
@@ -45,7 +42,8 @@ class Tuning : public testing::Test {
     std::ofstream(file()) << text;
   }
 
-  const fs::path folder_;
+  const test::Folder own_;
+  const fs::path folder_ = own_.path;
 };
 
 auto times(std::vector<double> ms, int* runs = nullptr) {
@@ -237,7 +235,6 @@ TEST_F(Tuning, AFileThatIsNoneIsNeitherReadNorReplaced) {
 }
 
 TEST_F(Tuning, AFileThatCannotBeWrittenIsFoundBeforeAnythingRuns) {
-  fs::create_directories(folder_);
   std::ofstream(folder_ / "deep") << "not a folder";
   Choices choices(file());
   int runs = 0;

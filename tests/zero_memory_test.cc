@@ -1,10 +1,8 @@
 // What a Trainer with zero keeps where, in memory, in files and in what is compiled.
 #include <locus/nn/trainer.h>
 
-#include <cstdio>
-#include <filesystem>
-
 #include <locus/nn/checkpoint.h>
+#include "tests/folder.h"
 #include "tests/sharded.h"
 
 namespace locus::test {
@@ -136,7 +134,8 @@ TEST(ZeroMemory, AHybridizedNetworkTrainsSo) {
 }
 
 TEST(ZeroMemory, AFileGoesOnWithAnyStageOnAnyContexts) {
-  const std::string path = testing::TempDir() + "zero.states";
+  const Folder folder;
+  const std::string path = folder / "zero.states";
   struct Way {
     int zero;
     std::vector<Context> where;
@@ -168,13 +167,12 @@ TEST(ZeroMemory, AFileGoesOnWithAnyStageOnAnyContexts) {
         third.trainer->load_states(path);
         EXPECT_EQ(third.run(2).outcome(), first.run(2).outcome());
       }
-  std::remove(path.c_str());
 }
 
 TEST(ZeroMemory, ACheckpointGoesOnToo) {
-  const std::string folder = testing::TempDir() + "zero_checkpoint";
-  std::filesystem::remove_all(folder);
   for (const int zero : {0, 2}) {
+    const Folder own;
+    const std::string folder = own.path;
     Training first(hosts(4), {.zero = zero});
     first.run(3);
     checkpoint::save(folder, {first.net, *first.trainer});
@@ -185,7 +183,6 @@ TEST(ZeroMemory, ACheckpointGoesOnToo) {
     second.reset_ctx(hosts(4));
     second.skip_to(3);
     EXPECT_EQ(second.run(2).outcome(), first.run(2).outcome());
-    std::filesystem::remove_all(folder);
   }
 }
 

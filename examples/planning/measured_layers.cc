@@ -182,6 +182,16 @@ int cut_from(const nn::Sequential& net, std::vector<nn::CutAs>& as) {
   return -1;
 }
 
+// Whether each Dense of those from m.cut_from on has units, or inputs, for so many parts.
+bool has_parts(std::span<const Sweep::Layer> layers, const std::vector<nn::CutAs>& as, int parts) {
+  for (size_t k = 0; k < as.size(); ++k) {
+    const bool row = as[k] == nn::CutAs::row || as[k] == nn::CutAs::row_of_whole;
+    if (as[k] != nn::CutAs::each && (row ? layers[k].in : layers[k].out).size() < parts)
+      return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void measure_layers(const Model& model, std::span<const Context> contexts,
@@ -210,6 +220,7 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
   m.cut_from = cut_from(model.make(), as);
   for (const int parts : what.cuts) {
     if (m.cut_from < 0) break;
+    if (!has_parts(std::span(layers).subspan(static_cast<size_t>(m.cut_from)), as, parts)) continue;
     std::vector<Sweep::Layer> cut;
     bool open = false;
     for (size_t k = 0; k < as.size(); ++k) {

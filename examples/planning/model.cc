@@ -60,7 +60,7 @@ class Line {
         o.strides = length("strides");
       else if (window && w == "padding")
         o.padding = length("padding", 0);
-      else if (const nn::Activation* a = find(w); activation && a)
+      else if (const nn::Activation* a = find(w); activation && a && !o.activation.apply)
         o.activation = *a;
       else
         refuse("\"", text_, "\": \"", w, "\"; expected ", window ? "strides, padding" : "",
@@ -176,7 +176,12 @@ Model parse_model(const std::string& text, const std::string& name) {
   net.initialize(init::Xavier(), cpu());
   std::vector<int64_t> one{1};
   one.insert(one.end(), sample.begin(), sample.end());
-  Tensor x = zeros(Shape(one), cpu());
+  Tensor x;
+  try {
+    x = zeros(Shape(one), cpu());
+  } catch (const Error& e) {
+    throw FormatError(name, ": input: ", e.what());
+  }
   for (int i = 0; i < net.size(); ++i) {
     const auto& place = places[static_cast<size_t>(i)];
     try {
@@ -188,6 +193,8 @@ Model parse_model(const std::string& text, const std::string& name) {
   if (x.ndim() != 2)
     throw FormatError(places.back(), "the last layer gives ", describe(x),
                       "; expected (N, classes)");
+  if (net.parameters().empty())
+    throw FormatError(places.back(), "no layer has parameters; expected one to train");
   model.classes = x.shape()[1];
   return model;
 }

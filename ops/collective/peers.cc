@@ -109,7 +109,7 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
               std::span<const Tensor> out, ReduceOp op, bool beside) {
   if ((op != ReduceOp::sum && op != ReduceOp::mean) || g.size() > Meeting::kMostDevices)
     return false;
-  if (capture::active() && !capture::runs()) return false;
+  if (capture::only_recorded()) return false;
   size_t bytes = 0, chunks = 0;
   for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size())) {
     const size_t part = bytes_of(tensors[k].handle()->view.meta);

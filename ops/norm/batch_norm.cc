@@ -29,13 +29,10 @@ void check_running(std::span<const Meta> in, const NormAttrs& a) {
 }
 
 DType infer_training(std::span<const Meta> in, const BatchNormAttrs& a, std::span<Meta> out) {
-  check(in.first(3), a);
-  check_running(in, a);
+  check_training(in, a);
   out[0] = in[0];
   out[1] = out[2] = stats_of(in[0], a);
   for (size_t i : {3, 4}) out[i] = in[i];
-  const detail::Expect expect;
-  expect(a.momentum >= 0 && a.momentum <= 1, "momentum", a.momentum, "a number in [0, 1]");
   return in[0].dtype;
 }
 DType infer_inference(std::span<const Meta> in, const NormAttrs& a, std::span<Meta> out) {
@@ -175,6 +172,13 @@ Samples grad_samples(Context c, DType d) {
 }
 
 }  // namespace
+
+void norms::check_training(std::span<const Meta> in, const BatchNormAttrs& a) {
+  check(in.first(3), a);
+  check_running(in, a);
+  const detail::Expect expect;
+  expect(a.momentum >= 0 && a.momentum <= 1, "momentum", a.momentum, "a number in [0, 1]");
+}
 
 Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,

@@ -85,7 +85,13 @@ struct NormStat {
   }
 };
 
-// The running statistics of batch_norm, and their successors, which may have the same memory.
+// The running statistics of batch_norm move so: numbers, or tensors of them.
+template <class V, class T>
+LOCUS_HD V running_average(const V& before, const V& now, T momentum) {
+  return momentum * before + (T(1) - momentum) * now;
+}
+
+// These statistics, and their successors, which may have the same memory.
 struct Running {
   const void *mean, *var;
   void *next_mean, *next_var;
@@ -111,9 +117,8 @@ struct Running {
  private:
   template <class T>
   LOCUS_HD void step_as(int64_t c, double mean_now, double var_now) const {
-    const T m = static_cast<T>(momentum);
-    const auto average = [m](T before, double now) {
-      return m * before + (T(1) - m) * static_cast<T>(now);
+    const auto average = [m = static_cast<T>(momentum)](T before, double now) {
+      return running_average(before, static_cast<T>(now), m);
     };
     static_cast<T*>(next_mean)[c] = average(static_cast<const T*>(mean)[c], mean_now);
     static_cast<T*>(next_var)[c] = average(static_cast<const T*>(var)[c], var_now);

@@ -17,6 +17,8 @@ inline Tensor floating(const Tensor& x) { return detail::as(x, inexact(x.dtype()
 
 // in[0] is the data, the others are one number a channel.
 void check(std::span<const Meta> in, const NormAttrs& a);
+// The data, gamma, beta and the running statistics are what batch normalisation trains with.
+void check_training(std::span<const Meta> in, const BatchNormAttrs& a);
 // dy, the data, gamma, and statistics, each like `stats`.
 DType infer_grad(std::span<const Meta> in, const NormGradAttrs& a, const Meta& stats,
                  std::span<Meta> out);

@@ -5,6 +5,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/recompute.h>
+#include <locus/core/storage.h>
 #include <locus/ops/collective/replicas.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>
@@ -14,10 +15,9 @@ namespace {
 
 using namespace norms;
 
-// running = momentum running + (1 - momentum) now.
 void step(const Tensor& running, const Tensor& now, double momentum) {
   const autograd::Pause pause(true);
-  (running * momentum + detail::as(now, running.dtype()) * (1 - momentum)).copyto(running);
+  running_average(running, detail::as(now, running.dtype()), momentum).copyto(running);
 }
 
 struct Replicas {
@@ -25,13 +25,19 @@ struct Replicas {
   size_t size() const { return x.size(); }
 };
 
-void check_running(const Tensor& running, const Tensor& x, int axis) {
-  if (running.shape() != Shape{x.shape()[axis]})
-    throw ShapeError("sync_batch_norm: running statistics ", describe(running), " for ",
-                     describe(x), "; expected one a channel of axis ", axis);
-  if (running.dtype() != f32 && running.dtype() != f64)
-    throw DTypeError("sync_batch_norm: running statistics ", describe(running),
-                     "; expected f32 or f64");
+// What the ops below would refuse later, after sums over replicas that others have come to.
+void check(const Tensors& in, const BatchNormAttrs& a) {
+  std::vector<Meta> metas;
+  for (const Tensor& t : in) metas.push_back(t.impl().view.meta);
+  try {
+    check_training(metas, a);
+  } catch (const Error&) {
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      return text_of("sync_batch_norm: data ", describe(in[0]), ", gamma ", describe(in[1]),
+                     ", beta ", describe(in[2]), ", running_mean ", describe(in[3]),
+                     ", running_var ", describe(in[4]), ": ", text);
+    }));
+  }
 }
 
 double elements(const Tensor& x, int axis) {
@@ -47,12 +53,15 @@ Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
   static const OpRef<NormAttrs> statistics("batch_norm_statistics"),
       inference("batch_norm_inference");
   const NormAttrs attrs{axis, 1, o.epsilon};
-  for (const Tensors* running : {&r.running_mean, &r.running_var})
-    for (size_t i = 0; i < r.size(); ++i) check_running((*running)[i], r.x[i], axis);
-  Tensors x, means, variances, out;
-  for (const Tensor& t : r.x) {
-    x.push_back(floating(t));
-    const Ref in[] = {x.back()};
+  Tensors x, gamma, beta, means, variances, out;
+  for (size_t i = 0; i < r.size(); ++i) {
+    x.push_back(floating(r.x[i]));
+    gamma.push_back(parameter(r.gamma[i], x[i]));
+    beta.push_back(parameter(r.beta[i], x[i]));
+    check({x[i], gamma[i], beta[i], r.running_mean[i], r.running_var[i]}, {attrs, o.momentum});
+  }
+  for (const Tensor& t : x) {
+    const Ref in[] = {t};
     Tensors both = invoke_all(statistics, in, attrs);
     means.push_back(both[0]);
     variances.push_back(both[1]);
@@ -67,10 +76,8 @@ Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
     variances[i] = variances[i] + square(means[i] - all_means[i]);
   const Tensors all_variances = mean(variances);
   for (size_t i = 0; i < r.size(); ++i) {
-    out.push_back(invoke(inference,
-                         {x[i], parameter(r.gamma[i], x[i]), parameter(r.beta[i], x[i]),
-                          all_means[i], all_variances[i]},
-                         attrs));
+    out.push_back(
+        invoke(inference, {x[i], gamma[i], beta[i], all_means[i], all_variances[i]}, attrs));
     if (autograd::is_recomputing()) continue;
     step(r.running_mean[i], all_means[i], o.momentum);
     step(r.running_var[i], all_variances[i], o.momentum);
