@@ -112,7 +112,7 @@ TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
 }
 
 TEST(Program, LeavesNoFolderWhereItWroteNothing) {
-  const test::Folder folder;
+  const locus::test::Folder folder;
   const std::filesystem::path out = folder.path / "program_out/deep";
   std::filesystem::remove_all(out.parent_path());
   Program program("some", "Nothing.", RunsOn::one);
