@@ -114,8 +114,8 @@ std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen) const
       ++it;
       continue;
     }
-    Saved& one = all.emplace_back(whole, std::vector<const Slot*>{}, part.axis);
-    for (; there > 0; --there, ++it) one.slots.push_back(it->second[0]);
+    all.push_back({whole, {}, part.axis});
+    for (; there > 0; --there, ++it) all.back().slots.push_back(it->second[0]);
   }
   return all;
 }
