@@ -72,7 +72,9 @@ TEST_F(ClusterRanks, SaveBeforeTheFirstStepAndThenStartEqual) {
     net(ones({1, 3})).sum().backward();
   };
   backward();
-  checkpoint::save(text_of(std::getenv("LOCUS_TEST_FOLDER"), "_first"), {net, trainer});
+  const char* const folder = std::getenv("LOCUS_TEST_FOLDER");
+  ASSERT_NE(folder, nullptr) << "LOCUS_TEST_FOLDER: a name that all ranks have";
+  checkpoint::save(text_of(folder, "_first"), {net, trainer});
   trainer.step(1);
   const Tensor w = net.parameter("weight").data(), least = w.copyto(cpu());
   cluster::all_reduce({least}, ReduceOp::min);

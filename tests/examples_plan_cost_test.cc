@@ -40,9 +40,11 @@ ModelCost equal_layers(int n) {
 
 // Links that take a second for so many bytes and as long again for each message.
 struct Simple : Links {
-  double latency = 0, rate = 1e300, slow = 1, issue = 0, wait = 0, sums = 0;
+  double latency = 0, rate = 1e300, slow = 1, issue = 0, wait = 0, sums = 0, threads = 0;
   double copy(int, int, double bytes) const override { return latency + bytes / rate; }
   double issue_copy() const override { return issue; }
+  double issue_sum(int, double tensors) const override { return tensors * issue; }
+  double issue_replicas(int n) const override { return n * threads; }
   double sum_held(int, const std::vector<double>& bytes) const override {
     return sums * static_cast<double>(bytes.size());
   }
@@ -184,6 +186,15 @@ TEST(PlanCost, TheHostIssuesWhatItIsAskedTo) {
   const Prediction p = predict(layout({0, 1, 2}, 1, 1), m, links, 1);
   EXPECT_DOUBLE_EQ(p.seconds, 100 + 10 + 100 + 10 + 2 * 7);
   EXPECT_NEAR(p.seconds, p.compute + p.bubble + p.link + p.host, 1e-9);
+}
+
+TEST(PlanCost, TheHostStartsReplicasAndTheirSums) {
+  Simple links;
+  links.issue = 100;
+  links.threads = 1000;
+  // Threads for both, their pass, a loss that is copied, and sums of two gradients.
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2}, 2, 1), equal_layers(2), links, 2).seconds,
+                   2 * 1000 + 100 + 2 * 100);
 }
 
 TEST(PlanCost, LayersTakeTheirShareOfPassesOverAll) {

@@ -77,6 +77,7 @@ class Walk {
     const int p = l_.stages(), m = l_.microbatches;
     const double n = batch_ / l_.replicas / m;
     const double input = l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
+    if (issues_ && l_.replicas > 1) clock_ += links_.issue_replicas(l_.replicas);
     // When what a pass needs is there, and a link is free, by [backward].
     std::array<std::vector<std::vector<double>>, 2> arrivals;
     std::array<std::vector<double>, 2> link;
@@ -96,6 +97,7 @@ class Walk {
       arrivals[pass.backward][at(to)][at(k)] = busy;
     }
     // The losses of all replicas are joined.
+    if (issues_) clock_ += (l_.replicas - 1) * links_.issue_copy();
     if (l_.replicas > 1 && crosses_)
       free_[at(p - 1)] += links_.losses(l_.replicas, n * m * sizeof(float));
     double end = 0;
@@ -115,6 +117,7 @@ class Walk {
     }
     if (l_.replicas > 1 && crosses_ && !gradients.empty()) {
       double& free = free_[at(stage)];
+      if (issues_) clock_ += links_.issue_sum(l_.replicas, static_cast<double>(gradients.size()));
       const double begin = std::max(free, clock_);
       free = begin + links_.sum(stage, l_.stages(), l_.replicas, gradients);
       if (timeline_) timeline_->push_back({stage, begin, free, 'S'});

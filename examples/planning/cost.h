@@ -100,7 +100,11 @@ class Links {
  public:
   virtual ~Links() = default;
   virtual double copy(int from, int to, double bytes) const = 0;
-  virtual double issue_copy() const = 0;  // of the host
+  // Of the host: to enqueue one, to enqueue sums of so many tensors, and to have n replicas each
+  // enqueued by a thread of its own.
+  virtual double issue_copy() const = 0;
+  virtual double issue_sum(int n, double tensors) const = 0;
+  virtual double issue_replicas(int n) const = 0;
   // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
   virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
   // Bytes that such a sum needs for itself on the device that needs the most.

@@ -18,10 +18,14 @@ namespace {
 
 double bytes_of(const Shape& sample) { return static_cast<double>(sample.size()) * sizeof(float); }
 
-// Work for a context that lasts for as long as the host needs to issue a round.
+// Work for a context that lasts for as long as the host needs to issue a round: of few products,
+// each of which lasts for much longer than the host needs to issue it.
 class Ahead {
  public:
-  explicit Ahead(Context c) : a_(random::uniform(-1, 1, {512, 512}, c)) {}
+  explicit Ahead(Context c) {
+    const int64_t n = examples::real_gpu(c) ? 2048 : 512;
+    a_ = random::uniform(-1, 1, {n, n}, c);
+  }
   void operator()() const {
     for (int i = 0; i < count_; ++i) dot(a_, a_);
   }
@@ -121,12 +125,17 @@ void measure_cut(const Model& model, const Shape& in, std::span<const Context> c
   plan.stages[0].contexts.assign(contexts.begin(), contexts.end());
   PassCost& cut = m.cut[static_cast<int>(contexts.size())];
   Trial trial({model.name, make, in, model.classes}, plan, samples);
-  const std::vector<double> steps = trial.times(warm_up(contexts[0], cut.forward.has(n)));
+  trial.times(warm_up(contexts[0], cut.forward.has(n)));
   Ahead ahead(contexts[0]);  // the others wait for what comes from there
-  ahead.cover(steps.back());
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = -1; round < rounds; ++round) {
+    const double start = examples::now();
+    const std::vector<Ran> ran = trial.trace(ahead);
+    if (round < 0) {
+      ahead.cover(examples::now() - start);
+      continue;
+    }
     double begin = 0, middle = 0, end = 0;
-    for (const Ran& r : trial.trace(ahead)) {
+    for (const Ran& r : ran) {
       if (r.what == 'F' && r.where == contexts[0]) begin = r.begin, middle = r.end;
       if (r.what == 'B') end = std::max(end, r.end);
     }

@@ -18,8 +18,9 @@ using namespace examples;
 
 namespace {
 
-constexpr int kRounds =
-    3;  // over all plans, so that what else the machine does slows no single one
+// Over all plans, so that what else the machine does slows no single one. Steps of GPUs are short,
+// and the host's pace, which changes, decides many.
+int rounds_of(Context c) { return real_gpu(c) ? 9 : 3; }
 
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
@@ -33,7 +34,8 @@ void run(const Model& model, const Options& o, const std::function<void(const Re
          const std::function<void()>& after, std::vector<Result>& results) {
   const bool by_batch = depends_on_batch(model);
   double expected = NAN;
-  for (int round = 0; round < kRounds; ++round) {
+  const int rounds = rounds_of(results[0].plan.contexts()[0]);
+  for (int round = 0; round < rounds; ++round) {
     for (Result& r : results) {
       if (!r.not_run.empty()) continue;
       before(r);
@@ -44,7 +46,7 @@ void run(const Model& model, const Options& o, const std::function<void(const Re
                                 results[0].plan.summary(), trial.first_loss(), r.plan.summary()));
       const std::vector<double> times = trial.times(o.steps);
       r.times.insert(r.times.end(), times.begin(), times.end());
-      if (round + 1 < kRounds) continue;
+      if (round + 1 < rounds) continue;
       r.held = trial.held();
       r.ran = trial.trace();
       std::ranges::sort(r.times);
@@ -106,6 +108,7 @@ void study(const Program& program, const Options& o) {
   links.watch_pace(model, what.samples);
   const auto measure_all = [&] {
     measure_layers(model, contexts, what, cost);
+    links.sample_host();
     for (int k = 1; k <= n; ++k) links.sample_pace(k);
   };
   measure_all();
@@ -125,24 +128,18 @@ void study(const Program& program, const Options& o) {
   };
   sort();
   for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
-  // What shares cores is measured anew, between the rounds: predictions are of the machine as it is
-  // while plans run.
-  const bool shared = !real_gpu(contexts[0]);
-  if (shared) {
-    cost = {};
-    links.forget_pace();
-    what.rounds = 5;
-  }
+  // All is measured anew, between the rounds: predictions are of the machine as it is while plans
+  // run.
+  cost = {};
+  links.forget_pace();
+  what.rounds = 5;
   run(
       model, o,
       [&](const Result& r) {
         links.sample_pace(1);
         if (r.predicted.layout.devices() > 1) links.sample_pace(r.predicted.layout.devices());
       },
-      [&] {
-        if (shared) measure_all();
-      },
-      results);
+      measure_all, results);
   for (Result& r : results) r.predicted = predict(r.predicted.layout, cost, links, o.batch);
   sort();
   const Table table = table_of(results);
