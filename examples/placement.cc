@@ -55,7 +55,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--limit", o.limit, "placements, or plans, to measure at most")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
-  app.add_option("--steps", o.steps, "timed steps of each, in each of 3 rounds (of plans on GPUs, 9)")
+  app.add_option("--steps", o.steps,
+                 "timed steps of each, in each of 3 rounds (of plans on GPUs, 9)")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   CLI::Option* const model = app.add_option("--model", o.plans.model,
