@@ -11,6 +11,7 @@
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/gradient_sums.h>
+#include <locus/nn/kvstore.h>
 #include <locus/nn/options.h>
 #include <locus/ops/elementwise.h>
 
@@ -41,6 +42,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
     names_.push_back(name);
   }
   if (options_.kvstore) expect_names_that_differ("kvstore");
+  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
   equal_.resize(parameters_.size());
   start_equal(Caller::here());
 }

@@ -123,9 +123,10 @@ class Trainer {
   // being those that the trainer was given; "0.weight/count", the number of updates; and
   // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's, with zero the
   // owner's. The tensors are the trainer's own, or its store's, but for parts of a whole
-  // (nn/parameter.h): where the trainer has them all, a state of theirs is one of the whole, on the
-  // host, "0.weight/mean" of 0.weight.0 and so on, and goes to any number of parts, or to none.
-  // Error while a parameter has no values yet, or when two have one name.
+  // (nn/parameter.h): where the trainer has them all, one after the other, and they were updated
+  // alike, a state of theirs is one of the whole, on the host, "0.weight/mean" of 0.weight.0 and so
+  // on, and goes to any number of parts, or to none; a store's are by part. Error while a parameter
+  // has no values yet, or when two have one name.
   NamedTensors states(Caller = Caller::here());
   // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
   // is recorded. All is checked before anything is touched: another optimizer, and names that are
@@ -186,14 +187,14 @@ class Trainer {
     std::string name;
     std::vector<const Slot*> slots;
     int axis = -1;  // that parts are cut along
-    int64_t count() const;
-    Shape shape(size_t state) const;
+    bool alike() const;
     Tensor value(size_t state) const;
     void set(size_t state, const Tensor& value, Caller) const;
   };
   std::string whole_of(size_t parameter) const;
   std::string name_in(const NamedTensors& states, size_t parameter) const;
-  std::vector<Saved> kept(const std::vector<Slot>& frozen) const;
+  std::vector<Saved> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
+  void check_for_store(const NamedTensors& given, const std::string& who, Caller) const;
   void expect_names_that_differ(const char* what) const;
   NamedTensors states_of(const std::vector<Saved>& kept) const;
   std::string state_name(const Saved& kept, size_t state) const;

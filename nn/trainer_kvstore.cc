@@ -46,7 +46,6 @@ void Trainer::prepare_store() {
   if (cluster::size() > 1 && !options_.kvstore->type().starts_with("dist_"))
     throw ValueError("Trainer: a kvstore '", options_.kvstore->type(), "' of one process, among ",
                      cluster::size(), " ranks; expected dist_sync or dist_device_sync");
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
 // Whoever else uses the store may have told it how to update.

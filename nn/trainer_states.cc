@@ -26,6 +26,25 @@ bool has(const NamedTensors& given, const std::string& name) {
   return std::ranges::find(given, name, &NamedTensors::value_type::first) != given.end();
 }
 
+std::string names(const NamedTensors& given) {
+  return listed(given, [](const auto& each) { return each.first; });
+}
+
+// What `given` has by this name, which is like that.
+const Tensor& expect_like(const NamedTensors& given, const std::string& key, const Tensor& like,
+                          const std::string& who) {
+  const auto it = std::ranges::find(given, key, &NamedTensors::value_type::first);
+  if (it == given.end() || !it->second.defined())
+    throw FormatError(who, ": '", key, "' is missing among ", names(given));
+  if (it->second.shape() != like.shape())
+    throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
+                     like.shape());
+  if (it->second.dtype() != like.dtype())
+    throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
+                     name(like.dtype()));
+  return it->second;
+}
+
 }  // namespace
 
 void Trainer::prepare(const char* what, Caller from) {
@@ -36,30 +55,20 @@ void Trainer::prepare(const char* what, Caller from) {
 NamedTensors Trainer::states(Caller from) {
   prepare("Trainer::states", from);
   if (updates_on_store()) return options_.kvstore->optimizer_states();
-  return states_of(kept(frozen_));
+  return states_of(kept(frozen_, nullptr));
 }
 
-int64_t Trainer::Saved::count() const {
-  int64_t most = 0;
-  for (const Slot* s : slots) most = std::max(most, *s->count);
-  return most;
-}
-
-Shape Trainer::Saved::shape(size_t state) const {
-  const Shape first = slots[0]->state[state].shape();
-  if (axis < 0) return first;
-  if (first != slots[0]->weight.shape())
-    throw ShapeError("Trainer: a state of '", name, "' is ", describe(slots[0]->state[state]),
-                     "; expected its part's shape, ", slots[0]->weight.shape(),
-                     ": parts are kept as one whole");
-  std::vector<int64_t> whole(first.begin(), first.end());
-  int64_t& length = whole[static_cast<size_t>(axis)] = 0;
-  for (const Slot* s : slots) length += s->state[state].shape()[axis];
-  return Shape(whole);
+// Whether parts have states of one kind, each like its part.
+bool Trainer::Saved::alike() const {
+  return std::ranges::all_of(slots, [&](const Slot* s) {
+    return s->weight.dtype() == slots[0]->weight.dtype() &&
+           s->state.size() == slots[0]->state.size() &&
+           std::ranges::all_of(s->state,
+                               [&](const Tensor& t) { return t.shape() == s->weight.shape(); });
+  });
 }
 
 Tensor Trainer::Saved::value(size_t state) const {
-  static_cast<void>(shape(state));
   if (axis < 0) return slots[0]->state[state];
   Tensors parts;
   for (const Slot* s : slots) parts.push_back(s->state[state].as_in_context(cpu()));
@@ -99,7 +108,9 @@ std::string Trainer::name_in(const NamedTensors& given, size_t parameter) const 
   return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
 }
 
-std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen) const {
+// Parts as the whole where `given` has them so; where there is none, where they have counts alike.
+std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen,
+                                          const NamedTensors* given) const {
   std::map<size_t, std::vector<const Slot*>> slots;  // by parameter
   for (const std::vector<Slot>* each : {&slots_, &frozen})
     for (const Slot& slot : *each) slots[slot.parameter].push_back(&slot);
@@ -107,16 +118,25 @@ std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen) const
   for (auto it = slots.begin(); it != slots.end();) {
     const Part part = parameters_[it->first].part();
     const std::string whole = part.index == 0 ? whole_of(it->first) : "";
-    size_t there = 0;
-    while (!whole.empty() && there < part.of && slots.contains(it->first + there)) ++there;
-    if (there != part.of || whole.empty()) {
+    Saved one{whole, {}, part.axis};
+    for (size_t i = 0; !whole.empty() && i < part.of && slots.contains(it->first + i); ++i)
+      one.slots.push_back(slots.at(it->first + i)[0]);
+    const auto counts_as_first = [&](const Slot* s) { return *s->count == *one.slots[0]->count; };
+    if (!whole.empty() && one.slots.size() == part.of && one.alike() &&
+        (given ? !has(*given, names_[it->first] + "/count")
+               : std::ranges::all_of(one.slots, counts_as_first))) {
+      std::advance(it, one.slots.size());
+      all.push_back(std::move(one));
+    } else {
       all.push_back({names_[it->first], it->second});
       ++it;
-      continue;
     }
-    all.push_back({whole, {}, part.axis});
-    for (; there > 0; --there, ++it) all.back().slots.push_back(it->second[0]);
   }
+  std::set<std::string> taken;
+  for (const Saved& one : all)
+    if (!taken.insert(one.name).second)
+      throw Error("Trainer: states: a parameter and the whole of parts have one name, '", one.name,
+                  "'; give the Trainer names that differ");
   return all;
 }
 
@@ -135,7 +155,7 @@ NamedTensors Trainer::states_of(const std::vector<Saved>& kept) const {
   expect_names_that_differ("states");
   NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
   for (const Saved& k : kept) {
-    all.emplace_back(k.name + "/count", number(k.count()));
+    all.emplace_back(k.name + "/count", number(*k.slots[0]->count));
     for (size_t i = 0; i < k.slots[0]->state.size(); ++i)
       all.emplace_back(state_name(k, i), k.value(i));
   }
@@ -160,6 +180,30 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
     }
   }
   return frozen;
+}
+
+// What the store will be given, before it is given anything.
+void Trainer::check_for_store(const NamedTensors& given, const std::string& who,
+                              Caller from) const {
+  kvstore::KVStore& store = *options_.kvstore;
+  const NamedTensors own = store.optimizer_states();
+  NamedTensors known = given;
+  for (const size_t i : distinct_parameters()) {
+    const std::string count = names_[i] + "/count";
+    if (parameters_[i].grad_req() != GradReq::null || !has(given, count) || has(own, count))
+      continue;
+    const Tensor weight = parameters_[i].list_data()[0];
+    const Tensors states = optimizer_->create_state(weight);
+    const std::vector<std::string> kinds = optimizer_->state_names(weight.dtype());
+    NamedTensors expected{{count, number(0)}};
+    for (size_t k = 0; k < states.size(); ++k)
+      expected.emplace_back(names_[i] + "/" + kinds.at(k), states[k]);
+    for (const auto& [key, like] : expected) {
+      expect_like(given, key, like, who);
+      std::erase_if(known, [&, &k = key](const auto& each) { return each.first == k; });
+    }
+  }
+  store.check_optimizer_states(known, who, from);
 }
 
 // Those that `given` has states of, and the store has not: it comes to know them when they train.
@@ -194,24 +238,10 @@ void Trainer::check_optimizer(const NamedTensors& given, const std::string& who)
 std::vector<const Tensor*> Trainer::check(const NamedTensors& given,
                                           const std::vector<Slot>& frozen, const std::string& who,
                                           Caller from) const {
-  const NamedTensors own = states_of(kept(frozen));
+  const NamedTensors own = states_of(kept(frozen, &given));
   check_optimizer(given, who);
-  const auto names = [](const NamedTensors& t) {
-    return listed(t, [](const auto& each) { return each.first; });
-  };
   std::vector<const Tensor*> values;
-  for (const auto& [key, tensor] : own) {
-    const auto it = std::ranges::find(given, key, &NamedTensors::value_type::first);
-    if (it == given.end() || !it->second.defined())
-      throw FormatError(who, ": '", key, "' is missing among ", names(given));
-    if (it->second.shape() != tensor.shape())
-      throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
-                       tensor.shape());
-    if (it->second.dtype() != tensor.dtype())
-      throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
-                       name(tensor.dtype()));
-    values.push_back(&it->second);
-  }
+  for (const auto& [key, tensor] : own) values.push_back(&expect_like(given, key, tensor, who));
   std::set<std::string_view> seen;
   for (const auto& [key, tensor] : given) {
     if (!has(own, key))
@@ -247,12 +277,10 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
                                                Caller from) {
   if (std::ranges::all_of(parameters_, &Parameter::initialized)) {
     prepare("Trainer::set_states", from);
-    if (updates_on_store()) {
-      take_frozen_to_store(given, from);
-      options_.kvstore->check_optimizer_states(given, who, from);
-    } else {
+    if (updates_on_store())
+      check_for_store(given, who, from);
+    else
       check(given, frozen_in(given), who, from);
-    }
   } else {
     check_names(given, who);
   }
@@ -262,6 +290,7 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
 void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
   prepare("Trainer::set_states", from);
   if (updates_on_store()) {
+    check_for_store(given, who, from);
     take_frozen_to_store(given, from);
     return options_.kvstore->set_optimizer_states(given, from);
   }
@@ -272,7 +301,7 @@ void Trainer::restore(const NamedTensors& given, const std::string& who, Caller 
   std::map<const Slot*, int64_t> read;
   const autograd::Pause pause;
   size_t at = 1;
-  for (const Saved& k : kept(frozen)) {
+  for (const Saved& k : kept(frozen, &given)) {
     for (const Slot* slot : k.slots) read[slot] = count(at);
     ++at;
     for (size_t i = 0; i < k.slots[0]->state.size(); ++i) k.set(i, *values[at++], from);

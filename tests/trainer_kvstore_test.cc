@@ -243,6 +243,27 @@ TEST(TrainerKVStore, FilesHaveTheStatesOfFrozenParameters) {
   }
 }
 
+TEST(TrainerKVStore, StatesThatAreRefusedChangeNothing) {
+  Training t(hosts(2), through("device"));
+  t.net[1].parameter("weight").set_grad_req(GradReq::null);
+  t.run(2);
+  const NamedTensors own = t.trainer->states();
+  NamedTensors given = own;
+  given.emplace_back("1.weight/count", array({1}).astype(i64));
+  EXPECT_THAT(message_of<FormatError>([&] { t.trainer->set_states(given); }),
+              HasSubstr("'1.weight/mean' is missing"));
+  EXPECT_EQ(t.trainer->states().size(), own.size());
+  t.trainer->set_states(own);
+}
+
+TEST(TrainerKVStore, ATrainerThatCannotBeMadeLeavesTheStoreAlone) {
+  const nn::TrainerOptions options = through("device");
+  Training t(hosts(1), options);
+  t.run(1);
+  EXPECT_THROW(nn::Trainer({{"w", two("a")}, {"w", two("b")}}, optim::SGD(), options), Error);
+  t.run(1);
+}
+
 TEST(TrainerKVStore, ACheckpointGoesOn) {
   const Folder own;
   const std::string folder = own.path;

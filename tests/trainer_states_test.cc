@@ -157,6 +157,58 @@ TEST(Trainer, PartsThatAreNotAllThereHaveStatesOfTheirOwn) {
               HasSubstr("'0.weight/mean'"));
 }
 
+std::vector<std::string> names_of(const NamedTensors& states) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : states) names.push_back(name);
+  return names;
+}
+
+TEST(Trainer, PartsThatWereNotUpdatedAlikeKeepTheirOwnCountsAndStates) {
+  const auto parts = [] {
+    std::vector<nn::Parameter> all =
+        nn::Parameter::parts("w", {4}, 0, test::hosts(2), {.init = init::One()});
+    for (nn::Parameter& p : all) p.initialize();
+    return all;
+  };
+  const auto trainer_of = [](const std::vector<nn::Parameter>& all) {
+    return nn::Trainer({{"w.0", all[0]}, {"w.1", all[1]}}, optim::Adam({.learning_rate = .1}));
+  };
+  const std::vector<nn::Parameter> mine = parts(), theirs = parts();
+  nn::Trainer trainer = trainer_of(mine), other = trainer_of(theirs);
+  for (const bool both : {true, true, false, false, false}) {
+    backward(mine[0]);
+    if (both) backward(mine[1]);
+    trainer.step(1, true);
+  }
+  const NamedTensors apart = trainer.states();
+  EXPECT_EQ(names_of(apart)[4], "w.1/count");
+  EXPECT_EQ(test::values(apart[4].second), Values{2});
+  for (int i = 0; i < 2; ++i)
+    theirs[static_cast<size_t>(i)].set_data(mine[static_cast<size_t>(i)].data());
+  EXPECT_EQ(names_of(other.states()).size(), 4u);  // those of the whole, so far
+  other.set_states(apart);
+  for (nn::Trainer* t : {&trainer, &other}) {
+    for (const nn::Parameter& p : t == &trainer ? mine : theirs) backward(p);
+    t->step(1);
+  }
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(test::values(theirs[i].data()), test::values(mine[i].data()));
+  // And of the whole they are alike again.
+  NamedTensors whole = trainer_of(parts()).states();
+  whole[1].second = array({7});
+  trainer.set_states(whole);
+  EXPECT_EQ(names_of(trainer.states()), names_of(whole));
+}
+
+TEST(Trainer, AParameterAndAWholeOfOneNameAreAnError) {
+  std::vector<nn::Parameter> all =
+      nn::Parameter::parts("w", {4}, 0, test::hosts(2), {.init = init::One()});
+  all.emplace_back("w", Shape{3}, nn::ParameterOptions{.init = init::One()});
+  for (nn::Parameter& p : all) p.initialize();
+  nn::Trainer trainer({{"w.0", all[0]}, {"w.1", all[1]}, {"w", all[2]}}, optim::SGD());
+  EXPECT_THAT(test::message_of<Error>([&] { trainer.states(); }), HasSubstr("one name, 'w'"));
+}
+
 TEST(Trainer, StatesOfReplicasAreOneAndGoToAll) {
   nn::Parameter x("x", {3}, {.init = init::Zero()});
   x.initialize(init::Zero(), {cpu(0), cpu(1)});
