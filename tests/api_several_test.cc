@@ -31,7 +31,7 @@ TEST_P(ApiSeveral, Collectives) {
 }
 
 TEST_P(ApiSeveral, Replicas) {
-  if (c0.type != c1.type) GTEST_SKIP() << "replicas are on contexts of one kind";
+  if (c0.type != c1.type) GTEST_SKIP() << "needs two GPUs, or none: replicas are of one kind";
   const Contexts where{c0, c1};
   random::seed(5);
   const Tensors xs = split_and_load(random::uniform(-1, 1, {8, 6}, cpu()), where),
