@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -24,10 +25,11 @@
 namespace locus {
 namespace {
 
-constexpr std::chrono::microseconds kAwake{50};
+using std::chrono::microseconds;
 
-// What a thread waits for: changed by another one. It looks for a while before it sleeps.
-void wait_while(const std::atomic<uint32_t>& word, uint32_t old,
+// What a thread waits for: changed by another one. It looks for it, after a moment only where no
+// other thread wants its core, before it sleeps.
+void wait_while(const std::atomic<uint32_t>& word, uint32_t old, microseconds awake,
                 std::atomic<bool>* sleeps = nullptr) {
   const auto start = std::chrono::steady_clock::now();
   if (sleeps) sleeps->store(false, std::memory_order_relaxed);
@@ -35,7 +37,10 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t old,
 #if defined(__x86_64__)
     __builtin_ia32_pause();  // the work that is waited for may share this core
 #endif
-    if (looks % 32 != 0 || std::chrono::steady_clock::now() - start < kAwake) continue;
+    if (looks % 32 != 0) continue;
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited > microseconds(50)) std::this_thread::yield();
+    if (waited < awake) continue;
     if (sleeps) sleeps->store(true, std::memory_order_relaxed);
     word.wait(old, std::memory_order_acquire);
   }
@@ -61,14 +66,14 @@ class Worker {
   void finish() {
     const uint32_t asked = asked_.load(std::memory_order_relaxed);
     for (uint32_t done; (done = done_.load(std::memory_order_acquire)) != asked;)
-      wait_while(done_, done);
+      wait_while(done_, done, awake_);
   }
 
  private:
   [[noreturn]] void live() {
     works_for = context_;
     for (uint32_t seen = 0;;) {
-      wait_while(asked_, seen, &sleeps_);
+      wait_while(asked_, seen, awake_, &sleeps_);
       ++seen;
       (*task_)();
       done_.store(seen, std::memory_order_release);
@@ -77,6 +82,8 @@ class Worker {
   }
 
   const Context context_;
+  // To wake takes a tenth of a GPU's step; between two of them the program waits for the device.
+  const microseconds awake_{is_host(context_) ? 50 : 1000};
   std::mutex mutex_;
   const std::function<void()>* task_ = nullptr;
   std::atomic<uint32_t> asked_{0}, done_{0};
@@ -97,7 +104,7 @@ Worker* worker(Context c, bool make) {
   return (workers->all[c] = std::make_unique<Worker>(c)).get();
 }
 
-// f(i) on workers[i], which the caller has taken; leaves them. What each threw, or null.
+// f(i) on workers[i], and here where that is null. What each threw, or null.
 std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
                                        const std::function<void(int)>& f) {
   std::vector<std::exception_ptr> failures(workers.size());
@@ -110,11 +117,21 @@ std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
         failures[i] = std::current_exception();
       }
     });
-  for (size_t i = 0; i < workers.size(); ++i) workers[i]->start(tasks[i]);
-  for (Worker* const w : workers) w->finish();
-  for (Worker* const w : workers) w->leave();
+  for (size_t i = 0; i < workers.size(); ++i)
+    if (workers[i]) workers[i]->start(tasks[i]);
+  for (size_t i = 0; i < workers.size(); ++i)
+    if (!workers[i]) tasks[i]();
+  for (Worker* const w : workers)
+    if (w) w->finish();
   return failures;
 }
+
+// This thread does the work of a context for as long as it lives.
+class WorksFor : NonCopyable {
+ public:
+  explicit WorksFor(Context c) { works_for = c; }
+  ~WorksFor() { works_for.reset(); }
+};
 
 }  // namespace
 
@@ -130,7 +147,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   std::vector<PhiloxKey> draws;
   for (size_t i = 0; i < contexts.size(); ++i) draws.push_back(random::key_of(start, i));
   Rendezvous meeting(contexts.list());
-  const auto run = [&](int i) {
+  const auto run_as = [&](int i) {
     const Rendezvous::Seat seat(meeting, static_cast<size_t>(i));
     const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
     const amp::Scope amp(mixed);
@@ -153,7 +170,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     if (contexts.size() > 1 || contexts.list()[0] != *works_for)
       throw Error("parallel: called on the thread of ", *works_for,
                   ", which another one would have to wait for; expected no other context");
-    run(0);
+    run_as(0);
     return go_on();
   }
   std::map<Context, Worker*> in_order;  // in which all callers take them
@@ -161,7 +178,14 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   for (const auto& [context, w] : in_order) w->take();
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
-  const std::vector<std::exception_ptr> failures = run_on(workers, run);
+  // A waiting thread would take turns with one that works, where they share a core.
+  if (!in_stream_scope()) workers[0] = nullptr;
+  const std::vector<std::exception_ptr> failures = run_on(workers, [&](int i) {
+    if (workers[static_cast<size_t>(i)]) return run_as(i);
+    const WorksFor mine(contexts.list()[static_cast<size_t>(i)]);
+    run_as(i);
+  });
+  for (const auto& [context, w] : in_order) w->leave();
   go_on();
   for (bool all : {false, true})
     for (size_t i = 0; i < failures.size(); ++i)
@@ -172,17 +196,20 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
   std::vector<Worker*> taken;
   if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
       !in_stream_scope()) {
-    for (const Context c : contexts) {
+    taken.push_back(nullptr);
+    for (const Context c : std::span(contexts).subspan(1)) {
       Worker* const w = worker(c, false);
       if (!w || !w->take_awake()) break;
       taken.push_back(w);
     }
-    if (taken.size() == contexts.size()) {
-      for (const std::exception_ptr& e : run_on(taken, f))
-        if (e) std::rethrow_exception(e);
-      return;
-    }
-    for (Worker* const w : taken) w->leave();
+    const bool all = taken.size() == contexts.size();
+    std::vector<std::exception_ptr> failures;
+    if (all) failures = run_on(taken, f);
+    for (Worker* const w : taken)
+      if (w) w->leave();
+    for (const std::exception_ptr& e : failures)
+      if (e) std::rethrow_exception(e);
+    if (all) return;
   }
   for (size_t i = 0; i < contexts.size(); ++i) f(static_cast<int>(i));
 }

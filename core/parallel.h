@@ -6,8 +6,9 @@
 //   });
 //
 // The host enqueues the work of several GPUs at once, where one thread would enqueue it GPU after
-// GPU. A context has one such thread for as long as the process lives; it looks for new work for a
-// moment before it sleeps.
+// GPU. The caller does that of the first context, which it would only wait for; each other one has
+// a thread for as long as the process lives, which looks for new work for a moment before it
+// sleeps.
 #pragma once
 
 #include <functional>
@@ -17,14 +18,14 @@
 
 namespace locus {
 
-// Calls f(i) on the thread of contexts[i], all at once, and returns when all have returned. There,
-// current_context() is contexts[i], and whether autograd records and trains, the dtype of an
-// amp::Scope and an autograd::Accumulate are as they are here; other scopes, such as a StreamScope,
-// are not taken along. Random numbers are the same in each run (core/generator.h). What f refers to
-// is shared by the threads: one may not write what another uses. An exception of f is rethrown, of
-// several that of the smallest i. Inside f, work for the context of the thread itself runs at once;
-// for another one it is an Error, since that thread could wait for this one. Throws CaptureError
-// while a compiled function is recorded: the threads' work would not be.
+// Calls f(i) for contexts[i], each on a thread of its own, all at once, and returns when all have
+// returned. There, current_context() is contexts[i], and whether autograd records and trains, the
+// dtype of an amp::Scope and an autograd::Accumulate are as they are here; other scopes, such as a
+// StreamScope, are not taken along. Random numbers are the same in each run (core/generator.h).
+// What f refers to is shared by the threads: one may not write what another uses. An exception of f
+// is rethrown, of several that of the smallest i. Inside f, work for the context of the thread
+// itself runs at once; for another one it is an Error, since that thread could wait for this one.
+// Throws CaptureError while a compiled function is recorded: the threads' work would not be.
 void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 
 // For the framework's own steps behind it, which need nothing of the caller's scopes: f(i) on these

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <locus/locus.h>
+#include "planning/candidates.h"
 #include "planning/machine.h"
 
 namespace locus::test {
@@ -40,11 +41,8 @@ ModelCost equal_layers(int n) {
 
 // Links that take a second for so many bytes and as long again for each message.
 struct Simple : Links {
-  double latency = 0, rate = 1e300, slow = 1, issue = 0, wait = 0, sums = 0, threads = 0;
+  double latency = 0, rate = 1e300, slow = 1, wait = 0, sums = 0;
   double copy(int, int, double bytes) const override { return latency + bytes / rate; }
-  double issue_copy() const override { return issue; }
-  double issue_sum(int, double tensors) const override { return tensors * issue; }
-  double issue_replicas(int n) const override { return n * threads; }
   double sum_held(int, const std::vector<double>& bytes) const override {
     return sums * static_cast<double>(bytes.size());
   }
@@ -76,8 +74,7 @@ TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(c.at(15), 6);
   EXPECT_DOUBLE_EQ(c.at(40), 11);
   EXPECT_DOUBLE_EQ(Curve().at(3), 0);
-  c.add(20, 100);  // of several the median
-  c.add(20, 8);
+  for (const double slow : {100, 9, 8, 200}) c.add(20, slow);  // of several the lower quartile
   EXPECT_DOUBLE_EQ(c.at(20), 8);
 }
 
@@ -163,7 +160,7 @@ TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
 
 TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
   ModelCost m = equal_layers(2);
-  for (LayerCost& l : m.layers) l.issue_forward = l.issue_backward = line(10);
+  for (LayerCost& l : m.layers) l.issue.forward = l.issue.backward = line(10);
   const Prediction p = predict(layout({0, 2}, 1, 1), m, Simple(), 1);
   EXPECT_DOUBLE_EQ(p.seconds, 40);
   EXPECT_DOUBLE_EQ(p.compute, 6);
@@ -171,30 +168,64 @@ TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
   EXPECT_STREQ(p.bound(), "host");
 }
 
-// What the second and later microbatches' gradients, copies and the program's wait cost the host.
+// What the second and later microbatches' gradients and the program's wait cost the host.
 TEST(PlanCost, TheHostIssuesWhatItIsAskedTo) {
   ModelCost m = equal_layers(2);
   for (LayerCost& l : m.layers) {
-    l.issue_backward = line(10);
-    l.issue_again = line(20);
+    l.issue.backward = line(10);
+    l.issue.again = line(20);
   }
   Simple links;
   EXPECT_DOUBLE_EQ(predict(layout({0, 2}, 1, 2), m, links, 2).seconds, 20 + 40);
-  links.issue = 100;
   links.wait = 7;
-  // One copy forward and one back, of each microbatch; the last pass has issued its work by then.
   const Prediction p = predict(layout({0, 1, 2}, 1, 1), m, links, 1);
-  EXPECT_DOUBLE_EQ(p.seconds, 100 + 10 + 100 + 10 + 2 * 7);
+  EXPECT_DOUBLE_EQ(p.seconds, 10 + 10 + 2 * 7);
   EXPECT_NEAR(p.seconds, p.compute + p.bubble + p.link + p.host, 1e-9);
 }
 
-TEST(PlanCost, TheHostStartsReplicasAndTheirSums) {
-  Simple links;
-  links.issue = 100;
-  links.threads = 1000;
-  // Threads for both, their pass, a loss that is copied, and sums of two gradients.
-  EXPECT_DOUBLE_EQ(predict(layout({0, 2}, 2, 1), equal_layers(2), links, 2).seconds,
-                   2 * 1000 + 100 + 2 * 100);
+// Layers that cost the host 1 s a sample and pass by themselves, and 10 to update.
+ModelCost issued_layers(int n) {
+  ModelCost m = equal_layers(n);
+  for (LayerCost& l : m.layers) {
+    l.forward = l.backward = l.again = Curve();
+    l.issue.forward = l.issue.backward = l.issue.again = line(1);
+    l.issue_update.add(10);
+  }
+  return m;
+}
+HostCost host_cost(double pass, double before, double after) {
+  HostCost h;
+  h.forward = h.backward = h.again = line(pass);
+  h.before = line(before);
+  h.after = line(after);
+  return h;
+}
+
+TEST(PlanCost, TheHostTakesWhatStepsOfItsKindTake) {
+  ModelCost m = issued_layers(4);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 1).seconds, 4 + 4 + 40);
+  m.host = host_cost(3, 5, 70);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 1).seconds, 5 + 2 * 3 + 70);
+  // By turns, with what crosses; each thread its own replica, of half of the batch.
+  m.stages[2] = host_cost(9, 6, 80);
+  m.replicas[2] = host_cost(4, 20, 100);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 1, 1), m, Simple(), 1).seconds, 6 + 2 * 9 + 80);
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 2, 1), m, Simple(), 2).seconds, 20 + 2 * 4 + 100);
+  // Both: what either takes beyond one device.
+  EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 2, 1), m, Simple(), 2).seconds,
+                   (6 + 20 - 5) + 2 * (9. * 4 / 3) + (80 + 100 - 70));
+}
+
+TEST(PlanCost, TheHostTakesWhatStepsOfCutLayersTake) {
+  ModelCost m = issued_layers(3);
+  m.cut_from = 1;
+  m.parts[2] = {m.layers[1], m.layers[2]};
+  Layout l = layout({0, 1, 3}, 1, 1);
+  l.cut = 2;
+  // One of its own, and two that are told twice.
+  EXPECT_DOUBLE_EQ(predict(l, m, Simple(), 1).seconds, 2 * (1 + 2 * 2) + 10 + 2 * 20);
+  m.cut_host[2] = host_cost(7, 0, 30);
+  EXPECT_DOUBLE_EQ(predict(l, m, Simple(), 1).seconds, 2 * (1 + 7) + 10 + 30);
 }
 
 TEST(PlanCost, LayersTakeTheirShareOfPassesOverAll) {

@@ -104,7 +104,15 @@ TEST(PlanTrial, RunsEveryKind) {
     const std::vector<Ran> ran = trial.trace([&] { asked = true; });
     EXPECT_TRUE(asked);
     EXPECT_EQ(ran.size(), passes + plan.contexts().size()) << lines;
-    for (const Ran& r : ran) EXPECT_EQ(r.issue > 0, !plan.cut() && r.what != 'U') << lines;
+    const std::vector<Issued> issued = trial.issued(2);
+    EXPECT_EQ(issued.size(), 2u);
+    for (const Issued& i : issued) {
+      EXPECT_GT(i.forward, 0) << lines;
+      EXPECT_GT(i.backward, 0) << lines;
+      EXPECT_EQ(i.again > 0, plan.microbatches > 1) << lines;
+      EXPECT_EQ(i.before > 0, !plan.cut()) << lines;
+      EXPECT_GT(i.after, 0) << lines;
+    }
   }
 }
 

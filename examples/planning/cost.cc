@@ -39,21 +39,18 @@ class Walk {
   };
   // Layers of a stage, and behind the last stage the loss.
   Pass pass(int stage, bool backward, double n, bool again) const {
-    const auto compute = again      ? &PassCost::again
-                         : backward ? &PassCost::backward
-                                    : &PassCost::forward;
-    const auto issue = again      ? &PassCost::issue_again
-                       : backward ? &PassCost::issue_backward
-                                  : &PassCost::issue_forward;
+    const auto what = again      ? &PassCost::again
+                      : backward ? &PassCost::backward
+                                 : &PassCost::forward;
     Pass p;
     const auto add = [&](const LayerCost& c) {
-      p.compute += (c.*compute).at(n);
-      p.issue += (c.*issue).at(n);
+      p.compute += (c.*what).at(n);
+      p.issue += (c.issue.*what).at(n);
     };
     for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) add(m_.layers[at(i)]);
     if (stage + 1 == l_.stages()) add(m_.loss);
-    p.compute *= m_.scale(compute, n);
-    p.issue *= m_.scale(issue, n);
+    p.compute *= m_.scale(what, n);
+    p.issue *= m_.issue_scale(what, n, l_.stages(), l_.replicas);
     return p;
   }
   double out_bytes(int layer) const { return layer < 0 ? m_.in : m_.layers[at(layer)].out; }
@@ -77,7 +74,7 @@ class Walk {
     const int p = l_.stages(), m = l_.microbatches;
     const double n = batch_ / l_.replicas / m;
     const double input = l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
-    if (issues_ && l_.replicas > 1) clock_ += links_.issue_replicas(l_.replicas);
+    if (issues_) clock_ += m_.aside(&HostCost::before, n, p, l_.replicas, 0);
     // When what a pass needs is there, and a link is free, by [backward].
     std::array<std::vector<std::vector<double>>, 2> arrivals;
     std::array<std::vector<double>, 2> link;
@@ -90,14 +87,12 @@ class Walk {
                              this->pass(s, pass.backward, n, pass.backward && k > 0),
                              pass.backward ? 'B' : 'F', k);
       if (to < 0 || to >= p) continue;
-      if (issues_) clock_ += links_.issue_copy();
       double& busy = link[pass.backward][at(s)];
       const int crossed = l_.begins[at(pass.backward ? s : to)] - 1;
       busy = std::max(end, busy) + copy(s, to, n * out_bytes(crossed));
       arrivals[pass.backward][at(to)][at(k)] = busy;
     }
     // The losses of all replicas are joined.
-    if (issues_) clock_ += (l_.replicas - 1) * links_.issue_copy();
     if (l_.replicas > 1 && crosses_)
       free_[at(p - 1)] += links_.losses(l_.replicas, n * m * sizeof(float));
     double end = 0;
@@ -109,15 +104,23 @@ class Walk {
   double finish(int stage) {
     std::vector<double> gradients;
     Pass update;
-    for (int i = l_.begins[at(stage)]; i < l_.begins[at(stage + 1)]; ++i) {
+    double issued = 0, all = 0;
+    for (int i = 0; i < l_.begins.back(); ++i) {
       const LayerCost& c = m_.layers[at(i)];
+      all += c.issue_update.value();
+      if (i < l_.begins[at(stage)] || i >= l_.begins[at(stage + 1)]) continue;
       gradients.insert(gradients.end(), c.gradients.begin(), c.gradients.end());
       update.compute += c.update.value();
-      update.issue += c.issue_update.value();
+      issued += c.issue_update.value();
     }
+    const double n = batch_ / l_.replicas / l_.microbatches,
+                 after = m_.aside(&HostCost::after, n, l_.stages(), l_.replicas, all);
+    // The update is told last.
+    const double share = all > 0 ? issued / all : 0;
+    update.issue = std::min(issued, share * after);
+    if (issues_) clock_ += share * after - update.issue;
     if (l_.replicas > 1 && crosses_ && !gradients.empty()) {
       double& free = free_[at(stage)];
-      if (issues_) clock_ += links_.issue_sum(l_.replicas, static_cast<double>(gradients.size()));
       const double begin = std::max(free, clock_);
       free = begin + links_.sum(stage, l_.stages(), l_.replicas, gradients);
       if (timeline_) timeline_->push_back({stage, begin, free, 'S'});
@@ -153,14 +156,22 @@ class Walk {
       const double scale = apart > 0 ? (measured->second.*what).at(batch_) / apart : 1;
       return crosses_ ? scale : std::min(scale, 1.);
     };
+    // The same of the host, for them and the loss.
+    const auto host = m_.cut_host.find(l_.cut);
+    const auto issue_scale = [&](Curve PassCost::*what, int i) {
+      if (i < first || host == m_.cut_host.end())
+        return (i < first || i == layers ? 1 : l_.cut) * m_.issue_scale(what, batch_, 1, 1);
+      double apart = 0;
+      for (int k = first; k <= layers; ++k) apart += (cost(k).issue.*what).at(batch_);
+      return apart > 0 ? (host->second.*what).at(batch_) / apart : 1;
+    };
     const auto layer = [&](int i, bool backward) {
-      const auto compute = backward ? &PassCost::backward : &PassCost::forward;
-      const auto issue = backward ? &PassCost::issue_backward : &PassCost::issue_forward;
+      const auto what = backward ? &PassCost::backward : &PassCost::forward;
       const bool is_cut = i >= first && i < layers;
-      const double scale = is_cut ? together(compute) : m_.scale(compute, batch_);
+      const double scale = is_cut ? together(what) : m_.scale(what, batch_);
       run(0, 0,
-          {scale * (cost(i).*compute).at(batch_),
-           (is_cut ? l_.cut : 1) * m_.scale(issue, batch_) * (cost(i).*issue).at(batch_)},
+          {scale * (cost(i).*what).at(batch_),
+           issue_scale(what, i) * (cost(i).issue.*what).at(batch_)},
           backward ? 'B' : 'F', i);
       const double sum = is_cut && crosses_ ? scale * crossing(i) : 0, begin = free_[0];
       if (sum == 0) return;
@@ -179,8 +190,10 @@ class Walk {
     Pass update;
     for (int i = 0; i < layers; ++i) {
       update.compute += cost(i).update.value();
-      update.issue += (i >= first ? l_.cut : 1) * cost(i).issue_update.value();
+      if (i < first || host == m_.cut_host.end())
+        update.issue += (i >= first ? l_.cut : 1) * cost(i).issue_update.value();
     }
+    if (host != m_.cut_host.end()) update.issue += host->second.after.at(batch_);
     return std::max(run(0, 0, update, 'U'), clock_);
   }
 
@@ -237,11 +250,7 @@ std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links
 
 }  // namespace
 
-void Samples::add(double value) {
-  sorted_.insert(std::ranges::upper_bound(sorted_, value), value);
-  const size_t n = sorted_.size();
-  median_ = (sorted_[(n - 1) / 2] + sorted_[n / 2]) / 2;
-}
+void Samples::add(double value) { sorted_.insert(std::ranges::upper_bound(sorted_, value), value); }
 
 double Curve::at(double size) const {
   if (points_.empty()) return 0;
@@ -261,6 +270,28 @@ double ModelCost::scale(Curve PassCost::*what, double samples) const {
   double apart = (loss.*what).at(samples);
   for (const LayerCost& l : layers) apart += (l.*what).at(samples);
   return apart > 0 && !(whole.*what).empty() ? (whole.*what).at(samples) / apart : 1;
+}
+
+double ModelCost::issue_scale(Curve PassCost::*what, double samples, int s, int r) const {
+  double apart = (loss.issue.*what).at(samples);
+  for (const LayerCost& l : layers) apart += (l.issue.*what).at(samples);
+  const double one = (host.*what).at(samples);
+  if (apart <= 0 || one <= 0) return 1;
+  double scale = one / apart;
+  for (const auto& [measured, n] : {std::pair(&stages, s), std::pair(&replicas, r)})
+    if (const auto found = measured->find(n); found != measured->end())
+      scale *= (found->second.*what).at(samples) / one;
+  return scale;
+}
+
+double ModelCost::aside(Curve HostCost::*what, double samples, int s, int r, double sum) const {
+  if ((host.*what).empty()) return sum;
+  const double one = (host.*what).at(samples);
+  double all = one;
+  for (const auto& [measured, n] : {std::pair(&stages, s), std::pair(&replicas, r)})
+    if (const auto found = measured->find(n); found != measured->end())
+      all += (found->second.*what).at(samples) - one;
+  return std::max(0., all);
 }
 
 const char* Layout::kind() const {
@@ -317,64 +348,6 @@ Prediction predict(const Layout& layout, const ModelCost& model, const Links& li
   p.host = std::max(0., p.seconds - crossing);
   p.held = held(layout, model, links, n);
   return p;
-}
-
-std::vector<int> balanced(const ModelCost& model, int stages, double samples) {
-  const int layers = static_cast<int>(model.layers.size());
-  std::vector<double> until(at(layers + 1));
-  for (int i = 0; i < layers; ++i) {
-    const LayerCost& c = model.layers[at(i)];
-    until[at(i + 1)] = until[at(i)] + c.forward.at(samples) + c.backward.at(samples);
-  }
-  until.back() += model.loss.forward.at(samples) + model.loss.backward.at(samples);
-  // worst[s][i]: of the first i layers in s + 1 stages, the longest stage at best.
-  std::vector<std::vector<double>> worst(at(stages), until);
-  std::vector<std::vector<int>> last(at(stages), std::vector<int>(at(layers + 1)));
-  for (int s = 1; s < stages; ++s)
-    for (int i = 0; i <= layers; ++i) {
-      worst[at(s)][at(i)] = INFINITY;
-      for (int k = s; k < i; ++k) {
-        const double longest = std::max(worst[at(s - 1)][at(k)], until[at(i)] - until[at(k)]);
-        if (longest >= worst[at(s)][at(i)]) continue;
-        worst[at(s)][at(i)] = longest;
-        last[at(s)][at(i)] = k;
-      }
-    }
-  std::vector<int> begins{layers};
-  for (int s = stages - 1; s >= 0; --s)
-    begins.insert(begins.begin(), s == 0 ? 0 : last[at(s)][at(begins[0])]);
-  return begins;
-}
-
-std::vector<int> counts(int n) {
-  std::vector<int> all;
-  for (int k = 1; k < n; k *= 2) all.push_back(k);
-  all.push_back(n);
-  return all;
-}
-
-std::vector<Layout> candidates(const ModelCost& model, int n, int64_t batch) {
-  const int layers = static_cast<int>(model.layers.size());
-  std::vector<Layout> all;
-  for (int p = 1; p <= std::min(n, layers); ++p)
-    for (const int m : {1, 2, 4, 8, 16, 32}) {
-      const bool fitting = p > 1 ? m >= p && m <= 4 * p : m == 1 || (n == 1 && m <= 8);
-      if (n % p != 0 || !fitting || int64_t{n} / p * m > batch) continue;
-      const double samples = static_cast<double>(batch) * p / n / m;
-      Layout l;
-      l.begins = balanced(model, p, samples);
-      l.replicas = n / p;
-      l.microbatches = m;
-      all.push_back(l);
-    }
-  if (n > 1 && model.cut_from >= 0 && model.parts.contains(n)) {
-    Layout l;
-    l.begins = {0, layers};
-    l.cut = n;
-    if (model.cut_from > 0) l.begins.insert(l.begins.begin() + 1, model.cut_from);
-    all.push_back(l);
-  }
-  return all;
 }
 
 }  // namespace planning

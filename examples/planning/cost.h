@@ -21,9 +21,11 @@
 // A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
 // microbatch that is under way, and what arrives.
 //
-// Layers by themselves take longer than one behind the other: their times, and the host's, count in
-// proportion, and together take what was measured of passes over all layers. So do layers that are
-// cut, where they were measured on contexts that meet in their sums.
+// Layers by themselves take longer than one behind the other: their times count in proportion, and
+// together take what was measured of passes over all layers. So do layers that are cut, where they
+// were measured on contexts that meet in their sums. The host's times are in proportion to what it
+// took in steps on one context, over as many stages, which it tells by turns, and over as many
+// replicas, each told by a thread of its own.
 //
 // A step is taken apart by walking three times: with neither links nor issuing, computing of the
 // busiest device is `compute` and the rest `bubble`; what links add is `link`, what issuing adds
@@ -39,15 +41,15 @@
 
 namespace planning {
 
-// A value that was measured several times: their median.
+// A value that was measured in several rounds. A machine that others use, too, is slower in some:
+// it counts by the lower quartile, what it takes where it is left alone.
 class Samples {
  public:
   void add(double value);
-  double value() const { return median_; }  // 0 of none
+  double value() const { return sorted_.empty() ? 0 : sorted_[(sorted_.size() - 1) / 4]; }
 
  private:
   std::vector<double> sorted_;
-  double median_ = 0;
 };
 
 // One that was measured at some sizes, seconds for bytes, say: straight lines between them, on
@@ -63,21 +65,27 @@ class Curve {
   std::map<double, Samples> points_;
 };
 
-// Of passes on one device; curves are by samples.
+// Seconds of passes, by samples.
 struct PassCost {
-  Curve forward, backward;  // seconds of the device
-  Curve again;              // of a backward pass that adds to gradients that are there
-  Curve issue_forward, issue_backward, issue_again;  // seconds of the host, which tells it to
+  Curve forward, backward;
+  Curve again;  // of a backward pass that adds to gradients that are there
 };
 
-struct LayerCost : PassCost {
+struct LayerCost : PassCost {  // of the device
   std::string name;
-  Curve held;  // bytes that autograd keeps of a forward pass
+  PassCost issue;  // of the host, which tells it to
+  Curve held;      // bytes that autograd keeps of a forward pass
   Samples update, issue_update;
   double fixed = 0;                              // bytes of parameters, gradients and states
   std::vector<double> gradients;                 // bytes of each, to be summed over replicas
   double out = 0;                                // bytes of a sample's result
   locus::nn::CutAs as = locus::nn::CutAs::each;  // where it is cut
+};
+
+// Of the host, for a step: passes over all layers with what crosses between stages, and what comes
+// before the first and behind the last, sums and update.
+struct HostCost : PassCost {
+  Curve before, after;
 };
 
 struct ModelCost {
@@ -90,9 +98,16 @@ struct ModelCost {
 
   PassCost whole;               // all layers and the loss, one behind the other; empty: their sum
   std::map<int, PassCost> cut;  // parts of so many on contexts of their own, with their sums
+  // On one device, over so many stages, over so many replicas, and of parts of so many.
+  HostCost host;
+  std::map<int, HostCost> stages, replicas, cut_host;
 
   // What times of layers by themselves are to be multiplied with, for passes of so many samples.
   double scale(Curve PassCost::*what, double samples) const;
+  // The same of the host's, where it tells so many stages and replicas.
+  double issue_scale(Curve PassCost::*what, double samples, int stages, int replicas) const;
+  // Of the host, HostCost's before or after; `sum` is of one device, where nothing was measured.
+  double aside(Curve HostCost::*what, double samples, int stages, int replicas, double sum) const;
 };
 
 // What lies between devices, numbered from 0 host by host.
@@ -100,11 +115,6 @@ class Links {
  public:
   virtual ~Links() = default;
   virtual double copy(int from, int to, double bytes) const = 0;
-  // Of the host: to enqueue one, to enqueue sums of so many tensors, and to have n replicas each
-  // enqueued by a thread of its own.
-  virtual double issue_copy() const = 0;
-  virtual double issue_sum(int n, double tensors) const = 0;
-  virtual double issue_replicas(int n) const = 0;
   // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
   virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
   // Bytes that such a sum needs for itself on the device that needs the most.
@@ -152,14 +162,5 @@ struct Prediction {
 };
 
 Prediction predict(const Layout& layout, const ModelCost& model, const Links& links, int64_t batch);
-
-// Stages of consecutive layers whose longest takes the least: the first layer of each, and the
-// number of layers. `samples`: of a microbatch.
-std::vector<int> balanced(const ModelCost& model, int stages, double samples);
-
-// Plans for exactly so many devices, of all kinds that the model and the batch have.
-std::vector<Layout> candidates(const ModelCost& model, int devices, int64_t batch);
-// 1, 2, 4, ..., n.
-std::vector<int> counts(int n);
 
 }  // namespace planning

@@ -6,6 +6,8 @@
 
 #include <locus/core/error.h>
 
+#include "planning/candidates.h"
+
 namespace planning {
 
 using namespace locus;

@@ -27,9 +27,6 @@ class FormulaLinks : public Links {
  public:
   explicit FormulaLinks(const Machine& machine) : machine_(machine) {}
   double copy(int from, int to, double bytes) const override;
-  double issue_copy() const override { return 0; }
-  double issue_sum(int, double) const override { return 0; }
-  double issue_replicas(int) const override { return 0; }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
   double sum_held(int, const std::vector<double>&) const override { return 0; }
   double pace(double, double) const override { return 1; }

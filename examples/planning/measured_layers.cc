@@ -7,6 +7,7 @@
 #include <locus/locus.h>
 
 #include "common/measure.h"
+#include "planning/candidates.h"
 #include "planning/sweep.h"
 #include "planning/trial.h"
 
@@ -76,9 +77,9 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
       l.forward.add(n, r.forward[i].compute);
       l.backward.add(n, r.backward[i].compute);
       l.again.add(n, r.again[i].compute);
-      l.issue_forward.add(n, host ? 0 : r.forward[i].issue);
-      l.issue_backward.add(n, host ? 0 : r.backward[i].issue);
-      l.issue_again.add(n, host ? 0 : r.again[i].issue);
+      l.issue.forward.add(n, host ? 0 : r.forward[i].issue);
+      l.issue.backward.add(n, host ? 0 : r.backward[i].issue);
+      l.issue.again.add(n, host ? 0 : r.again[i].issue);
       l.held.add(n, r.held[i]);
       if (l.gradients.empty()) continue;
       const double mine = std::accumulate(l.gradients.begin(), l.gradients.end(), 0.);
@@ -106,12 +107,32 @@ void measure_whole(const Model& model, Context c, int64_t samples, int rounds, P
       if (round < 0 || r.what == 'U') continue;
       const bool forward = r.what == 'F', again = r.microbatch > 0;
       (forward ? whole.forward : again ? whole.again : whole.backward).add(n, r.end - r.begin);
-      (forward ? whole.issue_forward
-       : again ? whole.issue_again
-               : whole.issue_backward)
-          .add(n, is_host(c) ? 0 : r.issue);
     }
   }
+}
+
+// What steps cost the host, with passes of so many samples.
+void measure_host(Trial& trial, int64_t samples, HostCost& host) {
+  const auto n = static_cast<double>(samples);
+  const std::vector<Issued> all = trial.issued(10);
+  const auto middle = [&](double Issued::*what) {
+    std::vector<double> values;
+    for (const Issued& i : all) values.push_back(i.*what);
+    return examples::median(values);
+  };
+  host.forward.add(n, middle(&Issued::forward));
+  host.backward.add(n, middle(&Issued::backward));
+  host.again.add(n, middle(&Issued::again));
+  host.before.add(n, middle(&Issued::before));
+  host.after.add(n, middle(&Issued::after));
+}
+
+// Of two microbatches.
+void measure_host(const Model& model, const Layout& layout, std::span<const Context> contexts,
+                  int64_t samples, HostCost& host) {
+  Trial trial(model, layout.plan({contexts.begin(), contexts.end()}),
+              2 * samples * layout.replicas);
+  measure_host(trial, samples, host);
 }
 
 // Those from m.cut_from on, with their sums, on these contexts.
@@ -126,6 +147,7 @@ void measure_cut(const Model& model, const Shape& in, std::span<const Context> c
   PassCost& cut = m.cut[static_cast<int>(contexts.size())];
   Trial trial({model.name, make, in, model.classes}, plan, samples);
   trial.times(warm_up(contexts[0], cut.forward.has(n)));
+  if (!m.serial) measure_host(trial, samples, m.cut_host[static_cast<int>(contexts.size())]);
   Ahead ahead(contexts[0]);  // the others wait for what comes from there
   for (int round = -1; round < rounds; ++round) {
     const double start = examples::now();
@@ -225,6 +247,18 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
     measure_at(sweep, n, c, what.rounds, costs);
     measure_whole(model, c, n, what.rounds, m.whole);
   }
+  const auto devices = static_cast<int>(contexts.size()), stages = static_cast<int>(layers.size());
+  for (const int64_t n : what.samples) {
+    if (m.serial) break;
+    for (int k = 1; k <= devices; ++k) {
+      if (k <= stages)
+        measure_host(model, {.begins = balanced(m, k, static_cast<double>(n)), .microbatches = 2},
+                     contexts, n, k == 1 ? m.host : m.stages[k]);
+      if (k > 1)
+        measure_host(model, {.begins = {0, stages}, .replicas = k, .microbatches = 2}, contexts, n,
+                     m.replicas[k]);
+    }
+  }
   std::vector<nn::CutAs> as;
   m.cut_from = cut_from(model.make(), as);
   for (const int parts : what.cuts) {
@@ -238,12 +272,13 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
     }
     std::vector<LayerCost>& list = m.parts[parts];
     LayerCost loss;
-    Sweep sweep(cut, model.classes, c, what.samples[0]);
-    measure_at(sweep, what.samples[0], c, what.rounds, costs_of(list, cut, loss));
+    const int64_t n = what.samples[0] * (what.each ? parts : 1);
+    Sweep sweep(cut, model.classes, c, n);
+    measure_at(sweep, n, c, what.rounds, costs_of(list, cut, loss));
     for (size_t k = 0; k < as.size(); ++k) list[k].as = as[k];
     if (static_cast<size_t>(parts) <= contexts.size())
       measure_cut(model, layers[static_cast<size_t>(m.cut_from)].in,
-                  contexts.first(static_cast<size_t>(parts)), what.samples[0], what.rounds, m);
+                  contexts.first(static_cast<size_t>(parts)), n, what.rounds, m);
   }
 }
 

@@ -13,12 +13,14 @@ namespace planning {
 
 struct LayerMeasurements {
   std::vector<int64_t> samples;  // of a pass: the sizes that are measured
-  std::vector<int> cuts;         // over how many contexts layers are cut
-  int rounds = 9;                // of which the medians count
+  std::vector<int> cuts;  // over how many contexts layers are cut: passes of the most samples
+  bool each = false;      // which are each context's; else they are those of all
+  int rounds = 9;         // of which the medians count
 };
 // On the first of these contexts: passes of each layer, and of all, by events around them, while
-// the context has enough to do that the host's time to issue them does not show; and that time,
-// apart. Layers that are cut over no more than these contexts are also measured on them together.
+// the context has enough to do that the host's time to issue them does not show. Layers that are
+// cut over no more than these contexts are also measured on them together, and what a step costs
+// the host on one, over stages and over replicas.
 // What is in `cost` already counts, too: where contexts share cores with other work, it is measured
 // on while plans run.
 void measure_layers(const Model& model, std::span<const locus::Context> contexts,

@@ -56,18 +56,6 @@ double measure_wait(std::span<const Context> contexts) {
   return std::max(0., one - (seconds(17) - one) / 16);
 }
 
-// Of the host, until f has enqueued what it does.
-double issued(const std::function<void()>& f) {
-  std::vector<double> all;
-  for (int i = 0; i < 20; ++i) {
-    const double start = examples::now();
-    f();
-    all.push_back(examples::now() - start);
-    wait_all();
-  }
-  return examples::median(all);
-}
-
 double in_use(Context c) { return static_cast<double>(memory_pool(c).stats().in_use); }
 
 Tensors replicas(const std::vector<Context>& where, double bytes) {
@@ -79,7 +67,7 @@ Tensors replicas(const std::vector<Context>& where, double bytes) {
 }  // namespace
 
 MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(contexts) {
-  sample_host();
+  sample_waits();
   if (contexts.size() < 2) return;
   copy_ = measure_copies(contexts[0], contexts[1]);
   for (size_t n = 2; n <= contexts.size(); ++n) {
@@ -104,26 +92,9 @@ MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(c
   }
 }
 
-void MeasuredLinks::sample_host() {
-  const bool host = is_host(contexts_[0]);
-  for (size_t n = 1; n <= contexts_.size(); ++n) {
-    const std::span some = std::span(contexts_).first(n);
-    const auto number = static_cast<double>(n);
-    waited_.add(number, measure_wait(some));
-    if (n < 2 || host) continue;
-    const Contexts list({some.begin(), some.end()});
-    issue_replicas_.add(number, issued([&] { parallel(list, [](int) {}); }));
-    const Group group(list);
-    std::vector<Tensors> tensors(8);
-    for (Tensors& t : tensors) t = replicas({some.begin(), some.end()}, 4096);
-    for (const size_t k : {size_t{1}, tensors.size()})
-      sums_[static_cast<int>(n)].issue.add(static_cast<double>(k), issued([&] {
-                                             all_reduce_many(group, std::span(tensors).first(k));
-                                           }));
-  }
-  if (contexts_.size() < 2 || host) return;
-  const Tensor x = zeros({1024}, contexts_[0]);
-  issue_copy_.add(issued([&] { x.copyto(contexts_[1]); }));
+void MeasuredLinks::sample_waits() {
+  for (size_t n = 1; n <= contexts_.size(); ++n)
+    waited_.add(static_cast<double>(n), measure_wait(std::span(contexts_).first(n)));
 }
 
 void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
@@ -156,10 +127,6 @@ double MeasuredLinks::sum_held(int n, const std::vector<double>& bytes) const {
   double all = 0;
   for (const double b : bytes) all += sums_.at(n).held.at(b);
   return all;
-}
-
-double MeasuredLinks::issue_sum(int n, double tensors) const {
-  return n < 2 ? 0 : sums_.at(n).issue.at(tensors);
 }
 
 double MeasuredLinks::sum(int, int, int n, const std::vector<double>& bytes) const {

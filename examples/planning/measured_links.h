@@ -1,4 +1,4 @@
-// What this machine's links take, and its host, measured once (cost.h).
+// What this machine's links take, measured once (cost.h).
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ class MeasuredLinks : public Links {
  public:
   // Copies between the first two and sums over the first n of `contexts`, by bytes.
   MeasuredLinks(const std::vector<locus::Context>& contexts);
-  // What these cost the host, and waiting: once more, and by the medians of all times.
-  void sample_host();
+  // What waiting takes: once more, and by the medians of all times.
+  void sample_waits();
 
   // How long steps of `model`, of so many samples, take on n contexts at once, which share cores:
   // a few more of them each time, so that they meet what else the machine does as the plans do that
@@ -31,9 +31,6 @@ class MeasuredLinks : public Links {
   double pace(double busy, double samples) const override;
 
   double copy(int, int, double bytes) const override { return copy_.at(bytes); }
-  double issue_copy() const override { return issue_copy_.value(); }
-  double issue_sum(int n, double tensors) const override;
-  double issue_replicas(int n) const override { return issue_replicas_.at(n); }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
   double sum_held(int n, const std::vector<double>& bytes) const override;
   // The first context has the whole batch, and sends one slice after the other.
@@ -44,11 +41,9 @@ class MeasuredLinks : public Links {
  private:
   struct Sums {
     Curve first, more, held;  // of one tensor, of each that follows it, and bytes of each
-    Curve issue;              // of the host, by how many tensors
   };
   const std::vector<locus::Context> contexts_;
-  Curve copy_, waited_, issue_replicas_;
-  Samples issue_copy_;
+  Curve copy_, waited_;
   std::map<int, Sums> sums_;
   std::map<int64_t, std::vector<std::unique_ptr<Sweep>>> sweeps_;  // by samples, of each context
   std::map<int64_t, Curve> steps_;  // by samples: seconds by how many contexts compute

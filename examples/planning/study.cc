@@ -8,6 +8,7 @@
 #include <locus/locus.h>
 
 #include "common/measure.h"
+#include "planning/candidates.h"
 #include "planning/measured_layers.h"
 #include "planning/measured_links.h"
 
@@ -46,11 +47,12 @@ void run(const Model& model, const Options& o, const std::function<void(const Re
                                 results[0].plan.summary(), trial.first_loss(), r.plan.summary()));
       const std::vector<double> times = trial.times(o.steps);
       r.times.insert(r.times.end(), times.begin(), times.end());
+      r.rounds.add(median(times));
       if (round + 1 < rounds) continue;
       r.held = trial.held();
       r.ran = trial.trace();
       std::ranges::sort(r.times);
-      r.measured = median(r.times);
+      r.measured = r.rounds.value();
       r.spread = (r.times[r.times.size() * 3 / 4] - r.times[r.times.size() / 4]) / 2;
     }
     after();
@@ -69,7 +71,7 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   if (!o.write_plan.empty() && machine.hosts > 1)
     throw Error("--write-plan: a plan is of one host's contexts; --simulate names ", machine.hosts,
                 " hosts");
-  LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}};
+  LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}, .each = true};
   for (const int n : counts(machine.gpus))
     if (n > 1) what.cuts.push_back(n);
   ModelCost cost;
@@ -108,7 +110,7 @@ void study(const Program& program, const Options& o) {
   links.watch_pace(model, what.samples);
   const auto measure_all = [&] {
     measure_layers(model, contexts, what, cost);
-    links.sample_host();
+    links.sample_waits();
     for (int k = 1; k <= n; ++k) links.sample_pace(k);
   };
   measure_all();

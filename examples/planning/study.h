@@ -23,9 +23,11 @@ struct Options {
 struct Result {
   Prediction predicted;
   locus::nn::Plan plan;
-  std::vector<double> times = {};   // of the steps of all rounds
-  double measured = 0, spread = 0;  // the median, 0: not run; half of what the quartiles span
-  std::vector<double> held = {};    // bytes, by context
+  std::vector<double> times = {};  // of the steps of all rounds
+  Samples rounds = {};             // the median of each
+  double measured = 0;             // rounds.value(); 0: not run
+  double spread = 0;               // of times: half of what the quartiles span
+  std::vector<double> held = {};   // bytes, by context
   std::vector<Ran> ran = {};
   std::string not_run = {};  // why
   double error() const { return predicted.seconds / measured - 1; }

@@ -24,7 +24,8 @@ std::vector<double> in_use(const std::vector<Context>& contexts) {
 
 }  // namespace
 
-Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch) : contexts_(plan.contexts()) {
+Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch)
+    : contexts_(plan.contexts()), microbatches_(plan.microbatches) {
   status_.show("running a plan: " + plan.summary());
   wait_all();
   for (const Context c : contexts_) memory_pool(c).release_cached();
@@ -50,6 +51,7 @@ void Trial::step() {
     if (after_forward_) after_forward_();
     return l;
   });
+  went_back_ = examples::now();
   trainer_->step(x_.shape()[0]);
 }
 
@@ -61,6 +63,57 @@ std::vector<double> Trial::times(int steps) {
     wait_all();
     if (i >= 0) all.push_back(examples::now() - start);
   }
+  return all;
+}
+
+std::vector<Issued> Trial::issued(int steps) {
+  struct Replica {
+    double first = 0, last = 0;
+    Issued sums;
+  };
+  std::vector<Replica> replicas(net_->pipelines().size());
+  for (size_t r = 0; r < replicas.size(); ++r)
+    net_->pipelines()[r].watch(
+        [&mine = replicas[r]](const nn::Pipeline::Pass& pass, bool enqueued, const Tensor&) {
+          const double now = examples::now();
+          if (mine.first == 0) mine.first = mine.last = now;
+          if (!enqueued) return;
+          (!pass.backward        ? mine.sums.forward
+           : pass.microbatch > 0 ? mine.sums.again
+                                 : mine.sums.backward) += now - std::exchange(mine.last, now);
+        });
+  double forwarded = 0;
+  if (replicas.empty()) after_forward_ = [&] { forwarded = examples::now(); };
+  std::vector<Issued> all;
+  for (int i = -3; i < steps; ++i) {
+    replicas.assign(replicas.size(), {});
+    const double start = examples::now();
+    step();
+    const double end = examples::now();
+    wait_all();
+    if (i < 0) continue;
+    Issued& mean = all.emplace_back();
+    if (replicas.empty()) {
+      mean = {.forward = forwarded - start,
+              .backward = went_back_ - forwarded,
+              .after = end - went_back_};
+      continue;
+    }
+    double first = end, last = start;
+    const auto n = static_cast<double>(replicas.size());
+    const double m = microbatches_;
+    for (const Replica& r : replicas) {
+      mean.forward += r.sums.forward / n / m;
+      mean.backward += r.sums.backward / n;
+      mean.again += r.sums.again / n / std::max(1., m - 1);
+      first = std::min(first, r.first);
+      last = std::max(last, r.last);
+    }
+    mean.before = first - start;
+    mean.after = end - last;
+  }
+  after_forward_ = nullptr;
+  for (nn::Pipeline& p : net_->pipelines()) p.watch({});
   return all;
 }
 
@@ -95,25 +148,20 @@ std::vector<Ran> Trial::trace(const std::function<void()>& ahead) {
     Moment from, to;
     char what;
     int microbatch;
-    double issue = 0;
   };
   std::vector<std::vector<Taken>> taken(net_->pipelines().size() + 1);
   ahead();
   const double start = examples::now();
   for (size_t r = 0; r + 1 < taken.size(); ++r)
-    net_->pipelines()[r].watch([&, r, left = start, issue = 0.](const nn::Pipeline::Pass& pass,
-                                                                bool enqueued,
-                                                                const Tensor& given) mutable {
+    net_->pipelines()[r].watch([&, r](const nn::Pipeline::Pass& pass, bool enqueued,
+                                      const Tensor& given) {
       const Context c = net_->pipelines()[r].contexts().list()[static_cast<size_t>(pass.stage)];
-      issue += examples::now() - left;
       if (enqueued) {
         taken[r].back().to = moments.take(c);
-        taken[r].back().issue = std::exchange(issue, 0);
       } else {
         slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
         taken[r].push_back({c, moments.take(c), {}, pass.backward ? 'B' : 'F', pass.microbatch});
       }
-      left = examples::now();
     });
   std::vector<Moment> begins, middles, ends;
   const auto all = [&](std::vector<Moment>& list) {
@@ -144,7 +192,7 @@ std::vector<Ran> Trial::trace(const std::function<void()>& ahead) {
   for (const auto& list : taken)
     for (const Taken& t : list)
       ran.push_back({t.where, moments.time(t.from) - start, moments.time(t.to) - start, t.what,
-                     t.microbatch, t.issue});
+                     t.microbatch});
   return ran;
 }
 

@@ -20,7 +20,13 @@ struct Ran {
   double begin, end;
   char what;  // 'F', 'B', 'U': sums and update
   int microbatch = 0;
-  double issue = 0;  // seconds of the host to enqueue a pipeline's pass
+};
+
+// Seconds of the host to enqueue a step.
+struct Issued {
+  // Of the passes of one microbatch over all stages: the mean.
+  double forward = 0, backward = 0, again = 0;
+  double before = 0, after = 0;  // until the first pass of a pipeline, and from the last on
 };
 
 // SGD with momentum of the model on a batch that is made up and lies on the plan's first context.
@@ -31,6 +37,8 @@ class Trial {
   void step();  // without waiting
   // Seconds of each of so many steps that are waited for, after some that warm up.
   std::vector<double> times(int steps);
+  // Of so many such steps.
+  std::vector<Issued> issued(int steps);
   // Bytes in use on each of the plan's contexts, beyond those before this was made: the most of
   // those after each pass, each forward of the whole, and the step.
   std::vector<double> held();
@@ -41,13 +49,14 @@ class Trial {
 
  private:
   const std::vector<locus::Context> contexts_;
+  const int microbatches_;
   examples::Status status_;  // the plan, while it runs
   std::vector<double> before_;
   std::unique_ptr<locus::nn::Planned> net_;
   std::unique_ptr<locus::nn::Trainer> trainer_;
   locus::Tensor x_, y_;
   std::function<void()> after_forward_;
-  double first_loss_ = 0;
+  double first_loss_ = 0, went_back_ = 0;
 };
 
 }  // namespace planning
