@@ -111,28 +111,37 @@ void measure_whole(const Model& model, Context c, int64_t samples, int rounds, P
   }
 }
 
-// What steps cost the host, with passes of so many samples.
-void measure_host(Trial& trial, int64_t samples, HostCost& host) {
-  const auto n = static_cast<double>(samples);
+// What steps of a trial cost the host; counts for passes of these numbers of samples.
+void measure_host(Trial& trial, std::span<const int64_t> samples, HostCost& host) {
   const std::vector<Issued> all = trial.issued(10);
-  const auto middle = [&](double Issued::*what) {
+  const auto add = [&](Curve& curve, double Issued::*what) {
     std::vector<double> values;
     for (const Issued& i : all) values.push_back(i.*what);
-    return examples::median(values);
+    for (const int64_t n : samples) curve.add(static_cast<double>(n), examples::median(values));
   };
-  host.forward.add(n, middle(&Issued::forward));
-  host.backward.add(n, middle(&Issued::backward));
-  host.again.add(n, middle(&Issued::again));
-  host.before.add(n, middle(&Issued::before));
-  host.after.add(n, middle(&Issued::after));
+  add(host.forward, &Issued::forward);
+  add(host.backward, &Issued::backward);
+  add(host.again, &Issued::again);
+  add(host.before, &Issued::before);
+  add(host.after, &Issued::after);
 }
 
-// Of two microbatches.
-void measure_host(const Model& model, const Layout& layout, std::span<const Context> contexts,
-                  int64_t samples, HostCost& host) {
-  Trial trial(model, layout.plan({contexts.begin(), contexts.end()}),
-              2 * samples * layout.replicas);
-  measure_host(trial, samples, host);
+// Of two microbatches, on one context, over stages and over replicas.
+void measure_host(const Model& model, std::span<const Context> contexts,
+                  std::span<const int64_t> samples, ModelCost& m) {
+  const std::vector<Context> where(contexts.begin(), contexts.end());
+  const auto layers = static_cast<int>(m.layers.size());
+  const auto measure = [&](std::vector<int> begins, int replicas, HostCost& host) {
+    const Layout l{.begins = std::move(begins), .replicas = replicas, .microbatches = 2};
+    Trial trial(model, l.plan(where), 2 * samples.back() * replicas);
+    measure_host(trial, samples, host);
+  };
+  for (int k = 1; k <= static_cast<int>(where.size()); ++k) {
+    if (k <= layers)
+      measure(balanced(m, k, static_cast<double>(samples.back())), 1,
+              k == 1 ? m.host : m.stages[k]);
+    if (k > 1) measure({0, layers}, k, m.replicas[k]);
+  }
 }
 
 // Those from m.cut_from on, with their sums, on these contexts.
@@ -147,7 +156,7 @@ void measure_cut(const Model& model, const Shape& in, std::span<const Context> c
   PassCost& cut = m.cut[static_cast<int>(contexts.size())];
   Trial trial({model.name, make, in, model.classes}, plan, samples);
   trial.times(warm_up(contexts[0], cut.forward.has(n)));
-  if (!m.serial) measure_host(trial, samples, m.cut_host[static_cast<int>(contexts.size())]);
+  if (!m.serial) measure_host(trial, {&samples, 1}, m.cut_host[static_cast<int>(contexts.size())]);
   Ahead ahead(contexts[0]);  // the others wait for what comes from there
   for (int round = -1; round < rounds; ++round) {
     const double start = examples::now();
@@ -247,18 +256,10 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
     measure_at(sweep, n, c, what.rounds, costs);
     measure_whole(model, c, n, what.rounds, m.whole);
   }
-  const auto devices = static_cast<int>(contexts.size()), stages = static_cast<int>(layers.size());
-  for (const int64_t n : what.samples) {
-    if (m.serial) break;
-    for (int k = 1; k <= devices; ++k) {
-      if (k <= stages)
-        measure_host(model, {.begins = balanced(m, k, static_cast<double>(n)), .microbatches = 2},
-                     contexts, n, k == 1 ? m.host : m.stages[k]);
-      if (k > 1)
-        measure_host(model, {.begins = {0, stages}, .replicas = k, .microbatches = 2}, contexts, n,
-                     m.replicas[k]);
-    }
-  }
+  // An emulated GPU takes so long to compute that the host's time is the same for each size.
+  const std::span<const int64_t> all(what.samples);
+  for (size_t i = 0; !m.serial && i < (examples::real_gpu(c) ? all.size() : 1); ++i)
+    measure_host(model, contexts, examples::real_gpu(c) ? all.subspan(i, 1) : all, m);
   std::vector<nn::CutAs> as;
   m.cut_from = cut_from(model.make(), as);
   for (const int parts : what.cuts) {
