@@ -194,11 +194,12 @@ def cupy_rows():
         lambda: a + b, cupy.cuda.runtime.deviceSynchronize), "us"
 
 
-for rows in (torch_rows, cupy_rows, torch_copies, torch_networks, torch_adam, mxnet_networks):
-    if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
-        continue
-    try:
-        for name, value, unit in rows():
-            print(f"{name:66} {value:10.2f} {unit}", flush=True)
-    except Exception as error:  # not installed, or without a GPU
-        print(f"{rows.__name__}: {type(error).__name__}: {error}")
+if __name__ == "__main__":
+    for rows in (torch_rows, cupy_rows, torch_copies, torch_networks, torch_adam, mxnet_networks):
+        if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
+            continue
+        try:
+            for name, value, unit in rows():
+                print(f"{name:66} {value:10.2f} {unit}", flush=True)
+        except Exception as error:  # not installed, or without a GPU
+            print(f"{rows.__name__}: {type(error).__name__}: {error}")
