@@ -1,7 +1,6 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
-#include <map>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -13,6 +12,7 @@
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/options.h>
+#include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus::nn {
@@ -267,21 +267,28 @@ void Trainer::apply(Batch& batch, double rescale) {
   for (const Tensor& weight : batch.group.weights) autograd::fresh_grad(weight, true);
 }
 
-// Each context's thread fetches what its replicas are to have.
 void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
-  std::map<Context, std::vector<std::pair<const Tensor*, const Tensor*>>> copies;
-  for (size_t i = 0; i < slots_.size(); ++i)
-    if (fresh[i] && !slots_[i].others.empty() && !autograd::fresh_grad(slots_[i].weight))
-      for (const Tensor& other : slots_[i].others)
-        copies[other.context()].emplace_back(&slots_[i].weight, &other);
-  std::vector<Context> contexts;
-  for (const auto& [context, list] : copies) contexts.push_back(context);
-  on_threads(contexts, [&](int k) {
-    for (const auto& [weight, other] : copies.at(contexts[static_cast<size_t>(k)])) {
-      weight->copyto(*other, {}, from);
-      autograd::fresh_grad(*other, true);
-    }
-  });
+  struct Together {
+    Group group;
+    std::vector<Tensors> weights = {};
+    std::vector<int> owners = {};
+  };
+  std::vector<Together> all;  // by the replicas' contexts
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (!fresh[i] || slot.others.empty() || autograd::fresh_grad(slot.weight)) continue;
+    const Parameter& p = parameters_[slot.parameter];
+    const Group group(p.list_ctx());
+    auto at = std::ranges::find(all, group, &Together::group);
+    if (at == all.end()) at = all.insert(at, {.group = group});
+    at->weights.push_back(p.list_data());
+    at->owners.push_back(static_cast<int>(std::ranges::find(group, slot.context) - group.begin()));
+  }
+  for (const Together& t : all) {
+    broadcast_many(t.group, t.weights, t.owners, from);
+    for (const Tensors& replicas : t.weights)
+      for (const Tensor& weight : replicas) autograd::fresh_grad(weight, true);
+  }
 }
 
 // A context on which its gradient is not new, where there is one.

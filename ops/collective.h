@@ -14,12 +14,21 @@
 //
 // ReduceOp (core/group.h): mean is of floating-point parts; max, min and prod have no gradient.
 //
-// Among real GPUs that reach each other's memory, sums and means of floating-point parts by
-// all_reduce are one kernel of ours a GPU, up to 64 MiB. It reads and writes the others' memory,
-// adds up in the group's order, f16 and bf16 in f32, and rounds once; it becomes part of a compiled
-// function's graphs, whose replays a TransferLog does not see. Larger ones, and other combinations,
-// are NCCL's, where the build has it and nothing is recorded. A GPU that does not come within 30 s
-// is a DeviceError at the next wait.
+// Among real GPUs that reach each other's memory, one kernel of ours a GPU does it, which reads the
+// others' memory, and becomes part of a compiled function's graphs, whose replays a TransferLog
+// does not see:
+//   all_reduce, all_reduce_many       sums and means of floating-point parts up to 64 MiB; they are
+//                                     added up in the group's order
+//   reduce, reduce_scatter            of any size, each result in the order from its context on,
+//                                     round
+//   reduce_many                       of any size, in the group's order
+//   broadcast, all_gather, all_to_all, send_recv, broadcast_many
+//                                     each part, or slice of one, that has up to 4 MiB; not what a
+//                                     tape records of broadcast and send_recv
+// f16 and bf16 are added up in f32, and rounded once. What is larger is copied by the GPUs' copy
+// engines, straight into the results. Larger all_reduces, and those of other combinations and
+// dtypes, are NCCL's, where the build has it and nothing is recorded. A GPU that does not come
+// within 30 s is a DeviceError at the next wait.
 //
 // Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
 // lives elsewhere, ShapeError, DTypeError; they name the part and what was expected. Nothing is
@@ -65,6 +74,9 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
 // others hold then is not defined.
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options = {}, Caller from = Caller::here());
+// tensors[k][i], on group[i], gets the values of tensors[k][roots[k]]. Not differentiable.
+void broadcast_many(const Group& group, std::span<const Tensors> tensors,
+                    std::span<const int> roots, Caller from = Caller::here());
 // All parts combined, on group[root].
 Tensor reduce(const Group& group, const Tensors& parts, int root = 0, ReduceOp op = ReduceOp::sum,
               Caller from = Caller::here());

@@ -156,18 +156,18 @@ void traced_copy(Device& d, void* dst, Context to, const void* src, Context from
   tell(whom & kLog, [&](Listener& l) { l.copied(copy); });
 }
 
-void traced_reads(Device& d, StreamView s, std::span<const Context> from, size_t bytes,
-                  const std::function<void()>& enqueue) {
+void traced_reads(Device& d, StreamView s, std::span<const Context> from,
+                  std::span<const size_t> bytes, const std::function<void()>& enqueue) {
   if (!(listening() & kLog)) return enqueue();
   const auto events = std::make_shared<Bracket>(d, s);
   const double start = now();
   enqueue();
   events->finish();
-  for (const Context other : from) {
-    if (other == s.context) continue;
-    const CopyRecord record{other, s.context, bytes, current_caller(),
-                            s,     start,     now(), events->timed() ? events : nullptr};
-    if (outermost) outermost->add_bytes(bytes);
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (from[i] == s.context || bytes[i] == 0) continue;
+    const CopyRecord record{from[i], s.context, bytes[i], current_caller(),
+                            s,       start,     now(),    events->timed() ? events : nullptr};
+    if (outermost) outermost->add_bytes(bytes[i]);
     tell(kLog, [&](Listener& l) { l.copied(record); });
   }
 }

@@ -122,8 +122,8 @@ void waited(TransferKind kind, Context c, double start, Caller from);
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
-void traced_reads(Device& d, StreamView s, std::span<const Context> from, size_t bytes,
-                  const std::function<void()>& enqueue);
+void traced_reads(Device& d, StreamView s, std::span<const Context> from,
+                  std::span<const size_t> bytes, const std::function<void()>& enqueue);
 void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
@@ -139,8 +139,8 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
   traced_copy(d, dst, to, src, from, bytes, s);
 }
 // What `enqueue` puts on s, which reads so many bytes from each of the others.
-inline void reads(Device& d, StreamView s, std::span<const Context> from, size_t bytes,
-                  const auto& enqueue) {
+inline void reads(Device& d, StreamView s, std::span<const Context> from,
+                  std::span<const size_t> bytes, const auto& enqueue) {
   if (off()) [[likely]]
     return enqueue();
   traced_reads(d, s, from, bytes, enqueue);

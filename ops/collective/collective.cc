@@ -8,11 +8,11 @@
 #include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/tape.h>
+#include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/collective/tree.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/join.h>
 #include <locus/ops/view.h>
 
 namespace locus {
@@ -60,10 +60,19 @@ Tensor slice_of(const Tensor& part, int axis, int64_t length, int i) {
 
 // The group's numbers, from the root's on, round.
 size_t turned(size_t i, int root, size_t n) { return (i + static_cast<size_t>(root)) % n; }
+Tensors from_root(Tensors parts, int root) {
+  std::ranges::rotate(parts, parts.begin() + root);
+  return parts;
+}
+
+// New memory on c for what x is, but of this length along the axis.
+Tensor like(const Tensor& x, Context c, int axis, int64_t length) {
+  Meta m = x.impl().view.meta;
+  m.shape[axis] = length;
+  return allocate(c, m);
+}
 
 // The ops
-
-Tensor packed(const Tensor& x) { return x.contiguous() ? x : row_major_copy(x, x.dtype()); }
 
 bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
                 std::span<Tensor> out) {
@@ -111,10 +120,9 @@ void run_reduce(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Ten
   const Tensors parts = parts_of(g, in);
   check_op(a.op, parts[0]);
   check_root(g, a.root);
-  Tensors from_root;
-  for (size_t i = 0; i < parts.size(); ++i)
-    from_root.push_back(parts[turned(i, a.root, parts.size())]);
-  give(combine_up(from_root, a.op, a.from), g[a.root], out[0], a.from);
+  if (!out[0].defined()) out[0] = allocate(g[a.root], parts[0].impl().view.meta);
+  const Piece piece{from_root(parts, a.root), out[0]};
+  exchange(g, {&piece, 1}, a.op, false, a.from);
 }
 
 void run_reduce_scatter(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
@@ -123,22 +131,38 @@ void run_reduce_scatter(std::span<const Ref> in, const CollectiveAttrs& a, std::
   check_op(a.op, parts[0]);
   const int axis = normalize_axis(a.axis, parts[0].ndim(), "reduce_scatter");
   const int64_t length = slice_length(g, parts[0], axis);
+  std::vector<Piece> pieces;
   for (int i = 0; i < g.size(); ++i) {
     Tensors slices;
     for (const Tensor& p : parts) slices.push_back(slice_of(p, axis, length, i));
-    out[static_cast<size_t>(i)] = reduce(g, slices, i, a.op, a.from);
+    Tensor& mine = out[static_cast<size_t>(i)];
+    mine = allocate(g[i], slices[0].impl().view.meta);
+    pieces.push_back({from_root(slices, i), mine});
   }
+  exchange(g, pieces, a.op, false, a.from);
 }
 
 void run_all_gather(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
   const int axis = normalize_axis(a.axis, in[0].tensor_->ndim(), "all_gather");
   const Group g = group_of(in);
-  const Tensors parts = parts_of(g, in, axis);
-  for (int i = 0; i < g.size(); ++i) {
-    Tensors here;
-    for (const Tensor& p : parts) here.push_back(p.as_in_context(g[i], a.from));
-    out[static_cast<size_t>(i)] = concat(here, {.axis = axis});
+  Tensors parts = parts_of(g, in, axis);
+  int64_t length = 0;
+  for (Tensor& p : parts) {
+    length += p.shape()[axis];
+    p = packed(p);
   }
+  std::vector<Piece> pieces;
+  for (int i = 0; i < g.size(); ++i) {
+    Tensor& mine = out[static_cast<size_t>(i)];
+    mine = like(parts[0], g[i], axis, length);
+    int64_t begin = 0;
+    for (const Tensor& p : parts) {
+      const int64_t end = begin + p.shape()[axis];
+      pieces.push_back({{p}, slice_axis(mine, axis, Slice(begin, end))});
+      begin = end;
+    }
+  }
+  exchange(g, pieces, {}, false, a.from);
 }
 
 void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
@@ -147,12 +171,17 @@ void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span
   const int split = normalize_axis(a.axis, parts[0].ndim(), "all_to_all"),
             join = normalize_axis(a.concat_axis, parts[0].ndim(), "all_to_all");
   const int64_t length = slice_length(g, parts[0], split);
+  std::vector<Piece> pieces;
   for (int i = 0; i < g.size(); ++i) {
-    Tensors here;
-    for (const Tensor& p : parts)
-      here.push_back(slice_of(p, split, length, i).as_in_context(g[i], a.from));
-    out[static_cast<size_t>(i)] = concat(here, {.axis = join});
+    const Tensor first = slice_of(parts[0], split, length, i);
+    const int64_t each = first.shape()[join];
+    Tensor& mine = out[static_cast<size_t>(i)];
+    mine = like(first, g[i], join, each * g.size());
+    for (int k = 0; k < g.size(); ++k)
+      pieces.push_back({{slice_of(parts[static_cast<size_t>(k)], split, length, i)},
+                        slice_of(mine, join, each, k)});
   }
+  exchange(g, pieces, {}, false, a.from);
 }
 
 // Gradients
@@ -271,6 +300,16 @@ Tensors broadcast(const Group& group, const Tensor& x, Caller from) {
     throw ContextMismatch("broadcast: ", describe(x), "; expected it on one of ", to_string(group));
   const int root = static_cast<int>(at - group.begin());
   Tensors all(static_cast<size_t>(group.size()));
+  if (!autograd::is_recording() && by_kernel(group, x)) {
+    const Tensor whole = packed(x);
+    std::vector<Piece> pieces;
+    for (size_t i = 0; i < all.size(); ++i) {
+      all[i] = allocate(group[static_cast<int>(i)], x.impl().view.meta);
+      pieces.push_back({{whole}, all[i]});
+    }
+    exchange(group, pieces, {}, false, from);
+    return all;
+  }
   spread_down(x, all.size(), [&](size_t i, const Tensor& there) {
     const size_t to = turned(i, root, all.size());
     return all[to] = there.copyto(group[static_cast<int>(to)], {}, from);
@@ -311,9 +350,19 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
                          ", or -1 for nothing");
   });
   Tensors all(parts.size());
-  for (size_t i = 0; i < all.size(); ++i)
-    if (sources[i] >= 0)
-      all[i] = parts[static_cast<size_t>(sources[i])].copyto(group[static_cast<int>(i)], {}, from);
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (sources[i] < 0) continue;
+    const Tensor& x = parts[static_cast<size_t>(sources[i])];
+    const Context c = group[static_cast<int>(i)];
+    if (autograd::is_recording() || !by_kernel(group, x)) {
+      all[i] = x.copyto(c, {}, from);
+      continue;
+    }
+    all[i] = allocate(c, x.impl().view.meta);
+    pieces.push_back({{x}, all[i]});
+  }
+  exchange(group, pieces, {}, false, from);
   return all;
 }
 

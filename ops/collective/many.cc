@@ -8,21 +8,19 @@
 #include <locus/core/op.h>
 #include <locus/core/tape.h>
 #include <locus/ops/collective.h>
+#include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/collective/tree.h>
 
 namespace locus {
 namespace {
 
-// In place, of each on all contexts; with roots on one.
-void combine_many(const char* name, const Group& group, std::span<const Tensors> tensors,
-                  std::span<const int> roots, const AllReduceManyOptions& options, Caller from) {
-  const auto [how, beside] = options;
-  const Op& op = get_op(name);
+// Unless they may be written in place: f(parts) is asked, too.
+void check_many(const Op& op, const Group& group, std::span<const Tensors> tensors, const auto& f) {
   for (const Tensors& parts : tensors) {
-    named(name, [&] {
+    named(op.name, [&] {
       check_parts(group, parts);
-      check_op(how, parts[0]);
+      f(parts);
     });
     for (const Tensor& part : parts) check_in_place(op, {}, part);
   }
@@ -31,12 +29,25 @@ void combine_many(const char* name, const Group& group, std::span<const Tensors>
     for (const Tensors& parts : tensors) here.emplace_back(parts[static_cast<size_t>(i)]);
     detail::check_apart(op, here, 0);
   }
+}
+
+void check_roots(const Op& op, const Group& group, size_t tensors, std::span<const int> roots) {
+  named(op.name, [&] {
+    if (roots.size() != tensors)
+      throw Error(roots.size(), " roots for ", tensors, " tensors; expected one each");
+    for (const int root : roots) check_root(group, root);
+  });
+}
+
+}  // namespace
+
+void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
+                     const AllReduceManyOptions& options, Caller from) {
+  const auto [how, beside] = options;
+  check_many(get_op("all_reduce"), group, tensors,
+             [&](const Tensors& parts) { check_op(how, parts[0]); });
   const auto one = [&](size_t k) {
-    const Tensors& parts = tensors[k];
-    if (roots.empty())
-      all_reduce(group, parts, {.op = how, .out = parts}, from);
-    else
-      combine_up(parts, how, from).copyto(parts[static_cast<size_t>(roots[k])], {}, from);
+    all_reduce(group, tensors[k], {.op = how, .out = tensors[k]}, from);
   };
   std::map<DType, std::vector<size_t>> together;
   for (size_t k = 0; k < tensors.size(); ++k) {
@@ -55,21 +66,29 @@ void combine_many(const char* name, const Group& group, std::span<const Tensors>
   }
 }
 
-}  // namespace
-
-void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
-                     const AllReduceManyOptions& options, Caller from) {
-  combine_many("all_reduce", group, tensors, {}, options, from);
-}
-
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options, Caller from) {
-  named("reduce", [&] {
-    if (roots.size() != tensors.size())
-      throw Error(roots.size(), " roots for ", tensors.size(), " tensors; expected one each");
-    for (const int root : roots) check_root(group, root);
-  });
-  combine_many("reduce", group, tensors, roots, options, from);
+  const auto [how, beside] = options;
+  const Op& op = get_op("reduce");
+  check_roots(op, group, tensors.size(), roots);
+  check_many(op, group, tensors, [&](const Tensors& parts) { check_op(how, parts[0]); });
+  std::vector<Piece> pieces;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    pieces.push_back({tensors[k], tensors[k][static_cast<size_t>(roots[k])]});
+  exchange(group, pieces, how, beside, from);
+}
+
+void broadcast_many(const Group& group, std::span<const Tensors> tensors,
+                    std::span<const int> roots, Caller from) {
+  const Op& op = get_op("copyto");
+  check_roots(op, group, tensors.size(), roots);
+  check_many(op, group, tensors, [](const Tensors&) {});
+  std::vector<Piece> pieces;
+  for (size_t k = 0; k < tensors.size(); ++k)
+    for (const Tensor& t : tensors[k])
+      if (const Tensor& root = tensors[k][static_cast<size_t>(roots[k])]; !t.is(root))
+        pieces.push_back({{root}, t});
+  exchange(group, pieces, {}, false, from);
 }
 
 }  // namespace locus

@@ -1,7 +1,9 @@
 #include <locus/ops/collective/peers.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <ranges>
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -17,42 +19,56 @@ namespace locus {
 namespace {
 
 DType infer(std::span<const Meta>, const PeersAttrs&, std::span<Meta>) {
-  throw Error("it is one device's part of all_reduce; call that");
-}
-
-const Op& peers_op() {
-  static const Op& op = get_op("all_reduce_peers");
-  return op;
+  throw Error("it is one device's part of a collective; call that");
 }
 
 // What all devices of a call have in common.
 struct Work {
   const Group& group;
-  std::span<const Tensor> tensors, out;
-  std::vector<StreamView> streams;
+  const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
+  std::span<const Tensor> tensors = {}, out = {};
+  std::span<const Piece> pieces = {};  // of an exchange
+  std::vector<StreamView> streams = {};
 };
 
 // What the kernel of device `me` is given before its results: f(tensor).
 void each_operand(const Work& w, int me, const auto& f) {
+  const auto mine = [c = w.group[me]](const Tensor& t) { return t.context() == c; };
+  for (const Piece& p : w.pieces)
+    if (mine(p.result)) std::ranges::for_each(p.parts, f);
+  for (const Piece& p : w.pieces)
+    if (mine(p.result)) f(p.result);
+  for (const Piece& p : w.pieces)
+    if (!mine(p.result)) std::ranges::for_each(p.parts | std::views::filter(mine), f);
   for (const std::span<const Tensor> list : {w.tensors, w.out})
     for (size_t k = 0; k < list.size(); ++k)
       if (!w.attrs.pushed || k % w.streams.size() == static_cast<size_t>(me)) f(list[k]);
 }
 
-// f(storage) of those of device `me`.
-void each_own(const Work& w, int me, std::span<const Tensor> tensors, const auto& f) {
-  for (auto k = static_cast<size_t>(me); k < tensors.size(); k += w.streams.size())
-    f(tensors[k].handle()->storage);
+// f(tensor) of those of device `me` that are read, by any device.
+void each_read(const Work& w, int me, const auto& f) {
+  for (const Piece& p : w.pieces)
+    for (const Tensor& t : p.parts)
+      if (t.context() == w.group[me]) f(t);
+  for (auto k = static_cast<size_t>(me); k < w.tensors.size(); k += w.streams.size())
+    f(w.tensors[k]);
 }
+// Its results.
+void each_result(const Work& w, int me, const auto& f) {
+  for (const Piece& p : w.pieces)
+    if (p.result.context() == w.group[me]) f(p.result);
+  for (auto k = static_cast<size_t>(me); k < w.out.size(); k += w.streams.size()) f(w.out[k]);
+}
+Storage& storage_of(const Tensor& t) { return *t.handle()->storage; }
 StreamView stream_of(const Work& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
 // All that may wait, before the first kernel of the work runs.
 void prepare(const Work& w, int me) {
   const StreamView s = stream_of(w, me);
-  each_own(w, me, w.tensors, [&](const auto& storage) { storage->before_read(s); });
-  each_own(w, me, w.out, [&](const auto& storage) { storage->before_write(s); });
+  each_read(w, me, [&](const Tensor& t) { storage_of(t).before_read(s); });
+  each_result(w, me, [&](const Tensor& t) { storage_of(t).before_write(s); });
   before_meeting(s);
   Timeline::of(s).before_launch();
 }
@@ -61,7 +77,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                     const std::vector<View>& out) {
   const Context c = stream_of(w, attrs.me).context;
   PlanCall call{.context = c,
-                .op = &peers_op(),
+                .op = &w.op,
                 .kernel = w.kernel,
                 .views = in,
                 .n_in = static_cast<int>(in.size()),
@@ -72,11 +88,26 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
     if (t.context() == c)
       capture::touch(c, t.handle()->storage, false);
     else
-      noted.plan->meet(*t.handle()->storage);
+      noted.plan->meet(storage_of(t));
   });
-  each_own(w, attrs.me, w.out, [&](const auto& storage) { capture::touch(c, storage, true); });
+  each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   noted.plan->meet_in_turn(c);
   return noted;
+}
+
+// That device `me` reads from each other one.
+std::vector<size_t> bytes_read(const Work& w, int me) {
+  std::vector<size_t> bytes(w.streams.size());
+  size_t own = 0;
+  each_result(w, me, [&](const Tensor& t) { own += bytes_of(t.handle()->view.meta); });
+  if (w.pieces.empty())  // where they are not pushed, a share of each, and the sums of theirs
+    std::ranges::fill(bytes, w.attrs.pushed ? own : 2 * own / bytes.size());
+  for (const Piece& p : w.pieces)
+    for (const Tensor& t : p.parts)
+      if (p.result.context() == w.group[me])
+        bytes[static_cast<size_t>(std::ranges::find(w.group, t.context()) - w.group.begin())] +=
+            bytes_of(t.handle()->view.meta);
+  return bytes;
 }
 
 // What device `me` does.
@@ -88,60 +119,69 @@ void enqueue(const Work& w, int me) {
   std::vector<View> in, out;
   in.reserve(2 * w.tensors.size());
   each_operand(w, me, [&](const Tensor& t) { in.push_back(t.handle()->view); });
-  size_t bytes = 0;
-  for (auto k = static_cast<size_t>(me); k < w.out.size(); k += w.streams.size()) {
-    out.push_back(w.out[k].handle()->view);
-    bytes += bytes_of(out.back().meta);
-  }
-  if (!a.pushed) bytes = 2 * bytes / w.streams.size();  // a share of each, and the sums of theirs
+  each_result(w, me, [&](const Tensor& t) { out.push_back(t.handle()->view); });
   const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
   const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
-  trace::reads(d, s, w.group.contexts(), bytes, [&] {
+  trace::reads(d, s, w.group.contexts(), bytes_read(w, me), [&] {
     if (noted.call) return noted.plan->run(*noted.call, s, true);
     const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
-    trace::launch(d, w.kernel, call, peers_op().name.c_str());
+    trace::launch(d, w.kernel, call, w.op.name.c_str());
   });
-  each_own(w, me, w.tensors, [&](const auto& storage) { storage->after_read(s); });
-  each_own(w, me, w.out, [&](const auto& storage) { storage->after_write(s); });
+  each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
+  each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
 }
 
-bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
-              std::span<const Tensor> out, ReduceOp op, bool beside) {
-  if ((op != ReduceOp::sum && op != ReduceOp::mean) || g.size() > Meeting::kMostDevices)
-    return false;
-  if (capture::only_recorded()) return false;
-  size_t bytes = 0, chunks = 0;
-  for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size())) {
-    const size_t part = bytes_of(tensors[k].handle()->view.meta);
-    bytes += part;
-    chunks += (part + kPeersChunk - 1) / kPeersChunk;
-  }
-  const Kernel kernel = peers_op().kernel(device(g[0]).kernels(), tensors[0].dtype());
-  // What is recorded has no other way that becomes part of a graph.
-  const bool few = capture::active() || bytes <= kMostPeerBytes;
-  if (!kernel || !few) return false;
-
-  Work w{g,  tensors, out,
-         {}, kernel,  {.devices = g.size(), .mean = op == ReduceOp::mean, .beside = beside}};
-  const auto others = static_cast<size_t>(g.size() - 1);
-  w.attrs.pushed = others * chunks * kPeersChunk <= Meeting::kMostInbox;
-  for (const Context context : g) w.streams.push_back(current_stream(context));
+// On all devices; false, and nothing is done, where they do not meet.
+bool run(Work& w, Communicator& c, size_t inbox_bytes) {
+  for (const Context context : w.group) w.streams.push_back(current_stream(context));
   // Also of what a first meeting allocates, while no other one is half enqueued.
   const MutexLock turn(meeting_turns());
-  const auto meeting =
-      c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
-                w.attrs.pushed ? chunks * kPeersChunk : 0);
+  const auto meeting = c.meeting(
+      capture::active() ? std::span<const StreamView>() : std::span(w.streams), inbox_bytes);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
-  for (int i = 0; i < g.size(); ++i) prepare(w, i);
+  for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   try {
-    on_threads(g.contexts(), [&](int i) { enqueue(w, i); });
+    on_threads(w.group.contexts(), [&](int i) { enqueue(w, i); });
     for (const StreamView& s : w.streams) after_meeting(s);
   } catch (...) {
     meeting->broken = true;
     throw;
   }
   return true;
+}
+
+size_t chunks_of(const Tensor& t) {
+  return (bytes_of(t.handle()->view.meta) + kPeersChunk - 1) / kPeersChunk;
+}
+// Where the devices' kernels add these up.
+bool adds(const Group& g, ReduceOp op) {
+  return (op == ReduceOp::sum || op == ReduceOp::mean) && g.size() <= Meeting::kMostDevices &&
+         !capture::only_recorded();
+}
+
+bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
+              std::span<const Tensor> out, ReduceOp op, bool beside) {
+  static const Op& kernels = get_op("all_reduce_peers");
+  if (!adds(g, op)) return false;
+  size_t bytes = 0, chunks = 0;
+  for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size())) {
+    bytes += bytes_of(tensors[k].handle()->view.meta);
+    chunks += chunks_of(tensors[k]);
+  }
+  const Kernel kernel = kernels.kernel(device(g[0]).kernels(), tensors[0].dtype());
+  // What is recorded has no other way that becomes part of a graph.
+  const bool few = capture::active() || bytes <= kMostPeerBytes;
+  if (!kernel || !few) return false;
+
+  Work w{.group = g,
+         .op = kernels,
+         .kernel = kernel,
+         .attrs = {.devices = g.size(), .mean = op == ReduceOp::mean, .beside = beside},
+         .tensors = tensors,
+         .out = out};
+  w.attrs.pushed = static_cast<size_t>(g.size() - 1) * chunks * kPeersChunk <= Meeting::kMostInbox;
+  return run(w, c, w.attrs.pushed ? chunks * kPeersChunk : 0);
 }
 
 // Not recorded: with several devices in one process that may deadlock, by NCCL's documentation.
@@ -175,7 +215,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
       return;
     }
     const Context before = g[(i + g.size() - 1) % g.size()];
-    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, bytes,
+    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, {&bytes, 1},
                  [&] { listened(i + 1); });
   };
   // What was enqueued before an error is in flight.
@@ -200,15 +240,47 @@ bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
   return by_peers(g, *c, tensors, out, op, beside) || by_library(g, *c, tensors, out, op);
 }
 
+bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,
+                         Caller from) {
+  static const Op& kernels = get_op("exchange_peers");
+  Communicator* const c = communicator(g);
+  if (!c || !adds(g, op)) return false;
+  const size_t parts = pieces[0].parts.size();
+  const DType dtype = parts == 1 ? u8 : pieces[0].result.dtype();
+  const Kernel kernel = kernels.kernel(device(g[0]).kernels(), dtype);
+  if (!kernel) return false;
+  Work w{.group = g,
+         .op = kernels,
+         .kernel = kernel,
+         .attrs = {.devices = g.size(),
+                   .mean = op == ReduceOp::mean,
+                   .beside = beside,
+                   .parts = static_cast<int>(parts)},
+         .pieces = pieces};
+  for (const Context here : g) {
+    int results = 0, chunks = 0;
+    for (const Piece& p : pieces) {
+      if (p.result.context() != here) continue;
+      ++results;
+      chunks += static_cast<int>(chunks_of(p.result));
+    }
+    w.attrs.results = std::max(w.attrs.results, results);
+    w.attrs.chunks = std::max(w.attrs.chunks, chunks);
+  }
+  const trace::Scope scope(TransferKind::copyto, from);
+  return run(w, *c, 0);
+}
+
 void register_peers() {
-  OpDef<PeersAttrs>("all_reduce_peers")
-      .inputs(1, Op::kAny)
-      .outputs(Op::kAny)
-      .infer<&infer>()
-      .in_place()
-      .meets()
-      .no_gradient("all_reduce has it")
-      .no_samples("one device's part of all_reduce: tests/collective_test.cc");
+  for (const char* const name : {"all_reduce_peers", "exchange_peers"})
+    OpDef<PeersAttrs>(name)
+        .inputs(0, Op::kAny)
+        .outputs(Op::kAny)
+        .infer<&infer>()
+        .in_place()
+        .meets()
+        .no_gradient("the collective has it")
+        .no_samples("one device's part of a collective: tests/collective_test.cc");
 }
 
 }  // namespace locus

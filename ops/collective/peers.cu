@@ -3,7 +3,8 @@
 // is in its own: one meeting, and what comes over the link comes before it. Of many bytes each
 // device adds up its share of the slices, reading all parts where they are, and writes the sums to
 // all devices, between a meeting before and one behind: over each link as much goes as one part
-// has, and sums may lie where the parts are.
+// has, and sums may lie where the parts are. Results that one device alone has, sums or copies, are
+// made by it in this way, from parts where they are.
 #include <locus/core/kernel_list.h>
 #include <locus/core/tuning.h>
 #include <locus/devices/cuda_check.h>
@@ -28,10 +29,10 @@ inline constexpr int kChunk = kThreads* Packs* kEach<T>;
 static_assert(kChunk<float, 1> * sizeof(float) == kPeersChunk);
 
 // Of this device, or of all.
-template <class T, int kHave>
+template <class T, int kHave, int kGive = kHave>
 struct Tensors {
   const T* part[kMostTensors][kHave];
-  T* result[kMostTensors][kHave];
+  T* result[kMostTensors][kGive];
   int64_t size[kMostTensors];
   int first[kMostTensors + 1];  // chunk
   uint32_t whole = 0;           // bit i: all of tensor i's parts and results are aligned
@@ -112,7 +113,8 @@ __device__ __forceinline__ Pack<T, kEach<T>> load(const T* from, int64_t left, b
                  : "l"(from));
     return __builtin_bit_cast(Pack<T, kN>, w);
   }
-  using Word = If<sizeof(T) == 8, uint64_t, If<sizeof(T) == 4, uint32_t, uint16_t>>;
+  using Word = If<sizeof(T) == 8, uint64_t,
+                  If<sizeof(T) == 4, uint32_t, If<sizeof(T) == 2, uint16_t, uint8_t>>>;
 #pragma unroll
   for (int i = 0; i < kN; ++i)
     p.v[i] =
@@ -120,14 +122,9 @@ __device__ __forceinline__ Pack<T, kEach<T>> load(const T* from, int64_t left, b
   return p;
 }
 
-template <class T, class A>
-__device__ __forceinline__ void store(T* to, int64_t left, bool whole, const A (&sum)[kEach<T>],
-                                      double share) {
+template <class T>
+__device__ __forceinline__ void store(T* to, int64_t left, bool whole, const Pack<T, kEach<T>>& p) {
   constexpr int kN = kEach<T>;
-  Pack<T, kN> p;
-#pragma unroll
-  for (int i = 0; i < kN; ++i)
-    p.v[i] = convert<T>(share == 1 ? sum[i] : static_cast<A>(sum[i] * static_cast<A>(share)));
   if (whole && left >= kN) {
     *reinterpret_cast<Pack<T, kN>*>(to) = p;
     return;
@@ -136,46 +133,71 @@ __device__ __forceinline__ void store(T* to, int64_t left, bool whole, const A (
   for (int i = 0; i < kN; ++i)
     if (i < left) to[i] = p.v[i];
 }
+template <class T, class A>
+__device__ __forceinline__ void store(T* to, int64_t left, bool whole, const A (&sum)[kEach<T>],
+                                      double share) {
+  Pack<T, kEach<T>> p;
+#pragma unroll
+  for (int i = 0; i < kEach<T>; ++i)
+    p.v[i] = convert<T>(share == 1 ? sum[i] : static_cast<A>(sum[i] * static_cast<A>(share)));
+  store(to, left, whole, p);
+}
 
 struct Words {
   unsigned* of[kDevices];
 };
 
-template <class T, int kPacks>
+// This device's share of the chunks, of `devices` parts and results each; or, with kGive == 1, all
+// of the chunks that it is given, each the sum of `parts`: of one the bytes.
+template <class T, int kPacks, int kGive>
 __global__ void __launch_bounds__(kThreads)
-    all_reduce(const __grid_constant__ Tensors<T, kDevices> t, const __grid_constant__ Words words,
-               int me, int devices, double share, Fault* fault) {
-  using A = Compute<T>;
+    combine(const __grid_constant__ Tensors<T, kDevices, kGive> t,
+            const __grid_constant__ Words words, int me, int devices, int parts, double share,
+            Fault* fault) {
   constexpr int kN = kEach<T>;
+  constexpr bool kAlone = kGive == 1, kCopies = kSame<T, uint8_t>;
+  const int first = kAlone ? 0 : me, stride = kAlone ? 1 : devices;
   Door door(words.of, me, devices, fault);
   door.meet();
-  for (int chunk = me + devices * static_cast<int>(blockIdx.x); chunk < t.first[t.count];
-       chunk += devices * static_cast<int>(gridDim.x)) {
+  for (int chunk = first + stride * static_cast<int>(blockIdx.x); chunk < t.first[t.count];
+       chunk += stride * static_cast<int>(gridDim.x)) {
     const int tensor = t.tensor_of(chunk);
     const bool whole = t.whole >> tensor & 1;
     const int64_t begin = static_cast<int64_t>(chunk - t.first[tensor]) * kChunk<T, kPacks>;
     const int64_t left = t.size[tensor] - begin;
     const auto at = [](int k) { return (k * kThreads + static_cast<int>(threadIdx.x)) * kN; };
-    A sum[kPacks][kN];
-#pragma unroll 2
-    for (int device = 0; device < devices; ++device) {
+    const auto fetch = [&](int part, Pack<T, kN>(&p)[kPacks]) {
+#pragma unroll
+      for (int k = 0; k < kPacks; ++k)
+        if (at(k) < left) p[k] = load(t.part[tensor][part] + begin + at(k), left - at(k), whole);
+    };
+    if constexpr (kCopies) {
       Pack<T, kN> p[kPacks];
+      fetch(0, p);
 #pragma unroll
       for (int k = 0; k < kPacks; ++k)
-        if (at(k) < left) p[k] = load(t.part[tensor][device] + begin + at(k), left - at(k), whole);
+        if (at(k) < left) store(t.result[tensor][0] + begin + at(k), left - at(k), whole, p[k]);
+    } else {
+      using A = Compute<T>;
+      A sum[kPacks][kN];
+#pragma unroll 2
+      for (int part = 0; part < parts; ++part) {
+        Pack<T, kN> p[kPacks];
+        fetch(part, p);
 #pragma unroll
-      for (int k = 0; k < kPacks; ++k)
+        for (int k = 0; k < kPacks; ++k)
 #pragma unroll
-        for (int i = 0; i < kN; ++i) {
-          const A v = convert<A>(p[k].v[i]);
-          sum[k][i] = device == 0 ? v : sum[k][i] + v;
-        }
+          for (int i = 0; i < kN; ++i) {
+            const A v = convert<A>(p[k].v[i]);
+            sum[k][i] = part == 0 ? v : sum[k][i] + v;
+          }
+      }
+      for (int result = 0; result < (kAlone ? 1 : devices); ++result)
+#pragma unroll
+        for (int k = 0; k < kPacks; ++k)
+          if (at(k) < left)
+            store(t.result[tensor][result] + begin + at(k), left - at(k), whole, sum[k], share);
     }
-    for (int device = 0; device < devices; ++device)
-#pragma unroll
-      for (int k = 0; k < kPacks; ++k)
-        if (at(k) < left)
-          store(t.result[tensor][device] + begin + at(k), left - at(k), whole, sum[k], share);
   }
   door.meet();
   door.leave();
@@ -229,19 +251,25 @@ __global__ void __launch_bounds__(kThreads)
   door.leave();
 }
 
-// The tensors from `begin` on, as far as they fit. in: all parts of each, then all results.
-template <class T, int kHave>
-Tensors<T, kHave> table(const Call& call, int begin, int have, int chunk) {
-  Tensors<T, kHave> t;
+// The tensors from `begin` on, as far as they fit, of `have` parts each. in: all parts of each,
+// then all results, kGive each or, where that is not 1, as many as parts.
+template <class T, int kHave, int kGive = kHave>
+Tensors<T, kHave, kGive> table(const Call& call, int begin, int have, int chunk) {
+  const int give = kGive == 1 ? 1 : have;
+  Tensors<T, kHave, kGive> t;
   t.first[0] = 0;
   for (int k = begin; k < call.n_out && t.count < kMostTensors; ++k) {
     const int i = t.count++;
-    t.size[i] = call.out[k].meta.size();
+    const Meta& m = call.out[k].meta;
+    t.size[i] = m.size() * size_of(m.dtype) / static_cast<int>(sizeof(T));
     bool whole = true;
     for (int d = 0; d < have; ++d) {
       t.part[i][d] = call.in[k * have + d].template as<const T>();
-      t.result[i][d] = call.in[(call.n_out + k) * have + d].template as<T>();
-      whole = whole && aligned(t.part[i][d], 16) && aligned(t.result[i][d], 16);
+      whole = whole && aligned(t.part[i][d], 16);
+    }
+    for (int d = 0; d < give; ++d) {
+      t.result[i][d] = call.in[call.n_out * have + k * give + d].template as<T>();
+      whole = whole && aligned(t.result[i][d], 16);
     }
     t.whole |= static_cast<uint32_t>(whole) << i;
     t.first[i + 1] = t.first[i] + static_cast<int>((t.size[i] + chunk - 1) / chunk);
@@ -265,18 +293,26 @@ void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), co
   LOCUS_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-template <class T>
-void run(const Call& call) {
-  constexpr int kMany = 4, kBeside = 16;
-  const auto& a = call.attributes<PeersAttrs>();
-  // A recorded call's words are its own for as long as it is replayed.
+// A recorded call's words are its own for as long as it is replayed.
+Words words_of(const PeersAttrs& a) {
   if (std::shared_ptr<const void>* const kept = tuning::kept_place(); kept && !*kept)
     *kept = a.meeting->shared_from_this();
-  const int most = a.beside ? kBeside : Meeting::kMostBlocks;
-  const double share = a.mean ? 1. / a.devices : 1.;
   Words words;
-  Inboxes inboxes{{}, a.meeting->inbox_bytes};
   for (int i = 0; i < kDevices; ++i) words.of[i] = a.meeting->words[i];
+  return words;
+}
+int most_blocks(const PeersAttrs& a) { return a.beside ? 16 : Meeting::kMostBlocks; }
+double share_of(const PeersAttrs& a) { return a.mean ? 1. / a.devices : 1.; }
+
+constexpr int kMany = 4;
+
+template <class T>
+void run_all_reduce(const Call& call) {
+  const auto& a = call.attributes<PeersAttrs>();
+  const int most = most_blocks(a);
+  const double share = share_of(a);
+  const Words words = words_of(a);
+  Inboxes inboxes{{}, a.meeting->inbox_bytes};
   for (int i = 0; i < kDevices; ++i) inboxes.of[i] = a.meeting->inbox[i];
   for (int begin = 0; begin < call.n_out; begin += kMostTensors) {
     if (a.pushed) {
@@ -290,20 +326,41 @@ void run(const Call& call) {
       const int chunks = (t.first[t.count] + a.devices - 1) / a.devices;
       if (chunks > 0)
         enqueue(call, a.beside, chunks < most ? chunks : most, kernel, t, words, a.me, a.devices,
-                share, fault(call));
+                a.devices, share, fault(call));
     };
     const auto t = table<T, kDevices>(call, begin, a.devices, kChunk<T, 1>);
     if (t.first[t.count] <= most * a.devices)
-      launch(t, &all_reduce<T, 1>);
+      launch(t, &combine<T, 1, kDevices>);
     else
-      launch(table<T, kDevices>(call, begin, a.devices, kChunk<T, kMany>), &all_reduce<T, kMany>);
+      launch(table<T, kDevices>(call, begin, a.devices, kChunk<T, kMany>),
+             &combine<T, kMany, kDevices>);
   }
+}
+
+// As many launches, of as many blocks, on each device: also on one that has less to make.
+template <class T>
+void run_exchange(const Call& call) {
+  const auto& a = call.attributes<PeersAttrs>();
+  const int most = most_blocks(a);
+  const Words words = words_of(a);
+  const auto launch = [&](int begin, int chunk, auto* kernel) {
+    enqueue(call, a.beside, a.chunks < most ? a.chunks : most, kernel,
+            table<T, kDevices, 1>(call, begin, a.parts, chunk), words, a.me, a.devices, a.parts,
+            share_of(a), fault(call));
+  };
+  for (int begin = 0; begin < a.results; begin += kMostTensors)
+    if (a.chunks <= kMany * most)
+      launch(begin, kChunk<T, 1>, &combine<T, 1, 1>);
+    else
+      launch(begin, kChunk<T, kMany>, &combine<T, kMany, 1>);
 }
 
 constexpr KernelList peers_kernels() {
   KernelList list;
   list.add_each("all_reduce_peers", kFloatDTypes,
-                [](auto d) -> Kernel { return &run<CppTypeOf<decltype(d)::value>>; });
+                [](auto d) -> Kernel { return &run_all_reduce<CppTypeOf<decltype(d)::value>>; });
+  list.add_each("exchange_peers", DTypes<f32, f64, f16, bf16, u8>(),
+                [](auto d) -> Kernel { return &run_exchange<CppTypeOf<decltype(d)::value>>; });
   return list;
 }
 

@@ -1,4 +1,5 @@
-// Sums over a group by a kernel of ours that reads the other devices' memory, one a device.
+// Sums over a group, and copies within it, by a kernel of ours that reads the other devices'
+// memory, one a device.
 #pragma once
 
 #include <span>
@@ -6,17 +7,22 @@
 
 #include <locus/core/communicator.h>
 #include <locus/core/tensor.h>
+#include <locus/ops/collective/exchange.h>
 
 namespace locus {
 
 // A call's operands are the parts of each tensor in turn, in the group's order, then its results
 // likewise; where they are `pushed`, those of device `me` alone. Its results are device `me`'s.
+// Of an exchange the operands are the parts of what device `me` makes, then these results, then
+// what it has that others read.
 struct PeersAttrs {
   const Meeting* meeting = nullptr;
   int me = 0, devices = 0;
   bool mean = false;
   bool pushed = false;  // parts go into the meeting's inboxes
   bool beside = false;  // other kernels are to run meanwhile
+  // Of an exchange: parts of a result; results and chunks of the device that has most.
+  int parts = 0, results = 0, chunks = 0;
 };
 
 // Bytes of which a block of the kernel has one at a time, and one in an inbox.
@@ -31,5 +37,10 @@ inline constexpr size_t kMostPeerBytes = size_t{64} << 20;
 // `beside`: other work of the devices is to go on meanwhile.
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            std::span<const Tensor> out, ReduceOp op, bool beside, Caller from);
+
+// Likewise all results of an exchange (exchange.h), which are row-major and so are their parts:
+// sums of one dtype, or copies.
+bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,
+                         Caller from);
 
 }  // namespace locus

@@ -93,6 +93,8 @@ void spread_down(const Tensor& x, size_t n,
     for (size_t i = 0; i + step < n; i += 2 * step) there[i + step] = put(i + step, there[i]);
 }
 
+Tensor packed(const Tensor& x) { return x.contiguous() ? x : row_major_copy(x, x.dtype()); }
+
 void give(const Tensor& x, Context c, Tensor& out, Caller from) {
   if (out.defined())
     x.copyto(out, {}, from);

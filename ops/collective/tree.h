@@ -42,6 +42,8 @@ Tensor combine_up(Tensors parts, ReduceOp op, Caller from);
 // another; returns it there.
 void spread_down(const Tensor& x, size_t n,
                  const std::function<Tensor(size_t, const Tensor&)>& put);
+// x, row-major.
+Tensor packed(const Tensor& x);
 // x on c: in `out` where that is defined, else in a new tensor that becomes it.
 void give(const Tensor& x, Context c, Tensor& out, Caller from);
 

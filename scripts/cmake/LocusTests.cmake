@@ -46,4 +46,9 @@ if(LOCUS_BENCH)
     target_compile_definitions(locus_bench PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_bench PRIVATE CUDA::cudart_static CUDA::cublas)  # a peer
   endif()
+  if(LOCUS_WITH_NCCL)  # likewise
+    target_compile_definitions(locus_bench PRIVATE LOCUS_WITH_NCCL)
+    target_include_directories(locus_bench SYSTEM PRIVATE ${LOCUS_NCCL_INCLUDE})
+    target_link_libraries(locus_bench PRIVATE ${LOCUS_NCCL_LIBRARY})
+  endif()
 endif()

@@ -1,11 +1,15 @@
-// Sums over two contexts beside NCCL's, and training on two GPUs beside one.
+// Collectives of two contexts beside NCCL's, and training on two GPUs beside one.
+#include <array>
+#include <string>
+
 #include <locus/core/parallel.h>
+#include <locus/core/stream.h>
 #include <locus/nn/train_step.h>
 #include <locus/ops/collective.h>
-#ifdef LOCUS_WITH_CUDA
-#include <locus/core/storage.h>
-#include <locus/core/stream.h>
-#include <locus/devices/cuda_nccl.h>
+#include <locus/ops/view.h>
+#ifdef LOCUS_WITH_NCCL
+#include <cuda_runtime_api.h>
+#include <nccl.h>
 #endif
 
 #include "tests/bench/bench.h"
@@ -14,42 +18,78 @@
 namespace locus::bench {
 namespace {
 
-// Of `bytes` of f32, one after the other with a wait behind them.
-void sums(benchmark::State& state, int64_t bytes) {
-  const Group g(gpus(2));
-  const int64_t n = bytes / 4;
-  const Tensors in{ones({n}, g[0]), ones({n}, g[1])}, out{zeros({n}, g[0]), zeros({n}, g[1])};
-  const int calls = bytes < (1 << 20) ? 200 : bytes < (64 << 20) ? 50 : 4;
-  const auto time = [&](const auto& call) {
+// The time of a call among so many, one after the other with a wait behind them.
+auto in_a_row(int calls) {
+  return [=](const auto& call) {
     return timed([&] {
              for (int i = 0; i < calls; ++i) call();
              wait_all();
            }) /
            calls;
   };
-  const auto ours = [&] { all_reduce(g, in, {.out = out}); };
-  auto raw = [] {};
-#ifdef LOCUS_WITH_CUDA
-  const auto nccl = [&] {
-    const View from[] = {in[0].impl().view, in[1].impl().view},
-               to[] = {out[0].impl().view, out[1].impl().view};
-    const StreamView streams[] = {current_stream(g[0]), current_stream(g[1])};
-    cuda::nccl_all_reduce(g, from, to, ReduceOp::sum, streams);
-  };
-  const bool beside = real_gpu() && cuda::nccl_version() > 0;
+}
+
+#ifdef LOCUS_WITH_NCCL
+// What a GPU is to do, with n floats.
+void enqueue(const std::string& what, const float* in, float* out, size_t n, ncclComm_t c,
+             cudaStream_t s) {
+  const size_t half = n / 2;
+  if (what == "all_reduce") ncclAllReduce(in, out, n, ncclFloat32, ncclSum, c, s);
+  if (what == "broadcast") ncclBroadcast(in, out, n, ncclFloat32, 0, c, s);
+  if (what == "all_gather") ncclAllGather(in, out, half, ncclFloat32, c, s);
+  if (what == "reduce_scatter") ncclReduceScatter(in, out, half, ncclFloat32, ncclSum, c, s);
+  for (int other = 0; what == "all_to_all" && other < 2; ++other) {
+    const size_t at = half * static_cast<size_t>(other);
+    ncclSend(in + at, half, ncclFloat32, other, c, s);
+    ncclRecv(out + at, half, ncclFloat32, other, c, s);
+  }
+}
+void nccl(const std::string& what, const Tensors& in, const Tensors& out) {
+  static const auto* const connections = [] {
+    auto* const made = new std::array<ncclComm_t, 2>;
+    if (ncclCommInitAll(made->data(), 2, nullptr) != ncclSuccess) throw Error("NCCL");
+    return made;
+  }();
+  ncclGroupStart();
+  for (int i = 0; i < 2; ++i) {
+    const auto k = static_cast<size_t>(i);
+    cudaSetDevice(i);
+    enqueue(what, static_cast<const float*>(in[k].data_ptr()),
+            static_cast<float*>(out[k].data_ptr()), static_cast<size_t>(in[k].size()),
+            (*connections)[k], static_cast<cudaStream_t>(current_stream(gpu(i)).native));
+  }
+  ncclGroupEnd();
+}
+bool has_nccl() { return real_gpu(); }
 #else
-  const auto nccl = raw;
-  const bool beside = false;
+void nccl(const std::string&, const Tensors&, const Tensors&) {}
+bool has_nccl() { return false; }
 #endif
-  const Turns t =
-      beside ? take_turns(state, 3, ours, nccl, time) : take_turns(state, 3, ours, raw, time);
+
+// On each of two GPUs a part of `bytes` of f32, or a result of as many.
+void collective(benchmark::State& state, const std::string& what, int64_t bytes) {
+  const Group g(gpus(2));
+  const int64_t n = bytes / 4;
+  const Tensors in{ones({n}, g[0]), ones({n}, g[1])}, out{zeros({n}, g[0]), zeros({n}, g[1])},
+      halves{in[0](Slice(0, n / 2)), in[1](Slice(0, n / 2))};
+  const auto ours = [&] {
+    if (what == "all_reduce") all_reduce(g, in, {.out = out});
+    if (what == "broadcast") broadcast(g, in[0]);
+    if (what == "all_gather") all_gather(g, halves);
+    if (what == "reduce_scatter") reduce_scatter(g, in);
+    if (what == "all_to_all") all_to_all(g, in);
+  };
+  const auto raw = [&] { nccl(what, in, out); };
+  const auto time = in_a_row(bytes < (1 << 20) ? 200 : bytes < (64 << 20) ? 50 : 4);
+  const Turns t = take_turns(state, 3, ours, raw, time);
   state.counters["us"] = t.ours * 1e6;
-  if (beside) state.counters["nccl_us"] = t.raw * 1e6;
+  if (has_nccl()) state.counters["nccl_us"] = t.raw * 1e6;
 }
 
 // A step of a network on replicas, each with its own batch.
 struct Replicas {
-  Replicas(int n, nn::Sequential network, const Shape& images, int64_t classes, bool overlap)
+  Replicas(int n, nn::Sequential network, const Shape& images, int64_t classes,
+           const nn::TrainerOptions& options)
       : where(gpus(n)), net(std::move(network)) {
     net.initialize(init::Xavier(), where);
     for (const Context c : where) {
@@ -58,7 +98,7 @@ struct Replicas {
     }
     for (const Context c : where) in.push_back(random::randint(0, classes, {images[0]}, c));
     trainer.emplace(net.parameters(), optim::SGD({.learning_rate = 0.01, .momentum = 0.9}),
-                    nn::TrainerOptions{.overlap = overlap});
+                    options);
   }
   Tensor step(const Tensors& x) {
     const size_t n = where.size();
@@ -95,19 +135,13 @@ struct Replicas {
 };
 
 // The step on two GPUs beside the step on one, by turns.
-enum class How { eager, overlap, parallel, compiled };
+enum class How { eager, overlap, parallel, compiled, zero1, zero2 };
 void scaling(benchmark::State& state, const auto& network, const Shape& images, How how) {
-  Replicas one(1, network(), images, 10, false), two(2, network(), images, 10, how == How::overlap);
+  const int zero = how == How::zero1 ? 1 : how == How::zero2 ? 2 : 0;
+  Replicas one(1, network(), images, 10, {}),
+      two(2, network(), images, 10, {.overlap = how == How::overlap, .zero = zero});
   nn::TrainStep first([&](const Tensors&x) { return one.step(x); }, *one.trainer),
       both([&](const Tensors&x) { return two.step(x); }, *two.trainer);
-  constexpr int kSteps = 50;
-  const auto time = [&](const auto& step) {
-    return timed([&] {
-             for (int i = 0; i < kSteps; ++i) step();
-             wait_all();
-           }) /
-           kSteps;
-  };
   const auto ours = [&] {
     if (how == How::compiled)
       both(two.in);
@@ -122,7 +156,7 @@ void scaling(benchmark::State& state, const auto& network, const Shape& images, 
     else
       one.step(one.in);
   };
-  const Turns t = take_turns(state, 3, ours, alone, time);
+  const Turns t = take_turns(state, 3, ours, alone, in_a_row(50));
   state.counters["us"] = t.ours * 1e6;
   state.counters["one_us"] = t.raw * 1e6;
   state.counters["ratio"] = t.ours / t.raw;
@@ -138,33 +172,34 @@ void add_collective() {
   };
   for (const int64_t kib : {4, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10})
     add_timed("collective/all_reduce/" + name(kib << 10),
-              [=](benchmark::State& state) { sums(state, kib << 10); });
-  for (const auto& [name_of, how] : {std::pair{"/eager", How::eager},
-                                     {"/overlap", How::overlap},
-                                     {"/parallel", How::parallel},
-                                     {"/compiled", How::compiled}}) {
-    add_timed(std::string("collective/mlp/256") + name_of, [how = how](benchmark::State& state) {
-      scaling(
-          state,
-          [] {
-            return training::mlp({256, 128});
-          },
-          {256, 784}, how);
-    });
-    add_timed(std::string("collective/wide_mlp/4096") + name_of,
-              [how = how](benchmark::State& state) {
-                scaling(
-                    state,
-                    [] {
-                      return training::mlp({2048, 2048});
-                    },
-                    {4096, 784}, how);
-              });
-    add_timed(std::string("collective/lenet/1024") + name_of, [how = how](benchmark::State& state) {
-      scaling(
-          state, [] { return training::lenet(); }, {1024, 1, 28, 28}, how);
-    });
+              [=](benchmark::State& state) { collective(state, "all_reduce", kib << 10); });
+  for (const std::string what : {"broadcast", "all_gather", "reduce_scatter", "all_to_all"})
+    for (const int64_t kib : {64, 4 << 10, 256 << 10})
+      add_timed("collective/" + what + "/" + name(kib << 10),
+                [=](benchmark::State& state) { collective(state, what, kib << 10); });
+  const auto add = [](const std::string& name_of, const auto& network, const Shape& images,
+                      How how) {
+    add_timed("collective/" + name_of,
+              [=](benchmark::State& state) { scaling(state, network, images, how); });
+  };
+  const auto wide = [] { return training::mlp({2048, 2048}); };
+  for (const auto& [how, name_of] : {std::pair{How::eager, "/eager"},
+                                     {How::overlap, "/overlap"},
+                                     {How::parallel, "/parallel"},
+                                     {How::compiled, "/compiled"}}) {
+    add(
+        std::string("mlp/256") + name_of,
+        [] {
+          return training::mlp({256, 128});
+        },
+        {256, 784}, how);
+    add(std::string("wide_mlp/4096") + name_of, wide, {4096, 784}, how);
+    add(
+        std::string("lenet/1024") + name_of, [] { return training::lenet(); }, {1024, 1, 28, 28},
+        how);
   }
+  add("wide_mlp/4096/zero1", wide, {4096, 784}, How::zero1);
+  add("wide_mlp/4096/zero2", wide, {4096, 784}, How::zero2);
 }
 
 }  // namespace locus::bench
