@@ -246,6 +246,8 @@ bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp
   Communicator* const c = communicator(g);
   if (!c || !adds(g, op)) return false;
   const size_t parts = pieces[0].parts.size();
+  // Its kernel for u8 copies bytes.
+  if (parts > 1 && !is_floating(pieces[0].result.dtype())) return false;
   const DType dtype = parts == 1 ? u8 : pieces[0].result.dtype();
   const Kernel kernel = kernels.kernel(device(g[0]).kernels(), dtype);
   if (!kernel) return false;
