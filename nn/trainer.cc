@@ -284,9 +284,11 @@ void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
   });
 }
 
-// A context on which its gradient is not new, where there is one.
-std::optional<Context> Trainer::stale_on(const Slot& slot) {
+// A context on which its gradient is not new, where there is one. Where an owner has the sum, the
+// others' are used.
+std::optional<Context> Trainer::stale_on(const Slot& slot) const {
   std::optional<Context> stale;
+  if (options_.zero > 0 && autograd::summed_grad(slot.weight)) return stale;
   if (!autograd::fresh_grad(slot.weight)) stale = slot.context;
   for (const Tensor& other : slot.others)
     if (!autograd::fresh_grad(other) && !stale) stale = other.context();

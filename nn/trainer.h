@@ -58,8 +58,9 @@ struct TrainerOptions {
   //      step, whose memory is kept from call to call.
   // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
   // adds up its squares in another order. Only an owner has the sum: there gradients are looked at,
-  // and changed, between allreduce_grads() and update(). Files are the same for every stage and
-  // number of contexts. A rank shards over its own contexts, not over ranks.
+  // and changed, between allreduce_grads() and update(); the others' count as used. Files are the
+  // same for every stage and number of contexts. A rank shards over its own contexts, not over
+  // ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
   // names that the trainer was given, Error where two are alike. ValueError together with overlap
@@ -171,7 +172,7 @@ class Trainer {
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
-  static std::optional<Context> stale_on(const Slot& slot);
+  std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);
