@@ -153,6 +153,8 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   cluster::before_meeting(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
+        options::expect("Trainer::clip_global_norm", "max_norm", max_norm, max_norm >= 0,
+                        "a limit >= 0");
         refresh(from);
         if (sums_ && capture::only_recorded())
           capture::check("Trainer::clip_global_norm",
