@@ -86,17 +86,16 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
+  cluster::before_meeting([&] { refresh(from); }, from);
+  start_equal(from);  // before any gradient counts as a sum: it may fail
+  if (options_.kvstore) return sum_by_store(from);
   std::vector<Replicas> alone;
   cluster::before_meeting(
       [&] {
-        refresh(from);
-        if (options_.kvstore) return;
         alone = unsummed();
         if (sums_) sums_->finish(from);
       },
       from);
-  start_equal(from);
-  if (options_.kvstore) return sum_by_store(from);
   sum_over_ranks(alone, from);
 }
 

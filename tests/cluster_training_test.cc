@@ -125,6 +125,20 @@ TEST_F(ClusterRanks, ABadNumberOfOneIsAnErrorOfAll) {
   EXPECT_EQ(values(x.data()), std::vector<double>(2, -cluster::size()));
 }
 
+// A step that fails as they meet to start equal leaves gradients that are to be summed.
+TEST_F(ClusterRanks, WhatFailsAsTheyStartEqualCanBeTriedAgain) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  for (const Tensor& replica : x.list_data()) {
+    const autograd::Record record;
+    replica.sum().backward();
+  }
+  EXPECT_THROW(trainer.step(cluster::rank() == 1 ? 0 : 1), ValueError);
+  trainer.step(1);
+  EXPECT_EQ(values(x.list_data()[1]), std::vector<double>(2, -2 * cluster::size()));
+}
+
 // Gradients of one parameter are never added to those of another that is like it.
 TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   const auto store = [] { return kvstore::create("dist_device_sync"); };
