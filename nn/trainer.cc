@@ -27,7 +27,7 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 }  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
-                 const TrainerOptions& options)
+                 const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {
   if (!optimizer_) throw Error("Trainer: the optimizer is null");
   options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
@@ -44,7 +44,8 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (options_.kvstore) expect_names_that_differ("kvstore");
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
   equal_.resize(parameters_.size());
-  start_equal(Caller::here());
+  start_equal(from);
+  if (options_.overlap && std::ranges::all_of(parameters_, &Parameter::initialized)) refresh(from);
 }
 
 // Those that have values and are not equal yet.

@@ -78,16 +78,18 @@ struct TrainerOptions {
 class Trainer {
  public:
   template <std::derived_from<optim::Optimizer> O>
-  Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {})
-      : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options) {}
+  Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {},
+          Caller from = Caller::here())
+      : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options, from) {}
   // Shares the optimizer.
   Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
-          const TrainerOptions& options = {});
+          const TrainerOptions& options = {}, Caller = Caller::here());
 
   // By name (optim::create): Trainer(net.parameters(), "sgd", {{"learning_rate", .1}}).
   Trainer(const Parameters& parameters, std::string_view optimizer,
-          const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {})
-      : Trainer(parameters, optim::create(optimizer, options), trainer_options) {}
+          const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {},
+          Caller from = Caller::here())
+      : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
 
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last

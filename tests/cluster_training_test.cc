@@ -139,6 +139,15 @@ TEST_F(ClusterRanks, WhatFailsAsTheyStartEqualCanBeTriedAgain) {
   EXPECT_EQ(values(x.list_data()[1]), std::vector<double>(2, -2 * cluster::size()));
 }
 
+TEST_F(ClusterRanks, ATrainerThatIsMadeNamesTheProgramsLine) {
+  nn::Parameter x("x", {cluster::rank() == 1 ? 3 : 2}, {.init = init::Zero()});
+  x.initialize();
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                nn::Trainer({{"x", x}}, optim::SGD());
+              }),
+              testing::AllOf(HasSubstr(__FILE__), testing::Not(HasSubstr("trainer.cc"))));
+}
+
 // Gradients of one parameter are never added to those of another that is like it.
 TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   const auto store = [] { return kvstore::create("dist_device_sync"); };
