@@ -38,10 +38,10 @@ class GradientSums;
 
 struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
-  // still runs, from the second step on; in a compiled step they always are, and where there are
-  // ranks (core/cluster.h) never. Then there is one backward() a step on each context, of
-  // parameters with grad_req write, else Error, and a backward() that fails may have written some
-  // gradients.
+  // still runs, from the second step on, or from the first where all parameters have values when
+  // the trainer is made; in a compiled step they always are, and where there are ranks
+  // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
+  // grad_req write, else Error, and a backward() that fails may have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
