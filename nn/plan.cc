@@ -11,7 +11,6 @@ namespace locus::nn {
 namespace {
 
 constexpr std::string_view kVersion = "plan-1", kBlank = " \t\r";
-constexpr int kMostMicrobatches = 1 << 20;  // each has passes to be put in order
 
 std::string_view trimmed(std::string_view s) {
   const size_t begin = s.find_first_not_of(kBlank);
