@@ -122,6 +122,10 @@ target_compile_options(locus_flags INTERFACE
   # g++ 12 and 13 invent overflows inside the standard library.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--Werror=all-warnings;--expt-relaxed-constexpr;--extended-lambda>)
+# Messages name places in the source as the reader has it, not as the build machine had.
+set(prefix_map -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${prefix_map}>
+                                             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${prefix_map}>)
 if(LOCUS_NATIVE)
   # g++ 12 warns inside its own AVX-512 intrinsics (GCC bug 105593).
   target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>
