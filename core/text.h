@@ -12,8 +12,8 @@
 
 namespace locus {
 
-// One text of several pieces: strings, numbers, and what has a to_string() of its own. A floating
-// number is the shortest text that reads back as it: 5, 0.1, 1e-09.
+// One text of several pieces: strings, characters, numbers, and what has a to_string() of its own.
+// A floating number is the shortest text that reads back as it: 5, 0.1, 1e-09.
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   std::string text;
@@ -22,6 +22,8 @@ std::string text_of(const Parts&... parts) {
     using std::to_string;
     if constexpr (std::is_convertible_v<const P&, std::string_view>)
       text += std::string_view(part);
+    else if constexpr (std::same_as<P, char>)
+      text += part;
     else if constexpr (std::floating_point<P>)
       text.append(digits, std::to_chars(digits, std::end(digits), part).ptr);
     else
@@ -29,6 +31,14 @@ std::string text_of(const Parts&... parts) {
   };
   (append(parts), ...);
   return text;
+}
+
+// Without blanks at its ends.
+inline std::string_view trimmed(std::string_view s) {
+  constexpr std::string_view kBlank = " \t\r";
+  const size_t begin = s.find_first_not_of(kBlank);
+  return begin == s.npos ? std::string_view()
+                         : s.substr(begin, s.find_last_not_of(kBlank) - begin + 1);
 }
 
 // What `of` gives of each item, with `between` between them.

@@ -13,7 +13,7 @@
 #include <string>
 
 #include <locus/core/tensor.h>
-#include <locus/nn/order.h>
+#include <locus/nn/sample_order.h>
 #include <locus/nn/transforms.h>
 
 namespace locus::data {
@@ -121,7 +121,7 @@ class DataLoader {
  private:
   Tensor data_, label_;
   LoaderOptions options_;
-  Order order_;
+  SampleOrder order_;
 };
 
 }  // namespace locus::data

@@ -46,14 +46,15 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
     const Tensors& replicas = p.replicas;
     const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
     const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
-    if (!std::ranges::all_of(replicas, is_fresh)) continue;
     if (!only_recorded && std::ranges::any_of(replicas, is_summed)) {
-      const auto alone = std::ranges::find_if_not(replicas, is_summed);
+      const auto alone = std::ranges::find_if(
+          replicas, [&](const Tensor& w) { return is_fresh(w) && !is_summed(w); });
       if (alone == replicas.end()) continue;
       throw Error("Trainer: the gradients of Parameter `", bucket.all->parameters[i]->name,
                   "` are sums already, but backward() has written that on ", alone->context(),
                   " since; expected backward() on every context before they are summed");
     }
+    if (!std::ranges::all_of(replicas, is_fresh)) continue;
     Tensors& parts = gradients.emplace_back();
     for (const Tensor& w : replicas) parts.push_back(w.grad());
     if (p.owner >= 0) owners.push_back(p.owner);
@@ -68,8 +69,13 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
   if (only_recorded) return;
   for (const Parameter* p : summed)
     for (size_t i = 0; i < p->replicas.size(); ++i) {
-      autograd::summed_grad(p->replicas[i], true);
-      if (p->release && static_cast<int>(i) != p->owner) autograd::release_grad(p->replicas[i]);
+      const Tensor& w = p->replicas[i];
+      if (p->owner < 0 || static_cast<int>(i) == p->owner) {
+        autograd::summed_grad(w, true);
+        continue;
+      }
+      autograd::fresh_grad(w, true);
+      if (p->release) autograd::release_grad(w);
     }
 }
 

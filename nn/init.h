@@ -22,6 +22,9 @@ class Initializer {
   using Fill = std::function<Tensor(const Shape&, DType)>;
   // ValueError for an empty fill.
   Initializer(std::string name, Fill fill);
+  // No moves: none is left without a fill.
+  Initializer(const Initializer&) = default;
+  Initializer& operator=(const Initializer&) = default;
   // Copies are equal, and so are those below that have one name and equal options.
   bool operator==(const Initializer& other) const;
 

@@ -9,6 +9,7 @@
 #include <locus/core/group.h>
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/options.h>
+#include <locus/nn/state_check.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -317,27 +318,7 @@ void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) {
 
 void KVStore::check_optimizer_states(const NamedTensors& given, const std::string& who,
                                      Caller from) {
-  const NamedTensors own = optimizer_states();
-  const auto names = [](const NamedTensors& t) {
-    return listed(t, [](const auto& each) { return each.first; });
-  };
-  if (own.size() != given.size())
-    throw FormatError(who, " has ", names(given), "; expected ", names(own));
-  for (const auto& [key, expected] : own) {
-    const Tensor* const tensor = find_in(given, key);
-    if (!tensor || !tensor->defined())
-      throw FormatError(who, ": '", key, "' is missing among ", names(given));
-    if (tensor->shape() != expected.shape())
-      throw ShapeError(who, ": '", key, "' is ", describe(*tensor), "; expected shape ",
-                       expected.shape());
-    if (tensor->dtype() != expected.dtype())
-      throw DTypeError(who, ": '", key, "' is ", describe(*tensor), "; expected ",
-                       name(expected.dtype()));
-    const bool count = &key == &own[0].first || key.ends_with("/count");
-    if (count && tensor->item<int64_t>(from) < 0)
-      throw FormatError(who, ": '", key, "' is ", tensor->item<int64_t>(from),
-                        "; expected a count");
-  }
+  nn::expect_states(given, optimizer_states(), who, from);
 }
 
 void KVStore::restore(const NamedTensors& given, const std::string& who, Caller from) {

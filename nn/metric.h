@@ -180,7 +180,7 @@ class Perplexity : public Metric {
 };
 
 struct CrossEntropyOptions {
-  double eps = 1e-12;
+  double eps = 1e-12;  // >= 0, else ValueError
 };
 // The mean of -log(the label's probability + eps): preds (N, classes), N labels.
 class CrossEntropy : public Metric {
@@ -189,8 +189,7 @@ class CrossEntropy : public Metric {
       : CrossEntropy("cross-entropy", options) {}
 
  protected:
-  CrossEntropy(std::string name, const CrossEntropyOptions& options)
-      : Metric(std::move(name)), options_(options) {}
+  CrossEntropy(const std::string& name, const CrossEntropyOptions& options);
 
  private:
   Measure measure(const Tensor& labels, const Tensor& preds) const override;

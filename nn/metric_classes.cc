@@ -3,6 +3,7 @@
 
 #include <locus/core/error.h>
 #include <locus/nn/metric.h>
+#include <locus/nn/options.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -151,6 +152,11 @@ Measure Perplexity::measure(const Tensor& labels, const Tensor& preds) const {
 double Perplexity::result(const Measure& all) const {
   const std::vector<double> sums = all.sums.to_vector<double>();
   return std::exp(sums[0] / (all.instances - (sums.size() > 1 ? sums[1] : 0)));
+}
+
+CrossEntropy::CrossEntropy(const std::string& name, const CrossEntropyOptions& options)
+    : Metric(name), options_(options) {
+  options::expect(name, "eps", options.eps, options::not_negative);
 }
 
 Measure CrossEntropy::measure(const Tensor& labels, const Tensor& preds) const {

@@ -59,7 +59,9 @@ std::vector<Pipeline::Pass> Pipeline::order(Schedule schedule, int stages, int m
 
 Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options)
     : stages_(stages.list), contexts_(contexts), options_(options) {
-  options::expect("Pipeline", "microbatches", options.microbatches, options::count);
+  options::expect("Pipeline", "microbatches", options.microbatches,
+                  options.microbatches >= 1 && options.microbatches <= kMostMicrobatches, "1 to ",
+                  kMostMicrobatches);
   if (stages_.size() != contexts.size())
     throw ValueError("Pipeline: ", stages_.size(), " stages and ", contexts.size(),
                      " contexts; expected one context a stage");
@@ -222,6 +224,11 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
                      options_.microbatches, " microbatches; expected at least one sample each");
   check_labels("Pipeline", data, label);
   check_stages();
+  return run(data, label, loss_fn, from);
+}
+
+Tensor Pipeline::run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
+                     Caller from) {
   const autograd::Pause pause;
   const autograd::Accumulate accumulate;
   Step step{*this, data, label.as_in_context(contexts_.list().back(), from), loss_fn, from};

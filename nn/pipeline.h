@@ -50,8 +50,11 @@ namespace locus::nn {
 // Of a pipeline; learning rates have optim::Schedule.
 enum class Schedule : uint8_t { gpipe, one_f1b };
 
+constexpr int kMostMicrobatches = 1 << 20;  // each has passes to be put in order
+
 struct PipelineOptions {
-  int microbatches = 8;  // >= 1; more of them make the bubble smaller, and each pass less efficient
+  // 1 to kMostMicrobatches; more of them make the bubble smaller, and each pass less efficient.
+  int microbatches = 8;
   Schedule schedule = Schedule::one_f1b;
 };
 
@@ -118,8 +121,10 @@ class Pipeline : public Block {
   void watch(Watch f) { watch_ = std::move(f); }
 
  private:
+  friend class Planned;  // which checks all its pipelines before it runs one
   struct Step;
   void check_stages() const;
+  Tensor run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn, Caller);
   std::vector<bool> stages_that_train() const;
   Contexts home(const Parameter& p) const override;
 

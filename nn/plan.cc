@@ -11,13 +11,7 @@ namespace locus::nn {
 namespace {
 
 constexpr std::string_view kVersion = "plan-1", kBlank = " \t\r";
-constexpr int kMostMicrobatches = 1 << 20;  // each has passes to be put in order
 
-std::string_view trimmed(std::string_view s) {
-  const size_t begin = s.find_first_not_of(kBlank);
-  return begin == s.npos ? std::string_view()
-                         : s.substr(begin, s.find_last_not_of(kBlank) - begin + 1);
-}
 // The first word, which is taken off.
 std::string_view word(std::string_view& s) {
   s = trimmed(s);

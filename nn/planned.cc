@@ -194,6 +194,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
     l.backward();
     return l.detach();
   }
+  for (const Pipeline& p : pipelines_) p.check_stages();
   const size_t replicas = pipelines_.size();
   Tensors losses(replicas);
   const auto run = [&](int i) {
@@ -202,7 +203,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
       return slice_axis(batch, 0,
                         Slice(part_begin(n, replicas, r), part_begin(n, replicas, r + 1)));
     };
-    losses[r] = pipelines_[r].forward_backward(mine(data), mine(label), loss_fn, from);
+    losses[r] = pipelines_[r].run(mine(data), mine(label), loss_fn, from);
   };
   if (replicas > 1 && !capture::active()) {
     parallel(plan_.stages[0].contexts, run);

@@ -24,7 +24,7 @@
 #include <optional>
 
 #include <locus/nn/data.h>
-#include <locus/nn/order.h>
+#include <locus/nn/sample_order.h>
 
 namespace locus::data {
 
@@ -93,7 +93,7 @@ class Prefetcher {
  private:
   Decode decode_;
   PrefetchOptions options_;
-  Order order_;
+  SampleOrder order_;
 };
 
 }  // namespace locus::data

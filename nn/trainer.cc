@@ -27,7 +27,7 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 }  // namespace
 
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
-                 const TrainerOptions& options)
+                 const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {
   if (!optimizer_) throw Error("Trainer: the optimizer is null");
   options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
@@ -44,7 +44,8 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (options_.kvstore) expect_names_that_differ("kvstore");
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
   equal_.resize(parameters_.size());
-  start_equal(Caller::here());
+  start_equal(from);
+  if (options_.overlap && std::ranges::all_of(parameters_, &Parameter::initialized)) refresh(from);
 }
 
 // Those that have values and are not equal yet.
@@ -86,17 +87,16 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
+  cluster::before_meeting([&] { refresh(from); }, from);
+  start_equal(from);  // before any gradient counts as a sum: it may fail
+  if (options_.kvstore) return sum_by_store(from);
   std::vector<Replicas> alone;
   cluster::before_meeting(
       [&] {
-        refresh(from);
-        if (options_.kvstore) return;
         alone = unsummed();
         if (sums_) sums_->finish(from);
       },
       from);
-  start_equal(from);
-  if (options_.kvstore) return sum_by_store(from);
   sum_over_ranks(alone, from);
 }
 
@@ -153,6 +153,8 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   cluster::before_meeting(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
+        options::expect("Trainer::clip_global_norm", "max_norm", max_norm, max_norm >= 0,
+                        "a limit >= 0");
         refresh(from);
         if (sums_ && capture::only_recorded())
           capture::check("Trainer::clip_global_norm",
@@ -291,9 +293,11 @@ void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
   }
 }
 
-// A context on which its gradient is not new, where there is one.
-std::optional<Context> Trainer::stale_on(const Slot& slot) {
+// A context on which its gradient is not new, where there is one. Where an owner has the sum, the
+// others' are used.
+std::optional<Context> Trainer::stale_on(const Slot& slot) const {
   std::optional<Context> stale;
+  if (options_.zero > 0 && autograd::summed_grad(slot.weight)) return stale;
   if (!autograd::fresh_grad(slot.weight)) stale = slot.context;
   for (const Tensor& other : slot.others)
     if (!autograd::fresh_grad(other) && !stale) stale = other.context();

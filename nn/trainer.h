@@ -38,10 +38,10 @@ class GradientSums;
 
 struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
-  // still runs, from the second step on; in a compiled step they always are, and where there are
-  // ranks (core/cluster.h) never. Then there is one backward() a step on each context, of
-  // parameters with grad_req write, else Error, and a backward() that fails may have written some
-  // gradients.
+  // still runs, from the second step on, or from the first where all parameters have values when
+  // the trainer is made; in a compiled step they always are, and where there are ranks
+  // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
+  // grad_req write, else Error, and a backward() that fails may have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
@@ -58,8 +58,9 @@ struct TrainerOptions {
   //      step, whose memory is kept from call to call.
   // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
   // adds up its squares in another order. Only an owner has the sum: there gradients are looked at,
-  // and changed, between allreduce_grads() and update(). Files are the same for every stage and
-  // number of contexts. A rank shards over its own contexts, not over ranks.
+  // and changed, between allreduce_grads() and update(); the others' count as used. Files are the
+  // same for every stage and number of contexts. A rank shards over its own contexts, not over
+  // ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
   // names that the trainer was given, Error where two are alike. ValueError together with overlap
@@ -77,16 +78,18 @@ struct TrainerOptions {
 class Trainer {
  public:
   template <std::derived_from<optim::Optimizer> O>
-  Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {})
-      : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options) {}
+  Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {},
+          Caller from = Caller::here())
+      : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options, from) {}
   // Shares the optimizer.
   Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
-          const TrainerOptions& options = {});
+          const TrainerOptions& options = {}, Caller = Caller::here());
 
   // By name (optim::create): Trainer(net.parameters(), "sgd", {{"learning_rate", .1}}).
   Trainer(const Parameters& parameters, std::string_view optimizer,
-          const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {})
-      : Trainer(parameters, optim::create(optimizer, options), trainer_options) {}
+          const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {},
+          Caller from = Caller::here())
+      : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
 
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
@@ -171,7 +174,7 @@ class Trainer {
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
-  static std::optional<Context> stale_on(const Slot& slot);
+  std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);

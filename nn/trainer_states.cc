@@ -8,6 +8,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/kvstore.h>
+#include <locus/nn/state_check.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
@@ -24,25 +25,6 @@ Tensor number(int64_t n) { return array({n}, cpu()); }
 
 bool has(const NamedTensors& given, const std::string& name) {
   return std::ranges::find(given, name, &NamedTensors::value_type::first) != given.end();
-}
-
-std::string names(const NamedTensors& given) {
-  return listed(given, [](const auto& each) { return each.first; });
-}
-
-// What `given` has by this name, which is like that.
-const Tensor& expect_like(const NamedTensors& given, const std::string& key, const Tensor& like,
-                          const std::string& who) {
-  const auto it = std::ranges::find(given, key, &NamedTensors::value_type::first);
-  if (it == given.end() || !it->second.defined())
-    throw FormatError(who, ": '", key, "' is missing among ", names(given));
-  if (it->second.shape() != like.shape())
-    throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
-                     like.shape());
-  if (it->second.dtype() != like.dtype())
-    throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
-                     name(like.dtype()));
-  return it->second;
 }
 
 }  // namespace
@@ -238,21 +220,8 @@ void Trainer::check_optimizer(const NamedTensors& given, const std::string& who)
 std::vector<const Tensor*> Trainer::check(const NamedTensors& given,
                                           const std::vector<Slot>& frozen, const std::string& who,
                                           Caller from) const {
-  const NamedTensors own = states_of(kept(frozen, &given));
   check_optimizer(given, who);
-  std::vector<const Tensor*> values;
-  for (const auto& [key, tensor] : own) values.push_back(&expect_like(given, key, tensor, who));
-  std::set<std::string_view> seen;
-  for (const auto& [key, tensor] : given) {
-    if (!has(own, key))
-      throw FormatError(who, ": '", key, "' is none of this trainer's states: ", names(own));
-    if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
-  }
-  for (size_t i = 0; i < own.size(); ++i)
-    if (own[i].first.ends_with("/count") || i == 0)
-      if (const int64_t n = values[i]->item<int64_t>(from); n < 0)
-        throw FormatError(who, ": '", own[i].first, "' is ", n, "; expected a count");
-  return values;
+  return expect_states(given, states_of(kept(frozen, &given)), who, from);
 }
 
 // Where parameters have no values yet: the optimizer, and the names of the states of each.

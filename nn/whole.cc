@@ -6,6 +6,14 @@
 #include <locus/ops/view.h>
 
 namespace locus::nn {
+namespace {
+
+PhiloxKey next_numbers() {
+  const random::Sequence program(nullptr);  // not a thread's
+  return random::state();
+}
+
+}  // namespace
 
 Shape Whole::part_shape(size_t i) const {
   std::vector<int64_t> part(shape_.begin(), shape_.end());
@@ -25,8 +33,11 @@ std::string Whole::text(size_t i) const {
 }
 
 Tensor Whole::draw(size_t i, const init::Initializer& init, DType dtype) {
-  if (!drawn_.defined() || taken_[i] || *by_ != init) {
+  const PhiloxKey now = next_numbers();
+  const bool seeded = now.seed != after_.seed || now.offset < after_.offset;
+  if (!drawn_.defined() || taken_[i] || seeded || *by_ != init) {
     drawn_ = init(shape_, dtype);
+    after_ = next_numbers();
     by_ = init;
     taken_.assign(parts(), false);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/generator.h>
 #include <locus/core/tensor.h>
 #include <locus/nn/init.h>
 
@@ -34,7 +35,7 @@ class Whole {
   Tensor part(const Tensor& whole, size_t i) const;  // a view
   std::string text(size_t i) const;                  // "part 0 of 2 along axis 1, on gpu(0)"
   // Part i of values that are drawn as one tensor: once for all parts of one initializer, whichever
-  // asks first.
+  // asks first, and anew for those that ask after random::seed().
   Tensor draw(size_t i, const init::Initializer& init, DType dtype);
   void forget() { drawn_ = Tensor(); }  // what is drawn for parts to come is not for them
 
@@ -44,6 +45,7 @@ class Whole {
   const std::vector<Context> contexts_;
   Tensor drawn_;  // while parts are to come
   std::optional<init::Initializer> by_;
+  PhiloxKey after_;          // the program's numbers, when drawn_ was drawn
   std::vector<bool> taken_;  // of drawn_
 };
 

@@ -101,22 +101,51 @@ TEST_F(ClusterRanks, RefuseToBeCompiled) {
               HasSubstr("Trainer::allreduce_grads"));
 }
 
-TEST_F(ClusterRanks, ABadBatchSizeOfOneIsAnErrorOfAll) {
+TEST_F(ClusterRanks, ABadNumberOfOneIsAnErrorOfAll) {
   nn::Parameter x("x", {2}, {.init = init::Zero()});
   x.initialize();
   nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
-  const int64_t mine = cluster::rank() == 1 ? 0 : 1;
-  for (const bool clip : {false, true}) {
-    {
-      const autograd::Record record;
-      x.data().sum().backward();
-    }
-    EXPECT_THAT(message_of<ValueError>([&] {
-                  clip ? static_cast<void>(trainer.clip_global_norm(1, mine)) : trainer.step(mine);
-                }),
-                HasSubstr("batch_size 0"));
+  amp::LossScaler scaler;
+  const bool bad = cluster::rank() == 1;
+  const auto backward = [&] {
+    const autograd::Record record;
+    x.data().sum().backward();
+  };
+  const auto all_throw = [&](const char* text, const auto& call) {
+    backward();
+    EXPECT_THAT(message_of<ValueError>(call), HasSubstr(text));
     EXPECT_EQ(values(x.data()), std::vector<double>(2, 0));
+  };
+  all_throw("batch_size 0", [&] { trainer.step(bad ? 0 : 1); });
+  all_throw("batch_size 0", [&] { trainer.clip_global_norm(1, bad ? 0 : 1); });
+  all_throw("max_norm -1", [&] { trainer.clip_global_norm(bad ? -1 : 1, 1); });
+  all_throw("batch_size 0", [&] { scaler.step(trainer, bad ? 0 : 1); });
+  backward();
+  trainer.step(1);
+  EXPECT_EQ(values(x.data()), std::vector<double>(2, -cluster::size()));
+}
+
+// A step that fails as they meet to start equal leaves gradients that are to be summed.
+TEST_F(ClusterRanks, WhatFailsAsTheyStartEqualCanBeTriedAgain) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  for (const Tensor& replica : x.list_data()) {
+    const autograd::Record record;
+    replica.sum().backward();
   }
+  EXPECT_THROW(trainer.step(cluster::rank() == 1 ? 0 : 1), ValueError);
+  trainer.step(1);
+  EXPECT_EQ(values(x.list_data()[1]), std::vector<double>(2, -2 * cluster::size()));
+}
+
+TEST_F(ClusterRanks, ATrainerThatIsMadeNamesTheProgramsLine) {
+  nn::Parameter x("x", {cluster::rank() == 1 ? 3 : 2}, {.init = init::Zero()});
+  x.initialize();
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                nn::Trainer({{"x", x}}, optim::SGD());
+              }),
+              testing::AllOf(HasSubstr(__FILE__), testing::Not(HasSubstr("trainer.cc"))));
 }
 
 // Gradients of one parameter are never added to those of another that is like it.

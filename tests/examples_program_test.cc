@@ -16,6 +16,7 @@ namespace examples {
 namespace {
 
 using testing::HasSubstr;
+using namespace std::string_literals;
 
 // What the program makes of --contexts: the list, or the error.
 std::string contexts_of(RunsOn runs_on, std::string contexts) {
@@ -94,6 +95,10 @@ TEST(Program, SaysWhatAnOptionTakesAndWhatItGot) {
             "some: --context: some has no such option; did you mean --contexts?");
   EXPECT_EQ(said({"--contexts", "tpu"}),
             "some: --contexts: expected a context, such as cpu(0) or gpu(1), got \"tpu\"");
+  for (const std::string list : {"cpu(0),,cpu(1)", "cpu(0),", ",cpu(0)", ""})
+    for (const auto& args : {std::vector{"--contexts"s, list}, {"--contexts=" + list}})
+      EXPECT_EQ(said(args), "some: --contexts: an item of \"" + list + "\" is empty; expected " +
+                                "items with a \",\" between them");
   EXPECT_THAT(said({"--contexts", "gpu(999)"}), HasSubstr("some: --contexts: gpu(999): "));
   EXPECT_THAT(said({"--contexts", "cpu(0),cpu_pinned(0)"}),
               HasSubstr("some: --contexts: cpu_pinned(0) is memory for copies; expected "));

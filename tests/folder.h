@@ -1,17 +1,16 @@
-// Where a test keeps its files.
+// Where a test, or a benchmark, keeps its files.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
-#include <gtest/gtest.h>
 #include <locus/core/error.h>
 #include <locus/core/noncopyable.h>
 
 namespace locus::test {
 
-// A new directory in testing::TempDir(), which no other run of the tests has; gone with this.
+// A new directory among temporary ones, which no other run has; gone with this.
 class Folder : NonCopyable {
  public:
   Folder() : path(made()) {}
@@ -25,7 +24,7 @@ class Folder : NonCopyable {
 
  private:
   static std::filesystem::path made() {
-    std::string name = testing::TempDir() + "locus_XXXXXX";
+    std::string name = std::filesystem::temp_directory_path() / "locus_XXXXXX";
     if (!mkdtemp(name.data())) throw Error("no directory ", name, " can be made");
     return name;
   }

@@ -225,5 +225,15 @@ TEST(GradientSums, ACompiledStepIsTheSame) {
   }
 }
 
+TEST(GradientSums, WhatHasValuesIsSummedSoFromTheFirstStepOn) {
+  for (const Group& g : some()) {
+    Net n(g, true);
+    n.load();
+    n.forward_backward(0);
+    EXPECT_THAT(message_of<Error>([&] { n.forward_backward(0); }),
+                HasSubstr("twice before step()"));
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -145,5 +145,12 @@ TEST(Init, TheSeedDecides) {
   EXPECT_EQ(a, test::values(init::Xavier()({4, 5}, f32)));
 }
 
+TEST(Init, AnInitializerThatWasMovedFromStaysAsItWas) {
+  init::Initializer constant = init::Constant(2);
+  const init::Initializer taken = std::move(constant);
+  EXPECT_EQ(constant, taken);
+  EXPECT_EQ(test::values(constant({2}, f32)), (std::vector<double>{2, 2}));
+}
+
 }  // namespace
 }  // namespace locus

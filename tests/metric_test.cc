@@ -212,6 +212,9 @@ TEST(CrossEntropyMetric, IsTheMeanOfTheLogarithms) {
     EXPECT_EQ(ce.name(), "cross-entropy");
     EXPECT_EQ(nll.name(), "nll-loss");
   }
+  EXPECT_THAT(test::message_of<ValueError>([] { metric::CrossEntropy({.eps = NAN}); }),
+              testing::HasSubstr("cross-entropy: eps nan; expected"));
+  EXPECT_THROW(metric::NegativeLogLikelihood({.eps = -1}), ValueError);
 }
 
 TEST(RegressionMetrics, AreMeansOverUpdates) {

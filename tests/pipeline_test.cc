@@ -316,6 +316,10 @@ TEST(Pipeline, BadCallsAreNamedBeforeAnythingRuns) {
                 Pipeline({a, b}, hosts(2), {0});
               }),
               HasSubstr("microbatches 0"));
+  EXPECT_THAT(message_of<ValueError>([&] {
+                Pipeline({a, b}, hosts(2), {(1 << 20) + 1});
+              }),
+              HasSubstr("microbatches 1048577; expected 1 to 1048576"));
   Pipeline pipe({a, b}, hosts(2), {4});
   const nn::SoftmaxCrossEntropyLoss loss;
   const Tensor x = ones({8, 3}), y = zeros({8}, {cpu(), i32});

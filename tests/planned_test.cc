@@ -210,6 +210,22 @@ TEST(Planned, LossesAreOneASampleByEachKindOfPlan) {
   }
 }
 
+TEST(Planned, AStageThatIsElsewhereIsNamedBeforeAnythingRuns) {
+  Planned net(make_net(f32), Plan::parse("plan-1\nlayers 0-2 on cpu(0), cpu(2)\n"
+                                         "layers 3 on cpu(1), cpu(3)"));
+  net.initialize(init::Xavier());
+  net.parameter("3.weight").reset_ctx(cpu(1));
+  int called = 0;
+  const auto counting = [&](const Tensor& out, const Tensor& label) {
+    ++called;
+    return loss(out, label);
+  };
+  const Tensor x = ones({8, 12}), y = zeros({8}, {cpu(), i32});
+  EXPECT_THAT(message_of<ContextMismatch>([&] { net.forward_backward(x, y, counting); }),
+              HasSubstr("computes on cpu(3), but its parameter '3.weight' is on [cpu(1)]"));
+  EXPECT_EQ(called, 0);
+}
+
 TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
   Planned net(make_net(f32),
               Plan::parse("plan-1\nmicrobatches 4\nlayers 0-3 on cpu(0), cpu(1)", "a"));

@@ -363,5 +363,20 @@ TEST(TensorParallel, BadCallsAreNamed) {
   EXPECT_THROW(up.parameter("weight.0").place(x, cpu(0)), Error);
 }
 
+TEST(TensorParallel, ANewSeedDrawsAnewForAllParts) {
+  random::seed(4);
+  nn::Dense dense(4, {}, {.use_bias = false, .in_units = 3});
+  dense.initialize(init::Xavier());
+  for (const int asked : {0, 1})
+    for (const uint64_t before : {9, 4}) {
+      random::seed(before);
+      ColumnParallelDense up(4, hosts(2), {}, {.use_bias = false, .in_units = 3});
+      up.parameter(text_of("weight.", asked)).initialize(init::Xavier());
+      random::seed(4);
+      up.initialize(init::Xavier(), cpu(), {.force_reinit = true});
+      EXPECT_EQ(whole(up, "weight", 0), values(dense.parameter("weight").data()));
+    }
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -14,5 +14,12 @@ TEST(Text, FloatingNumbersAreTheShortestThatReadsBack) {
   EXPECT_EQ(text_of(std::numeric_limits<double>::lowest()), "-1.7976931348623157e+308");
 }
 
+TEST(Text, ACharacterIsItself) { EXPECT_EQ(text_of('a', ' ', "b"), "a b"); }
+
+TEST(Text, IsTrimmedOfBlanks) {
+  EXPECT_EQ(trimmed(" \ta b\r"), "a b");
+  EXPECT_EQ(trimmed(" \t "), "");
+}
+
 }  // namespace
 }  // namespace locus

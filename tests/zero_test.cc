@@ -272,5 +272,32 @@ TEST(Zero, UnknownStagesAreRefused) {
               AllOf(HasSubstr("zero 3"), HasSubstr("expected 0, 1 or 2")));
 }
 
+TEST(Zero, AnOwnersSumIsNoOtherTrainers) {
+  for (const Group& g : sharding_groups()) {
+    Training t(g.contexts(), {.zero = 1});
+    nn::Trainer other(t.net.parameters(), optim::Adam({.learning_rate = .01}));
+    t.run(1);
+    t.backward();
+    t.trainer->allreduce_grads();
+    const Outcome before = t.outcome();
+    EXPECT_THAT(message_of<Error>([&] { other.step(12); }), HasSubstr("has not been updated"));
+    EXPECT_EQ(t.outcome(), before);
+    t.trainer->step(12);
+    EXPECT_EQ(t.outcome(), Training(g.contexts(), {}).run(2).outcome());
+  }
+}
+
+TEST(Zero, AnotherTrainersSumIsUsedWhereItIsOnAllContexts) {
+  for (const Group& g : sharding_groups()) {
+    Training t(g.contexts(), {.zero = 2});
+    nn::Trainer other(t.net.parameters(), optim::SGD());
+    t.run(1);
+    t.backward();
+    other.allreduce_grads();
+    t.trainer->step(12);
+    EXPECT_EQ(t.outcome(), Training(g.contexts(), {}).run(2).outcome());
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

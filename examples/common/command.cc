@@ -114,6 +114,27 @@ std::string refusal(const CLI::App& app, const std::string& program, const CLI::
   return what;
 }
 
+// CLI11 leaves out items of a list that are empty.
+void check_lists(const CLI::App& app, int argc, char** argv) {
+  const CLI::Option* option = nullptr;
+  for (int i = 1; i < argc; ++i) {
+    std::string text = argv[i];
+    if (text.starts_with("--")) {
+      const size_t equals = text.find('=');
+      option = app.get_option_no_throw(text.substr(0, equals));
+      if (equals == text.npos) continue;
+      text.erase(0, equals + 1);
+    }
+    if (!option || option->get_delimiter() == '\0') continue;
+    const std::string between(1, option->get_delimiter());
+    if ((between + text + between).find(between + between) != std::string::npos)
+      throw CLI::ValidationError(
+          option->get_name(),
+          fmt::format("an item of \"{}\" is empty; expected items with a \"{}\" between them", text,
+                      between));
+  }
+}
+
 }  // namespace
 
 CLI::Validator whole(int64_t least, int64_t most) {
@@ -162,6 +183,7 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
                        refusal(app, program, e));
   });
   try {
+    check_lists(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e);

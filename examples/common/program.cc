@@ -36,11 +36,6 @@ const char* defaults_text(RunsOn r) {
   return "";
 }
 
-std::string trimmed(const std::string& s) {
-  const size_t from = s.find_first_not_of(' ');
-  return from == std::string::npos ? "" : s.substr(from, s.find_last_not_of(' ') + 1 - from);
-}
-
 }  // namespace
 
 Program::Program(const std::string& name, const std::string& purpose, RunsOn runs_on)
@@ -81,7 +76,7 @@ std::vector<Context> Program::defaults() const {
 std::vector<Context> Program::contexts() const {
   std::vector<Context> list;
   for (const std::string& name : contexts_) {
-    const Context c = context_of("--contexts", trimmed(name));
+    const Context c = context_of("--contexts", std::string(trimmed(name)));
     if (std::find(list.begin(), list.end(), c) != list.end())
       throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
     if (runs_on_ == RunsOn::replicas && c.type == DeviceType::cpu_pinned)

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include <fmt/format.h>
@@ -68,12 +69,13 @@ void bars(Page& page, const std::vector<Result>& results) {
                      svg::line(m, y - 2, m, y + kRow - 2, color, width + .5);
       end = std::max(end, high);
     }
-    page.body += svg::text(
-        end + 8, y + 15,
-        r.measured > 0
-            ? fmt::format("{} ({:+.1f} %)", examples::time_text(r.measured), 100 * r.error())
-            : examples::time_text(p.seconds) + ", not run",
-        {.size = 12, .halo = true});
+    page.body += svg::text(end + 8, y + 15,
+                           r.measured > 0
+                               // Rounded first, and + 0.: no -0.0.
+                               ? fmt::format("{} ({:+.1f} %)", examples::time_text(r.measured),
+                                             std::round(1000 * r.error()) / 10 + 0.)
+                               : examples::time_text(p.seconds) + ", not run",
+                           {.size = 12, .halo = true});
   }
   page.y = bottom + 30;
   if (shown < results.size()) {

@@ -20,11 +20,6 @@ struct Known {
 };
 constexpr Known kKnown[] = {{"h200", 141}, {"h100", 80}, {"a100", 80}, {"b200", 180}, {"l40s", 48}};
 
-std::string trimmed(const std::string& s) {
-  const size_t begin = s.find_first_not_of(' ');
-  return begin == s.npos ? "" : s.substr(begin, s.find_last_not_of(' ') - begin + 1);
-}
-
 }  // namespace
 
 Machine Machine::parse(const std::string& text) {
@@ -33,7 +28,7 @@ Machine Machine::parse(const std::string& text) {
   };
   Machine m;
   const size_t comma = std::min(text.find(','), text.size());
-  const std::string head = trimmed(text.substr(0, comma));
+  const std::string head(trimmed(std::string_view(text).substr(0, comma)));
   const size_t cross = head.find('x'), space = head.find(' ');
   const auto hosts = number_in<int>(head.substr(0, cross));
   const auto each = cross < space && space != head.npos
@@ -46,12 +41,12 @@ Machine Machine::parse(const std::string& text) {
            " GPUs");
   m.hosts = *hosts;
   m.gpus = *each;
-  m.name = trimmed(head.substr(space));
+  m.name = trimmed(std::string_view(head).substr(space));
   for (const Known& k : kKnown)
     if (m.name == k.name) m.memory = k.memory;
   for (size_t at = comma; at < text.size();) {
     const size_t end = std::min(text.find(',', at + 1), text.size());
-    const std::string entry = trimmed(text.substr(at + 1, end - at - 1));
+    const std::string entry(trimmed(std::string_view(text).substr(at + 1, end - at - 1)));
     at = end;
     const std::string key = entry.substr(0, entry.find(' '));
     double* const field = key == "nvlink"       ? &m.nvlink
@@ -64,7 +59,7 @@ Machine Machine::parse(const std::string& text) {
       refuse("\"", entry,
              "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), or memory "
              "(GB), and a number");
-    const std::string number = trimmed(entry.substr(key.size()));
+    const std::string number(trimmed(std::string_view(entry).substr(key.size())));
     const auto v = number_in<double>(number);
     const bool time = field == &m.latency || field == &m.ib_latency;
     if (!v || !(*v >= (time ? 0 : 1e-3) && *v <= 1e6))

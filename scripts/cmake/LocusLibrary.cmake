@@ -36,10 +36,6 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nn/locus.h ${links}/locus.h SYMBOLIC)
 target_include_directories(locus PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                         $<INSTALL_INTERFACE:include>)
 target_compile_features(locus PUBLIC cxx_std_20)
-# Messages name places in the source as the reader has it, not as the build machine had.
-set(prefix_map -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
-target_compile_options(locus PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${prefix_map}>
-                                     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${prefix_map}>)
 target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB
   $<BUILD_INTERFACE:locus_flags> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)
@@ -55,7 +51,6 @@ foreach(isa ${isas})
   target_compile_definitions(locus_kernels_${isa} PRIVATE LOCUS_ISA=${isa} Eigen=Eigen_${isa}
                                                           EIGEN_DONT_PARALLELIZE EIGEN_NO_DEBUG)
   target_link_libraries(locus_kernels_${isa} PRIVATE locus_flags)
-  target_compile_options(locus_kernels_${isa} PRIVATE ${prefix_map})
   target_include_directories(locus_kernels_${isa} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_include_directories(locus_kernels_${isa} SYSTEM PRIVATE
     $<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>)

@@ -43,44 +43,42 @@ if(NOT LOCUS_CUDA STREQUAL "OFF")
     message(FATAL_ERROR "LOCUS_CUDA=ON, but nvcc was not found: set CUDACXX, or use LOCUS_CUDA=OFF")
   endif()
 endif()
-# cuDNN comes with CUDA's folders, or a package of its own.
-set(LOCUS_WITH_CUDNN OFF)
-if(LOCUS_WITH_CUDA AND NOT LOCUS_CUDNN STREQUAL "OFF")
-  find_path(LOCUS_CUDNN_INCLUDE cudnn_graph.h HINTS ENV CUDNN_PATH ${CUDAToolkit_INCLUDE_DIRS}
-            PATH_SUFFIXES include)
-  find_library(LOCUS_CUDNN_LIBRARY cudnn HINTS ENV CUDNN_PATH ${CUDAToolkit_LIBRARY_DIR}
-               PATH_SUFFIXES lib lib64)
-  if(LOCUS_CUDNN_INCLUDE AND LOCUS_CUDNN_LIBRARY)
-    file(STRINGS ${LOCUS_CUDNN_INCLUDE}/cudnn_version.h version
-         REGEX "^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) ")
-    string(REGEX REPLACE "[^0-9;]" "" version "${version}")
-    string(REPLACE ";" "." version "${version}")
-    if(version VERSION_GREATER_EQUAL 9)
-      set(LOCUS_WITH_CUDNN ON)
+# locus_find(CUDNN "cuDNN 9" cudnn_graph.h cudnn VERSION_HEADER PATTERN LEAST): sets LOCUS_WITH_CUDNN,
+# and LOCUS_CUDNN_INCLUDE, _LIBRARY and _VERSION; the last three are for what has versions. What
+# comes with CUDA's folders, or in a package of its own.
+function(locus_find name title header library)
+  set(with OFF)
+  if(LOCUS_WITH_CUDA AND NOT LOCUS_${name} STREQUAL "OFF")
+    find_path(LOCUS_${name}_INCLUDE ${header} HINTS ENV ${name}_PATH ${CUDAToolkit_INCLUDE_DIRS}
+              PATH_SUFFIXES include)
+    find_library(LOCUS_${name}_LIBRARY ${library} HINTS ENV ${name}_PATH ${CUDAToolkit_LIBRARY_DIR}
+                 PATH_SUFFIXES lib lib64)
+    if(LOCUS_${name}_INCLUDE AND LOCUS_${name}_LIBRARY)
+      set(with ON)
+      if(ARGC GREATER 4)
+        file(STRINGS ${LOCUS_${name}_INCLUDE}/${ARGV4} version REGEX "${ARGV5}")
+        string(REGEX REPLACE "[^0-9;]" "" version "${version}")
+        string(REPLACE ";" "." version "${version}")
+        set(LOCUS_${name}_VERSION ${version} PARENT_SCOPE)
+        if(version VERSION_LESS ARGV6)
+          set(with OFF)
+        endif()
+      endif()
+    endif()
+    if(LOCUS_${name} STREQUAL "ON" AND NOT with)
+      message(FATAL_ERROR "LOCUS_${name}=ON, but ${title} was not found: set ${name}_PATH to its "
+                          "folder, or use LOCUS_${name}=OFF")
     endif()
   endif()
-  if(LOCUS_CUDNN STREQUAL "ON" AND NOT LOCUS_WITH_CUDNN)
-    message(FATAL_ERROR "LOCUS_CUDNN=ON, but cuDNN 9 was not found: set CUDNN_PATH to its folder, "
-                        "or use LOCUS_CUDNN=OFF")
-  endif()
-endif()
-set(LOCUS_WITH_NCCL OFF)
-if(LOCUS_WITH_CUDA AND NOT LOCUS_NCCL STREQUAL "OFF")
-  find_path(LOCUS_NCCL_INCLUDE nccl.h HINTS ENV NCCL_PATH ${CUDAToolkit_INCLUDE_DIRS}
-            PATH_SUFFIXES include)
-  find_library(LOCUS_NCCL_LIBRARY nccl HINTS ENV NCCL_PATH ${CUDAToolkit_LIBRARY_DIR}
-               PATH_SUFFIXES lib lib64)
-  if(LOCUS_NCCL_INCLUDE AND LOCUS_NCCL_LIBRARY)
-    set(LOCUS_WITH_NCCL ON)
-  elseif(LOCUS_NCCL STREQUAL "ON")
-    message(FATAL_ERROR "LOCUS_NCCL=ON, but NCCL was not found: set NCCL_PATH to its folder, or use "
-                        "LOCUS_NCCL=OFF")
-  endif()
-endif()
+  set(LOCUS_WITH_${name} ${with} PARENT_SCOPE)
+endfunction()
+locus_find(CUDNN "cuDNN 9" cudnn_graph.h cudnn
+           cudnn_version.h "^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) " 9)
+locus_find(NCCL NCCL nccl.h nccl)
 if(LOCUS_WITH_CUDA)
   message(STATUS "Locus: CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   if(LOCUS_WITH_CUDNN)
-    message(STATUS "Locus: cuDNN ${version}")
+    message(STATUS "Locus: cuDNN ${LOCUS_CUDNN_VERSION}")
   else()
     message(STATUS "Locus: without cuDNN 9, convolutions run on our own products alone")
   endif()
@@ -124,6 +122,10 @@ target_compile_options(locus_flags INTERFACE
   # g++ 12 and 13 invent overflows inside the standard library.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--Werror=all-warnings;--expt-relaxed-constexpr;--extended-lambda>)
+# Messages name places in the source as the reader has it, not as the build machine had.
+set(prefix_map -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${prefix_map}>
+                                             $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${prefix_map}>)
 if(LOCUS_NATIVE)
   # g++ 12 warns inside its own AVX-512 intrinsics (GCC bug 105593).
   target_compile_options(locus_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>

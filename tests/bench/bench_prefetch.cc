@@ -3,7 +3,6 @@
 // the shorter of the two. Counted from the first product on: what an epoch begins with has nothing
 // to hide behind. step, compute and upload are measured without the profiler.
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -17,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/bench/bench.h"
+#include "tests/folder.h"
 
 namespace locus::bench {
 namespace {
@@ -131,14 +131,12 @@ class Epochs {
   }
   // Of an epoch under the profiler.
   double hidden() {
-    const std::filesystem::path trace =
-        std::filesystem::temp_directory_path() / "locus_bench_prefetch.json";
+    const test::Folder folder;
+    const std::string trace = folder / "trace.json";
     profiler::start(trace);
     for (auto [batch, label] : loader_) work(batch);
     profiler::stop();
-    const double fraction = hidden_fraction(trace, context_);
-    std::filesystem::remove(trace);
-    return fraction;
+    return hidden_fraction(trace, context_);
   }
 
  private:

@@ -50,12 +50,12 @@ struct BatchPart {
 
 // An epoch's order depends on the options and the epoch's number alone; of it, begin() gives the
 // part's samples. A state is of whole batches: the same for every part.
-class Order {
+class SampleOrder {
  public:
   // `who` names the loader in errors: batch_size must be > 0, it and samples < 2^31; every batch
   // must give all parts equally many samples.
-  Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
-        uint64_t seed, BatchPart part = {});
+  SampleOrder(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
+              uint64_t seed, BatchPart part = {});
   int64_t part_size() const { return state_.batch_size / part_.count; }        // of a whole batch
   int64_t batches() const { return batches(state_.epoch) - state_.position; }  // at next begin()
   std::shared_ptr<EpochOrder> begin();

@@ -1,4 +1,4 @@
-#include <locus/nn/order.h>
+#include <locus/nn/sample_order.h>
 
 #include <algorithm>
 #include <numeric>
@@ -29,8 +29,8 @@ std::vector<int32_t> fresh(const LoaderState& s, int64_t epoch) {
 
 }  // namespace
 
-Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
-             uint64_t seed, BatchPart part)
+SampleOrder::SampleOrder(const char* who, int64_t samples, int64_t batch_size, bool shuffle,
+                         LastBatch last, uint64_t seed, BatchPart part)
     : who_(who),
       part_(part),
       state_{.samples = samples,
@@ -55,7 +55,7 @@ Order::Order(const char* who, int64_t samples, int64_t batch_size, bool shuffle,
                      "or another batch_size");
 }
 
-std::vector<int32_t> Order::part_of(const std::vector<int32_t>& samples) const {
+std::vector<int32_t> SampleOrder::part_of(const std::vector<int32_t>& samples) const {
   if (part_.count == 1) return samples;
   std::vector<int32_t> mine;
   const auto n = static_cast<int64_t>(samples.size());
@@ -68,22 +68,22 @@ std::vector<int32_t> Order::part_of(const std::vector<int32_t>& samples) const {
 }
 
 // How many samples of the epochs before it an epoch starts with.
-int64_t Order::carried(int64_t epoch) const {
+int64_t SampleOrder::carried(int64_t epoch) const {
   const int64_t b = state_.batch_size;
   return state_.last_batch == LastBatch::rollover ? epoch % b * (state_.samples % b) % b : 0;
 }
 
 // Of all there is, what the epoch hands out.
-int64_t Order::deliverable(int64_t epoch) const {
+int64_t SampleOrder::deliverable(int64_t epoch) const {
   const int64_t available = carried(epoch) + state_.samples;
   return available - (state_.last_batch == LastBatch::keep ? 0 : available % state_.batch_size);
 }
 
-int64_t Order::batches(int64_t epoch) const {
+int64_t SampleOrder::batches(int64_t epoch) const {
   return deliverable(epoch) / state_.batch_size + (deliverable(epoch) % state_.batch_size != 0);
 }
 
-std::shared_ptr<EpochOrder> Order::begin() {
+std::shared_ptr<EpochOrder> SampleOrder::begin() {
   std::vector<int32_t> order = fresh(state_, state_.epoch);
   int64_t missing = carried(state_.epoch);
   for (int64_t epoch = state_.epoch - 1; missing > 0; --epoch) {  // sets smaller than a batch
@@ -101,7 +101,7 @@ std::shared_ptr<EpochOrder> Order::begin() {
   return begun;
 }
 
-LoaderState Order::state() const {
+LoaderState SampleOrder::state() const {
   LoaderState state = state_;
   if (now_ && now_->given < batches(now_->number)) {
     state.epoch = now_->number;
@@ -110,7 +110,7 @@ LoaderState Order::state() const {
   return state;
 }
 
-void Order::check_state(const LoaderState& s) const {
+void SampleOrder::check_state(const LoaderState& s) const {
   LoaderState same = s;
   same.epoch = state_.epoch;
   same.position = state_.position;
@@ -127,7 +127,7 @@ void Order::check_state(const LoaderState& s) const {
                      "; expected a batch of an epoch from 0 to 2^31 - 1");
 }
 
-void Order::set_state(const LoaderState& s) {
+void SampleOrder::set_state(const LoaderState& s) {
   check_state(s);
   state_ = s;
   now_.reset();

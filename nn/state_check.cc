@@ -1,0 +1,52 @@
+#include <locus/nn/state_check.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include <locus/core/error.h>
+
+namespace locus::nn {
+namespace {
+
+auto find(const NamedTensors& all, const std::string& name) {
+  return std::ranges::find(all, name, &NamedTensors::value_type::first);
+}
+std::string names(const NamedTensors& all) {
+  return listed(all, [](const auto& each) { return each.first; });
+}
+
+}  // namespace
+
+const Tensor& expect_like(const NamedTensors& given, const std::string& key, const Tensor& like,
+                          const std::string& who) {
+  const auto it = find(given, key);
+  if (it == given.end() || !it->second.defined())
+    throw FormatError(who, ": '", key, "' is missing among ", names(given));
+  if (it->second.shape() != like.shape())
+    throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
+                     like.shape());
+  if (it->second.dtype() != like.dtype())
+    throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
+                     name(like.dtype()));
+  return it->second;
+}
+
+std::vector<const Tensor*> expect_states(const NamedTensors& given, const NamedTensors& own,
+                                         const std::string& who, Caller from) {
+  std::vector<const Tensor*> values;
+  for (const auto& [key, tensor] : own) values.push_back(&expect_like(given, key, tensor, who));
+  std::set<std::string_view> seen;
+  for (const auto& [key, tensor] : given) {
+    if (find(own, key) == own.end())
+      throw FormatError(who, ": '", key, "' is none of the states: ", names(own));
+    if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
+  }
+  for (size_t i = 0; i < own.size(); ++i)
+    if (own[i].first.ends_with("/count") || i == 0)
+      if (const int64_t n = values[i]->item<int64_t>(from); n < 0)
+        throw FormatError(who, ": '", own[i].first, "' is ", n, "; expected a count");
+  return values;
+}
+
+}  // namespace locus::nn
