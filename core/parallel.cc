@@ -211,7 +211,9 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
       if (e) std::rethrow_exception(e);
     if (all) return;
   }
-  for (size_t i = 0; i < contexts.size(); ++i) f(static_cast<int>(i));
+  FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
+  for (size_t i = 0; i < contexts.size(); ++i) failure.run([&] { f(static_cast<int>(i)); });
+  failure.rethrow();
 }
 
 }  // namespace locus

@@ -277,5 +277,17 @@ TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
   EXPECT_EQ(net.parameter("weight").data().to_vector<float>(), std::vector<float>(2, 0));
 }
 
+TEST(Trainer, ParametersThatCannotBeUpdatedLeaveReplicasOfTheOthersEqual) {
+  nn::Parameter a("a", {2}), b("b", {2});
+  for (const nn::Parameter& p : {a, b}) p.initialize(init::One(), {cpu(0), cpu(1)});
+  nn::Trainer trainer({{"a", a}, {"b", b}}, optim::Ftrl());
+  a.set_lr_mult(0);  // which Ftrl does not take
+  for (nn::Parameter* const p : {&a, &b}) backward(*p);
+  EXPECT_THROW(trainer.step(1), ValueError);
+  EXPECT_EQ(test::values(a.data(cpu(1))), Values(2, 1));
+  EXPECT_NE(test::values(b.data(cpu(0))), Values(2, 1));
+  EXPECT_EQ(test::values(b.data(cpu(0))), test::values(b.data(cpu(1))));
+}
+
 }  // namespace
 }  // namespace locus
