@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <ranges>
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -35,13 +34,15 @@ struct Work {
 
 // What the kernel of device `me` is given before its results: f(tensor).
 void each_operand(const Work& w, int me, const auto& f) {
-  const auto mine = [c = w.group[me]](const Tensor& t) { return t.context() == c; };
+  const Context here = w.group[me];
   for (const Piece& p : w.pieces)
-    if (mine(p.result)) std::ranges::for_each(p.parts, f);
+    if (p.result.context() == here)
+      for (const Tensor& t : p.parts) f(t);
   for (const Piece& p : w.pieces)
-    if (mine(p.result)) f(p.result);
+    if (p.result.context() == here) f(p.result);
   for (const Piece& p : w.pieces)
-    if (!mine(p.result)) std::ranges::for_each(p.parts | std::views::filter(mine), f);
+    for (const Tensor& t : p.parts)
+      if (p.result.context() != here && t.context() == here) f(t);
   for (const std::span<const Tensor> list : {w.tensors, w.out})
     for (size_t k = 0; k < list.size(); ++k)
       if (!w.attrs.pushed || k % w.streams.size() == static_cast<size_t>(me)) f(list[k]);
