@@ -39,8 +39,6 @@ const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns(
 
 }  // namespace
 
-int nccl_version() { return NCCL_VERSION_CODE; }
-
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
                      ReduceOp op, std::span<const StreamView> streams) {
   const auto type = type_of(in[0].meta.dtype);
@@ -70,7 +68,6 @@ bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<con
 
 namespace locus::cuda {
 
-int nccl_version() { return 0; }
 bool nccl_all_reduce(const Group&, std::span<const View>, std::span<const View>, ReduceOp,
                      std::span<const StreamView>) {
   return false;

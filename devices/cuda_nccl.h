@@ -10,8 +10,6 @@
 
 namespace locus::cuda {
 
-int nccl_version();  // 22803 for 2.28.3; 0: built without
-
 // Communicator::all_reduce. The group's connections are made at its first call, which takes up to
 // seconds.
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,

@@ -70,8 +70,8 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
 // The same of several tensors at once, in place: tensors[k][i] on group[i]. Not differentiable.
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options = {}, Caller from = Caller::here());
-// Likewise, but tensors[k] on group[roots[k]] alone: the same bits as all_reduce_many's. What the
-// others hold then is not defined.
+// Likewise, but tensors[k] on group[roots[k]] alone: the same bits as all_reduce_many's, but where
+// that is NCCL's. What the others hold then is not defined.
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options = {}, Caller from = Caller::here());
 // tensors[k][i], on group[i], gets the values of tensors[k][roots[k]]. Not differentiable.

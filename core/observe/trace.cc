@@ -157,13 +157,13 @@ void traced_copy(Device& d, void* dst, Context to, const void* src, Context from
 }
 
 void traced_reads(Device& d, StreamView s, std::span<const Context> from,
-                  std::span<const size_t> bytes, const std::function<void()>& enqueue) {
-  if (!(listening() & kLog)) return enqueue();
+                  std::span<const size_t> bytes, const std::function<bool()>& enqueue) {
+  if (!(listening() & kLog)) return static_cast<void>(enqueue());
   const auto events = std::make_shared<Bracket>(d, s);
   const double start = now();
-  enqueue();
+  const bool enqueued = enqueue();
   events->finish();
-  for (size_t i = 0; i < from.size(); ++i) {
+  for (size_t i = 0; enqueued && i < from.size(); ++i) {
     if (from[i] == s.context || bytes[i] == 0) continue;
     const CopyRecord record{from[i], s.context, bytes[i], current_caller(),
                             s,       start,     now(),    events->timed() ? events : nullptr};

@@ -123,7 +123,7 @@ void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name)
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
 void traced_reads(Device& d, StreamView s, std::span<const Context> from,
-                  std::span<const size_t> bytes, const std::function<void()>& enqueue);
+                  std::span<const size_t> bytes, const std::function<bool()>& enqueue);
 void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
@@ -138,12 +138,14 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
 }
-// What `enqueue` puts on s, which reads so many bytes from each of the others.
+// What `enqueue` puts on s, which reads so many bytes from each of the others; it says whether it
+// did.
 inline void reads(Device& d, StreamView s, std::span<const Context> from,
                   std::span<const size_t> bytes, const auto& enqueue) {
   if (off()) [[likely]]
-    return enqueue();
-  traced_reads(d, s, from, bytes, enqueue);
+    enqueue();
+  else
+    traced_reads(d, s, from, bytes, enqueue);
 }
 // A copy between two contexts of the host's memory, by an op on the calling thread.
 inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {

@@ -61,7 +61,7 @@ Tensor slice_of(const Tensor& part, int axis, int64_t length, int i) {
 // The group's numbers, from the root's on, round.
 size_t turned(size_t i, int root, size_t n) { return (i + static_cast<size_t>(root)) % n; }
 Tensors from_root(Tensors parts, int root) {
-  std::ranges::rotate(parts, parts.begin() + root);
+  std::rotate(parts.begin(), parts.begin() + root, parts.end());
   return parts;
 }
 

@@ -43,11 +43,10 @@ void check_roots(const Op& op, const Group& group, size_t tensors, std::span<con
 
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options, Caller from) {
-  const auto [how, beside] = options;
   check_many(get_op("all_reduce"), group, tensors,
-             [&](const Tensors& parts) { check_op(how, parts[0]); });
+             [&](const Tensors& parts) { check_op(options.op, parts[0]); });
   const auto one = [&](size_t k) {
-    all_reduce(group, tensors[k], {.op = how, .out = tensors[k]}, from);
+    all_reduce(group, tensors[k], {.op = options.op, .out = tensors[k]}, from);
   };
   std::map<DType, std::vector<size_t>> together;
   for (size_t k = 0; k < tensors.size(); ++k) {
@@ -61,21 +60,20 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
   for (const auto& [dtype, numbers] : together) {
     Tensors all;
     for (const size_t k : numbers) all.insert(all.end(), tensors[k].begin(), tensors[k].end());
-    if (all_reduce_on_devices(group, all, all, how, beside, from)) continue;
+    if (all_reduce_on_devices(group, all, all, options.op, options.beside, from)) continue;
     for (const size_t k : numbers) one(k);
   }
 }
 
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options, Caller from) {
-  const auto [how, beside] = options;
   const Op& op = get_op("reduce");
   check_roots(op, group, tensors.size(), roots);
-  check_many(op, group, tensors, [&](const Tensors& parts) { check_op(how, parts[0]); });
+  check_many(op, group, tensors, [&](const Tensors& parts) { check_op(options.op, parts[0]); });
   std::vector<Piece> pieces;
   for (size_t k = 0; k < tensors.size(); ++k)
     pieces.push_back({tensors[k], tensors[k][static_cast<size_t>(roots[k])]});
-  exchange(group, pieces, how, beside, from);
+  exchange(group, pieces, options.op, options.beside, from);
 }
 
 void broadcast_many(const Group& group, std::span<const Tensors> tensors,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <ranges>
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -35,13 +34,15 @@ struct Work {
 
 // What the kernel of device `me` is given before its results: f(tensor).
 void each_operand(const Work& w, int me, const auto& f) {
-  const auto mine = [c = w.group[me]](const Tensor& t) { return t.context() == c; };
+  const Context here = w.group[me];
   for (const Piece& p : w.pieces)
-    if (mine(p.result)) std::ranges::for_each(p.parts, f);
+    if (p.result.context() == here)
+      for (const Tensor& t : p.parts) f(t);
   for (const Piece& p : w.pieces)
-    if (mine(p.result)) f(p.result);
+    if (p.result.context() == here) f(p.result);
   for (const Piece& p : w.pieces)
-    if (!mine(p.result)) std::ranges::for_each(p.parts | std::views::filter(mine), f);
+    for (const Tensor& t : p.parts)
+      if (p.result.context() != here && t.context() == here) f(t);
   for (const std::span<const Tensor> list : {w.tensors, w.out})
     for (size_t k = 0; k < list.size(); ++k)
       if (!w.attrs.pushed || k % w.streams.size() == static_cast<size_t>(me)) f(list[k]);
@@ -123,9 +124,12 @@ void enqueue(const Work& w, int me) {
   const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
   const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
   trace::reads(d, s, w.group.contexts(), bytes_read(w, me), [&] {
-    if (noted.call) return noted.plan->run(*noted.call, s, true);
     const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
-    trace::launch(d, w.kernel, call, w.op.name.c_str());
+    if (noted.call)
+      noted.plan->run(*noted.call, s, true);
+    else
+      trace::launch(d, w.kernel, call, w.op.name.c_str());
+    return true;
   });
   each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
@@ -215,8 +219,10 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
       return;
     }
     const Context before = g[(i + g.size() - 1) % g.size()];
-    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, {&bytes, 1},
-                 [&] { listened(i + 1); });
+    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, {&bytes, 1}, [&] {
+      listened(i + 1);
+      return done;
+    });
   };
   // What was enqueued before an error is in flight.
   FirstFailure failure;
