@@ -1,6 +1,7 @@
 #include "common/program.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 
@@ -110,6 +111,7 @@ void Program::print_machine(const std::vector<Context>& list) const {
                    ? " LOCUS_EMULATED_LINK gives them modelled times."
                    : "");
   fmt::print("\n");
+  std::fflush(stdout);  // what follows takes its time
 }
 
 std::string Program::conditions(const std::vector<Context>& list) const {
