@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Several ranks on this machine, by mpirun: they give what one process gives, bit-equal from run to
 # run, go on from each other's checkpoints, and end together.
-#   tests/cluster.sh FOLDER      that of a build; a word, and no more, where it is without MPI
+#   tests/cluster.sh FOLDER [required]    that of a build; a word, and no more, where it is without
+#                                         MPI, which is a failure where that is required
 set -euo pipefail
 build=$1
 if ! command -v mpirun > /dev/null || ! grep -q '^LOCUS_HAS_MPI:INTERNAL=ON' "$build/CMakeCache.txt"; then
   echo "ranks: skipped, there is no MPI"
-  exit 0
+  [ "${2:-}" != required ]
+  exit
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
