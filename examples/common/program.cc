@@ -114,8 +114,8 @@ void Program::print_machine(const std::vector<Context>& list) const {
   std::fflush(stdout);  // what follows takes its time
 }
 
-std::string Program::conditions(const std::vector<Context>& list) const {
-  return describe(list) + "; " + precision() + "; medians of at least 5 runs";
+std::string Program::conditions(const std::vector<Context>& list, const std::string& times) const {
+  return describe(list) + "; " + precision() + "; " + times;
 }
 
 void Program::write(const std::string& file, const std::string& content) const {

@@ -43,8 +43,9 @@ class Program {
 
   // Prints the machine: contexts and precision.
   void print_machine(const std::vector<locus::Context>& list) const;
-  // The same in a line, for below a title.
-  std::string conditions(const std::vector<locus::Context>& list) const;
+  // The same in a line, for below a title, and what times are.
+  std::string conditions(const std::vector<locus::Context>& list,
+                         const std::string& times = "medians of at least 5 runs") const;
   // With --out, writes a file in that folder, which is made now, and prints its path.
   void write(const std::string& file, const std::string& content) const;
   // Prints the explanation, and with --out writes NAME.csv and NAME.svg.

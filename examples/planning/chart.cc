@@ -27,15 +27,17 @@ struct Page {
 
 // Of each plan the parts of its predicted step, and a mark where the measured one ends.
 void bars(Page& page, const std::vector<Result>& results) {
-  double x = kLeft;
+  page.body += svg::text(kLeft, page.y, "predicted:", {.color = svg::kMuted});
+  double x = kLeft + 84;
   for (const auto& [name, color] :
        {std::pair{"compute", svg::kBlue}, {"bubble", kBubble}, {"link", kLink}, {"host", kHost}}) {
     page.body += svg::key(x, page.y, name, color);
     x += svg::key_width(name);
   }
-  page.body += svg::text(x, page.y, "predicted", {.color = svg::kMuted}) +
-               svg::line(x + 84, page.y - 12, x + 84, page.y + 4, svg::kInk, 2.5) +
-               svg::text(x + 94, page.y, "measured, and its spread", {.color = svg::kMuted});
+  page.body +=
+      svg::line(x + 4, page.y - 12, x + 4, page.y + 4, svg::kInk, 2.5) +
+      svg::text(x + 14, page.y, "measured, its spread, and by how much the prediction is off",
+                {.color = svg::kMuted});
   page.y += 22;
   const size_t shown = std::min(results.size(), kMostBars);
   double longest = 0;

@@ -61,7 +61,8 @@ Table table_of(const std::vector<Result>& results) {
     const bool ran = r.measured > 0;
     table.add({p.layout.kind(), r.plan.summary(), ms_cell(p.seconds), ms_cell(r.measured),
                ms_cell(r.spread),
-               ran ? Cell(fmt::format("{:+.1f}", 100 * r.error()), fmt::format("{:.5f}", r.error()))
+               ran ? Cell(fmt::format("{:+.1f}", std::round(1000 * r.error()) / 10 + 0.),
+                          fmt::format("{:.5f}", r.error()))
                    : Cell(r.not_run, ""),
                share(p.compute, p.seconds), share(p.bubble, p.seconds), share(p.link, p.seconds),
                share(p.host, p.seconds), mebibytes(p.most_held()),

@@ -147,10 +147,12 @@ void study(const Program& program, const Options& o) {
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));
   program.write("plans.csv", table.csv());
-  program.write("plans.svg", picture(results,
-                                     fmt::format("How should {} train on {}? A step of {} samples",
-                                                 o.model, counted(n, "context"), o.batch),
-                                     program.conditions(contexts)));
+  program.write(
+      "plans.svg",
+      picture(results,
+              fmt::format("How should {} train on {}? A step of {} samples", o.model,
+                          counted(n, "context"), o.batch),
+              program.conditions(contexts, "of the medians of each round, the lower quartile")));
   program.write("best.plan", results[0].plan.text());
   if (o.write_plan.empty()) return;
   results[0].plan.save(o.write_plan);
