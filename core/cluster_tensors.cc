@@ -271,7 +271,7 @@ void broadcast(const Tensors& tensors, int root, Caller from) {
 Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) {
   const std::string name = text_of("cluster::send_recv(sources ", listed(sources), ")");
   Tensors both;
-  before_meeting(
+  share_failure(
       [&] {
         if (std::ssize(sources) != size())
           throw Error(name, ": ", sources.size(), " sources for ", size(),

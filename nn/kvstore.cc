@@ -52,7 +52,7 @@ cluster::Purpose purpose_of(const char* what, const Keys& keys) {
 
 // What one worker finds wrong before all meet.
 void before_ranks(bool meet, Caller from, const std::function<void()>& f) {
-  meet ? cluster::before_meeting(f, from) : f();
+  meet ? cluster::share_failure(f, from) : f();
 }
 
 }  // namespace

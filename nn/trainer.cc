@@ -70,7 +70,7 @@ void Trainer::start_equal(Caller from) {
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
         fresh = fresh_slots(ignore_stale_grad, from);
@@ -87,7 +87,7 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
   std::vector<Replicas> alone;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         refresh(from);
         if (options_.kvstore) return;
@@ -150,7 +150,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                                  Caller from) {
   refuse_on_store("clip_global_norm()");
   double rescale = 1;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
         refresh(from);
