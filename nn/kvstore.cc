@@ -280,6 +280,8 @@ void KVStore::set_rescale_grad(double v) {
   rescale_grad_ = v;
 }
 
+int64_t KVStore::num_update(const Key& key) { return *find("num_update", key).group.count; }
+
 void KVStore::prepare(Entry& entry) const {
   if (!entry.group.weights.empty()) return;
   optim::ParameterGroup group = entry.group;
