@@ -133,7 +133,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
     throw Error("Trainer: backward() wrote the gradient of Parameter `",
                 b.all->parameters[b.begin + at / n]->name,
                 "` twice before step(); with overlap it is summed while backward() runs: expected "
-                "one backward() a step");
+                "one backward() a step, or Trainer::discard() after one that makes no step");
   }
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];

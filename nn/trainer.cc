@@ -211,11 +211,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
   if (!gradients.empty() && all_finite(gradients).item<double>(from) == 0) {
-    for (const Slot& slot : slots_) {
-      autograd::fresh_grad(slot.weight, true);
-      for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
-    }
-    if (sums_) sums_->next();
+    discard(from);
     return false;
   }
   update(fresh, rescale, from);
@@ -236,6 +232,17 @@ void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
   std::vector<Context> contexts;
   const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
   bool alike = true;
+void Trainer::discard(Caller from) {
+  capture::check("Trainer::discard",
+                 "the host decides which batch makes no step; compile what comes before it");
+  refresh(from);
+  for (const Slot& slot : slots_) {
+    autograd::fresh_grad(slot.weight, true);
+    for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+  }
+  if (sums_) sums_->next();
+}
+
   if (sums_) sums_->next();
   for (const Batch& b : batches_) {
     const Context c = slots_[b.slots[0]].context;

@@ -40,8 +40,8 @@ struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
   // still runs, from the second step on; in a compiled step they always are, and where there are
   // ranks (core/cluster.h) never. Then there is one backward() a step on each context, of
-  // parameters with grad_req write, else Error, and a backward() that fails may have written some
-  // gradients.
+  // parameters with grad_req write, else Error, discard() where it makes no step, and a backward()
+  // that fails may have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
@@ -106,6 +106,11 @@ class Trainer {
 
   // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
   // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
+  // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
+  // used, so that the next step() does not go by them. With overlap backward() is an Error after
+  // one that neither step() nor this followed. On all ranks, or on none.
+  void discard(Caller = Caller::here());
+
   // where the first of them is. Sums replicas first. Does not wait; works in a compiled step.
   //   trainer.clip_global_norm(1.0, batch_size);
   //   trainer.step(batch_size);
