@@ -47,23 +47,25 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   start_equal(Caller::here());
 }
 
-// Those that have values and are not equal yet.
+// Those that have values, which did not come from rank 0.
 void Trainer::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
   std::vector<size_t> taken;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (equal_[i] || !parameters_[i].initialized()) continue;
+    if (equal_[i] == parameters_[i].origin() || !parameters_[i].initialized()) continue;
     firsts.push_back(parameters_[i].list_data()[0]);
     taken.push_back(i);
   }
   if (firsts.empty()) return;
   const cluster::Purpose purpose("the values of " +
                                  listed(taken, [&](size_t i) { return names_[i]; }));
+  const autograd::Pause pause;
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
-    parameters_[taken[k]].set_data(firsts[k], from);
-    equal_[taken[k]] = true;
+    const Parameter& p = parameters_[taken[k]];
+    for (const Tensor& replica : p.list_data()) firsts[k].copyto(replica, {}, from);
+    equal_[taken[k]] = p.origin();
   }
 }
 

@@ -9,10 +9,11 @@
 // Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
 // replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
-// initialized, its first step for the rest, whose first forward was with values of the rank's own
-// unless all have the same random::seed(). Every rank makes its trainers, and calls step() or
-// allreduce_grads(), in one order, with new gradients of the same parameters, else Error on all;
-// what one rank finds wrong there is thrown on all.
+// initialized, its next step for the rest and for what is initialized or loaded anew, whose first
+// forward was with values of the rank's own unless all have the same random::seed(). Every rank
+// makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
+// in one order, with new gradients of the same parameters, else Error on all; what one rank finds
+// wrong there is thrown on all.
 #pragma once
 
 #include <concepts>
@@ -220,7 +221,7 @@ class Trainer {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
-  std::vector<bool> equal_;             // parameters that have rank 0's values
+  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
   std::vector<uint64_t> pulled_;        // of each slot, which version of the weight the store gave
 };
 
