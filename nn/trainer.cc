@@ -29,22 +29,24 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
                  const TrainerOptions& options)
     : options_(options), optimizer_(std::move(optimizer)) {
-  if (!optimizer_) throw Error("Trainer: the optimizer is null");
-  options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
-                  "0, 1 or 2: ZeRO's stage");
-  prepare_store();
-  for (const auto& [name, p] : parameters) {
-    if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
-    const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
-                                  [&q = p](const Parameter& other) { return other.is(q); });
-    if (seen) continue;  // one that two layers share is updated once
-    parameters_.push_back(p);
-    names_.push_back(name);
-  }
-  if (options_.kvstore) expect_names_that_differ("kvstore");
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
+  cluster::together([&] {
+    if (!optimizer_) throw Error("Trainer: the optimizer is null");
+    options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
+                    "0, 1 or 2: ZeRO's stage");
+    prepare_store();
+    for (const auto& [name, p] : parameters) {
+      if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
+      const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
+                                    [&q = p](const Parameter& other) { return other.is(q); });
+      if (seen) continue;  // one that two layers share is updated once
+      parameters_.push_back(p);
+      names_.push_back(name);
+    }
+    if (options_.kvstore) expect_names_that_differ("kvstore");
+  });
   equal_.resize(parameters_.size());
   start_equal(Caller::here());
+  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
 // Those that have values, which did not come from rank 0.
@@ -194,10 +196,21 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   return fresh;
 }
 
+// No call of all ranks follows. What is recorded calls nobody.
+std::pair<double, std::vector<bool>> Trainer::checked(int64_t batch_size, double loss_scale,
+                                                      bool ignore_stale_grad, Caller from) {
+  std::pair<double, std::vector<bool>> all;
+  const auto check = [&] {
+    all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
+  };
+  capture::active() ? check() : cluster::together(check, from);
+  return all;
+}
+
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   refuse_on_store("update()");
-  const double rescale = rescale_of(batch_size);
-  update(fresh_slots(ignore_stale_grad, from), rescale, from);
+  const auto [rescale, fresh] = checked(batch_size, 1, ignore_stale_grad, from);
+  update(fresh, rescale, from);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
@@ -207,8 +220,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "
       "or before amp::LossScaler::step()");
-  const double rescale = rescale_of(batch_size, loss_scale);
-  const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
+  const auto [rescale, fresh] = checked(batch_size, loss_scale, ignore_stale_grad, from);
   Tensors gradients;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <locus/core/io.h>
@@ -105,13 +106,13 @@ class Trainer {
   bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
                         Caller = Caller::here());
 
-  // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
-  // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
   // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
   // used, so that the next step() does not go by them. With overlap backward() is an Error after
   // one that neither step() nor this followed. On all ranks, or on none.
   void discard(Caller = Caller::here());
 
+  // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
+  // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
   // where the first of them is. Sums replicas first. Does not wait; works in a compiled step.
   //   trainer.clip_global_norm(1.0, batch_size);
   //   trainer.step(batch_size);
@@ -179,6 +180,8 @@ class Trainer {
   void regroup();
   static std::optional<Context> stale_on(const Slot& slot);
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
+  std::pair<double, std::vector<bool>> checked(int64_t batch_size, double loss_scale,
+                                               bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);
   void update_batches(const std::vector<bool>& fresh, double rescale);

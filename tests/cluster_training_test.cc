@@ -193,6 +193,34 @@ TEST_F(ClusterRanks, ABadBatchSizeOfOneIsAnErrorOfAll) {
   }
 }
 
+TEST_F(ClusterRanks, WhatOneFindsWrongInAnUpdateOrANewTrainerAllThrow) {
+  const bool other = cluster::rank() == 1;
+  nn::Parameter x("x", {2}, {.init = init::Zero()}), wide("x", {other ? 3 : 2});
+  x.initialize();
+  wide.initialize(init::Zero());
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  {
+    const autograd::Record record;
+    x.data().sum().backward();
+  }
+  trainer.allreduce_grads();
+  const auto with_rank = HasSubstr(other ? "" : "rank 1: ");
+  EXPECT_THAT(message_of<ValueError>([&] { trainer.update(other ? 0 : 1); }), with_rank);
+  EXPECT_THAT(message_of<ValueError>([&] { trainer.update_if_finite(other ? 0 : 1); }), with_rank);
+  EXPECT_EQ(values(x.data()), std::vector<double>(2, 0));
+  trainer.update(1);
+  EXPECT_EQ(values(x.data()), std::vector<double>(2, -cluster::size()));
+
+  const auto store = kvstore::create("dist_sync");
+  const auto make = [&](const nn::Parameter& p, int zero) {
+    nn::Trainer({{"x", p}}, optim::SGD(), {.zero = zero, .kvstore = store});
+  };
+  EXPECT_THAT(message_of<ValueError>([&] { make(x, other ? 3 : 0); }), with_rank);
+  EXPECT_THROW(make(wide, 0), ShapeError);
+  EXPECT_EQ(store->optimizer(), nullptr);
+  make(x, 0);
+}
+
 // Gradients of one parameter are never added to those of another that is like it.
 TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   const auto store = [] { return kvstore::create("dist_device_sync"); };
