@@ -90,7 +90,7 @@ void together(const std::function<void()>& f, Caller from) {
   agree(call, Ranks::kForever);
 }
 
-void before_meeting(const std::function<void()>& f, Caller from) {
+void share_failure(const std::function<void()>& f, Caller from) {
   if (!ranks()) return f();
   try {
     f();

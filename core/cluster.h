@@ -83,7 +83,7 @@ Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller = Call
 void together(const std::function<void()>& f, Caller = Caller::here());
 // f(), which comes before a collective call: what it throws on one rank is rethrown there, and the
 // others throw one of the same type, which names the rank, from their call.
-void before_meeting(const std::function<void()>& f, Caller = Caller::here());
+void share_failure(const std::function<void()>& f, Caller = Caller::here());
 // f() on rank 0, while the others wait.
 void on_root(const std::function<void()>& f, Caller = Caller::here());
 

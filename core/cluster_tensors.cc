@@ -98,7 +98,7 @@ RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<
   call.spec = {what, hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
   call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
   if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
-  if (!purpose.empty()) call.text += text_of(", for ", purpose);
+  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 120));
   call.text += text_of(" (", from, ")");
   return call;
 }
@@ -271,7 +271,7 @@ void broadcast(const Tensors& tensors, int root, Caller from) {
 Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) {
   const std::string name = text_of("cluster::send_recv(sources ", listed(sources), ")");
   Tensors both;
-  before_meeting(
+  share_failure(
       [&] {
         if (std::ssize(sources) != size())
           throw Error(name, ": ", sources.size(), " sources for ", size(),

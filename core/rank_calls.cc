@@ -51,8 +51,8 @@ std::pair<T, std::string> unpacked(const std::string& message) {
 }
 
 std::string numbers(const std::vector<int>& ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") +
-         listed(ranks, [](int r) { return std::to_string(r); });
+  const std::string all = listed(ranks, [](int r) { return std::to_string(r); });
+  return (ranks.size() == 1 ? "rank " : "ranks ") + shortened(all, 60);
 }
 
 constinit Ranks* joined = nullptr;  // as long as the process
@@ -96,10 +96,15 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
     if (differ.empty()) continue;
     const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
                              Known::of(DTypeError("")), Known::of(ShapeError(""))};
+    const char* const in_what[] = {"what is called, or for what", "kinds of contexts", "dtypes",
+                                   "shapes"};
     v.kind = kinds[k];
-    return {v, text_of("the ranks' calls differ: rank 0 called ", calls[0].second, ", and ",
-                       numbers(differ), " ", calls[static_cast<size_t>(differ[0])].second,
-                       "; expected the same call on every rank")};
+    const auto called = [&](int r) {  // that of two goes into a message
+      return calls[static_cast<size_t>(r)].second.substr(0, Ranks::kLongest * 2 / 5);
+    };
+    return {v, text_of("the ranks' calls differ, ", numbers(differ), " from rank 0, in ",
+                       in_what[k], ": rank 0 called ", called(0), ", and rank ", differ[0], " ",
+                       called(differ[0]), "; expected the same call on every rank")};
   }
   for (const auto& [head, text] : calls) {
     v.linked = v.linked && head.can_link;
@@ -120,6 +125,14 @@ double time_limit() { return limit; }
 Mutex& turns() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
+}
+
+std::string shortened(const std::string& list, size_t longest) {
+  if (list.size() <= longest) return list;
+  const size_t cut = std::min(list.rfind(", ", longest), longest);
+  size_t more = 0;
+  for (size_t at = cut; (at = list.find(", ", at)) != std::string::npos; at += 2) ++more;
+  return text_of(list.substr(0, cut), more > 0 ? text_of(", ... ", more, " more") : "...");
 }
 
 uint64_t hash_of(std::string_view text) {  // FNV-1a

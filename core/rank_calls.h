@@ -40,6 +40,8 @@ Agreed agree(const RankCall& call, double seconds) LOCUS_REQUIRES(turns());
 // What is agreed on: where it throws, the ranks are no longer in step, and the cluster has failed.
 void carry_out(const std::string& text, const std::function<void()>& work) LOCUS_REQUIRES(turns());
 
+// A list that is longer, of which only the first are told: "0.weight, 0.bias, ... 120 more".
+std::string shortened(const std::string& list, size_t longest);
 uint64_t hash_of(std::string_view text);  // the same in every process
 
 }  // namespace locus::cluster

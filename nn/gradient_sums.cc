@@ -92,26 +92,37 @@ void GradientSums::finish(Caller from) {
   }
 }
 
+bool GradientSums::are_of(const std::vector<Parameter>& parameters) const {
+  return std::ranges::equal(parameters_, parameters, [](const Parameter& a, const Parameter& b) {
+    return a.owner == b.owner && a.release == b.release &&
+           std::ranges::equal(a.replicas, b.replicas, &Tensor::is);
+  });
+}
+
 void GradientSums::overlap(Caller from) {
-  if (std::exchange(overlaps_, true)) return;
   const MutexLock lock(mutex_);
-  for (Together& all : all_) {
-    for (const Context c : all.group)
-      if (!is_host(c)) all.streams.emplace_back(c, from);
-    for (const Bucket& b : buckets(all)) {
-      const size_t number = waiting_.size();
-      waiting_.push_back(b);
-      size_t at = 0;
-      for (size_t i = b.begin; i < b.end; ++i)
-        for (const Tensor& w : all.parameters[i]->replicas)
-          autograd::set_grad_hook(w, [sums = weak_from_this(), number, at = at++, from] {
-            if (const auto held = sums.lock()) held->arrived(number, at, from);
-          });
-      waiting_.back().there.resize(at);
-      waiting_.back().missing.resize(static_cast<size_t>(all.group.size()));
+  if (!std::exchange(overlaps_, true)) {
+    for (Together& all : all_) {
+      for (const Context c : all.group)
+        if (!is_host(c)) all.streams.emplace_back(c, from);
+      for (Bucket& b : buckets(all)) {
+        const auto n = static_cast<size_t>(all.group.size());
+        b.there.resize((b.end - b.begin) * n);
+        b.missing.resize(n);
+        waiting_.push_back(std::move(b));
+      }
     }
+    reset();
   }
-  reset();
+  for (size_t number = 0; number < waiting_.size(); ++number) {
+    const Bucket& b = waiting_[number];
+    size_t at = 0;
+    for (size_t i = b.begin; i < b.end; ++i)
+      for (const Tensor& w : b.all->parameters[i]->replicas)
+        autograd::set_grad_hook(w, [sums = weak_from_this(), number, at = at++, from] {
+          if (const auto held = sums.lock()) held->arrived(number, at, from);
+        });
+  }
 }
 
 void GradientSums::arrived(size_t number, size_t at, Caller from) {
@@ -128,7 +139,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
     throw Error("Trainer: backward() wrote the gradient of Parameter `",
                 b.all->parameters[b.begin + at / n]->name,
                 "` twice before step(); with overlap it is summed while backward() runs: expected "
-                "one backward() a step");
+                "one backward() a step, or Trainer::discard() after one that makes no step");
   }
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];

@@ -28,8 +28,12 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   // In the order of the layers. Those on the same contexts are summed together.
   explicit GradientSums(std::vector<Parameter> parameters);
 
+  // Whether those would be the same.
+  bool are_of(const std::vector<Parameter>& parameters) const;
+
   // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
   // on streams of its own. An Error of backward() where one is written again before next().
+  // Again where a gradient was attached anew, which has no hook.
   void overlap(Caller from);
   // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
   void finish(Caller from);

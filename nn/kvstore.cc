@@ -53,7 +53,7 @@ cluster::Purpose purpose_of(const char* what, const Keys& keys) {
 
 // What one worker finds wrong before all meet.
 void before_ranks(bool meet, Caller from, const std::function<void()>& f) {
-  meet ? cluster::before_meeting(f, from) : f();
+  meet ? cluster::share_failure(f, from) : f();
 }
 
 }  // namespace
@@ -280,6 +280,8 @@ void KVStore::set_rescale_grad(double v) {
     throw ValueError("KVStore: rescale_grad ", v, "; expected a finite number > 0");
   rescale_grad_ = v;
 }
+
+int64_t KVStore::num_update(const Key& key) { return *find("num_update", key).group.count; }
 
 void KVStore::prepare(Entry& entry) const {
   if (!entry.group.weights.empty()) return;

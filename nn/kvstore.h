@@ -121,6 +121,8 @@ class KVStore : NonCopyable {
   const std::shared_ptr<optim::Optimizer>& optimizer() const { return optimizer_; }  // may be null
   bool updates() const { return optimizer_ || updater_; }  // else a push replaces
 
+  int64_t num_update(const Key& key);  // the optimizer's updates of its value
+
   // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam"; the store's
   // own tensors. Error without an optimizer; FormatError, ShapeError and DTypeError for what is not
   // this store's, and nothing is changed then.

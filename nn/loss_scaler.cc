@@ -67,7 +67,7 @@ Tensor LossScaler::scale(const Tensor& loss) {
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,
                       Caller from) {
-  cluster::before_meeting([&] { expect(kWho, "batch_size", batch_size, options::count); }, from);
+  cluster::share_failure([&] { expect(kWho, "batch_size", batch_size, options::count); }, from);
   trainer.allreduce_grads(from);
   const bool finite = trainer.update_if_finite(batch_size, scale_, ignore_stale_grad, from);
   overflows_.expect(false);

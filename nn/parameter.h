@@ -115,6 +115,9 @@ class Parameter {
   // is recorded (core/compile.h) while it is asked for here, or its values or gradients are, is
   // recorded anew when it grew.
   uint64_t generation() const;
+  // Grows whenever the values come from elsewhere: by initialize(), set_data(), place(), share()
+  // and what loads them; not by training, and where they are moved or cast.
+  uint64_t origin() const;
 
  private:
   friend class Block;

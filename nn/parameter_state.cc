@@ -96,6 +96,7 @@ uint64_t Parameter::generation() const {
   watch();
   return state().generation;
 }
+uint64_t Parameter::origin() const { return state().origin; }
 
 void Parameter::rename(const std::string& path) const {
   if (path.size() > state().name.size()) state().name = path;
@@ -142,6 +143,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
                 "\"beta\". Give the parameter an initializer of its own.");
   };
   const init::Initializer chosen = s.options.init ? *s.options.init : by_name();
+  ++s.origin;
   if (known(s.full())) return create(draw(chosen), contexts.list(), from);
   s.pending = chosen;
   s.asked = from;
@@ -294,6 +296,7 @@ void Parameter::share(const Parameter& other) const {
   if (is(other)) return;
   const std::shared_ptr<State> before = root(), theirs = other.root();
   theirs->generation = std::max(theirs->generation, before->generation) + 1;
+  theirs->origin = std::max(theirs->origin, before->origin) + 1;
   ++before->generation;  // for what was recorded by this handle; one that was shared goes on alone
   state_->shared = theirs;
   state_->replicas.clear();

@@ -31,7 +31,7 @@ struct Parameter::State {
   std::vector<Context> contexts;
   Tensors replicas;                // one a context
   std::atomic<bool> ready{false};  // they are there; until then threads look while they are Unready
-  uint64_t generation = 0;
+  uint64_t generation = 0, origin = 0;
   GradReq made_req = GradReq::write;
   std::shared_ptr<State> shared = {};  // the one that is used in place of this
   std::shared_ptr<Whole> whole = {};   // that it is a part of, shared by all of them

@@ -21,12 +21,14 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
   if (!initialized()) {
     if (!deferred() || s.whole) refuse({});
     complete(values.shape());
+    ++s.origin;
     return create(values, s.contexts, from);
   }
   if (values.shape() != s.shape)
     throw ShapeError("Parameter '", s.name, "': set_data with ", describe(values),
                      "; expected shape ", s.shape);
   const autograd::Pause pause;
+  ++s.origin;
   for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
 }
 
@@ -36,6 +38,7 @@ void Parameter::load(const Tensor& values, const Contexts& contexts, Caller from
     complete(values.shape());
     s.whole->forget();
     const Tensor mine = s.whole->part(values, s.index);
+    ++s.origin;
     return initialized() ? set_data(mine, from) : create(mine, {s.whole->context(s.index)}, from);
   }
   if (initialized() && s.contexts == contexts.list())
@@ -56,6 +59,7 @@ void Parameter::place(const Tensor& values, const Contexts& contexts, Caller fro
   check_stays(contexts);
   for (const Context& c : contexts) device(c);
   complete(values.shape());
+  ++state().origin;
   create(values, contexts.list(), from);
 }
 

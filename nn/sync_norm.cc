@@ -64,7 +64,7 @@ Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
     var.push_back(running_var_.data(c));
   }
   if (!alone()) expect_all(contexts);
-  return sync_batch_norm(xs, gamma, beta, mean, var, norm());
+  return sync_batch_norm(xs, gamma, beta, mean, var, norm(), {"SyncBatchNorm", number_});
 }
 
 }  // namespace locus::nn

@@ -17,11 +17,12 @@ namespace locus::nn {
 //   - in parallel() over all contexts of the replicas (core/parallel.h), where the threads meet,
 //     uncompiled; each calls net(xs[i]) and then backward() for its own loss, there or in the next
 //     parallel().
-// Where there are ranks (core/cluster.h), it is BatchNorm over all ranks' replicas: all run the
-// same way, and a rank with one replica calls net(x). Then nothing of it can be compiled
-// (CaptureError). A loop that calls net(xs[i]) for one replica after the other is an Error, as is a
-// parallel() over some of the contexts, and one thread that does not come is one for all. Where
-// training is off, or with use_global_stats, it is BatchNorm.
+// Where there are ranks (core/cluster.h), it is BatchNorm over all ranks' replicas: all make
+// their layers in one order and run them the same way, else Error on all, and a rank with one
+// replica calls net(x). Then nothing of it can be compiled (CaptureError). A loop that calls
+// net(xs[i]) for one replica after the other is an Error, as is a parallel() over some of the
+// contexts, and one thread that does not come is one for all. Where training is off, or with
+// use_global_stats, it is BatchNorm.
 class SyncBatchNorm : public BatchNorm {
  public:
   explicit SyncBatchNorm(const BatchNormOptions& = {});

@@ -29,49 +29,53 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
                  const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {
-  if (!optimizer_) throw Error("Trainer: the optimizer is null");
-  options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
-                  "0, 1 or 2: ZeRO's stage");
-  prepare_store();
-  for (const auto& [name, p] : parameters) {
-    if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
-    const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
-                                  [&q = p](const Parameter& other) { return other.is(q); });
-    if (seen) continue;  // one that two layers share is updated once
-    parameters_.push_back(p);
-    names_.push_back(name);
-  }
-  if (options_.kvstore) expect_names_that_differ("kvstore");
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
+  cluster::together([&] {
+    if (!optimizer_) throw Error("Trainer: the optimizer is null");
+    options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
+                    "0, 1 or 2: ZeRO's stage");
+    prepare_store();
+    for (const auto& [name, p] : parameters) {
+      if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
+      const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
+                                    [&q = p](const Parameter& other) { return other.is(q); });
+      if (seen) continue;  // one that two layers share is updated once
+      parameters_.push_back(p);
+      names_.push_back(name);
+    }
+    if (options_.kvstore) expect_names_that_differ("kvstore");
+  });
   equal_.resize(parameters_.size());
   start_equal(from);
   if (options_.overlap && std::ranges::all_of(parameters_, &Parameter::initialized)) refresh(from);
+  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
-// Those that have values and are not equal yet.
+// Those that have values, which did not come from rank 0.
 void Trainer::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
   std::vector<size_t> taken;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (equal_[i] || !parameters_[i].initialized()) continue;
+    if (equal_[i] == parameters_[i].origin() || !parameters_[i].initialized()) continue;
     firsts.push_back(parameters_[i].list_data()[0]);
     taken.push_back(i);
   }
   if (firsts.empty()) return;
   const cluster::Purpose purpose("the values of " +
                                  listed(taken, [&](size_t i) { return names_[i]; }));
+  const autograd::Pause pause;
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
-    parameters_[taken[k]].set_data(firsts[k], from);
-    equal_[taken[k]] = true;
+    const Parameter& p = parameters_[taken[k]];
+    for (const Tensor& replica : p.list_data()) firsts[k].copyto(replica, {}, from);
+    equal_[taken[k]] = p.origin();
   }
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
         fresh = fresh_slots(ignore_stale_grad, from);
@@ -87,11 +91,11 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
 
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
-  cluster::before_meeting([&] { refresh(from); }, from);
+  cluster::share_failure([&] { refresh(from); }, from);
   start_equal(from);  // before any gradient counts as a sum: it may fail
   if (options_.kvstore) return sum_by_store(from);
   std::vector<Replicas> alone;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         alone = unsummed();
         if (sums_) sums_->finish(from);
@@ -150,7 +154,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                                  Caller from) {
   refuse_on_store("clip_global_norm()");
   double rescale = 1;
-  cluster::before_meeting(
+  cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
         options::expect("Trainer::clip_global_norm", "max_norm", max_norm, max_norm >= 0,
@@ -194,10 +198,21 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   return fresh;
 }
 
+// No call of all ranks follows. What is recorded calls nobody.
+std::pair<double, std::vector<bool>> Trainer::checked(int64_t batch_size, double loss_scale,
+                                                      bool ignore_stale_grad, Caller from) {
+  std::pair<double, std::vector<bool>> all;
+  const auto check = [&] {
+    all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
+  };
+  capture::active() ? check() : cluster::together(check, from);
+  return all;
+}
+
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   refuse_on_store("update()");
-  const double rescale = rescale_of(batch_size);
-  update(fresh_slots(ignore_stale_grad, from), rescale, from);
+  const auto [rescale, fresh] = checked(batch_size, 1, ignore_stale_grad, from);
+  update(fresh, rescale, from);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
@@ -207,17 +222,12 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "
       "or before amp::LossScaler::step()");
-  const double rescale = rescale_of(batch_size, loss_scale);
-  const std::vector<bool> fresh = fresh_slots(ignore_stale_grad, from);
+  const auto [rescale, fresh] = checked(batch_size, loss_scale, ignore_stale_grad, from);
   Tensors gradients;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
   if (!gradients.empty() && all_finite(gradients).item<double>(from) == 0) {
-    for (const Slot& slot : slots_) {
-      autograd::fresh_grad(slot.weight, true);
-      for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
-    }
-    if (sums_) sums_->next();
+    discard(from);
     return false;
   }
   update(fresh, rescale, from);
@@ -238,6 +248,17 @@ void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
   std::vector<Context> contexts;
   const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
   bool alike = true;
+void Trainer::discard(Caller from) {
+  capture::check("Trainer::discard",
+                 "the host decides which batch makes no step; compile what comes before it");
+  refresh(from);
+  for (const Slot& slot : slots_) {
+    autograd::fresh_grad(slot.weight, true);
+    for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+  }
+  if (sums_) sums_->next();
+}
+
   if (sums_) sums_->next();
   for (const Batch& b : batches_) {
     const Context c = slots_[b.slots[0]].context;

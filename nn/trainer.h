@@ -9,10 +9,11 @@
 // Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
 // replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
-// initialized, its first step for the rest, whose first forward was with values of the rank's own
-// unless all have the same random::seed(). Every rank makes its trainers, and calls step() or
-// allreduce_grads(), in one order, with new gradients of the same parameters, else Error on all;
-// what one rank finds wrong there is thrown on all.
+// initialized, its next step for the rest and for what is initialized or loaded anew, whose first
+// forward was with values of the rank's own unless all have the same random::seed(). Every rank
+// makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
+// in one order, with new gradients of the same parameters, else Error on all; what one rank finds
+// wrong there is thrown on all.
 #pragma once
 
 #include <concepts>
@@ -20,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <locus/core/io.h>
@@ -41,7 +43,8 @@ struct TrainerOptions {
   // still runs, from the second step on, or from the first where all parameters have values when
   // the trainer is made; in a compiled step they always are, and where there are ranks
   // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
-  // grad_req write, else Error, and a backward() that fails may have written some gradients.
+  // grad_req write, else Error, discard() where it makes no step, and a backward() that fails may
+  // have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
@@ -106,6 +109,11 @@ class Trainer {
   // infinite: then they count as used, nothing is changed, and it returns false. Waits for that.
   bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
                         Caller = Caller::here());
+
+  // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
+  // used, so that the next step() does not go by them. With overlap backward() is an Error after
+  // one that neither step() nor this followed. On all ranks, or on none.
+  void discard(Caller = Caller::here());
 
   // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
   // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
@@ -176,6 +184,8 @@ class Trainer {
   void regroup();
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
+  std::pair<double, std::vector<bool>> checked(int64_t batch_size, double loss_scale,
+                                               bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);
   void update_batches(const std::vector<bool>& fresh, double rescale);
@@ -218,7 +228,7 @@ class Trainer {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
-  std::vector<bool> equal_;             // parameters that have rank 0's values
+  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
   std::vector<uint64_t> pulled_;        // of each slot, which version of the weight the store gave
 };
 

@@ -26,9 +26,9 @@ Tensors gradients_of(const Parameter& p) {
   return all;
 }
 
-// Ranks that push other keys, or none, would take what another step pushes for theirs.
-void expect_same_on_ranks(const std::vector<std::string>& keys, Caller from) {
-  const cluster::Purpose purpose("a Trainer's push of [" + listed(keys) + "]");
+// Ranks that push something would take what another step pushes for this rank's.
+void push_nothing(Caller from) {
+  const cluster::Purpose purpose("a Trainer's push of nothing");
   cluster::all_reduce(Tensors{}, ReduceOp::sum, from);
 }
 
@@ -80,21 +80,35 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
   check_store();
   kvstore::KVStore& store = *options_.kvstore;
   store.set_rescale_grad(rescale);
-  std::vector<std::string> pushed;
-  for (size_t i = 0; i < slots_.size(); ++i)
-    if (fresh[i]) pushed.push_back(names_[slots_[i].parameter]);
-  expect_same_on_ranks(pushed, from);
+  kvstore::Keys keys;
+  std::vector<Tensors> gradients;
+  std::vector<int64_t> counts;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (!fresh[i]) continue;
     const Slot& slot = slots_[i];
-    const Parameter& p = parameters_[slot.parameter];
-    const std::string& key = names_[slot.parameter];
+    const kvstore::Key& key = keys.emplace_back(names_[slot.parameter]);
+    gradients.push_back(gradients_of(parameters_[slot.parameter]));
     if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
-    const Tensors weights = p.list_data();
-    store.pushpull(key, gradients_of(p), weights, -static_cast<int>(i), from);
-    pulled_[i] = version_of(slot.weight);
+    counts.push_back(store.num_update(key));
+  }
+  if (keys.empty()) return push_nothing(from);
+  FirstFailure failure;
+  bool all = false;
+  failure.run([&] {
+    store.push(keys, gradients, 0, from);
+    all = true;
+  });
+  // Those that were updated before another one's update failed, too.
+  for (size_t i = 0, k = 0; i < slots_.size(); ++i) {
+    if (!fresh[i]) continue;
+    const size_t at = k++;
+    if (!all && store.num_update(keys[at]) == counts[at]) continue;
+    const Tensors weights = parameters_[slots_[i].parameter].list_data();
+    store.pull(keys[at], weights, 0, from);
+    pulled_[i] = version_of(slots_[i].weight);
     for (const Tensor& weight : weights) autograd::fresh_grad(weight, true);
   }
+  failure.rethrow();
 }
 
 void Trainer::sum_by_store(Caller from) {
@@ -114,7 +128,7 @@ void Trainer::sum_by_store(Caller from) {
     gradients.push_back(gradients_of(p));
     weights.push_back(replicas);
   }
-  if (keys.empty()) return expect_same_on_ranks({}, from);
+  if (keys.empty()) return push_nothing(from);
   options_.kvstore->pushpull(keys, gradients, {}, 0, from);
   for (const Tensors& replicas : weights)
     for (const Tensor& w : replicas) autograd::summed_grad(w, true);

@@ -145,9 +145,10 @@ void Trainer::find_sums(Caller from) {
                           .owner = options_.zero > 0 ? static_cast<int>(owner) : -1,
                           .release = options_.zero == 2});
   }
-  sums_ = nullptr;
-  if (replicated.empty()) return;
-  sums_ = std::make_shared<GradientSums>(std::move(replicated));
+  if (replicated.empty()) return sums_.reset();
+  // Those that end wait for their streams.
+  if (!sums_ || !sums_->are_of(replicated))
+    sums_ = std::make_shared<GradientSums>(std::move(replicated));
   if (options_.overlap && cluster::size() == 1) sums_->overlap(from);
 }
 

@@ -20,10 +20,12 @@
 namespace locus {
 
 // Of all replicas, by one thread: x[i], gamma[i] and the others live on one context each. Results
-// depend on every x: backward() is called once for all, autograd::backward(losses).
+// depend on every x: backward() is called once for all, autograd::backward(losses). Ranks that come
+// to another `place` than others are an Error on all.
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
-                        const BatchNormOptions& = {});
+                        const BatchNormOptions& = {},
+                        const Rendezvous::Place& place = {"sync_batch_norm", 0});
 
 // Of one replica, by its thread of a parallel() over all of them (core/parallel.h), where the
 // threads meet, again in backward(), which each calls for its own loss, there or in another

@@ -4,11 +4,13 @@
 #include <iostream>
 #include <thread>
 
+#include "tests/folder.h"
 #include "tests/ranks.h"
 
 namespace locus::test::ranks {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST_F(ClusterRanks, GiveTheParametersOfOneProcess) {
@@ -81,6 +83,78 @@ TEST_F(ClusterRanks, SaveBeforeTheFirstStepAndThenStartEqual) {
   EXPECT_EQ(values(w), values(least));
 }
 
+TEST_F(ClusterRanks, StartEqualAgainWhereValuesAreNew) {
+  random::seed(7 + static_cast<uint64_t>(cluster::rank()));
+  nn::Dense net(2, {}, {.in_units = 3});
+  net.initialize(init::Xavier());
+  nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0}));
+  const Folder folder;
+  net.save_parameters(folder / "first");
+  const auto step = [&] {
+    {
+      const autograd::Record record;
+      net(ones({1, 3})).sum().backward();
+    }
+    trainer.step(1);
+    const Tensor w = net.parameter("weight").data(), least = w.copyto(cpu());
+    cluster::all_reduce({least}, ReduceOp::min);
+    EXPECT_EQ(values(w), values(least));
+    return values(w);
+  };
+  const auto first = step();
+  net.initialize(init::Xavier(), cpu(), {.force_reinit = true});
+  EXPECT_NE(step(), first);
+  net.parameter("weight").set_data(full({2, 3}, cluster::rank()));
+  EXPECT_EQ(step(), std::vector<double>(6, 0));
+  if (cluster::rank() == 0) net.load_parameters(folder / "first");
+  EXPECT_THAT(message_of<Error>(step),
+              AllOf(HasSubstr("calls differ"), HasSubstr("for the values of weight")));
+  if (cluster::rank() != 0) net.parameter("weight").set_data(ones({2, 3}));
+  if (cluster::rank() != 0) net.parameter("bias").set_data(ones({2}));
+  EXPECT_EQ(step(), first);
+}
+
+TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
+  nn::Parameters all;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = text_of("layer", i, ".weight");
+    all.emplace_back(name, nn::Parameter(name, {1}, {.init = init::Zero()}));
+    all.back().second.initialize();
+  }
+  nn::Trainer trainer(all, optim::SGD({.learning_rate = 1}));
+  for (const auto& [name, p] : all) {
+    const autograd::Record record;
+    if (cluster::rank() != 1 || name != "layer57.weight") p.data().sum().backward();
+  }
+  const auto of = [](int n) {
+    return text_of(
+        "for the gradients of layer0.weight, layer1.weight, layer2.weight, layer3.weight, "
+        "layer4.weight, layer5.weight, ... ",
+        n - 6, " more (");
+  };
+  EXPECT_THAT(message_of<Error>([&] { trainer.step(1, true); }),
+              AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"), HasSubstr(of(100)),
+                    HasSubstr("and rank 1 cluster::all_reduce(sum) of 99 tensors"),
+                    HasSubstr(of(99)), HasSubstr("expected the same call on every rank")));
+}
+
+TEST_F(ClusterRanks, NormsThatTheyRunInAnotherOrderAreAnErrorOfAll) {
+  const bool other = cluster::rank() == 1;
+  nn::SyncBatchNorm a({.in_channels = 2}), b({.in_channels = 2});
+  for (nn::SyncBatchNorm* norm : {&a, &b}) norm->initialize();
+  const Tensor x = full({3, 2}, cluster::rank());
+  x.attach_grad();
+  Tensor of_a, of_b;
+  {
+    const autograd::Record record;
+    EXPECT_THAT(message_of<Error>([&] { (other ? b : a)(x); }),
+                AllOf(HasSubstr("calls differ"), HasSubstr("for SyncBatchNorm number ")));
+    of_a = a(x).sum(), of_b = b(x).sum();
+  }
+  EXPECT_THAT(message_of<Error>([&] { (other ? of_b : of_a).backward(); }),
+              AllOf(HasSubstr("calls differ"), HasSubstr(", its gradient")));
+}
+
 TEST_F(ClusterRanks, RefuseToBeCompiled) {
   nn::Parameter x("x", {2}, {.init = init::Zero()});
   x.initialize();
@@ -146,6 +220,34 @@ TEST_F(ClusterRanks, ATrainerThatIsMadeNamesTheProgramsLine) {
                 nn::Trainer({{"x", x}}, optim::SGD());
               }),
               testing::AllOf(HasSubstr(__FILE__), testing::Not(HasSubstr("trainer.cc"))));
+}
+
+TEST_F(ClusterRanks, WhatOneFindsWrongInAnUpdateOrANewTrainerAllThrow) {
+  const bool other = cluster::rank() == 1;
+  nn::Parameter x("x", {2}, {.init = init::Zero()}), wide("x", {other ? 3 : 2});
+  x.initialize();
+  wide.initialize(init::Zero());
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  {
+    const autograd::Record record;
+    x.data().sum().backward();
+  }
+  trainer.allreduce_grads();
+  const auto with_rank = HasSubstr(other ? "" : "rank 1: ");
+  EXPECT_THAT(message_of<ValueError>([&] { trainer.update(other ? 0 : 1); }), with_rank);
+  EXPECT_THAT(message_of<ValueError>([&] { trainer.update_if_finite(other ? 0 : 1); }), with_rank);
+  EXPECT_EQ(values(x.data()), std::vector<double>(2, 0));
+  trainer.update(1);
+  EXPECT_EQ(values(x.data()), std::vector<double>(2, -cluster::size()));
+
+  const auto store = kvstore::create("dist_sync");
+  const auto make = [&](const nn::Parameter& p, int zero) {
+    nn::Trainer({{"x", p}}, optim::SGD(), {.zero = zero, .kvstore = store});
+  };
+  EXPECT_THAT(message_of<ValueError>([&] { make(x, other ? 3 : 0); }), with_rank);
+  EXPECT_THROW(make(wide, 0), ShapeError);
+  EXPECT_EQ(store->optimizer(), nullptr);
+  make(x, 0);
 }
 
 // Gradients of one parameter are never added to those of another that is like it.

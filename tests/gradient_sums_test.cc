@@ -108,12 +108,45 @@ TEST(GradientSums, ASecondBackwardInAStepIsAnErrorAfterWhichTrainingGoesOn) {
     n.load();
     n.forward_backward(0);
     EXPECT_THAT(message_of<Error>([&] { n.forward_backward(0); }),
-                AllOf(HasSubstr("Parameter `"), HasSubstr("twice before step()")));
+                AllOf(HasSubstr("Parameter `"), HasSubstr("twice before step()"),
+                      HasSubstr("Trainer::discard()")));
     const Values before = n.parameters();
     EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }), HasSubstr("has not been updated"));
     EXPECT_EQ(n.parameters(), before);
     n.step();
     EXPECT_NE(n.parameters(), before);
+  }
+}
+
+TEST(GradientSums, ABatchThatIsDiscardedMakesNoStep) {
+  for (const Group& g : some()) {
+    Net n(g, true);
+    n.step();
+    const Values before = n.parameters();
+    for (int i = 0; i < 2; ++i) {
+      n.backward(false);
+      n.trainer->discard();
+    }
+    EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }), HasSubstr("has not been updated"));
+    EXPECT_EQ(n.parameters(), before);
+    n.step();
+    EXPECT_NE(n.parameters(), before);
+  }
+}
+
+TEST(GradientSums, NewMultipliersLeaveThoseThatAreUnderWay) {
+  for (const Group& g : some()) {
+    Net n(g, true);
+    n.step();
+    n.load();
+    n.forward_backward(0);
+    n.net.parameters()[0].second.set_lr_mult(.5);
+    n.trainer->states();  // goes by them
+    for (int i = 1; i < g.size(); ++i) n.forward_backward(i);
+    for (const auto& [name, p] : n.net.parameters()) {
+      const Tensors grads = p.list_grad();
+      for (const Tensor& replica : grads) EXPECT_EQ(values(replica), values(grads[0])) << name;
+    }
   }
 }
 

@@ -199,6 +199,18 @@ TEST(TrainerKVStore, AnUpdateThatFailsCanBeTriedAgain) {
     for (const Tensor& t : p.list_data()) EXPECT_EQ(values(t), Values(10, -2));
 }
 
+TEST(TrainerKVStore, AKeyThatIsRefusedKeepsTheOthersFromTheirUpdate) {
+  const nn::Parameter a = two("a"), b = two("b");
+  const nn::TrainerOptions options = through("local");
+  nn::Trainer trainer({{"a", a}, {"b", b}}, optim::SGD({.learning_rate = 1}), options);
+  for (const nn::Parameter& p : {a, b}) backward(p);
+  trainer.step(1);
+  options.kvstore->set_value("b", zeros({3}));
+  for (const nn::Parameter& p : {a, b}) backward(p);
+  EXPECT_THROW(trainer.step(1), ShapeError);
+  for (const Tensor& t : a.list_data()) EXPECT_EQ(values(t), Values(10, -2));
+}
+
 TEST(TrainerKVStore, FilesAreThoseOfATrainerWithoutAStore) {
   const Folder folder;
   const std::string path = folder / "trainer.states";

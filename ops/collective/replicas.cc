@@ -7,33 +7,44 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/ops/collective.h>
 
 namespace locus {
 namespace {
 
+// Layers may be alike, which ranks must not run in another order.
+cluster::Purpose purpose_of(const Rendezvous::Place& place) {
+  return cluster::Purpose(
+      text_of(place.what, " number ", place.number, place.gradient ? ", its gradient" : ""));
+}
+
 struct RanksAttrs {
+  Rendezvous::Place place;
   Caller from = {};
 };
 
 void run_over_ranks(std::span<const Ref> in, const RanksAttrs& a, std::span<Tensor> out) {
   const autograd::Pause pause;
   out[0] = in[0].tensor_->copyto(in[0].tensor_->context(), {}, a.from);
+  const cluster::Purpose purpose = purpose_of(a.place);
   cluster::all_reduce({out[0]}, ReduceOp::sum, a.from);
 }
 
 // Each rank's result depends on all ranks' parts alike.
 Tensors over_ranks_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<RanksAttrs> op("sum_over_ranks");
-  return {invoke(op, {dout[0]}, saved.attrs<RanksAttrs>())};
+  RanksAttrs a = saved.attrs<RanksAttrs>();
+  a.place.gradient = !a.place.gradient;
+  return {invoke(op, {dout[0]}, a)};
 }
 
 // All parts added up, those of other ranks, too, on every context.
-Tensors total(const Group& group, const Tensors& parts) {
+Tensors total(const Group& group, const Tensors& parts, const Rendezvous::Place& place) {
   static const OpRef<RanksAttrs> op("sum_over_ranks");
   if (cluster::size() == 1) return all_reduce(group, parts);
   const Tensor here = group.size() == 1 ? parts[0] : reduce(group, parts);
-  const Tensor all = invoke(op, {here}, {Caller::here()});
+  const Tensor all = invoke(op, {here}, {place, Caller::here()});
   return group.size() == 1 ? Tensors{all} : broadcast(group, all);
 }
 
@@ -65,7 +76,7 @@ void run_sum(std::span<const Ref> in, const SumAttrs& a, std::span<Tensor> out) 
     Tensors parts;
     for (void* const b : brought) parts.push_back(*static_cast<Tensor*>(b));
     const std::span<const Context> all = seat.contexts();
-    parts = total(Group(std::vector<Context>(all.begin(), all.end())), parts);
+    parts = total(Group(std::vector<Context>(all.begin(), all.end())), parts, a.place);
     for (size_t i = 0; i < parts.size(); ++i) *static_cast<Tensor*>(brought[i]) = parts[i];
   });
   out[0] = mine;
@@ -79,14 +90,15 @@ Tensors sum_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {invoke(op, {dout[0]}, a)};
 }
 
-double sum_of(std::span<const double> weights) {
+double sum_of(std::span<const double> weights, const Rendezvous::Place& place) {
+  const cluster::Purpose purpose = purpose_of(place);
   return cluster::all_reduce(std::accumulate(weights.begin(), weights.end(), 0.));
 }
 
 }  // namespace
 
-std::vector<double> shares(std::span<const double> weights) {
-  const double all = sum_of(weights);
+std::vector<double> shares(std::span<const double> weights, const Rendezvous::Place& place) {
+  const double all = sum_of(weights, place);
   std::vector<double> parts;
   for (const double w : weights) parts.push_back(w / all);
   return parts;
@@ -94,16 +106,19 @@ std::vector<double> shares(std::span<const double> weights) {
 
 double share(double weight, const Rendezvous::Place& place) {
   double all = weight;
-  seat_of(place).meet(place, &all, [](std::span<void* const> brought) {
+  seat_of(place).meet(place, &all, [&](std::span<void* const> brought) {
     std::vector<double> weights;
     for (void* const b : brought) weights.push_back(*static_cast<double*>(b));
-    const double sum = sum_of(weights);
+    const double sum = sum_of(weights, place);
     for (void* const b : brought) *static_cast<double*>(b) = sum;
   });
   return weight / all;
 }
 
-Tensors sum_over_replicas(const Group& group, const Tensors& parts) { return total(group, parts); }
+Tensors sum_over_replicas(const Group& group, const Tensors& parts,
+                          const Rendezvous::Place& place) {
+  return total(group, parts, place);
+}
 
 Tensor sum_over_replicas(const Tensor& part, const Rendezvous::Place& place) {
   static const OpRef<SumAttrs> op("sum_over_replicas");

@@ -14,8 +14,9 @@ namespace locus {
 
 // By one thread for the replicas on a group: each weight by the sum of all; and parts[i], which is
 // on group[i], added up, on every context.
-std::vector<double> shares(std::span<const double> weights);
-Tensors sum_over_replicas(const Group& group, const Tensors& parts);
+// `place`: what ranks that meet must be the same in.
+std::vector<double> shares(std::span<const double> weights, const Rendezvous::Place& place);
+Tensors sum_over_replicas(const Group& group, const Tensors& parts, const Rendezvous::Place& place);
 
 // The same where each thread of a parallel() has its own weight and part, and gets its own result.
 // The gradient's threads meet, too: backward() is called inside of a parallel() over the same

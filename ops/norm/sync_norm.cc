@@ -93,7 +93,7 @@ bool by_running(const BatchNormOptions& o) {
 
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
-                        const BatchNormOptions& o) {
+                        const BatchNormOptions& o, const Rendezvous::Place& place) {
   for (const Tensors* all : {&gamma, &beta, &running_mean, &running_var})
     if (x.empty() || all->size() != x.size())
       throw Error("sync_batch_norm: ", x.size(), " parts with ", all->size(),
@@ -112,8 +112,8 @@ Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& b
     weights.push_back(elements(t, axis));
   }
   const Group group(contexts);
-  return run({x, gamma, beta, running_mean, running_var}, o, axis, shares(weights),
-             [&](const Tensors& parts) { return sum_over_replicas(group, parts); });
+  return run({x, gamma, beta, running_mean, running_var}, o, axis, shares(weights, place),
+             [&](const Tensors& parts) { return sum_over_replicas(group, parts, place); });
 }
 
 Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
