@@ -118,6 +118,7 @@ class Pipeline : public Block {
   void watch(Watch f) { watch_ = std::move(f); }
 
  private:
+  friend class Planned;
   struct Step;
   void check_stages() const;
   std::vector<bool> stages_that_train() const;
@@ -128,6 +129,8 @@ class Pipeline : public Block {
   Contexts contexts_;
   PipelineOptions options_;
   std::vector<Pass> order_;
+  // Of each stage the contexts of all pipelines that run beside this one, in one parallel().
+  std::vector<std::vector<Context>> replicas_;
   Watch watch_;
 };
 
