@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 
@@ -14,9 +16,17 @@ namespace {
 
 JoinRanks join_ranks = nullptr;
 
+std::string name_and_number(int index) {
+  char host[256] = {};
+  gethostname(host, sizeof(host) - 1);
+  return text_of(host, ":", index);
+}
+GpuIdentity gpu_identity = &name_and_number;
+
 }  // namespace
 
 void set_ranks(JoinRanks join) { join_ranks = join; }
+void set_gpu_identity(GpuIdentity f) { gpu_identity = f ? f : &name_and_number; }
 
 namespace cluster {
 namespace {
@@ -50,6 +60,37 @@ void ended(int status, void* process) {
   } catch (const std::exception& e) {
     ranks()->end_all(e.what(), 1);
   }
+}
+
+}  // namespace
+
+namespace {
+
+// The GPUs that a rank sees, in its order; 0 behind the last.
+using Seen = std::array<uint64_t, kMaxDevices>;
+
+// Whether two of the first n of each are one.
+bool common(const Seen& a, const Seen& b, int n) {
+  return std::any_of(a.begin(), a.begin() + n, [&](uint64_t gpu) {
+    return gpu != 0 && std::find(b.begin(), b.begin() + n, gpu) != b.begin() + n;
+  });
+}
+
+std::vector<Seen> seen_by_all(Caller from) {
+  std::vector<Seen> all(static_cast<size_t>(size()));
+  together(
+      [&] {
+        for (int i = 0; i < num_gpus(); ++i)
+          all[static_cast<size_t>(rank())][static_cast<size_t>(i)] = hash_of(gpu_identity(i));
+      },
+      from);
+  if (!ranks()) return all;
+  const MutexLock turn(turns());
+  agree(call_of("contexts", from), time_limit());
+  carry_out("cluster::contexts", [&] {
+    ranks()->all_reduce(all.data(), all.size() * kMaxDevices, i64, ReduceOp::sum, time_limit());
+  });
+  return all;
 }
 
 }  // namespace
@@ -112,8 +153,15 @@ void on_root(const std::function<void()>& f, Caller from) {
 
 std::vector<Context> contexts(int n, Caller from) {
   if (n < 1) throw ValueError("cluster::contexts: ", n, " contexts; expected at least 1");
-  const bool any = all_reduce(num_gpus(), ReduceOp::max, from) > 0;
-  const int first = local_rank() * n;
+  const std::vector<Seen> all = seen_by_all(from);
+  const Seen& mine = all[static_cast<size_t>(rank())];
+  const bool any = std::ranges::any_of(all, [](const Seen& s) { return s[0] != 0; });
+  // Ranks of this host that have GPUs in common have all of them, or each has its own.
+  const bool same =
+      std::ranges::count(all, mine) == local_size() && std::ranges::all_of(all, [&](const Seen& s) {
+        return s == mine || !common(s, mine, kMaxDevices);
+      });
+  const int first = same ? local_rank() * n : 0;
   together(
       [&] {
         if (any && num_gpus() < first + n)
@@ -121,11 +169,17 @@ std::vector<Context> contexts(int n, Caller from) {
                             local_size(), " on its host and needs gpu(", first + n - 1,
                             "), and there are ", num_gpus(),
                             " GPUs; start fewer ranks a host, or name contexts, such as cpu(0)");
+        for (int r = 0; any && !same && r < size(); ++r)
+          if (r != rank() && common(all[static_cast<size_t>(r)], mine, n))
+            throw DeviceError("cluster::contexts: ranks ", rank(), " and ", r,
+                              " see GPUs that differ, and would share one; expected the same GPUs "
+                              "for all ranks of a host, or its own for each (CUDA_VISIBLE_DEVICES, "
+                              "srun --gpus-per-task)");
       },
       from);
-  std::vector<Context> mine;
-  for (int i = 0; i < n; ++i) mine.push_back(any ? gpu(first + i) : cpu(i));
-  return mine;
+  std::vector<Context> chosen;
+  for (int i = 0; i < n; ++i) chosen.push_back(any ? gpu(first + i) : cpu(i));
+  return chosen;
 }
 
 }  // namespace cluster

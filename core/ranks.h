@@ -69,4 +69,9 @@ class RankLink {
 using MakeRankLink = std::unique_ptr<RankLink> (*)(Ranks& ranks, Context c, double seconds);
 void set_rank_links(DeviceType type, MakeRankLink make);  // while the program starts
 
+// What tells GPU gpu(index) of this process from all others, of other hosts, too, whatever number
+// it has for the process that asks. Null: the host's name and the number, for emulated ones.
+using GpuIdentity = std::string (*)(int index);
+void set_gpu_identity(GpuIdentity f);
+
 }  // namespace locus

@@ -1,6 +1,7 @@
 #include <locus/core/rendezvous.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <locus/core/error.h>
 
@@ -23,7 +24,8 @@ bool Rendezvous::forsaken(size_t i) {
   return threads_[i].forsaken;
 }
 
-Rendezvous::Seat::Seat(Rendezvous& meeting, size_t i) : meeting_(meeting), at_(i), outer_(taken) {
+Rendezvous::Seat::Seat(Rendezvous& meeting, size_t i)
+    : meeting_(meeting), at_(i), contexts_(meeting.contexts_), outer_(taken) {
   taken = this;
 }
 
@@ -35,6 +37,15 @@ Rendezvous::Seat::~Seat() {
 }
 
 Rendezvous::Seat* Rendezvous::Seat::here() { return taken; }
+
+Rendezvous::Seat::Among::Among(std::span<const Context> contexts) : seat_(taken) {
+  if (!seat_) return;
+  LOCUS_CHECK(contexts.size() == seat_->contexts_.size(), "one context for each thread");
+  before_ = std::exchange(seat_->contexts_, contexts);
+}
+Rendezvous::Seat::Among::~Among() {
+  if (seat_) seat_->contexts_ = before_;
+}
 
 void Rendezvous::Seat::meet(const Place& place, void* mine, const Combine& combine) {
   meeting_.meet(at_, place, mine, combine);

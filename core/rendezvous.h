@@ -45,14 +45,28 @@ class Rendezvous : NonCopyable {
     // That of this thread; null outside of parallel().
     static Seat* here();
 
-    std::span<const Context> contexts() const { return meeting_.contexts_; }
-    Context context() const { return meeting_.contexts_[at_]; }
+    std::span<const Context> contexts() const { return contexts_; }
+    Context context() const { return contexts_[at_]; }
     // Waits for all others to come to this place. `mine` stays this thread's own again afterwards.
     void meet(const Place& place, void* mine, const Combine& combine);
+
+    // While it lives, the threads compute on these contexts, as many as there are threads, as in a
+    // stage of a plan that has contexts of its own. Each thread says so. Nothing outside of
+    // parallel().
+    class Among : NonCopyable {
+     public:
+      explicit Among(std::span<const Context> contexts);
+      ~Among();
+
+     private:
+      Seat* const seat_;
+      std::span<const Context> before_;
+    };
 
    private:
     Rendezvous& meeting_;
     const size_t at_;
+    std::span<const Context> contexts_;
     Seat* const outer_;
   };
 

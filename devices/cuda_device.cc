@@ -165,6 +165,11 @@ void register_cuda() {
                              "LOCUS_EMULATED_GPUS=N gives N emulated ones instead"});
   set_communicators(DeviceType::gpu, &cuda::make_group);
   set_rank_links(DeviceType::gpu, cuda::nccl_links());
+  set_gpu_identity([](int index) {
+    cudaDeviceProp properties;
+    LOCUS_CUDA(cudaGetDeviceProperties(&properties, index));
+    return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+  });
   cuda::offer_pinned_memory();
 }
 

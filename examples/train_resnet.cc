@@ -47,9 +47,13 @@ Options parse(int argc, char** argv) {
 
 int run(const Options& options) {
   training::join(options);
+  if (options.compile && cluster::size() > 1)
+    throw Error(
+        "--compile: BatchNorm is synchronised over the ranks of --distributed, which is "
+        "not recorded; leave one of the two out");
   training::check_writable(options);
   const training::Images images = training::load_images(options.data, options.seed);
-  nn::Sequential net = training::resnet(options.blocks);
+  nn::Sequential net = training::resnet(options.blocks, options.distributed);
   data::Transform transform;
   if (options.augment)
     transform =

@@ -216,7 +216,8 @@ void Block::load_parameters(const std::string& path, const Contexts& contexts,
 // Checks what was read from `path`, and returns what puts it in place.
 std::function<void()> Block::prepare_load(NamedTensors file, const std::string& path,
                                           const std::optional<Contexts>& contexts,
-                                          const LoadOptions& options, Caller from) const {
+                                          const LoadOptions& options, Caller from,
+                                          ShapesToCome* to_come) const {
   const std::vector<Entry> all = entries(parameters());
   std::set<std::string_view> keys;
   for (auto& [key, tensor] : file) {
@@ -272,6 +273,9 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
         throw FormatError("Parameter '", key, "' loaded from file '", path,
                           "' is not present in this block, which contains parameters ", names(all),
                           ". Set ignore_extra to ignore.");
+  for (const auto& [parts, values, where] : plan)
+    for (const Parameter& p : parts)
+      if (to_come) to_come->emplace_back(p, values.shape());
   return [plan = std::move(plan), from] {
     for (const auto& [parts, values, where] : plan)
       for (const Parameter& p : parts) p.load(values, where, from);

@@ -204,7 +204,7 @@ class Block {
   NamedTensors values(Caller) const;
   std::function<void()> prepare_load(NamedTensors file, const std::string& path,
                                      const std::optional<Contexts>& contexts, const LoadOptions&,
-                                     Caller) const;
+                                     Caller, ShapesToCome* to_come = nullptr) const;
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;

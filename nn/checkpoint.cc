@@ -244,7 +244,8 @@ struct Read {
 };
 
 Read read(const std::string& directory, const Parts& parts, Caller from) {
-  const Parts all = with_own(parts);
+  Parts all = with_own(parts);
+  std::ranges::stable_partition(all, &Part::is_network);
   Loaded loaded;
   for (const Found& found : checkpoints(directory)) {
     loaded.path = found.path.string();
@@ -256,13 +257,14 @@ Read read(const std::string& directory, const Parts& parts, Caller from) {
       continue;
     }
     std::vector<std::function<void()>> apply;
+    nn::ShapesToCome to_come;
     for (const Part& p : all) {
       if (p.name() == kTuning && !names.contains(kTuning)) continue;
       if (!names.contains(p.name()))
         throw FormatError("checkpoint: ", loaded.path, " has no part '", p.name(),
                           "'; it has: ", listed(names, [](const std::string& n) { return n; }));
       const std::string file = (found.path / (p.name() + kSuffix)).string();
-      apply.push_back(p.restore(locus::load(file, cpu(), from), file));
+      apply.push_back(p.restore(locus::load(file, cpu(), from), file, to_come));
     }
     return {std::move(loaded), std::move(apply)};
   }
@@ -286,7 +288,11 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts, Cal
                             expected, "' for rank 0; expected a folder that all ranks see");
       },
       from);
-  for (const auto& put : mine.apply) put();
+  cluster::together(
+      [&] {
+        for (const auto& put : mine.apply) put();
+      },
+      from);
   return mine.loaded;
 }
 

@@ -11,9 +11,11 @@
 // turns. The state of random numbers is always a part, and so are the ways of computing that were
 // measured (core/tuning.h), where some were.
 //
-// load() takes the newest checkpoint that is whole. Every part is checked before any is touched. Of
-// replicas one value is kept: what differs among them, as the running statistics of a BatchNorm
-// that is not synchronised, is their mean afterwards (nn/block.h).
+// load() takes the newest checkpoint that is whole. Every part is checked before any is touched,
+// in whichever order they are given: a Trainer's states, where shapes are not known yet, by those
+// that its network has in the checkpoint. Networks are restored first. Of replicas one value is
+// kept: what differs among them, as the running statistics of a BatchNorm that is not synchronised,
+// is their mean afterwards (nn/block.h).
 //
 // Of several ranks (core/cluster.h), which all call save() and load(), rank 0 writes while the
 // others wait, and all read: the folder is one that all see. As many ranks as one likes go on from

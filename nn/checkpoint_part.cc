@@ -36,6 +36,15 @@ std::vector<T> vector_of(const NamedTensors& state, const std::string& name, siz
   return v;
 }
 
+void expect_file_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  };
+  if (name.empty() || !std::ranges::all_of(name, plain))
+    throw ValueError("checkpoint: a part named '", name,
+                     "'; expected letters, digits, '_' and '-': it names a file");
+}
+
 Part random_part() {
   return {"random",
           [] {
@@ -102,23 +111,22 @@ Parts with_own(const Parts& parts) {
 }
 
 Part::Part(std::string name, State state, Restore restore)
-    : name_(std::move(name)), state_(std::move(state)), restore_(std::move(restore)) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
-  };
-  if (name_.empty() || !std::ranges::all_of(name_, plain))
-    throw ValueError("checkpoint: a part named '", name_,
-                     "'; expected letters, digits, '_' and '-': it names a file");
+    : name_(std::move(name)), state_(std::move(state)) {
+  expect_file_name(name_);
   options::expect_function("checkpoint: part '" + name_ + "'", "state", state_);
-  options::expect_function("checkpoint: part '" + name_ + "'", "restore", restore_);
+  options::expect_function("checkpoint: part '" + name_ + "'", "restore", restore);
+  restore_ = [restore = std::move(restore)](NamedTensors given, const std::string& file, auto&) {
+    return restore(std::move(given), file);
+  };
 }
 
 Part::Part(nn::Block& network)
-    : Part(
-          "network", [&network] { return network.values(Caller::here()); },
-          [&network](NamedTensors state, const std::string& file) {
-            return network.prepare_load(std::move(state), file, {}, {}, Caller::here());
-          }) {}
+    : name_("network"),
+      state_([&network] { return network.values(Caller::here()); }),
+      restore_([&network](NamedTensors given, const std::string& file, auto& to_come) {
+        return network.prepare_load(std::move(given), file, {}, {}, Caller::here(), &to_come);
+      }),
+      network_(true) {}
 
 Part::Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers)
     : Part(
@@ -139,11 +147,11 @@ Part::Part(std::string name, std::vector<std::pair<std::string, std::vector<doub
           }) {}
 
 Part::Part(nn::Trainer& trainer)
-    : Part(
-          "trainer", [&trainer] { return trainer.states(); },
-          [&trainer](NamedTensors state, const std::string& file) {
-            return trainer.prepare_restore(std::move(state), file, Caller::here());
-          }) {}
+    : name_("trainer"),
+      state_([&trainer] { return trainer.states(); }),
+      restore_([&trainer](NamedTensors given, const std::string& file, auto& to_come) {
+        return trainer.prepare_restore(std::move(given), file, to_come, Caller::here());
+      }) {}
 
 Part::Part(data::DataLoader& loader) : Part(loader_part(loader)) {}
 Part::Part(data::Prefetcher& loader) : Part(loader_part(loader)) {}
@@ -164,6 +172,11 @@ Part::Part(amp::LossScaler& scaler)
             return [&scaler, s] { scaler.set_state(s); };
           }) {}
 
-Part Part::named(std::string name) const { return {std::move(name), state_, restore_}; }
+Part Part::named(std::string name) const {
+  Part p = *this;
+  p.name_ = std::move(name);
+  expect_file_name(p.name_);
+  return p;
+}
 
 }  // namespace locus::checkpoint

@@ -38,14 +38,20 @@ class Part {
   Part named(std::string name) const;
   const std::string& name() const { return name_; }
   NamedTensors state() const { return state_(); }
-  std::function<void()> restore(NamedTensors state, const std::string& file) const {
-    return restore_(std::move(state), file);
+  // Networks are restored first, and say what their parameters are about to be: states of those
+  // are checked by it.
+  bool is_network() const { return network_; }
+  std::function<void()> restore(NamedTensors state, const std::string& file,
+                                nn::ShapesToCome& to_come) const {
+    return restore_(std::move(state), file, to_come);
   }
 
  private:
   std::string name_;
   State state_;
-  Restore restore_;
+  std::function<std::function<void()>(NamedTensors, const std::string&, nn::ShapesToCome&)>
+      restore_;
+  bool network_ = false;
 };
 using Parts = std::vector<Part>;
 

@@ -143,6 +143,9 @@ class Parameter {
 // In network order, with names relative to the block that was asked.
 using Parameters = std::vector<std::pair<std::string, Parameter>>;
 
+// Shapes of values that parameters are about to get, of parts their whole's.
+using ShapesToCome = std::vector<std::pair<Parameter, Shape>>;
+
 // "Parameter 0.weight (shape=(256,784), dtype=f32)".
 std::ostream& operator<<(std::ostream& os, const Parameter& p);
 

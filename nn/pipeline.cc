@@ -1,6 +1,7 @@
 #include <locus/nn/pipeline.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <typeinfo>
 
@@ -8,6 +9,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/order.h>
+#include <locus/core/rendezvous.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/whole.h>
@@ -172,6 +174,8 @@ struct Pipeline::Step {
   }
 
   void run(const Pass& pass) {
+    std::optional<Rendezvous::Seat::Among> replicas;
+    if (!pipe.replicas_.empty()) replicas.emplace(pipe.replicas_[at(pass.stage)]);
     if (pipe.watch_) pipe.watch_(pass, false, given(pass));
     pass.backward ? backward(pass) : forward(pass);
     if (pipe.watch_) pipe.watch_(pass, true, {});

@@ -151,6 +151,8 @@ Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
     pipelines_.emplace_back(
         blocks, where,
         PipelineOptions{.microbatches = plan.microbatches, .schedule = plan.schedule});
+    if (plan.replicas() > 1)
+      for (const Plan::Stage& s : plan.stages) pipelines_.back().replicas_.push_back(s.contexts);
   }
 }
 
@@ -196,6 +198,10 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
   }
   for (const Pipeline& p : pipelines_) p.check_stages();
   const size_t replicas = pipelines_.size();
+  if (replicas > 1 && spans_replicas())
+    capture::check("Planned::forward_backward",
+                   "a layer such as SyncBatchNorm needs all replicas at once, whose threads are "
+                   "not recorded; call it uncompiled, or take BatchNorm");
   Tensors losses(replicas);
   const auto run = [&](int i) {
     const auto r = static_cast<size_t>(i);

@@ -10,8 +10,9 @@
 //
 // trains as Record, backward() and step() of the Sequential on one context do, to rounding, but for
 // what depends on a batch: BatchNorm and Dropout see each replica's microbatch as one of its own
-// (nn/pipeline.h). The same code runs on one context and on many; a function that is compiled may
-// call forward_backward (nn/train_step.h).
+// (nn/pipeline.h), SyncBatchNorm that of all replicas together, in any stage that is not cut. The
+// same code runs on one context and on many; a function that is compiled may call forward_backward
+// (nn/train_step.h), but for a SyncBatchNorm of several replicas (CaptureError).
 //
 // A network of several replicas is enqueued by a thread for each (parallel()), where nothing is
 // recorded; loss_fn is called by all of them then, and Dropout draws each replica's numbers by

@@ -194,7 +194,8 @@ class Trainer {
   void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;
   void check_optimizer(const NamedTensors& states, const std::string& who) const;
-  void check_names(const NamedTensors& states, const std::string& who) const;
+  NamedTensors states_to_come(const NamedTensors& given, const std::string& who,
+                              const ShapesToCome& to_come) const;
   // The slots of a parameter's replicas, or of the parts of a whole.
   struct Saved {
     std::string name;
@@ -215,7 +216,8 @@ class Trainer {
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
                                    const std::string& who, Caller) const;
   void restore(const NamedTensors& states, const std::string& who, Caller);
-  std::function<void()> prepare_restore(NamedTensors states, const std::string& who, Caller);
+  std::function<void()> prepare_restore(NamedTensors states, const std::string& who,
+                                        const ShapesToCome& to_come, Caller);
   [[noreturn]] void refuse_stale(const Slot& slot, Context stale) const;
 
   TrainerOptions options_;

@@ -10,6 +10,7 @@
 #include <locus/nn/kvstore.h>
 #include <locus/nn/state_check.h>
 #include <locus/nn/trainer.h>
+#include <locus/nn/whole.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
 #include <locus/ops/view.h>
@@ -224,34 +225,49 @@ std::vector<const Tensor*> Trainer::check(const NamedTensors& given,
   return expect_states(given, states_of(kept(frozen, &given)), who, from);
 }
 
-// Where parameters have no values yet: the optimizer, and the names of the states of each.
-void Trainer::check_names(const NamedTensors& given, const std::string& who) const {
-  check_optimizer(given, who);
-  std::set<std::string> expected{optimizer_key(*optimizer_)};
-  for (size_t i = 0; i < parameters_.size(); ++i) {
+// Of a parameter without values they are as the values that it is about to get say.
+NamedTensors Trainer::states_to_come(const NamedTensors& given, const std::string& who,
+                                     const ShapesToCome& to_come) const {
+  expect_names_that_differ("states");
+  NamedTensors all{{optimizer_key(*optimizer_), number(0)}};
+  for (const size_t i : distinct_parameters()) {
+    const Parameter& p = parameters_[i];
     const std::string name = name_in(given, i);
-    if (parameters_[i].grad_req() == GradReq::null && !has(given, name + "/count")) continue;
-    expected.insert(name + "/count");
-    for (const std::string& kind : optimizer_->state_names(parameters_[i].dtype()))
-      expected.insert(name + "/" + kind);
+    if ((p.grad_req() == GradReq::null && !has(given, name + "/count")) ||
+        has(all, name + "/count"))
+      continue;
+    std::vector<int64_t> shape;
+    const auto come = std::ranges::find_if(to_come, [&](auto& each) { return each.first.is(p); });
+    if (come == to_come.end() && !p.initialized())
+      throw Error(who, ": parameter '", names_[i],
+                  "' has no values yet; expected its network among the parts that are restored, or "
+                  "a batch passed through it before");
+    const Shape full = come == to_come.end() ? p.full_shape() : come->second;
+    shape.assign(full.begin(), full.end());
+    const Part part = p.part();
+    if (int64_t* const cut =
+            name == names_[i] && part.of > 1 ? &shape[static_cast<size_t>(part.axis)] : nullptr)
+      *cut = part_begin(*cut, part.of, part.index + 1) - part_begin(*cut, part.of, part.index);
+    const Tensors states = optimizer_->create_state(zeros(Shape(shape), {cpu(), p.dtype()}));
+    const std::vector<std::string> kinds = optimizer_->state_names(p.dtype());
+    all.emplace_back(name + "/count", number(0));
+    for (size_t k = 0; k < states.size(); ++k)
+      all.emplace_back(name + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)), states[k]);
   }
-  std::set<std::string> there;
-  for (const auto& [key, tensor] : given) there.insert(key);
-  if (there != expected)
-    throw FormatError(who, ": expected the states ", listed(expected), ", got ", listed(there));
+  return all;
 }
 
-// Shapes that are not known yet are checked when they are.
 std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::string& who,
-                                               Caller from) {
-  if (std::ranges::all_of(parameters_, &Parameter::initialized)) {
+                                               const ShapesToCome& to_come, Caller from) {
+  if (!std::ranges::all_of(parameters_, &Parameter::initialized)) {
+    check_optimizer(given, who);
+    expect_states(given, states_to_come(given, who, to_come), who, from);
+  } else {
     prepare("Trainer::set_states", from);
     if (updates_on_store())
       check_for_store(given, who, from);
     else
       check(given, frozen_in(given), who, from);
-  } else {
-    check_names(given, who);
   }
   return [this, given = std::move(given), who, from] { restore(given, who, from); };
 }

@@ -338,5 +338,61 @@ TEST_F(Checkpoint, StatesOfAnotherKindTouchNothingBeforeShapesAreKnown) {
   EXPECT_TRUE(fresh.parameter("0.weight").deferred());
 }
 
+TEST_F(Checkpoint, StatesAreCheckedByTheNetworkBeforeShapesAreKnown) {
+  const data::Dataset set(ones({8, 2}), ones({8}));
+  const data::LoaderOptions shuffled{.batch_size = 2, .shuffle = true};
+  const auto count = [](auto& loader) { return loader.state().position; };
+  nn::Sequential net = network(), other = network(4);
+  for (nn::Sequential* each : {&net, &other}) each->initialize(init::Constant(1), cpu());
+  const auto save = [&](nn::Sequential& trained) {
+    nn::Trainer trainer(trained.parameters(), optim::SGD({.momentum = .9}));
+    {
+      const autograd::Record record;
+      trained(ones({1, 2})).sum().backward();
+    }
+    trainer.step(1);
+    data::DataLoader loader(set, shuffled);
+    for (const auto& batch : loader) {
+      static_cast<void>(batch);
+      break;
+    }
+    fs::remove_all(folder_);
+    checkpoint::save(folder(), {net, trainer, loader});
+    return trainer.states();
+  };
+  const auto load = [&](const auto& order) {
+    nn::Sequential fresh;
+    fresh.add(nn::Dense(3, nn::relu), nn::Dense(1));
+    fresh.initialize();
+    nn::Trainer trainer(fresh.parameters(), optim::SGD({.momentum = .9}));
+    data::DataLoader loader(set, shuffled);
+    const int64_t before = count(loader);
+    try {
+      checkpoint::load(folder(), order(fresh, trainer, loader));
+    } catch (...) {
+      EXPECT_TRUE(fresh.parameter("0.weight").deferred());
+      EXPECT_EQ(count(loader), before);
+      throw;
+    }
+    return trainer.states();
+  };
+  const auto trainer_first = [](auto& n, auto& t, auto& l) { return checkpoint::Parts{l, t, n}; };
+  const auto network_first = [](auto& n, auto& t, auto& l) { return checkpoint::Parts{l, n, t}; };
+  const auto without = [](auto&, auto& t, auto& l) { return checkpoint::Parts{l, t}; };
+  const NamedTensors saved = save(net);
+  for (const NamedTensors& loaded : {load(trainer_first), load(network_first)}) {
+    ASSERT_EQ(loaded.size(), saved.size());
+    for (size_t i = 0; i < saved.size(); ++i) {
+      EXPECT_EQ(loaded[i].first, saved[i].first);
+      EXPECT_EQ(test::values(loaded[i].second), test::values(saved[i].second));
+    }
+  }
+  EXPECT_THAT(test::message_of<Error>([&] { load(without); }),
+              HasSubstr("expected its network among the parts"));
+  save(other);
+  EXPECT_THROW(load(trainer_first), ShapeError);
+  EXPECT_THROW(load(network_first), ShapeError);
+}
+
 }  // namespace
 }  // namespace locus

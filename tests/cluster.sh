@@ -66,6 +66,8 @@ ends 4 OneThrows 'rank 1 of 4.* what rank 1 threw' --gtest_catch_exceptions=0
 ends 4 OneExits 'rank 1 of 4.* it ended with status 3'
 ends 4 OneLeavesEarly 'rank 1 the end of the program'
 export LOCUS_CLUSTER_TIMEOUT=3
+good 2 '*OneReadsItsDataForLong' --gtest_also_run_disabled_tests
+echo "ranks: one may read its data for long"
 hangs() {
   ends "$1" OneHangs "$2"
   if grep -q 'Failure$' "$folder/said"; then said "ranks that waited did not throw"; fi

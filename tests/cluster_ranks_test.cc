@@ -204,6 +204,22 @@ TEST_F(ClusterRanks, WithoutAGpuAreAnErrorOnAll) {
   EXPECT_THAT(message_of<DeviceError>([&] { cluster::contexts(each); }), HasSubstr("needs gpu("));
 }
 
+TEST_F(ClusterRanks, HaveTheGpusThatTheySee) {
+  if (num_gpus() < cluster::size()) GTEST_SKIP() << "needs " << cluster::size() << " GPUs";
+  if (!context_info(gpu(0)).emulated) GTEST_SKIP() << "needs emulated GPUs";
+  EXPECT_EQ(cluster::contexts()[0], gpu(cluster::local_rank()));
+  // As by srun --gpus-per-task.
+  set_gpu_identity([](int i) { return text_of(cluster::rank(), ":", i); });
+  EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{gpu(0), gpu(1)}));
+  // In another order.
+  set_gpu_identity([](int i) { return std::to_string((i + cluster::rank()) % num_gpus()); });
+  EXPECT_EQ(cluster::contexts()[0], gpu(0));
+  // All first ones are one.
+  set_gpu_identity([](int i) { return i == 0 ? "0" : text_of(cluster::rank(), ":", i); });
+  EXPECT_THAT(message_of<DeviceError>([] { cluster::contexts(); }), HasSubstr("would share one"));
+  set_gpu_identity(nullptr);
+}
+
 TEST_F(ClusterRanks, ADistStoreSumsOverThem) {
   const auto pair = [](double v) { return full({2}, v); };
   const double r = cluster::rank(), n = cluster::size();

@@ -293,6 +293,28 @@ TEST_F(ClusterRanks, DISABLED_GoOnFromHalfWay) {
   expect_close(training.run(kSteps), one_process[{f64}], tolerance(f64));
 }
 
+TEST_F(ClusterRanks, WhatOneCannotPutInPlaceIsAnErrorOfAll) {
+  const char* const folder = std::getenv("LOCUS_TEST_FOLDER");
+  const std::string here = text_of(folder, "-put");
+  bool fails = false;
+  const checkpoint::Part part(
+      "part",
+      [] {
+        return NamedTensors{{"x", ones({1})}};
+      },
+      [&](const NamedTensors&, const std::string&) -> std::function<void()> {
+        return [&] {
+          if (fails) throw OutOfMemory("no room");
+        };
+      });
+  checkpoint::save(here, {part});
+  EXPECT_TRUE(checkpoint::load(here, {part}));
+  fails = cluster::rank() == 1;
+  EXPECT_THAT(message_of<OutOfMemory>([&] { checkpoint::load(here, {part}); }),
+              HasSubstr(fails ? "no room" : "rank 1: no room"));
+  cluster::barrier();
+}
+
 // Ends of one rank; the others train on.
 void train_until(int step, const std::function<void()>& end) {
   Training training({f64}, cpu());

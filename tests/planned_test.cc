@@ -22,12 +22,23 @@ nn::Sequential make_net(DType d) {
   return net;
 }
 
+// Without the biases that a norm takes away again: their gradients are rounding alone.
+nn::Sequential make_norm_net(DType d) {
+  nn::Sequential net;
+  for (const int64_t width : {24, 20})
+    net.add(nn::Dense(width, {}, {.use_bias = false}), nn::SyncBatchNorm(), nn::Activate(nn::relu));
+  net.add(nn::Dense(5));
+  net.cast(d);
+  return net;
+}
+
 const nn::SoftmaxCrossEntropyLoss loss;
 
-// 20 steps of SGD on the same 14 samples, by a plan where there is one.
-Outcome train(DType d, const Plan* plan, Context first, bool compiled = false) {
+// Steps of SGD on the same 14 samples, by a plan where there is one.
+Outcome train(DType d, const Plan* plan, Context first, int steps, bool compiled = false,
+              nn::Sequential (*make)(DType) = &make_net) {
   random::seed(5);
-  nn::Sequential net = make_net(d);
+  nn::Sequential net = make(d);
   std::optional<Planned> planned;
   if (plan) {
     planned.emplace(net, *plan);
@@ -38,7 +49,7 @@ Outcome train(DType d, const Plan* plan, Context first, bool compiled = false) {
   const nn::Parameters all = plan ? planned->parameters() : net.parameters();
   nn::Trainer trainer(all, optim::SGD({.learning_rate = .1, .momentum = .9}));
   Outcome o;
-  o.losses = losses_of(net, planned, trainer, d, first, compiled, 20);
+  o.losses = losses_of(net, planned, trainer, d, first, compiled, steps);
   const Folder folder;
   const std::string file = folder / "planned.params";
   if (plan)
@@ -83,13 +94,13 @@ TEST(Planned, EachKindOfPlanTrainsAsOneContextDoes) {
     for (const bool on_gpus : {false, true}) {
       if (on_gpus && num_gpus() == 0) continue;
       const Context first = on_gpus ? gpu(0) : cpu(0);
-      const Outcome one = train(d, nullptr, first);
+      const Outcome one = train(d, nullptr, first, 100);
       EXPECT_LT(one.losses.back()[0], one.losses[0][0]) << "nothing was trained";
       for (const Case& c : kCases) {
         if (on_gpus && num_gpus() < c.contexts) continue;
         SCOPED_TRACE(text_of(c.name, " ", name(d), " ", first));
         const Plan plan = plan_of(c, on_gpus);
-        const Outcome o = train(d, &plan, first);
+        const Outcome o = train(d, &plan, first, 100);
         ASSERT_EQ(o.parameters.size(), one.parameters.size());
         expect_close(one.parameters, o.parameters, d == f32 ? 1e-4 : 1e-12);
         for (size_t i = 0; i < 14; ++i) EXPECT_NEAR(o.losses[3][i], one.losses[3][i], 1e-4);
@@ -104,8 +115,48 @@ TEST(Planned, CanBeCompiled) {
       SCOPED_TRACE(c.name);
       const Plan plan = plan_of(c, on_gpus);
       const Context first = on_gpus ? gpu(0) : cpu(0);
-      EXPECT_EQ(train(f32, &plan, first, true), train(f32, &plan, first));
+      EXPECT_EQ(train(f32, &plan, first, 20, true), train(f32, &plan, first, 20));
     }
+}
+
+const Case kNormCases[] = {
+    {"data", 2, "layers 0-6 on cpu(0), cpu(1)"},
+    {"pipeline", 2, "layers 0-3 on cpu(0)\nlayers 4-6 on cpu(1)"},
+    {"mixed", 4, "layers 0-2 on cpu(0), cpu(2)\nlayers 3-6 on cpu(1), cpu(3)"},
+    {"cut behind", 2, "layers 0-5 on cpu(0)\nlayers 6 cut over cpu(0), cpu(1)"},
+    {"mixed, in microbatches", 4,
+     "microbatches 3\nlayers 0-3 on cpu(3), cpu(1)\nlayers 4-6 on cpu(2), cpu(0)"},
+};
+
+TEST(Planned, SyncBatchNormInAnyStageGoesByTheWholeBatch) {
+  for (const DType d : {f32, f64})
+    for (const bool on_gpus : {false, true}) {
+      const Context first = on_gpus ? gpu(0) : cpu(0);
+      if (on_gpus && num_gpus() == 0) continue;
+      const Outcome one = train(d, nullptr, first, 100, false, &make_norm_net);
+      for (const Case& c : kNormCases) {
+        if (on_gpus && num_gpus() < c.contexts) continue;
+        SCOPED_TRACE(text_of(c.name, " ", name(d), " ", first));
+        const Plan plan = plan_of(c, on_gpus);
+        const Outcome o = train(d, &plan, first, 100, false, &make_norm_net);
+        if (plan.microbatches == 1)
+          expect_close(one.parameters, o.parameters, d == f32 ? 1e-4 : 1e-11);
+        else
+          EXPECT_LT(o.losses.back()[0], .1 * o.losses[0][0]);
+      }
+    }
+}
+
+TEST(Planned, SyncBatchNormOfReplicasIsNotCompiled) {
+  for (const Case& c : kNormCases) {
+    SCOPED_TRACE(c.name);
+    const Plan plan = plan_of(c, false);
+    const auto compiled = [&] { train(f32, &plan, cpu(0), 2, true, &make_norm_net); };
+    if (plan.replicas() == 1)
+      compiled();
+    else
+      EXPECT_THAT(message_of<CaptureError>(compiled), HasSubstr("or take BatchNorm"));
+  }
 }
 
 TEST(Planned, PredictsAndHasTheNamesOfTheNetwork) {

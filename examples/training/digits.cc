@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include <locus/core/cluster.h>
 #include <locus/ops/create.h>
 
 #include "common/command.h"
@@ -136,7 +137,9 @@ locus::data::Dataset draw_digits(int64_t count, uint64_t seed) {
           locus::array(labels, locus::cpu())};
 }
 
-Digits load_digits(const std::string& folder, uint64_t seed) {
+namespace {
+
+Digits read_digits(const std::string& folder, uint64_t seed) {
   namespace fs = std::filesystem;
   const auto is_whole = [](const fs::path& f) {  // an unfinished download does not count
     return std::ranges::all_of(std::array{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
@@ -155,6 +158,14 @@ Digits load_digits(const std::string& folder, uint64_t seed) {
     digits.emplace(Digits{data::mnist(from, data::train), data::mnist(from, data::test),
                           "MNIST from " + from});
   });
+  return *std::move(digits);
+}
+
+}  // namespace
+
+Digits load_digits(const std::string& folder, uint64_t seed) {
+  std::optional<Digits> digits;
+  locus::cluster::together([&] { digits.emplace(read_digits(folder, seed)); });
   return *std::move(digits);
 }
 

@@ -15,7 +15,8 @@ inline constexpr const char* kDigitsHelp =
     "this program)";
 
 // MNIST from `folder`; if that is empty, from data/mnist when all its files are there; else drawn
-// digits. Images are (N, 784), labels (N,), on cpu(0).
+// digits. Images are (N, 784), labels (N,), on cpu(0). Ranks load together: however long one takes,
+// the others wait.
 struct Digits {
   locus::data::Dataset train, test;
   std::string name;

@@ -31,28 +31,35 @@ nn::Conv2D convolution(int64_t channels, int64_t kernel, int64_t stride) {
 
 // Blocks of two 3x3 convolutions with as many channels each; the first one strides, with a 1x1
 // convolution in the shortcut, unless stride is 1.
+template <class Norm>
 void add_blocks(nn::Sequential& net, int blocks, int64_t channels, int64_t stride) {
   for (int i = 0; i < blocks; ++i, stride = 1) {
     nn::Sequential body, shortcut;
-    body.add(convolution(channels, 3, stride), nn::BatchNorm(), nn::Activate(nn::relu),
-             convolution(channels, 3, 1), nn::BatchNorm());
+    body.add(convolution(channels, 3, stride), Norm(), nn::Activate(nn::relu),
+             convolution(channels, 3, 1), Norm());
     if (stride == 1) {
       net.add(nn::Residual(body, nn::relu));
       continue;
     }
-    shortcut.add(convolution(channels, 1, stride), nn::BatchNorm());
+    shortcut.add(convolution(channels, 1, stride), Norm());
     net.add(nn::Residual(body, shortcut, nn::relu));
   }
 }
 
-}  // namespace
-
-nn::Sequential resnet(int n) {
+template <class Norm>
+nn::Sequential resnet_with(int n) {
   nn::Sequential net;
-  net.add(convolution(16, 3, 1), nn::BatchNorm(), nn::Activate(nn::relu));
-  for (const int64_t channels : {16, 32, 64}) add_blocks(net, n, channels, channels == 16 ? 1 : 2);
+  net.add(convolution(16, 3, 1), Norm(), nn::Activate(nn::relu));
+  for (const int64_t channels : {16, 32, 64})
+    add_blocks<Norm>(net, n, channels, channels == 16 ? 1 : 2);
   net.add(nn::GlobalAvgPool2D(), nn::Flatten(), nn::Dense(10));
   return net;
+}
+
+}  // namespace
+
+nn::Sequential resnet(int n, bool synchronised) {
+  return synchronised ? resnet_with<nn::SyncBatchNorm>(n) : resnet_with<nn::BatchNorm>(n);
 }
 
 nn::Sequential resnet18(int64_t classes) {
@@ -60,7 +67,7 @@ nn::Sequential resnet18(int64_t classes) {
   net.add(convolution(64, 7, 2), nn::BatchNorm(), nn::Activate(nn::relu),
           nn::MaxPool2D(3, {.strides = 2, .padding = 1}));
   for (const int64_t channels : {64, 128, 256, 512})
-    add_blocks(net, 2, channels, channels == 64 ? 1 : 2);
+    add_blocks<nn::BatchNorm>(net, 2, channels, channels == 64 ? 1 : 2);
   net.add(nn::GlobalAvgPool2D(), nn::Flatten(), nn::Dense(classes));
   return net;
 }

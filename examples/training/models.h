@@ -15,8 +15,8 @@ locus::nn::Sequential mlp(const std::vector<int64_t>& hidden);
 locus::nn::Sequential lenet();
 // The residual network of He et al. (2015), section 4.2, for small images: 6 n + 2 layers, n blocks
 // of 16, 32 and 64 channels each, with 1x1 convolutions where the shape changes.
-// (N, 3, 32, 32) -> (N, 10).
-locus::nn::Sequential resnet(int n);
+// (N, 3, 32, 32) -> (N, 10). Synchronised: its statistics are those of all replicas and ranks.
+locus::nn::Sequential resnet(int n, bool synchronised = false);
 // ResNet-18 of the same authors, for ImageNet, layer by layer torchvision's: 7x7/2 with 64
 // channels, MaxPool 3/2, two blocks each of 64, 128, 256 and 512 channels. (N, 3, H, W) -> (N,
 // classes).

@@ -99,7 +99,8 @@ class Session {
 
   void finish_epoch() {
     const double seconds = progress_.seconds(), rate = static_cast<double>(run_.samples) / seconds;
-    const Score score = run_.evaluate();
+    Score score = run_.evaluate();
+    score.loss = cluster::all_reduce(score.loss, ReduceOp::max);  // all go on, or none
     if (!std::isfinite(score.loss)) throw Diverged{step_, score.loss};
     history_.epochs.push_back({epoch_, step_, losses_.mean(), score.loss, score.accuracy,
                                run_.trainer.learning_rate(), seconds, rate});

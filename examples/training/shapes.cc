@@ -7,6 +7,7 @@
 #include <numbers>
 #include <optional>
 
+#include <locus/core/cluster.h>
 #include <locus/ops/create.h>
 
 #include "common/command.h"
@@ -108,7 +109,9 @@ locus::data::Dataset draw_shapes(int64_t count, uint64_t seed) {
           locus::array(labels, locus::cpu())};
 }
 
-Images load_images(const std::string& folder, uint64_t seed) {
+namespace {
+
+Images read_images(const std::string& folder, uint64_t seed) {
   constexpr const char* kDefault = "data/cifar-10-batches-bin";
   const bool there = std::filesystem::exists(std::filesystem::path(kDefault) / "test_batch.bin");
   const std::string from = folder.empty() && there ? kDefault : folder;
@@ -124,6 +127,14 @@ Images load_images(const std::string& folder, uint64_t seed) {
                           {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse",
                            "ship", "truck"}});
   });
+  return *std::move(images);
+}
+
+}  // namespace
+
+Images load_images(const std::string& folder, uint64_t seed) {
+  std::optional<Images> images;
+  locus::cluster::together([&] { images.emplace(read_images(folder, seed)); });
   return *std::move(images);
 }
 

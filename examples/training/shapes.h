@@ -19,7 +19,7 @@ const std::vector<std::string>& shape_names();
 locus::data::Dataset draw_shapes(int64_t count, uint64_t seed);
 
 // CIFAR-10 from `folder`; if that is empty, from data/cifar-10-batches-bin when it is there; else
-// drawn shapes.
+// drawn shapes. Ranks load together: however long one takes, the others wait.
 struct Images {
   locus::data::Dataset train, test;
   std::string name;
