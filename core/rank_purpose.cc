@@ -9,7 +9,8 @@ thread_local std::string purpose;
 
 }  // namespace
 
-Purpose::Purpose(std::string text) : outer_(std::exchange(purpose, std::move(text))) {}
+Purpose::Purpose(std::string text)
+    : outer_(std::exchange(purpose, purpose.empty() ? text : text + ", in " + purpose)) {}
 Purpose::~Purpose() { purpose = std::move(outer_); }
 
 const std::string& Purpose::here() { return purpose; }

@@ -7,8 +7,9 @@
 
 namespace locus::cluster {
 
-// While it lives, this thread's collective calls of tensors are for it: where another rank's are
-// for something else they differ, also when the tensors are alike (core/cluster.h).
+// While it lives, this thread's collective calls of tensors are for it, and for the one around it:
+// where another rank's are for something else they differ, also when the tensors are alike
+// (core/cluster.h).
 class [[nodiscard]] Purpose : NonCopyable {
  public:
   explicit Purpose(std::string text);

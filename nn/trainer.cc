@@ -81,6 +81,9 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
         fresh = fresh_slots(ignore_stale_grad, from);
       },
       from);
+  // All divide by it.
+  const cluster::Purpose purpose(
+      cluster::size() == 1 ? "" : text_of("step(", batch_size, ") of ", optimizer_->name()));
   if (updates_on_store()) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
@@ -248,16 +251,16 @@ void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
   std::vector<Context> contexts;
   const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
   bool alike = true;
-void Trainer::discard(Caller from) {
-  capture::check("Trainer::discard",
-                 "the host decides which batch makes no step; compile what comes before it");
-  refresh(from);
-  for (const Slot& slot : slots_) {
-    autograd::fresh_grad(slot.weight, true);
-    for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+  void Trainer::discard(Caller from) {
+    capture::check("Trainer::discard",
+                   "the host decides which batch makes no step; compile what comes before it");
+    refresh(from);
+    for (const Slot& slot : slots_) {
+      autograd::fresh_grad(slot.weight, true);
+      for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+    }
+    if (sums_) sums_->next();
   }
-  if (sums_) sums_->next();
-}
 
   if (sums_) sums_->next();
   for (const Batch& b : batches_) {

@@ -281,6 +281,24 @@ TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
 }
 
 // Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
+TEST_F(ClusterRanks, WhoseStepsAreOfOtherBatchesAllThrow) {
+  nn::Parameter a("a", {2}, {.init = init::Zero()});
+  a.initialize();
+  nn::Trainer trainer({{"a", a}}, optim::SGD({.learning_rate = 1}));
+  const auto step = [&](int64_t batch_size) {
+    {
+      const autograd::Record record;
+      a.data().sum().backward();
+    }
+    trainer.step(batch_size);
+  };
+  EXPECT_THAT(message_of<Error>([&] { step(cluster::rank() == 1 ? 8 : 10); }),
+              AllOf(HasSubstr("calls differ"), HasSubstr("in step(8) of SGD")));
+  EXPECT_EQ(values(a.data())[0], 0);
+  step(1);
+  EXPECT_EQ(values(a.data())[0], -cluster::size());
+}
+
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
   training.run(kSteps / 2 + 3);
