@@ -61,9 +61,9 @@ void Trainer::start_equal(Caller from) {
     taken.push_back(i);
   }
   if (firsts.empty()) return;
+  const autograd::Pause pause;
   const cluster::Purpose purpose("the values of " +
                                  listed(taken, [&](size_t i) { return names_[i]; }));
-  const autograd::Pause pause;
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
     const Parameter& p = parameters_[taken[k]];
@@ -237,6 +237,17 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
   return true;
 }
 
+void Trainer::discard(Caller from) {
+  capture::check("Trainer::discard",
+                 "the host decides which batch makes no step; compile what comes before it");
+  refresh(from);
+  for (const Slot& slot : slots_) {
+    autograd::fresh_grad(slot.weight, true);
+    for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+  }
+  if (sums_) sums_->next();
+}
+
 void Trainer::update(const std::vector<bool>& fresh, double rescale, Caller from) {
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
@@ -251,17 +262,6 @@ void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
   std::vector<Context> contexts;
   const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
   bool alike = true;
-  void Trainer::discard(Caller from) {
-    capture::check("Trainer::discard",
-                   "the host decides which batch makes no step; compile what comes before it");
-    refresh(from);
-    for (const Slot& slot : slots_) {
-      autograd::fresh_grad(slot.weight, true);
-      for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
-    }
-    if (sums_) sums_->next();
-  }
-
   if (sums_) sums_->next();
   for (const Batch& b : batches_) {
     const Context c = slots_[b.slots[0]].context;
