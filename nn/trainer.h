@@ -61,9 +61,9 @@ struct TrainerOptions {
   //      step, whose memory is kept from call to call.
   // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
   // adds up its squares in another order, and NCCL large sums (ops/collective.h). Only an owner has
-  // the sum: there gradients are looked at, and changed, between allreduce_grads() and update(); the
-  // others' count as used. Files are the same for every stage and number of contexts. A rank shards
-  // over its own contexts, not over ranks.
+  // the sum: there gradients are looked at, and changed, between allreduce_grads() and update();
+  // the others' count as used. Files are the same for every stage and number of contexts. A rank
+  // shards over its own contexts, not over ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
   // names that the trainer was given, Error where two are alike. ValueError together with overlap
