@@ -36,7 +36,9 @@ TEST_F(ClusterRanks, DISABLED_OneReadsItsDataForLong) {
     ::ualarm(100000, 0);
   }
   EXPECT_EQ(training::load_digits("", 1).train.size(), 20000);
-  EXPECT_EQ(training::choose_context({.context = "cpu(0)"}), cpu(0));
+  training::Options options;
+  options.context = "cpu(0)";
+  EXPECT_EQ(training::choose_context(options), cpu(0));
 }
 
 }  // namespace
