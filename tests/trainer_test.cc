@@ -278,7 +278,7 @@ TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
 }
 
 TEST(Trainer, ParametersThatCannotBeUpdatedLeaveReplicasOfTheOthersEqual) {
-  nn::Parameter a("a", {2}), b("b", {2});
+  nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
   for (const nn::Parameter& p : {a, b}) p.initialize(init::One(), {cpu(0), cpu(1)});
   nn::Trainer trainer({{"a", a}, {"b", b}}, optim::Ftrl());
   a.set_lr_mult(0);  // which Ftrl does not take
