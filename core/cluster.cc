@@ -32,6 +32,11 @@ namespace cluster {
 namespace {
 
 constinit Ranks::Place here;
+constexpr int64_t kStart = 25;  // seconds, at least, for all ranks to start
+
+// Of the process that joined, not of its children; and what it did where nobody catches.
+constinit pid_t process = 0;
+constinit std::terminate_handler terminated_alone = nullptr;
 
 RankCall call_of(const std::string& name, Caller from) {
   return {.text = text_of(name, " (", from, ")"), .spec = {hash_of(name), 0, 0, 0}};
@@ -39,6 +44,7 @@ RankCall call_of(const std::string& name, Caller from) {
 
 // Whoever ends alone ends all, else the others wait for it.
 void terminated() {
+  if (getpid() != process) return terminated_alone();
   std::string why = "it was terminated";
   if (const std::exception_ptr e = std::current_exception()) try {
       std::rethrow_exception(e);
@@ -50,8 +56,8 @@ void terminated() {
   ranks()->end_all(why, 134);
 }
 
-void ended(int status, void* process) {
-  if (getpid() != static_cast<pid_t>(reinterpret_cast<intptr_t>(process))) return;  // a child
+void ended(int status, void*) {
+  if (getpid() != process) return;
   if (status != 0) ranks()->end_all(text_of("it ended with status ", status), status);
   const MutexLock turn(turns());
   try {
@@ -99,12 +105,13 @@ void init() {
   const MutexLock turn(turns());
   if (ranks() || !join_ranks) return;
   const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(12);
-  std::unique_ptr<Ranks> joined = join_ranks();
+  std::unique_ptr<Ranks> joined = join_ranks(static_cast<double>(std::max(kStart, limit)));
   if (!joined) return;
   here = joined->place();
   use(*joined.release(), static_cast<double>(limit));
-  std::set_terminate(&terminated);
-  on_exit(&ended, reinterpret_cast<void*>(static_cast<intptr_t>(getpid())));
+  process = getpid();
+  terminated_alone = std::set_terminate(&terminated);
+  on_exit(&ended, nullptr);
 }
 
 int rank() { return here.rank; }

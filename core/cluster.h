@@ -38,7 +38,9 @@
 
 namespace locus::cluster {
 
-// Joins the ranks that mpirun or srun started; waits until all do. Later calls do nothing. Ranks of
+// Joins the ranks that mpirun or srun started; waits until all do, for 25 s, or for
+// LOCUS_CLUSTER_TIMEOUT where that is longer: then this process ends with status 1 and says that
+// not all came, for MPI cannot go on without them. Later calls do nothing. Ranks of
 // one host share its CPUs: each computes with threads on its part of them, unless the launcher
 // bound them apart or LOCUS_NUM_THREADS and LOCUS_PIN=0 say otherwise; so call it first. Throws
 // Error where several were started and the build is without MPI, or MPI does not find them.

@@ -49,8 +49,8 @@ class Ranks {
 };
 
 // The processes that one launch started; null where this one is alone. Throws Error where they
-// cannot be joined.
-using JoinRanks = std::unique_ptr<Ranks> (*)();
+// cannot be joined; ends this process, saying so, where the others did not come in time.
+using JoinRanks = std::unique_ptr<Ranks> (*)(double seconds);
 void set_ranks(JoinRanks join);  // while the program starts
 
 // One context of each rank. What is enqueued on s is in place, of row-major views, but for

@@ -13,8 +13,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 
 #include <locus/devices/share_cpus.h>
@@ -293,12 +296,34 @@ class MpiRanks final : public Ranks {
   std::vector<MPI_Request> requests_;
 };
 
-std::unique_ptr<Ranks> join() {
+// Ends this process unless it is gone before: what starts MPI waits for all ranks, for ever.
+std::jthread start_limit(int n, double seconds) {
+  return std::jthread([=](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    const auto started = [&] { return stop.stop_requested(); };
+    if (std::condition_variable_any().wait_for(lock, stop, std::chrono::duration<double>(seconds),
+                                               started))
+      return;
+    std::fprintf(stderr,
+                 "locus: cluster::init: not all of the %d ranks came within %g s: one hangs or "
+                 "ended before cluster::init(), or its host is not reached; look at what each "
+                 "prints (mpirun --tag-output), and set LOCUS_CLUSTER_TIMEOUT, in seconds, where "
+                 "they need longer\n",
+                 n, seconds);
+    std::fflush(stderr);
+    _exit(1);
+  });
+}
+
+std::unique_ptr<Ranks> join(double seconds) {
   const int n = launched();
   int there = 0;
   check(MPI_Initialized(&there), "MPI_Initialized");
   if (n == 1 && !there) return nullptr;
+  std::jthread limit = start_limit(n, seconds);
   auto ranks = std::make_unique<MpiRanks>();
+  limit = {};
   if (ranks->place().size < n)
     throw Error("cluster::init: this process is one of ", n, ", but MPI finds ",
                 ranks->place().size,
@@ -309,7 +334,7 @@ std::unique_ptr<Ranks> join() {
 
 #else
 
-std::unique_ptr<Ranks> join() {
+std::unique_ptr<Ranks> join(double) {
   if (const int n = launched(); n > 1)
     throw Error("cluster::init: this process is one of ", n,
                 ", and Locus was built without MPI; install it (libopenmpi-dev), and configure "

@@ -63,8 +63,16 @@ ends() {
 }
 ends 4 OneIsKilled 'process rank 1 .*signal 9'
 ends 4 OneThrows 'rank 1 of 4.* what rank 1 threw' --gtest_catch_exceptions=0
+good 2 '*AChildThrows' --gtest_also_run_disabled_tests
 ends 4 OneExits 'rank 1 of 4.* it ended with status 3'
 ends 4 OneLeavesEarly 'rank 1 the end of the program'
+status=0
+timeout 60 mpirun -np 2 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 90
+  exec "$0/locus_tests" --gtest_filter=Cluster.AProcessAloneIsRank0Of1' "$build" \
+  > "$folder/said" 2>&1 || status=$?
+[ $status = 1 ] && grep -q 'not all of the 2 ranks came within 25 s' "$folder/said" ||
+  said "a rank that never came ended the other with $status"
+echo "ranks: one that never comes ends all"
 export LOCUS_CLUSTER_TIMEOUT=3
 good 2 '*OneReadsItsDataForLong' --gtest_also_run_disabled_tests
 echo "ranks: one may read its data for long"

@@ -1,4 +1,7 @@
 // Ranks that train together. Tests that are DISABLED end the program, or are halves of one test.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <filesystem>
 #include <iostream>
@@ -346,6 +349,16 @@ TEST_F(ClusterRanks, DISABLED_OneIsKilled) {
 }
 TEST_F(ClusterRanks, DISABLED_OneThrows) {
   train_until(20, [] { throw ValueError("what rank 1 threw"); });
+}
+TEST_F(ClusterRanks, DISABLED_AChildThrows) {
+  if (cluster::rank() == 1) {
+    const pid_t child = fork();
+    if (child == 0) std::terminate();
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+  }
+  cluster::barrier();
 }
 TEST_F(ClusterRanks, DISABLED_OneExits) {
   train_until(20, [] { std::exit(3); });
