@@ -15,6 +15,7 @@
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
 #include <locus/core/mutex.h>
@@ -140,6 +141,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   capture::check("parallel",
                  "the work of other threads is not recorded; call the function that is "
                  "compiled inside of it, one a context");
+  for (const Context c : contexts) device(c);  // DeviceError for one that is not there
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
   autograd::Accumulate* const accumulate = autograd::Accumulate::here();

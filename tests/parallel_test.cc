@@ -45,6 +45,12 @@ TEST(Parallel, CallsTheFunctionOnceAContextAndThere) {
   EXPECT_EQ(current_context(), cpu(0));
 }
 
+TEST(Parallel, IsOfContextsThatAreThere) {
+  bool called = false;
+  EXPECT_THROW(parallel({cpu(0), gpu(num_gpus())}, [&](int) { called = true; }), DeviceError);
+  EXPECT_FALSE(called);
+}
+
 TEST(Parallel, AllRunAtOnce) {
   std::atomic<int> there{0};
   parallel(kTwo, [&](int) {
