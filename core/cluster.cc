@@ -159,7 +159,12 @@ void on_root(const std::function<void()>& f, Caller from) {
 }
 
 std::vector<Context> contexts(int n, Caller from) {
-  if (n < 1) throw ValueError("cluster::contexts: ", n, " contexts; expected at least 1");
+  share_failure(
+      [&] {
+        if (n < 1 || n > kMaxDevices)
+          throw ValueError("cluster::contexts: ", n, " contexts; expected 1 to ", kMaxDevices);
+      },
+      from);
   const std::vector<Seen> all = seen_by_all(from);
   const Seen& mine = all[static_cast<size_t>(rank())];
   const bool any = std::ranges::any_of(all, [](const Seen& s) { return s[0] != 0; });

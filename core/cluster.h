@@ -54,7 +54,7 @@ int local_size();
 // This rank's part of its host's GPUs, n: gpu(local_rank() * n) and those after it where all ranks
 // of the host see the same ones, gpu(0) and those after it where each sees its own (srun
 // --gpus-per-task); cpu(0) ... cpu(n - 1) where no rank has a GPU. Collective: DeviceError on every
-// rank where one lacks its GPUs, or two would have one in common.
+// rank where one lacks its GPUs, or two would have one in common; ValueError unless n is 1 to 64.
 std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 
 // Until every rank is here.

@@ -18,6 +18,7 @@ TEST(Cluster, AProcessAloneIsRank0Of1) {
   EXPECT_EQ(cluster::local_size(), 1);
   EXPECT_EQ(cluster::contexts()[0], best_context());
   EXPECT_THROW(cluster::contexts(0), ValueError);
+  EXPECT_THROW(cluster::contexts(2000000000), ValueError);
   if (num_gpus() == 0)
     EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{cpu(0), cpu(1)}));
   else
