@@ -68,10 +68,10 @@ void check_targets(const Group& g, std::span<const Tensor> out, const Tensor& re
   for (int i = 0; i < static_cast<int>(out.size()); ++i) {
     const Tensor& t = out[static_cast<size_t>(i)];
     if (!t.defined()) continue;
-    const std::string which = text_of("target ", i, " is ", describe(t), "; expected ");
-    if (t.context() != g[i]) throw ContextMismatch(which, "it on ", g[i]);
-    if (t.dtype() != result.dtype()) throw DTypeError(which, name(result.dtype()));
-    if (t.shape() != result.shape()) throw ShapeError(which, result.shape());
+    const auto which = [&] { return text_of("target ", i, " is ", describe(t), "; expected "); };
+    if (t.context() != g[i]) throw ContextMismatch(which(), "it on ", g[i]);
+    if (t.dtype() != result.dtype()) throw DTypeError(which(), name(result.dtype()));
+    if (t.shape() != result.shape()) throw ShapeError(which(), result.shape());
   }
 }
 
