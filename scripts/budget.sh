@@ -9,7 +9,7 @@ need_git
 fix=no
 [ "${1:-}" != --fix ] || { fix=yes; shift; }
 folder=${1:-build}
-MAX_LINES=400 MAX_CODE=41000 MAX_KERNELS=200 MAX_SECONDS=20
+MAX_LINES=400 MAX_CODE=42000 MAX_KERNELS=200 MAX_SECONDS=20
 # Of a processor, all CUDA files together: three times the 789 kernels of November 2026 take two cores
 # 8 minutes then.
 MAX_SECONDS_PER_KERNEL=0.40
