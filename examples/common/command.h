@@ -38,8 +38,8 @@ void of_option(const std::string& option, const std::function<void()>& f);
 // there.
 locus::Context context_of(const std::string& option, const std::string& text);
 
-// Makes the folder where it is not there; throws where that fails, or where files cannot be written
-// in it.
+// Throws where a folder of that name could not be made, or files not be written in it; makes
+// nothing.
 void check_folder(const std::string& option, const std::string& folder);
 
 }  // namespace examples
