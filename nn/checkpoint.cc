@@ -245,7 +245,7 @@ struct Read {
 
 Read read(const std::string& directory, const Parts& parts, Caller from) {
   Parts all = with_own(parts);
-  std::ranges::stable_partition(all, &Part::is_network);
+  std::stable_partition(all.begin(), all.end(), [](const Part& p) { return p.is_network(); });
   Loaded loaded;
   for (const Found& found : checkpoints(directory)) {
     loaded.path = found.path.string();

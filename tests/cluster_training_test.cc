@@ -130,10 +130,8 @@ TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
     if (cluster::rank() != 1 || name != "layer57.weight") p.data().sum().backward();
   }
   const auto of = [](int n) {
-    return text_of(
-        "for the gradients of layer0.weight, layer1.weight, layer2.weight, layer3.weight, "
-        "layer4.weight, layer5.weight, ... ",
-        n - 6, " more (");
+    return text_of("layer0.weight, layer1.weight, layer2.weight, layer3.weight, layer4.weight, ",
+                   "layer5.weight, layer6.weight, ... ", n - 7, " more, in step(1) of SGD (");
   };
   EXPECT_THAT(message_of<Error>([&] { trainer.step(1, true); }),
               AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"), HasSubstr(of(100)),
@@ -227,9 +225,10 @@ TEST_F(ClusterRanks, ATrainerThatIsMadeNamesTheProgramsLine) {
 
 TEST_F(ClusterRanks, WhatOneFindsWrongInAnUpdateOrANewTrainerAllThrow) {
   const bool other = cluster::rank() == 1;
-  nn::Parameter x("x", {2}, {.init = init::Zero()}), wide("x", {other ? 3 : 2});
+  nn::Parameter x("x", {2}, {.init = init::Zero()}),
+      wide("x", {other ? 3 : 2}, {.init = init::Zero()});
   x.initialize();
-  wide.initialize(init::Zero());
+  wide.initialize();
   nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
   {
     const autograd::Record record;
