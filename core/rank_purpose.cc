@@ -10,7 +10,7 @@ thread_local std::string purpose;
 }  // namespace
 
 Purpose::Purpose(std::string text)
-    : outer_(std::exchange(purpose, purpose.empty() ? text : text + ", in " + purpose)) {}
+    : outer_(std::exchange(purpose, purpose.empty() ? text : purpose + ": " + text)) {}
 Purpose::~Purpose() { purpose = std::move(outer_); }
 
 const std::string& Purpose::here() { return purpose; }
