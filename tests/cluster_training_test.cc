@@ -111,7 +111,7 @@ TEST_F(ClusterRanks, StartEqualAgainWhereValuesAreNew) {
   EXPECT_EQ(step(), std::vector<double>(6, 0));
   if (cluster::rank() == 0) net.load_parameters(folder / "first");
   EXPECT_THAT(message_of<Error>(step),
-              AllOf(HasSubstr("calls differ"), HasSubstr("for the values of weight")));
+              AllOf(HasSubstr("calls differ"), HasSubstr("the values of weight")));
   if (cluster::rank() != 0) net.parameter("weight").set_data(ones({2, 3}));
   if (cluster::rank() != 0) net.parameter("bias").set_data(ones({2}));
   EXPECT_EQ(step(), first);
@@ -130,8 +130,9 @@ TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
     if (cluster::rank() != 1 || name != "layer57.weight") p.data().sum().backward();
   }
   const auto of = [](int n) {
-    return text_of("layer0.weight, layer1.weight, layer2.weight, layer3.weight, layer4.weight, ",
-                   "layer5.weight, layer6.weight, ... ", n - 7, " more (");
+    return text_of(
+        "layer0.weight, layer1.weight, layer2.weight, layer3.weight, layer4.weight, ... ", n - 5,
+        " more (");
   };
   EXPECT_THAT(message_of<Error>([&] { trainer.step(1, true); }),
               AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"),
