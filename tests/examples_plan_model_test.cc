@@ -120,8 +120,7 @@ TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
   const Model m =
       parse_model("model-1\ninput 1 8 8\nConv2D 4 3\nFlatten\nDense 6 relu\nDense 3", "m");
   for (const std::vector<Context>& where : {hosts(1), hosts(2)}) {
-    ModelCost cost;
-    measure_layers(m, where, {.samples = {2}, .cuts = {2}, .rounds = 1}, cost);
+    const ModelCost cost = measure_layers(m, where, {.samples = {2}, .cuts = {2}, .rounds = 1});
     EXPECT_EQ(cost.cut_from, 1);
     ASSERT_EQ(cost.parts.at(2).size(), 3u);
     EXPECT_EQ(cost.parts.at(2)[1].out, 3 * 4.);  // half the units, of a sample
@@ -130,8 +129,8 @@ TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
     EXPECT_EQ(cost.cut.contains(2), where.size() == 2);
     EXPECT_FALSE(cost.whole.again.empty());
   }
-  ModelCost few;  // too few units for so many
-  measure_layers(m, hosts(1), {.samples = {2}, .cuts = {7}, .rounds = 1}, few);
+  const ModelCost few =  // too few units for so many
+      measure_layers(m, hosts(1), {.samples = {2}, .cuts = {7}, .rounds = 1});
   EXPECT_FALSE(few.parts.contains(7));
 }
 

@@ -138,14 +138,13 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
 }
-// What `enqueue` puts on s, which reads so many bytes from each of the others; it says whether it
-// did.
-inline void reads(Device& d, StreamView s, std::span<const Context> from,
-                  std::span<const size_t> bytes, const auto& enqueue) {
+// What `enqueue` puts on s, which reads bytes()[i] from from[i]; it says whether it did.
+inline void reads(Device& d, StreamView s, std::span<const Context> from, const auto& bytes,
+                  const auto& enqueue) {
   if (off()) [[likely]]
     enqueue();
   else
-    traced_reads(d, s, from, bytes, enqueue);
+    traced_reads(d, s, from, bytes(), enqueue);
 }
 // A copy between two contexts of the host's memory, by an op on the calling thread.
 inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {

@@ -52,10 +52,10 @@ double issued(const Sweep::Round& r) {
 }
 
 // The pace of an emulated GPU's kernel is settled after a dozen runs.
-int warm_up(Context c, bool again) { return again ? 1 : context_info(c).modelled ? 12 : 2; }
+int warm_up(Context c, bool warm) { return warm ? 1 : context_info(c).modelled ? 12 : 2; }
 
 // Rounds are samples of the layers and, behind them, of the loss.
-void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
+void measure_at(Sweep& sweep, int64_t samples, Context c, const LayerMeasurements& what,
                 const std::vector<LayerCost*>& costs) {
   const auto n = static_cast<double>(samples);
   const bool host = is_host(c);
@@ -65,12 +65,12 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
     tensors += static_cast<double>(l->gradients.size());
   }
   Ahead ahead(c);
-  const int runs = warm_up(c, costs[0]->forward.has(n));
+  const int runs = warm_up(c, what.warm);
   for (int i = 0; i < runs; ++i) {
     const Sweep::Round r = sweep.round([] {});
     if (i + 1 == runs) ahead.cover(issued(r));
   }
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < what.rounds; ++round) {
     const Sweep::Round r = sweep.round(ahead);
     for (size_t i = 0; i < costs.size(); ++i) {
       LayerCost& l = *costs[i];
@@ -91,15 +91,16 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, int rounds,
 }
 
 // Two microbatches of so many samples each, and all layers, by a pipeline of one stage.
-void measure_whole(const Model& model, Context c, int64_t samples, int rounds, PassCost& whole) {
+void measure_whole(const Model& model, Context c, int64_t samples, const LayerMeasurements& what,
+                   PassCost& whole) {
   const auto n = static_cast<double>(samples);
   nn::Plan plan;
   plan.microbatches = 2;
   plan.stages.push_back({.first = 0, .last = model.make().size() - 1, .contexts = {c}});
   Trial trial(model, plan, 2 * samples);
-  trial.times(warm_up(c, whole.forward.has(n)));
+  trial.times(warm_up(c, what.warm));
   Ahead ahead(c);
-  for (int round = -1; round < rounds; ++round) {
+  for (int round = -1; round < what.rounds; ++round) {
     const double start = examples::now();
     const std::vector<Ran> ran = trial.trace(ahead);
     if (round < 0) ahead.cover(examples::now() - start);  // with what watching takes
@@ -146,7 +147,7 @@ void measure_host(const Model& model, std::span<const Context> contexts,
 
 // Those from m.cut_from on, with their sums, on these contexts.
 void measure_cut(const Model& model, const Shape& in, std::span<const Context> contexts,
-                 int64_t samples, int rounds, ModelCost& m) {
+                 int64_t samples, const LayerMeasurements& what, ModelCost& m) {
   const auto n = static_cast<double>(samples);
   const int first = m.cut_from;
   const auto make = [&] { return nn::Sequential(model.make()).slice(first, model.make().size()); };
@@ -155,10 +156,10 @@ void measure_cut(const Model& model, const Shape& in, std::span<const Context> c
   plan.stages[0].contexts.assign(contexts.begin(), contexts.end());
   PassCost& cut = m.cut[static_cast<int>(contexts.size())];
   Trial trial({model.name, make, in, model.classes}, plan, samples);
-  trial.times(warm_up(contexts[0], cut.forward.has(n)));
+  trial.times(warm_up(contexts[0], what.warm));
   if (!m.serial) measure_host(trial, {&samples, 1}, m.cut_host[static_cast<int>(contexts.size())]);
   Ahead ahead(contexts[0]);  // the others wait for what comes from there
-  for (int round = -1; round < rounds; ++round) {
+  for (int round = -1; round < what.rounds; ++round) {
     const double start = examples::now();
     const std::vector<Ran> ran = trial.trace(ahead);
     if (round < 0) {
@@ -234,16 +235,16 @@ bool has_parts(std::span<const Sweep::Layer> layers, const std::vector<nn::CutAs
 
 }  // namespace
 
-void measure_layers(const Model& model, std::span<const Context> contexts,
-                    const LayerMeasurements& what, ModelCost& m) {
+ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
+                         const LayerMeasurements& what) {
   const Context c = contexts[0];
+  ModelCost m;
   m.in = bytes_of(model.sample);
   m.serial = is_host(c);
   const std::vector<Sweep::Layer> layers = Sweep::layers_of(model);
   const auto costs_of = [](std::vector<LayerCost>& list, const std::vector<Sweep::Layer>& of,
                            LayerCost& loss) {
-    if (list.empty())
-      for (const Sweep::Layer& l : of) list.push_back(described(l));
+    for (const Sweep::Layer& l : of) list.push_back(described(l));
     std::vector<LayerCost*> costs;
     for (LayerCost& l : list) costs.push_back(&l);
     costs.push_back(&loss);
@@ -253,8 +254,8 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
   const std::vector<LayerCost*> costs = costs_of(m.layers, layers, m.loss);
   for (const int64_t n : what.samples) {
     Sweep sweep(layers, model.classes, c, n);
-    measure_at(sweep, n, c, what.rounds, costs);
-    measure_whole(model, c, n, what.rounds, m.whole);
+    measure_at(sweep, n, c, what, costs);
+    measure_whole(model, c, n, what, m.whole);
   }
   // An emulated GPU takes so long to compute that the host's time is the same for each size.
   const std::span<const int64_t> all(what.samples);
@@ -275,12 +276,13 @@ void measure_layers(const Model& model, std::span<const Context> contexts,
     LayerCost loss;
     const int64_t n = what.samples[0] * (what.each ? parts : 1);
     Sweep sweep(cut, model.classes, c, n);
-    measure_at(sweep, n, c, what.rounds, costs_of(list, cut, loss));
+    measure_at(sweep, n, c, what, costs_of(list, cut, loss));
     for (size_t k = 0; k < as.size(); ++k) list[k].as = as[k];
     if (static_cast<size_t>(parts) <= contexts.size())
       measure_cut(model, layers[static_cast<size_t>(m.cut_from)].in,
-                  contexts.first(static_cast<size_t>(parts)), n, what.rounds, m);
+                  contexts.first(static_cast<size_t>(parts)), n, what, m);
   }
+  return m;
 }
 
 }  // namespace planning

@@ -1,4 +1,4 @@
-// What a model's layers take on this machine, measured once: what predictions are made of (cost.h).
+// What a model's layers take on this machine, measured: what predictions are made of (cost.h).
 #pragma once
 
 #include <span>
@@ -15,15 +15,14 @@ struct LayerMeasurements {
   std::vector<int64_t> samples;  // of a pass: the sizes that are measured
   std::vector<int> cuts;  // over how many contexts layers are cut: passes of the most samples
   bool each = false;      // which are each context's; else they are those of all
-  int rounds = 9;         // of which the medians count
+  int rounds = 9;         // of passes; each value counts as Samples do
+  bool warm = false;      // the contexts ran the same before
 };
 // On the first of these contexts: passes of each layer, and of all, by events around them, while
 // the context has enough to do that the host's time to issue them does not show. Layers that are
 // cut over no more than these contexts are also measured on them together, and what a step costs
 // the host on one, over stages and over replicas.
-// What is in `cost` already counts, too: where contexts share cores with other work, it is measured
-// on while plans run.
-void measure_layers(const Model& model, std::span<const locus::Context> contexts,
-                    const LayerMeasurements& what, ModelCost& cost);
+ModelCost measure_layers(const Model& model, std::span<const locus::Context> contexts,
+                         const LayerMeasurements& what);
 
 }  // namespace planning

@@ -93,6 +93,7 @@ MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(c
 }
 
 void MeasuredLinks::sample_waits() {
+  waited_ = {};
   for (size_t n = 1; n <= contexts_.size(); ++n)
     waited_.add(static_cast<double>(n), measure_wait(std::span(contexts_).first(n)));
 }
@@ -104,15 +105,19 @@ void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& s
       sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
 }
 
-void MeasuredLinks::sample_pace(int n) {
-  const std::vector<Context> some(contexts_.begin(), contexts_.begin() + n);
-  for (const auto& [samples, sweeps] : sweeps_)
-    for (int i = -1; i < 3; ++i) {
-      const double start = examples::now();
-      parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
-      wait_all();
-      if (i >= 0) steps_[samples].add(n, examples::now() - start);
-    }
+void MeasuredLinks::sample_pace() {
+  steps_.clear();
+  for (size_t n = 1; n <= contexts_.size(); ++n) {
+    const std::vector<Context> some(contexts_.begin(),
+                                    contexts_.begin() + static_cast<ptrdiff_t>(n));
+    for (const auto& [samples, sweeps] : sweeps_)
+      for (int i = -1; i < 5; ++i) {
+        const double start = examples::now();
+        parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
+        wait_all();
+        if (i >= 0) steps_[samples].add(static_cast<double>(n), examples::now() - start);
+      }
+  }
 }
 
 double MeasuredLinks::pace(double busy, double samples) const {

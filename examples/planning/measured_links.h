@@ -1,4 +1,4 @@
-// What this machine's links take, measured once (cost.h).
+// What this machine's links take, measured (cost.h).
 #pragma once
 
 #include <map>
@@ -18,16 +18,14 @@ class MeasuredLinks : public Links {
  public:
   // Copies between the first two and sums over the first n of `contexts`, by bytes.
   MeasuredLinks(const std::vector<locus::Context>& contexts);
-  // What waiting takes: once more, and by the medians of all times.
+  // What waiting takes, anew.
   void sample_waits();
 
   // How long steps of `model`, of so many samples, take on n contexts at once, which share cores:
-  // a few more of them each time, so that they meet what else the machine does as the plans do that
-  // run in between. Real GPUs share none.
+  // a few of them, which take the place of those before. Real GPUs share none.
   void watch_pace(const Model& model, const std::vector<int64_t>& samples);
-  void sample_pace(int n);
-  void forget_pace() { steps_.clear(); }
-  // By what was sampled so far: medians, over that of one context.
+  void sample_pace();
+  // By what was sampled last, over that of one context.
   double pace(double busy, double samples) const override;
 
   double copy(int, int, double bytes) const override { return copy_.at(bytes); }

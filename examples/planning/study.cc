@@ -30,16 +30,15 @@ std::vector<int64_t> sizes(int64_t batch, int devices) {
   return all;
 }
 
-// `before` each trial, and `after` each round over all.
-void run(const Model& model, const Options& o, const std::function<void(const Result&)>& before,
-         const std::function<void()>& after, std::vector<Result>& results) {
+// `after` each round over all.
+void run(const Model& model, const Options& o, const std::function<void()>& after,
+         std::vector<Result>& results) {
   const bool by_batch = depends_on_batch(model);
   double expected = NAN;
   const int rounds = rounds_of(results[0].plan.contexts()[0]);
   for (int round = 0; round < rounds; ++round) {
     for (Result& r : results) {
       if (!r.not_run.empty()) continue;
-      before(r);
       Trial trial(model, r.plan, o.batch);
       if (std::isnan(expected)) expected = trial.first_loss();
       if (!by_batch && !(std::abs(trial.first_loss() - expected) <= 1e-3 * std::abs(expected)))
@@ -59,6 +58,12 @@ void run(const Model& model, const Options& o, const std::function<void(const Re
   }
 }
 
+// Of those of all rounds, as Samples count.
+Prediction lower_quartile(std::vector<Prediction> all) {
+  std::ranges::sort(all, {}, &Prediction::seconds);
+  return all[(all.size() - 1) / 4];
+}
+
 // Contexts of one kind: GPUs, where there are some.
 std::vector<Context> alike(std::vector<Context> contexts) {
   if (std::ranges::any_of(contexts, [](Context c) { return !is_host(c); }))
@@ -74,8 +79,7 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}, .each = true};
   for (const int n : counts(machine.gpus))
     if (n > 1) what.cuts.push_back(n);
-  ModelCost cost;
-  measure_layers(model, {&c, 1}, what, cost);
+  const ModelCost cost = measure_layers(model, {&c, 1}, what);
   const double start = now();
   const std::vector<Prediction> all = simulate(cost, machine, o.batch);
   if (all.empty()) throw Error("--simulate: no plan fits into ", machine.memory, " GB");
@@ -105,21 +109,20 @@ void study(const Program& program, const Options& o) {
   LayerMeasurements what{.samples = sizes(o.batch, n), .cuts = {}};
   for (const int k : counts(n))
     if (k > 1) what.cuts.push_back(k);
-  ModelCost cost;
   MeasuredLinks links(contexts);
   links.watch_pace(model, what.samples);
   const auto measure_all = [&] {
-    measure_layers(model, contexts, what, cost);
     links.sample_waits();
-    for (int k = 1; k <= n; ++k) links.sample_pace(k);
+    links.sample_pace();
+    return measure_layers(model, contexts, what);
   };
-  measure_all();
+  const ModelCost first = measure_all();
 
   std::vector<Result> results;
   const auto room = static_cast<double>(device(contexts[0]).memory().total);
   for (const int k : counts(n))
-    for (const Layout& l : candidates(cost, k, o.batch)) {
-      Result& r = results.emplace_back(predict(l, cost, links, o.batch), l.plan(contexts));
+    for (const Layout& l : candidates(first, k, o.batch)) {
+      Result& r = results.emplace_back(predict(l, first, links, o.batch), l.plan(contexts));
       const double held = r.predicted.most_held();
       if (held > .9 * room) r.not_run = fmt::format("it needs {}", si_text(held, "B"));
     }
@@ -130,19 +133,19 @@ void study(const Program& program, const Options& o) {
   };
   sort();
   for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
-  // All is measured anew, between the rounds: predictions are of the machine as it is while plans
-  // run.
-  cost = {};
-  links.forget_pace();
+  // All is measured anew behind each round, and predicted from that: of a machine whose pace
+  // changes, the same one counts that plans met.
   what.rounds = 5;
-  run(
-      model, o,
-      [&](const Result& r) {
-        links.sample_pace(1);
-        if (r.predicted.layout.devices() > 1) links.sample_pace(r.predicted.layout.devices());
-      },
-      measure_all, results);
-  for (Result& r : results) r.predicted = predict(r.predicted.layout, cost, links, o.batch);
+  what.warm = true;
+  std::vector<std::vector<Prediction>> predictions(results.size());
+  const auto predict_all = [&] {
+    const ModelCost cost = measure_all();
+    for (size_t i = 0; i < results.size(); ++i)
+      predictions[i].push_back(predict(results[i].predicted.layout, cost, links, o.batch));
+  };
+  run(model, o, predict_all, results);
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i].predicted = lower_quartile(std::move(predictions[i]));
   sort();
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -123,7 +124,8 @@ void enqueue(const Work& w, int me) {
   each_result(w, me, [&](const Tensor& t) { out.push_back(t.handle()->view); });
   const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
   const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
-  trace::reads(d, s, w.group.contexts(), bytes_read(w, me), [&] {
+  const auto bytes = [&] { return bytes_read(w, me); };
+  trace::reads(d, s, w.group.contexts(), bytes, [&] {
     const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
     if (noted.call)
       noted.plan->run(*noted.call, s, true);
@@ -209,9 +211,11 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
   });
   for (const StreamView& s : streams) before_meeting(s);
   // NCCL's ring: each device reads from the one before it.
-  size_t bytes = 0;
-  for (size_t k = 0; k < out.size(); k += streams.size()) bytes += bytes_of(to[k].meta);
-  bytes = 2 * bytes / streams.size() * (streams.size() - 1);
+  const auto bytes = [&] {
+    size_t all = 0;
+    for (size_t k = 0; k < out.size(); k += streams.size()) all += bytes_of(to[k].meta);
+    return std::vector{2 * all / streams.size() * (streams.size() - 1)};
+  };
   bool done = false;
   std::function<void(int)> listened = [&](int i) {
     if (i == g.size()) {
@@ -219,7 +223,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
       return;
     }
     const Context before = g[(i + g.size() - 1) % g.size()];
-    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, {&bytes, 1}, [&] {
+    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, bytes, [&] {
       listened(i + 1);
       return done;
     });

@@ -37,19 +37,20 @@ void check_places(const Group& g, std::span<const Tensor> parts) {
 void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
   check_places(g, parts);
   const Tensor& first = parts[0];
+  const Shape shape = first.shape();
   for (size_t i = 1; i < parts.size(); ++i) {
     const Tensor& part = parts[i];
+    const Shape its = part.shape();
     const auto refuse = [&]<class E>(E*, const auto&... expected) {
       throw E("part ", i, " of ", to_string(g), " is ", describe(part), "; expected part 0's ",
               expected...);
     };
     if (part.dtype() != first.dtype())
       refuse(static_cast<DTypeError*>(nullptr), "dtype, ", name(first.dtype()));
-    bool same = part.ndim() == first.ndim();
-    for (int k = 0; same && k < part.ndim(); ++k)
-      same = k == axis || part.shape()[k] == first.shape()[k];
+    bool same = its.rank() == shape.rank();
+    for (int k = 0; same && k < its.rank(); ++k) same = k == axis || its[k] == shape[k];
     if (!same)
-      refuse(static_cast<ShapeError*>(nullptr), "shape, ", first.shape(),
+      refuse(static_cast<ShapeError*>(nullptr), "shape, ", shape,
              axis < 0 ? "" : text_of(", but along axis ", axis));
   }
 }

@@ -1,5 +1,6 @@
 #include <locus/ops/optim.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,13 +58,12 @@ void need_contiguous(const Op& op, const Tensor& t, const char* what, size_t i) 
 void update(const Op& op, const Tensors& weights, const Tensors& grads,
             const std::vector<Tensors>& states, const auto& numbers) {
   const size_t n = weights.size();
-  std::string lengths = text_of(n, " weights, ", grads.size(), " grads");
-  bool equal = grads.size() == n;
-  for (const Tensors& s : states) {
-    lengths += text_of(", ", s.size(), " states");
-    equal = equal && s.size() == n;
+  if (grads.size() != n ||
+      std::ranges::any_of(states, [n](const auto& s) { return s.size() != n; })) {
+    std::string lengths = text_of(n, " weights, ", grads.size(), " grads");
+    for (const Tensors& s : states) lengths += text_of(", ", s.size(), " states");
+    throw Error(op.name, ": ", lengths, "; expected as many of each");
   }
-  if (!equal) throw Error(op.name, ": ", lengths, "; expected as many of each");
   if (n == 0) return;
   std::vector<Ref> in, out;
   in.reserve((2 + states.size()) * n);

@@ -54,6 +54,9 @@ foreach(isa ${isas})
   target_include_directories(locus_kernels_${isa} PRIVATE ${PROJECT_BINARY_DIR}/include)
   target_include_directories(locus_kernels_${isa} SYSTEM PRIVATE
     $<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>)
+  if(LOCUS_SANITIZE)
+    target_compile_options(locus_kernels_${isa} PRIVATE -O1)  # tests wait for them
+  endif()
   if(NOT isa STREQUAL "base")
     # -mprefer-vector-width=512: g++ otherwise keeps to 256 bits on v4.
     target_compile_options(locus_kernels_${isa} PRIVATE -march=x86-64-${isa}

@@ -133,6 +133,6 @@ if(LOCUS_NATIVE)
 endif()
 if(LOCUS_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${LOCUS_SANITIZE}>
-                      "$<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;-O1;-g1>")
+                      "$<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer;-Og;-g1>")
   add_link_options(-fsanitize=${LOCUS_SANITIZE})
 endif()

@@ -10,7 +10,7 @@ if(LOCUS_TESTS)
   add_executable(locus_tests ${tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   # Most of the time that all of it takes to build is theirs.
-  target_compile_options(locus_tests PRIVATE -O1)
+  target_compile_options(locus_tests PRIVATE -Og)
   if(LOCUS_SANITIZE)
     target_compile_options(locus_tests PRIVATE -fno-sanitize=undefined)
   endif()
