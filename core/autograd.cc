@@ -15,13 +15,6 @@ namespace {
 
 thread_local bool recording = false, training = false;
 
-// Whether several elements share memory.
-bool repeats(const View& v) {
-  bool any = false;
-  for (int i = 0; i < v.meta.rank; ++i) any = any || (v.stride[i] == 0 && v.meta.shape[i] > 1);
-  return any && v.meta.size() > 0;
-}
-
 }  // namespace
 
 namespace autograd {

@@ -9,6 +9,7 @@
 #include <locus/core/communicator.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/core/layout.h>
 #include <locus/core/rank_calls.h>
 #include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
@@ -42,7 +43,8 @@ bool floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
 // What sums of it are made in, on the host.
 DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
 
-void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, int root) {
+void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, int root,
+           bool written = true) {
   if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
   capture::check(name, "the ranks meet on the host; compile what comes before it");
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -53,9 +55,15 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
     if (op == ReduceOp::mean && !floating(t.dtype()))
       throw DTypeError(name, ": the mean of tensor ", i, ", ", describe(t),
                        "; expected a floating dtype");
+    if (written && repeats(t.impl().view))
+      throw Error(name, ": tensor ", i, ", ", describe(t),
+                  ", is a broadcast view, in which several elements share memory; give a copy of "
+                  "it: x.copyto(x.context())");
     for (size_t k = 0; k < i; ++k)
-      if (t.size() > 0 && t.shares_memory_with(tensors[k]) && t.data_ptr() == tensors[k].data_ptr())
-        throw Error(name, ": tensors ", k, " and ", i, ", ", describe(t), ", are the same memory");
+      if (t.size() > 0 && tensors[k].size() > 0 && t.shares_memory_with(tensors[k]) &&
+          share_bytes(extent_of(t.impl().view), extent_of(tensors[k].impl().view)))
+        throw Error(name, ": tensors ", k, " and ", i, ", ", describe(t),
+                    ", share memory; expected tensors that lie apart");
   }
 }
 
@@ -280,7 +288,7 @@ Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) 
           if (source < -1 || source >= size())
             throw IndexError(name, ": source ", source, "; expected a rank, 0 to ", size() - 1,
                              ", or -1 for none");
-        check(name, {x}, {}, 0);
+        check(name, {x}, {}, 0, false);
         const autograd::Pause pause;
         both = {x.copyto(x.context(), {}, from),
                 allocate(x.context(), make_meta(x.dtype(), x.shape()))};

@@ -66,22 +66,10 @@ std::string count(int n, const char* what) {
               " was asked for; call invoke for an op of one result, invoke_all for several");
 }
 
-struct Extent {
-  const std::byte *begin, *end;
+struct Target {
+  Extent extent;
   size_t operand;
-  bool filled;  // without gaps
 };
-
-Extent extent_of(const View& v, size_t operand) {
-  int64_t first = 0, last = 0;
-  for (int i = 0; i < v.meta.rank; ++i) {
-    const int64_t reach = (v.meta.shape[i] - 1) * v.stride[i];
-    (reach < 0 ? first : last) += reach;
-  }
-  const auto* const data = static_cast<const std::byte*>(v.data);
-  const int size = size_of(v.meta.dtype);
-  return {data + first * size, data + (last + 1) * size, operand, dense(v)};
-}
 
 }  // namespace
 
@@ -146,15 +134,15 @@ Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
 }
 
 void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
-  std::vector<Extent> targets;
+  std::vector<Target> targets;
   targets.reserve(all.size() - n_in);
   for (size_t i = n_in; i < all.size(); ++i)
     if (all[i].tensor_->defined() && all[i].tensor_->size() > 0)
-      targets.push_back(extent_of(all[i].tensor_->handle()->view, i));
-  std::ranges::sort(targets, std::less<>(), &Extent::begin);
+      targets.push_back({extent_of(all[i].tensor_->handle()->view), i});
+  std::ranges::sort(targets, std::less<>(), [](const Target& t) { return t.extent.begin; });
   for (auto a = targets.begin(); a != targets.end(); ++a)
-    for (auto b = a + 1; b != targets.end() && b->begin < a->end; ++b) {
-      if (!(a->filled && b->filled) && a->begin != b->begin) continue;
+    for (auto b = a + 1; b != targets.end() && b->extent.begin < a->extent.end; ++b) {
+      if (!share_bytes(a->extent, b->extent)) continue;
       const auto [first, second] = std::minmax(a->operand, b->operand);
       throw ValueError(op.name, ": ", argument_name(op, first, n_in), " and ",
                        argument_name(op, second, n_in),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 
 #include <locus/core/kernel.h>
 
@@ -29,6 +30,33 @@ inline bool dense(const View& v) {
     expected *= v.meta.shape[next];
   }
   return true;
+}
+
+// Whether several elements share memory.
+inline bool repeats(const View& v) {
+  bool any = false;
+  for (int i = 0; i < v.meta.rank; ++i) any = any || (v.stride[i] == 0 && v.meta.shape[i] > 1);
+  return any && v.meta.size() > 0;
+}
+
+// Where a view that is not empty lies: from its first byte to behind its last.
+struct Extent {
+  const std::byte *begin, *end;
+  bool filled;  // without gaps
+};
+inline Extent extent_of(const View& v) {
+  int64_t first = 0, last = 0;
+  for (int i = 0; i < v.meta.rank; ++i) {
+    const int64_t reach = (v.meta.shape[i] - 1) * v.stride[i];
+    (reach < 0 ? first : last) += reach;
+  }
+  const auto* const data = static_cast<const std::byte*>(v.data);
+  const int size = size_of(v.meta.dtype);
+  return {data + first * size, data + (last + 1) * size, dense(v)};
+}
+// Of two with gaps that is known where they begin at one element.
+inline bool share_bytes(const Extent& a, const Extent& b) {
+  return a.begin < b.end && b.begin < a.end && ((a.filled && b.filled) || a.begin == b.begin);
 }
 
 }  // namespace locus

@@ -88,6 +88,8 @@ TEST_F(ClusterRanks, FindCallsThatDiffer) {
     const Tensor there = x.copyto(cluster::contexts()[0]);
     EXPECT_THROW(sum({other ? there : x})(), ContextMismatch);
   }
+  const Tensor repeated = broadcast_to(ones({1}), {3});
+  EXPECT_THAT(message_of<Error>(sum({other ? repeated : x})), HasSubstr("is a broadcast view"));
   EXPECT_EQ(values(x), std::vector<double>(3, 1));  // nothing was written
   sum({x})();
   EXPECT_EQ(values(x), std::vector<double>(3, cluster::size()));

@@ -71,6 +71,16 @@ TEST(Cluster, RefusesWhatCannotBeSummed) {
                 cluster::all_reduce({x, x});
               }),
               HasSubstr("tensors 0 and 1"));
+  const Tensor a = zeros({2, 4});
+  EXPECT_THAT(test::message_of<Error>([&] {
+                cluster::all_reduce({a(0)(Slice(0, 3)), a(0)(Slice(1, 4))});
+              }),
+              HasSubstr("share memory"));
+  cluster::all_reduce({a(0), a(1)});
+  cluster::all_reduce({a(Slice(), 0), a(Slice(), 1)});
+  EXPECT_THAT(test::message_of<Error>([&] { cluster::broadcast({broadcast_to(x(0), {4})}); }),
+              HasSubstr("is a broadcast view"));
+  EXPECT_EQ(test::values(cluster::send_recv(broadcast_to(x(0), {4}), {0})), Values(4, 1));
   EXPECT_THAT(test::message_of<IndexError>([&] { cluster::broadcast({x}, 1); }),
               HasSubstr("expected a rank, 0 to 0"));
   cluster::broadcast({flags});
