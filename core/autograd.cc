@@ -8,6 +8,7 @@
 #include <locus/core/layout.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/core/stream.h>
 #include <locus/core/tape.h>
 
 namespace locus {
@@ -65,6 +66,14 @@ void release_grad(const Tensor& x) {
   view.data = nullptr;
   state->grad = Tensor(std::make_shared<TensorImpl>(
       TensorImpl{view, grad.context, true, /*storage=*/nullptr, /*graph=*/nullptr}));
+}
+
+void move_grad(const Tensor& x) {
+  if (capture::active()) return;
+  const TensorImpl& grad = x.grad().impl();
+  const StreamView to = current_stream(grad.context);
+  grad.storage->before_write(to);
+  grad.storage->leave_home(to);
 }
 
 void hold_grad(GraphState& leaf) {

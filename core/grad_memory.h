@@ -1,5 +1,4 @@
-// Gradients without memory: summed into another replica's and released, until they are written
-// anew.
+// What becomes of a gradient's memory behind backward().
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -10,11 +9,16 @@ struct GraphState;
 
 namespace autograd {
 
-// The memory of the leaf x's gradient is the pool's again, once what is enqueued on it is done;
-// handles that the program has keep it. Until backward() writes it anew, x.grad() is an Error, and
-// it counts as 0 where backward() would add to it. Nothing where the program, or what is compiled,
-// has put it in a place of its own.
+// The memory of the leaf x's gradient, which was summed into another replica's, is the pool's
+// again, once what is enqueued on it is done; handles that the program has keep it. Until
+// backward() writes it anew, x.grad() is an Error, and it counts as 0 where backward() would add to
+// it. Nothing where the program, or what is compiled, has put it in a place of its own.
 void release_grad(const Tensor& x);
+
+// The current stream of its context has the leaf x's gradient from now on, behind all that is
+// enqueued on it: what writes it there waits for nothing that comes later on the stream that made
+// it. Nothing while a compiled function is recorded.
+void move_grad(const Tensor& x);
 
 // Internal to core: memory for the leaf's gradient, where that was released.
 void hold_grad(GraphState& leaf);

@@ -7,7 +7,6 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/order.h>
 #include <locus/ops/collective.h>
 
 namespace locus::nn {
@@ -145,14 +144,16 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   const Context here = g[static_cast<int>(at % n)];
   if (--b.missing[at % n] > 0) return;
   if (std::ranges::any_of(b.missing, [](size_t left) { return left > 0; })) {
-    // The sum is to wait for this, not for what the host enqueues before the others are there.
+    // The sum is to wait for these, not for what the host enqueues before the others are there.
     if (is_host(here)) return;
     const StreamScope its(b.all->streams[at % n]);
-    return wait_for(b.all->parameters[b.begin + at / n]->replicas[at % n].grad(), here);
+    for (size_t i = b.begin; i < b.end; ++i)
+      autograd::move_grad(b.all->parameters[i]->replicas[at % n]);
+    return;
   }
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
-  add_up(b, false, from);
+  add_up(b, &b != &waiting_.back(), from);  // which nothing hides
 }
 
 void GradientSums::next() {

@@ -1,6 +1,8 @@
 // Order that is asked for before an op would.
 #include <locus/core/order.h>
 
+#include <locus/core/autograd.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -20,6 +22,25 @@ TEST(Order, AWaitIsForNothingThatComesLater) {
   const Tensor y = x.copyto(gpu(1)) + 1;
   const Event there(current_stream(gpu(1)));
   EXPECT_TRUE(eventually([&] { return there.query(); }));
+}
+
+TEST(Order, AGradientThatMovedWaitsForNothingThatItsStreamIsGivenLater) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const Tensor x = ones({4}, gpu(0));
+  x.attach_grad();
+  {
+    const autograd::Record record;
+    (x * 2).backward();
+  }
+  const Stream other(gpu(0));
+  const StreamScope scope(other);
+  autograd::move_grad(x);
+  Gate gate(device(gpu(0)).stream(Lane::compute));
+  x.grad() += 1;
+  const Event there(other.view());
+  EXPECT_TRUE(eventually([&] { return there.query(); }));
+  gate.open();
+  EXPECT_EQ(values(x.grad()), std::vector<double>(4, 3));
 }
 
 }  // namespace
