@@ -104,7 +104,7 @@ int run(const training::Options& options) {
       "context   {}\n"
       "network   autoencoder 784-256-64-2-64-256-784, Xavier\n"
       "training  Adam {}, {}\n\n",
-      digits.name, digits.train.size(), digits.test.size(), training::describe_context(context),
+      digits.name, digits.train.size(), digits.test.size(), training::describe_contexts({context}),
       options.lr, training::describe(options));
 
   // The image is its own label.
@@ -127,7 +127,7 @@ int run(const training::Options& options) {
   return training::train({.program = "autoencoder",
                           .network = "Autoencoder",
                           .data = digits.name,
-                          .context = context,
+                          .where = training::describe_contexts({context}),
                           .net = net,
                           .trainer = trainer,
                           .loader = &loader,

@@ -129,12 +129,13 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Context>& co
                     const Options& o, double one, double predicted) {
   const size_t p = contexts.size();
   std::string s = fmt::format(
-      "{} stages of {} layers; a batch of {} in {} microbatches. While a pipeline fills and "
+      "{} of {} layers; a batch of {} in {} microbatches. While a pipeline fills and "
       "drains, "
       "stages wait: by either schedule (p-1)/(m+p-1) of the time with p stages and m microbatches, "
-      "here {}, if all passes took equally long, so that {} contexts could be {:.2f} times as fast "
+      "here {}, if all passes took equally long, so that {} could be {:.2f} times as fast "
       "as one; measured: {:.2f} and {:.2f}. ",
-      p, o.layers, o.batch, o.microbatches, percent(predicted), p,
+      counted(static_cast<double>(p), "stage"), o.layers, o.batch, o.microbatches,
+      percent(predicted), counted(static_cast<double>(p), "context"),
       static_cast<double>(p) * (1 - predicted), one / ways[0].seconds, one / ways[1].seconds);
   s += fmt::format(
       "{} does all forward passes first, and its first stage keeps the activations of {} "
@@ -221,13 +222,13 @@ void run(const Program& program, Options o) {
   }
   fmt::print("{}\n", table.aligned());
   constexpr double kTop = 150;
-  program.finish(table,
-                 svg::Figure{.title = fmt::format("A network in {} stages", stages),
-                             .subtitle = program.conditions(contexts),
-                             .body = picture(ways, contexts, predicted, kTop),
-                             .explanation = explain(ways, contexts, o, one, predicted),
-                             .top = kTop,
-                             .height = 2 * (svg::kBarRow * static_cast<double>(stages) + 68) - 20});
+  program.finish(
+      table, svg::Figure{.title = fmt::format("A network in {} stages", stages),
+                         .subtitle = program.conditions(contexts, "one step of each, as it ran"),
+                         .body = picture(ways, contexts, predicted, kTop),
+                         .explanation = explain(ways, contexts, o, one, predicted),
+                         .top = kTop,
+                         .height = 2 * (svg::kBarRow * static_cast<double>(stages) + 68) - 20});
 }
 
 }  // namespace

@@ -284,7 +284,6 @@ TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   }
 }
 
-// Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, WhoseStepsAreOfOtherBatchesAllThrow) {
   nn::Parameter a("a", {2}, {.init = init::Zero()});
   a.initialize();
@@ -303,6 +302,7 @@ TEST_F(ClusterRanks, WhoseStepsAreOfOtherBatchesAllThrow) {
   EXPECT_EQ(values(a.data())[0], -cluster::size());
 }
 
+// Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
   training.run(kSteps / 2 + 3);

@@ -46,6 +46,7 @@ Tensors all_exchanges(const Group& g, const Tensors& in) {
 }
 
 TEST(CollectiveExchange, GivesWhatTheHostsContextsGet) {
+  LOCUS_NEEDS_ANY_GPUS(2);
   for (const Group& g : device_groups())
     for (const DType d : {f32, f16, f64, i64, u8, bool_})
       // The largest goes by copies.
@@ -64,6 +65,7 @@ TEST(CollectiveExchange, GivesWhatTheHostsContextsGet) {
 }
 
 TEST(CollectiveExchange, TakesPartsWithGapsAndWithoutAlignment) {
+  LOCUS_NEEDS_ANY_GPUS(2);
   for (const Group& g : device_groups()) {
     SCOPED_TRACE(to_string(g));
     const int64_t n = g.size();

@@ -74,6 +74,7 @@ TEST(CollectiveWays, ManyTensorsAreCombinedEachAtItsRoot) {
 }
 
 TEST(CollectiveWays, LargePartsTakeOtherWaysToTheSameSums) {
+  LOCUS_NEEDS_ANY_GPUS(2);
   for (const Group& g : groups()) {
     if (g.size() == 1 || g[0].type == DeviceType::cpu) continue;
     for (const int64_t n : {int64_t{100003}, int64_t{2097153}, int64_t{4194304}}) {

@@ -180,17 +180,18 @@ std::string picture(const std::vector<Result>& results, const std::string& title
 std::string picture(const std::vector<Prediction>& all, const std::string& title,
                     const std::string& explanation) {
   std::map<std::string, svg::Points> kinds;
-  double most = 2, high = 2;
+  double most = 2, high = 2, low = 1;
   for (const Prediction& p : all) {
     const double n = p.layout.devices(), speed_up = n * all[0].seconds / p.seconds;
     most = std::max(most, n);
     high = std::max(high, speed_up);
+    low = std::min(low, speed_up);
     if (p.layout.kind() == std::string("one")) continue;
     kinds[p.layout.kind()].emplace_back(n, speed_up);
   }
   constexpr double kTop = 110, kHeight = 340;
   const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true},
-                       {1, std::max(high, most), true});
+                       {low, std::max(high, most), true});
   std::string s = svg::text(100, kTop - 14, "samples a second, times those of one GPU",
                             {.color = svg::kMuted, .size = 12});
   for (double v = 1; v <= std::max(high, most); v *= most > 64 ? 4 : 2) {

@@ -84,7 +84,7 @@ Classifier::Classifier(const Setup& setup, const Options& o)
       "network   {}, Xavier\n"
       "training  SGD {}, momentum {}, {}\n\n",
       setup.data, setup.train.size(), setup.test.size(), planned_ ? "plan   " : "context",
-      planned_ ? o.plan + ": " + planned_->plan().summary() : describe_context(context_),
+      planned_ ? o.plan + ": " + planned_->plan().summary() : describe_contexts({context_}),
       setup.network, o.lr, o.momentum, describe(o));
 }
 
@@ -122,25 +122,26 @@ int Classifier::train(const std::function<Strip()>& strip,
                       const std::function<void(int64_t step)>& after) {
   Run::Loader loader;
   std::visit([&](auto& l) { loader = &l; }, loader_);
-  return training::train({.program = setup_.program,
-                          .network = setup_.network,
-                          .data = setup_.data,
-                          .context = context_,
-                          .net = net(),
-                          .trainer = trainer_,
-                          .loader = loader,
-                          .samples = setup_.train.size(),
-                          .step =
-                              [&](const Tensor& data, const Tensor& label) {
-                                if (!options_.compile) return step(data, label);
-                                const Tensor loss = compiled_(data, label);
-                                if (cluster::size() > 1) update(data.shape()[0]);
-                                return loss;
-                              },
-                          .evaluate = [&] { return score(); },
-                          .strip = strip,
-                          .after = after},
-                         options_);
+  return training::train(
+      {.program = setup_.program,
+       .network = setup_.network,
+       .data = setup_.data,
+       .where = describe_contexts(planned_ ? planned_->plan().contexts() : std::vector{context_}),
+       .net = net(),
+       .trainer = trainer_,
+       .loader = loader,
+       .samples = setup_.train.size(),
+       .step =
+           [&](const Tensor& data, const Tensor& label) {
+             if (!options_.compile) return step(data, label);
+             const Tensor loss = compiled_(data, label);
+             if (cluster::size() > 1) update(data.shape()[0]);
+             return loss;
+           },
+       .evaluate = [&] { return score(); },
+       .strip = strip,
+       .after = after},
+      options_);
 }
 
 Score Classifier::score() {

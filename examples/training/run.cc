@@ -29,7 +29,7 @@ class Session {
       : run_(run),
         options_(options),
         steps_(batches(run.samples, options.batch_size)),
-        history_{run.network, run.data, describe_context(run.context), {}, {}},
+        history_{run.network, run.data, run.where, {}, {}},
         progress_(options.epochs, run.samples),
         curve_(steps_, options.epochs) {
     run.trainer.set_schedule(make_schedule(options, steps_ * options.epochs));
@@ -290,7 +290,12 @@ class Session {
 
 }  // namespace
 
-std::string describe_context(Context c) { return to_string(c) + ", " + context_info(c).name; }
+std::string describe_contexts(const std::vector<Context>& contexts) {
+  std::string names;
+  for (const Context c : contexts) names += to_string(c) + ", ";
+  return (cluster::size() > 1 ? fmt::format("{} ranks, the first on ", cluster::size()) : "") +
+         names + context_info(contexts[0]).name;
+}
 
 int train(const Run& run, const Options& options) { return Session(run, options).train(); }
 

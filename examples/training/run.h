@@ -27,7 +27,7 @@ struct Run {
   using Loader = std::variant<locus::data::DataLoader*, locus::data::Prefetcher*>;
 
   std::string program, network, data;  // names, for people
-  locus::Context context;
+  std::string where;                   // describe_contexts()
   locus::nn::Block& net;
   locus::nn::Trainer& trainer;
   Loader loader;
@@ -47,6 +47,7 @@ struct Run {
 // differs; with more epochs it goes on for longer.
 int train(const Run& run, const Options& options);
 
-std::string describe_context(locus::Context c);  // "gpu(0), NVIDIA H200"
+// "gpu(0), NVIDIA H200"; of ranks, what the first has: "4 ranks, the first on gpu(0), NVIDIA H200".
+std::string describe_contexts(const std::vector<locus::Context>& contexts);
 
 }  // namespace training

@@ -147,13 +147,14 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes) {
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
-  try {
+  meeting->broken = true;
+  FirstFailure failure;  // of one device: what the others were given waits for it
+  failure.run([&] {
     on_threads(w.group.contexts(), [&](int i) { enqueue(w, i); });
-    for (const StreamView& s : w.streams) after_meeting(s);
-  } catch (...) {
-    meeting->broken = true;
-    throw;
-  }
+    meeting->broken = false;
+  });
+  for (const StreamView& s : w.streams) after_meeting(s);
+  failure.rethrow();
   return true;
 }
 
