@@ -102,7 +102,7 @@ std::string plot(double left, const std::string& title, const std::vector<Run>& 
   std::string s = svg::text(left, kTop - 46, title, {.weight = 700});
   s += svg::key(left, kTop - 22, "measured", svg::Plot::CurveStyle{}) +
        svg::key(left + 130, kTop - 22, dashes,
-                svg::Plot::CurveStyle{.color = svg::kMuted, .dashed = true});
+                svg::Plot::CurveStyle{.color = svg::kAmber, .dashed = true});
   for (double v = 0; v <= 1.05 * high; v += step) s += p.line_at(v, text(v));
   svg::Points is, should;
   for (const Run& r : runs) {
@@ -110,8 +110,8 @@ std::string plot(double left, const std::string& title, const std::vector<Run>& 
     should.emplace_back(r.n, expected(r));
     s += p.tick_at(r.n, fmt::format("{}", r.n));
   }
-  return s + p.title_below("contexts") +
-         p.curve(should, {.color = svg::kMuted, .dots = false, .dashed = true}) + p.curve(is, {});
+  return s + p.title_below("contexts") + p.curve(is, {}) +
+         p.curve(should, {.color = svg::kAmber, .dots = false, .dashed = true});
 }
 
 // A round step that leaves at most five lines.

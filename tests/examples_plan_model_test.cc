@@ -27,7 +27,7 @@ TEST(PlanMachine, IsRead) {
   EXPECT_EQ(m.latency, 2.5);
   for (const char* text : {"", "8 h200", "8x h200", "0x8 h200", "8x8", "ax8 h200", "8x8 h200,",
                            "8x8 h200, nvlink", "8x8 h200, nvlink x", "8x8 h200, speed 3",
-                           "8x8 h200, ib -1", "8x8 h200, ib 0", "1000000x1000000 h200"})
+                           "8x8 h300", "8x8 h200, ib -1", "8x8 h200, ib 0", "1000000x1000000 h200"})
     EXPECT_THAT(
         message_of<FormatError>([&] { Machine::parse(text); }),
         testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))

@@ -135,14 +135,16 @@ TEST(Program, LeavesNoFolderWhereItWroteNothing) {
 
 TEST(Program, FailsBeforeItMeasuresWhenTheFolderCannotBeMade) {
   Program program("some", "Nothing.", RunsOn::one);
-  std::string args[] = {"some", "--out", "/dev/null/out"};
-  char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
-  bool measured = false;
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(program.run(3, argv, [&](const Program&) { measured = true; }), 1);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("some: --out /dev/null/out: cannot be created: "));
-  EXPECT_FALSE(measured);
+  for (std::string folder : {"/dev/null/out", "/proc/x/out"}) {
+    std::string args[] = {"some", "--out", folder};
+    char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
+    bool measured = false;
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(program.run(3, argv, [&](const Program&) { measured = true; }), 1);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                HasSubstr("some: --out " + folder + ": cannot be created: "));
+    EXPECT_FALSE(measured);
+  }
 }
 
 }  // namespace

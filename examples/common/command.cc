@@ -230,6 +230,12 @@ void check_folder(const std::string& option, const std::string& folder) {
   };
   if (!fs::is_directory(there, error)) refuse("it is not a folder");
   if (::access(there.c_str(), W_OK | X_OK) != 0) refuse(std::strerror(errno));
+  if (whole) return;
+  // Where no folder can be made although it may be written, as in /proc.
+  fs::create_directories(folder, error);
+  if (error) refuse(error.message());
+  for (fs::path made = folder; made != there && !made.empty(); made = made.parent_path())
+    fs::remove(made, error);
 }
 
 }  // namespace examples

@@ -66,6 +66,10 @@ Machine Machine::parse(const std::string& text) {
       refuse(key, " \"", number, "\"; expected a number from ", time ? "0" : "0.001", " to 1e6");
     *field = *v;
   }
+  if (m.memory == 0)
+    refuse("the memory of \"", m.name,
+           "\" is not known; expected it behind a comma, as in \"memory "
+           "141\" (GB), or h200, h100, a100, b200 or l40s");
   return m;
 }
 

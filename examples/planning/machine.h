@@ -16,7 +16,8 @@ struct Machine {
   std::string name;
   double nvlink = 395, ib = 50, latency = 8, ib_latency = 15, memory = 0;
 
-  // FormatError that names what is wrong with the text, and what was expected.
+  // FormatError that names what is wrong with the text, and what was expected; also for a name
+  // whose memory is neither known nor given.
   static Machine parse(const std::string& text);
   int devices() const { return hosts * gpus; }
 };

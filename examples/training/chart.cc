@@ -95,7 +95,7 @@ std::string chart(const History& h, const Strip& strip) {
   const bool accuracy = h.epochs.empty() || !std::isnan(h.epochs[0].accuracy);
   std::string s =
       text(64, 38, fmt::format("{} on {}", h.network, h.context), {.size = 19, .weight = 700});
-  s += text(kWidth - 40, 38, h.data, {.color = kMuted, .anchor = "end"});
+  s += text(kWidth - 40, 56, h.data, {.color = kMuted, .anchor = "end"});
   s += loss_panel(h, epochs, accuracy ? kPanelWidth : kWidth - 104);
   if (accuracy) s += accuracy_panel(h, epochs);
   if (strip.height == 0) return page(kWidth, 410, s);
