@@ -47,7 +47,8 @@ void Trainer::refresh(Caller from) {
     each_slot(i, [&](const Slot& s) {
       const auto here = std::ranges::find(replicas, s.context, &Tensor::context);
       frozen.push_back(make_slot(i, here == replicas.end() ? replicas[0] : *here, from));
-      frozen.back().count = std::make_shared<int64_t>(*s.count);  // its batch goes on
+      auto& count = frozen.back().count;
+      count = std::make_shared<int64_t>(*count);  // its batch goes on
     });
   }
   std::vector<size_t> owner;
