@@ -29,6 +29,15 @@ TEST_F(ClusterRanks, HaveTheStatisticsOfOneResNet) {
   expect_close(statistics(training::resnet(1, true), x(Slice(mine, mine + 2))), one, 1e-4);
 }
 
+TEST_F(ClusterRanks, AreNotGivenOneGpu) {
+  training::Options options;
+  EXPECT_NO_THROW(training::choose_context(options));
+  if (num_gpus() == 0) return;
+  options.context = "gpu(0)";
+  EXPECT_THAT(message_of<Error>([&] { training::choose_context(options); }),
+              testing::HasSubstr("each rank has a GPU of its own"));
+}
+
 // Longer than LOCUS_CLUSTER_TIMEOUT.
 TEST_F(ClusterRanks, DISABLED_OneReadsItsDataForLong) {
   if (cluster::rank() == 1) {

@@ -129,6 +129,9 @@ locus::Context choose_context(const Options& o) {
   locus::Context c;
   locus::cluster::together([&] {
     c = o.context == "best" ? locus::best_context() : context_of("--context", o.context);
+    if (locus::cluster::local_size() > 1 && !is_host(c))
+      throw locus::Error("--context ", c, ": with --distributed each rank has a GPU of its own; ",
+                         "expected best, or a context of the CPU");
   });
   return c;
 }
