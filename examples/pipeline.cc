@@ -149,7 +149,9 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Context>& co
     s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
          "keeps a modelled pace of its own. ";
   else if (emulated(contexts[0]))
-    s += "These GPUs are emulated, and their times modelled. ";
+    s += "These GPUs are emulated and their times modelled; where this machine's cores are busy "
+         "with "
+         "other work they fall short of the model. ";
   return s + "Gradients are those of the network in one piece, to rounding.";
 }
 

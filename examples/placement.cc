@@ -59,9 +59,10 @@ void add_options(CLI::App& app, Options& o) {
                  "timed steps of each, in each of 3 rounds (of plans on GPUs, 9)")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
-  CLI::Option* const model = app.add_option("--model", o.plans.model,
-                                            "predict and run plans of mlp (its widths are "
-                                            "--hidden's), lenet, resnet or a file of layers");
+  CLI::Option* const model =
+      app.add_option("--model", o.plans.model,
+                     "predict and run plans of mlp (its widths are "
+                     "--hidden's), lenet, resnet or a file of layers (planning/model.h)");
   app.add_option("--simulate", o.plans.simulate,
                  "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
                  "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")

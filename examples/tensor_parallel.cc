@@ -159,7 +159,9 @@ std::string explain(const std::vector<Run>& runs, const std::vector<Context>& co
     s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
          "keeps a modelled pace of its own. ";
   else
-    s += "These GPUs are emulated, and their times modelled. ";
+    s += "These GPUs are emulated and their times modelled; where this machine's cores are busy "
+         "with "
+         "other work they fall short of the model. ";
   return s + "Results are those of one context, to rounding.";
 }
 

@@ -263,7 +263,7 @@ void run(const Program& program, const Options& options) {
   constexpr double kTop = 96;
   program.finish(table,
                  {.title = fmt::format("Products of {} x {} matrices on one GPU and on two", n, n),
-                  .subtitle = program.conditions(contexts),
+                  .subtitle = program.conditions(contexts, "one run of each way"),
                   .body = picture(ways, places, counts.back(), kTop),
                   .explanation = explain(ways, places, error),
                   .top = kTop,

@@ -144,9 +144,10 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
       n * all[0].seconds / best->seconds);
   s += why(*best);
   return s + fmt::format(
-                 " The layers were timed on {}{}; links are {}'s as given, by the formulas of "
-                 "planning/cost.h.",
-                 describe(where), real_gpu(where) ? "" : ", which is not such a GPU", machine.name);
+                 " The layers were timed on {}{}; links are taken to be of {:g} GB/s within a host "
+                 "and {:g} between hosts, by the formulas of planning/cost.h.",
+                 describe(where), real_gpu(where) ? "" : ", which is not such a GPU",
+                 machine.nvlink, machine.ib);
 }
 
 }  // namespace planning

@@ -292,7 +292,8 @@ class Session {
 
 std::string describe_contexts(const std::vector<Context>& contexts) {
   std::string names;
-  for (const Context c : contexts) names += to_string(c) + ", ";
+  if (contexts.size() > 2) names = fmt::format("{} contexts, ", contexts.size());
+  for (const Context c : contexts) names += contexts.size() > 2 ? "" : to_string(c) + ", ";
   return (cluster::size() > 1 ? fmt::format("{} ranks, the first on ", cluster::size()) : "") +
          names + context_info(contexts[0]).name;
 }
