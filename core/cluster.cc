@@ -114,6 +114,13 @@ void init() {
   on_exit(&ended, nullptr);
 }
 
+int launched() {
+  // Open MPI's mpirun; MPICH's and Slurm's PMI2; srun.
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* const text = std::getenv(variable)) return std::max(1, std::atoi(text));
+  return 1;
+}
+
 int rank() { return here.rank; }
 int size() { return here.size; }
 int local_rank() { return here.local_rank; }

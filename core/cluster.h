@@ -46,6 +46,10 @@ namespace locus::cluster {
 // Error where several were started and the build is without MPI, or MPI does not find them.
 void init();
 
+// How many processes mpirun or srun says that it started, also before init(): 1 where there was
+// none.
+int launched();
+
 int rank();        // 0 to size() - 1
 int size();        // 1: alone
 int local_rank();  // among those on this host
