@@ -106,7 +106,7 @@ RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<
   call.spec = {what, hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
   call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
   if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
-  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 120));
+  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
   call.text += text_of(" (", from, ")");
   return call;
 }
