@@ -10,6 +10,7 @@
 #include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/rank_calls.h>
+#include <locus/core/rank_purpose.h>
 
 namespace locus {
 namespace {
@@ -39,7 +40,11 @@ constinit pid_t process = 0;
 constinit std::terminate_handler terminated_alone = nullptr;
 
 RankCall call_of(const std::string& name, Caller from) {
-  return {.text = text_of(name, " (", from, ")"), .spec = {hash_of(name), 0, 0, 0}};
+  const std::string& purpose = Purpose::here();
+  RankCall call{.text = name, .spec = {hash_of(text_of(name, "\n", purpose)), 0, 0, 0}};
+  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
+  call.text += text_of(" (", from, ")");
+  return call;
 }
 
 // Whoever ends alone ends all, else the others wait for it.
@@ -112,6 +117,13 @@ void init() {
   process = getpid();
   terminated_alone = std::set_terminate(&terminated);
   on_exit(&ended, nullptr);
+}
+
+int launched() {
+  // Open MPI's mpirun; MPICH's and Slurm's PMI2; srun.
+  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* const text = std::getenv(variable)) return std::max(1, std::atoi(text));
+  return 1;
 }
 
 int rank() { return here.rank; }

@@ -20,8 +20,10 @@
 // of one process take turns (MPI_THREAD_SERIALIZED). Rank 0 compares what the ranks call before
 // anything moves: another call, other contexts' kinds, dtypes or shapes are an Error, a
 // ContextMismatch, a DTypeError or a ShapeError on every rank, which says who differs; nothing is
-// written then, and the ranks may go on. Results are the same bits on every rank and in every run
-// with as many ranks.
+// written then, and the ranks may go on. A trainer's calls compare batch size, loss scale and
+// learning rate, too (nn/trainer.h). Values are not compared: what a rank decides by values of its
+// own, such as a learning rate by its part's loss, goes through all_reduce() or broadcast() first.
+// Results are the same bits on every rank and in every run with as many ranks.
 //
 // A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12) is a DeviceError on
 // every rank that waits for it, which names it, and rank 0 on the others after twice that and 5 s;
@@ -45,6 +47,10 @@ namespace locus::cluster {
 // bound them apart or LOCUS_NUM_THREADS and LOCUS_PIN=0 say otherwise; so call it first. Throws
 // Error where several were started and the build is without MPI, or MPI does not find them.
 void init();
+
+// How many processes mpirun or srun says that it started, also before init(): 1 where there was
+// none.
+int launched();
 
 int rank();        // 0 to size() - 1
 int size();        // 1: alone

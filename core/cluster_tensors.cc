@@ -106,7 +106,7 @@ RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<
   call.spec = {what, hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
   call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
   if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
-  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 120));
+  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
   call.text += text_of(" (", from, ")");
   return call;
 }
@@ -144,20 +144,26 @@ struct Use {
 using OnHost = std::function<void(Ranks&, const Tensor& memory)>;
 using OnLink = std::function<void(RankLink&, std::span<const View>, StreamView)>;
 
-// f(staged) on memory of the host for the tensors, those of one dtype together.
-void on_host(const Tensors& tensors, Use use, const RankCall& call, Caller from, const OnHost& f)
-    LOCUS_REQUIRES(turns()) {
+// Memory of the host for the tensors, those of one dtype together, with what is read of them.
+using AllStaged = std::vector<std::pair<Tensors, Staged>>;
+AllStaged staged(const Tensors& tensors, Use use, Caller from) {
   std::map<DType, Tensors> together;
   for (const Tensor& t : tensors)
     if (t.size() > 0) together[use.sums ? summed_in(t.dtype()) : t.dtype()].push_back(t);
-  std::vector<std::pair<Tensors, Staged>> all;
+  AllStaged all;
+  for (const auto& [dtype, list] : together) {
+    const Context host = is_host(list[0].context()) ? list[0].context() : cpu_pinned();
+    const Staged s = stage(list, dtype, host);
+    for (size_t i = 0; use.reads && i < list.size(); ++i) list[i].copyto(s.parts[i], {}, from);
+    all.emplace_back(list, s);
+  }
+  return all;
+}
+
+// f(staged), and the tensors have what it gives.
+void on_host(const AllStaged& all, Use use, const RankCall& call, Caller from, const OnHost& f)
+    LOCUS_REQUIRES(turns()) {
   carry_out(call.text, [&] {
-    for (const auto& [dtype, list] : together) {
-      const Context host = is_host(list[0].context()) ? list[0].context() : cpu_pinned();
-      const Staged s = stage(list, dtype, host);
-      for (size_t i = 0; use.reads && i < list.size(); ++i) list[i].copyto(s.parts[i], {}, from);
-      all.emplace_back(list, s);
-    }
     try {
       for (const auto& [list, s] : all) f(*ranks(), s.memory);
     } catch (...) {
@@ -177,19 +183,23 @@ RankLink& link_of(Context c, bool fresh) LOCUS_REQUIRES(turns()) {
   return *l.link;
 }
 
-// f(link, views, stream) on the tensors' own memory, in stream order.
-void on_device(const Tensors& tensors, const RankCall& call, bool fresh, Caller from,
-               const OnLink& f) LOCUS_REQUIRES(turns()) {
+// Those that have elements, in memory in which these lie one after the other.
+Tensors packed(const Tensors& tensors) {
+  Tensors all;
+  for (const Tensor& t : tensors)
+    if (t.size() > 0) all.push_back(t.contiguous() ? t : row_major_copy(t, t.dtype()));
+  return all;
+}
+
+// f(link, views, stream) on the tensors' own memory, or on what they are packed in, in stream
+// order.
+void on_device(const Tensors& tensors, const Tensors& packed, const RankCall& call, bool fresh,
+               Caller from, const OnLink& f) LOCUS_REQUIRES(turns()) {
   carry_out(call.text, [&]() LOCUS_REQUIRES(turns()) {
     const Context c = tensors[0].context();
     RankLink& link = link_of(c, fresh);
-    Tensors packed;
     std::vector<View> views;
-    for (const Tensor& t : tensors) {
-      if (t.size() == 0) continue;
-      packed.push_back(t.contiguous() ? t : row_major_copy(t, t.dtype()));
-      views.push_back(packed.back().impl().view);
-    }
+    for (const Tensor& t : packed) views.push_back(t.impl().view);
     if (views.empty()) return;
     const StreamView s = current_stream(c);
     {
@@ -212,10 +222,15 @@ void on_device(const Tensors& tensors, const RankCall& call, bool fresh, Caller 
   });
 }
 
+bool can_link(const Tensors& group) {
+  return !group.empty() && !is_host(group[0].context()) &&
+         link_makers[static_cast<int>(group[0].context().type)] != nullptr;
+}
+
 // Which way the tensors of one context go, agreed on by all ranks.
 Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
   const Context c = group.empty() ? cpu() : group[0].context();
-  call.can_link = !is_host(c) && link_makers[static_cast<int>(c.type)] != nullptr;
+  call.can_link = can_link(group);
   const auto known = links().find(c);
   if (known != links().end()) call.link = known->second.number;
   return agree(call, time_limit());
@@ -225,18 +240,37 @@ Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
 void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
           Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op, use.root);
-  const RankCall call = call_of(name, tensors, op, use.root, from);
+  RankCall call = call_of(name, tensors, op, use.root, from);
   const MutexLock turn(turns());
   const autograd::Pause pause;
+  struct Ready {
+    Tensors group, packed = {};
+    AllStaged staged = {};
+  };
+  std::vector<Ready> all;
+  // What takes memory comes before they agree: one that has none is no rank that does not come.
+  if (!call.failure) try {
+      for (const Tensors& group : by_context(tensors))
+        if (can_link(group))
+          all.push_back({.group = group, .packed = packed(group)});
+        else
+          all.push_back({.group = group, .staged = staged(group, use, from)});
+    } catch (...) {
+      call.failure = std::current_exception();
+    }
   if (call.failure || tensors.empty()) {
     agree_on(call, {});
     return;
   }
-  for (const Tensors& group : by_context(tensors))
-    if (const Agreed way = agree_on(call, group); way.linked)
-      on_device(group, call, way.fresh_link, from, on_link);
-    else
-      on_host(group, use, call, from, here);
+  for (Ready& r : all) {
+    if (const Agreed way = agree_on(call, r.group); way.linked) {
+      on_device(r.group, r.packed, call, way.fresh_link, from, on_link);
+      continue;
+    }
+    if (can_link(r.group))  // and another rank cannot
+      carry_out(call.text, [&] { r.staged = staged(r.group, use, from); });
+    on_host(r.staged, use, call, from, here);
+  }
 }
 
 }  // namespace

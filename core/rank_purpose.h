@@ -1,4 +1,4 @@
-// What collective calls of tensors are for. Internal to core and nn.
+// What collective calls are for. Internal to core and nn.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace locus::cluster {
 
-// While it lives, this thread's collective calls of tensors are for it, and for the one around it:
-// where another rank's are for something else they differ, also when the tensors are alike
+// While it lives, this thread's collective calls are for it, and for the one around it: where
+// another rank's are for something else they differ, also when the tensors are alike
 // (core/cluster.h).
 class [[nodiscard]] Purpose : NonCopyable {
  public:

@@ -11,7 +11,10 @@ namespace {
 thread_local Rendezvous::Seat* taken = nullptr;
 
 std::string text(const Rendezvous::Place& p) {
-  return text_of(p.gradient ? "the gradient of " : "", p.what, " #", p.number);
+  return text_of(p.weights    ? "the weights of "
+                 : p.gradient ? "the gradient of "
+                              : "",
+                 p.what, " #", p.number);
 }
 
 }  // namespace

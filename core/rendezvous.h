@@ -25,6 +25,7 @@ class Rendezvous : NonCopyable {
     const char* what;  // "SyncBatchNorm"
     uint64_t number;   // of those that have this name
     bool gradient = false;
+    bool weights = false;  // what each counts for in the sums that come there next
     friend bool operator==(const Place&, const Place&) = default;
   };
   // Called once a meeting, by the thread that came last, with what each of them brought; its

@@ -1,8 +1,8 @@
 #include <locus/devices/mpi_ranks.h>
 
 #include <algorithm>
-#include <cstdlib>
 
+#include <locus/core/cluster.h>
 #include <locus/core/dtype.h>
 #include <locus/core/error.h>
 #include <locus/core/ranks.h>
@@ -25,14 +25,6 @@
 
 namespace locus {
 namespace {
-
-// How many processes the launcher says that it started: 1, when there was none.
-int launched() {
-  // Open MPI's mpirun; MPICH's and Slurm's PMI2; srun.
-  for (const char* const variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const char* const text = std::getenv(variable)) return std::max(1, std::atoi(text));
-  return 1;
-}
 
 #ifdef LOCUS_WITH_MPI
 
@@ -317,7 +309,7 @@ std::jthread start_limit(int n, double seconds) {
 }
 
 std::unique_ptr<Ranks> join(double seconds) {
-  const int n = launched();
+  const int n = cluster::launched();
   int there = 0;
   check(MPI_Initialized(&there), "MPI_Initialized");
   if (n == 1 && !there) return nullptr;
@@ -335,7 +327,7 @@ std::unique_ptr<Ranks> join(double seconds) {
 #else
 
 std::unique_ptr<Ranks> join(double) {
-  if (const int n = launched(); n > 1)
+  if (const int n = cluster::launched(); n > 1)
     throw Error("cluster::init: this process is one of ", n,
                 ", and Locus was built without MPI; install it (libopenmpi-dev), and configure "
                 "with LOCUS_MPI=ON");

@@ -34,8 +34,16 @@ void SyncBatchNorm::expect_all(std::span<const Context> there) const {
                 "; expected all of them");
 }
 
+// What comes before the ranks meet: they would wait for one that finds something wrong. In
+// parallel() and in inference it tells nobody.
+void SyncBatchNorm::before_meeting(const std::function<void()>& check) const {
+  const bool meets =
+      !options_.use_global_stats && autograd::is_training() && !Rendezvous::Seat::here();
+  meets ? cluster::share_failure(check) : check();
+}
+
 Tensor SyncBatchNorm::forward(const Tensor& x) {
-  prepare(x, options_.axis, 1);
+  before_meeting([&] { prepare(x, options_.axis, 1); });
   if (alone()) return BatchNorm::forward(x);
   if (gamma_.list_ctx().size() == 1) return forward_replicas({x})[0];
   const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
@@ -53,17 +61,19 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
 }
 
 Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
-  for (const Tensor& x : xs) prepare(x, options_.axis, 1);
   std::vector<Context> contexts;
   Tensors gamma, beta, mean, var;
-  for (const Tensor& x : xs) {
-    const Context c = contexts.emplace_back(x.context());
-    gamma.push_back(gamma_.data(c));
-    beta.push_back(beta_.data(c));
-    mean.push_back(running_mean_.data(c));
-    var.push_back(running_var_.data(c));
-  }
-  if (!alone()) expect_all(contexts);
+  before_meeting([&] {
+    for (const Tensor& x : xs) {
+      prepare(x, options_.axis, 1);
+      const Context c = contexts.emplace_back(x.context());
+      gamma.push_back(gamma_.data(c));
+      beta.push_back(beta_.data(c));
+      mean.push_back(running_mean_.data(c));
+      var.push_back(running_var_.data(c));
+    }
+    if (!alone()) expect_all(contexts);
+  });
   return sync_batch_norm(xs, gamma, beta, mean, var, norm(), {"SyncBatchNorm", number_});
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include <locus/nn/norm_layers.h>
@@ -32,6 +33,7 @@ class SyncBatchNorm : public BatchNorm {
 
  private:
   bool alone() const;  // no replica needs another one
+  void before_meeting(const std::function<void()>& check) const;
   void expect_all(std::span<const Context> there) const;
 
   uint64_t number_;  // where threads meet: one for all copies

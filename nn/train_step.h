@@ -65,10 +65,9 @@ class TrainStep {
               return l;
             },
             trainer, o) {
-    if (cluster::size() > 1)
-      update_ = [&trainer](const Tensors& in, Caller from) {
-        trainer.step(in[0].shape()[0] * cluster::size(), false, from);
-      };
+    update_ = [&trainer](const Tensors& in, Caller from) {  // ranks may have joined since
+      if (cluster::size() > 1) trainer.step(in[0].shape()[0] * cluster::size(), false, from);
+    };
   }
   template <class Net, class Loss>
   requires std::invocable<Net&, const Tensor&> && std::invocable<Loss&, Tensor, const Tensor&>

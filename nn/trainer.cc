@@ -1,6 +1,7 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
+#include <limits>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -75,21 +76,38 @@ void Trainer::start_equal(Caller from) {
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
+  std::string by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
         fresh = fresh_slots(ignore_stale_grad, from);
+        by = terms("step", {static_cast<double>(batch_size)});
       },
       from);
-  // All divide by it.
-  const cluster::Purpose purpose(
-      cluster::size() == 1 ? "" : text_of("step(", batch_size, ") of ", optimizer_->name()));
+  const cluster::Purpose purpose(by);
   if (updates_on_store()) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
   }
   allreduce_grads(from);
   update(fresh, rescale, from);
+}
+
+// What all ranks must update by. The counts are of parameters, of which a rank may have many
+// replicas: where an update failed on one rank alone, the next one says so.
+std::string Trainer::terms(const char* call, std::initializer_list<double> numbers) const {
+  if (cluster::size() == 1) return "";
+  int64_t updates = 0, parameters = 0;
+  for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
+      least = std::min(least, updates_on_store()
+                                  ? options_.kvstore->num_update(names_[slots_[i].parameter])
+                                  : *slots_[end].count);
+    updates += least;
+  }
+  return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
+                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters");
 }
 
 void Trainer::allreduce_grads(Caller from) {
@@ -157,6 +175,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                                  Caller from) {
   refuse_on_store("clip_global_norm()");
   double rescale = 1;
+  std::string by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
@@ -166,8 +185,10 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
         if (sums_ && capture::only_recorded())
           capture::check("Trainer::clip_global_norm",
                          "of replicas in a Capture; compile the step instead");
+        by = terms("clip_global_norm", {max_norm, static_cast<double>(batch_size), loss_scale});
       },
       from);
+  const cluster::Purpose purpose(by);
   allreduce_grads(from);
   const std::vector<bool> fresh = fresh_slots(true, from);
   Tensors gradients, firsts;
@@ -201,20 +222,29 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   return fresh;
 }
 
-// No call of all ranks follows. What is recorded calls nobody.
-std::pair<double, std::vector<bool>> Trainer::checked(int64_t batch_size, double loss_scale,
-                                                      bool ignore_stale_grad, Caller from) {
+// No other call of all ranks follows. What is recorded calls nobody.
+std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t batch_size,
+                                                      double loss_scale, bool ignore_stale_grad,
+                                                      Caller from) {
   std::pair<double, std::vector<bool>> all;
+  std::string by;
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
+    by = terms(call, {static_cast<double>(batch_size), loss_scale});
   };
-  capture::active() ? check() : cluster::together(check, from);
+  if (capture::active()) {
+    check();
+    return all;
+  }
+  cluster::share_failure(check, from);
+  const cluster::Purpose purpose(by);
+  cluster::barrier(from);
   return all;
 }
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   refuse_on_store("update()");
-  const auto [rescale, fresh] = checked(batch_size, 1, ignore_stale_grad, from);
+  const auto [rescale, fresh] = checked("update", batch_size, 1, ignore_stale_grad, from);
   update(fresh, rescale, from);
 }
 
@@ -225,7 +255,8 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "
       "or before amp::LossScaler::step()");
-  const auto [rescale, fresh] = checked(batch_size, loss_scale, ignore_stale_grad, from);
+  const auto [rescale, fresh] =
+      checked("update_if_finite", batch_size, loss_scale, ignore_stale_grad, from);
   Tensors gradients;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());

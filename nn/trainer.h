@@ -13,11 +13,16 @@
 // forward was with values of the rank's own unless all have the same random::seed(). Every rank
 // makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
 // in one order, with new gradients of the same parameters, else Error on all; what one rank finds
-// wrong there is thrown on all.
+// wrong there is thrown on all. step(), update() and update_if_finite(), and clip_global_norm(),
+// compare what they are given, the optimizer's name and learning rate, and how many updates there
+// were, before anything is written: so the step after an update that failed on one rank alone is an
+// Error on all, and they go on from a checkpoint. The optimizer's other options, and the loss
+// scaler's, are each rank's to set alike. overlap does nothing where there are ranks.
 #pragma once
 
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -184,8 +189,9 @@ class Trainer {
   void regroup();
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
-  std::pair<double, std::vector<bool>> checked(int64_t batch_size, double loss_scale,
-                                               bool ignore_stale_grad, Caller);
+  std::string terms(const char* call, std::initializer_list<double> numbers) const;
+  std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
+                                               double loss_scale, bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);
   void update_batches(const std::vector<bool>& fresh, double rescale);

@@ -25,8 +25,9 @@ export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-}
 ranks() {
   local n=$1 filter=$2
   shift 2
-  timeout 300 mpirun -np "$n" "$build/locus_tests" --gtest_filter="ClusterRanks.$filter" "$@" \
-    > "$folder/said" 2>&1
+  timeout 300 mpirun -np "$n" "$build/locus_tests" --gtest_filter="ClusterRanks.$filter" \
+    --gtest_color=no "$@" > "$folder/said" 2>&1 || return
+  grep -qE '^\[  PASSED  \] [1-9]' "$folder/said" || said "no test is ClusterRanks.$filter"
 }
 said() {
   cat "$folder/said"

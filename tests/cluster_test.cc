@@ -26,6 +26,16 @@ TEST(Cluster, AProcessAloneIsRank0Of1) {
   cluster::barrier();
 }
 
+TEST(Cluster, SaysHowManyTheLauncherStarted) {
+  const char* const kName = "OMPI_COMM_WORLD_SIZE";
+  unsetenv(kName);
+  EXPECT_EQ(cluster::launched(), 1);
+  setenv(kName, "4", 1);
+  EXPECT_EQ(cluster::launched(), 4);
+  unsetenv(kName);
+  EXPECT_EQ(cluster::size(), 1);
+}
+
 TEST(Cluster, AloneCollectivesLeaveTheirTensors) {
   for (const Context c : test::contexts()) {
     const Tensor x = array({1, 2, 3}, {c, f32});

@@ -27,6 +27,16 @@ TEST(TrainingModels, AreThoseOfTheirPapers) {
   EXPECT_EQ(parameters(large), 11689512);  // torchvision's
 }
 
+TEST(TrainingOptions, SeveralProcessesThatWouldTrainAloneAreRefused) {
+  const training::Options alone;
+  training::join(alone);
+  setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+  EXPECT_THAT(message_of<Error>([&] { training::join(alone); }),
+              testing::AllOf(testing::HasSubstr("started 4 of these"),
+                             testing::HasSubstr("expected --distributed")));
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+}
+
 TEST(TrainingOptions, SchedulesRiseToTheRateAndFallFromIt) {
   training::Options o;
   o.lr = 1, o.warmup = 10;

@@ -99,6 +99,13 @@ inline std::string hash(const Values& values) {
   return std::to_string(cluster::hash_of(bytes));
 }
 
+// Made before cluster::init().
+struct Early {
+  nn::Dense net{1, {}, {.in_units = 2}};
+  nn::Trainer trainer{net.parameters(), optim::SGD({.learning_rate = .1})};
+  nn::TrainStep step{net, nn::L2Loss(), trainer};
+};
+
 class ClusterRanks : public testing::Test {
  protected:
   // What one process gives is computed before it is one of several.
@@ -109,14 +116,17 @@ class ClusterRanks : public testing::Test {
       Training alone(how, cpu());
       one_process[how] = alone.run(kSteps);
     }
+    early = std::make_unique<Early>();
     cluster::init();
   }
+  static void TearDownTestSuite() { early.reset(); }
   void SetUp() override {
     if (!std::getenv("LOCUS_TEST_RANKS"))
       GTEST_SKIP() << "needs MPI: tests/cluster.sh starts its ranks by mpirun";
     ASSERT_GE(cluster::size(), 2);
   }
   static inline std::map<How, Values> one_process;
+  static inline std::unique_ptr<Early> early;
 };
 
 // What each rank can hold here.

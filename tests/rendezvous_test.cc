@@ -90,6 +90,18 @@ TEST(Rendezvous, DifferentPlacesAreFoundOnEveryThread) {
   EXPECT_EQ(found, 6);
 }
 
+TEST(Rendezvous, WeightsOfAPlaceAreNotWhatIsSummedThere) {
+  parallel(kThree, [&](int i) {
+    double weight = 1;
+    const auto meet = [&] {
+      Rendezvous::Seat::here()->meet({.what = "the sum", .number = 1, .weights = i == 2}, &weight,
+                                     [](std::span<void* const>) { FAIL(); });
+    };
+    EXPECT_THAT(test::message_of<Error>(meet),
+                HasSubstr("cpu(0) came to the sum #1, cpu(2) to the weights of the sum #1"));
+  });
+}
+
 TEST(Rendezvous, WhatTheLastThreadThrowsIsThrownOnAll) {
   std::atomic<int> thrown{0};
   parallel(kThree, [&](int i) {

@@ -260,9 +260,9 @@ int guarded(const std::string& program, const std::function<int()>& run) {
   try {
     return run();
   } catch (const std::exception& e) {
-    std::cerr << program << ": "
-              << (cluster::size() > 1 ? fmt::format("rank {}: ", cluster::rank()) : "") << e.what()
-              << '\n';
+    const std::string rank =  // ranks share the terminal: one write a line
+        cluster::size() > 1 ? fmt::format("rank {}: ", cluster::rank()) : "";
+    std::cerr << fmt::format("{}: {}{}\n", program, rank, e.what());
     return 1;
   }
 }

@@ -118,6 +118,10 @@ std::string describe(const Options& o) {
 }
 
 void join(const Options& o) {
+  if (const int n = locus::cluster::launched(); n > 1 && !o.distributed)
+    throw locus::Error("mpirun or srun started ", n,
+                       " of these, and each would train alone and replace the others' files; "
+                       "expected --distributed, or one process");
   if (!o.distributed) return;
   locus::cluster::init();
   if (locus::cluster::rank() > 0 && !std::freopen("/dev/null", "w", stdout))

@@ -45,6 +45,7 @@ void parse(CLI::App& app, int argc, char** argv);
 std::string describe(const Options& options);
 
 // Joins the ranks, where the options say so: call it first. Ranks but the first print no more.
+// Error where several were started, and the options do not.
 void join(const Options& options);
 
 // Where to run, checked: a context that is not there fails here, before anything else is done.

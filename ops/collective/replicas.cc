@@ -1,5 +1,6 @@
 #include <locus/ops/collective/replicas.h>
 
+#include <exception>
 #include <numeric>
 
 #include <locus/core/autograd.h>
@@ -15,8 +16,9 @@ namespace {
 
 // Layers may be alike, which ranks must not run in another order.
 cluster::Purpose purpose_of(const Rendezvous::Place& place) {
-  return cluster::Purpose(
-      text_of(place.what, " number ", place.number, place.gradient ? ", its gradient" : ""));
+  return cluster::Purpose(text_of(place.what, " number ", place.number,
+                                  place.gradient ? ", its gradient" : "",
+                                  place.weights ? ", its weights" : ""));
 }
 
 struct RanksAttrs {
@@ -90,29 +92,51 @@ Tensors sum_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {invoke(op, {dout[0]}, a)};
 }
 
-double sum_of(std::span<const double> weights, const Rendezvous::Place& place) {
-  const cluster::Purpose purpose = purpose_of(place);
+Rendezvous::Place weights_of(Rendezvous::Place place) {
+  place.weights = true;
+  return place;
+}
+
+double sum_of(const std::vector<double>& weights, const Rendezvous::Place& place) {
+  const cluster::Purpose purpose = purpose_of(weights_of(place));
   return cluster::all_reduce(std::accumulate(weights.begin(), weights.end(), 0.));
 }
 
 }  // namespace
 
-std::vector<double> shares(std::span<const double> weights, const Rendezvous::Place& place) {
-  const double all = sum_of(weights, place);
+std::vector<double> shares(const std::function<std::vector<double>()>& weigh,
+                           const Rendezvous::Place& place) {
   std::vector<double> parts;
-  for (const double w : weights) parts.push_back(w / all);
+  cluster::share_failure([&] { parts = weigh(); });
+  const double all = sum_of(parts, place);
+  for (double& part : parts) part /= all;
   return parts;
 }
 
-double share(double weight, const Rendezvous::Place& place) {
-  double all = weight;
-  seat_of(place).meet(place, &all, [&](std::span<void* const> brought) {
+double share(const std::function<double()>& weigh, const Rendezvous::Place& place) {
+  struct Brought {
+    double weight = 0, all = 0;
+    std::exception_ptr failure = {};  // one thread tells the ranks, however many have one
+  } mine;
+  Rendezvous::Seat& seat = seat_of(place);
+  try {
+    mine.weight = weigh();
+  } catch (...) {
+    mine.failure = std::current_exception();
+  }
+  seat.meet(weights_of(place), &mine, [&](std::span<void* const> brought) {
     std::vector<double> weights;
-    for (void* const b : brought) weights.push_back(*static_cast<double*>(b));
+    cluster::share_failure([&] {
+      for (void* const b : brought) {
+        const auto* const each = static_cast<const Brought*>(b);
+        if (each->failure) std::rethrow_exception(each->failure);
+        weights.push_back(each->weight);
+      }
+    });
     const double sum = sum_of(weights, place);
-    for (void* const b : brought) *static_cast<double*>(b) = sum;
+    for (void* const b : brought) static_cast<Brought*>(b)->all = sum;
   });
-  return weight / all;
+  return mine.weight / mine.all;
 }
 
 Tensors sum_over_replicas(const Group& group, const Tensors& parts,

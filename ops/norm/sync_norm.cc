@@ -1,6 +1,7 @@
 #include <locus/ops/sync_norm.h>
 
 #include <functional>
+#include <optional>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
@@ -20,12 +21,7 @@ void step(const Tensor& running, const Tensor& now, double momentum) {
   running_average(running, detail::as(now, running.dtype()), momentum).copyto(running);
 }
 
-struct Replicas {
-  const Tensors &x, &gamma, &beta, &running_mean, &running_var;
-  size_t size() const { return x.size(); }
-};
-
-// What the ops below would refuse later, after sums over replicas that others have come to.
+// What the ops below would refuse later, in sums over replicas that others have come to.
 void check(const Tensors& in, const BatchNormAttrs& a) {
   std::vector<Meta> metas;
   for (const Tensor& t : in) metas.push_back(t.impl().view.meta);
@@ -47,20 +43,39 @@ double elements(const Tensor& x, int axis) {
   return static_cast<double>(x.size() / x.shape()[axis]);
 }
 
+// In the dtypes that they are computed in, and checked.
+struct Replicas {
+  int axis = 0;
+  Tensors x, gamma, beta, running_mean, running_var;
+  std::vector<double> weights;
+  size_t size() const { return x.size(); }
+};
+Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
+                  const Tensors& running_mean, const Tensors& running_var,
+                  const BatchNormOptions& o) {
+  Replicas r;
+  r.axis = normalize_axis(o.axis, x[0].ndim(), "sync_batch_norm");
+  r.running_mean = running_mean;
+  r.running_var = running_var;
+  for (size_t i = 0; i < x.size(); ++i) {
+    r.x.push_back(floating(x[i]));
+    r.gamma.push_back(parameter(gamma[i], r.x[i]));
+    r.beta.push_back(parameter(beta[i], r.x[i]));
+    check({r.x[i], r.gamma[i], r.beta[i], running_mean[i], running_var[i]},
+          {{r.axis, 1, o.epsilon}, o.momentum});
+    r.weights.push_back(elements(r.x[i], r.axis));
+  }
+  return r;
+}
+
 // Those of the replicas that are here, of these shares; sum(parts) is that of all there are.
-Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
-            const std::vector<double>& shares, const std::function<Tensors(const Tensors&)>& sum) {
+Tensors run(const Replicas& r, const BatchNormOptions& o, const std::vector<double>& shares,
+            const std::function<Tensors(const Tensors&)>& sum) {
   static const OpRef<NormAttrs> statistics("batch_norm_statistics"),
       inference("batch_norm_inference");
-  const NormAttrs attrs{axis, 1, o.epsilon};
-  Tensors x, gamma, beta, means, variances, out;
-  for (size_t i = 0; i < r.size(); ++i) {
-    x.push_back(floating(r.x[i]));
-    gamma.push_back(parameter(r.gamma[i], x[i]));
-    beta.push_back(parameter(r.beta[i], x[i]));
-    check({x[i], gamma[i], beta[i], r.running_mean[i], r.running_var[i]}, {attrs, o.momentum});
-  }
-  for (const Tensor& t : x) {
+  const NormAttrs attrs{r.axis, 1, o.epsilon};
+  Tensors means, variances, out;
+  for (const Tensor& t : r.x) {
     const Ref in[] = {t};
     Tensors both = invoke_all(statistics, in, attrs);
     means.push_back(both[0]);
@@ -77,7 +92,7 @@ Tensors run(const Replicas& r, const BatchNormOptions& o, int axis,
   const Tensors all_variances = mean(variances);
   for (size_t i = 0; i < r.size(); ++i) {
     out.push_back(
-        invoke(inference, {x[i], gamma[i], beta[i], all_means[i], all_variances[i]}, attrs));
+        invoke(inference, {r.x[i], r.gamma[i], r.beta[i], all_means[i], all_variances[i]}, attrs));
     if (autograd::is_recomputing()) continue;
     step(r.running_mean[i], all_means[i], o.momentum);
     step(r.running_var[i], all_variances[i], o.momentum);
@@ -104,26 +119,33 @@ Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& b
       out.push_back(batch_norm(x[i], gamma[i], beta[i], running_mean[i], running_var[i], o));
     return out;
   }
-  const int axis = normalize_axis(o.axis, x[0].ndim(), "sync_batch_norm");
-  std::vector<Context> contexts;
-  std::vector<double> weights;
-  for (const Tensor& t : x) {
-    contexts.push_back(t.context());
-    weights.push_back(elements(t, axis));
-  }
-  const Group group(contexts);
-  return run({x, gamma, beta, running_mean, running_var}, o, axis, shares(weights, place),
-             [&](const Tensors& parts) { return sum_over_replicas(group, parts, place); });
+  Replicas r;
+  std::optional<Group> group;
+  const std::vector<double> of_all = shares(
+      [&] {
+        r = prepared(x, gamma, beta, running_mean, running_var, o);
+        std::vector<Context> contexts;
+        for (const Tensor& t : x) contexts.push_back(t.context());
+        group.emplace(contexts);
+        return r.weights;
+      },
+      place);
+  return run(r, o, of_all,
+             [&](const Tensors& parts) { return sum_over_replicas(*group, parts, place); });
 }
 
 Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                        const Tensor& running_mean, const Tensor& running_var,
                        const BatchNormOptions& o, const Rendezvous::Place& place) {
   if (by_running(o)) return batch_norm(x, gamma, beta, running_mean, running_var, o);
-  const int axis = normalize_axis(o.axis, x.ndim(), "sync_batch_norm");
-  const std::vector<double> part{share(elements(x, axis), place)};
-  const Tensors all[] = {{x}, {gamma}, {beta}, {running_mean}, {running_var}};
-  return run({all[0], all[1], all[2], all[3], all[4]}, o, axis, part,
+  Replicas r;
+  const double part = share(
+      [&] {
+        r = prepared({x}, {gamma}, {beta}, {running_mean}, {running_var}, o);
+        return r.weights[0];
+      },
+      place);
+  return run(r, o, {part},
              [&](const Tensors& parts) { return Tensors{sum_over_replicas(parts[0], place)}; })[0];
 }
 
