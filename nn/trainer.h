@@ -43,8 +43,9 @@ struct TrainerOptions {
   // still runs, from the second step on, or from the first where all parameters have values when
   // the trainer is made; in a compiled step they always are, and where there are ranks
   // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
-  // grad_req write, else Error, discard() where it makes no step, and a backward() that fails may
-  // have written some gradients.
+  // grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
+  // autograd::Accumulate over several; discard() where it makes no step, and a backward() that
+  // fails may have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
