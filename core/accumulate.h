@@ -7,7 +7,8 @@
 //     l.backward();
 //   }
 //
-// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are.
+// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are. With
+// both it is an Error to add to what a Trainer has made the sum over replicas.
 #pragma once
 
 #include <memory>

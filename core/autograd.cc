@@ -8,6 +8,7 @@
 #include <locus/core/grad_memory.h>
 #include <locus/core/layout.h>
 #include <locus/core/op.h>
+#include <locus/core/recording.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -162,8 +163,10 @@ void Tensor::zero_grad() const {
   if (has_grad() && !impl().graph->grad.impl().storage) return;  // it counts as 0
   const autograd::Pause pause(autograd::is_training());
   grad() = 0;  // through to its memory
-  GraphState& state = *impl().graph;
-  if (state.fresh == GraphState::summed) state.fresh = GraphState::written;  // no sum any more
+  const std::shared_ptr<GraphState>& state = impl().graph;
+  if (state->fresh == GraphState::summed) state->fresh = GraphState::written;  // no sum any more
+  if (capture::Recording* const r = capture::recording_on({})) [[unlikely]]
+    r->zeroed.push_back(state);
 }
 
 void Tensor::backward() const { autograd::backward({*this}); }

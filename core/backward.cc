@@ -292,10 +292,10 @@ class Pass {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);
     const bool adds = autograd::adds_to(leaf) && leaf.grad.impl().storage;
-    autograd::gradient_written(state);
-    leaf.fresh = GraphState::written;
     if (capture::active()) [[unlikely]]
       capture::wrote(state);
+    autograd::gradient_written(state);
+    leaf.fresh = GraphState::written;
     if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
       if (adds) return;
       incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);

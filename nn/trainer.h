@@ -102,7 +102,9 @@ class Trainer {
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at the summed gradients in between, or to change them. Gradients that
   // are summed already, by the program or by what it compiled, are not summed again, here or in
-  // step(), until backward() writes them.
+  // step(), until backward() writes them; one that would add to such a sum is an Error, up to the
+  // update, discard() or zero_grad(). Where a sum fails halfway gradients count as used, those with
+  // grad_req add are 0, and backward() makes them anew.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 

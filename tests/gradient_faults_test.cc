@@ -79,6 +79,37 @@ TEST(GradientFaults, NothingIsAddedToASum) {
     }
 }
 
+TEST(GradientFaults, NorIsAnythingByWhatIsCompiled) {
+  for (const std::vector<Context>& pair : places(2)) {
+    const nn::Parameter p = zero("p", {3}, pair);
+    p.set_grad_req(GradReq::add);
+    nn::Trainer trainer({{"p", p}}, optim::SGD({.learning_rate = 1}));
+    const auto compiled = [&](bool zeroes) {
+      return Compiled([p, zeroes](const Tensors& in) {
+        if (zeroes) p.zero_grad();
+        backward(p);
+        return Tensors{in[0] + 1};
+      });
+    };
+    const Tensors in{ones({1})};
+    Compiled adds = compiled(false), begins = compiled(true);
+    adds(in);
+    trainer.allreduce_grads();
+    EXPECT_THAT(message_of<Error>([&] { adds(in); }), HasSubstr("is a sum over"));
+    trainer.step(1);
+    p.zero_grad();
+    for (int i = 0; i < 2; ++i) adds(in);
+    trainer.step(1);
+    EXPECT_EQ(first_of_each(p), Values(2, -6));
+    for (int i = 0; i < 3; ++i) {
+      begins(in);
+      trainer.allreduce_grads();
+    }
+    trainer.step(1);
+    EXPECT_EQ(first_of_each(p), Values(2, -8));
+  }
+}
+
 TEST(GradientFaults, OnOneContextNothingIsASum) {
   for (const Context c : contexts()) {
     const nn::Parameter p = zero("p", {3}, {c});
