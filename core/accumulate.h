@@ -7,7 +7,8 @@
 //     l.backward();
 //   }
 //
-// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are.
+// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are. With
+// both it is an Error to add to what a Trainer has made the sum over replicas.
 #pragma once
 
 #include <memory>
@@ -46,6 +47,7 @@ class [[nodiscard]] Accumulate : NonCopyable {
  private:
   friend bool adds_to(const GraphState& leaf);
   friend void gradient_written(const std::shared_ptr<GraphState>& leaf);
+  friend void gradient_dropped(const GraphState& leaf);
   Mutex mutex_;  // threads of a parallel()
   std::unordered_map<const GraphState*, std::weak_ptr<GraphState>> written_
       LOCUS_GUARDED_BY(mutex_);
@@ -53,7 +55,11 @@ class [[nodiscard]] Accumulate : NonCopyable {
 
 // Internal to core: whether backward() adds to the leaf's gradient; it has one now.
 bool adds_to(const GraphState& leaf);
+// Error where it would add to a sum over replicas, which would be summed with that once more.
+void check_adds_to(const GraphState& leaf);
 void gradient_written(const std::shared_ptr<GraphState>& leaf);
+// It has none from now on.
+void gradient_dropped(const GraphState& leaf);
 
 }  // namespace autograd
 }  // namespace locus

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
 #include <locus/core/layout.h>
 #include <locus/core/op.h>
+#include <locus/core/recording.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -66,6 +68,16 @@ void release_grad(const Tensor& x) {
   view.data = nullptr;
   state->grad = Tensor(std::make_shared<TensorImpl>(
       TensorImpl{view, grad.context, true, /*storage=*/nullptr, /*graph=*/nullptr}));
+}
+
+void drop_grads(const Tensors& leaves) {
+  std::vector<bool> written;
+  for (const Tensor& x : leaves) {
+    written.push_back(fresh_grad(x, true));
+    if (written.back()) gradient_dropped(*x.impl().graph);
+  }
+  for (size_t i = 0; i < leaves.size(); ++i)
+    if (written[i] && leaves[i].impl().graph->req == GradReq::add) leaves[i].zero_grad();
 }
 
 void move_grad(const Tensor& x) {
@@ -151,6 +163,10 @@ void Tensor::zero_grad() const {
   if (has_grad() && !impl().graph->grad.impl().storage) return;  // it counts as 0
   const autograd::Pause pause(autograd::is_training());
   grad() = 0;  // through to its memory
+  const std::shared_ptr<GraphState>& state = impl().graph;
+  if (state->fresh == GraphState::summed) state->fresh = GraphState::written;  // no sum any more
+  if (capture::Recording* const r = capture::recording_on({})) [[unlikely]]
+    r->zeroed.push_back(state);
 }
 
 void Tensor::backward() const { autograd::backward({*this}); }

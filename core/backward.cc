@@ -133,7 +133,10 @@ class Pass {
         node.needed = node.needed || in.needed;
       }
     }
-    for (const auto& leaf : leaves_) leaf->direct = direct(*leaf, given);
+    for (const auto& leaf : leaves_) {
+      if (all_ && !calls_hook(*leaf)) autograd::check_adds_to(*leaf);  // a hook knows better why
+      leaf->direct = direct(*leaf, given);
+    }
     if (all_ && !create_ && !capture::active()) find_early();
     for (size_t i = 0; i < heads.size(); ++i) {
       GraphState& state = *heads[i].impl().graph;
@@ -189,6 +192,10 @@ class Pass {
 
   bool needed(const GraphState& state) const {
     return state.wanted || (state.node ? state.node->needed : all_);
+  }
+
+  bool calls_hook(const GraphState& leaf) const {
+    return leaf.hook && !create_ && !capture::active();
   }
 
   // Whether a gradient function may write a leaf's gradient where it is to be.
@@ -274,7 +281,7 @@ class Pass {
 
   void hand_over(const std::shared_ptr<GraphState>& leaf) {
     write(leaf);
-    if (!leaf->hook || create_ || capture::active()) return;
+    if (!calls_hook(*leaf)) return;
     const auto hook = leaf->hook;  // it may take itself away
     (*hook)();
   }
@@ -285,10 +292,10 @@ class Pass {
     GraphState& leaf = *state;
     Tensor incoming = std::move(leaf.incoming);
     const bool adds = autograd::adds_to(leaf) && leaf.grad.impl().storage;
-    autograd::gradient_written(state);
-    leaf.fresh = GraphState::written;
     if (capture::active()) [[unlikely]]
       capture::wrote(state);
+    autograd::gradient_written(state);
+    leaf.fresh = GraphState::written;
     if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
       if (adds) return;
       incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/compile_gradient.h>
@@ -122,6 +123,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   // What the recorded call gave.
   Tensors first(const Tensors& in) { return give(in, false, results_.copies(false)); }
   Tensors replay(const Tensors& in, Caller from) {
+    for (const auto& leaf : added_) autograd::check_adds_to(*leaf);
     from_ = from;
     const bool held = results_.held();
     if (held && second_ == 0) second_ = plan_->add_version(results_.second(*plan_));
@@ -243,6 +245,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
     }
     for (const auto& [leaf, before] : r.asked) after_.push_back({leaf, leaf->fresh});
     asked_ = std::move(r.asked);
+    added_ = std::move(r.added);
     leaves_ = std::move(r.leaves);
     if (gradient_) gradient_->finish(*backward, results_, buffers());
     backward.reset();
@@ -272,6 +275,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   Results results_;
   std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
   std::vector<capture::Leaf> leaves_;
+  std::vector<std::shared_ptr<GraphState>> added_;
   std::vector<capture::Freshness> asked_, after_;  // what it was recorded for, and leaves
   bool may_copy_ = false;
   size_t second_ = 0;  // the version that is replayed while results are held; 0: there is none yet

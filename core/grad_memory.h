@@ -1,4 +1,4 @@
-// What becomes of a gradient's memory behind backward().
+// What becomes of gradients, and of their memory, behind backward().
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -19,6 +19,11 @@ void release_grad(const Tensor& x);
 // enqueued on it: what writes it there waits for nothing that comes later on the stream that made
 // it. Nothing while a compiled function is recorded.
 void move_grad(const Tensor& x);
+
+// For gradients that an exception left half made: those of these leaves count as used, so that no
+// update goes by them, and the next backward() makes them anew. One that it is to add to is 0
+// where backward() had written it, and no longer part of what an Accumulate of this thread adds up.
+void drop_grads(const Tensors& leaves);
 
 // Internal to core: memory for the leaf's gradient, where that was released.
 void hold_grad(GraphState& leaf);

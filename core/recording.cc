@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/error.h>
 #include <locus/core/nowhere.h>
 #include <locus/core/stream.h>
@@ -176,8 +177,11 @@ void wrote(const std::shared_ptr<GraphState>& leaf) {
         "backward: ", innermost->text(),
         " under autograd::Record, which is to differentiate it; call a function that "
         "calls backward() itself outside of Record");
-  auto& all = innermost->written;
-  if (std::find(all.begin(), all.end(), leaf) == all.end()) all.push_back(leaf);
+  auto &all = innermost->written, &zeroed = innermost->zeroed;
+  if (std::find(all.begin(), all.end(), leaf) != all.end()) return;
+  all.push_back(leaf);
+  if (autograd::adds_to(*leaf) && std::find(zeroed.begin(), zeroed.end(), leaf) == zeroed.end())
+    innermost->added.push_back(leaf);
 }
 
 void asked_fresh(const Tensor& leaf) {

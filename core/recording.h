@@ -46,6 +46,8 @@ struct Recording : NonCopyable {
   std::vector<Leaf> leaves;
   std::vector<Freshness> asked;                      // before the gradient was written
   std::vector<std::shared_ptr<GraphState>> written;  // leaves' gradients
+  std::vector<std::shared_ptr<GraphState>> zeroed;   // those by zero_grad() first
+  std::vector<std::shared_ptr<GraphState>> added;    // those that had to be no sums then
 
   // Of one that does not run: memory is at home on a stream of its own, on which nobody can wait,
   // until it ends.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -10,6 +11,19 @@
 #include <locus/ops/collective.h>
 
 namespace locus::nn {
+
+bool to_be_summed(const std::string& name, const Tensors& replicas) {
+  const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
+  const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
+  if (capture::only_recorded() || std::ranges::none_of(replicas, is_summed))
+    return std::ranges::all_of(replicas, is_fresh);
+  const auto alone =
+      std::ranges::find_if(replicas, [&](const Tensor& w) { return is_fresh(w) && !is_summed(w); });
+  if (alone == replicas.end()) return false;
+  throw Error("Trainer: the gradients of Parameter `", name,
+              "` are sums already, but backward() has written that on ", alone->context(),
+              " since; expected backward() on every context before they are summed");
+}
 
 GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
   for (auto p = parameters_.rbegin(); p != parameters_.rend(); ++p) {
@@ -36,24 +50,13 @@ std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
 }
 
 void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const {
-  const bool only_recorded = capture::only_recorded();
   std::vector<Tensors> gradients;
   std::vector<int> owners;
   std::vector<const Parameter*> summed;
   for (size_t i = bucket.begin; i < bucket.end; ++i) {
     const Parameter& p = *bucket.all->parameters[i];
     const Tensors& replicas = p.replicas;
-    const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
-    const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
-    if (!only_recorded && std::ranges::any_of(replicas, is_summed)) {
-      const auto alone = std::ranges::find_if(
-          replicas, [&](const Tensor& w) { return is_fresh(w) && !is_summed(w); });
-      if (alone == replicas.end()) continue;
-      throw Error("Trainer: the gradients of Parameter `", bucket.all->parameters[i]->name,
-                  "` are sums already, but backward() has written that on ", alone->context(),
-                  " since; expected backward() on every context before they are summed");
-    }
-    if (!std::ranges::all_of(replicas, is_fresh)) continue;
+    if (!to_be_summed(p.name, replicas)) continue;
     Tensors& parts = gradients.emplace_back();
     for (const Tensor& w : replicas) parts.push_back(w.grad());
     if (p.owner >= 0) owners.push_back(p.owner);
@@ -61,11 +64,16 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
   }
   if (gradients.empty()) return;
   const autograd::Pause pause;
-  if (owners.empty())
-    all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
-  else
-    reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
-  if (only_recorded) return;
+  try {
+    if (owners.empty())
+      all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+    else
+      reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
+  } catch (...) {  // some are sums by now
+    for (const Parameter* p : summed) autograd::drop_grads(p->replicas);
+    throw;
+  }
+  if (capture::only_recorded()) return;
   for (const Parameter* p : summed)
     for (size_t i = 0; i < p->replicas.size(); ++i) {
       const Tensor& w = p->replicas[i];
@@ -135,10 +143,16 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
       for (size_t i = bucket.begin; i < bucket.end; ++i)
         for (const Tensor& w : bucket.all->parameters[i]->replicas) autograd::fresh_grad(w, true);
     reset();
-    throw Error("Trainer: backward() wrote the gradient of Parameter `",
+    const std::string twice =
+        text_of("Trainer: backward() wrote the gradient of Parameter `",
                 b.all->parameters[b.begin + at / n]->name,
                 "` twice before step(); with overlap it is summed while backward() runs: expected "
-                "one backward() a step, or Trainer::discard() after one that makes no step");
+                "one backward() a step, ");
+    if (autograd::Accumulate::here())
+      throw Error(twice,
+                  "but microbatches, as those of a Pipeline or a Planned, and "
+                  "autograd::Accumulate make several: make the Trainer without overlap");
+    throw Error(twice, "or Trainer::discard() after one that makes no step");
   }
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];

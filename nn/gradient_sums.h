@@ -15,6 +15,10 @@
 
 namespace locus::nn {
 
+// Whether those of a parameter are all new, and are to be summed. Error where they are sums
+// already, but backward() has written some of them since.
+bool to_be_summed(const std::string& name, const Tensors& replicas);
+
 // Made once; its gradients are found from the replicas each time. Hooks that it leaves on replicas
 // find that it is gone; a newer one puts its own in their place. Threads: any.
 class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopyable {

@@ -8,6 +8,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/order.h>
 #include <locus/core/rendezvous.h>
 #include <locus/nn/containers.h>
@@ -231,6 +232,15 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
   return run(data, label, loss_fn, from);
 }
 
+// Those that this pipeline makes, not those of replicas elsewhere.
+void Pipeline::drop_grads() const {
+  Tensors weights;
+  for (size_t s = 0; s < stages_.size(); ++s)
+    for (const Parameter& p : parameters_[s])
+      if (p.initialized()) weights.push_back(p.data(contexts_.list()[s]));
+  autograd::drop_grads(weights);
+}
+
 Tensor Pipeline::run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                      Caller from) {
   const autograd::Pause pause;
@@ -245,9 +255,7 @@ Tensor Pipeline::run(const Tensor& data, const Tensor& label, const LossFunction
     }
     return step.microbatches == 1 ? step.losses[0] : concat(step.losses, {.axis = 0});
   } catch (...) {
-    for (size_t s = 0; s < stages_.size(); ++s)
-      for (const Parameter& p : parameters_[s])
-        if (p.initialized()) autograd::fresh_grad(p.data(contexts_.list()[s]), true);
+    drop_grads();
     throw;
   }
 }

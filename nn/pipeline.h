@@ -28,7 +28,8 @@
 // copies that a TransferLog puts down to the caller's line.
 //
 // Stages may have replicas elsewhere: several pipelines of the same blocks, each on contexts of its
-// own, give gradients that a Trainer adds up (nn/planned.h).
+// own, give gradients that a Trainer adds up (nn/planned.h), with overlap (nn/trainer.h) those of
+// one microbatch a step: of more it is an Error of forward_backward.
 //
 // Each microbatch is a batch of its own for what depends on a batch: BatchNorm takes the statistics
 // of each, and its running ones see all of them one after the other; Dropout draws for each in the
@@ -80,7 +81,9 @@ class Pipeline : public Block {
   // microbatches, ShapeError for another number of labels, ContextMismatch for a stage that is
   // initialized elsewhere. ShapeError where loss_fn gives another shape than (batch,). After any
   // exception that comes while it computes gradients are stale, some of them written by then, and
-  // Trainer::step refuses them.
+  // Trainer::step refuses them; those with GradReq::add that had been written since the last step
+  // are 0, and what an autograd::Accumulate around it had added up is lost, so that a sum over
+  // several calls begins anew.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 
@@ -124,6 +127,7 @@ class Pipeline : public Block {
   friend class Planned;  // which checks all its pipelines before it runs one
   struct Step;
   void check_stages() const;
+  void drop_grads() const;
   Tensor run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn, Caller);
   std::vector<bool> stages_that_train() const;
   Contexts home(const Parameter& p) const override;

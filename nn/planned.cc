@@ -1,10 +1,12 @@
 #include <locus/nn/planned.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/parallel.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/options.h>
@@ -186,6 +188,20 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
   check_labels("Planned", data, label);
+  for (const Pipeline& p : pipelines_) p.check_stages();
+  try {
+    return run(data, label, loss_fn, from);
+  } catch (...) {  // other replicas may have gone on
+    Tensors weights;
+    for (const auto& [name, p] : parameters())
+      if (p.initialized()) std::ranges::copy(p.list_data(), std::back_inserter(weights));
+    autograd::drop_grads(weights);
+    throw;
+  }
+}
+
+Tensor Planned::run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
+                    Caller from) {
   const Context last = plan_.stages.back().contexts[0];
   if (pipelines_.empty()) {
     Tensor l;
@@ -196,14 +212,14 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
     l.backward();
     return l.detach();
   }
-  for (const Pipeline& p : pipelines_) p.check_stages();
+  const int64_t n = data.shape()[0];
   const size_t replicas = pipelines_.size();
   if (replicas > 1 && spans_replicas())
     capture::check("Planned::forward_backward",
                    "a layer such as SyncBatchNorm needs all replicas at once, whose threads are "
                    "not recorded; call it uncompiled, or take BatchNorm");
   Tensors losses(replicas);
-  const auto run = [&](int i) {
+  const auto run_one = [&](int i) {
     const auto r = static_cast<size_t>(i);
     const auto mine = [&](const Tensor& batch) {
       return slice_axis(batch, 0,
@@ -212,9 +228,9 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
     losses[r] = pipelines_[r].run(mine(data), mine(label), loss_fn, from);
   };
   if (replicas > 1 && !capture::active()) {
-    parallel(plan_.stages[0].contexts, run);
+    parallel(plan_.stages[0].contexts, run_one);
   } else {
-    for (size_t r = 0; r < replicas; ++r) run(static_cast<int>(r));
+    for (size_t r = 0; r < replicas; ++r) run_one(static_cast<int>(r));
   }
   if (replicas == 1) return losses[0];
   for (Tensor& l : losses) l = l.as_in_context(last, from);

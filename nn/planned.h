@@ -50,8 +50,9 @@ class Planned : public Block {
   // Throws as Plan::check() does.
   Planned(const Sequential& layers, const Plan& plan);
 
-  // As Pipeline::forward_backward: gradients of the sum of all losses in the parameters' grad(),
-  // and the losses (batch,), on the last stage's first context. data and label live anywhere.
+  // As Pipeline::forward_backward, also after an exception: gradients of the sum of all losses in
+  // the parameters' grad(), and the losses (batch,), on the last stage's first context. data and
+  // label live anywhere.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
   // Predictions, by the first replica: on the last stage's first context.
@@ -66,6 +67,7 @@ class Planned : public Block {
   std::string repr() const override;
 
  private:
+  Tensor run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn, Caller);
   Contexts home(const Parameter& p) const override;
 
   Plan plan_;

@@ -7,6 +7,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/parallel.h>
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
@@ -160,7 +161,7 @@ void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
     cluster::all_reduce(sums, ReduceOp::sum, from);
   } catch (...) {  // these are no sums, and no longer what backward() wrote
     for (const Replicas& r : alone)
-      for (size_t i = r.begin; i < r.end; ++i) autograd::fresh_grad(slots_[i].weight, true);
+      for (size_t i = r.begin; i < r.end; ++i) autograd::drop_grads({slots_[i].weight});
     throw;
   }
   for (size_t k = 0; k < alone.size(); ++k)

@@ -48,8 +48,9 @@ struct TrainerOptions {
   // still runs, from the second step on, or from the first where all parameters have values when
   // the trainer is made; in a compiled step they always are, and where there are ranks
   // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
-  // grad_req write, else Error, discard() where it makes no step, and a backward() that fails may
-  // have written some gradients.
+  // grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
+  // autograd::Accumulate over several; discard() where it makes no step, and a backward() that
+  // fails may have written some gradients.
   bool overlap = false;
   // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
   // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
@@ -106,7 +107,9 @@ class Trainer {
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at the summed gradients in between, or to change them. Gradients that
   // are summed already, by the program or by what it compiled, are not summed again, here or in
-  // step(), until backward() writes them.
+  // step(), until backward() writes them; one that would add to such a sum is an Error, up to the
+  // update, discard() or zero_grad(). Where a sum fails halfway gradients count as used, those with
+  // grad_req add are 0, and backward() makes them anew.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 

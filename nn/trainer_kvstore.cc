@@ -5,8 +5,10 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
+#include <locus/nn/gradient_sums.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/trainer.h>
 
@@ -116,22 +118,30 @@ void Trainer::sum_by_store(Caller from) {
   check_store();
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
-  for (const size_t i : distinct_parameters()) {
-    const Parameter& p = parameters_[i];
-    if (p.grad_req() == GradReq::null) continue;
-    const Tensors replicas = p.list_data();
-    const auto is_fresh = [](const Tensor& w) { return autograd::fresh_grad(w); };
-    const auto is_summed = [](const Tensor& w) { return autograd::summed_grad(w); };
-    if (!std::ranges::all_of(replicas, is_fresh) || std::ranges::all_of(replicas, is_summed))
-      continue;
-    keys.emplace_back(names_[i]);
-    gradients.push_back(gradients_of(p));
-    weights.push_back(replicas);
-  }
+  cluster::share_failure(
+      [&] {
+        for (const size_t i : distinct_parameters()) {
+          const Parameter& p = parameters_[i];
+          if (p.grad_req() == GradReq::null) continue;
+          const Tensors replicas = p.list_data();
+          if (!to_be_summed(p.name(), replicas)) continue;
+          keys.emplace_back(names_[i]);
+          gradients.push_back(gradients_of(p));
+          weights.push_back(replicas);
+        }
+      },
+      from);
   if (keys.empty()) return push_nothing(from);
-  options_.kvstore->pushpull(keys, gradients, {}, 0, from);
+  options_.kvstore->push(keys, gradients, 0, from);
+  try {
+    options_.kvstore->pull(keys, gradients, 0, from);
+  } catch (...) {  // some are sums by now
+    for (const Tensors& replicas : weights) autograd::drop_grads(replicas);
+    throw;
+  }
   for (const Tensors& replicas : weights)
-    for (const Tensor& w : replicas) autograd::summed_grad(w, true);
+    for (const Tensor& w : replicas)
+      if (replicas.size() > 1 || cluster::size() > 1) autograd::summed_grad(w, true);
 }
 
 void Trainer::refuse_on_store(const char* what) const {

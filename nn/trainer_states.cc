@@ -87,7 +87,7 @@ std::string Trainer::whole_of(size_t parameter) const {
 
 // The name under which `given` has what is kept for a parameter, or should have it.
 std::string Trainer::name_in(const NamedTensors& given, size_t parameter) const {
-  const std::string whole = whole_of(parameter);
+  const std::string whole = updates_on_store() ? "" : whole_of(parameter);  // a store's are by part
   return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
 }
 

@@ -89,6 +89,32 @@ TEST(TrainerKVStore, SumsThroughTheStoreAndUpdatesHere) {
     }
 }
 
+// A store has states by part, so that those of the whole are refused before anything is touched.
+TEST(TrainerKVStore, StatesOfAWholeAreRefusedBeforeTheNetworkIsRestored) {
+  const Folder own;
+  const std::string folder = own.path;
+  struct Net {
+    explicit Net(const nn::TrainerOptions& options) {
+      net.add(nn::ColumnParallelDense(6, hosts(2)));
+      net.initialize(init::Xavier());
+      trainer.emplace(net.parameters(), optim::Adam(), options);
+    }
+    nn::Sequential net;
+    std::optional<nn::Trainer> trainer;
+  };
+  Net first({}), second(through("device"));
+  Tensors out;
+  {
+    const autograd::Record record;
+    out = first.net(broadcast(Group(hosts(2)), ones({4, 3})));
+  }
+  autograd::backward(out);
+  first.trainer->step(4);
+  checkpoint::save(folder, {first.net, *first.trainer});
+  EXPECT_THROW(checkpoint::load(folder, {second.net, *second.trainer}), FormatError);
+  EXPECT_FALSE(second.net.parameter("0.weight.0").initialized());
+}
+
 TEST(TrainerKVStore, TrainsToWhatItDoesWithoutAStore) {
   for (const Group& g : sharding_groups())
     for (const optim::Optimizer& o : optimizers())
