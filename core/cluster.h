@@ -59,19 +59,20 @@ int local_size();
 
 // This rank's part of its host's GPUs, n: gpu(local_rank() * n) and those after it where all ranks
 // of the host see the same ones, gpu(0) and those after it where each sees its own (srun
-// --gpus-per-task); cpu(0) ... cpu(n - 1) where no rank has a GPU. Collective: DeviceError on every
-// rank where one lacks its GPUs, or two would have one in common; ValueError unless n is 1 to 64.
+// --gpus-per-task); cpu(0) ... cpu(n - 1) where no rank has a GPU. Collective, with one n: Error where
+// ranks ask for different ones, DeviceError where one lacks its GPUs or two would have one in common,
+// on every rank; ValueError unless n is 1 to 64.
 std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 
 // Until every rank is here.
 void barrier(Caller = Caller::here());
 
 // Tensors combined with those of the other ranks, in place, element by element: the same number of
-// tensors on each rank, of the same shapes and dtypes, on contexts of one kind. Many at once are
-// faster than one after the other. f16 and bf16 are summed in f32 on the host. NaN stays NaN, in
-// max and min too; those of GPUs are as NCCL has them. mean is of floating-point tensors; bool_ is
-// a DTypeError. Not differentiable; CaptureError while a compiled function is recorded. Does not
-// wait for GPUs where NCCL sums.
+// tensors on each rank, of the same shapes and dtypes, on contexts of one kind; those that share a
+// context on one rank share one on all. Many at once are faster than one after the other. f16 and
+// bf16 are summed in f32 on the host. NaN stays NaN, in max and min too; those of GPUs are as NCCL
+// has them. mean is of floating-point tensors; bool_ is a DTypeError. Not differentiable;
+// CaptureError while a compiled function is recorded. Does not wait for GPUs where NCCL sums.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Rank root's values, on every rank. Any dtype.

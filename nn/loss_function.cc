@@ -4,7 +4,10 @@
 
 namespace locus::nn {
 
-void check_labels(const char* who, const Tensor& data, const Tensor& label) {
+void check_batch(const char* who, const Tensor& data, const Tensor& label) {
+  if (data.has_grad())
+    throw Error(who, ": data ", describe(data),
+                " has a gradient attached, and gets none here; expected data.detach()");
   if (data.ndim() > 0 && label.ndim() > 0 && label.shape()[0] == data.shape()[0]) return;
   throw ShapeError(who, ": data ", describe(data), ", label ", describe(label),
                    "; expected one label a sample");

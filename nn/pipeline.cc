@@ -227,7 +227,7 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
   if (n < options_.microbatches)
     throw ValueError("Pipeline: a batch of ", n, " samples, ", describe(data), ", for ",
                      options_.microbatches, " microbatches; expected at least one sample each");
-  check_labels("Pipeline", data, label);
+  check_batch("Pipeline", data, label);
   check_stages();
   return run(data, label, loss_fn, from);
 }

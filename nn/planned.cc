@@ -187,7 +187,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
   options::expect_function("Planned", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
-  check_labels("Planned", data, label);
+  check_batch("Planned", data, label);
   for (const Pipeline& p : pipelines_) p.check_stages();
   try {
     return run(data, label, loss_fn, from);

@@ -204,6 +204,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
         "Trainer::clip_global_norm: backward() has written no gradient since the last step");
   const autograd::Pause pause;
   const Tensor norm = global_norm(firsts) * rescale;
+  if (cluster::size() > 1) cluster::broadcast({norm}, 0, from);  // others added up in their order
   clip_to_norm(gradients, norm, max_norm);
   return norm;
 }

@@ -196,6 +196,11 @@ TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeTheyMeet) {
   EXPECT_EQ(values(net.parameter("weight").data()), expected);
 }
 
+TEST_F(ClusterRanks, HaveAsManyContextsEach) {
+  EXPECT_THAT(message_of<Error>([&] { cluster::contexts(cluster::rank() == 1 ? 1 : 2); }),
+              HasSubstr("for 1 contexts a rank"));
+}
+
 TEST_F(ClusterRanks, WithoutAGpuAreAnErrorOnAll) {
   if (num_gpus() == 0) {
     EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{cpu(0), cpu(1)}));

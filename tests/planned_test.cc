@@ -286,6 +286,10 @@ TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
               StartsWith("a:2: a batch of 7 samples"));
   EXPECT_THROW(net.forward_backward(ones({8, 12}), y, loss), ShapeError);
   EXPECT_THROW(net.forward_backward(x, y, nullptr), ValueError);
+  const Tensor waiting = ones({8, 12});
+  waiting.attach_grad();
+  EXPECT_THAT(message_of<Error>([&] { net.forward_backward(waiting, zeros({8}), loss); }),
+              HasSubstr("has a gradient attached"));
   EXPECT_THAT(net.repr(), HasSubstr("layers 0-3 on cpu(0), cpu(1): Sequential("));
 }
 
