@@ -82,7 +82,8 @@ void drop_grads(const Tensors& leaves) {
 
 void move_grad(const Tensor& x) {
   if (capture::active()) return;
-  const TensorImpl& grad = x.grad().impl();
+  const Tensor gradient = x.grad();
+  const TensorImpl& grad = gradient.impl();
   const StreamView to = current_stream(grad.context);
   grad.storage->before_write(to);
   grad.storage->leave_home(to);

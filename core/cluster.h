@@ -59,9 +59,9 @@ int local_size();
 
 // This rank's part of its host's GPUs, n: gpu(local_rank() * n) and those after it where all ranks
 // of the host see the same ones, gpu(0) and those after it where each sees its own (srun
-// --gpus-per-task); cpu(0) ... cpu(n - 1) where no rank has a GPU. Collective, with one n: Error where
-// ranks ask for different ones, DeviceError where one lacks its GPUs or two would have one in common,
-// on every rank; ValueError unless n is 1 to 64.
+// --gpus-per-task); cpu(0) ... cpu(n - 1) where no rank has a GPU. Collective, with one n: Error
+// where ranks ask for different ones, DeviceError where one lacks its GPUs or two would have one in
+// common, on every rank; ValueError unless n is 1 to 64.
 std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 
 // Until every rank is here.
