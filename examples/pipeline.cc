@@ -39,10 +39,11 @@ struct Way {
   std::vector<Ran> passes = {};  // of a traced step
 };
 
+// Of a smooth activation gradients agree to rounding; of relu a unit at 0 may count or not.
 nn::Sequential make_net(const Options& o, size_t stages) {
   nn::Sequential net;
   for (size_t i = 0; i < stages * static_cast<size_t>(o.layers); ++i)
-    net.add(nn::Dense(o.width, nn::relu, {.in_units = o.width}));
+    net.add(nn::Dense(o.width, nn::tanh, {.in_units = o.width}));
   return net;
 }
 
