@@ -188,6 +188,12 @@ void add_up(const nn::Block& net) {
   for (const auto& [name, p] : net.parameters()) p.set_grad_req(GradReq::add);
 }
 
+void expect_anew(auto& net, int fails, const std::vector<Values>& expected) {
+  EXPECT_THROW(net.forward_backward(batch(), labels(), failing(fails)), Error);
+  net.forward_backward(batch(), labels(), loss);
+  EXPECT_EQ(gradients_of(net), expected);
+}
+
 TEST(GradientFaults, APipelineThatFailedBeginsItsSumAnew) {
   const nn::Sequential net = layers();
   nn::Pipeline pipe({net.slice(0, 1), net.slice(1, 2)}, hosts(2), {4});
@@ -195,15 +201,11 @@ TEST(GradientFaults, APipelineThatFailedBeginsItsSumAnew) {
   pipe.forward_backward(batch(), labels(), loss);
   const std::vector<Values> expected = gradients_of(pipe);
   add_up(pipe);
-  EXPECT_THROW(pipe.forward_backward(batch(), labels(), failing(3)), Error);
-  pipe.forward_backward(batch(), labels(), loss);
-  EXPECT_EQ(gradients_of(pipe), expected);
+  expect_anew(pipe, 3, expected);
   pipe.zero_grad();
   for (const auto& [name, p] : pipe.parameters()) p.set_grad_req(GradReq::write);
   const autograd::Accumulate accumulate;
-  EXPECT_THROW(pipe.forward_backward(batch(), labels(), failing(3)), Error);
-  pipe.forward_backward(batch(), labels(), loss);
-  EXPECT_EQ(gradients_of(pipe), expected);
+  expect_anew(pipe, 3, expected);
 }
 
 TEST(GradientFaults, AllReplicasOfAPlanBeginTheirSumsAnew) {
@@ -213,9 +215,7 @@ TEST(GradientFaults, AllReplicasOfAPlanBeginTheirSumsAnew) {
   net.forward_backward(batch(), labels(), loss);
   const std::vector<Values> expected = gradients_of(net);
   add_up(net);
-  EXPECT_THROW(net.forward_backward(batch(), labels(), failing(2)), Error);
-  net.forward_backward(batch(), labels(), loss);
-  EXPECT_EQ(gradients_of(net), expected);
+  expect_anew(net, 2, expected);
 }
 
 TEST(GradientFaults, ACutPlanThatFailedHalfwayLeavesStaleGradients) {

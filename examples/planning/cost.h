@@ -46,7 +46,8 @@ namespace planning {
 class Samples {
  public:
   void add(double value);
-  double value() const { return sorted_.empty() ? 0 : sorted_[(sorted_.size() - 1) / 4]; }
+  double value() const { return sorted_.empty() ? 0 : sorted_[counts(sorted_.size())]; }
+  static size_t counts(size_t n) { return (n - 1) / 4; }  // which of n sorted ones
 
  private:
   std::vector<double> sorted_;

@@ -58,10 +58,10 @@ void run(const Model& model, const Options& o, const std::function<void()>& afte
   }
 }
 
-// Of those of all rounds, as Samples count.
-Prediction lower_quartile(std::vector<Prediction> all) {
+// Of the predictions of all rounds.
+Prediction that_counts(std::vector<Prediction> all) {
   std::ranges::sort(all, {}, &Prediction::seconds);
-  return all[(all.size() - 1) / 4];
+  return all[Samples::counts(all.size())];
 }
 
 // Contexts of one kind: GPUs, where there are some.
@@ -145,7 +145,7 @@ void study(const Program& program, const Options& o) {
   };
   run(model, o, predict_all, results);
   for (size_t i = 0; i < results.size(); ++i)
-    results[i].predicted = lower_quartile(std::move(predictions[i]));
+    results[i].predicted = that_counts(std::move(predictions[i]));
   sort();
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));

@@ -291,11 +291,13 @@ class Session {
 }  // namespace
 
 std::string describe_contexts(const std::vector<Context>& contexts) {
-  std::string names;
-  if (contexts.size() > 2) names = fmt::format("{} contexts, ", contexts.size());
-  for (const Context c : contexts) names += contexts.size() > 2 ? "" : to_string(c) + ", ";
-  return (cluster::size() > 1 ? fmt::format("{} ranks, the first on ", cluster::size()) : "") +
-         names + context_info(contexts[0]).name;
+  std::string text =
+      cluster::size() > 1 ? fmt::format("{} ranks, the first on ", cluster::size()) : "";
+  if (contexts.size() > 2)
+    text += fmt::format("{} contexts, ", contexts.size());
+  else
+    for (const Context c : contexts) text += to_string(c) + ", ";
+  return text + context_info(contexts[0]).name;
 }
 
 int train(const Run& run, const Options& options) { return Session(run, options).train(); }

@@ -47,7 +47,8 @@ struct Run {
 // differs; with more epochs it goes on for longer.
 int train(const Run& run, const Options& options);
 
-// "gpu(0), NVIDIA H200"; of ranks, what the first has: "4 ranks, the first on gpu(0), NVIDIA H200".
+// "gpu(0), NVIDIA H200", of more than two "4 contexts, NVIDIA H200"; of ranks, what the first has:
+// "4 ranks, the first on gpu(0), NVIDIA H200".
 std::string describe_contexts(const std::vector<locus::Context>& contexts);
 
 }  // namespace training
