@@ -8,7 +8,8 @@
 //   }
 //
 // Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are. With
-// both it is an Error to add to what a Trainer has made the sum over replicas.
+// both it is an Error to add to what a Trainer has made the sum over replicas, up to its step() or
+// discard(); behind that a sum is begun by a new Accumulate, or with GradReq::add by zero_grad().
 #pragma once
 
 #include <memory>

@@ -34,20 +34,26 @@ Mode::~Mode() {
   locus::training = training_;
 }
 
-bool fresh_grad(const Tensor& x, bool clear) {
-  GraphState* state = x.impl().graph.get();
-  if (!state) return false;
+namespace {
+
+GraphState::Fresh freshness(const Tensor& x) {
+  const GraphState* const state = x.impl().graph.get();
+  if (!state) return GraphState::used;
   if (capture::active()) [[unlikely]]
     capture::asked_fresh(x);
-  return (clear ? std::exchange(state->fresh, GraphState::used) : state->fresh) != GraphState::used;
+  return state->fresh;
 }
 
-bool summed_grad(const Tensor& x, bool mark) {
-  if (!fresh_grad(x)) return false;
-  GraphState& state = *x.impl().graph;
-  return (mark ? std::exchange(state.fresh, GraphState::summed) : state.fresh) ==
-         GraphState::summed;
+void mark(const Tensor& x, GraphState::Fresh as) {
+  if (freshness(x) != GraphState::used) x.impl().graph->fresh = as;
 }
+
+}  // namespace
+
+bool fresh_grad(const Tensor& x) { return freshness(x) != GraphState::used; }
+bool summed_grad(const Tensor& x) { return freshness(x) == GraphState::summed; }
+void mark_used(const Tensor& x) { mark(x, GraphState::used); }
+void mark_summed(const Tensor& x) { mark(x, GraphState::summed); }
 
 void set_grad_hook(const Tensor& x, std::function<void()> f) {
   GraphState* const state = x.impl().graph.get();
@@ -73,7 +79,8 @@ void release_grad(const Tensor& x) {
 void drop_grads(const Tensors& leaves) {
   std::vector<bool> written;
   for (const Tensor& x : leaves) {
-    written.push_back(fresh_grad(x, true));
+    written.push_back(fresh_grad(x));
+    mark_used(x);
     if (written.back()) gradient_dropped(*x.impl().graph);
   }
   for (size_t i = 0; i < leaves.size(); ++i)

@@ -73,10 +73,13 @@ void backward(const Tensors& heads, const GradOptions& = {});
 Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
 
-// True once backward() has written x's gradient since the last call with clear = true (or ever).
-bool fresh_grad(const Tensor& x, bool clear = false);
-// True once such a gradient was marked as the sum over replicas, with mark = true.
-bool summed_grad(const Tensor& x, bool mark = false);
+// What an update takes: whether backward() has written x's gradient since it was marked as used,
+// and whether what it wrote is marked as the sum over replicas. A gradient that is not fresh is
+// none.
+bool fresh_grad(const Tensor& x);
+bool summed_grad(const Tensor& x);
+void mark_used(const Tensor& x);
+void mark_summed(const Tensor& x);
 
 // For core and nn (a Trainer with overlap): calls f as soon as backward() has written the leaf x's
 // gradient, on its thread; not with create_graph, nor in what is recorded. One a leaf; null: none.

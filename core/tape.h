@@ -21,7 +21,7 @@ struct Node;
 struct GraphState {
   Node* node = nullptr;         // null for a leaf
   GradReq req = GradReq::null;  // of a leaf
-  // Written by backward since the last fresh_grad(x, true), and then marked by summed_grad().
+  // Written by backward since mark_used(), and then marked by mark_summed().
   enum Fresh : uint8_t { used, written, summed } fresh = used;
   bool placed = false;  // grad stays where it is: the program, or a recording, has it so
   Tensor grad;          // of a leaf

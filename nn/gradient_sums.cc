@@ -6,6 +6,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
 #include <locus/ops/collective.h>
@@ -64,24 +65,19 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
   }
   if (gradients.empty()) return;
   const autograd::Pause pause;
-  try {
-    if (owners.empty())
-      all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
-    else
-      reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
-  } catch (...) {  // some are sums by now
-    for (const Parameter* p : summed) autograd::drop_grads(p->replicas);
-    throw;
-  }
+  if (owners.empty())
+    all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+  else
+    reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
   if (capture::only_recorded()) return;
   for (const Parameter* p : summed)
     for (size_t i = 0; i < p->replicas.size(); ++i) {
       const Tensor& w = p->replicas[i];
       if (p->owner < 0 || static_cast<int>(i) == p->owner) {
-        autograd::summed_grad(w, true);
+        autograd::mark_summed(w);
         continue;
       }
-      autograd::fresh_grad(w, true);
+      autograd::mark_used(w);
       if (p->release) autograd::release_grad(w);
     }
 }
@@ -133,26 +129,15 @@ void GradientSums::overlap(Caller from) {
 }
 
 void GradientSums::arrived(size_t number, size_t at, Caller from) {
+  if (cluster::size() > 1) return;  // it was made before there were ranks
   const MutexLock lock(mutex_);
   Bucket& b = waiting_[number];
   const Group& g = b.all->group;
   const size_t n = b.missing.size();
+  if (!refused_.empty()) return;  // of other contexts, whose backward() still runs
   if (b.there[at]) {
-    // Some are sums already: no update goes by these.
-    for (const Bucket& bucket : waiting_)
-      for (size_t i = bucket.begin; i < bucket.end; ++i)
-        for (const Tensor& w : bucket.all->parameters[i]->replicas) autograd::fresh_grad(w, true);
-    reset();
-    const std::string twice =
-        text_of("Trainer: backward() wrote the gradient of Parameter `",
-                b.all->parameters[b.begin + at / n]->name,
-                "` twice before step(); with overlap it is summed while backward() runs: expected "
-                "one backward() a step, ");
-    if (autograd::Accumulate::here())
-      throw Error(twice,
-                  "but microbatches, as those of a Pipeline or a Planned, and "
-                  "autograd::Accumulate make several: make the Trainer without overlap");
-    throw Error(twice, "or Trainer::discard() after one that makes no step");
+    refused_ = twice(*b.all->parameters[b.begin + at / n]);
+    throw Error(refused_);
   }
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];
@@ -167,7 +152,29 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   }
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
-  add_up(b, &b != &waiting_.back(), from);  // which nothing hides
+  try {
+    add_up(b, &b != &waiting_.back(), from);  // which nothing hides
+  } catch (const std::exception& e) {
+    refused_ = text_of("Trainer: the sum of gradients in backward() failed, and some may be sums: ",
+                       e.what(), "; expected Trainer::discard() behind it");
+    throw;
+  }
+}
+
+// Some are sums by now, and the new ones of others are none.
+std::string GradientSums::twice(const Parameter& p) {
+  return text_of("Trainer: backward() wrote the gradient of Parameter `", p.name,
+                 "` twice before step(); with overlap it is summed while backward() runs: expected "
+                 "one backward() a step, ",
+                 autograd::Accumulate::here()
+                     ? "but microbatches, as those of a Pipeline or a Planned, and "
+                       "autograd::Accumulate make several: make the Trainer without overlap"
+                     : "or Trainer::discard() after one that makes no step, such as this");
+}
+
+void GradientSums::check() {
+  const MutexLock lock(mutex_);
+  if (!refused_.empty()) throw Error(refused_);
 }
 
 void GradientSums::next() {
@@ -177,6 +184,7 @@ void GradientSums::next() {
 }
 
 void GradientSums::reset() {
+  refused_.clear();
   for (Bucket& b : waiting_) {
     b.there.assign(b.there.size(), false);
     b.missing.assign(b.missing.size(), b.end - b.begin);

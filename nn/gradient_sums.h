@@ -36,12 +36,15 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   bool are_of(const std::vector<Parameter>& parameters) const;
 
   // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
-  // on streams of its own. An Error of backward() where one is written again before next().
+  // on streams of its own. Where one is written again before next(), or a sum fails, backward()
+  // throws, and so does check() from then on up to next(): no update goes by these.
   // Again where a gradient was attached anew, which has no hook.
   void overlap(Caller from);
   // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
+  // Where it throws, some are.
   void finish(Caller from);
-  // An update took the gradients.
+  void check();
+  // An update took the gradients, or they are discarded.
   void next();
 
  private:
@@ -62,6 +65,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   std::vector<Bucket> buckets(Together& all) const;
   void add_up(const Bucket& bucket, bool beside, Caller from) const;
   void arrived(size_t bucket, size_t at, Caller from);
+  static std::string twice(const Parameter& p);
   void reset() LOCUS_REQUIRES(mutex_);
 
   const std::vector<Parameter> parameters_;
@@ -69,6 +73,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   bool overlaps_ = false;
   Mutex mutex_;
   std::vector<Bucket> waiting_ LOCUS_GUARDED_BY(mutex_);
+  std::string refused_ LOCUS_GUARDED_BY(mutex_);  // the Error, where there was one
 };
 
 }  // namespace locus::nn

@@ -34,12 +34,16 @@ void SyncBatchNorm::expect_all(std::span<const Context> there) const {
                 "; expected all of them");
 }
 
-// What comes before the ranks meet: they would wait for one that finds something wrong. In
-// parallel() and in inference it tells nobody.
+// What comes before threads and ranks meet: they would wait for one that finds something wrong.
 void SyncBatchNorm::before_meeting(const std::function<void()>& check) const {
-  const bool meets =
-      !options_.use_global_stats && autograd::is_training() && !Rendezvous::Seat::here();
-  meets ? cluster::share_failure(check) : check();
+  if (options_.use_global_stats || !autograd::is_training()) return check();
+  if (!Rendezvous::Seat::here()) return cluster::share_failure(check);
+  try {
+    check();
+  } catch (...) {
+    if (!alone()) sync_batch_norm_failed(place());
+    throw;
+  }
 }
 
 Tensor SyncBatchNorm::forward(const Tensor& x) {
@@ -57,7 +61,7 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
     throw ContextMismatch("SyncBatchNorm: input ", describe(x), " in the thread of ",
                           seat->context(), "; expected it there");
   return sync_batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c),
-                         running_var_.data(c), norm(), {"SyncBatchNorm", number_});
+                         running_var_.data(c), norm(), place());
 }
 
 Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
@@ -74,7 +78,7 @@ Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
     }
     if (!alone()) expect_all(contexts);
   });
-  return sync_batch_norm(xs, gamma, beta, mean, var, norm(), {"SyncBatchNorm", number_});
+  return sync_batch_norm(xs, gamma, beta, mean, var, norm(), place());
 }
 
 }  // namespace locus::nn

@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 
+#include <locus/core/rendezvous.h>
 #include <locus/nn/norm_layers.h>
 
 namespace locus::nn {
@@ -35,6 +36,7 @@ class SyncBatchNorm : public BatchNorm {
   bool alone() const;  // no replica needs another one
   void before_meeting(const std::function<void()>& check) const;
   void expect_all(std::span<const Context> there) const;
+  Rendezvous::Place place() const { return {"SyncBatchNorm", number_}; }
 
   uint64_t number_;  // where threads meet: one for all copies
 };

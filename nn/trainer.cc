@@ -1,13 +1,11 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
-#include <limits>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
-#include <locus/core/grad_memory.h>
 #include <locus/core/parallel.h>
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
@@ -52,28 +50,6 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
-// Those that have values, which did not come from rank 0.
-void Trainer::start_equal(Caller from) {
-  if (cluster::size() == 1) return;
-  Tensors firsts;
-  std::vector<size_t> taken;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (equal_[i] == parameters_[i].origin() || !parameters_[i].initialized()) continue;
-    firsts.push_back(parameters_[i].list_data()[0]);
-    taken.push_back(i);
-  }
-  if (firsts.empty()) return;
-  const autograd::Pause pause;
-  const cluster::Purpose purpose("the values of " +
-                                 listed(taken, [&](size_t i) { return names_[i]; }));
-  cluster::broadcast(firsts, 0, from);
-  for (size_t k = 0; k < taken.size(); ++k) {
-    const Parameter& p = parameters_[taken[k]];
-    for (const Tensor& replica : p.list_data()) firsts[k].copyto(replica, {}, from);
-    equal_[taken[k]] = p.origin();
-  }
-}
-
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
@@ -92,84 +68,6 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   }
   allreduce_grads(from);
   update(fresh, rescale, from);
-}
-
-// What all ranks must update by. The counts are of parameters, of which a rank may have many
-// replicas: where an update failed on one rank alone, the next one says so.
-std::string Trainer::terms(const char* call, std::initializer_list<double> numbers) const {
-  if (cluster::size() == 1) return "";
-  int64_t updates = 0, parameters = 0;
-  for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
-      least = std::min(least, updates_on_store()
-                                  ? options_.kvstore->num_update(names_[slots_[i].parameter])
-                                  : *slots_[end].count);
-    updates += least;
-  }
-  return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
-                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters");
-}
-
-void Trainer::allreduce_grads(Caller from) {
-  refuse_on_store("allreduce_grads()");
-  cluster::share_failure([&] { refresh(from); }, from);
-  start_equal(from);  // before any gradient counts as a sum: it may fail
-  if (options_.kvstore) return sum_by_store(from);
-  std::vector<Replicas> alone;
-  cluster::share_failure(
-      [&] {
-        alone = unsummed();
-        if (sums_) sums_->finish(from);
-      },
-      from);
-  sum_over_ranks(alone, from);
-}
-
-// Those whose gradients are this rank's alone, where there are other ranks.
-std::vector<Trainer::Replicas> Trainer::unsummed() const {
-  std::vector<Replicas> alone;
-  if (cluster::size() == 1) return alone;
-  capture::check("Trainer::allreduce_grads",
-                 "ranks meet on the host; compile what comes before it, or before step()");
-  for (size_t i = 0, end; i < slots_.size(); i = end) {
-    bool fresh = true, summed = true;
-    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end) {
-      fresh = fresh && !stale_on(slots_[end]);
-      summed = summed && autograd::summed_grad(slots_[end].weight);
-    }
-    if (fresh && !summed) alone.push_back({i, end});
-  }
-  return alone;
-}
-
-// One replica of each has the sum of the others, and goes where all ranks have one.
-void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
-  if (cluster::size() == 1) return;
-  const autograd::Pause pause;
-  Tensors sums;
-  for (const Replicas& r : alone) {
-    const Slot& slot = slots_[r.begin];
-    const Context first = parameters_[slot.parameter].list_ctx()[0];
-    sums.push_back(slot.weight.grad().as_in_context(first, from));
-  }
-  // Of two parameters alike one rank may have the one's alone, and another rank the other's.
-  const cluster::Purpose purpose("the gradients of " + listed(alone, [&](const Replicas& r) {
-                                   return names_[slots_[r.begin].parameter];
-                                 }));
-  try {
-    cluster::all_reduce(sums, ReduceOp::sum, from);
-  } catch (...) {  // these are no sums, and no longer what backward() wrote
-    for (const Replicas& r : alone)
-      for (size_t i = r.begin; i < r.end; ++i) autograd::drop_grads({slots_[i].weight});
-    throw;
-  }
-  for (size_t k = 0; k < alone.size(); ++k)
-    for (size_t i = alone[k].begin; i < alone[k].end; ++i) {
-      const Tensor& weight = slots_[i].weight;
-      sums[k].copyto(weight.grad(), {}, from);  // nothing where it is the gradient
-      autograd::summed_grad(weight, true);
-    }
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
@@ -191,37 +89,70 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
       from);
   const cluster::Purpose purpose(by);
   allreduce_grads(from);
-  const std::vector<bool> fresh = fresh_slots(true, from);
-  Tensors gradients, firsts;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (!fresh[i]) continue;
-    gradients.push_back(slots_[i].weight.grad());
-    if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter)
-      firsts.push_back(gradients.back());
-  }
-  if (gradients.empty())
-    throw Error(
-        "Trainer::clip_global_norm: backward() has written no gradient since the last step");
   const autograd::Pause pause;
-  const Tensor norm = global_norm(firsts) * rescale;
+  Tensors gradients;
+  Tensor norm;
+  cluster::share_failure(
+      [&] {
+        const std::vector<bool> fresh = fresh_slots(true, from);
+        Tensors firsts;
+        for (size_t i = 0; i < slots_.size(); ++i) {
+          if (!fresh[i]) continue;
+          gradients.push_back(slots_[i].weight.grad());
+          if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter)
+            firsts.push_back(gradients.back());
+        }
+        if (gradients.empty())
+          throw Error(
+              "Trainer::clip_global_norm: backward() has written no gradient since the last step");
+        norm = global_norm(firsts) * rescale;
+      },
+      from);
   if (cluster::size() > 1) cluster::broadcast({norm}, 0, from);  // others added up in their order
   clip_to_norm(gradients, norm, max_norm);
   return norm;
 }
 
-// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
+// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal. One
+// whose update failed has its sum still, and catches up with the others alone.
 std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
+  if (sums_) sums_->check();
   std::vector<bool> fresh;
-  for (const Slot& slot : slots_) {
-    const std::optional<Context> stale = stale_on(slot);
-    if (stale && !ignore_stale_grad) refuse_stale(slot, *stale);
-    fresh.push_back(!stale);
+  for (size_t begin = 0, end; begin < slots_.size(); begin = end) {
+    std::optional<Context> stale;
+    int64_t most = 0;  // updates, of those whose gradients are used
+    for (end = begin; end < slots_.size() && slots_[end].parameter == slots_[begin].parameter;
+         ++end) {
+      const std::optional<Context> there = stale_on(slots_[end]);
+      fresh.push_back(!there);
+      if (there) most = std::max(most, *slots_[end].count);
+      if (!stale) stale = there;
+    }
+    if (!stale) {
+      expect_equal({begin, end});
+      continue;
+    }
+    bool catches_up = false;
+    for (size_t i = begin; i < end; ++i) {
+      fresh[i] = fresh[i] && autograd::summed_grad(slots_[i].weight) && *slots_[i].count < most;
+      catches_up = catches_up || fresh[i];
+    }
+    if (!catches_up && !ignore_stale_grad) refuse_stale(slots_[begin], *stale);
   }
-  for (size_t i = 0; (sums_ || options_.kvstore) && i < slots_.size(); ++i)
-    for (size_t k = 0; !fresh[i] && k < slots_.size(); ++k)
-      if (slots_[k].parameter == slots_[i].parameter) fresh[k] = false;
   return fresh;
+}
+
+void Trainer::expect_equal(Replicas all) const {
+  const Slot& a = slots_[all.begin];
+  for (size_t i = all.begin; i < all.end; ++i) {
+    const Slot& b = slots_[i];
+    if (*a.count == *b.count) continue;
+    throw Error("Trainer: Parameter `", names_[a.parameter], "` has had ", *a.count, " updates on ",
+                a.context, " and ", *b.count, " on ", b.context,
+                ": one failed, and backward() came before another step(), so that its replicas "
+                "differ; expected to go on from a checkpoint");
+  }
 }
 
 // No other call of all ranks follows. What is recorded calls nobody.
@@ -275,8 +206,8 @@ void Trainer::discard(Caller from) {
                  "the host decides which batch makes no step; compile what comes before it");
   refresh(from);
   for (const Slot& slot : slots_) {
-    autograd::fresh_grad(slot.weight, true);
-    for (const Tensor& other : slot.others) autograd::fresh_grad(other, true);
+    autograd::mark_used(slot.weight);
+    for (const Tensor& other : slot.others) autograd::mark_used(other);
   }
   if (sums_) sums_->next();
 }
@@ -323,7 +254,7 @@ void Trainer::apply(Batch& batch, double rescale) {
   for (size_t i = 0; i < batch.slots.size(); ++i)
     batch.group.gradients[i] = batch.group.weights[i].grad();
   optimizer_->update(batch.group, rescale);
-  for (const Tensor& weight : batch.group.weights) autograd::fresh_grad(weight, true);
+  for (const Tensor& weight : batch.group.weights) autograd::mark_used(weight);
 }
 
 void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
@@ -346,7 +277,7 @@ void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
   for (const Together& t : all) {
     broadcast_many(t.group, t.weights, t.owners, from);
     for (const Tensors& replicas : t.weights)
-      for (const Tensor& weight : replicas) autograd::fresh_grad(weight, true);
+      for (const Tensor& weight : replicas) autograd::mark_used(weight);
   }
 }
 

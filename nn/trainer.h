@@ -119,8 +119,9 @@ class Trainer {
                         Caller = Caller::here());
 
   // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
-  // used, so that the next step() does not go by them. With overlap backward() is an Error after
-  // one that neither step() nor this followed. On all ranks, or on none.
+  // used, so that the next step() does not go by them. With overlap a second backward() that
+  // neither step() nor this came before is an Error, and so is step() then, up to this. On all
+  // ranks, or on none.
   void discard(Caller = Caller::here());
 
   // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
@@ -187,11 +188,13 @@ class Trainer {
   void find_sums(Caller);
   void start_equal(Caller);
   std::vector<Replicas> unsummed() const;
+  void drop_gradients();
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
+  void expect_equal(Replicas) const;
   std::string terms(const char* call, std::initializer_list<double> numbers) const;
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
                                                double loss_scale, bool ignore_stale_grad, Caller);

@@ -34,6 +34,12 @@ void push_nothing(Caller from) {
   cluster::all_reduce(Tensors{}, ReduceOp::sum, from);
 }
 
+void check_ranks(const kvstore::KVStore& store) {
+  if (cluster::size() > 1 && !store.type().starts_with("dist_"))
+    throw ValueError("Trainer: a kvstore '", store.type(), "' of one process, among ",
+                     cluster::size(), " ranks; expected dist_sync or dist_device_sync");
+}
+
 }  // namespace
 
 void Trainer::prepare_store() {
@@ -45,14 +51,13 @@ void Trainer::prepare_store() {
   if (options_.overlap || options_.zero > 0)
     throw ValueError("Trainer: a kvstore with ", options_.overlap ? "overlap" : "zero",
                      "; expected one of them: a store keeps values and sums in its own way");
-  if (cluster::size() > 1 && !options_.kvstore->type().starts_with("dist_"))
-    throw ValueError("Trainer: a kvstore '", options_.kvstore->type(), "' of one process, among ",
-                     cluster::size(), " ranks; expected dist_sync or dist_device_sync");
+  check_ranks(*options_.kvstore);
 }
 
 // Whoever else uses the store may have told it how to update.
 void Trainer::check_store() const {
   const kvstore::KVStore& store = *options_.kvstore;
+  check_ranks(store);  // which may have started since
   if (updates_on_store() ? store.optimizer() == optimizer_ : !store.updates()) return;
   throw Error("Trainer: its kvstore updates values by ",
               store.optimizer() ? "another optimizer"
@@ -108,7 +113,7 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
     const Tensors weights = parameters_[slots_[i].parameter].list_data();
     store.pull(keys[at], weights, 0, from);
     pulled_[i] = version_of(slots_[i].weight);
-    for (const Tensor& weight : weights) autograd::fresh_grad(weight, true);
+    for (const Tensor& weight : weights) autograd::mark_used(weight);
   }
   failure.rethrow();
 }
@@ -135,13 +140,13 @@ void Trainer::sum_by_store(Caller from) {
   options_.kvstore->push(keys, gradients, 0, from);
   try {
     options_.kvstore->pull(keys, gradients, 0, from);
-  } catch (...) {  // some are sums by now
-    for (const Tensors& replicas : weights) autograd::drop_grads(replicas);
+  } catch (...) {
+    drop_gradients();
     throw;
   }
   for (const Tensors& replicas : weights)
     for (const Tensor& w : replicas)
-      if (replicas.size() > 1 || cluster::size() > 1) autograd::summed_grad(w, true);
+      if (replicas.size() > 1 || cluster::size() > 1) autograd::mark_summed(w);
 }
 
 void Trainer::refuse_on_store(const char* what) const {

@@ -36,4 +36,8 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                        const Tensor& running_mean, const Tensor& running_var,
                        const BatchNormOptions&, const Rendezvous::Place& place);
 
+// Instead of it, where a thread finds something wrong before: from a catch clause, whose exception
+// all threads that come to `place` throw.
+void sync_batch_norm_failed(const Rendezvous::Place& place);
+
 }  // namespace locus

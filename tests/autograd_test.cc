@@ -219,7 +219,8 @@ TEST(Autograd, TakesDownALongChainWithoutRecursion) {
 TEST(Autograd, FreshnessIsClearedOnRequest) {
   const Tensor x = leaf({1, 2});
   recorded([&] { return x * 2; }).backward();
-  EXPECT_TRUE(autograd::fresh_grad(x, true));
+  EXPECT_TRUE(autograd::fresh_grad(x));
+  autograd::mark_used(x);
   EXPECT_FALSE(autograd::fresh_grad(x));
 }
 
@@ -282,7 +283,8 @@ TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
   const Tensor x = leaf({1, 2}), y = leaf({3, 4});
   std::vector<float> seen;
   autograd::set_grad_hook(x, [&] {
-    EXPECT_TRUE(autograd::fresh_grad(x, true));
+    EXPECT_TRUE(autograd::fresh_grad(x));
+    autograd::mark_used(x);
     for (const float v : floats(x.grad())) seen.push_back(v);
   });
   const auto product = [&] { return recorded([&] { return x * y; }); };

@@ -139,8 +139,8 @@ TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
       AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"),
             HasSubstr("for step(1) of SGD, learning rate 1, after 0 updates of 100 parameters: "
                       "the gradients of layer0"),
-            HasSubstr(of(100)), HasSubstr("and rank 1 cluster::all_reduce(sum) of 99 tensors"),
-            HasSubstr(of(99)), HasSubstr("expected the same call on every rank")));
+            HasSubstr(of(100)), HasSubstr("and rank 1 "), HasSubstr(of(99)),
+            HasSubstr("expected the same call on every rank")));
 }
 
 TEST_F(ClusterRanks, NormsThatTheyRunInAnotherOrderAreAnErrorOfAll) {

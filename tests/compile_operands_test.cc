@@ -39,13 +39,15 @@ TEST(CompiledOperands, ALeafThatTheHeadDoesNotReachIsLeftAlone) {
     const Tensor a = leaf(full({2}, 2, c)), b = leaf(full({2}, 3, c));
     Compiled f([&](const Tensors& in) { return Tensors{in[0] * a, in[0] * b, a * b}; });
     recorded(f, {ones({2}, c)})[1].backward();
-    EXPECT_TRUE(autograd::fresh_grad(b, true));
+    EXPECT_TRUE(autograd::fresh_grad(b));
+    autograd::mark_used(b);
     for (int i = 1; i < 5; ++i) {
       const Tensor x = full({2}, i, c);
       recorded(f, {x})[0].backward();
       EXPECT_EQ(values(a.grad()), Values(2, i));
       EXPECT_EQ(values(b.grad()), Values(2, 1));
-      EXPECT_TRUE(autograd::fresh_grad(a, true));
+      EXPECT_TRUE(autograd::fresh_grad(a));
+      autograd::mark_used(a);
       EXPECT_FALSE(autograd::fresh_grad(b));
       const Tensor y = recorded(f, {x})[0];
       EXPECT_FALSE(autograd::grad(y, {b}, {.allow_unused = true})[0].defined());

@@ -38,7 +38,8 @@ TEST(GradientPlace, IsWrittenStepAfterStep) {
       EXPECT_TRUE(x.grad().shares_memory_with(bucket));
       const float s = static_cast<float>(step);
       EXPECT_EQ(floats(bucket), (std::vector<float>{9, 9, 3 * s, 4 * s, s, 2 * s}));
-      EXPECT_TRUE(autograd::fresh_grad(x, true));
+      EXPECT_TRUE(autograd::fresh_grad(x));
+      autograd::mark_used(x);
     }
     x.zero_grad();
     EXPECT_EQ(floats(bucket)[2], 0);

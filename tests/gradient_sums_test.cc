@@ -101,7 +101,7 @@ TEST(GradientSums, TheyAreThereBeforeTheStep) {
   }
 }
 
-TEST(GradientSums, ASecondBackwardInAStepIsAnErrorAfterWhichTrainingGoesOn) {
+TEST(GradientSums, ASecondBackwardInAStepIsAnErrorUpToDiscard) {
   for (const Group& g : some()) {
     Net n(g, true);
     n.step();
@@ -111,10 +111,33 @@ TEST(GradientSums, ASecondBackwardInAStepIsAnErrorAfterWhichTrainingGoesOn) {
                 AllOf(HasSubstr("Parameter `"), HasSubstr("twice before step()"),
                       HasSubstr("Trainer::discard()")));
     const Values before = n.parameters();
+    EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }), HasSubstr("twice before step()"));
+    EXPECT_THAT(message_of<Error>([&] { n.trainer->update(4); }), HasSubstr("twice before step()"));
+    n.trainer->discard();
     EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }), HasSubstr("has not been updated"));
     EXPECT_EQ(n.parameters(), before);
     n.step();
     EXPECT_NE(n.parameters(), before);
+  }
+}
+
+// Their own threads go on with what the Error of one has stopped.
+TEST(GradientSums, OnThreadsTooTrainingGoesOnFromThere) {
+  for (const Group& g : some()) {
+    Net n(g, true);
+    n.step(true);
+    n.load();
+    const auto too_often = [&](int i) {
+      for (int times = 0; times <= (i == 0); ++times) n.forward_backward(i);
+    };
+    EXPECT_THROW(parallel(n.where, too_often), Error);
+    n.trainer->discard();
+    n.step(true);
+    Net other(g, true);
+    other.step(true);
+    other.load();
+    other.step(true);
+    EXPECT_EQ(n.parameters(), other.parameters());
   }
 }
 

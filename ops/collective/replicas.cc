@@ -28,7 +28,8 @@ struct RanksAttrs {
 
 void run_over_ranks(std::span<const Ref> in, const RanksAttrs& a, std::span<Tensor> out) {
   const autograd::Pause pause;
-  out[0] = in[0].tensor_->copyto(in[0].tensor_->context(), {}, a.from);
+  const Tensor& part = *in[0].tensor_;
+  cluster::share_failure([&] { out[0] = part.copyto(part.context(), {}, a.from); }, a.from);
   const cluster::Purpose purpose = purpose_of(a.place);
   cluster::all_reduce({out[0]}, ReduceOp::sum, a.from);
 }
@@ -45,7 +46,8 @@ Tensors over_ranks_gradient(const Saved& saved, std::span<const Tensor> dout) {
 Tensors total(const Group& group, const Tensors& parts, const Rendezvous::Place& place) {
   static const OpRef<RanksAttrs> op("sum_over_ranks");
   if (cluster::size() == 1) return all_reduce(group, parts);
-  const Tensor here = group.size() == 1 ? parts[0] : reduce(group, parts);
+  Tensor here = parts[0];
+  if (group.size() > 1) cluster::share_failure([&] { here = reduce(group, parts); });
   const Tensor all = invoke(op, {here}, {place, Caller::here()});
   return group.size() == 1 ? Tensors{all} : broadcast(group, all);
 }

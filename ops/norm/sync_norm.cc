@@ -43,16 +43,17 @@ double elements(const Tensor& x, int axis) {
   return static_cast<double>(x.size() / x.shape()[axis]);
 }
 
-// In the dtypes that they are computed in, and checked.
+// In the dtypes that they are computed in, and checked; with the statistics of each.
 struct Replicas {
   int axis = 0;
-  Tensors x, gamma, beta, running_mean, running_var;
+  Tensors x, gamma, beta, running_mean, running_var, means, variances;
   std::vector<double> weights;
   size_t size() const { return x.size(); }
 };
 Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                   const Tensors& running_mean, const Tensors& running_var,
                   const BatchNormOptions& o) {
+  static const OpRef<NormAttrs> statistics("batch_norm_statistics");
   Replicas r;
   r.axis = normalize_axis(o.axis, x[0].ndim(), "sync_batch_norm");
   r.running_mean = running_mean;
@@ -64,6 +65,10 @@ Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
     check({r.x[i], r.gamma[i], r.beta[i], running_mean[i], running_var[i]},
           {{r.axis, 1, o.epsilon}, o.momentum});
     r.weights.push_back(elements(r.x[i], r.axis));
+    const Ref in[] = {r.x[i]};
+    const Tensors both = invoke_all(statistics, in, NormAttrs{r.axis, 1, o.epsilon});
+    r.means.push_back(both[0]);
+    r.variances.push_back(both[1]);
   }
   return r;
 }
@@ -71,24 +76,17 @@ Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
 // Those of the replicas that are here, of these shares; sum(parts) is that of all there are.
 Tensors run(const Replicas& r, const BatchNormOptions& o, const std::vector<double>& shares,
             const std::function<Tensors(const Tensors&)>& sum) {
-  static const OpRef<NormAttrs> statistics("batch_norm_statistics"),
-      inference("batch_norm_inference");
+  static const OpRef<NormAttrs> inference("batch_norm_inference");
   const NormAttrs attrs{r.axis, 1, o.epsilon};
-  Tensors means, variances, out;
-  for (const Tensor& t : r.x) {
-    const Ref in[] = {t};
-    Tensors both = invoke_all(statistics, in, attrs);
-    means.push_back(both[0]);
-    variances.push_back(both[1]);
-  }
+  Tensors variances, out;
   const auto mean = [&](const Tensors& values) {
     Tensors parts;
     for (size_t i = 0; i < values.size(); ++i) parts.push_back(values[i] * shares[i]);
     return sum(parts);
   };
-  const Tensors all_means = mean(means);
+  const Tensors all_means = mean(r.means);
   for (size_t i = 0; i < r.size(); ++i)
-    variances[i] = variances[i] + square(means[i] - all_means[i]);
+    variances.push_back(r.variances[i] + square(r.means[i] - all_means[i]));
   const Tensors all_variances = mean(variances);
   for (size_t i = 0; i < r.size(); ++i) {
     out.push_back(
@@ -147,6 +145,10 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
       place);
   return run(r, o, {part},
              [&](const Tensors& parts) { return Tensors{sum_over_replicas(parts[0], place)}; })[0];
+}
+
+void sync_batch_norm_failed(const Rendezvous::Place& place) {
+  share([]() -> double { std::rethrow_exception(std::current_exception()); }, place);
 }
 
 }  // namespace locus

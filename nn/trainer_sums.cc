@@ -1,0 +1,145 @@
+// How a Trainer's gradients become sums over replicas and ranks, and what ranks agree in before.
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <optional>
+
+#include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
+#include <locus/core/cluster.h>
+#include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
+#include <locus/core/rank_purpose.h>
+#include <locus/nn/gradient_sums.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/trainer.h>
+
+namespace locus::nn {
+
+// Those that have values, which did not come from rank 0.
+void Trainer::start_equal(Caller from) {
+  if (cluster::size() == 1) return;
+  Tensors firsts;
+  std::vector<size_t> taken;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (equal_[i] == parameters_[i].origin() || !parameters_[i].initialized()) continue;
+    firsts.push_back(parameters_[i].list_data()[0]);
+    taken.push_back(i);
+  }
+  if (firsts.empty()) return;
+  const autograd::Pause pause;
+  const cluster::Purpose purpose("the values of " +
+                                 listed(taken, [&](size_t i) { return names_[i]; }));
+  cluster::broadcast(firsts, 0, from);
+  for (size_t k = 0; k < taken.size(); ++k) {
+    const Parameter& p = parameters_[taken[k]];
+    for (const Tensor& replica : p.list_data()) firsts[k].copyto(replica, {}, from);
+    equal_[taken[k]] = p.origin();
+  }
+}
+
+// What all ranks must update by. The counts are of parameters, of which a rank may have many
+// replicas: where an update failed on one rank alone, the next one says so.
+std::string Trainer::terms(const char* call, std::initializer_list<double> numbers) const {
+  if (cluster::size() == 1) return "";
+  int64_t updates = 0, parameters = 0;
+  for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
+      least = std::min(least, updates_on_store()
+                                  ? options_.kvstore->num_update(names_[slots_[i].parameter])
+                                  : *slots_[end].count);
+    updates += least;
+  }
+  return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
+                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters");
+}
+
+void Trainer::allreduce_grads(Caller from) {
+  refuse_on_store("allreduce_grads()");
+  cluster::share_failure([&] { refresh(from); }, from);
+  start_equal(from);  // before any gradient counts as a sum: it may fail
+  if (options_.kvstore) return sum_by_store(from);
+  std::vector<Replicas> alone;
+  cluster::share_failure(
+      [&] {
+        if (sums_) sums_->check();
+        alone = unsummed();
+      },
+      from);
+  // Of two parameters alike one rank may have the one's alone, and another rank the other's.
+  std::optional<cluster::Purpose> purpose;
+  if (cluster::size() > 1) {
+    purpose.emplace("the gradients of " + listed(alone, [&](const Replicas& r) {
+                      return names_[slots_[r.begin].parameter];
+                    }));
+    cluster::barrier(
+        from);  // what one rank finds wrong up to here leaves all gradients as they are
+  }
+  try {
+    cluster::share_failure(
+        [&] {
+          if (sums_) sums_->finish(from);
+        },
+        from);
+    sum_over_ranks(alone, from);
+  } catch (...) {
+    drop_gradients();
+    throw;
+  }
+}
+
+// Some are sums by now, of this rank's replicas or of all ranks'.
+void Trainer::drop_gradients() {
+  Tensors all;
+  for (const Slot& slot : slots_) {
+    all.push_back(slot.weight);
+    std::ranges::copy(slot.others, std::back_inserter(all));
+  }
+  autograd::drop_grads(all);
+  for (const Parameter& p : parameters_)
+    if (p.grad_req() == GradReq::add)
+      p.zero_grad();  // those of others, too, whose sum an owner has
+}
+
+// Those whose gradients are this rank's alone, where there are other ranks.
+std::vector<Trainer::Replicas> Trainer::unsummed() const {
+  std::vector<Replicas> alone;
+  if (cluster::size() == 1) return alone;
+  capture::check("Trainer::allreduce_grads",
+                 "ranks meet on the host; compile what comes before it, or before step()");
+  for (size_t i = 0, end; i < slots_.size(); i = end) {
+    bool fresh = true, summed = true;
+    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end) {
+      fresh = fresh && !stale_on(slots_[end]);
+      summed = summed && autograd::summed_grad(slots_[end].weight);
+    }
+    if (fresh && !summed) alone.push_back({i, end});
+  }
+  return alone;
+}
+
+// One replica of each has the sum of the others, and goes where all ranks have one.
+void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
+  if (cluster::size() == 1) return;
+  const autograd::Pause pause;
+  Tensors sums;
+  cluster::share_failure(
+      [&] {
+        for (const Replicas& r : alone) {
+          const Slot& slot = slots_[r.begin];
+          const Context first = parameters_[slot.parameter].list_ctx()[0];
+          sums.push_back(slot.weight.grad().as_in_context(first, from));
+        }
+      },
+      from);
+  cluster::all_reduce(sums, ReduceOp::sum, from);
+  for (size_t k = 0; k < alone.size(); ++k)
+    for (size_t i = alone[k].begin; i < alone[k].end; ++i) {
+      const Tensor& weight = slots_[i].weight;
+      sums[k].copyto(weight.grad(), {}, from);  // nothing where it is the gradient
+      autograd::mark_summed(weight);
+    }
+}
+
+}  // namespace locus::nn
