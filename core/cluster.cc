@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -63,13 +64,18 @@ void terminated() {
 
 void ended(int status, void*) {
   if (getpid() != process) return;
-  if (status != 0) ranks()->end_all(text_of("it ended with status ", status), status);
+  std::fflush(stdout);  // before what may end all
+  // 128 + a signal: of a program that it stopped, and that stops on all ranks then.
+  const bool stopped = status > 128;
+  if (status != 0 && !stopped) ranks()->end_all(text_of("it ended with status ", status), status);
+  std::string end = "the end of the program";
+  if (stopped) end += text_of(" with status ", status);
   const MutexLock turn(turns());
   try {
-    agree({.text = "the end of the program", .spec = {hash_of("end"), 0, 0, 0}}, Ranks::kForever);
+    agree({.text = end, .spec = {hash_of(end), 0, 0, 0}}, stopped ? time_limit() : Ranks::kForever);
     ranks()->leave();
   } catch (const std::exception& e) {
-    ranks()->end_all(e.what(), 1);
+    ranks()->end_all(e.what(), stopped ? status : 1);
   }
 }
 

@@ -96,8 +96,9 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
     if (differ.empty()) continue;
     const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
                              Known::of(DTypeError("")), Known::of(ShapeError(""))};
-    const char* const in_what[] = {"what is called, or for what", "kinds of contexts", "dtypes",
-                                   "shapes"};
+    const char* const in_what[] = {"what is called, or for what",
+                                   "kinds of contexts, or how many there are", "dtypes",
+                                   "shapes, or which share a context"};
     v.kind = kinds[k];
     const auto called = [&](int r) {  // that of two goes into a message
       return calls[static_cast<size_t>(r)].second.substr(0, Ranks::kLongest * 2 / 5);

@@ -240,12 +240,14 @@ void CachingPool::finish(const Deferred& block) {
 
 void CachingPool::out_of_memory(size_t bytes) const {
   const std::string where = to_string(options_.context);
-  throw OutOfMemory("out of memory on ", where, ": ", memory_text(bytes), " requested; in use ",
-                    memory_text(stats_.in_use), ", reserved ", memory_text(stats_.reserved),
-                    ", limit ", stats_.limit == 0 ? std::string("none") : memory_text(stats_.limit),
-                    ", largest free block ", memory_text(largest_free()),
-                    ". Free tensors, use smaller batches, or raise memory_pool(", where,
-                    ")'s limit");
+  throw OutOfMemory(
+      "out of memory on ", where, ": ", memory_text(bytes), " requested; in use ",
+      memory_text(stats_.in_use), ", reserved ", memory_text(stats_.reserved), ", limit ",
+      stats_.limit == 0 ? std::string("none") : memory_text(stats_.limit), ", largest free block ",
+      memory_text(largest_free()),
+      stats_.limit == 0
+          ? ". Free tensors, or use smaller batches"
+          : ". Free tensors, use smaller batches, or raise memory_pool(" + where + ")'s limit");
 }
 
 }  // namespace locus

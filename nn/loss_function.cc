@@ -1,13 +1,19 @@
 #include <locus/nn/loss_function.h>
 
+#include <utility>
+
 #include <locus/core/error.h>
+#include <locus/core/tape.h>
 
 namespace locus::nn {
 
 void check_batch(const char* who, const Tensor& data, const Tensor& label) {
-  if (data.has_grad())
-    throw Error(who, ": data ", describe(data),
-                " has a gradient attached, and gets none here; expected data.detach()");
+  const std::pair<const char*, const Tensor&> both[] = {{"data", data}, {"label", label}};
+  for (const auto& [what, t] : both)
+    if (t.defined() && needs_grad(t.impl()))
+      throw Error(who, ": ", what, " ", describe(t),
+                  t.has_grad() ? " has a gradient attached" : " is the result of recorded ops",
+                  ", and gets no gradient here; expected ", what, ".detach()");
   if (data.ndim() > 0 && label.ndim() > 0 && label.shape()[0] == data.shape()[0]) return;
   throw ShapeError(who, ": data ", describe(data), ", label ", describe(label),
                    "; expected one label a sample");

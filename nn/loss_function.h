@@ -11,7 +11,7 @@ namespace locus::nn {
 using LossFunction = std::function<Tensor(const Tensor& out, const Tensor& label)>;
 
 // Internal to nn; `who` begins the texts of errors.
-// ShapeError unless there is one label for each sample of data, Error for data that waits for a
+// ShapeError unless there is one label for each sample of data, Error for one that waits for a
 // gradient: it gets none.
 void check_batch(const char* who, const Tensor& data, const Tensor& label);
 // loss_fn(out, label). ShapeError unless that is one loss a sample.

@@ -78,13 +78,13 @@ class Pipeline : public Block {
   // data and label. loss_fn gives one loss a sample.
   //
   // Errors, before anything is computed: ValueError for a batch smaller than the number of
-  // microbatches, ShapeError for another number of labels, Error for data with a gradient attached,
-  // which would get none, ContextMismatch for a stage that is initialized elsewhere. ShapeError
-  // where loss_fn gives another shape than (batch,). After any exception that comes while it
-  // computes gradients are stale, some of them written by then, and
-  // Trainer::step refuses them; those with GradReq::add that had been written since the last step
-  // are 0, and what an autograd::Accumulate around it had added up is lost, so that a sum over
-  // several calls begins anew.
+  // microbatches, ShapeError for another number of labels, Error for data or a label that waits for
+  // a gradient, which would get none, ContextMismatch for a stage that is initialized elsewhere.
+  // ShapeError where loss_fn gives another shape than (batch,). After any exception that comes
+  // while it computes gradients are stale, some of them written by then, and Trainer::step refuses
+  // them; those with GradReq::add that had been written since the last step are 0, and what an
+  // autograd::Accumulate around it had added up is lost, so that a sum over several calls begins
+  // anew.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 

@@ -208,9 +208,11 @@ void Plan::check_batch(int64_t samples) const {
   const int64_t parts = int64_t{replicas()} * microbatches;
   if (samples >= parts) return;
   const int line = microbatches > 1 || stages.empty() ? microbatches_line : stages[0].line;
-  throw ValueError(where(line), "a batch of ", samples, " samples for ", replicas(),
-                   " replicas of ", microbatches, " microbatches; expected at least ", parts,
-                   ", one each");
+  std::string of = replicas() > 1 ? text_of(" for ", replicas(), " replicas") : "";
+  if (microbatches > 1)
+    of += text_of(replicas() > 1 ? " of " : " in ", microbatches, " microbatches");
+  throw ValueError(where(line), "a batch of ", samples, " samples", of, "; expected at least ",
+                   parts, ", one each");
 }
 
 }  // namespace locus::nn

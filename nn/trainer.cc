@@ -164,6 +164,9 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
     by = terms(call, {static_cast<double>(batch_size), loss_scale});
+    for (size_t i = 0; cluster::size() > 1 && i < slots_.size(); ++i)
+      if (!all.second[i] && (i == 0 || slots_[i - 1].parameter != slots_[i].parameter))
+        by += ", without " + names_[slots_[i].parameter];
   };
   if (capture::active()) {
     check();

@@ -14,10 +14,11 @@
 // makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
 // in one order, with new gradients of the same parameters, else Error on all; what one rank finds
 // wrong there is thrown on all. step(), update() and update_if_finite(), and clip_global_norm(),
-// compare what they are given, the optimizer's name and learning rate, and how many updates there
-// were, before anything is written: so the step after an update that failed on one rank alone is an
-// Error on all, and they go on from a checkpoint. The optimizer's other options, and the loss
-// scaler's, are each rank's to set alike. overlap does nothing where there are ranks.
+// compare what they are given, the optimizer's name and learning rate, the parameters' multipliers,
+// and how many updates there were, before anything is written: so the step after an update that
+// failed on one rank alone is an Error on all, and they go on from a checkpoint. The optimizer's
+// other options, and the loss scaler's, are each rank's to set alike. overlap does nothing where
+// there are ranks.
 #pragma once
 
 #include <concepts>

@@ -80,6 +80,14 @@ void Trainer::take_to_store(Caller from) {
     const Parameter& p = parameters_[slot.parameter];
     if (updates_on_store()) store.set_multipliers(key, p.lr_mult(), p.wd_mult());
   }
+  if (!updates_on_store() || frozen_.empty()) return;
+  // States of what was cast while frozen begin anew.
+  const NamedTensors known = store.optimizer_states();
+  for (const Slot& slot : frozen_) {
+    const std::string& key = names_[slot.parameter];
+    const auto counts = [&](const auto& state) { return state.first == key + "/count"; };
+    if (std::ranges::any_of(known, counts)) store.set_value(key, slot.weight, from);
+  }
 }
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {

@@ -43,6 +43,7 @@ void Trainer::start_equal(Caller from) {
 std::string Trainer::terms(const char* call, std::initializer_list<double> numbers) const {
   if (cluster::size() == 1) return "";
   int64_t updates = 0, parameters = 0;
+  std::string multipliers;
   for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
@@ -50,9 +51,14 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
                                   ? options_.kvstore->num_update(names_[slots_[i].parameter])
                                   : *slots_[end].count);
     updates += least;
+    const Parameter& p = parameters_[slots_[i].parameter];
+    if (p.lr_mult() != 1 || p.wd_mult() != 1)
+      multipliers +=
+          text_of(", ", names_[slots_[i].parameter], " by ", p.lr_mult(), " and ", p.wd_mult());
   }
   return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
-                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters");
+                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters",
+                 multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1));
 }
 
 void Trainer::allreduce_grads(Caller from) {

@@ -4,7 +4,7 @@
 #   tests/cluster.sh FOLDER [required]    that of a build; a word, and no more, where it is without
 #                                         MPI, which is a failure where that is required
 set -euo pipefail
-build=$1
+build=$(realpath "$1")
 if ! command -v mpirun > /dev/null || ! grep -q '^LOCUS_HAS_MPI:INTERNAL=ON' "$build/CMakeCache.txt"; then
   echo "ranks: skipped, there is no MPI"
   [ "${2:-}" != required ]
@@ -74,6 +74,32 @@ timeout 60 mpirun -np 2 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 90
 [ $status = 1 ] && grep -q 'not all of the 2 ranks came within 25 s' "$folder/said" ||
   said "a rank that never came ended the other with $status"
 echo "ranks: one that never comes ends all"
+
+# trains N OPTIONS: train_mlp on N ranks of the drawn digits, without a GPU.
+trains() {
+  local n=$1
+  shift
+  (cd "$folder" && unset LOCUS_EMULATED_GPUS &&
+    timeout 120 mpirun -np "$n" "$build/train_mlp" --distributed --batch-size 240 --hidden 16 "$@" > said 2>&1)
+}
+if [ -x "$build/train_mlp" ]; then
+  trains 2 --epochs 2 --out two || said "train_mlp on two ranks failed"
+  (cd "$folder" && "$build/train_mlp" --context 'cpu(0)' --batch-size 240 --hidden 16 --epochs 2 --out one > said) ||
+    said "train_mlp failed"
+  # epoch, step, loss, ...: the losses of a sum in another order differ by rounding
+  paste -d, "$folder/one/history.csv" "$folder/two/history.csv" |
+    awk -F, 'NR > 1 { d = $3 - $(NF / 2 + 3); if (d * d > 1e-4 * $3 * $3) exit 1 } END { if (NR < 3) exit 1 }' ||
+    said "two ranks do not train as one process does"
+  trains 2 --epochs 100 --checkpoint kept & mpi=$!
+  for _ in $(seq 100); do tr '\r' '\n' < "$folder/said" | grep -q 'epoch 3/' && break; sleep .2; done
+  pkill -INT -f "^$build/train_mlp --distributed" || said "no rank to stop"
+  status=0
+  wait $mpi || status=$?
+  [ $status = 130 ] && grep -q 'go on with --resume' "$folder/said" &&
+    ! grep -q 'ends all ranks' "$folder/said" || said "stopped ranks ended with $status"
+  trains 4 --epochs 100 --checkpoint kept --resume || said "four ranks do not go on"
+  echo "ranks: train_mlp gives what one process gives, stops and goes on"
+fi
 export LOCUS_CLUSTER_TIMEOUT=3
 good 2 '*OneReadsItsDataForLong' --gtest_also_run_disabled_tests
 echo "ranks: one may read its data for long"

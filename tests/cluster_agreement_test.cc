@@ -88,6 +88,16 @@ TEST_F(ClusterRanks, ATrainStepMadeBeforeTheyJoinedTrains) {
   EXPECT_EQ(values(w), values(least));
 }
 
+TEST_F(ClusterRanks, ATrainerMadeBeforeTheyJoinedSumsOverThemToo) {
+  backward(early->beside);
+  early->overlaps->step(1);
+  for (const Tensor& t : early->beside.list_data())
+    EXPECT_EQ(values(t), std::vector<double>(2, -2 * cluster::size()));
+  backward(early->kept);
+  EXPECT_THAT(message_of<ValueError>([] { early->stores->step(1); }),
+              HasSubstr("a kvstore 'device' of one process, among"));
+}
+
 TEST_F(ClusterRanks, WhatOneFindsWrongInItsPartOfANormAllThrow) {
   const auto said = [](const char* text) {
     return AllOf(HasSubstr(other() ? "" : "rank 1: "), HasSubstr(text));
@@ -109,6 +119,11 @@ TEST_F(ClusterRanks, WhatOneFindsWrongInItsPartOfANormAllThrow) {
                 parallel({cpu(0), cpu(1)}, [&](int i) { norm(part(i)); });
               }),
               said("no elements"));
+  EXPECT_THAT(
+      message_of<ShapeError>([&] {
+        parallel({cpu(0), cpu(1)}, [&](int i) { norm(other() ? ones({3, 5}, cpu(i)) : part(i)); });
+      }),
+      said("(3,5)"));
   nn::SyncBatchNorm here({.in_channels = 2});
   here.initialize();
   EXPECT_THAT(message_of<ShapeError>([&] { here(other() ? ones({3, 5}) : x); }), said("(3,5)"));

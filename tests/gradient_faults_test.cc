@@ -54,6 +54,90 @@ TEST(GradientFaults, AfterASumThatFailedHalfwayNothingIsSummedTwice) {
     }
 }
 
+// Those on the first two contexts are sums by then.
+TEST(GradientFaults, AfterASumThatFailedThoseOfOtherContextsAreUsedToo) {
+  LOCUS_NEEDS_POOL();
+  for (const int zero_stage : {0, 1}) {
+    const nn::Parameter large = zero("large", {10 << 20}, {cpu(2), cpu(3)}),
+                        small = zero("small", {8}, hosts(2));
+    for (const nn::Parameter& p : {large, small}) p.set_grad_req(GradReq::add);
+    nn::Trainer trainer({{"large", large}, {"small", small}}, optim::SGD({.learning_rate = 1}),
+                        {.zero = zero_stage});
+    for (const nn::Parameter& p : {large, small}) backward(p);
+    {
+      const Shortage third(cpu(2), size_t{1} << 20), fourth(cpu(3), size_t{1} << 20);
+      EXPECT_THROW(trainer.step(1), OutOfMemory);
+    }
+    for (const Tensor& g : small.list_grad()) EXPECT_EQ(values(g), Values(8, 0));
+    for (const nn::Parameter& p : {large, small}) backward(p);
+    trainer.step(1);
+    EXPECT_EQ(first_of_each(small), Values(2, -2));
+    EXPECT_EQ(first_of_each(large), Values(2, -2));
+  }
+}
+
+TEST(GradientFaults, ASumThatFailsInBackwardRefusesStepsUpToDiscard) {
+  LOCUS_NEEDS_POOL();
+  const nn::Parameter p = zero("p", {10 << 20}, hosts(2));
+  nn::Trainer trainer({{"p", p}}, optim::SGD({.learning_rate = 1}), {.overlap = true});
+  backward(p);
+  trainer.step(1);
+  Tensors sums;
+  {
+    const autograd::Record record;
+    for (const Tensor& t : p.list_data()) sums.push_back(t.sum());
+  }
+  sums[0].backward();
+  {
+    const Shortage first(cpu(0), size_t{1} << 20), second(cpu(1), size_t{1} << 20);
+    EXPECT_THROW(sums[1].backward(), OutOfMemory);
+  }
+  EXPECT_THAT(message_of<Error>([&] { trainer.step(1); }),
+              AllOf(HasSubstr("in backward() failed"), HasSubstr("Trainer::discard()")));
+  trainer.discard();
+  backward(p);
+  trainer.step(1);
+  EXPECT_EQ(first_of_each(p), Values(2, -4));
+}
+
+// Fails on the second context, where so many updates were made before.
+struct FailsOn : optim::Adam {
+  explicit FailsOn(int n) : Adam({.learning_rate = .1}), left(n) {}
+  void update(optim::ParameterGroup& group, double rescale) override {
+    if (group.weights[0].context() == cpu(1) && left-- == 0) throw OutOfMemory("no memory");
+    Adam::update(group, rescale);
+  }
+  int left;
+};
+
+TEST(GradientFaults, AReplicaWhoseUpdateFailedCatchesUp) {
+  for (const bool again : {true, false}) {
+    const nn::Parameter p = zero("p", {3}, hosts(2)), same = zero("p", {3}, hosts(2));
+    nn::Trainer trainer({{"p", p}}, FailsOn(1)), right({{"p", same}}, FailsOn(100));
+    for (int step = 0; step < 3; ++step) {
+      for (const nn::Parameter& each : {p, same}) backward(each);
+      right.step(1);
+      if (step != 1) {
+        trainer.step(1);
+        continue;
+      }
+      EXPECT_THROW(trainer.step(1), OutOfMemory);
+      EXPECT_NE(values(p.list_data()[0]), values(p.list_data()[1]));
+      if (!again) break;
+      trainer.step(1);
+      EXPECT_THAT(message_of<Error>([&] { trainer.step(1); }), HasSubstr("has not been updated"));
+    }
+    if (again) {
+      for (const Tensor& t : p.list_data()) EXPECT_EQ(values(t), values(same.data()));
+      continue;
+    }
+    backward(p);
+    EXPECT_THAT(message_of<Error>([&] { trainer.step(1); }),
+                AllOf(HasSubstr("`p` has had 2 updates on cpu(0) and 1 on cpu(1)"),
+                      HasSubstr("from a checkpoint")));
+  }
+}
+
 TEST(GradientFaults, NothingIsAddedToASum) {
   for (const std::vector<Context>& pair : places(2))
     for (const bool scope : {false, true}) {

@@ -289,7 +289,18 @@ TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
   const Tensor waiting = ones({8, 12});
   waiting.attach_grad();
   EXPECT_THAT(message_of<Error>([&] { net.forward_backward(waiting, zeros({8}), loss); }),
-              HasSubstr("has a gradient attached"));
+              HasSubstr("data cpu(0) (8,12) f32 has a gradient attached"));
+  Tensor made;
+  {
+    const autograd::Record record;
+    made = waiting * 2;
+  }
+  EXPECT_THAT(message_of<Error>([&] { net.forward_backward(made, zeros({8}), loss); }),
+              HasSubstr("is the result of recorded ops"));
+  EXPECT_THAT(message_of<Error>([&] {
+                net.forward_backward(ones({8, 12}), waiting, loss);
+              }),
+              HasSubstr("label cpu(0) (8,12) f32 has a gradient attached"));
   EXPECT_THAT(net.repr(), HasSubstr("layers 0-3 on cpu(0), cpu(1): Sequential("));
 }
 

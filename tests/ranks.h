@@ -104,6 +104,17 @@ struct Early {
   nn::Dense net{1, {}, {.in_units = 2}};
   nn::Trainer trainer{net.parameters(), optim::SGD({.learning_rate = .1})};
   nn::TrainStep step{net, nn::L2Loss(), trainer};
+  nn::Parameter beside{"beside", {2}, {.init = init::Zero()}},
+      kept{"kept", {2}, {.init = init::Zero()}};
+  std::unique_ptr<nn::Trainer> overlaps, stores;
+  Early() {
+    for (const nn::Parameter& p : {beside, kept}) p.initialize(init::Zero(), {cpu(0), cpu(1)});
+    const auto sgd = optim::SGD({.learning_rate = 1});
+    overlaps = std::make_unique<nn::Trainer>(nn::Parameters{{"p", beside}}, sgd,
+                                             nn::TrainerOptions{.overlap = true});
+    stores = std::make_unique<nn::Trainer>(
+        nn::Parameters{{"p", kept}}, sgd, nn::TrainerOptions{.kvstore = kvstore::create("device")});
+  }
 };
 
 class ClusterRanks : public testing::Test {

@@ -348,5 +348,36 @@ TEST(TrainerKVStore, IsNotCompiled) {
   }
 }
 
+// As with a Trainer that has no store.
+TEST(TrainerKVStore, StatesOfWhatWasCastWhileFrozenBeginAnew) {
+  for (const char* const type : {"", "local", "device"}) {
+    nn::Parameter p("p", {2}, {.init = init::Zero()}), q("q", {2}, {.init = init::Zero()});
+    for (const nn::Parameter& each : {p, q}) each.initialize();
+    const auto made = [&] {
+      nn::TrainerOptions o;
+      if (*type) o.kvstore = kvstore::create(type);
+      return nn::Trainer({{"p", p}, {"q", q}}, optim::Adam({.learning_rate = .1}), o);
+    };
+    nn::Trainer trainer = made();
+    const auto step = [&] {
+      for (const nn::Parameter& each : {p, q})
+        if (each.grad_req() != GradReq::null) backward(each);
+      trainer.step(1);
+    };
+    for (int i = 0; i < 2; ++i) step();
+    p.set_grad_req(GradReq::null);
+    step();
+    for (const DType d : {f64, f32}) {
+      p.cast(d);
+      step();
+      made().set_states(trainer.states());
+    }
+    const double before = values(p.data())[0];
+    p.set_grad_req(GradReq::write);
+    step();
+    EXPECT_NEAR(before - values(p.data())[0], .1, 1e-6) << type;  // as the first
+  }
+}
+
 }  // namespace
 }  // namespace locus::test
