@@ -79,8 +79,8 @@ void Trainer::allreduce_grads(Caller from) {
     purpose.emplace("the gradients of " + listed(alone, [&](const Replicas& r) {
                       return names_[slots_[r.begin].parameter];
                     }));
-    cluster::barrier(
-        from);  // what one rank finds wrong up to here leaves all gradients as they are
+    // What one rank finds wrong up to here leaves all gradients as they are.
+    cluster::barrier(from);
   }
   try {
     cluster::share_failure(
@@ -90,12 +90,13 @@ void Trainer::allreduce_grads(Caller from) {
         from);
     sum_over_ranks(alone, from);
   } catch (...) {
-    drop_gradients();
+    if (!capture::only_recorded()) drop_gradients();
     throw;
   }
 }
 
-// Some are sums by now, of this rank's replicas or of all ranks'.
+// Some are sums by now, of this rank's replicas or of all ranks'; with zero other replicas than the
+// owner's may be used, and not be 0.
 void Trainer::drop_gradients() {
   Tensors all;
   for (const Slot& slot : slots_) {
@@ -104,8 +105,7 @@ void Trainer::drop_gradients() {
   }
   autograd::drop_grads(all);
   for (const Parameter& p : parameters_)
-    if (p.grad_req() == GradReq::add)
-      p.zero_grad();  // those of others, too, whose sum an owner has
+    if (p.grad_req() == GradReq::add) p.zero_grad();
 }
 
 // Those whose gradients are this rank's alone, where there are other ranks.
