@@ -21,7 +21,7 @@ namespace {
 
 // Over all plans, so that what else the machine does slows no single one. Steps of GPUs are short,
 // and the host's pace, which changes, decides many.
-int rounds_of(Context c) { return real_gpu(c) ? 9 : 3; }
+int rounds_of(Context c) { return real_gpu(c) ? 9 : 5; }
 
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
