@@ -32,6 +32,10 @@ TEST(PlanMachine, IsRead) {
         message_of<FormatError>([&] { Machine::parse(text); }),
         testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
         << text;
+  EXPECT_EQ(
+      message_of<FormatError>([] { Machine::parse("2x2 h200, ib 3, nvlink 10, ib 3"); }),
+      "machine \"2x2 h200, ib 3, nvlink 10, ib 3\": \"ib 3\": ib is there twice; expected each "
+      "once");
 }
 
 TEST(PlanModel, IsRead) {

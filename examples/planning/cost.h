@@ -22,10 +22,10 @@
 // microbatches that are under way there, of m, and n samples in each
 //   a (n kept + n in) + min(a + 1, m) n in + n out
 // where autograd keeps `kept` of a sample; its input comes from the stage before, one microbatch
-// early, with a place for its gradient, and the gradient of its result from the one behind. Replicas
-// of the first stage have a n in, their part of the batch. In place of all that, where it is more,
-// comes what sums of gradients work in. That is what a step needs: a host that runs ahead of its
-// devices holds more of what crosses, where there is room for it.
+// early, with a place for its gradient, and the gradient of its result from the one behind.
+// Replicas of the first stage have a n in, their part of the batch. In place of all that, where it
+// is more, comes what sums of gradients work in. That is what a step needs: a host that runs ahead
+// of its devices holds more of what crosses, where there is room for it.
 //
 // Layers by themselves take longer than one behind the other: their times count in proportion, and
 // together take what was measured of passes over all layers. So do layers that are cut, where they

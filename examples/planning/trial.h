@@ -40,8 +40,9 @@ class Trial {
   // Of so many such steps.
   std::vector<Issued> issued(int steps);
   // Bytes that a step needs on each of the plan's contexts, beyond those in use before this was
-  // made: the most of those after each pass, each forward of the whole, the sums and the update. All
-  // wait here for each pass; a program that runs ahead has more in use where there is room for it.
+  // made: the most of those after each pass, each forward of the whole, the sums and the update.
+  // All wait here for each pass; a program that runs ahead has more in use where there is room for
+  // it.
   std::vector<double> held();
   // Of one step, enqueued behind `ahead`.
   std::vector<Ran> trace(const std::function<void()>& ahead = [] {});
