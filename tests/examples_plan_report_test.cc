@@ -60,5 +60,18 @@ TEST(PlanReport, GivesNoFactorWhereOneDeviceHasNoRoom) {
   EXPECT_THAT(r.picture, Not(HasSubstr(">1,000<")));
 }
 
+TEST(PlanReport, ComparesMeasuredPlansWithMeasuredOnes) {
+  const auto result = [](int replicas, int microbatches, double predicted, double measured) {
+    Result r{prediction(replicas, 1, microbatches, predicted), {}};
+    r.plan = r.predicted.layout.plan({cpu(0), cpu(1)});
+    r.measured = measured;
+    return r;
+  };
+  const Result best = result(2, 1, .010, .020), one = result(1, 1, .012, 0);
+  EXPECT_THAT(explanation({best, one}), Not(HasSubstr("times as fast")));
+  EXPECT_THAT(explanation({best, result(1, 2, .011, .030), one}),
+              HasSubstr("; 1.50 times as fast as on cpu(0), 2 microbatches."));
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -80,7 +80,8 @@ std::string explanation(const std::vector<Result>& results) {
   const Result* worst = nullptr;
   for (const Result& r : results) {
     if (r.predicted.seconds < predicted->predicted.seconds) predicted = &r;
-    if (!one && r.plan.contexts().size() == 1) one = &r;
+    // Measured beside measured.
+    if (!one && r.plan.contexts().size() == 1 && (r.measured > 0) == (best.measured > 0)) one = &r;
     if (r.measured <= 0) continue;
     errors.push_back(std::abs(r.error()));
     if (!worst || errors.back() > std::abs(worst->error())) worst = &r;
