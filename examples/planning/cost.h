@@ -18,14 +18,15 @@
 // Layers that are cut over n devices have such a sum of n samples' results behind each row, and one
 // of their gradients on the way back.
 //
-// A device of a stage holds parameters, gradients and the optimizer's states, for a the most
-// microbatches that are under way there, of m, and n samples in each
-//   a (n kept + n in) + min(a + 1, m) n in + n out
-// where autograd keeps `kept` of a sample; its input comes from the stage before, one microbatch
-// early, with a place for its gradient, and the gradient of its result from the one behind.
-// Replicas of the first stage have a n in, their part of the batch. In place of all that, where it
-// is more, comes what sums of gradients work in. That is what a step needs: a host that runs ahead
-// of its devices holds more of what crosses, where there is room for it.
+// A device holds parameters, gradients and the optimizer's states and, where m microbatches of n
+// samples go through stages and at most a of them are under way in this one,
+//   a n (kept + in) + min(a + 1, m) n in + n out
+// bytes: what autograd keeps of a sample, what comes from the stage before, one microbatch early,
+// with a place for its gradient, and the gradient of a result that comes back from the stage
+// behind. Replicas of a first stage have a n in, their part of the batch, in place of both. Sums of
+// gradients work in memory of their own when all that is free again: the larger of the two counts.
+// That is what a step needs: a host that runs ahead of its devices holds more of what crosses,
+// where there is room for it.
 //
 // Layers by themselves take longer than one behind the other: their times count in proportion, and
 // together take what was measured of passes over all layers. So do layers that are cut, where they
