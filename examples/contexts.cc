@@ -91,13 +91,13 @@ std::string heat_map(double left, double top, double side, const std::string& ti
   for (const auto& row : links)
     for (const Link& l : row)
       if (const double v = value(l); v > 0) low = std::min(low, v), high = std::max(high, v);
-  std::string body = svg::text(left, top - 34, title, {.weight = 700});
+  std::string body = svg::text(left, top - 40, title, {.weight = 700});
   const double cell = side / static_cast<double>(n);
   for (size_t from = 0; from < n; ++from) {
     const double y = top + static_cast<double>(from) * cell;
     const std::string name = to_string(list[from]);
     body += svg::text(left - 6, y + cell / 2 + 4, name,
-                      {.color = svg::kMuted, .size = 11, .anchor = "end"});
+                      {.color = svg::kMuted, .size = n > 5 ? 10 : 11, .anchor = "end"});
     const size_t cut = name.find('_') + 1;  // a long one takes two lines
     const svg::TextStyle style{.color = svg::kMuted, .size = n > 5 ? 8 : 10, .anchor = "middle"};
     const double x = left + (static_cast<double>(from) + .5) * cell;

@@ -1,7 +1,9 @@
 // Prints the ops and the contexts of this build as Markdown, from the registry.
+#include <exception>
 #include <iostream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <locus/locus.h>
 
@@ -45,10 +47,8 @@ void list_ops() {
   }
 }
 
-void list_contexts() {
+void list_contexts(const std::vector<Context>& all) {
   std::cout << "| context | hardware | emulated |\n|---|---|---|\n";
-  std::vector<Context> all{cpu()};
-  for (const Context c : gpus(num_gpus())) all.push_back(c);
   for (const Context c : all) {
     const ContextInfo info = context_info(c);
     std::cout << "| " << c << " | " << info.name << " | " << (info.emulated ? "yes" : "no")
@@ -62,7 +62,14 @@ int main(int argc, char** argv) {
   if (const auto status =
           examples::parse("Prints the ops and the contexts of this build as Markdown.", argc, argv))
     return *status;
-  list_ops();
-  std::cout << '\n';
-  list_contexts();
+  try {
+    std::vector<Context> all = gpus(num_gpus());
+    all.insert(all.begin(), cpu());
+    list_ops();
+    std::cout << '\n';
+    list_contexts(all);
+  } catch (const std::exception& e) {
+    std::cerr << "list_ops: " << e.what() << '\n';
+    return 1;
+  }
 }

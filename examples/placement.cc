@@ -56,7 +56,7 @@ void add_options(CLI::App& app, Options& o) {
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   app.add_option("--steps", o.steps,
-                 "timed steps of each, in each of 3 rounds (of plans on GPUs, 9)")
+                 "timed steps of each, in each of 3 rounds (of plans, of 5, on GPUs of 9)")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   CLI::Option* const model =

@@ -85,8 +85,8 @@ int run(const Options& options) {
   };
   if (!options.dot.empty()) write(options.dot, dot);
   if (!options.graph.empty())
-    write(options.graph, examples::call_chart("A step of " + name + ", compiled",
-                                              examples::describe(classifier.context()), calls));
+    write(options.graph,
+          examples::call_chart("A step of " + name + ", compiled", classifier.where(), calls));
   return 0;
 }
 

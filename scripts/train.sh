@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds train_mlp and trains a small network on handwritten digits: on gpu(0) when there is one,
 # else on cpu(0).
-#   ./scripts/train.sh [--data DIR] [--context "gpu(0)"] [--epochs 5] ...      (--help lists all)
-# Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself.
+#   ./scripts/train.sh [--data DIR] [--context "gpu(0)"] [--epochs 5] ...
+# Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself. All
+# options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Where they do not
+# say otherwise, results are in out/.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 CHECKSUMS="7ff28fd295f802eefc6d40e461175dfe4b969b1842b2abc8c6dc8c20711cf79f train-images-idx3-ubyte
@@ -63,20 +65,19 @@ download() {
   done <<< "$CHECKSUMS"
 }
 
-own_data=no own_out=no own_save=no help=no
+own_data=no own_out=no own_save=no
 for argument in "$@"; do
   case $argument in
     --data | --data=*) own_data=yes ;;
     --out | --out=*) own_out=yes ;;
     --save | --save=*) own_save=yes ;;
-    --help | -h) help=yes ;;
+    --help | -h) usage ;;
   esac
 done
 
 setup train
 configure build -DLOCUS_TESTS=OFF -DLOCUS_EXAMPLES=ON
 build build train_mlp
-[ $help = no ] || exec ./build/train_mlp --help
 
 options=()
 if [ $own_data = yes ]; then

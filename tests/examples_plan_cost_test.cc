@@ -134,9 +134,10 @@ TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
   EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 4 + one_shot + losses);
   EXPECT_DOUBLE_EQ(p.compute, 48);
   EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
-  links.sums = 100;  // for each of four gradients
-  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held[0],
-                   p.held[0] + 400);
+  links.sums = 100;  // for each of four gradients, when activations are gone
+  EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held[0], 4 * 12 + 400);
+  links.sums = 1;
+  EXPECT_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held, p.held);
 }
 
 TEST(PlanCost, SumsTakeTheLeastWay) {
@@ -250,10 +251,14 @@ TEST(PlanCost, MicrobatchesUnderWayAreHeld) {
     l.schedule = schedule;
     return predict(l, equal_layers(4), Simple(), 16).held;
   };
-  // A stage's two layers hold 16 n; the second has what arrives and its gradient, 16 n, as well,
-  // and the first its part of the batch, 8 n.
-  EXPECT_EQ(held(nn::Schedule::gpipe, 4), (std::vector<double>{24 + 4 * 24 * 4, 24 + 4 * 32 * 4}));
-  EXPECT_EQ(held(nn::Schedule::one_f1b, 4), (std::vector<double>{24 + 2 * 24 * 4, 24 + 32 * 4}));
+  // A stage's two layers hold 16 n of each; the second has what arrives and its gradient, 16 n, as
+  // well, and what arrives next, 8 n; the first the gradient that comes back, 8 n.
+  EXPECT_EQ(held(nn::Schedule::gpipe, 4),
+            (std::vector<double>{24 + 4 * 16 * 4 + 8 * 4, 24 + 4 * 32 * 4}));
+  EXPECT_EQ(held(nn::Schedule::one_f1b, 4),
+            (std::vector<double>{24 + 2 * 16 * 4 + 8 * 4, 24 + 32 * 4 + 8 * 4}));
+  EXPECT_EQ(held(nn::Schedule::one_f1b, 1),
+            (std::vector<double>{24 + 16 * 16 + 8 * 16, 24 + 32 * 16}));
 }
 
 TEST(PlanCost, StagesAreBalanced) {

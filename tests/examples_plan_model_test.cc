@@ -32,6 +32,10 @@ TEST(PlanMachine, IsRead) {
         message_of<FormatError>([&] { Machine::parse(text); }),
         testing::AllOf(StartsWith(text_of("machine \"", text, "\": ")), HasSubstr("expected")))
         << text;
+  EXPECT_EQ(
+      message_of<FormatError>([] { Machine::parse("2x2 h200, ib 3, nvlink 10, ib 3"); }),
+      "machine \"2x2 h200, ib 3, nvlink 10, ib 3\": \"ib 3\": ib is there twice; expected each "
+      "once");
 }
 
 TEST(PlanModel, IsRead) {
@@ -113,6 +117,39 @@ TEST(PlanTrial, RunsEveryKind) {
       EXPECT_EQ(i.before > 0, !plan.cut()) << lines;
       EXPECT_GT(i.after, 0) << lines;
     }
+  }
+}
+
+struct NoLinks : Links {
+  double copy(int, int, double) const override { return 0; }
+  double sum(int, int, int, const std::vector<double>&) const override { return 0; }
+  double sum_held(int, const std::vector<double>&) const override { return 0; }
+  double pace(double, double) const override { return 1; }
+  double input(int, double) const override { return 0; }
+  double losses(int, double) const override { return 0; }
+  double waited(int) const override { return 0; }
+};
+
+TEST(PlanTrial, HoldsWhatIsPredicted) {
+  const Model m = parse_model(
+      "model-1\ninput 1 28 28\nConv2D 8 5 relu\nMaxPool2D 2\nFlatten\nDense 64 relu\nDense 10",
+      "m");
+  const std::vector<Context> where = num_gpus() >= 2 ? gpus(2) : hosts(2);
+  const ModelCost cost =
+      measure_layers(m, {where.data(), 1}, {.samples = {64, 32, 16}, .cuts = {}, .rounds = 1});
+  for (const auto& [begins, microbatches] : {std::pair(std::vector<int>{0, 5}, 1),
+                                             {{0, 5}, 4},
+                                             {{0, 1, 5}, 2},
+                                             {{0, 1, 5}, 4},
+                                             {{0, 2, 5}, 4}}) {
+    planning::Layout l;
+    l.begins = begins;
+    l.microbatches = microbatches;
+    const std::vector<double> held = Trial(m, l.plan(where), 64).held(),
+                              predicted = predict(l, cost, NoLinks(), 64).held;
+    ASSERT_EQ(held.size(), predicted.size());
+    for (size_t i = 0; i < held.size(); ++i)
+      EXPECT_NEAR(predicted[i] / held[i], 1, .05) << l.summary() << ", stage " << i;
   }
 }
 

@@ -48,6 +48,32 @@ TEST(Program, RefusesContextsItWouldNotUse) {
             "--contexts names 1 GPU; some runs on two, name two different ones");
 }
 
+TEST(Program, PlansAreForContextsOfOneKind) {
+  const auto alike = [](std::vector<std::string> args) {
+    Program program("some", "Nothing.", RunsOn::cpu_and_gpus);
+    args.insert(args.begin(), "some");
+    std::vector<char*> argv;
+    for (std::string& a : args) argv.push_back(a.data());
+    std::string s;
+    program.run(static_cast<int>(argv.size()), argv.data(), [&](const Program& p) {
+      try {
+        for (const locus::Context c : p.alike()) s += to_string(c) + ";";
+      } catch (const locus::Error& e) {
+        s = e.what();
+      }
+    });
+    return s;
+  };
+  EXPECT_EQ(alike({"--contexts", "cpu(0),cpu(1)"}), "cpu(0);cpu(1);");
+  EXPECT_THAT(alike({"--contexts", "cpu_pinned(0)"}), HasSubstr("is memory for copies; expected"));
+  const int gpus = locus::num_gpus();
+  EXPECT_EQ(alike({}), gpus > 1 ? "gpu(0);gpu(1);" : gpus > 0 ? "gpu(0);" : "cpu(0);");
+  LOCUS_NEEDS_ANY_GPUS(1);
+  EXPECT_THAT(alike({"--contexts", "gpu(0),cpu(0)"}),
+              testing::AllOf(HasSubstr("--contexts: "), HasSubstr("gpu(0) and cpu(0)"),
+                             HasSubstr("different kinds; expected")));
+}
+
 TEST(Program, RunsOnWhatThereIs) {
   const auto count = [](RunsOn r) { return Program("some", "Nothing.", r).contexts().size(); };
   const size_t gpus = static_cast<size_t>(locus::num_gpus());
@@ -87,6 +113,7 @@ TEST(Program, SaysWhatAnOptionTakesAndWhatItGot) {
             "some: --count: expected a whole number from 1 to 9, got \"1.5\"");
   EXPECT_EQ(said({"--model", "vgg"}), "some: --model: expected mlp or lenet, got \"vgg\"");
   EXPECT_EQ(said({"--count"}), "some: --count: no value follows; expected products of a round");
+  EXPECT_EQ(said({"--out", ""}), "some: --out: given but empty; expected a value, or no --out");
   EXPECT_EQ(said({"--count", "1", "--count", "2"}), "some: --count: expected once, got 2 times");
   EXPECT_EQ(said({"--fast"}),
             "some: --fast: --count is missing; expected --fast together with --count");

@@ -1,6 +1,11 @@
 // What the training programs share: their networks, and what their options make.
+#include <fstream>
+
 #include <locus/locus.h>
+#include "common/measure.h"
 #include "tests/contexts.h"
+#include "tests/folder.h"
+#include "training/classes.h"
 #include "training/models.h"
 #include "training/options.h"
 
@@ -25,6 +30,33 @@ TEST(TrainingModels, AreThoseOfTheirPapers) {
   EXPECT_EQ(large(zeros({2, 3, 64, 64})).shape(), (Shape{2, 1000}));
   EXPECT_EQ(nn::gradients(large).size(), 62u);
   EXPECT_EQ(parameters(large), 11689512);  // torchvision's
+}
+
+TEST(TrainingClassifier, NamesItsPlanAndAllOfItsContexts) {
+  const Folder folder;
+  const std::string plan = (folder.path / "two.plan").string();
+  std::ofstream(plan) << "plan-1\nlayers 0-1 on cpu(0), cpu(1)\n";
+  const data::Dataset set = data::ArrayDataset(zeros({4, 6}), zeros({4}));
+  const auto where = [&](const std::string& file) {
+    nn::Sequential net;
+    net.add(nn::Dense(4), nn::Dense(3));
+    training::Options o;
+    o.plan = file;
+    o.context = "cpu(0)";
+    o.batch_size = 4;
+    testing::internal::CaptureStdout();
+    const training::Classifier classifier({.program = "some",
+                                           .network = "net",
+                                           .data = "data",
+                                           .net = net,
+                                           .train = set,
+                                           .test = set},
+                                          o);
+    testing::internal::GetCapturedStdout();
+    return classifier.where();
+  };
+  EXPECT_EQ(where(plan), "data over 2; " + examples::describe(std::vector{cpu(0), cpu(1)}));
+  EXPECT_EQ(where(""), examples::describe(cpu(0)));
 }
 
 TEST(TrainingOptions, SeveralProcessesThatWouldTrainAloneAreRefused) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
@@ -135,6 +136,14 @@ void check_lists(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// To a program an empty text is an option that was not given.
+void check_texts(const CLI::App& app) {
+  for (const CLI::Option* o : app.get_options())
+    if (!is_flag(o) && o->count() > 0 && std::ranges::find(o->results(), "") != o->results().end())
+      throw CLI::ValidationError(o->get_name(),
+                                 "given but empty; expected a value, or no " + o->get_name());
+}
+
 }  // namespace
 
 CLI::Validator whole(int64_t least, int64_t most) {
@@ -185,6 +194,7 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
     check_lists(app, argc, argv);
     app.parse(argc, argv);
+    check_texts(app);
   } catch (const CLI::ParseError& e) {
     return app.exit(e);
   }

@@ -37,6 +37,14 @@ const char* defaults_text(RunsOn r) {
   return "";
 }
 
+void check_alike(const std::vector<Context>& list) {
+  for (const Context c : list)
+    if (c.type == DeviceType::cpu_pinned)
+      throw Error("--contexts: ", c,
+                  " is memory for copies; expected GPUs, or contexts of the CPU such as cpu(1)");
+  of_option("--contexts", [&] { Group{Contexts(list)}; });  // refuses what cannot be one
+}
+
 }  // namespace
 
 Program::Program(const std::string& name, const std::string& purpose, RunsOn runs_on)
@@ -80,9 +88,6 @@ std::vector<Context> Program::contexts() const {
     const Context c = context_of("--contexts", std::string(trimmed(name)));
     if (std::find(list.begin(), list.end(), c) != list.end())
       throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
-    if (runs_on_ == RunsOn::replicas && c.type == DeviceType::cpu_pinned)
-      throw Error("--contexts: ", c,
-                  " is memory for copies; expected GPUs, or contexts of the CPU such as cpu(1)");
     list.push_back(c);
   }
   if (list.empty()) return defaults();
@@ -90,7 +95,7 @@ std::vector<Context> Program::contexts() const {
   if (runs_on_ == RunsOn::one && list.size() != 1)
     throw Error(
         fmt::format("--contexts names {} contexts; {} runs on one, name that", list.size(), name_));
-  if (runs_on_ == RunsOn::replicas) Group{Contexts(list)};  // refuses what cannot be one
+  if (runs_on_ == RunsOn::replicas) check_alike(list);
   if (runs_on_ == RunsOn::two_gpus && (host != list.end() || list.size() != 2)) {
     const auto named =
         std::count_if(list.begin(), list.end(), [](Context c) { return !is_host(c); });
@@ -98,6 +103,15 @@ std::vector<Context> Program::contexts() const {
                             counted(static_cast<double>(named), "GPU"),
                             host == list.end() ? "" : " and " + to_string(*host), name_));
   }
+  return list;
+}
+
+std::vector<Context> Program::alike() const {
+  std::vector<Context> list = contexts();
+  if (!contexts_.empty())
+    check_alike(list);
+  else if (!std::ranges::all_of(list, is_host))
+    std::erase_if(list, is_host);
   return list;
 }
 

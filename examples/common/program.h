@@ -39,6 +39,9 @@ class Program {
   // Throws what context_info() throws for one that is not there, and Error for one given twice or
   // others than the program runs on.
   std::vector<locus::Context> contexts() const;
+  // The same, of one kind: Error where --contexts names two kinds, or memory for copies; by default
+  // GPUs alone, where there are some.
+  std::vector<locus::Context> alike() const;
   locus::Context context() const { return contexts().front(); }  // of RunsOn::one
 
   // Prints the machine: contexts and precision.

@@ -177,33 +177,49 @@ std::string picture(const std::vector<Result>& results, const std::string& title
   return svg::page(kWidth, page.y + lines + 12, page.body + text);
 }
 
-std::string picture(const std::vector<Prediction>& all, const std::string& title,
+std::string picture(const std::vector<Prediction>& all, int64_t batch, const std::string& title,
                     const std::string& explanation) {
+  const Prediction* const base = base_of(all);
   std::map<std::string, svg::Points> kinds;
-  double most = 2, high = 2, low = 1;
+  double most = 2, high = base ? 2 : 0, low = base ? 1 : INFINITY;
   for (const Prediction& p : all) {
-    const double n = p.layout.devices(), speed_up = n * all[0].seconds / p.seconds;
+    const double n = p.layout.devices(), rate = n * static_cast<double>(batch) / p.seconds,
+                 value = base ? n * base->seconds / p.seconds : rate;
     most = std::max(most, n);
-    high = std::max(high, speed_up);
-    low = std::min(low, speed_up);
+    high = std::max(high, value);
+    low = std::min(low, value);
     if (p.layout.kind() == std::string("one")) continue;
-    kinds[p.layout.kind()].emplace_back(n, speed_up);
+    kinds[p.layout.kind()].emplace_back(n, value);
+  }
+  std::vector<double> lines;
+  const double step = most > 64 ? 4 : 2;
+  if (base) {
+    high = std::max(high, most);
+    for (double v = 1; v <= high; v *= step) lines.push_back(v);
+  } else {  // round numbers, from one below all to one above
+    for (double decade = std::pow(10, std::floor(std::log10(low)));
+         lines.empty() || lines.back() < high; decade *= 10)
+      for (const double m : {1, 2, 5})
+        if (lines.empty() || lines.back() < high) lines.push_back(m * decade);
+    while (lines.size() > 2 && lines[1] <= low) lines.erase(lines.begin());
+    low = lines.front(), high = lines.back();
   }
   constexpr double kTop = 110, kHeight = 340;
-  const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true},
-                       {low, std::max(high, most), true});
-  std::string s = svg::text(100, kTop - 14, "samples a second, times those of one GPU",
-                            {.color = svg::kMuted, .size = 12});
-  for (double v = 1; v <= std::max(high, most); v *= most > 64 ? 4 : 2) {
-    s += plot.line_at(v, fmt::format("{:.0f}", v));
-    if (v <= most) s += plot.tick_at(v, fmt::format("{:.0f}", v));
-  }
+  const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true}, {low, high, true});
+  const std::string heading =
+      !base ? "samples a second"
+            : "samples a second, times those of one GPU" +
+                  (base->layout.microbatches > 1 ? " (" + base->layout.summary() + ")" : "");
+  std::string s = svg::text(100, kTop - 14, heading, {.color = svg::kMuted, .size = 12});
+  for (double v = 1; v <= most; v *= step) s += plot.tick_at(v, fmt::format("{:.0f}", v));
+  for (const double v : lines) s += plot.line_at(v, examples::count_text(v));
   s += plot.title_below("GPUs, each with the same batch");
   const svg::Plot::CurveStyle dashed{
       .color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
-  s += plot.curve({{1, 1}, {most, most}}, dashed);
   double y = kTop + 20;
-  s += svg::key(730, y, "n GPUs, n times as fast", dashed);
+  if (base)
+    s += plot.curve({{1, 1}, {most, most}}, dashed) +
+         svg::key(730, y, "n GPUs, n times as fast", dashed);
   size_t i = 0;
   const char* const colors[] = {svg::kBlue, svg::kGreen, svg::kAmber, kHost};
   for (const auto& [kind, points] : kinds) {

@@ -217,10 +217,10 @@ std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links
       const LayerCost& c = i < first ? m.layers[at(i)] : m.parts.at(l.cut)[at(i - m.cut_from)];
       (i < first ? own : shared) += c.fixed + c.held.at(batch);
     }
-    // A copy of what goes in, on all but the first, which has it, too.
-    shared += batch * (first > 0 ? m.layers[at(first - 1)].out : m.in);
-    all.assign(at(l.cut), shared);
-    all[0] += own;
+    // A copy of what goes in, but where the first has it from a layer of its own.
+    const double in = batch * (first > 0 ? m.layers[at(first - 1)].out : m.in);
+    all.assign(at(l.cut), shared + in);
+    all[0] = shared + own + (first > 0 ? 0 : in);
     return all;
   }
   const int p = l.stages();
@@ -237,13 +237,17 @@ std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links
       flight += c.held.at(n);
     }
     if (s + 1 == p) flight += m.loss.held.at(n);
-    // What arrives, and the place for its gradient.
+    // What arrives, by one microbatch early, with the places for its gradients; the gradient that
+    // comes back.
+    double between = 0;
     if (s > 0)
-      flight += 2 * n * m.layers[at(l.begins[at(s)] - 1)].out;
-    else if (l.replicas > 1 || l.microbatches > 1)
-      flight += n * m.in;
+      between +=
+          (ahead + std::min(ahead + 1, l.microbatches)) * n * m.layers[at(l.begins[at(s)] - 1)].out;
+    else if (l.replicas > 1)
+      between += ahead * n * m.in;
+    if (s + 1 < p) between += n * m.layers[at(l.begins[at(s + 1)] - 1)].out;
     const double sums = l.replicas > 1 ? links.sum_held(l.replicas, gradients) : 0;
-    all.push_back(fixed + ahead * flight + sums);
+    all.push_back(fixed + std::max(ahead * flight + between, sums));
   }
   return all;
 }

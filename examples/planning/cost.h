@@ -18,8 +18,15 @@
 // Layers that are cut over n devices have such a sum of n samples' results behind each row, and one
 // of their gradients on the way back.
 //
-// A device holds parameters, gradients and the optimizer's states, what autograd keeps of each
-// microbatch that is under way, and what arrives.
+// A device holds parameters, gradients and the optimizer's states and, where m microbatches of n
+// samples go through stages and at most a of them are under way in this one,
+//   a n (kept + in) + min(a + 1, m) n in + n out
+// bytes: what autograd keeps of a sample, what comes from the stage before, one microbatch early,
+// with a place for its gradient, and the gradient of a result that comes back from the stage
+// behind. Replicas of a first stage have a n in, their part of the batch, in place of both. Sums of
+// gradients work in memory of their own when all that is free again: the larger of the two counts.
+// That is what a step needs: a host that runs ahead of its devices holds more of what crosses,
+// where there is room for it.
 //
 // Layers by themselves take longer than one behind the other: their times count in proportion, and
 // together take what was measured of passes over all layers. So do layers that are cut, where they

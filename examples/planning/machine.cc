@@ -44,6 +44,7 @@ Machine Machine::parse(const std::string& text) {
   m.name = trimmed(std::string_view(head).substr(space));
   for (const Known& k : kKnown)
     if (m.name == k.name) m.memory = k.memory;
+  std::vector<std::string> given;
   for (size_t at = comma; at < text.size();) {
     const size_t end = std::min(text.find(',', at + 1), text.size());
     const std::string entry(trimmed(std::string_view(text).substr(at + 1, end - at - 1)));
@@ -59,6 +60,9 @@ Machine Machine::parse(const std::string& text) {
       refuse("\"", entry,
              "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), or memory "
              "(GB), and a number");
+    if (std::ranges::find(given, key) != given.end())
+      refuse("\"", entry, "\": ", key, " is there twice; expected each once");
+    given.push_back(key);
     const std::string number(trimmed(std::string_view(entry).substr(key.size())));
     const auto v = number_in<double>(number);
     const bool time = field == &m.latency || field == &m.ib_latency;

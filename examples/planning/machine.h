@@ -7,10 +7,10 @@
 
 namespace planning {
 
-// HOSTSxGPUS NAME, and in any order: "nvlink" GB/s of a device's links to others of its host, one
-// direction; "ib" GB/s of its link to other hosts; "latency" µs of a message within a host and
-// "ib_latency" µs of one between hosts; "memory" GB (10^9 bytes) of each device, which is known of
-// h200, h100, a100, b200 and l40s.
+// HOSTSxGPUS NAME, and in any order, each once at most: "nvlink" GB/s of a device's links to others
+// of its host, one direction; "ib" GB/s of its link to other hosts; "latency" µs of a message
+// within a host and "ib_latency" µs of one between hosts; "memory" GB (10^9 bytes) of each device,
+// which is known of h200, h100, a100, b200 and l40s.
 struct Machine {
   int hosts = 1, gpus = 1;
   std::string name;

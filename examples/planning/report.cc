@@ -80,7 +80,8 @@ std::string explanation(const std::vector<Result>& results) {
   const Result* worst = nullptr;
   for (const Result& r : results) {
     if (r.predicted.seconds < predicted->predicted.seconds) predicted = &r;
-    if (!one && r.plan.contexts().size() == 1) one = &r;
+    // Measured beside measured.
+    if (!one && r.plan.contexts().size() == 1 && (r.measured > 0) == (best.measured > 0)) one = &r;
     if (r.measured <= 0) continue;
     errors.push_back(std::abs(r.error()));
     if (!worst || errors.back() > std::abs(worst->error())) worst = &r;
@@ -107,7 +108,15 @@ std::string explanation(const std::vector<Result>& results) {
                          counted(static_cast<double>(results.size() - errors.size()), "plan"));
 }
 
+const Prediction* base_of(const std::vector<Prediction>& all) {
+  const Prediction* base = nullptr;
+  for (const Prediction& p : all)
+    if (p.layout.devices() == 1 && (!base || p.seconds < base->seconds)) base = &p;
+  return base;
+}
+
 Table table_of(const std::vector<Prediction>& all, int64_t batch, Context where) {
+  const Prediction* const base = base_of(all);
   Table table({{"GPUs", "devices"},
                "kind",
                "plan",
@@ -123,9 +132,9 @@ Table table_of(const std::vector<Prediction>& all, int64_t batch, Context where)
     const double n = p.layout.devices();
     table.add({fmt::format("{:.0f}", n), p.layout.kind(), p.layout.summary(), ms_cell(p.seconds),
                count_cell(n * static_cast<double>(batch) / p.seconds),
-               number_cell(n * all[0].seconds / p.seconds, "{:.2f}"), share(p.compute, p.seconds),
-               share(p.bubble, p.seconds), share(p.link, p.seconds), share(p.host, p.seconds),
-               mebibytes(p.most_held())},
+               base ? number_cell(n * base->seconds / p.seconds, "{:.2f}") : Cell("-", ""),
+               share(p.compute, p.seconds), share(p.bubble, p.seconds), share(p.link, p.seconds),
+               share(p.host, p.seconds), mebibytes(p.most_held())},
               where);
   }
   return table;
@@ -137,11 +146,22 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
   for (const Prediction& p : all)
     if (!best || p.layout.devices() > best->layout.devices()) best = &p;
   const double n = best->layout.devices();
-  std::string s = fmt::format(
-      "On all {} GPUs, {} samples each, {} is the best: {} a step, {:.2f} times what one GPU "
-      "does. ",
-      best->layout.devices(), batch, best->layout.summary(), ms(best->seconds),
-      n * all[0].seconds / best->seconds);
+  std::string s =
+      fmt::format("On all {} GPUs, {} samples each, {} is the best: {} a step",
+                  best->layout.devices(), batch, best->layout.summary(), ms(best->seconds));
+  if (const Prediction* const base = base_of(all); !base) {
+    s += ". One GPU cannot hold it, so that there is nothing to compare with. ";
+  } else {
+    s += fmt::format(", {:.2f} times what one GPU does", n * base->seconds / best->seconds);
+    if (base->layout.microbatches > 1)
+      s += fmt::format(", whose best plan is {} ({})", base->layout.summary(), ms(base->seconds));
+    s += ". ";
+    if (base->layout.microbatches > 1 && best->layout.stages() == 1 && best->layout.cut == 1)
+      s += fmt::format("Its batch in one piece computes for {}. ", ms(best->compute));
+    if (std::ranges::any_of(all, [&](const Prediction& p) { return p.seconds < base->seconds; }))
+      s += "Plans are above n times as fast where parts of layers, for the samples of all, take "
+           "a GPU less than whole layers for its own. ";
+  }
   s += why(*best);
   return s + fmt::format(
                  " The layers were timed on {}{}; links are taken to be of {:g} GB/s within a host "

@@ -21,7 +21,7 @@ namespace {
 
 // Over all plans, so that what else the machine does slows no single one. Steps of GPUs are short,
 // and the host's pace, which changes, decides many.
-int rounds_of(Context c) { return real_gpu(c) ? 9 : 3; }
+int rounds_of(Context c) { return real_gpu(c) ? 9 : 5; }
 
 // Halves of the batch, down to what the smallest microbatch of so many devices has.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
@@ -64,13 +64,6 @@ Prediction that_counts(std::vector<Prediction> all) {
   return all[Samples::counts(all.size())];
 }
 
-// Contexts of one kind: GPUs, where there are some.
-std::vector<Context> alike(std::vector<Context> contexts) {
-  if (std::ranges::any_of(contexts, [](Context c) { return !is_host(c); }))
-    std::erase_if(contexts, is_host);
-  return contexts;
-}
-
 void simulate(const Program& program, const Options& o, const Model& model, Context c) {
   const Machine machine = Machine::parse(o.simulate);
   if (!o.write_plan.empty() && machine.hosts > 1)
@@ -89,7 +82,8 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
       explanation(all, machine, o.batch, c) + fmt::format(" Predicted in {}.", time_text(took));
   fmt::print("{}\n{}\n", table.aligned(), text);
   program.write("simulated.csv", table.csv());
-  program.write("simulated.svg", picture(all, fmt::format("{} on {}", o.model, o.simulate), text));
+  program.write("simulated.svg",
+                picture(all, o.batch, fmt::format("{} on {}", o.model, o.simulate), text));
   if (o.write_plan.empty()) return;
   const auto best = std::ranges::find_if(
       all, [&](const Prediction& p) { return p.layout.devices() == machine.devices(); });
@@ -102,7 +96,7 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
 
 void study(const Program& program, const Options& o) {
   const Model model = load_model(o.model, o.hidden);
-  const std::vector<Context> contexts = alike(program.contexts());
+  const std::vector<Context> contexts = program.alike();
   program.print_machine(contexts);
   if (!o.simulate.empty()) return simulate(program, o, model, contexts[0]);
   const int n = static_cast<int>(contexts.size());

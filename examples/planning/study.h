@@ -43,11 +43,14 @@ std::string explanation(const std::vector<Result>& results);
 std::string picture(const std::vector<Result>& results, const std::string& title,
                     const std::string& conditions);
 
+// The best plan of one device, which others are compared with; null where one cannot hold any.
+const Prediction* base_of(const std::vector<Prediction>& all);
+
 // Of a machine that is not here; the times of layers were measured on `where`.
 examples::Table table_of(const std::vector<Prediction>& all, int64_t batch, locus::Context where);
 std::string explanation(const std::vector<Prediction>& all, const Machine& machine, int64_t batch,
                         locus::Context where);
-std::string picture(const std::vector<Prediction>& all, const std::string& title,
+std::string picture(const std::vector<Prediction>& all, int64_t batch, const std::string& title,
                     const std::string& explanation);
 
 }  // namespace planning

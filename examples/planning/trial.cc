@@ -45,6 +45,11 @@ Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch)
 }
 
 void Trial::step() {
+  passes();
+  trainer_->step(x_.shape()[0]);
+}
+
+void Trial::passes() {
   static const nn::SoftmaxCrossEntropyLoss loss;
   net_->forward_backward(x_, y_, [this](const Tensor& out, const Tensor& label) {
     const Tensor l = loss(out, label);
@@ -52,7 +57,6 @@ void Trial::step() {
     return l;
   });
   went_back_ = examples::now();
-  trainer_->step(x_.shape()[0]);
 }
 
 std::vector<double> Trial::times(int steps) {
@@ -125,17 +129,30 @@ std::vector<double> Trial::held() {
     const std::vector<double> now = in_use(contexts_);
     for (size_t i = 0; i < now.size(); ++i) most[i] = std::max(most[i], now[i] - before_[i]);
   };
-  wait_all();
-  after_forward_ = look;
+  // What was freed while another context read it counts as in use until it is found idle.
+  const auto settle = [&] {
+    const std::lock_guard lock(mutex);
+    wait_all();
+    for (const Context c : contexts_) memory_pool(c).release_cached();
+  };
+  const auto settled = [&] {
+    settle();
+    look();
+  };
+  settle();
+  after_forward_ = settled;
   for (nn::Pipeline& p : net_->pipelines())
     p.watch([&](const nn::Pipeline::Pass&, bool enqueued, const Tensor&) {
-      if (enqueued) look();
+      if (enqueued) settled();
     });
-  step();
-  look();
+  passes();
+  settled();
+  trainer_->allreduce_grads();
+  look();  // with what the sums work in
+  trainer_->update(x_.shape()[0]);
+  settled();
   after_forward_ = nullptr;
   for (nn::Pipeline& p : net_->pipelines()) p.watch({});
-  wait_all();
   return most;
 }
 

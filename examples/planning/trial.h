@@ -39,8 +39,10 @@ class Trial {
   std::vector<double> times(int steps);
   // Of so many such steps.
   std::vector<Issued> issued(int steps);
-  // Bytes in use on each of the plan's contexts, beyond those before this was made: the most of
-  // those after each pass, each forward of the whole, and the step.
+  // Bytes that a step needs on each of the plan's contexts, beyond those in use before this was
+  // made: the most of those after each pass, each forward of the whole, the sums and the update.
+  // All wait here for each pass; a program that runs ahead has more in use where there is room for
+  // it.
   std::vector<double> held();
   // Of one step, enqueued behind `ahead`.
   std::vector<Ran> trace(const std::function<void()>& ahead = [] {});
@@ -48,6 +50,8 @@ class Trial {
   double first_loss() const { return first_loss_; }
 
  private:
+  void passes();
+
   const std::vector<locus::Context> contexts_;
   const int microbatches_;
   examples::Status status_;  // the plan, while it runs

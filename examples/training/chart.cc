@@ -12,7 +12,7 @@ namespace {
 
 using namespace examples::svg;
 
-constexpr double kWidth = 960, kPanelTop = 92, kPanelHeight = 250, kPanelWidth = 372;
+constexpr double kWidth = 960, kPanelTop = 112, kPanelHeight = 250, kPanelWidth = 372;
 
 // Epochs to the right, a value upwards.
 Plot panel(double left, double width, double epochs, const Axis& y) {
@@ -95,13 +95,14 @@ std::string chart(const History& h, const Strip& strip) {
   const bool accuracy = h.epochs.empty() || !std::isnan(h.epochs[0].accuracy);
   std::string s =
       text(64, 38, fmt::format("{} on {}", h.network, h.context), {.size = 19, .weight = 700});
-  s += text(kWidth - 40, 56, h.data, {.color = kMuted, .anchor = "end"});
+  s += text(64, 58, h.data, {.color = kMuted});
   s += loss_panel(h, epochs, accuracy ? kPanelWidth : kWidth - 104);
   if (accuracy) s += accuracy_panel(h, epochs);
-  if (strip.height == 0) return page(kWidth, 410, s);
-  s += heading(64, 420, strip.title);
-  return page(kWidth, 434 + strip.height,
-              s + fmt::format("<g transform=\"translate(64 434)\">{}</g>", strip.body));
+  constexpr double kBelow = kPanelTop + kPanelHeight + 68;
+  if (strip.height == 0) return page(kWidth, kBelow, s);
+  s += heading(64, kBelow + 10, strip.title);
+  return page(kWidth, kBelow + 24 + strip.height,
+              s + fmt::format("<g transform=\"translate(64 {})\">{}</g>", kBelow + 24, strip.body));
 }
 
 }  // namespace training

@@ -9,6 +9,7 @@
 #include <locus/locus.h>
 
 #include "common/command.h"
+#include "common/measure.h"
 #include "common/svg.h"
 #include "training/images.h"
 
@@ -116,6 +117,11 @@ void Classifier::update(int64_t batch) {
 nn::Block& Classifier::net() const {
   if (planned_) return *planned_;
   return setup_.net;
+}
+
+std::string Classifier::where() const {
+  if (!planned_) return examples::describe(context_);
+  return planned_->plan().summary() + "; " + examples::describe(planned_->plan().contexts());
 }
 
 int Classifier::train(const std::function<Strip()>& strip,
@@ -228,6 +234,7 @@ Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
       ++counts[static_cast<size_t>(labels[i]) * n + static_cast<size_t>(answers[i])];
   }
   constexpr double kCell = 30, kNames = 110;
+  const double wide = 720. / static_cast<double>(std::max<size_t>(n, 10));  // of a name
   Strip strip{"Test images: what they are (rows), and what the network says", "",
               kCell * static_cast<double>(n) + 60};
   for (size_t row = 0; row < n; ++row) {
@@ -238,18 +245,18 @@ Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
     strip.body += fmt::format(
         "<text x=\"{:.1f}\" y=\"18\" font-size=\"11\" fill=\"{}\" "
         "text-anchor=\"middle\">{}</text>\n",
-        kNames + kCell * (static_cast<double>(row) + .5), kMuted, classes[row].substr(0, 4));
+        kNames + wide * (static_cast<double>(row) + .5), kMuted, classes[row]);
     for (size_t k = 0; k < n; ++k) {
       const double share = all > 0 ? counts[row * n + k] / all : 0;
-      const double x = kNames + kCell * static_cast<double>(k);
+      const double x = kNames + wide * static_cast<double>(k);
       strip.body += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"2\" fill=\"{}\" "
           "fill-opacity=\"{:.3f}\"/>\n",
-          x, y, kCell - 2, kCell - 2, row == k ? kBlue : kRed,
+          x, y, wide - 2, kCell - 2, row == k ? kBlue : kRed,
           share > 0 ? .12 + .88 * std::sqrt(share) : .04);
       if (counts[row * n + k] > 0)
         strip.body +=
-            text(x + kCell / 2 - 1, y + 19, fmt::format("{:.0f}", counts[row * n + k]),
+            text(x + wide / 2 - 1, y + 19, fmt::format("{:.0f}", counts[row * n + k]),
                  {.color = share > .3 ? "#ffffff" : kInk, .size = 11, .anchor = "middle"});
     }
   }

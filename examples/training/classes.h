@@ -40,6 +40,8 @@ class Classifier {
   // Where batches go, and the network that takes them: what a plan made of it, where there is one.
   locus::Context context() const { return context_; }
   locus::nn::Block& net() const;
+  // All contexts and the plan, where there is one: "data over 2; gpu(0), gpu(1): NVIDIA H200".
+  std::string where() const;
   int64_t steps() const { return steps_; }  // of all epochs
   locus::nn::TrainStep& compiled() { return compiled_; }
   // The mean loss and the share of right classes over the test set.

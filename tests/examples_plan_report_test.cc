@@ -1,0 +1,77 @@
+// What placement says of a machine that is not here.
+#include <locus/locus.h>
+#include "planning/study.h"
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using namespace planning;
+using testing::HasSubstr;
+using testing::Not;
+
+Prediction prediction(int replicas, int cut, int microbatches, double seconds) {
+  Prediction p;
+  p.layout.begins = {0, 2};
+  p.layout.replicas = replicas;
+  p.layout.cut = cut;
+  p.layout.microbatches = microbatches;
+  p.seconds = p.compute = seconds;
+  p.held = {1e6};
+  return p;
+}
+
+struct Report {
+  std::string text, table, picture;
+  explicit Report(const std::vector<Prediction>& all)
+      : text(explanation(all, Machine::parse("1x4 h200"), 16, cpu())),
+        table(table_of(all, 16, cpu()).csv()),
+        picture(planning::picture(all, 16, "title", text)) {}
+};
+
+TEST(PlanReport, ComparesWithTheBestPlanOfOneDevice) {
+  const Report r({prediction(1, 1, 2, .010), prediction(1, 1, 1, .016), prediction(4, 1, 1, .020)});
+  EXPECT_THAT(r.text,
+              HasSubstr("20.000 ms a step, 2.00 times what one GPU does, whose best plan is "
+                        "on gpu(0), 2 microbatches (10.000 ms). Its batch in one piece "
+                        "computes for 20.000 ms. "));
+  EXPECT_THAT(r.text, Not(HasSubstr("above n times")));
+  EXPECT_THAT(r.picture, HasSubstr("times those of one GPU (on gpu(0), 2 microbatches)<"));
+  EXPECT_THAT(r.picture, HasSubstr("n times as fast"));
+}
+
+TEST(PlanReport, SaysWhyPlansAreAboveNTimesAsFast) {
+  const Report r({prediction(1, 1, 1, .010), prediction(1, 4, 1, .008)});
+  EXPECT_THAT(r.text, HasSubstr("5.00 times what one GPU does. Plans are above n times as fast "));
+  EXPECT_THAT(r.picture, HasSubstr("times those of one GPU<"));
+}
+
+TEST(PlanReport, GivesNoFactorWhereOneDeviceHasNoRoom) {
+  EXPECT_EQ(base_of({prediction(2, 1, 1, .010)}), nullptr);
+  const Report r({prediction(1, 2, 1, .010), prediction(1, 4, 1, .008)});
+  EXPECT_THAT(r.text, HasSubstr("8.000 ms a step. One GPU cannot hold it, "));
+  EXPECT_THAT(r.text, Not(HasSubstr("times")));
+  EXPECT_THAT(r.table, Not(HasSubstr("1.00")));
+  EXPECT_THAT(r.picture, Not(HasSubstr("n times as fast")));
+  EXPECT_THAT(r.picture, HasSubstr(">samples a second<"));
+  // 3200 and 8000 a second, between round numbers.
+  for (const char* line : {">2,000<", ">5,000<", ">10,000<"})
+    EXPECT_THAT(r.picture, HasSubstr(line));
+  EXPECT_THAT(r.picture, Not(HasSubstr(">1,000<")));
+}
+
+TEST(PlanReport, ComparesMeasuredPlansWithMeasuredOnes) {
+  const auto result = [](int replicas, int microbatches, double predicted, double measured) {
+    Result r{prediction(replicas, 1, microbatches, predicted), {}};
+    r.plan = r.predicted.layout.plan({cpu(0), cpu(1)});
+    r.measured = measured;
+    return r;
+  };
+  const Result best = result(2, 1, .010, .020), one = result(1, 1, .012, 0);
+  EXPECT_THAT(explanation({best, one}), Not(HasSubstr("times as fast")));
+  EXPECT_THAT(explanation({best, result(1, 2, .011, .030), one}),
+              HasSubstr("; 1.50 times as fast as on cpu(0), 2 microbatches."));
+}
+
+}  // namespace
+}  // namespace locus::test
