@@ -81,7 +81,7 @@ void drop_grads(const Tensors& leaves) {
   for (const Tensor& x : leaves) {
     written.push_back(fresh_grad(x));
     mark_used(x);
-    if (written.back()) gradient_dropped(*x.impl().graph);
+    if (const GraphState* const state = x.impl().graph.get()) gradient_dropped(*state);
   }
   for (size_t i = 0; i < leaves.size(); ++i)
     if (written[i] && leaves[i].impl().graph->req == GradReq::add) leaves[i].zero_grad();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -65,8 +66,7 @@ void terminated() {
 void ended(int status, void*) {
   if (getpid() != process) return;
   std::fflush(stdout);  // before what may end all
-  // 128 + a signal: of a program that it stopped, and that stops on all ranks then.
-  const bool stopped = status > 128;
+  const bool stopped = status == 128 + SIGINT || status == 128 + SIGTERM;
   if (status != 0 && !stopped) ranks()->end_all(text_of("it ended with status ", status), status);
   std::string end = "the end of the program";
   if (stopped) end += text_of(" with status ", status);
@@ -75,7 +75,8 @@ void ended(int status, void*) {
     agree({.text = end, .spec = {hash_of(end), 0, 0, 0}}, stopped ? time_limit() : Ranks::kForever);
     ranks()->leave();
   } catch (const std::exception& e) {
-    ranks()->end_all(e.what(), stopped ? status : 1);
+    ranks()->end_all(stopped ? text_of("it ended with status ", status) : e.what(),
+                     stopped ? status : 1);
   }
 }
 

@@ -28,7 +28,9 @@
 // A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12) is a DeviceError on
 // every rank that waits for it, which names it, and rank 0 on the others after twice that and 5 s;
 // the cluster has failed then, and each later call throws the same. A rank that ends by a signal,
-// by an exception that nobody catches or by a status other than 0 ends all ranks, naming itself.
+// by an exception that nobody catches or by a status other than 0 ends all ranks, naming itself;
+// but for 128 + SIGINT or SIGTERM, by which programs end that these stopped: where all ranks do,
+// they end as they do with 0.
 #pragma once
 
 #include <functional>

@@ -26,6 +26,14 @@ bool to_be_summed(const std::string& name, const Tensors& replicas) {
               " since; expected backward() on every context before they are summed");
 }
 
+// No other one goes by what this one left half made.
+GradientSums::~GradientSums() {
+  const MutexLock lock(mutex_);
+  if (refused_.empty()) return;
+  for (const Parameter& p : parameters_)
+    for (const Tensor& w : p.replicas) autograd::mark_used(w);
+}
+
 GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
   for (auto p = parameters_.rbegin(); p != parameters_.rend(); ++p) {
     std::vector<Context> contexts;
@@ -82,11 +90,16 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
     }
 }
 
-void GradientSums::finish(Caller from) {
+void GradientSums::expect_ready() {
+  check();
   if (parameters_[0].release)
     capture::check("Trainer with zero = 2",
                    "it releases gradients, and the memory of what is recorded is kept from call to "
                    "call; make the Trainer with zero = 1");
+  for (const Parameter& p : parameters_) to_be_summed(p.name, p.replicas);
+}
+
+void GradientSums::finish(Caller from) {
   for (Together& all : all_) {
     // Where a step is recorded, each bucket's sum can run while backward() goes on.
     const std::vector<Bucket> parts =

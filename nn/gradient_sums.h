@@ -31,6 +31,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   };
   // In the order of the layers. Those on the same contexts are summed together.
   explicit GradientSums(std::vector<Parameter> parameters);
+  ~GradientSums();
 
   // Whether those would be the same.
   bool are_of(const std::vector<Parameter>& parameters) const;
@@ -40,6 +41,8 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   // throws, and so does check() from then on up to next(): no update goes by these.
   // Again where a gradient was attached anew, which has no hook.
   void overlap(Caller from);
+  // What finish() would refuse, while all gradients are as they were.
+  void expect_ready();
   // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
   // Where it throws, some are.
   void finish(Caller from);

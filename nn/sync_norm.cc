@@ -47,19 +47,22 @@ void SyncBatchNorm::before_meeting(const std::function<void()>& check) const {
 }
 
 Tensor SyncBatchNorm::forward(const Tensor& x) {
-  before_meeting([&] { prepare(x, options_.axis, 1); });
+  const Context c = x.context();
+  before_meeting([&] {
+    prepare(x, options_.axis, 1);
+    if (alone() || gamma_.list_ctx().size() == 1) return;
+    const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
+    if (!seat)
+      throw Error("SyncBatchNorm: one replica of ", text(gamma_.list_ctx()),
+                  " by itself, which needs the others' batches; expected net.on_replicas(xs), or "
+                  "net(x) of each in parallel()");
+    expect_all(seat->contexts());
+    if (c != seat->context())
+      throw ContextMismatch("SyncBatchNorm: input ", describe(x), " in the thread of ",
+                            seat->context(), "; expected it there");
+  });
   if (alone()) return BatchNorm::forward(x);
   if (gamma_.list_ctx().size() == 1) return forward_replicas({x})[0];
-  const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
-  if (!seat)
-    throw Error("SyncBatchNorm: one replica of ", text(gamma_.list_ctx()),
-                " by itself, which needs the others' batches; expected net.on_replicas(xs), or "
-                "net(x) of each in parallel()");
-  expect_all(seat->contexts());
-  const Context c = x.context();
-  if (c != seat->context())
-    throw ContextMismatch("SyncBatchNorm: input ", describe(x), " in the thread of ",
-                          seat->context(), "; expected it there");
   return sync_batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c),
                          running_var_.data(c), norm(), place());
 }

@@ -58,7 +58,7 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
       [&] {
         rescale = rescale_of(batch_size);
         fresh = fresh_slots(ignore_stale_grad, from);
-        by = terms("step", {static_cast<double>(batch_size)});
+        by = terms("step", {static_cast<double>(batch_size)}, fresh);
       },
       from);
   const cluster::Purpose purpose(by);
@@ -84,7 +84,8 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
         if (sums_ && capture::only_recorded())
           capture::check("Trainer::clip_global_norm",
                          "of replicas in a Capture; compile the step instead");
-        by = terms("clip_global_norm", {max_norm, static_cast<double>(batch_size), loss_scale});
+        by = terms("clip_global_norm", {max_norm, static_cast<double>(batch_size), loss_scale},
+                   fresh_slots(true, from));
       },
       from);
   const cluster::Purpose purpose(by);
@@ -113,46 +114,31 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
   return norm;
 }
 
-// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal. One
-// whose update failed has its sum still, and catches up with the others alone.
+// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
 std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
   if (sums_) sums_->check();
-  std::vector<bool> fresh;
+  std::vector<bool> fresh(slots_.size(), true);
   for (size_t begin = 0, end; begin < slots_.size(); begin = end) {
     std::optional<Context> stale;
-    int64_t most = 0;  // updates, of those whose gradients are used
     for (end = begin; end < slots_.size() && slots_[end].parameter == slots_[begin].parameter;
          ++end) {
-      const std::optional<Context> there = stale_on(slots_[end]);
-      fresh.push_back(!there);
-      if (there) most = std::max(most, *slots_[end].count);
-      if (!stale) stale = there;
+      if (!stale) stale = stale_on(slots_[end]);
+      expect_equal(slots_[begin], slots_[end]);
     }
-    if (!stale) {
-      expect_equal({begin, end});
-      continue;
-    }
-    bool catches_up = false;
-    for (size_t i = begin; i < end; ++i) {
-      fresh[i] = fresh[i] && autograd::summed_grad(slots_[i].weight) && *slots_[i].count < most;
-      catches_up = catches_up || fresh[i];
-    }
-    if (!catches_up && !ignore_stale_grad) refuse_stale(slots_[begin], *stale);
+    if (!stale) continue;
+    if (!ignore_stale_grad) refuse_stale(slots_[begin], *stale);
+    std::fill_n(fresh.begin() + static_cast<ptrdiff_t>(begin), end - begin, false);
   }
   return fresh;
 }
 
-void Trainer::expect_equal(Replicas all) const {
-  const Slot& a = slots_[all.begin];
-  for (size_t i = all.begin; i < all.end; ++i) {
-    const Slot& b = slots_[i];
-    if (*a.count == *b.count) continue;
-    throw Error("Trainer: Parameter `", names_[a.parameter], "` has had ", *a.count, " updates on ",
-                a.context, " and ", *b.count, " on ", b.context,
-                ": one failed, and backward() came before another step(), so that its replicas "
-                "differ; expected to go on from a checkpoint");
-  }
+void Trainer::expect_equal(const Slot& a, const Slot& b) const {
+  if (*a.count == *b.count) return;
+  throw Error("Trainer: Parameter `", names_[a.parameter], "` has had ", *a.count, " updates on ",
+              a.context, " and ", *b.count, " on ", b.context,
+              ": one failed, and so did the copy of the other's values; its replicas differ: "
+              "expected to go on from a checkpoint");
 }
 
 // No other call of all ranks follows. What is recorded calls nobody.
@@ -163,10 +149,7 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
   std::string by;
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
-    by = terms(call, {static_cast<double>(batch_size), loss_scale});
-    for (size_t i = 0; cluster::size() > 1 && i < slots_.size(); ++i)
-      if (!all.second[i] && (i == 0 || slots_[i - 1].parameter != slots_[i].parameter))
-        by += ", without " + names_[slots_[i].parameter];
+    by = terms(call, {static_cast<double>(batch_size), loss_scale}, all.second);
   };
   if (capture::active()) {
     check();
@@ -220,9 +203,38 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale, Caller from
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
   FirstFailure failure;
-  failure.run([&] { update_batches(fresh, rescale); });
+  bool done = false;
+  failure.run([&] {
+    update_batches(fresh, rescale);
+    done = true;
+  });
+  if (!done && !capture::only_recorded()) failure.run([&] { share_updates(fresh, from); });
   copy_to_others(fresh, from);  // of those that were updated: replicas stay equal
   failure.rethrow();
+}
+
+// Where an update failed on some contexts alone, replicas there become what it made of another.
+void Trainer::share_updates(const std::vector<bool>& fresh, Caller from) {
+  const capture::Aside aside;
+  const auto updated = [&](size_t i) {
+    return fresh[i] && !autograd::fresh_grad(slots_[i].weight);
+  };
+  std::vector<std::pair<size_t, size_t>> copies;  // to and from
+  std::vector<bool> waiting(slots_.size(), true);
+  for (size_t i = 0; i < slots_.size(); ++i)
+    for (size_t k = 0; k < slots_.size() && fresh[i] && !updated(i) && waiting[i]; ++k) {
+      if (slots_[k].parameter != slots_[i].parameter || !updated(k)) continue;
+      copies.emplace_back(i, k);
+      waiting[i] = false;
+    }
+  split(waiting);
+  for (const auto& [to, done] : copies) {
+    const Slot &a = slots_[done], &b = slots_[to];
+    a.weight.copyto(b.weight, {}, from);
+    for (size_t k = 0; k < a.state.size(); ++k) a.state[k].copyto(b.state[k], {}, from);
+    *b.count = *a.count;
+    autograd::mark_used(b.weight);
+  }
 }
 
 void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {

@@ -110,7 +110,9 @@ class Trainer {
   // are summed already, by the program or by what it compiled, are not summed again, here or in
   // step(), until backward() writes them; one that would add to such a sum is an Error, up to the
   // update, discard() or zero_grad(). Where a sum fails halfway gradients count as used, those with
-  // grad_req add are 0, and backward() makes them anew.
+  // grad_req add are 0, and backward() makes them anew. Where an update fails on some of a
+  // parameter's contexts alone, replicas there get the values of the others; parameters that it
+  // failed for on all keep their gradients, for a step(n, true).
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -120,9 +122,9 @@ class Trainer {
                         Caller = Caller::here());
 
   // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
-  // used, so that the next step() does not go by them. With overlap a second backward() that
-  // neither step() nor this came before is an Error, and so is step() then, up to this. On all
-  // ranks, or on none.
+  // used, so that the next step() does not go by them. With overlap a second backward() is an Error
+  // where neither step() nor this came in between, and so is step() from then on, up to this. On
+  // all ranks, or on none.
   void discard(Caller = Caller::here());
 
   // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
@@ -195,13 +197,15 @@ class Trainer {
   void regroup();
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
-  void expect_equal(Replicas) const;
-  std::string terms(const char* call, std::initializer_list<double> numbers) const;
+  void expect_equal(const Slot& a, const Slot& b) const;
+  std::string terms(const char* call, std::initializer_list<double> numbers,
+                    const std::vector<bool>& fresh) const;
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
                                                double loss_scale, bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
   void update(const std::vector<bool>& fresh, double rescale, Caller);
   void update_batches(const std::vector<bool>& fresh, double rescale);
+  void share_updates(const std::vector<bool>& fresh, Caller);
   void copy_to_others(const std::vector<bool>& fresh, Caller);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);

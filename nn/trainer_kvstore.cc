@@ -1,5 +1,6 @@
 // A Trainer whose gradients go through a KVStore, as Gluon's do.
 #include <algorithm>
+#include <optional>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -80,19 +81,21 @@ void Trainer::take_to_store(Caller from) {
     const Parameter& p = parameters_[slot.parameter];
     if (updates_on_store()) store.set_multipliers(key, p.lr_mult(), p.wd_mult());
   }
-  if (!updates_on_store() || frozen_.empty()) return;
+  if (!updates_on_store()) return;
   // States of what was cast while frozen begin anew.
-  const NamedTensors known = store.optimizer_states();
-  for (const Slot& slot : frozen_) {
-    const std::string& key = names_[slot.parameter];
-    const auto counts = [&](const auto& state) { return state.first == key + "/count"; };
-    if (std::ranges::any_of(known, counts)) store.set_value(key, slot.weight, from);
+  std::optional<NamedTensors> known;
+  for (const size_t i : distinct_parameters()) {
+    const Parameter& p = parameters_[i];
+    if (p.grad_req() != GradReq::null || !p.initialized()) continue;
+    if (!known) known = store.optimizer_states();
+    const auto counts = [&](const auto& state) { return state.first == names_[i] + "/count"; };
+    if (std::ranges::any_of(*known, counts)) store.set_value(names_[i], p.list_data()[0], from);
   }
 }
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
   capture::check("Trainer::step with a kvstore", kNotRecorded);
-  check_store();
+  cluster::share_failure([&] { check_store(); }, from);
   kvstore::KVStore& store = *options_.kvstore;
   store.set_rescale_grad(rescale);
   kvstore::Keys keys;
@@ -128,7 +131,7 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
 
 void Trainer::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
-  check_store();
+  cluster::share_failure([&] { check_store(); }, from);
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
   cluster::share_failure(

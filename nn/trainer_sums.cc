@@ -40,10 +40,11 @@ void Trainer::start_equal(Caller from) {
 
 // What all ranks must update by. The counts are of parameters, of which a rank may have many
 // replicas: where an update failed on one rank alone, the next one says so.
-std::string Trainer::terms(const char* call, std::initializer_list<double> numbers) const {
+std::string Trainer::terms(const char* call, std::initializer_list<double> numbers,
+                           const std::vector<bool>& fresh) const {
   if (cluster::size() == 1) return "";
   int64_t updates = 0, parameters = 0;
-  std::string multipliers;
+  std::string multipliers, without;
   for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
@@ -51,6 +52,7 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
                                   ? options_.kvstore->num_update(names_[slots_[i].parameter])
                                   : *slots_[end].count);
     updates += least;
+    if (!fresh[i]) without += ", without " + names_[slots_[i].parameter];
     const Parameter& p = parameters_[slots_[i].parameter];
     if (p.lr_mult() != 1 || p.wd_mult() != 1)
       multipliers +=
@@ -58,7 +60,7 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
   }
   return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
                  learning_rate(), ", after ", updates, " updates of ", parameters, " parameters",
-                 multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1));
+                 multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
 }
 
 void Trainer::allreduce_grads(Caller from) {
@@ -69,7 +71,7 @@ void Trainer::allreduce_grads(Caller from) {
   std::vector<Replicas> alone;
   cluster::share_failure(
       [&] {
-        if (sums_) sums_->check();
+        if (sums_) sums_->expect_ready();
         alone = unsummed();
       },
       from);

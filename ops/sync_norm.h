@@ -38,6 +38,6 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 // Instead of it, where a thread finds something wrong before: from a catch clause, whose exception
 // all threads that come to `place` throw.
-void sync_batch_norm_failed(const Rendezvous::Place& place);
+[[noreturn]] void sync_batch_norm_failed(const Rendezvous::Place& place);
 
 }  // namespace locus

@@ -1,5 +1,8 @@
 // What gradients and replicas are on all ranks after one of them found something wrong.
 #include <deque>
+#include <functional>
+
+#include <locus/devices/pool.h>
 
 #include "tests/captures.h"
 #include "tests/ranks.h"
@@ -47,6 +50,7 @@ TEST_F(ClusterRanks, AStepThatOneRefusesLeavesGradientsOnAll) {
 }
 
 TEST_F(ClusterRanks, OfASumThatOneHasNoMemoryForNothingIsLeft) {
+  LOCUS_NEEDS_POOL();
   for (const int zero : {0, 1}) {
     nn::Parameter large("large", {10 << 20}, {.init = init::Zero()});
     large.initialize(init::Zero(), {cpu(2), cpu(3)});
@@ -73,12 +77,17 @@ TEST_F(ClusterRanks, OfASumThatOneHasNoMemoryForNothingIsLeft) {
 
 TEST_F(ClusterRanks, AnUpdateOfOtherParametersIsAnErrorOnAll) {
   const Two two(GradReq::write);
-  backward(two.x);
-  two.trainer->allreduce_grads();
-  if (other()) two.trainer->discard();
-  EXPECT_THAT(message_of<Error>([&] { two.trainer->update(1, true); }),
-              AllOf(HasSubstr("calls differ"), HasSubstr("without x")));
-  two.expect(0);
+  nn::Trainer& t = *two.trainer;
+  const std::function<void()> updates[] = {[&] { t.update(1, true); }, [&] { t.step(1, true); },
+                                           [&] { t.clip_global_norm(1, 1); }};
+  for (const auto& update : updates) {
+    backward(two.x);
+    t.allreduce_grads();
+    if (other()) t.discard();
+    EXPECT_THAT(message_of<Error>(update),
+                AllOf(HasSubstr("calls differ"), HasSubstr("without x")));
+    two.expect(0);
+  }
 }
 
 TEST_F(ClusterRanks, AStepByOtherMultipliersIsAnErrorOnAll) {

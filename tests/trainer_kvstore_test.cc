@@ -350,7 +350,7 @@ TEST(TrainerKVStore, IsNotCompiled) {
 
 // As with a Trainer that has no store.
 TEST(TrainerKVStore, StatesOfWhatWasCastWhileFrozenBeginAnew) {
-  for (const char* const type : {"", "local", "device"}) {
+  for (const auto& [type, anew] : {std::pair("", false), {"local", false}, {"device", true}}) {
     nn::Parameter p("p", {2}, {.init = init::Zero()}), q("q", {2}, {.init = init::Zero()});
     for (const nn::Parameter& each : {p, q}) each.initialize();
     const auto made = [&] {
@@ -358,19 +358,24 @@ TEST(TrainerKVStore, StatesOfWhatWasCastWhileFrozenBeginAnew) {
       if (*type) o.kvstore = kvstore::create(type);
       return nn::Trainer({{"p", p}, {"q", q}}, optim::Adam({.learning_rate = .1}), o);
     };
-    nn::Trainer trainer = made();
+    auto trainer = std::make_unique<nn::Trainer>(made());
     const auto step = [&] {
       for (const nn::Parameter& each : {p, q})
         if (each.grad_req() != GradReq::null) backward(each);
-      trainer.step(1);
+      trainer->step(1);
     };
     for (int i = 0; i < 2; ++i) step();
     p.set_grad_req(GradReq::null);
     step();
+    if (anew) {
+      auto next = std::make_unique<nn::Trainer>(made());
+      next->set_states(trainer->states());
+      trainer = std::move(next);
+    }
     for (const DType d : {f64, f32}) {
       p.cast(d);
       step();
-      made().set_states(trainer.states());
+      made().set_states(trainer->states());
     }
     const double before = values(p.data())[0];
     p.set_grad_req(GradReq::write);

@@ -149,6 +149,7 @@ Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 
 void sync_batch_norm_failed(const Rendezvous::Place& place) {
   share([]() -> double { std::rethrow_exception(std::current_exception()); }, place);
+  throw;
 }
 
 }  // namespace locus
