@@ -26,7 +26,7 @@
 // Results are the same bits on every rank and in every run with as many ranks.
 //
 // A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12) is a DeviceError on
-// every rank that waits for it, which names it, and rank 0 on the others after twice that and 5 s;
+// every rank that waits for it, which names it, and rank 0 on the others after twice that and 2 s;
 // the cluster has failed then, and each later call throws the same. A rank that ends by a signal,
 // by an exception that nobody catches or by a status other than 0 ends all ranks, naming itself;
 // but for 128 + SIGINT or SIGTERM, by which programs end that these stopped: where all ranks do,

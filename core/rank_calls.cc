@@ -165,7 +165,7 @@ Agreed agree(const RankCall& call, double seconds) {
       mine = packed(verdict, why);
     }
     // Rank 0 may come as late as that, and waits for the others from then on.
-    const double longest = 2 * seconds + 5;
+    const double longest = 2 * seconds + 2;
     const auto answer = ranks()->from_root(mine, longest);
     if (!answer)
       throw DeviceError(call.text, ": rank 0 did not answer within ", longest,
