@@ -198,9 +198,9 @@ std::string picture(const std::vector<Prediction>& all, int64_t batch, const std
     for (double v = 1; v <= high; v *= step) lines.push_back(v);
   } else {  // round numbers, from one below all to one above
     for (double decade = std::pow(10, std::floor(std::log10(low)));
-         lines.empty() || lines.back() < high; decade *= 10)
+         lines.empty() || lines.back() <= high; decade *= 10)
       for (const double m : {1, 2, 5})
-        if (lines.empty() || lines.back() < high) lines.push_back(m * decade);
+        if (lines.empty() || lines.back() <= high) lines.push_back(m * decade);
     while (lines.size() > 2 && lines[1] <= low) lines.erase(lines.begin());
     low = lines.front(), high = lines.back();
   }
