@@ -26,14 +26,6 @@ bool to_be_summed(const std::string& name, const Tensors& replicas) {
               " since; expected backward() on every context before they are summed");
 }
 
-// No other one goes by what this one left half made.
-GradientSums::~GradientSums() {
-  const MutexLock lock(mutex_);
-  if (refused_.empty()) return;
-  for (const Parameter& p : parameters_)
-    for (const Tensor& w : p.replicas) autograd::mark_used(w);
-}
-
 GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std::move(parameters)) {
   for (auto p = parameters_.rbegin(); p != parameters_.rend(); ++p) {
     std::vector<Context> contexts;
@@ -43,6 +35,14 @@ GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std:
     if (at == all_.end()) at = all_.insert(at, {.group = group});
     at->parameters.push_back(&*p);
   }
+}
+
+// No other one goes by what this one left half made.
+GradientSums::~GradientSums() {
+  const MutexLock lock(mutex_);
+  if (refused_.empty()) return;
+  for (const Parameter& p : parameters_)
+    for (const Tensor& w : p.replicas) autograd::mark_used(w);
 }
 
 std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
@@ -174,7 +174,6 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   }
 }
 
-// Some are sums by now, and the new ones of others are none.
 std::string GradientSums::twice(const Parameter& p) {
   return text_of("Trainer: backward() wrote the gradient of Parameter `", p.name,
                  "` twice before step(); with overlap it is summed while backward() runs: expected "
