@@ -171,6 +171,7 @@ bool register_emulated() {
     device_count =
         static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
     const char* link = std::getenv("LOCUS_EMULATED_LINK");
+    emulated::share_cores(device_count);
     if (device_count > 0 && link != nullptr && *link != 0)
       emulated::set_link_model(emulated::LinkModel::parse(link));
   } catch (const Error& e) {

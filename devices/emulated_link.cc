@@ -6,16 +6,15 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include <locus/core/context.h>
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
-#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr double kMemory = 8;  // GB/s: when to begin moving the bytes, so that they end in time
 constexpr double kLate = 1.5;  // times the model's: not scatter any more
 constexpr size_t kLarge = size_t{1} << 20;
@@ -40,7 +39,7 @@ double number(std::string_view text, std::string_view key, std::string_view valu
 }
 
 // When the copy's ports have carried it.
-Clock::time_point reserve(Context from, Context to, size_t bytes) {
+Clock::time_point reserve(Context from, Context to, size_t bytes, Clock::time_point start) {
   const MutexLock lock(mutex);
   Clock::time_point dummy;
   Clock::time_point *out = &dummy, *in = &dummy;
@@ -52,8 +51,7 @@ Clock::time_point reserve(Context from, Context to, size_t bytes) {
     out = &ports[from.index].to_peer;
     in = &ports[to.index].from_peer;
   }
-  const Clock::time_point end =
-      std::max({Clock::now(), *out, *in}) + model->duration(from, to, bytes);
+  const Clock::time_point end = std::max({start, *out, *in}) + model->duration(from, to, bytes);
   *out = *in = end;
   return end;
 }
@@ -107,19 +105,22 @@ std::chrono::nanoseconds LinkModel::duration(Context from, Context to, size_t by
 void set_link_model(const std::optional<LinkModel>& m) { model = m; }
 const std::optional<LinkModel>& link_model() { return model; }
 
-void copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes) {
+Clock::time_point copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes,
+                                 Clock::time_point start) {
   if (!model || from == to) {
     std::memcpy(dst, src, bytes);
-    return;
+    return start;
   }
-  const Clock::time_point end = reserve(from, to, bytes);
+  std::this_thread::sleep_until(start);  // the ports are given in the order of the model's time
+  const Clock::time_point end = reserve(from, to, bytes, start);
   const auto moving = std::chrono::nanoseconds(std::llround(static_cast<double>(bytes) / kMemory));
-  sleep_until(end - moving);
+  std::this_thread::sleep_until(end - moving);
   const Clock::time_point begin = Clock::now();
   std::memcpy(dst, src, bytes);
-  if (bytes >= kLarge && Clock::now() - end > (kLate - 1) * model->duration(from, to, bytes))
-    say_late(from, to, bytes, Clock::now() - begin);
-  sleep_until(end);
+  const auto moved = Clock::now() - begin;
+  if (bytes >= kLarge && moved > kLate * model->duration(from, to, bytes))
+    say_late(from, to, bytes, moved);
+  return end;
 }
 
 }  // namespace locus::emulated

@@ -10,7 +10,7 @@
 // The bytes really move, at the end of that time: a program that reuses memory too early sees it.
 // So a copy is never faster than this machine's memory (about 10 GB/s a core), whatever the model
 // says; the first large one that takes longer says so on stderr. Kernels take modelled time then
-// too: emulated_pace.h.
+// too, and it is the queues' clocks that all of this is by: emulated_pace.h.
 //
 // Threads: any.
 #pragma once
@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include <locus/core/kernel.h>
+#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 
@@ -38,7 +39,9 @@ struct LinkModel {
 void set_link_model(const std::optional<LinkModel>& model);
 const std::optional<LinkModel>& link_model();
 
-// Copies src to dst and returns when the model says that they have arrived; at once without one.
-void copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes);
+// Copies src to dst, from `start` on, and returns when the model says that they have arrived;
+// `start` without one.
+Clock::time_point copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes,
+                                 Clock::time_point start);
 
 }  // namespace locus::emulated

@@ -1,11 +1,13 @@
-// The pace of emulated GPUs under a link model: kernels that take the same time whether the other
-// GPUs compute or not, so that placements can be compared on a machine with few cores.
+// Time of emulated GPUs under a link model: kernels take the same time whether the other GPUs
+// compute or not, so that placements can be compared on a machine with few cores.
 //
-// A kernel runs on one core, and takes kSlower times the core's time of the quickest of its first
-// runs on views of the same shapes, or of a later one that is quicker by a fifth (the first may
-// have met a neighbour); the rest is slept. So two GPUs compute at once, as real ones do, even
-// where only one core is free, and what a neighbour does to a core's clock and caches does not
-// show. Threads: any.
+// Each queue has a clock of its own. An operation begins when the one before it has ended, what it
+// waits for has happened, and it was enqueued. A kernel runs as soon as a core is free and takes,
+// on that clock, slower() times the core's time of the quickest of its first runs on views of the
+// same shapes, or of a later one that is quicker by a fifth (the first may have met a neighbour).
+// Events happen, and who waits for them goes on, when that clock says so: how late a thread woke,
+// how often cores went to others, and what a neighbour does to a core's clock and caches do not
+// show, unless the cores cannot keep up with the model at all. Threads: any.
 #pragma once
 
 #include <chrono>
@@ -14,12 +16,18 @@
 
 namespace locus::emulated {
 
-inline constexpr int kSlower = 2;
+using Clock = std::chrono::steady_clock;
 
-// Runs the kernel and returns when its time is over. What it throws passes at once.
-void compute_at_pace(Kernel kernel, const Call& call);
+// How many GPUs there are. Set while the program starts.
+void share_cores(int gpus);
+// How many times longer than on a core a kernel takes: 2, and more where there are fewer cores than
+// GPUs, so that all of these together keep half of them busy.
+int slower();
+
+// Runs the kernel, and returns what the GPU takes for it. What it throws passes.
+std::chrono::nanoseconds compute(Kernel kernel, const Call& call);
 
 // Sleeps, and looks at the clock at the end: the system wakes a sleeper late.
-void sleep_until(std::chrono::steady_clock::time_point t);
+void sleep_until(Clock::time_point t);
 
 }  // namespace locus::emulated

@@ -1,6 +1,7 @@
 #include <locus/devices/emulated_queue.h>
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <string>
@@ -11,7 +12,6 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
-#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 namespace {
@@ -77,7 +77,9 @@ void Queue::push(const auto& fill) {
   if (ring_ == nullptr) start();
   while (pushed_ - finished_ == kCapacity) lock.wait(space_);
   check_usable();
-  fill(ring_[pushed_ % kCapacity]);
+  Entry& entry = ring_[pushed_ % kCapacity];
+  fill(entry);
+  if (link_model()) entry.pushed = Clock::now();
   ++pushed_;
   if (asleep_) work_.notify_one();
 }
@@ -112,7 +114,7 @@ void Queue::copy(void* dst, Context to, const void* src, Context from, size_t by
 void Queue::record(EventRef event) {
   {
     const MutexLock lock(mutex_);
-    if (closed_) return event->fire();
+    if (closed_) return event->fire(Clock::now());
   }
   push_event(What::record, std::move(event));
 }
@@ -127,10 +129,15 @@ void Queue::push_event(What what, EventRef event) {
 }
 
 void Queue::drain() {
-  MutexLock lock(mutex_);
-  const uint64_t target = pushed_;
-  if (finished_ < target && !closed_) check_usable();  // close() may be draining it, too
-  wait_until_finished(target, lock);
+  Clock::time_point end;
+  {
+    MutexLock lock(mutex_);
+    const uint64_t target = pushed_;
+    if (finished_ < target && !closed_) check_usable();  // close() may be draining it, too
+    wait_until_finished(target, lock);
+    end = clock_;
+  }
+  sleep_until(end);
 }
 
 void Queue::close() {
@@ -151,7 +158,11 @@ void Queue::reopen() {
 
 void Queue::serve() {
   pthread_setname_np(pthread_self(), "locus-queue");
-  if (link_model()) compute_alone();
+  if (link_model()) {
+    compute_alone();
+    // The threads that tell GPUs what to do have cores of their own where GPUs are real.
+    setpriority(PRIO_PROCESS, 0, 5);
+  }
   MutexLock lock(mutex_);
   for (bool stopped = false; !stopped;) {
     asleep_ = true;
@@ -159,17 +170,22 @@ void Queue::serve() {
     asleep_ = false;
     Entry& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
     stopped = entry.what == What::stop;
+    Clock::time_point now = clock_;
     mutex_.unlock();
-    run(entry);
+    run(entry, now);
     if (entry.staging.capacity() > kKept) entry.staging = {};
     mutex_.lock();
+    clock_ = now;
     if (pushed_ - finished_ == kCapacity) space_.notify_all();
     ++finished_;
     if (drainers_ > 0) progress_.notify_all();
   }
 }
 
-void Queue::run(Entry& entry) {
+// `now`: the queue's clock, where there is a link model.
+void Queue::run(Entry& entry, Clock::time_point& now) {
+  const bool modelled = link_model().has_value();
+  if (modelled) now = std::max(now, entry.pushed);
   try {
     switch (entry.what) {
       case What::launch: {
@@ -179,21 +195,23 @@ void Queue::run(Entry& entry) {
         // whose memory is handed out when work is pushed.
         const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
                         {}};
-        if (link_model())
-          compute_at_pace(entry.kernel, call);
+        if (modelled)
+          now += compute(entry.kernel, call);
         else
           entry.kernel(call);
         break;
       }
       case What::copy:
-        copy_over_link(entry.dst, entry.to, entry.src, entry.from, entry.bytes);
+        now = copy_over_link(entry.dst, entry.to, entry.src, entry.from, entry.bytes, now);
         break;
       case What::record:
-        std::exchange(entry.event, nullptr)->fire();
+        std::exchange(entry.event, nullptr)->fire(modelled ? now : Clock::now());
         break;
-      case What::wait:
-        std::exchange(entry.event, nullptr)->wait();
+      case What::wait: {
+        const Clock::time_point fired = std::exchange(entry.event, nullptr)->wait_fired();
+        if (modelled) now = std::max(now, fired);
         break;
+      }
       case What::stop:
         break;
     }

@@ -15,24 +15,30 @@
 #include <locus/core/device.h>
 #include <locus/core/mutex.h>
 #include <locus/core/op.h>
+#include <locus/devices/emulated_pace.h>
 
 namespace locus::emulated {
 
 // Fires once. Held by its creator and by queue entries.
 class Event {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  bool done() const { return fired_.load(std::memory_order_acquire); }
-  void wait() const { fired_.wait(false, std::memory_order_acquire); }
-  Clock::time_point time() const { return time_; }  // valid once done
-  void fire() {
-    time_ = Clock::now();
+  bool done() const { return fired() && time_ <= Clock::now(); }
+  // Until it has fired: what it stands for has been done, if before its time.
+  Clock::time_point wait_fired() const {
+    fired_.wait(false, std::memory_order_acquire);
+    return time_;
+  }
+  void wait() const { sleep_until(wait_fired()); }
+  Clock::time_point time() const { return time_; }  // valid once fired
+  void fire(Clock::time_point time) {
+    time_ = time;
     fired_.store(true, std::memory_order_release);
     fired_.notify_all();
   }
 
  private:
+  bool fired() const { return fired_.load(std::memory_order_acquire); }
+
   std::atomic<bool> fired_{false};
   Clock::time_point time_;
 };
@@ -65,7 +71,7 @@ class Queue {
   void record(EventRef event);
   void wait(EventRef event);
 
-  void drain();  // blocks until everything enqueued so far has run
+  void drain();  // blocks until everything enqueued so far has run, by the queue's clock too
   // Drains and ends the thread. Until it is opened again events fire at once and other operations
   // throw DeviceError.
   void close();
@@ -86,6 +92,7 @@ class Queue {
     size_t bytes = 0;
     std::vector<char> staging;
     EventRef event;
+    Clock::time_point pushed;  // under a link model
   };
 
  private:
@@ -95,7 +102,7 @@ class Queue {
   void check_usable() const LOCUS_REQUIRES(mutex_);
   void wait_until_finished(uint64_t target, MutexLock& lock) LOCUS_REQUIRES(mutex_);
   void serve();
-  void run(Entry& entry);
+  void run(Entry& entry, Clock::time_point& now);
 
   const Context context_;
   const uint32_t id_;
@@ -106,6 +113,7 @@ class Queue {
   // null until the first operation, and when closed
   std::unique_ptr<Entry[]> ring_ LOCUS_GUARDED_BY(mutex_);
   uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
+  Clock::time_point clock_ LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: behind what is finished_
   int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;
   bool asleep_ LOCUS_GUARDED_BY(mutex_) = false, closed_ LOCUS_GUARDED_BY(mutex_) = false;
   int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // in which it was started

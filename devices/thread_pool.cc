@@ -103,9 +103,8 @@ struct alignas(64) Worker {
 class ThreadPool {
  public:
   ThreadPool() : cpus_(allowed_cpus()) {
-    const int usable = std::max(1, std::min<int>(static_cast<int>(cpus_.size()), cpu_quota()));
-    threads_ =
-        static_cast<int>(environment_number("LOCUS_NUM_THREADS", 1, kMaxThreads).value_or(usable));
+    threads_ = static_cast<int>(
+        environment_number("LOCUS_NUM_THREADS", 1, kMaxThreads).value_or(num_cpus()));
     pin_ = environment_number("LOCUS_PIN", 0, 1).value_or(1) == 1;
   }
 
@@ -253,6 +252,10 @@ ThreadPool& pool() {
 }
 
 }  // namespace
+
+int num_cpus() {
+  return std::max(1, std::min<int>(static_cast<int>(allowed_cpus().size()), cpu_quota()));
+}
 
 int num_threads() { return pool().threads(); }
 

@@ -20,6 +20,7 @@
 #include <locus/core/stream.h>
 #include <locus/core/transfer_log.h>
 #include <locus/devices/cpu.h>
+#include <locus/devices/emulated_queue.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <tests/contexts.h>
@@ -217,7 +218,7 @@ void toil(const Call&) {
   while (t.tv_sec * 1000000000 + t.tv_nsec < end) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 }
 
-TEST(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
+TEST(EmulatedLink, KernelsTakeAMultipleOfTheTimeOfACore) {
   LOCUS_NEEDS_EMULATED_GPUS();
   Device& d = device(gpu(0));
   const StreamView s = d.stream(Lane::compute);
@@ -233,9 +234,60 @@ TEST(EmulatedLink, KernelsTakeTwiceTheTimeOfACore) {
     return ms;
   };
   const LinkModelScope slow(kSlow);
-  const double best = quickest(70, milliseconds);
-  EXPECT_GE(best, 2 * 4 * 5);
-  EXPECT_LT(best, 70);
+  const double right = emulated::slower() * 4 * 5, best = quickest(1.5 * right, milliseconds);
+  EXPECT_GE(emulated::slower(), 2);
+  EXPECT_GE(best, right);
+  EXPECT_LT(best, 1.5 * right);
+}
+
+TEST(EmulatedLink, AnEventIsDoneAtItsTimeAndNotBefore) {
+  emulated::Event e;
+  const auto time = emulated::Clock::now() + 30ms;
+  e.fire(time);
+  EXPECT_EQ(e.wait_fired(), time);
+  EXPECT_FALSE(e.done() && emulated::Clock::now() < time);
+  e.wait();
+  EXPECT_TRUE(e.done());
+  EXPECT_GE(emulated::Clock::now(), time);
+}
+
+// As where its thread has to wait for a core.
+void dawdle(const Call&) { std::this_thread::sleep_for(40ms); }
+
+TEST(EmulatedLink, WhatAThreadLosesTakesNoTimeOfTheGpu) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const LinkModelScope slow(kSlow);
+  Device& d = device(gpu(0));
+  const StreamView s = d.stream(Lane::compute);
+  const EventView start = d.record(s);
+  const auto began = emulated::Clock::now();
+  d.launch(&dawdle, Call{nullptr, nullptr, 0, 0, nullptr, 0, s}, "dawdle");
+  const EventView end = d.record(s);
+  d.wait_host(end);
+  EXPECT_GE(emulated::Clock::now() - began, 40ms) << "the host saw what was not there";
+  EXPECT_LT(d.elapsed_ms(start, end), 20);
+  d.release(start);
+  d.release(end);
+}
+
+TEST(EmulatedLink, AGpuThatWaitsForAnotherGoesOnWhenThatIsDone) {
+  LOCUS_NEEDS_EMULATED_GPUS();
+  LOCUS_NEEDS_ANY_GPUS(2);
+  const LinkModelScope slow(kSlow);
+  Device &first = device(gpu(0)), &second = device(gpu(1));
+  const StreamView a = first.stream(Lane::compute), b = second.stream(Lane::compute);
+  const EventView start = second.record(b);
+  second.wait_host(start);
+  first.launch(&toil, Call{nullptr, nullptr, 0, 0, nullptr, 0, a}, "toil");
+  const EventView between = first.record(a);
+  second.wait(b, between);
+  second.launch(&toil, Call{nullptr, nullptr, 0, 0, nullptr, 0, b}, "toil");
+  const EventView end = second.record(b);
+  second.wait_host(end);
+  EXPECT_GE(second.elapsed_ms(start, end), emulated::slower() * 2 * 5);
+  second.release(start);
+  first.release(between);
+  second.release(end);
 }
 
 // Each kernel ends only once the other runs too.

@@ -99,7 +99,7 @@ void MeasuredLinks::sample_waits() {
 }
 
 void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
-  if (examples::real_gpu(contexts_[0])) return;
+  if (examples::real_gpu(contexts_[0]) || context_info(contexts_[0]).modelled) return;
   for (const int64_t n : samples)
     for (const Context c : contexts_)
       sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
