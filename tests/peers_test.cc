@@ -96,6 +96,23 @@ TEST_F(Peers, AKernelThatIsLateStoresBeforeAnythingElseUsesTheMemory) {
   EXPECT_THAT(values(x[1] * 1), Each(5.));
 }
 
+TEST_F(Peers, CallsThatMeetAreMeasuredTogether) {
+  const Group g(gpus(2));
+  Compiled f([&](const Tensors& in) {
+    Tensors sums = all_reduce(g, in);
+    return Tensors{sums[0] + 1, sums[1] + 1};
+  });
+  const Tensors in = parts();
+  for (int round = 0; round < 3; ++round) f(in);
+  std::vector<double> us;
+  for (const CompiledCall& c : f.calls())
+    if (c.op == "all_reduce_peers") us.push_back(c.us);
+  ASSERT_EQ(us.size(), 2u);
+  EXPECT_GT(us[0], 0);
+  EXPECT_EQ(us[0], us[1]);
+  EXPECT_THAT(values(f(in)[1]), Each(6.));
+}
+
 TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
   const Group g(gpus(2));
   const Tensors x = parts(), two = parts();
