@@ -79,7 +79,7 @@ struct CompiledCall {
   // ended. In it, calls of a branch run in order, branches side by side.
   int part = 0, branch = 0;
   bool graph = false;  // whether the part is one CUDA graph
-  double us = 0;       // it takes by itself, the least of a few runs; 0 for one that needs others
+  double us = 0;       // by itself, or with those that it meets: the least of a few runs
 };
 
 class Compiled {

@@ -37,6 +37,8 @@ RepeatDraws::~RepeatDraws() {
   next_repeated = outer_next_;
 }
 
+bool notes_or_repeats() { return noted || repeated; }
+
 std::function<PhiloxKey()> source(uint64_t n) {
   if (repeated) {
     if (next_repeated == repeated->size())

@@ -66,5 +66,7 @@ class [[nodiscard]] RepeatDraws : NonCopyable {
   const Draws* const outer_;
   const size_t outer_next_;
 };
+// Whether the thread has one of these.
+bool notes_or_repeats();
 }  // namespace random
 }  // namespace locus

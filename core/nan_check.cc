@@ -71,8 +71,7 @@ void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result) {
 }
 
 void OverflowCheck::expect(bool overflows) {
-  if (overflows != expects_) expecting += overflows ? 1 : -1;
-  expects_ = overflows;
+  if (expects_.exchange(overflows) != overflows) expecting += overflows ? 1 : -1;
 }
 
 }  // namespace locus

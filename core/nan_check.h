@@ -1,6 +1,7 @@
 // LOCUS_CHECK=nan: every op's result is read, and the first that has NaN is an error at its call.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include <locus/core/noncopyable.h>
@@ -20,10 +21,10 @@ void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result);
 class OverflowCheck : NonCopyable {
  public:
   ~OverflowCheck() { expect(false); }
-  void expect(bool overflows);
+  void expect(bool overflows);  // threads: any
 
  private:
-  bool expects_ = false;
+  std::atomic<bool> expects_ = false;
 };
 
 }  // namespace locus

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
@@ -55,10 +56,12 @@ class Worker {
     std::thread([this] { live(); }).detach();  // as long as the process
   }
 
-  // One caller at a time: take() before, leave() after.
-  void take() { mutex_.lock(); }
-  bool take_awake() { return !sleeps_.load(std::memory_order_relaxed) && mutex_.try_lock(); }
-  void leave() { mutex_.unlock(); }
+  // One caller at a time, who holds it; of one that sleeps or has another caller, empty.
+  using Turn = std::unique_lock<std::mutex>;
+  Turn take() { return Turn(mutex_); }
+  Turn take_awake() {
+    return sleeps_.load(std::memory_order_relaxed) ? Turn() : Turn(mutex_, std::try_to_lock);
+  }
   void start(const std::function<void()>& task) {
     task_ = &task;
     asked_.fetch_add(1, std::memory_order_release);
@@ -141,6 +144,10 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   capture::check("parallel",
                  "the work of other threads is not recorded; call the function that is "
                  "compiled inside of it, one a context");
+  if (random::notes_or_repeats())
+    throw Error(
+        "parallel: called by a function that recompute() runs, whose second run would draw other "
+        "random numbers on other threads; call recompute() inside of parallel(), one a context");
   for (const Context c : contexts) device(c);  // DeviceError for one that is not there
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
@@ -177,7 +184,8 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   }
   std::map<Context, Worker*> in_order;  // in which all callers take them
   for (const Context c : contexts) in_order[c] = worker(c, true);
-  for (const auto& [context, w] : in_order) w->take();
+  std::vector<Worker::Turn> turns;
+  for (const auto& [context, w] : in_order) turns.push_back(w->take());
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
   // A waiting thread would take turns with one that works, where they share a core.
@@ -187,7 +195,6 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     const WorksFor mine(contexts.list()[static_cast<size_t>(i)]);
     run_as(i);
   });
-  for (const auto& [context, w] : in_order) w->leave();
   go_on();
   for (bool all : {false, true})
     for (size_t i = 0; i < failures.size(); ++i)
@@ -195,23 +202,20 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
 }
 
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f) {
-  std::vector<Worker*> taken;
   if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
       !in_stream_scope()) {
-    taken.push_back(nullptr);
+    std::vector<Worker*> taken{nullptr};
+    std::vector<Worker::Turn> turns;
     for (const Context c : std::span(contexts).subspan(1)) {
       Worker* const w = worker(c, false);
-      if (!w || !w->take_awake()) break;
+      if (!w || !turns.emplace_back(w->take_awake())) break;
       taken.push_back(w);
     }
-    const bool all = taken.size() == contexts.size();
-    std::vector<std::exception_ptr> failures;
-    if (all) failures = run_on(taken, f);
-    for (Worker* const w : taken)
-      if (w) w->leave();
-    for (const std::exception_ptr& e : failures)
-      if (e) std::rethrow_exception(e);
-    if (all) return;
+    if (taken.size() == contexts.size()) {
+      for (const std::exception_ptr& e : run_on(taken, f))
+        if (e) std::rethrow_exception(e);
+      return;
+    }
   }
   FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
   for (size_t i = 0; i < contexts.size(); ++i) failure.run([&] { f(static_cast<int>(i)); });

@@ -20,12 +20,14 @@ namespace locus {
 
 // Calls f(i) for contexts[i], each on a thread of its own, all at once, and returns when all have
 // returned. There, current_context() is contexts[i], and whether autograd records and trains, the
-// dtype of an amp::Scope and an autograd::Accumulate are as they are here; other scopes, such as a
-// StreamScope, are not taken along. Random numbers are the same in each run (core/generator.h).
-// What f refers to is shared by the threads: one may not write what another uses. An exception of f
-// is rethrown, of several that of the smallest i. Inside f, work for the context of the thread
-// itself runs at once; for another one it is an Error, since that thread could wait for this one.
-// Throws CaptureError while a compiled function is recorded: the threads' work would not be.
+// dtype of an amp::Scope and an autograd::Accumulate are as they are here; a StreamScope is taken
+// along to none, and thread_local variables of the program are the caller's own for i == 0, unless
+// it has a StreamScope. Random numbers are the same in each run (core/generator.h). What f refers
+// to is shared by the threads: one may not write what another uses. An exception of f is rethrown,
+// of several that of the smallest i. Inside f, work for the context of the thread itself runs at
+// once; for another one it is an Error, since that thread could wait for this one. Throws
+// CaptureError while a compiled function is recorded: the threads' work would not be; and Error in
+// what autograd::recompute() runs, whose second run they would not take for one.
 void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 
 // For the framework's own steps behind it, which need nothing of the caller's scopes: f(i) on these

@@ -185,6 +185,7 @@ class Plan : NonCopyable {
   void make_graphs(Parts& parts);
   PlanCall::Scratch room(const PlanCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
+  static void mark(const Part& part, StreamView s);  // work on s uses what it does
   void enqueue(Part& part, Caller from);
   void run_each(Part& part, StreamView s, Caller from);
 

@@ -134,13 +134,21 @@ void Plan::replay(Caller from, size_t version) {
     all();
   } catch (...) {
     broken_ = true;
-    for (const Part& part : versions_[version])
+    for (const Part& part : versions_[version]) {
+      // Kernels of other devices wait for its own for a while, and then store into what it has.
+      for (const Part& other : versions_[version])
+        if (part.meets && other.meets) mark(part, current_stream(other.context));
       for (const PlanCall& call : part.calls)
         if (call.op && call.op->meets)
           for (const auto& kept : call.kept)
             if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
+    }
     throw;
   }
+}
+
+void Plan::mark(const Part& part, StreamView s) {
+  for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
 }
 
 void Plan::enqueue(Part& part, Caller from) {
@@ -165,7 +173,7 @@ void Plan::enqueue(Part& part, Caller from) {
       run_each(part, s, from);
     if (part.meets) after_meeting(s);
   });
-  for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
+  mark(part, s);
   if (line && !part.crosses) {
     std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
     last_->push_back({part.context, line, line->advance()});

@@ -11,9 +11,10 @@ namespace locus::autograd {
 
 // f(inputs), recorded as one call. `variables`: the leaves that f reads besides; gradients go to
 // them and to the inputs. The second run draws the random numbers of the first and gives the same
-// bits; whatever f writes in place it is asked not to write again (is_recomputing()). Its gradient
-// has none itself: create_graph is an Error. While backward() runs f, no other thread may use the
-// variables in a graph.
+// bits; whatever f writes in place it is asked not to write again (is_recomputing()). No other
+// thread would know of that: parallel() in f is an Error; recompute() inside of parallel() is not.
+// Its gradient has none itself: create_graph is an Error. While backward() runs f, no other thread
+// may use the variables in a graph.
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables);
 

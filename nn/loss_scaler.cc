@@ -50,19 +50,25 @@ void LossScaler::set_loss_scale(double v) {
   check_state({.loss_scale = v});
   const autograd::Pause pause;
   scale_ = v;
+  const MutexLock lock(mutex_);
   for (const auto& [c, tensor] : scales_) full({}, v, {c, f64}).copyto(tensor);
 }
 
 Tensor LossScaler::scale(const Tensor& loss) {
   overflows_.expect(scale_ > options_.min_scale);
   const Context c = loss.context();
-  if (!scales_.contains(c)) {
-    const capture::Aside aside;
-    const autograd::Pause pause;
-    scales_.emplace(c, full({}, scale_, {c, f64}));
+  Tensor factor;
+  {
+    const MutexLock lock(mutex_);
+    if (!scales_.contains(c)) {
+      const capture::Aside aside;
+      const autograd::Pause pause;
+      scales_.emplace(c, full({}, scale_, {c, f64}));
+    }
+    factor = scales_.at(c);
   }
   const DType d = loss.dtype() == f64 ? f64 : f32;
-  return (loss.dtype() == d ? loss : loss.astype(d)) * scales_.at(c).astype(d);
+  return (loss.dtype() == d ? loss : loss.astype(d)) * factor.astype(d);
 }
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 
+#include <locus/core/mutex.h>
 #include <locus/core/nan_check.h>
 #include <locus/core/tensor.h>
 #include <locus/nn/trainer.h>
@@ -46,7 +47,7 @@ struct LossScalerState {
   int64_t skipped = 0;    // steps, so far
 };
 
-// One thread at a time. Not copied: what is compiled reads its scale.
+// One thread at a time, but for scale(). Not copied: what is compiled reads its scale.
 class LossScaler : NonCopyable {
  public:
   // ValueError names the option that is out of its range.
@@ -61,7 +62,8 @@ class LossScaler : NonCopyable {
   void check_state(const LossScalerState& state) const;
   void set_state(const LossScalerState& state);
 
-  // loss * loss_scale(), to call backward() on: f32, or f64 for an f64 loss.
+  // loss * loss_scale(), to call backward() on: f32, or f64 for an f64 loss. Several threads may
+  // call it at once, as those of a parallel() do.
   Tensor scale(const Tensor& loss);
   // trainer.step(), if the gradients that were written since the last one, summed over replicas,
   // are all finite; else they count as used. Then adjusts the scale. Whether it updated.
@@ -75,8 +77,10 @@ class LossScaler : NonCopyable {
   LossScalerOptions options_;
   double scale_;
   int64_t unskipped_ = 0, skipped_ = 0;
-  OverflowCheck overflows_;           // of what is scaled
-  std::map<Context, Tensor> scales_;  // on each context, for what is compiled
+  OverflowCheck overflows_;  // of what is scaled
+  Mutex mutex_;
+  // On each context, for what is compiled.
+  std::map<Context, Tensor> scales_ LOCUS_GUARDED_BY(mutex_);
 };
 
 }  // namespace locus::amp

@@ -187,5 +187,21 @@ TEST(PlanSweep, KnowsTheShapesOfLayers) {
   }
 }
 
+TEST(PlanSweep, NeedsAContextThatHoldsTheWholeNetwork) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Model m = parse_model("model-1\ninput 64\nDense 4096\nDense 4096\nDense 3", "m");
+  MemoryPool& pool = memory_pool(gpu(0));
+  wait_all();
+  pool.release_cached();
+  pool.set_limit(pool.stats().reserved + (size_t{16} << 20));
+  const Context c = gpu(0);
+  const std::string text = message_of<OutOfMemory>([&] {
+    measure_layers(m, {&c, 1}, {.samples = {8, 4}, .cuts = {}, .rounds = 1});
+  });
+  pool.set_limit(0);
+  EXPECT_THAT(text, HasSubstr("gpu(0), which must hold the whole network"));
+  EXPECT_THAT(text, HasSubstr("of 8 samples"));
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -73,5 +73,31 @@ TEST(PlanReport, ComparesMeasuredPlansWithMeasuredOnes) {
               HasSubstr("; 1.50 times as fast as on cpu(0), 2 microbatches."));
 }
 
+TEST(PlanReport, OnlyPlansThatFitCountForTheLimitAndAreTheBest) {
+  const auto result = [](int microbatches, double seconds, double held) {
+    Result r{prediction(1, 1, microbatches, seconds), {}};
+    r.predicted.held = {held};
+    return r;
+  };
+  std::vector<Result> all{result(1, .010, 950), result(2, .040, 300), result(4, .030, 200),
+                          result(8, .020, 100)};
+  choose(all, 1000, 2);
+  const auto order = [&] {
+    std::vector<std::pair<int, std::string>> seen;
+    for (const Result& r : all) seen.emplace_back(r.predicted.layout.microbatches, r.not_run);
+    return seen;
+  };
+  using Order = std::vector<std::pair<int, std::string>>;
+  EXPECT_EQ(order(), (Order{{8, ""}, {4, ""}, {2, "--limit"}, {1, "it needs 950 B"}}));
+  all[1].measured = .015;
+  all[0].measured = .025;
+  sort(all);
+  EXPECT_EQ(order(), (Order{{4, ""}, {8, ""}, {2, "--limit"}, {1, "it needs 950 B"}}));
+
+  const std::string text = message_of<OutOfMemory>([&] { choose(all, 50, 2); });
+  EXPECT_THAT(text, HasSubstr("needs 100 B of a context that has 50 B"));
+  EXPECT_THAT(text, HasSubstr("--batch-size"));
+}
+
 }  // namespace
 }  // namespace locus::test

@@ -240,5 +240,21 @@ TEST(LossScaler, SaysWhatDoesNotFit) {
   EXPECT_THROW(step(ones({1})), CaptureError);
 }
 
+TEST(LossScaler, ThreadsOfReplicasScaleAtOnce) {
+  const Contexts where{cpu(0), cpu(1), cpu(2), cpu(3)};
+  for (int round = 0; round < 200; ++round) {
+    amp::LossScaler scaler({.init_scale = 8});
+    std::vector<Values> scaled(where.size());
+    const auto scale = [&](int i) {
+      scaled[static_cast<size_t>(i)] = values(scaler.scale(ones({1}, current_context())));
+    };
+    parallel(where, scale);
+    EXPECT_EQ(scaled, std::vector<Values>(where.size(), {8}));
+    scaler.set_loss_scale(4);
+    parallel(where, scale);
+    EXPECT_EQ(scaled, std::vector<Values>(where.size(), {4}));
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

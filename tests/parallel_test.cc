@@ -11,6 +11,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
+#include <locus/core/recompute.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/conv_layers.h>
 #include <locus/nn/data.h>
@@ -20,6 +21,7 @@
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include "tests/contexts.h"
 
@@ -183,6 +185,35 @@ TEST(Parallel, InsideOnlyTheThreadsOwnContext) {
   EXPECT_THAT(text, HasSubstr("called on the thread of cpu(1)"));
   EXPECT_THROW(parallel(kTwo, nullptr), ValueError);
   EXPECT_THROW(parallel({cpu(0), cpu(0)}, [](int) {}), ValueError);
+}
+
+// The second run on another thread would draw other numbers, and step statistics again.
+TEST(Parallel, IsRefusedInsideOfARecomputedFunction) {
+  const Tensor x = ones({2});
+  x.attach_grad();
+  bool called = false;
+  const auto outside = [&](const Tensors& in) {
+    parallel(kTwo, [&](int) { called = true; });
+    return in;
+  };
+  const autograd::Record record;
+  EXPECT_THAT(test::message_of<Error>([&] { autograd::recompute(outside, {x}, {}); }),
+              HasSubstr("call recompute() inside of parallel()"));
+  EXPECT_FALSE(called);
+  std::vector<double> made[2], gradients[2];
+  parallel(kTwo, [&](int i) {
+    const auto drop = [](const Tensors& in) {
+      return Tensors{in[0] * random::uniform(0, 1, {8}, in[0].context())};
+    };
+    const Tensor mine = ones({8}, current_context());
+    mine.attach_grad();
+    const Tensor y = autograd::recompute(drop, {mine}, {})[0];
+    y.backward();
+    made[i] = values(y);
+    gradients[i] = values(mine.grad());
+  });
+  for (int i : {0, 1}) EXPECT_EQ(gradients[i], made[i]);
+  EXPECT_NE(made[0], made[1]);
 }
 
 TEST(Parallel, IsNotCompiled) {

@@ -1,7 +1,6 @@
 #include "common/spans.h"
 
 #include <algorithm>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,44 +10,24 @@ namespace examples {
 
 using namespace locus;
 
-EventClock::Anchor EventClock::anchor(Stream& s) {
-  const double before = now();
-  Event e = s.record();
-  e.wait();
-  return {std::move(e), before, now()};
-}
-
-// The host may be slow to wake up after a wait: of several anchors the surest is kept.
-EventClock::EventClock(Context c) : stream_(c), anchor_(anchor(stream_)) {
-  for (int i = 0; i < 20; ++i) {
-    Anchor a = anchor(stream_);
-    if (a.after - a.before < anchor_.after - anchor_.before) anchor_ = std::move(a);
-  }
-}
-
-double EventClock::time(const Event& e) const {
-  return (anchor_.before + anchor_.after) / 2 + anchor_.event.elapsed_ms(e) / 1000;
-}
-
-SpanRecorder::SpanRecorder(const std::vector<Context>& contexts) {
-  for (const Context c : contexts) clocks_.emplace_back(c);
-  start_ = now();
-}
+SpanRecorder::SpanRecorder(const std::vector<Context>& contexts)
+    : moments_(contexts), start_(now()) {}
 
 void SpanRecorder::record(Stream& s, const std::function<void()>& issue) {
-  Event from = s.record();
+  const auto moment = [&] {
+    const StreamScope on(s);
+    return moments_.take(s.context());
+  };
+  const Moments::Moment from = moment();
   issue();
-  shares_.push_back({std::move(from), s.record()});
+  shares_.push_back({s.context(), from, moment()});
 }
 
 std::vector<Span> SpanRecorder::spans(Context c) const {
   std::vector<Span> list;
-  for (const EventClock& clock : clocks_) {
-    if (clock.context() != c) continue;
-    for (const Share& s : shares_)
-      if (s.from.context() == c)
-        list.push_back({clock.time(s.from) - start_, clock.time(s.to) - start_});
-  }
+  for (const Share& s : shares_)
+    if (s.context == c)
+      list.push_back({moments_.time(s.from) - start_, moments_.time(s.to) - start_});
   return list;
 }
 

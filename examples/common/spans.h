@@ -8,35 +8,18 @@
 
 #include <locus/core/stream.h>
 
+#include "common/moments.h"
+
 namespace examples {
 
 struct Span {
   double begin = 0, end = 0;  // seconds of now()
 };
 
-// Gives a context's events the time of now(). Made while nothing is under way there: it lets an
-// event happen on an idle stream and looks at the clock before and after.
-class EventClock {
- public:
-  explicit EventClock(locus::Context c);
-  double time(const locus::Event& e) const;  // waits for it; e is younger than the clock
-  locus::Context context() const { return stream_.context(); }
-
- private:
-  struct Anchor {
-    locus::Event event;
-    double before, after;  // surely happened between
-  };
-  static Anchor anchor(locus::Stream& s);
-
-  locus::Stream stream_;
-  Anchor anchor_;
-};
-
 // Measures when streams do what they are told.
 class SpanRecorder {
  public:
-  // Their clocks are set here, while nothing is under way.
+  // While nothing is under way.
   explicit SpanRecorder(const std::vector<locus::Context>& contexts);
   // Runs `issue`, which tells `s` what to do and does not wait. Its span is from when the stream
   // comes to it until it is done.
@@ -46,9 +29,10 @@ class SpanRecorder {
 
  private:
   struct Share {
-    locus::Event from, to;
+    locus::Context context;
+    Moments::Moment from, to;
   };
-  std::vector<EventClock> clocks_;
+  Moments moments_;
   std::vector<Share> shares_;
   double start_;
 };

@@ -4,11 +4,6 @@
 #include <cmath>
 
 namespace planning {
-namespace {
-
-size_t at(int i) { return static_cast<size_t>(i); }
-
-}  // namespace
 
 std::vector<int> balanced(const ModelCost& model, int stages, double samples) {
   const int layers = static_cast<int>(model.layers.size());

@@ -11,8 +11,6 @@ using namespace locus;
 
 namespace {
 
-size_t at(int i) { return static_cast<size_t>(i); }
-
 // How a layout's step goes, with links and the host's issuing or without.
 class Walk {
  public:

@@ -48,6 +48,8 @@
 
 namespace planning {
 
+inline size_t at(int i) { return static_cast<size_t>(i); }
+
 // A value that was measured in several rounds. A machine that others use, too, is slower in some:
 // it counts by the lower quartile, what it takes where it is left alone.
 class Samples {
@@ -66,7 +68,6 @@ class Curve {
  public:
   void add(double size, double value) { points_[size].add(value); }
   double at(double size) const;
-  bool has(double size) const { return points_.contains(size); }
   bool empty() const { return points_.empty(); }
 
  private:

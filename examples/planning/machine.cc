@@ -107,7 +107,7 @@ std::vector<Prediction> simulate(const ModelCost& model, const Machine& machine,
     std::vector<Prediction> best;  // of each kind
     for (const Layout& l : candidates(model, n, batch * n)) {
       Prediction p = predict(l, model, links, batch * n);
-      if (machine.memory > 0 && p.most_held() > machine.memory * 1e9) continue;
+      if (p.most_held() > machine.memory * 1e9) continue;
       const auto same = [&](const Prediction& b) {
         return std::string(b.layout.kind()) == p.layout.kind();
       };

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <locus/locus.h>
 
 #include "common/measure.h"
@@ -236,7 +238,7 @@ bool has_parts(std::span<const Sweep::Layer> layers, const std::vector<nn::CutAs
 }  // namespace
 
 ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
-                         const LayerMeasurements& what) {
+                         const LayerMeasurements& what) try {
   const Context c = contexts[0];
   ModelCost m;
   m.in = bytes_of(model.sample);
@@ -283,6 +285,13 @@ ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
                   contexts.first(static_cast<size_t>(parts)), n, what, m);
   }
   return m;
+} catch (const OutOfMemory&) {
+  std::rethrow_exception(locus::reworded([&](const std::string& text) {
+    return fmt::format(
+        "{}; layers are measured on {}, which must hold the whole network and two microbatches of "
+        "{} samples: a smaller --batch-size needs less",
+        text, to_string(contexts[0]), std::ranges::max(what.samples));
+  }));
 }
 
 }  // namespace planning

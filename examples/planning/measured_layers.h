@@ -18,10 +18,10 @@ struct LayerMeasurements {
   int rounds = 9;         // of passes; each value counts as Samples do
   bool warm = false;      // the contexts ran the same before
 };
-// On the first of these contexts: passes of each layer, and of all, by events around them, while
-// the context has enough to do that the host's time to issue them does not show. Layers that are
-// cut over no more than these contexts are also measured on them together, and what a step costs
-// the host on one, over stages and over replicas.
+// On the first of these contexts, which holds the whole network (else OutOfMemory): passes of each
+// layer, and of all, by events around them, while the context has enough to do that the host's time
+// to issue them does not show. Layers that are cut over no more than these contexts are also
+// measured on them together, and what a step costs the host on one, over stages and over replicas.
 ModelCost measure_layers(const Model& model, std::span<const locus::Context> contexts,
                          const LayerMeasurements& what);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <locus/locus.h>
@@ -94,6 +95,27 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
 
 }  // namespace
 
+void sort(std::vector<Result>& results) {
+  std::ranges::stable_sort(results, {}, [](const Result& r) {
+    return std::tuple(!r.fits, r.measured <= 0, r.seconds());
+  });
+}
+
+void choose(std::vector<Result>& results, double room, size_t limit) {
+  const auto held = [](const Result& r) { return r.predicted.most_held(); };
+  for (Result& r : results) {
+    r.fits = held(r) <= .9 * room;
+    if (!r.fits) r.not_run = fmt::format("it needs {}", si_text(held(r), "B"));
+  }
+  sort(results);
+  if (!results[0].fits)
+    throw OutOfMemory("no plan fits: that of least memory needs ",
+                      si_text(held(*std::ranges::min_element(results, {}, held)), "B"),
+                      " of a context that has ", si_text(room, "B"),
+                      "; give more --contexts or a smaller --batch-size");
+  for (size_t i = limit; i < results.size() && results[i].fits; ++i) results[i].not_run = "--limit";
+}
+
 void study(const Program& program, const Options& o) {
   const Model model = load_model(o.model, o.hidden);
   const std::vector<Context> contexts = program.alike();
@@ -113,20 +135,10 @@ void study(const Program& program, const Options& o) {
   const ModelCost first = measure_all();
 
   std::vector<Result> results;
-  const auto room = static_cast<double>(device(contexts[0]).memory().total);
   for (const int k : counts(n))
-    for (const Layout& l : candidates(first, k, o.batch)) {
-      Result& r = results.emplace_back(predict(l, first, links, o.batch), l.plan(contexts));
-      const double held = r.predicted.most_held();
-      if (held > .9 * room) r.not_run = fmt::format("it needs {}", si_text(held, "B"));
-    }
-  const auto sort = [&] {
-    std::ranges::stable_sort(results, {}, [](const Result& r) {
-      return std::pair(r.measured > 0 ? 0 : 1, r.seconds());
-    });
-  };
-  sort();
-  for (size_t i = o.limit; i < results.size(); ++i) results[i].not_run = "--limit";
+    for (const Layout& l : candidates(first, k, o.batch))
+      results.emplace_back(predict(l, first, links, o.batch), l.plan(contexts));
+  choose(results, static_cast<double>(device(contexts[0]).memory().total), o.limit);
   // All is measured anew behind each round, and predicted from that: of a machine whose pace
   // changes, the same one counts that plans met.
   what.rounds = 5;
@@ -140,7 +152,7 @@ void study(const Program& program, const Options& o) {
   run(model, o, predict_all, results);
   for (size_t i = 0; i < results.size(); ++i)
     results[i].predicted = that_counts(std::move(predictions[i]));
-  sort();
+  sort(results);
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));
   program.write("plans.csv", table.csv());

@@ -29,6 +29,7 @@ struct Result {
   double spread = 0;               // of times: half of what the quartiles span
   std::vector<double> held = {};   // bytes, by context
   std::vector<Ran> ran = {};
+  bool fits = true;
   std::string not_run = {};  // why
   double error() const { return predicted.seconds / measured - 1; }
   double seconds() const { return measured > 0 ? measured : predicted.seconds; }
@@ -37,7 +38,14 @@ struct Result {
 // Measures, predicts, runs, or simulates, as the options say; prints and writes what came of it.
 void study(const examples::Program& program, const Options& options);
 
-// Results come sorted, the fastest first: those that ran, then by their predictions.
+// Sorts the results, the fastest first: those that ran, then by their predictions, and behind them
+// those that do not fit.
+void sort(std::vector<Result>& results);
+// The same, and marks those that are not to be run: they do not fit into so many bytes of each
+// context, or are behind `limit` of those that do. OutOfMemory where none fits.
+void choose(std::vector<Result>& results, double room, size_t limit);
+
+// Results come sorted.
 examples::Table table_of(const std::vector<Result>& results);
 std::string explanation(const std::vector<Result>& results);
 std::string picture(const std::vector<Result>& results, const std::string& title,

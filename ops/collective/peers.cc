@@ -112,6 +112,12 @@ std::vector<size_t> bytes_read(const Work& w, int me) {
   return bytes;
 }
 
+// Work on s uses what device `me` has.
+void mark(const Work& w, int me, StreamView s) {
+  each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
+  each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
+}
+
 // What device `me` does.
 void enqueue(const Work& w, int me) {
   PeersAttrs a = w.attrs;
@@ -133,8 +139,7 @@ void enqueue(const Work& w, int me) {
       trace::launch(d, w.kernel, call, w.op.name.c_str());
     return true;
   });
-  each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
-  each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
+  mark(w, me, s);
 }
 
 // On all devices; false, and nothing is done, where they do not meet.
@@ -153,6 +158,10 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes) {
     on_threads(w.group.contexts(), [&](int i) { enqueue(w, i); });
     meeting->broken = false;
   });
+  // A kernel that waits for one that never comes stores in the end, into memory of all devices.
+  if (meeting->broken)
+    for (int i = 0; i < w.group.size(); ++i)
+      for (const StreamView& s : w.streams) mark(w, i, s);
   for (const StreamView& s : w.streams) after_meeting(s);
   failure.rethrow();
   return true;

@@ -23,7 +23,7 @@ target_link_libraries(locus_training PUBLIC locus_examples)
 
 file(GLOB planning CONFIGURE_DEPENDS examples/planning/*.cc)
 add_library(locus_planning STATIC ${planning})
-target_link_libraries(locus_planning PUBLIC locus_training)
+target_link_libraries(locus_planning PUBLIC locus_training locus_program)
 target_compile_options(locus_planning PRIVATE -O1)
 
 file(GLOB programs CONFIGURE_DEPENDS examples/*.cc examples/exercises/*.cc examples/seeds/*.cc)
