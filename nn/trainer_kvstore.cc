@@ -95,20 +95,25 @@ void Trainer::take_to_store(Caller from) {
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
   capture::check("Trainer::step with a kvstore", kNotRecorded);
-  cluster::share_failure([&] { check_store(); }, from);
+  const autograd::Pause pause;
   kvstore::KVStore& store = *options_.kvstore;
-  store.set_rescale_grad(rescale);
   kvstore::Keys keys;
   std::vector<Tensors> gradients;
   std::vector<int64_t> counts;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (!fresh[i]) continue;
-    const Slot& slot = slots_[i];
-    const kvstore::Key& key = keys.emplace_back(names_[slot.parameter]);
-    gradients.push_back(gradients_of(parameters_[slot.parameter]));
-    if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
-    counts.push_back(store.num_update(key));
-  }
+  cluster::share_failure(
+      [&] {
+        check_store();
+        store.set_rescale_grad(rescale);
+        for (size_t i = 0; i < slots_.size(); ++i) {
+          if (!fresh[i]) continue;
+          const Slot& slot = slots_[i];
+          const kvstore::Key& key = keys.emplace_back(names_[slot.parameter]);
+          gradients.push_back(gradients_of(parameters_[slot.parameter]));
+          if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
+          counts.push_back(store.num_update(key));
+        }
+      },
+      from);
   if (keys.empty()) return push_nothing(from);
   FirstFailure failure;
   bool all = false;
@@ -131,11 +136,12 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
 
 void Trainer::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
-  cluster::share_failure([&] { check_store(); }, from);
+  const autograd::Pause pause;
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
   cluster::share_failure(
       [&] {
+        check_store();
         for (const size_t i : distinct_parameters()) {
           const Parameter& p = parameters_[i];
           if (p.grad_req() == GradReq::null) continue;
