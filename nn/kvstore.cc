@@ -8,6 +8,7 @@
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/core/rank_purpose.h>
+#include <locus/core/tape.h>
 #include <locus/nn/options.h>
 #include <locus/nn/state_check.h>
 #include <locus/ops/collective.h>
@@ -90,6 +91,12 @@ void KVStore::check(const char* what, const Key& key, const Entry& entry,
       throw DTypeError(of(what, key), ": ", describe(t), "; expected the dtype it has, ",
                        name(entry.value.dtype()));
   }
+}
+
+void KVStore::check_targets(const char* what, const Key& key, const Entry& entry,
+                            const Tensors& outs) const {
+  check(what, key, entry, outs);
+  for (const Tensor& out : outs) check_in_place(of(what, key), {}, out);
 }
 
 void KVStore::expect(const char* what, const Keys& keys, size_t lists) const {
@@ -203,7 +210,8 @@ void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from)
 
 void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) {
   expect("pull", keys, outs.size());
-  for (size_t i = 0; i < keys.size(); ++i) check("pull", keys[i], find("pull", keys[i]), outs[i]);
+  for (size_t i = 0; i < keys.size(); ++i)
+    check_targets("pull", keys[i], find("pull", keys[i]), outs[i]);
   const autograd::Pause pause;
   for (size_t i = 0; i < keys.size(); ++i)
     for (const Tensor& out : outs[i]) entries_.at(keys[i]).value.copyto(out, {}, from);
@@ -220,7 +228,7 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
   before_ranks(dist_, from, [&] {
     expect("pushpull", keys, targets.size());
     for (size_t i = 0; i < keys.size(); ++i)
-      check("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
+      check_targets("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
   });
   push(keys, values, priority, from);
   pull(keys, targets, priority, from);
@@ -229,7 +237,7 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
 void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
                         Caller from) {
   before_ranks(dist_, from, [&] {
-    if (value.defined()) check("broadcast", key, {value}, outs);
+    if (value.defined()) check_targets("broadcast", key, {value}, outs);
   });
   init(key, value, from);
   pull(key, outs, priority, from);
