@@ -29,11 +29,6 @@ bool host_type(std::string_view type) {
                    "'; expected local, device, nccl, dist_sync or dist_device_sync");
 }
 
-const Tensor* find_in(const NamedTensors& all, const std::string& name) {
-  const auto at = std::ranges::find(all, name, &NamedTensors::value_type::first);
-  return at == all.end() ? nullptr : &at->second;
-}
-
 // One a context, of which a group can be made; values that share one are added up first.
 Tensors one_a_context(const Tensors& values) {
   Tensors parts;

@@ -24,9 +24,7 @@ std::string optimizer_key(const optim::Optimizer& o) { return text_of(kOptimizer
 
 Tensor number(int64_t n) { return array({n}, cpu()); }
 
-bool has(const NamedTensors& given, const std::string& name) {
-  return std::ranges::find(given, name, &NamedTensors::value_type::first) != given.end();
-}
+bool has(const NamedTensors& given, const std::string& name) { return find_in(given, name); }
 
 }  // namespace
 
