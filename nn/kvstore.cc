@@ -300,10 +300,9 @@ NamedTensors KVStore::optimizer_states() {
   NamedTensors all{{"optimizer:" + optimizer_->name(), array({optimizer_->num_update()}, cpu())}};
   for (auto& [key, entry] : entries_) {
     prepare(entry);
-    const std::vector<std::string> kinds = optimizer_->state_names(entry.value.dtype());
     all.emplace_back(key.text() + "/count", array({*entry.group.count}, cpu()));
     for (size_t k = 0; k < entry.group.state.size(); ++k)
-      all.emplace_back(key.text() + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)),
+      all.emplace_back(key.text() + "/" + optimizer_->state_name(entry.value.dtype(), k),
                        entry.group.state[k][0]);
   }
   return all;

@@ -228,7 +228,6 @@ class Trainer {
   void check_for_store(const NamedTensors& given, const std::string& who, Caller) const;
   void expect_names_that_differ(const char* what) const;
   NamedTensors states_of(const std::vector<Saved>& kept) const;
-  std::string state_name(const Saved& kept, size_t state) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
                                    const std::string& who, Caller) const;
