@@ -107,12 +107,12 @@ class Trainer {
   // 0.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at the summed gradients in between, or to change them. Gradients that
-  // are summed already, by the program or by what it compiled, are not summed again, here or in
-  // step(), until backward() writes them; one that would add to such a sum is an Error, up to the
-  // update, discard() or zero_grad(). Where a sum fails halfway gradients count as used, those with
-  // grad_req add are 0, and backward() makes them anew. Where an update fails on some of a
-  // parameter's contexts alone, replicas there get the values of the others; parameters that it
-  // failed for on all keep their gradients, for a step(n, true).
+  // the program, or what it compiled, has summed by allreduce_grads() or clip_global_norm() are not
+  // summed again, here or in step(), until backward() writes them; one that would add to such a sum
+  // is an Error, up to the update, discard() or zero_grad(). Where a sum fails halfway gradients
+  // count as used, those with grad_req add are 0, and backward() makes them anew. Where an update
+  // fails on some of a parameter's contexts alone, replicas there get the values of the others;
+  // parameters that it failed for on all keep their gradients, for a step(n, true).
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
