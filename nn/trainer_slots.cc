@@ -6,6 +6,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/storage.h>
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/owners.h>
 #include <locus/nn/trainer.h>
@@ -19,10 +20,6 @@ void check_summable(const Parameter& p) {
     if (c.type != contexts[0].type && !(is_host(c) && is_host(contexts[0])))
       throw ContextMismatch("Trainer: Parameter `", p.name(), "` has replicas on ", contexts[0],
                             " and ", c, "; expected all on the host, or all on one kind of device");
-}
-
-size_t bytes_in(const Tensor& t) {
-  return static_cast<size_t>(t.size()) * static_cast<size_t>(size_of(t.dtype()));
 }
 
 }  // namespace
@@ -87,7 +84,7 @@ std::vector<size_t> Trainer::find_owners(const std::vector<size_t>& trained) con
   std::vector<Kept> all;
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
-    all.push_back({p.list_ctx(), bytes_in(p.list_data()[0])});
+    all.push_back({p.list_ctx(), bytes_of(p.list_data()[0].impl().view.meta)});
   }
   std::vector<size_t> owner = owners(all);
   // A sum that is not used yet is where it was to go.

@@ -1,7 +1,6 @@
 #include <locus/ops/collective.h>
 
 #include <algorithm>
-#include <map>
 
 #include <locus/core/autograd.h>
 #include <locus/core/communicator.h>
