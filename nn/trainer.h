@@ -48,8 +48,8 @@ struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
   // still runs, from the second step on, or from the first where all parameters have values when
   // the trainer is made; in a compiled step they always are, and where there are ranks
-  // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
-  // grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
+  // (core/cluster.h) never. Where they are, there is one backward() a step on each context, of
+  // parameters with grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
   // autograd::Accumulate over several; discard() where it makes no step, and a backward() that
   // fails may have written some gradients.
   bool overlap = false;
@@ -198,6 +198,7 @@ class Trainer {
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void expect_equal(const Slot& a, const Slot& b) const;
+  const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
   std::string terms(const char* call, std::initializer_list<double> numbers,
                     const std::vector<bool>& fresh) const;
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
@@ -241,6 +242,7 @@ class Trainer {
   std::vector<std::string> names_;
   std::shared_ptr<optim::Optimizer> optimizer_;
   std::vector<Slot> slots_;
+  std::vector<Replicas> replicas_;  // all slots, by parameter
   std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;

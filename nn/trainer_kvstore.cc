@@ -72,14 +72,12 @@ void Trainer::check_store() const {
 void Trainer::take_to_store(Caller from) {
   kvstore::KVStore& store = *options_.kvstore;
   pulled_.clear();
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    pulled_.push_back(version_of(slot.weight));
-    if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;
-    const std::string& key = names_[slot.parameter];
-    store.set_value(key, slot.weight, from);
+  for (const Slot& slot : slots_) pulled_.push_back(version_of(slot.weight));
+  for (const Replicas& r : replicas_) {
+    const Slot& slot = slots_[r.begin];
+    store.set_value(name_of(r), slot.weight, from);
     const Parameter& p = parameters_[slot.parameter];
-    if (updates_on_store()) store.set_multipliers(key, p.lr_mult(), p.wd_mult());
+    if (updates_on_store()) store.set_multipliers(name_of(r), p.lr_mult(), p.wd_mult());
   }
   if (!updates_on_store()) return;
   // States of what was cast while frozen begin anew.
