@@ -106,16 +106,16 @@ void hold_grad(GraphState& leaf) {
 
 }  // namespace autograd
 
-void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target) {
+void check_in_place(const std::string& who, std::span<const Ref> in, const Tensor& target) {
   if (repeats(target.impl().view)) [[unlikely]]
-    throw Error(op.name, ": the target ", describe(target),
+    throw Error(who, ": the target ", describe(target),
                 " is a broadcast view, in which several elements share memory; write into a copy "
                 "of it: x.copyto(x.context())");
   if (!autograd::is_recording()) return;
   bool in_graph = needs_grad(target.impl());
   for (const Ref& r : in) in_graph = in_graph || needs_grad(*r.tensor_->handle());
   if (in_graph)
-    throw Error(op.name,
+    throw Error(who,
                 ": in-place operations (+=, x(...) = y, out=) are not supported on tensors that "
                 "are being recorded: target ",
                 describe(target), "; write z = x + y instead, or leave the autograd::Record scope");

@@ -41,12 +41,9 @@ constexpr int64_t kStart = 25;  // seconds, at least, for all ranks to start
 constinit pid_t process = 0;
 constinit std::terminate_handler terminated_alone = nullptr;
 
-RankCall call_of(const std::string& name, Caller from) {
-  const std::string& purpose = Purpose::here();
-  RankCall call{.text = name, .spec = {hash_of(text_of(name, "\n", purpose)), 0, 0, 0}};
-  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
-  call.text += text_of(" (", from, ")");
-  return call;
+void meet(const RankCall& call, double seconds = time_limit()) {
+  const MutexLock turn(turns());
+  agree(call, seconds);
 }
 
 // Whoever ends alone ends all, else the others wait for it.
@@ -79,10 +76,6 @@ void ended(int status, void*) {
                      stopped ? status : 1);
   }
 }
-
-}  // namespace
-
-namespace {
 
 // The GPUs that a rank sees, in its order; 0 behind the last.
 using Seen = std::array<uint64_t, kMaxDevices>;
@@ -139,22 +132,19 @@ int local_rank() { return here.local_rank; }
 int local_size() { return here.local_size; }
 
 void barrier(Caller from) {
-  if (!ranks()) return;
-  const MutexLock turn(turns());
-  agree(call_of("barrier", from), time_limit());
+  if (ranks()) meet(call_of("barrier", from));
 }
 
 void together(const std::function<void()>& f, Caller from) {
   if (!ranks()) return f();
-  barrier(from);  // a rank that does not come is found, however long f takes
   RankCall call = call_of("together", from);
+  meet(call);  // a rank that does not come is found, however long f takes
   try {
     f();
   } catch (...) {
     call.failure = std::current_exception();
   }
-  const MutexLock turn(turns());
-  agree(call, Ranks::kForever);
+  meet(call, Ranks::kForever);
 }
 
 void share_failure(const std::function<void()>& f, Caller from) {
@@ -164,8 +154,7 @@ void share_failure(const std::function<void()>& f, Caller from) {
   } catch (...) {
     RankCall call = call_of("an exception", from);
     call.failure = std::current_exception();
-    const MutexLock turn(turns());
-    agree(call, time_limit());
+    meet(call);
   }
 }
 

@@ -73,11 +73,12 @@ void barrier(Caller = Caller::here());
 // tensors on each rank, of the same shapes and dtypes, on contexts of one kind; those that share a
 // context on one rank share one on all. Many at once are faster than one after the other. f16 and
 // bf16 are summed in f32 on the host. NaN stays NaN, in max and min too; those of GPUs are as NCCL
-// has them. mean is of floating-point tensors; bool_ is a DTypeError. Not differentiable;
-// CaptureError while a compiled function is recorded. Does not wait for GPUs where NCCL sums.
+// has them. mean is of floating-point tensors; bool_ is a DTypeError. Not differentiable: Error for
+// tensors that are being recorded, CaptureError while a compiled function is. Does not wait for
+// GPUs where NCCL sums.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
-// Rank root's values, on every rank. Any dtype.
+// Rank root's values, on every rank, likewise in place. Any dtype.
 void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
 // Sends and receives at once, as send_recv() of ops/collective.h does among contexts: a copy of
 // rank sources[i]'s x on rank i, beside its own x, and nothing, an undefined tensor, where

@@ -11,9 +11,9 @@
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/rank_calls.h>
-#include <locus/core/rank_purpose.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
+#include <locus/core/tape.h>
 
 namespace locus {
 namespace {
@@ -29,17 +29,6 @@ void set_rank_links(DeviceType type, MakeRankLink make) {
 namespace cluster {
 namespace {
 
-struct Link {
-  uint32_t number = 0;  // the same on every rank that it connects
-  std::unique_ptr<RankLink> link;
-};
-std::map<Context, Link>& links() LOCUS_REQUIRES(turns()) {
-  static auto* const all = new std::map<Context, Link>;
-  return *all;
-}
-
-bool floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
-
 // What sums of it are made in, on the host.
 DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
 
@@ -52,13 +41,10 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
     if (!t.defined()) throw Error(name, ": tensor ", i, " is undefined");
     if (op && t.dtype() == bool_)
       throw DTypeError(name, ": tensor ", i, ", ", describe(t), "; expected numbers");
-    if (op == ReduceOp::mean && !floating(t.dtype()))
+    if (op == ReduceOp::mean && !is_floating(t.dtype()))
       throw DTypeError(name, ": the mean of tensor ", i, ", ", describe(t),
                        "; expected a floating dtype");
-    if (written && repeats(t.impl().view))
-      throw Error(name, ": tensor ", i, ", ", describe(t),
-                  ", is a broadcast view, in which several elements share memory; give a copy of "
-                  "it: x.copyto(x.context())");
+    if (written) check_in_place(name, {}, t);
     for (size_t k = 0; k < i; ++k)
       if (t.size() > 0 && tensors[k].size() > 0 && t.shares_memory_with(tensors[k]) &&
           share_bytes(extent_of(t.impl().view), extent_of(tensors[k].impl().view)))
@@ -78,16 +64,12 @@ std::vector<Tensors> by_context(const Tensors& tensors) {
   return all;
 }
 
-RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
-                 int root, Caller from) {
-  const std::string& purpose = Purpose::here();
-  const uint64_t what = hash_of(text_of(name, "\n", purpose));
-  RankCall call;
-  call.text = text_of(name, " (", from, ")");
-  call.spec[0] = what;
+RankCall call_with(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
+                   int root, Caller from) {
   try {
     check(name, tensors, op, root);
   } catch (...) {
+    RankCall call = call_of(name, from);
     call.failure = std::current_exception();
     return call;
   }
@@ -103,11 +85,10 @@ RankCall call_of(const std::string& name, const Tensors& tensors, std::optional<
     }
     shapes += "|";
   }
-  call.spec = {what, hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
-  call.text = text_of(name, " of ", tensors.size(), " tensors, ", elements, " elements");
-  if (!tensors.empty()) call.text += ", the first " + describe(tensors[0]);
-  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
-  call.text += text_of(" (", from, ")");
+  RankCall call = call_of(name, from,
+                          text_of(" of ", tensors.size(), " tensors, ", elements, " elements",
+                                  tensors.empty() ? "" : ", the first " + describe(tensors[0])));
+  call.spec = {call.spec[0], hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
   return call;
 }
 
@@ -175,12 +156,13 @@ void on_host(const AllStaged& all, Use use, const RankCall& call, Caller from, c
   });
 }
 
-// The link of c, which all ranks use now.
-RankLink& link_of(Context c, bool fresh) LOCUS_REQUIRES(turns()) {
-  static uint32_t last = 0;
-  Link& l = links()[c];
-  if (fresh) l = {++last, link_makers[static_cast<int>(c.type)](*ranks(), c, time_limit())};
-  return *l.link;
+// The link that all ranks use now, of which c is this rank's context. One that was made is kept:
+// ranks may change from one context to another and back.
+RankLink& link_of(Context c, Agreed way) LOCUS_REQUIRES(turns()) {
+  static auto* const all = new std::map<uint32_t, std::unique_ptr<RankLink>>;
+  std::unique_ptr<RankLink>& link = (*all)[way.link];
+  if (way.fresh) link = link_makers[static_cast<int>(c.type)](*ranks(), c, time_limit());
+  return *link;
 }
 
 // Those that have elements, in memory in which these lie one after the other.
@@ -193,11 +175,11 @@ Tensors packed(const Tensors& tensors) {
 
 // f(link, views, stream) on the tensors' own memory, or on what they are packed in, in stream
 // order.
-void on_device(const Tensors& tensors, const Tensors& packed, const RankCall& call, bool fresh,
+void on_device(const Tensors& tensors, const Tensors& packed, const RankCall& call, Agreed way,
                Caller from, const OnLink& f) LOCUS_REQUIRES(turns()) {
   carry_out(call.text, [&]() LOCUS_REQUIRES(turns()) {
     const Context c = tensors[0].context();
-    RankLink& link = link_of(c, fresh);
+    RankLink& link = link_of(c, way);
     std::vector<View> views;
     for (const Tensor& t : packed) views.push_back(t.impl().view);
     if (views.empty()) return;
@@ -229,10 +211,8 @@ bool can_link(const Tensors& group) {
 
 // Which way the tensors of one context go, agreed on by all ranks.
 Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
-  const Context c = group.empty() ? cpu() : group[0].context();
   call.can_link = can_link(group);
-  const auto known = links().find(c);
-  if (known != links().end()) call.link = known->second.number;
+  if (call.can_link) call.context = group[0].context();
   return agree(call, time_limit());
 }
 
@@ -240,7 +220,7 @@ Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
 void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
           Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op, use.root);
-  RankCall call = call_of(name, tensors, op, use.root, from);
+  RankCall call = call_with(name, tensors, op, use.root, from);
   const MutexLock turn(turns());
   const autograd::Pause pause;
   struct Ready {
@@ -263,8 +243,8 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
     return;
   }
   for (Ready& r : all) {
-    if (const Agreed way = agree_on(call, r.group); way.linked) {
-      on_device(r.group, r.packed, call, way.fresh_link, from, on_link);
+    if (const Agreed way = agree_on(call, r.group); way.link != 0) {
+      on_device(r.group, r.packed, call, way, from, on_link);
       continue;
     }
     if (can_link(r.group))  // and another rank cannot

@@ -14,7 +14,7 @@ struct LastMeeting {
   Timeline* line;
   uint64_t at;
 };
-std::map<Context, LastMeeting>& last_meetings() {
+std::map<Context, LastMeeting>& last_meetings() LOCUS_REQUIRES(meeting_turns()) {
   static auto* const all = new std::map<Context, LastMeeting>;
   return *all;
 }

@@ -53,8 +53,8 @@ class Communicator {
 Mutex& meeting_turns();
 // Around such work on s: behind that on the device's other streams, else two could each fill
 // another device and leave no room for the other.
-void before_meeting(StreamView s);
-void after_meeting(StreamView s);
+void before_meeting(StreamView s) LOCUS_REQUIRES(meeting_turns());
+void after_meeting(StreamView s) LOCUS_REQUIRES(meeting_turns());
 
 // Null where there is none. Made at first use.
 Communicator* communicator(const Group& g);

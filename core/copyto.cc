@@ -249,7 +249,7 @@ Tensor& Tensor::operator=(At<Tensor> given) && {
     throw ShapeError("assignment: values ", describe(values), " do not broadcast to target ",
                      describe(*this));
   const Ref in(values);
-  check_in_place(copyto_op(), {&in, 1}, *this);
+  check_in_place(copyto_op().name, {&in, 1}, *this);
   alias(values, broadcast_view(values.impl().view, impl().view.meta)).copyto(*this, {}, given.from);
   return *this;
 }

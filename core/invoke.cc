@@ -299,7 +299,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
   for (const Tensor& target : out)
-    if (target.defined()) check_in_place(op, in, target);
+    if (target.defined()) check_in_place(op.name, in, target);
   if (op.function) [[unlikely]] {
     run_function(op, in, attrs, out);
     if (!op.gradient) return;
@@ -336,7 +336,7 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_call(op, in, attrs, out.size());
   for (const Ref& target : out) {
     checked(op, target);
-    check_in_place(op, in, *target.tensor_);
+    check_in_place(op.name, in, *target.tensor_);
   }
   if (op.function) [[unlikely]] {
     Buffer<Tensor, 2> targets(out.size());

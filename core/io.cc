@@ -1,5 +1,6 @@
 #include <locus/core/io.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cinttypes>
@@ -163,6 +164,11 @@ Tensor read_array(Reader& file, Context to, Caller from) {
 }
 
 }  // namespace
+
+const Tensor* find_in(const NamedTensors& all, const std::string& name) {
+  const auto at = std::ranges::find(all, name, &NamedTensors::value_type::first);
+  return at == all.end() ? nullptr : &at->second;
+}
 
 void save(const std::string& path, const NamedTensors& tensors, Caller from) {
   size_t named = 0;

@@ -11,6 +11,7 @@
 namespace locus {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+const Tensor* find_in(const NamedTensors& all, const std::string& name);  // null: there is none
 
 // Writes beside `path` and renames, so that a reader never sees half a file. Waits for the tensors.
 // Throws Error when the file cannot be written; an existing file is then untouched.

@@ -162,7 +162,7 @@ void Plan::enqueue(Part& part, Caller from) {
   if (line) line->before_launch();
   // What was enqueued before an error is in flight.
   FirstFailure failure;
-  failure.run([&] {
+  failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the turn
     if (!part.crosses) send_numbers(part.context, s);
     const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
     if (part.meets) before_meeting(s);

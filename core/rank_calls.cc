@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include <locus/core/error.h>
+#include <locus/core/rank_purpose.h>
 
 namespace locus::cluster {
 namespace {
@@ -29,11 +32,12 @@ using Known = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueEr
 
 struct Head {  // of a rank's message; the text follows
   std::array<uint64_t, 4> spec;
-  uint32_t link;
+  Context context;
   uint8_t can_link, failure;
 };
 struct Verdict {  // of rank 0's; the text follows
-  uint8_t kind, failed, linked, fresh_link;
+  uint8_t kind, failed, fresh;
+  uint32_t link;
   int32_t thrower;  // the rank that failed; -1: none
 };
 
@@ -64,6 +68,13 @@ std::string& failed_by() {
   return *text;
 }
 
+// On rank 0: the number of the link of one context of each rank, and whether it is a new one.
+std::pair<uint32_t, bool> link_of(const std::vector<Context>& contexts) {
+  static auto* const all = new std::map<std::vector<Context>, uint32_t>;
+  const auto [at, fresh] = all->try_emplace(contexts, static_cast<uint32_t>(all->size() + 1));
+  return {at->second, fresh};
+}
+
 // On rank 0, of what everyone sent.
 std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::string>>& messages,
                                       const std::string& mine, double seconds) {
@@ -73,7 +84,7 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
     if (!messages[r]) missing.push_back(static_cast<int>(r));
     calls.push_back(messages[r] ? unpacked<Head>(*messages[r]) : std::pair<Head, std::string>());
   }
-  Verdict v{.kind = 0, .failed = 0, .linked = 1, .fresh_link = 0, .thrower = -1};
+  Verdict v{.kind = 0, .failed = 0, .fresh = 0, .link = 0, .thrower = -1};
   if (!missing.empty()) {
     v.failed = 1;
     v.kind = Known::of(DeviceError(""));
@@ -107,10 +118,10 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
                        in_what[k], ": rank 0 called ", called(0), ", and rank ", differ[0], " ",
                        called(differ[0]), "; expected the same call on every rank")};
   }
-  for (const auto& [head, text] : calls) {
-    v.linked = v.linked && head.can_link;
-    v.fresh_link = v.fresh_link || head.link == 0 || head.link != first.link;
-  }
+  std::vector<Context> contexts;
+  for (const auto& [head, text] : calls)
+    if (head.can_link) contexts.push_back(head.context);
+  if (contexts.size() == calls.size()) std::tie(v.link, v.fresh) = link_of(contexts);
   return {v, ""};
 }
 
@@ -136,6 +147,14 @@ std::string shortened(const std::string& list, size_t longest) {
   return text_of(list.substr(0, cut), more > 0 ? text_of(", ... ", more, " more") : "...");
 }
 
+RankCall call_of(const std::string& name, Caller from, const std::string& details) {
+  const std::string& purpose = Purpose::here();
+  RankCall call{.text = name + details, .spec = {hash_of(text_of(name, "\n", purpose)), 0, 0, 0}};
+  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
+  call.text += text_of(" (", from, ")");
+  return call;
+}
+
 uint64_t hash_of(std::string_view text) {  // FNV-1a
   uint64_t h = 0xcbf29ce484222325u;
   for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
@@ -145,7 +164,7 @@ uint64_t hash_of(std::string_view text) {  // FNV-1a
 Agreed agree(const RankCall& call, double seconds) {
   if (!failed_by().empty())
     throw DeviceError(call.text, ": the cluster has failed before: ", failed_by());
-  Head head{.spec = call.spec, .link = call.link, .can_link = call.can_link, .failure = 0};
+  Head head{.spec = call.spec, .context = call.context, .can_link = call.can_link, .failure = 0};
   std::string text = call.text;
   if (call.failure) try {
       std::rethrow_exception(call.failure);
@@ -176,7 +195,7 @@ Agreed agree(const RankCall& call, double seconds) {
   if (verdict.failed) failed_by() = why;
   if (verdict.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
   if (verdict.kind != 0) Known::raise(verdict.kind, why);
-  return {.linked = verdict.linked != 0, .fresh_link = verdict.fresh_link != 0};
+  return {.link = verdict.link, .fresh = verdict.fresh != 0};
 }
 
 void carry_out(const std::string& text, const std::function<void()>& work) {

@@ -17,14 +17,19 @@ struct RankCall {
   std::string text;  // for people, with the caller's line
   std::array<uint64_t, 4> spec =
       {};                           // which call, contexts' kind, dtypes, shapes: equal everywhere
-  bool can_link = false;            // it could go over links, ...
-  uint32_t link = 0;                // ... the one of this number, where there is one
+  bool can_link = false;            // it could go over a link, ...
+  Context context = {};             // ... of this one
   std::exception_ptr failure = {};  // it cannot be done here
 };
 
-// What they agreed on: links are used where all ranks can, new ones where theirs differ.
+// `name`, as it is called at `from` for what this thread's Purpose says; `details` are for people.
+RankCall call_of(const std::string& name, Caller from, const std::string& details = "");
+
+// What they agreed on: the number of the link of all ranks' contexts, where they all can, which is
+// fresh where nothing went over it before; 0: none.
 struct Agreed {
-  bool linked = false, fresh_link = false;
+  uint32_t link = 0;
+  bool fresh = false;
 };
 
 // One thread at a time goes from the agreement to its end.

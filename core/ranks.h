@@ -53,8 +53,8 @@ class Ranks {
 using JoinRanks = std::unique_ptr<Ranks> (*)(double seconds);
 void set_ranks(JoinRanks join);  // while the program starts
 
-// One context of each rank. What is enqueued on s is in place, of row-major views, but for
-// send_recv(), which is of data[0] into data[1].
+// One context of each rank; kept as long as the process. What is enqueued on s is in place, of
+// row-major views, but for send_recv(), which is of data[0] into data[1].
 class RankLink {
  public:
   virtual ~RankLink() = default;

@@ -34,11 +34,10 @@ class Rendezvous : NonCopyable {
 
   explicit Rendezvous(std::span<const Context> contexts);
 
-  std::span<const Context> contexts() const { return contexts_; }
   // A thread that ended for want of another one: its exception is not what went wrong.
   bool forsaken(size_t i);
 
-  // While it lives, this thread is that of contexts()[i], and has not ended.
+  // While it lives, this thread is that of context i, and has not ended.
   class Seat : NonCopyable {
    public:
     Seat(Rendezvous& meeting, size_t i);

@@ -78,8 +78,8 @@ inline bool needs_grad(const TensorImpl& t) {
 
 // Leaves a node for an op that ran, when an input needs a gradient. Called while recording.
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out);
-// Throws Error when writing into `target` in place would break the graph being recorded
-// (autograd.cc).
-void check_in_place(const Op& op, std::span<const Ref> in, const Tensor& target);
+// Throws Error, which begins with `who`, when writing into `target` in place would break the graph
+// being recorded (autograd.cc).
+void check_in_place(const std::string& who, std::span<const Ref> in, const Tensor& target);
 
 }  // namespace locus

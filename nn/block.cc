@@ -237,14 +237,14 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
   std::vector<Step> plan;
   for (const auto& [name, parts] : all) {
     const Parameter& p = parts[0];
-    const auto it = std::ranges::find(file, name, &NamedTensors::value_type::first);
-    if (it == file.end()) {
+    const Tensor* const in_file = find_in(file, name);
+    if (!in_file) {
       if (options.allow_missing) continue;
       throw FormatError("Parameter '", name, "' is missing in file '", path,
                         "', which contains parameters: ", names(file),
                         ". Set allow_missing to ignore missing parameters.");
     }
-    const Tensor& saved = it->second;
+    const Tensor& saved = *in_file;
     if (!saved.defined())
       throw FormatError("load_parameters: ", path, " holds no array for '", name, "'");
     if (!p.fits(saved.shape()))

@@ -226,17 +226,6 @@ std::string of_root(const std::string& path, Caller from) {
   return {bytes.begin(), bytes.end()};
 }
 
-}  // namespace
-
-std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
-                 Caller from) {
-  std::string path;
-  cluster::on_root([&] { path = write(directory, parts, options, from); }, from);
-  return of_root(path, from);
-}
-
-namespace {
-
 // The newest whole one, and what puts its parts in place.
 struct Read {
   std::optional<Loaded> loaded;
@@ -275,6 +264,13 @@ Read read(const std::string& directory, const Parts& parts, Caller from) {
 }
 
 }  // namespace
+
+std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
+                 Caller from) {
+  std::string path;
+  cluster::on_root([&] { path = write(directory, parts, options, from); }, from);
+  return of_root(path, from);
+}
 
 std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
   Read mine;

@@ -19,11 +19,10 @@ int64_t as_i64(uint64_t v) { return std::bit_cast<int64_t>(v); }
 // What a part's tensor should be like. Throws FormatError.
 const Tensor& find(const NamedTensors& state, const std::string& name, DType dtype,
                    const std::string& file) {
-  const auto it = std::ranges::find(state, name, &NamedTensors::value_type::first);
-  if (it == state.end() || !it->second.defined() || it->second.dtype() != dtype ||
-      it->second.ndim() != 1)
+  const Tensor* const t = find_in(state, name);
+  if (!t || !t->defined() || t->dtype() != dtype || t->ndim() != 1)
     throw FormatError("checkpoint: ", file, " has no vector '", name, "' of ", locus::name(dtype));
-  return it->second;
+  return *t;
 }
 
 template <class T>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
+#include <locus/nn/whole.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/view.h>
@@ -68,8 +69,7 @@ Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
   Tensors parts;
   int64_t begin = 0;
   for (const Context& c : contexts) {
-    const int64_t i = static_cast<int64_t>(parts.size());
-    const int64_t end = begin + length / n + (i < length % n ? 1 : 0);
+    const int64_t end = nn::part_begin(length, contexts.size(), parts.size() + 1);
     parts.push_back(slice_axis(batch, axis, Slice(begin, end)).as_in_context(c, from));
     begin = end;
   }

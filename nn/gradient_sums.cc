@@ -9,6 +9,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
+#include <locus/core/storage.h>
 #include <locus/ops/collective.h>
 
 namespace locus::nn {
@@ -50,8 +51,7 @@ std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
   size_t bytes = 0;
   for (size_t i = 0; i < all.parameters.size(); ++i) {
     if (bytes == 0) made.push_back({.all = &all, .begin = i, .end = i});
-    const Tensor& weight = all.parameters[i]->replicas[0];
-    bytes += static_cast<size_t>(weight.size()) * static_cast<size_t>(size_of(weight.dtype())) + 1;
+    bytes += bytes_of(all.parameters[i]->replicas[0].impl().view.meta) + 1;
     made.back().end = i + 1;
     if (bytes >= kBucket) bytes = 0;
   }

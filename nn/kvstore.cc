@@ -8,6 +8,7 @@
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/core/rank_purpose.h>
+#include <locus/core/tape.h>
 #include <locus/nn/options.h>
 #include <locus/nn/state_check.h>
 #include <locus/ops/collective.h>
@@ -26,11 +27,6 @@ bool host_type(std::string_view type) {
   if (type == "device" || type == "nccl" || type == "dist_device_sync") return false;
   throw ValueError("kvstore: type '", type,
                    "'; expected local, device, nccl, dist_sync or dist_device_sync");
-}
-
-const Tensor* find_in(const NamedTensors& all, const std::string& name) {
-  const auto at = std::ranges::find(all, name, &NamedTensors::value_type::first);
-  return at == all.end() ? nullptr : &at->second;
 }
 
 // One a context, of which a group can be made; values that share one are added up first.
@@ -90,6 +86,12 @@ void KVStore::check(const char* what, const Key& key, const Entry& entry,
       throw DTypeError(of(what, key), ": ", describe(t), "; expected the dtype it has, ",
                        name(entry.value.dtype()));
   }
+}
+
+void KVStore::check_targets(const char* what, const Key& key, const Entry& entry,
+                            const Tensors& outs) const {
+  check(what, key, entry, outs);
+  for (const Tensor& out : outs) check_in_place(of(what, key), {}, out);
 }
 
 void KVStore::expect(const char* what, const Keys& keys, size_t lists) const {
@@ -203,7 +205,8 @@ void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from)
 
 void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) {
   expect("pull", keys, outs.size());
-  for (size_t i = 0; i < keys.size(); ++i) check("pull", keys[i], find("pull", keys[i]), outs[i]);
+  for (size_t i = 0; i < keys.size(); ++i)
+    check_targets("pull", keys[i], find("pull", keys[i]), outs[i]);
   const autograd::Pause pause;
   for (size_t i = 0; i < keys.size(); ++i)
     for (const Tensor& out : outs[i]) entries_.at(keys[i]).value.copyto(out, {}, from);
@@ -220,7 +223,7 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
   before_ranks(dist_, from, [&] {
     expect("pushpull", keys, targets.size());
     for (size_t i = 0; i < keys.size(); ++i)
-      check("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
+      check_targets("pushpull", keys[i], find("pushpull", keys[i]), targets[i]);
   });
   push(keys, values, priority, from);
   pull(keys, targets, priority, from);
@@ -229,7 +232,7 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
 void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
                         Caller from) {
   before_ranks(dist_, from, [&] {
-    if (value.defined()) check("broadcast", key, {value}, outs);
+    if (value.defined()) check_targets("broadcast", key, {value}, outs);
   });
   init(key, value, from);
   pull(key, outs, priority, from);
@@ -297,10 +300,9 @@ NamedTensors KVStore::optimizer_states() {
   NamedTensors all{{"optimizer:" + optimizer_->name(), array({optimizer_->num_update()}, cpu())}};
   for (auto& [key, entry] : entries_) {
     prepare(entry);
-    const std::vector<std::string> kinds = optimizer_->state_names(entry.value.dtype());
     all.emplace_back(key.text() + "/count", array({*entry.group.count}, cpu()));
     for (size_t k = 0; k < entry.group.state.size(); ++k)
-      all.emplace_back(key.text() + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)),
+      all.emplace_back(key.text() + "/" + optimizer_->state_name(entry.value.dtype(), k),
                        entry.group.state[k][0]);
   }
   return all;

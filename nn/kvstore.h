@@ -24,7 +24,8 @@
 // Calls enqueue work and do not wait, but for the host's values. All is checked before anything is
 // written. Errors: ValueError for an unknown type or key, a key that was there already, and keys of
 // two kinds; ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds), Error
-// for lists that differ in length or are empty; on every rank, but pull()'s. One thread at a time.
+// for lists that differ in length or are empty, and for a pull into what is being recorded; on
+// every rank, but pull()'s. One thread at a time.
 #pragma once
 
 #include <compare>
@@ -145,6 +146,8 @@ class KVStore : NonCopyable {
   };
   Entry& find(const char* what, const Key& key);
   void check(const char* what, const Key& key, const Entry& entry, const Tensors& given) const;
+  void check_targets(const char* what, const Key& key, const Entry& entry,
+                     const Tensors& outs) const;
   void expect(const char* what, const Keys& keys, size_t lists) const;
   void expect_kind(const char* what, const Key& key, bool number) const;
   Tensor sum(const Tensors& values, Context home, Caller) const;

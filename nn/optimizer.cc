@@ -81,6 +81,19 @@ struct Optimizer::Progress {
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
   double rate(int64_t n) const { return schedule ? schedule(n) : learning_rate; }
+  void add(int64_t& count, int64_t t, double rate) {  // the t-th update of what has this count
+    num_update = std::max(num_update, t);
+    learning_rate = rate;
+    count = t;
+  }
+};
+
+// One that runs: it is counted once it is done, for another thread may go on from what is counted.
+// Its replays are counted as they begin.
+struct Optimizer::Update {
+  bool ended = false;
+  int64_t t = 0;  // 0: nobody asked what it is told
+  double rate = 0;
 };
 
 Optimizer::Optimizer(std::string name, const Common& common, const options::Range& rates)
@@ -131,6 +144,11 @@ std::vector<std::string> Optimizer::state_names(DType weight) const {
   return names;
 }
 
+std::string Optimizer::state_name(DType weight, size_t state) const {
+  const std::vector<std::string> names = state_names(weight);
+  return state < names.size() ? names[state] : std::to_string(state);
+}
+
 Tensors Optimizer::create_state(const Tensor& weight) const {
   const bool master = has_master(weight.dtype());
   Tensors state;
@@ -142,36 +160,36 @@ Tensors Optimizer::create_state(const Tensor& weight) const {
 
 void Optimizer::update(ParameterGroup& group, double rescale) {
   if (!run_) throw Error(name_, ": override update(), or say in the constructor which op to use");
-  const auto before = [&] {
-    const MutexLock lock(*progress_->mutex);
-    return std::pair(progress_->num_update, progress_->learning_rate);
-  };
-  const int64_t count = *group.count;
-  const auto [updates, rate] = before();
-  try {
-    run_(group, next_step(group, rescale));
-  } catch (...) {
-    const MutexLock lock(*progress_->mutex);
-    *group.count = count;
-    progress_->num_update = updates;
-    progress_->learning_rate = rate;
-    throw;
-  }
+  const auto now = std::make_shared<Update>();
+  run_(group, next_step(group, rescale, now));
+  const MutexLock lock(*progress_->mutex);
+  now->ended = true;
+  if (now->t > 0) progress_->add(*group.count, now->t, now->rate);
 }
 
 std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& group,
                                                       double rescale) const {
+  return next_step(group, rescale, nullptr);
+}
+
+std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& group, double rescale,
+                                                      std::shared_ptr<Update> now) const {
   return [progress = progress_, count = group.count, factor = group.lr_mult,
-          wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1)] {
+          wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1),
+          now = std::move(now)] {
     const MutexLock lock(*progress->mutex);
     const int64_t t = *count + 1, n = std::max(progress->num_update, t);
     const double rate = progress->rate(n), lr = rate * factor;
     if (!progress->range.holds(lr)) [[unlikely]]
       expect(progress->name, "learning_rate", text_of(lr, " of update ", n), false,
              progress->range.text);
-    progress->num_update = n;  // now that no schedule throws any more
-    progress->learning_rate = rate;
-    *count = t;
+    // Now that no schedule throws any more.
+    if (now && !now->ended) {
+      now->t = t;
+      now->rate = rate;
+    } else {
+      progress->add(*count, t, rate);
+    }
     return Step{lr, wd, rescale, clip, t};
   };
 }

@@ -79,9 +79,12 @@ class Optimizer {
 
   // The names of a weight's states, in order.
   virtual std::vector<std::string> state_names(DType weight) const;
+  // That of one; its number where there is none.
+  std::string state_name(DType weight, size_t state) const;
   // The state tensors of one weight, on its context.
   virtual Tensors create_state(const Tensor& weight) const;
-  // Updates weights and state in place, and counts. Gradients are multiplied by `rescale` first.
+  // Updates weights and state in place, and counts; one that throws is not counted. Gradients are
+  // multiplied by `rescale` first.
   virtual void update(ParameterGroup& group, double rescale);
   // Whether several threads may, for groups of different contexts.
   bool on_threads() const { return run_ != nullptr; }
@@ -102,6 +105,9 @@ class Optimizer {
 
  private:
   struct Progress;  // shared with what is recorded
+  struct Update;
+  std::function<Step()> next_step(const ParameterGroup& group, double rescale,
+                                  std::shared_ptr<Update> now) const;
   bool has_master(DType weight) const;
 
   std::string name_;

@@ -9,9 +9,6 @@
 namespace locus::nn {
 namespace {
 
-auto find(const NamedTensors& all, const std::string& name) {
-  return std::ranges::find(all, name, &NamedTensors::value_type::first);
-}
 std::string names(const NamedTensors& all) {
   return listed(all, [](const auto& each) { return each.first; });
 }
@@ -20,16 +17,14 @@ std::string names(const NamedTensors& all) {
 
 const Tensor& expect_like(const NamedTensors& given, const std::string& key, const Tensor& like,
                           const std::string& who) {
-  const auto it = find(given, key);
-  if (it == given.end() || !it->second.defined())
-    throw FormatError(who, ": '", key, "' is missing among ", names(given));
-  if (it->second.shape() != like.shape())
-    throw ShapeError(who, ": '", key, "' is ", describe(it->second), "; expected shape ",
-                     like.shape());
-  if (it->second.dtype() != like.dtype())
-    throw DTypeError(who, ": '", key, "' is ", describe(it->second), "; expected dtype ",
+  const Tensor* const t = find_in(given, key);
+  if (!t || !t->defined()) throw FormatError(who, ": '", key, "' is missing among ", names(given));
+  if (t->shape() != like.shape())
+    throw ShapeError(who, ": '", key, "' is ", describe(*t), "; expected shape ", like.shape());
+  if (t->dtype() != like.dtype())
+    throw DTypeError(who, ": '", key, "' is ", describe(*t), "; expected dtype ",
                      name(like.dtype()));
-  return it->second;
+  return *t;
 }
 
 std::vector<const Tensor*> expect_states(const NamedTensors& given, const NamedTensors& own,
@@ -38,7 +33,7 @@ std::vector<const Tensor*> expect_states(const NamedTensors& given, const NamedT
   for (const auto& [key, tensor] : own) values.push_back(&expect_like(given, key, tensor, who));
   std::set<std::string_view> seen;
   for (const auto& [key, tensor] : given) {
-    if (find(own, key) == own.end())
+    if (!find_in(own, key))
       throw FormatError(who, ": '", key, "' is none of the states: ", names(own));
     if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
   }

@@ -29,24 +29,28 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
                  const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {
-  cluster::together([&] {
-    if (!optimizer_) throw Error("Trainer: the optimizer is null");
-    options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
-                    "0, 1 or 2: ZeRO's stage");
-    prepare_store();
-    for (const auto& [name, p] : parameters) {
-      if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
-      const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
-                                    [&q = p](const Parameter& other) { return other.is(q); });
-      if (seen) continue;  // one that two layers share is updated once
-      parameters_.push_back(p);
-      names_.push_back(name);
-    }
-    if (options_.kvstore) expect_names_that_differ("kvstore");
-  });
+  cluster::together(
+      [&] {
+        if (!optimizer_) throw Error("Trainer: the optimizer is null");
+        options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
+                        "0, 1 or 2: ZeRO's stage");
+        prepare_store();
+        for (const auto& [name, p] : parameters) {
+          if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
+          const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
+                                        [&q = p](const Parameter& other) { return other.is(q); });
+          if (seen) continue;  // one that two layers share is updated once
+          parameters_.push_back(p);
+          names_.push_back(name);
+        }
+        if (options_.kvstore) expect_names_that_differ("kvstore");
+      },
+      from);
   equal_.resize(parameters_.size());
   start_equal(from);
-  if (options_.overlap && std::ranges::all_of(parameters_, &Parameter::initialized)) refresh(from);
+  if (options_.overlap && cluster::size() == 1 &&
+      std::ranges::all_of(parameters_, &Parameter::initialized))
+    refresh(from);
   if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
@@ -97,11 +101,10 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
       [&] {
         const std::vector<bool> fresh = fresh_slots(true, from);
         Tensors firsts;
-        for (size_t i = 0; i < slots_.size(); ++i) {
-          if (!fresh[i]) continue;
-          gradients.push_back(slots_[i].weight.grad());
-          if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter)
-            firsts.push_back(gradients.back());
+        for (const Replicas& r : replicas_) {
+          if (!fresh[r.begin]) continue;
+          firsts.push_back(slots_[r.begin].weight.grad());
+          for (size_t i = r.begin; i < r.end; ++i) gradients.push_back(slots_[i].weight.grad());
         }
         if (gradients.empty())
           throw Error(
@@ -119,16 +122,15 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
   if (sums_) sums_->check();
   std::vector<bool> fresh(slots_.size(), true);
-  for (size_t begin = 0, end; begin < slots_.size(); begin = end) {
+  for (const Replicas& r : replicas_) {
     std::optional<Context> stale;
-    for (end = begin; end < slots_.size() && slots_[end].parameter == slots_[begin].parameter;
-         ++end) {
-      if (!stale) stale = stale_on(slots_[end]);
-      expect_equal(slots_[begin], slots_[end]);
+    for (size_t i = r.begin; i < r.end; ++i) {
+      if (!stale) stale = stale_on(slots_[i]);
+      expect_equal(slots_[r.begin], slots_[i]);
     }
     if (!stale) continue;
-    if (!ignore_stale_grad) refuse_stale(slots_[begin], *stale);
-    std::fill_n(fresh.begin() + static_cast<ptrdiff_t>(begin), end - begin, false);
+    if (!ignore_stale_grad) refuse_stale(slots_[r.begin], *stale);
+    for (size_t i = r.begin; i < r.end; ++i) fresh[i] = false;
   }
   return fresh;
 }

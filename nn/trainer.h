@@ -48,8 +48,8 @@ struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
   // still runs, from the second step on, or from the first where all parameters have values when
   // the trainer is made; in a compiled step they always are, and where there are ranks
-  // (core/cluster.h) never. Then there is one backward() a step on each context, of parameters with
-  // grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
+  // (core/cluster.h) never. Where they are, there is one backward() a step on each context, of
+  // parameters with grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
   // autograd::Accumulate over several; discard() where it makes no step, and a backward() that
   // fails may have written some gradients.
   bool overlap = false;
@@ -107,12 +107,12 @@ class Trainer {
   // 0.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves, to look at the summed gradients in between, or to change them. Gradients that
-  // are summed already, by the program or by what it compiled, are not summed again, here or in
-  // step(), until backward() writes them; one that would add to such a sum is an Error, up to the
-  // update, discard() or zero_grad(). Where a sum fails halfway gradients count as used, those with
-  // grad_req add are 0, and backward() makes them anew. Where an update fails on some of a
-  // parameter's contexts alone, replicas there get the values of the others; parameters that it
-  // failed for on all keep their gradients, for a step(n, true).
+  // the program, or what it compiled, has summed by allreduce_grads() or clip_global_norm() are not
+  // summed again, here or in step(), until backward() writes them; one that would add to such a sum
+  // is an Error, up to the update, discard() or zero_grad(). Where a sum fails halfway gradients
+  // count as used, those with grad_req add are 0, and backward() makes them anew. Where an update
+  // fails on some of a parameter's contexts alone, replicas there get the values of the others;
+  // parameters that it failed for on all keep their gradients, for a step(n, true).
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -198,6 +198,7 @@ class Trainer {
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void expect_equal(const Slot& a, const Slot& b) const;
+  const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
   std::string terms(const char* call, std::initializer_list<double> numbers,
                     const std::vector<bool>& fresh) const;
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
@@ -228,7 +229,6 @@ class Trainer {
   void check_for_store(const NamedTensors& given, const std::string& who, Caller) const;
   void expect_names_that_differ(const char* what) const;
   NamedTensors states_of(const std::vector<Saved>& kept) const;
-  std::string state_name(const Saved& kept, size_t state) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
                                    const std::string& who, Caller) const;
@@ -242,6 +242,7 @@ class Trainer {
   std::vector<std::string> names_;
   std::shared_ptr<optim::Optimizer> optimizer_;
   std::vector<Slot> slots_;
+  std::vector<Replicas> replicas_;  // all slots, by parameter
   std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;

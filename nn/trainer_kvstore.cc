@@ -72,14 +72,12 @@ void Trainer::check_store() const {
 void Trainer::take_to_store(Caller from) {
   kvstore::KVStore& store = *options_.kvstore;
   pulled_.clear();
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    const Slot& slot = slots_[i];
-    pulled_.push_back(version_of(slot.weight));
-    if (i > 0 && slots_[i - 1].parameter == slot.parameter) continue;
-    const std::string& key = names_[slot.parameter];
-    store.set_value(key, slot.weight, from);
+  for (const Slot& slot : slots_) pulled_.push_back(version_of(slot.weight));
+  for (const Replicas& r : replicas_) {
+    const Slot& slot = slots_[r.begin];
+    store.set_value(name_of(r), slot.weight, from);
     const Parameter& p = parameters_[slot.parameter];
-    if (updates_on_store()) store.set_multipliers(key, p.lr_mult(), p.wd_mult());
+    if (updates_on_store()) store.set_multipliers(name_of(r), p.lr_mult(), p.wd_mult());
   }
   if (!updates_on_store()) return;
   // States of what was cast while frozen begin anew.
@@ -95,20 +93,25 @@ void Trainer::take_to_store(Caller from) {
 
 void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Caller from) {
   capture::check("Trainer::step with a kvstore", kNotRecorded);
-  cluster::share_failure([&] { check_store(); }, from);
+  const autograd::Pause pause;
   kvstore::KVStore& store = *options_.kvstore;
-  store.set_rescale_grad(rescale);
   kvstore::Keys keys;
   std::vector<Tensors> gradients;
   std::vector<int64_t> counts;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (!fresh[i]) continue;
-    const Slot& slot = slots_[i];
-    const kvstore::Key& key = keys.emplace_back(names_[slot.parameter]);
-    gradients.push_back(gradients_of(parameters_[slot.parameter]));
-    if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
-    counts.push_back(store.num_update(key));
-  }
+  cluster::share_failure(
+      [&] {
+        check_store();
+        store.set_rescale_grad(rescale);
+        for (size_t i = 0; i < slots_.size(); ++i) {
+          if (!fresh[i]) continue;
+          const Slot& slot = slots_[i];
+          const kvstore::Key& key = keys.emplace_back(names_[slot.parameter]);
+          gradients.push_back(gradients_of(parameters_[slot.parameter]));
+          if (pulled_[i] != version_of(slot.weight)) store.set_value(key, slot.weight, from);
+          counts.push_back(store.num_update(key));
+        }
+      },
+      from);
   if (keys.empty()) return push_nothing(from);
   FirstFailure failure;
   bool all = false;
@@ -131,11 +134,12 @@ void Trainer::step_on_store(const std::vector<bool>& fresh, double rescale, Call
 
 void Trainer::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
-  cluster::share_failure([&] { check_store(); }, from);
+  const autograd::Pause pause;
   kvstore::Keys keys;
   std::vector<Tensors> gradients, weights;
   cluster::share_failure(
       [&] {
+        check_store();
         for (const size_t i : distinct_parameters()) {
           const Parameter& p = parameters_[i];
           if (p.grad_req() == GradReq::null) continue;

@@ -6,6 +6,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/storage.h>
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/owners.h>
 #include <locus/nn/trainer.h>
@@ -19,10 +20,6 @@ void check_summable(const Parameter& p) {
     if (c.type != contexts[0].type && !(is_host(c) && is_host(contexts[0])))
       throw ContextMismatch("Trainer: Parameter `", p.name(), "` has replicas on ", contexts[0],
                             " and ", c, "; expected all on the host, or all on one kind of device");
-}
-
-size_t bytes_in(const Tensor& t) {
-  return static_cast<size_t>(t.size()) * static_cast<size_t>(size_of(t.dtype()));
 }
 
 }  // namespace
@@ -66,6 +63,11 @@ void Trainer::refresh(Caller from) {
   }
   slots_ = std::move(slots);
   frozen_ = std::move(frozen);
+  replicas_.clear();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter) replicas_.push_back({i, i});
+    replicas_.back().end = i + 1;
+  }
   if (options_.kvstore) take_to_store(from);
   if (!updates_on_store()) regroup();
   if (!options_.kvstore) find_sums(from);
@@ -87,7 +89,7 @@ std::vector<size_t> Trainer::find_owners(const std::vector<size_t>& trained) con
   std::vector<Kept> all;
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
-    all.push_back({p.list_ctx(), bytes_in(p.list_data()[0])});
+    all.push_back({p.list_ctx(), bytes_of(p.list_data()[0].impl().view.meta)});
   }
   std::vector<size_t> owner = owners(all);
   // A sum that is not used yet is where it was to go.
@@ -129,17 +131,18 @@ Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller 
 }
 
 void Trainer::find_sums(Caller from) {
+  const bool overlap = options_.overlap && cluster::size() == 1;
   std::vector<GradientSums::Parameter> replicated;
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (i > 0 && slots_[i - 1].parameter == slots_[i].parameter) continue;
-    const Parameter& p = parameters_[slots_[i].parameter];
+  for (const Replicas& r : replicas_) {
+    const Slot& slot = slots_[r.begin];
+    const Parameter& p = parameters_[slot.parameter];
     const Tensors replicas = p.list_data();
     if (replicas.size() == 1) continue;
-    if (options_.overlap && p.grad_req() != GradReq::write)
+    if (overlap && p.grad_req() != GradReq::write)
       throw Error("Trainer: Parameter `", p.name(),
                   "` adds up its gradients; with overlap they are summed while backward() runs: "
                   "expected grad_req write");
-    const auto is_owner = [&](const Tensor& t) { return t.is(slots_[i].weight); };
+    const auto is_owner = [&](const Tensor& t) { return t.is(slot.weight); };
     const auto owner = std::ranges::find_if(replicas, is_owner) - replicas.begin();
     replicated.push_back({.name = p.name(),
                           .replicas = replicas,
@@ -150,7 +153,7 @@ void Trainer::find_sums(Caller from) {
   // Those that end wait for their streams.
   if (!sums_ || !sums_->are_of(replicated))
     sums_ = std::make_shared<GradientSums>(std::move(replicated));
-  if (options_.overlap && cluster::size() == 1) sums_->overlap(from);
+  if (overlap) sums_->overlap(from);
 }
 
 // What is updated together. A count that a recording advances stays where it is.

@@ -24,9 +24,7 @@ std::string optimizer_key(const optim::Optimizer& o) { return text_of(kOptimizer
 
 Tensor number(int64_t n) { return array({n}, cpu()); }
 
-bool has(const NamedTensors& given, const std::string& name) {
-  return std::ranges::find(given, name, &NamedTensors::value_type::first) != given.end();
-}
+bool has(const NamedTensors& given, const std::string& name) { return find_in(given, name); }
 
 }  // namespace
 
@@ -123,11 +121,6 @@ std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen,
   return all;
 }
 
-std::string Trainer::state_name(const Saved& kept, size_t state) const {
-  const std::vector<std::string> kinds = optimizer_->state_names(kept.slots[0]->weight.dtype());
-  return kept.name + "/" + (state < kinds.size() ? kinds[state] : std::to_string(state));
-}
-
 void Trainer::expect_names_that_differ(const char* what) const {
   if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
     throw Error("Trainer: ", what, ": two parameters have one name, among ", listed(names_),
@@ -139,8 +132,9 @@ NamedTensors Trainer::states_of(const std::vector<Saved>& kept) const {
   NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
   for (const Saved& k : kept) {
     all.emplace_back(k.name + "/count", number(*k.slots[0]->count));
-    for (size_t i = 0; i < k.slots[0]->state.size(); ++i)
-      all.emplace_back(state_name(k, i), k.value(i));
+    const Slot& first = *k.slots[0];
+    for (size_t i = 0; i < first.state.size(); ++i)
+      all.emplace_back(k.name + "/" + optimizer_->state_name(first.weight.dtype(), i), k.value(i));
   }
   return all;
 }
@@ -177,10 +171,9 @@ void Trainer::check_for_store(const NamedTensors& given, const std::string& who,
       continue;
     const Tensor weight = parameters_[i].list_data()[0];
     const Tensors states = optimizer_->create_state(weight);
-    const std::vector<std::string> kinds = optimizer_->state_names(weight.dtype());
     NamedTensors expected{{count, number(0)}};
     for (size_t k = 0; k < states.size(); ++k)
-      expected.emplace_back(names_[i] + "/" + kinds.at(k), states[k]);
+      expected.emplace_back(names_[i] + "/" + optimizer_->state_name(weight.dtype(), k), states[k]);
     for (const auto& [key, like] : expected) {
       expect_like(given, key, like, who);
       std::erase_if(known, [&, &k = key](const auto& each) { return each.first == k; });
@@ -249,10 +242,9 @@ NamedTensors Trainer::states_to_come(const NamedTensors& given, const std::strin
             name == names_[i] && part.of > 1 ? &shape[static_cast<size_t>(part.axis)] : nullptr)
       *cut = part_begin(*cut, part.of, part.index + 1) - part_begin(*cut, part.of, part.index);
     const Tensors states = optimizer_->create_state(zeros(Shape(shape), {cpu(), p.dtype()}));
-    const std::vector<std::string> kinds = optimizer_->state_names(p.dtype());
     all.emplace_back(name + "/count", number(0));
     for (size_t k = 0; k < states.size(); ++k)
-      all.emplace_back(name + "/" + (k < kinds.size() ? kinds[k] : std::to_string(k)), states[k]);
+      all.emplace_back(name + "/" + optimizer_->state_name(p.dtype(), k), states[k]);
   }
   return all;
 }

@@ -43,24 +43,23 @@ void Trainer::start_equal(Caller from) {
 std::string Trainer::terms(const char* call, std::initializer_list<double> numbers,
                            const std::vector<bool>& fresh) const {
   if (cluster::size() == 1) return "";
-  int64_t updates = 0, parameters = 0;
+  int64_t updates = 0;
   std::string multipliers, without;
-  for (size_t i = 0, end; i < slots_.size(); i = end, ++parameters) {
+  for (const Replicas& r : replicas_) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end)
-      least = std::min(least, updates_on_store()
-                                  ? options_.kvstore->num_update(names_[slots_[i].parameter])
-                                  : *slots_[end].count);
+    for (size_t i = r.begin; i < r.end; ++i)
+      least = std::min(
+          least, updates_on_store() ? options_.kvstore->num_update(name_of(r)) : *slots_[i].count);
     updates += least;
-    if (!fresh[i]) without += ", without " + names_[slots_[i].parameter];
-    const Parameter& p = parameters_[slots_[i].parameter];
+    if (!fresh[r.begin]) without += ", without " + name_of(r);
+    const Parameter& p = parameters_[slots_[r.begin].parameter];
     if (p.lr_mult() != 1 || p.wd_mult() != 1)
-      multipliers +=
-          text_of(", ", names_[slots_[i].parameter], " by ", p.lr_mult(), " and ", p.wd_mult());
+      multipliers += text_of(", ", name_of(r), " by ", p.lr_mult(), " and ", p.wd_mult());
   }
   return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
-                 learning_rate(), ", after ", updates, " updates of ", parameters, " parameters",
-                 multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
+                 learning_rate(), ", after ", updates, " updates of ", replicas_.size(),
+                 " parameters", multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1),
+                 without);
 }
 
 void Trainer::allreduce_grads(Caller from) {
@@ -78,9 +77,8 @@ void Trainer::allreduce_grads(Caller from) {
   // Of two parameters alike one rank may have the one's alone, and another rank the other's.
   std::optional<cluster::Purpose> purpose;
   if (cluster::size() > 1) {
-    purpose.emplace("the gradients of " + listed(alone, [&](const Replicas& r) {
-                      return names_[slots_[r.begin].parameter];
-                    }));
+    purpose.emplace("the gradients of " +
+                    listed(alone, [&](const Replicas& r) { return name_of(r); }));
     // What one rank finds wrong up to here leaves all gradients as they are.
     cluster::barrier(from);
   }
@@ -116,13 +114,13 @@ std::vector<Trainer::Replicas> Trainer::unsummed() const {
   if (cluster::size() == 1) return alone;
   capture::check("Trainer::allreduce_grads",
                  "ranks meet on the host; compile what comes before it, or before step()");
-  for (size_t i = 0, end; i < slots_.size(); i = end) {
+  for (const Replicas& r : replicas_) {
     bool fresh = true, summed = true;
-    for (end = i; end < slots_.size() && slots_[end].parameter == slots_[i].parameter; ++end) {
-      fresh = fresh && !stale_on(slots_[end]);
-      summed = summed && autograd::summed_grad(slots_[end].weight);
+    for (size_t i = r.begin; i < r.end; ++i) {
+      fresh = fresh && !stale_on(slots_[i]);
+      summed = summed && autograd::summed_grad(slots_[i].weight);
     }
-    if (fresh && !summed) alone.push_back({i, end});
+    if (fresh && !summed) alone.push_back(r);
   }
   return alone;
 }

@@ -17,7 +17,8 @@
 // Among real GPUs that reach each other's memory, one kernel of ours a GPU does it, which reads the
 // others' memory, and becomes part of a compiled function's graphs, whose replays a TransferLog
 // does not see:
-//   all_reduce, all_reduce_many       sums and means of floating-point parts up to 64 MiB; they are
+//   all_reduce, all_reduce_many       sums and means of floating-point parts, up to 64 MiB of a
+//                                     context in one call, all its tensors together; they are
 //                                     added up in the group's order
 //   reduce, reduce_scatter            of any size, each result in the order from its context on,
 //                                     round

@@ -1,5 +1,10 @@
 // What ranks must be alike in beside their calls, and what one finds wrong before they meet.
+#include <optional>
+
+#include <locus/devices/pool.h>
 #include <locus/ops/sync_norm.h>
+
+#include "tests/captures.h"
 #include "tests/ranks.h"
 
 namespace locus::test::ranks {
@@ -146,6 +151,72 @@ TEST_F(ClusterRanks, OneThatHasNoMemoryToMeetInIsAnErrorOfAll) {
   EXPECT_EQ(x(Slice(0, 1)).item<float>(), 1);
   cluster::all_reduce({x});
   EXPECT_EQ(x(Slice(0, 1)).item<float>(), cluster::size());
+}
+
+TEST_F(ClusterRanks, OneThatHasNoMemoryToGiveAStoreIsAnErrorOfAll) {
+  LOCUS_NEEDS_POOL();
+  nn::Parameter x("x", {1 << 23}, {.init = init::Zero()});
+  x.initialize();
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}),
+                      {.kvstore = kvstore::create("dist_device_sync")});
+  backward(x);
+  trainer.step(1);
+  backward(x);
+  x.data()(Slice()) = 1;  // which the store is to have
+  {
+    std::optional<Shortage> shortage;
+    if (other()) shortage.emplace(cpu(), size_t{1} << 20);
+    EXPECT_THAT(message_of<OutOfMemory>([&] { trainer.step(1); }),
+                AllOf(HasSubstr(other() ? "" : "rank 1: "), HasSubstr("32 MiB requested")));
+  }
+  trainer.step(1);
+  EXPECT_EQ(x.data()(Slice(0, 1)).item<float>(), 1 - cluster::size());
+}
+
+TEST_F(ClusterRanks, OverlapDoesNothing) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  x.set_grad_req(GradReq::add);
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}), {.overlap = true});
+  for (int i = 0; i < 2; ++i) backward(x);
+  trainer.step(1);
+  EXPECT_EQ(values(x.list_data()[1]), std::vector<double>(2, -4 * cluster::size()));
+}
+
+TEST_F(ClusterRanks, WhoDoesNotMakeTheTrainerIsFoundAtTheProgramsLine) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize();
+  EXPECT_THAT(message_of<Error>([&] {
+                if (other())
+                  cluster::barrier();
+                else
+                  nn::Trainer({{"x", x}}, optim::SGD());
+              }),
+              AllOf(HasSubstr("calls differ"), HasSubstr("rank 0 called together"),
+                    HasSubstr("rank 1 barrier"), HasSubstr(__FILE__),
+                    testing::Not(HasSubstr("trainer.cc"))));
+}
+
+// A gradient that is infinite on one is in the sum of all.
+TEST_F(ClusterRanks, ALossScalerSkipsOnAllWhatIsInfiniteOnOne) {
+  One one;
+  amp::LossScaler scaler({.init_scale = 4});
+  const auto step = [&](double factor) {
+    {
+      const autograd::Record record;
+      scaler.scale((one.x.data() * factor).sum()).backward();
+    }
+    return scaler.step(*one.trainer, 1);
+  };
+  EXPECT_TRUE(step(1));
+  const double before = one.value();
+  EXPECT_EQ(before, -cluster::size());
+  EXPECT_FALSE(step(other() ? INFINITY : 1));
+  EXPECT_EQ(one.value(), before);
+  EXPECT_EQ(scaler.loss_scale(), 2);
+  EXPECT_EQ(one.trainer->num_update(), 1);
+  EXPECT_TRUE(step(1));
+  EXPECT_EQ(one.value(), 2 * before);
 }
 
 }  // namespace

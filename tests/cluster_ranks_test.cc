@@ -95,6 +95,60 @@ TEST_F(ClusterRanks, FindCallsThatDiffer) {
   EXPECT_EQ(values(x), std::vector<double>(3, cluster::size()));
 }
 
+TEST_F(ClusterRanks, DoNotWriteIntoWhatOneRecords) {
+  const Tensor w = ones({2}), plain = ones({2});
+  w.attach_grad();
+  const auto said = testing::AllOf(HasSubstr(cluster::rank() == 1 ? "" : "rank 1: "),
+                                   HasSubstr("tensors that are being recorded"));
+  Tensor y, l;
+  {
+    const autograd::Record record;
+    y = w * 2;
+    const Tensor& mine = cluster::rank() == 1 ? y : plain;
+    EXPECT_THAT(message_of<Error>([&] { cluster::all_reduce({mine}); }), said);
+    EXPECT_THAT(message_of<Error>([&] { cluster::broadcast({mine}); }), said);
+    EXPECT_EQ(values(cluster::send_recv(mine, std::vector<int>(cluster::size(), 1))),
+              std::vector<double>(2, 2));
+    l = (y * y).sum();
+  }
+  l.backward();
+  EXPECT_EQ(values(w.grad()), std::vector<double>(2, 8));
+  EXPECT_EQ(values(plain), std::vector<double>(2, 1));
+}
+
+// What goes over a link is left as it is.
+TEST_F(ClusterRanks, GoOverTheLinksThatTheyMade) {
+  const int each = num_gpus() / cluster::local_size();
+  if (each < 1 || num_gpus() < 2) GTEST_SKIP() << "needs GPUs";
+  if (!context_info(gpu(0)).emulated) GTEST_SKIP() << "needs emulated GPUs";
+  static int made = 0;
+  static std::vector<Context> used;
+  struct Link final : RankLink {
+    explicit Link(Context c) : context(c) {}
+    void all_reduce(std::span<const View>, ReduceOp, StreamView s) override {
+      EXPECT_EQ(s.context, context);
+      used.push_back(context);
+    }
+    void broadcast(std::span<const View>, int, StreamView) override {}
+    void send_recv(std::span<const View>, const std::vector<int>&, StreamView) override {}
+    const Context context;
+  };
+  set_rank_links(DeviceType::gpu, [](Ranks&, Context c, double) -> std::unique_ptr<RankLink> {
+    ++made;
+    return std::make_unique<Link>(c);
+  });
+  // Rank 1 goes from one to the other and back; then all do.
+  std::vector<Context> expected;
+  for (const int all : {0, 1})
+    for (int i = 0; i < 3; ++i) {
+      expected.push_back(gpu(all == 1 || cluster::rank() == 1 ? i % 2 : 0));
+      cluster::all_reduce({ones({3}, expected.back())});
+    }
+  EXPECT_EQ(used, expected);
+  EXPECT_EQ(made, 3);
+  set_rank_links(DeviceType::gpu, nullptr);
+}
+
 TEST_F(ClusterRanks, SendAndReceive) {
   const int n = cluster::size(), r = cluster::rank();
   using V = std::vector<double>;
@@ -201,11 +255,13 @@ TEST_F(ClusterRanks, HaveAsManyContextsEach) {
               HasSubstr("for 1 contexts a rank"));
 }
 
+TEST_F(ClusterRanks, HaveTheHostsContextsWhereNoneHasAGpu) {
+  if (num_gpus() > 0) GTEST_SKIP() << "needs no GPU";
+  EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{cpu(0), cpu(1)}));
+}
+
 TEST_F(ClusterRanks, WithoutAGpuAreAnErrorOnAll) {
-  if (num_gpus() == 0) {
-    EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{cpu(0), cpu(1)}));
-    return;
-  }
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a GPU";
   // The last rank of a host lacks one.
   const int each = num_gpus() / cluster::local_size() + 1;
   EXPECT_THAT(message_of<DeviceError>([&] { cluster::contexts(each); }), HasSubstr("needs gpu("));

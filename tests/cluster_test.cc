@@ -96,6 +96,19 @@ TEST(Cluster, RefusesWhatCannotBeSummed) {
   cluster::broadcast({flags});
 }
 
+TEST(Cluster, RefusesToWriteIntoWhatIsRecorded) {
+  const Tensor w = ones({2});
+  w.attach_grad();
+  const autograd::Record record;
+  const Tensor y = w * 2;
+  EXPECT_THAT(test::message_of<Error>([&] { cluster::all_reduce({y}); }),
+              testing::AllOf(HasSubstr("cluster::all_reduce(sum): in-place operations"),
+                             HasSubstr("tensors that are being recorded")));
+  EXPECT_THROW(cluster::broadcast({y}), Error);
+  EXPECT_EQ(test::values(cluster::send_recv(y, {0})), Values(2, 2));
+  cluster::all_reduce({ones({2})});
+}
+
 data::Dataset numbers(int64_t n) {
   Values v(static_cast<size_t>(n));
   std::iota(v.begin(), v.end(), 0.);

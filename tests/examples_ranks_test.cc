@@ -32,7 +32,7 @@ TEST_F(ClusterRanks, HaveTheStatisticsOfOneResNet) {
 TEST_F(ClusterRanks, AreNotGivenOneGpu) {
   training::Options options;
   EXPECT_NO_THROW(training::choose_context(options));
-  if (num_gpus() == 0) return;
+  if (num_gpus() == 0) GTEST_SKIP() << "needs a GPU";
   options.context = "gpu(0)";
   EXPECT_THAT(message_of<Error>([&] { training::choose_context(options); }),
               testing::HasSubstr("each rank has a GPU of its own"));

@@ -165,6 +165,37 @@ TEST(GradientFaults, AReplicaWhoseUpdateFailedIsWhatTheOthersBecame) {
   }
 }
 
+// Between the two halves of one group's update another's is made, as on another thread.
+TEST(GradientFaults, AnUpdateThatFailsTakesNothingFromAnothers) {
+  struct Stops : optim::Optimizer {
+    explicit Stops(std::function<void()> f) : Optimizer("Stops", {.learning_rate = .5}) {
+      use<SGDUpdate>(sgd_update, [f](SGDUpdate&, int64_t) { f(); });
+    }
+  };
+  std::function<void()> meanwhile = [] {};
+  Stops optimizer([&] { std::exchange(meanwhile, [] {})(); });
+  optimizer.set_schedule([](int64_t n) { return 1. / static_cast<double>(n); });
+  const auto group = [] { return optim::ParameterGroup{{zeros({2})}, {ones({2})}}; };
+  optim::ParameterGroup a = group(), b = group();
+  const auto fail = [&](optim::ParameterGroup& failing, const std::function<void()>& before) {
+    meanwhile = [&] {
+      before();
+      throw OutOfMemory("no memory");
+    };
+    EXPECT_THROW(optimizer.update(failing, 1), OutOfMemory);
+  };
+  fail(a, [&] { fail(b, [] {}); });  // neither
+  EXPECT_EQ(optimizer.num_update(), 0);
+  fail(a, [&] { optimizer.update(b, 1); });
+  EXPECT_EQ(optimizer.num_update(), 1);
+  EXPECT_EQ(*a.count, 0);
+  EXPECT_EQ(*b.count, 1);
+  optimizer.set_schedule({});
+  EXPECT_EQ(optimizer.learning_rate(), 1);  // b's
+  optimizer.update(a, 1);
+  EXPECT_EQ(values(a.weights[0]), values(b.weights[0]));
+}
+
 TEST(GradientFaults, NothingIsAddedToASum) {
   for (const std::vector<Context>& pair : places(2))
     for (const bool scope : {false, true}) {

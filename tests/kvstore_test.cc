@@ -211,6 +211,24 @@ TEST_P(KVStoreOf, RescalesGradients) {
   EXPECT_THROW(kv->set_rescale_grad(0), ValueError);
 }
 
+TEST_P(KVStoreOf, WhatIsRecordedIsNotPulledInto) {
+  kv->init("a", full_of(1));
+  const Tensor w = full_of(2), other = full_of(0);
+  w.attach_grad();
+  const autograd::Record record;
+  const Tensor y = w * 2;
+  EXPECT_THAT(message_of<Error>([&] {
+                kv->pull("a", Tensors{other, y});
+              }),
+              testing::AllOf(HasSubstr("KVStore::pull: key a: in-place operations"),
+                             HasSubstr("tensors that are being recorded")));
+  EXPECT_THROW(kv->pushpull("a", {full_of(5)}, {y}), Error);
+  EXPECT_THROW(kv->broadcast("b", full_of(5), {y}), Error);
+  EXPECT_EQ(values(other), Values(2, 0));
+  EXPECT_EQ(pulled(*kv, "a"), Values(2, 1));
+  EXPECT_THROW(pulled(*kv, "b"), ValueError);
+}
+
 TEST_P(KVStoreOf, WhatDoesNotFitIsRefusedAndChangesNothing) {
   kv->init({"a", "b"}, {full_of(1), full_of(2)});
   EXPECT_EQ(message_of<ValueError>([&] { kv->init("a", full_of(5)); }),

@@ -294,6 +294,15 @@ TEST(TrainerKVStore, StatesThatAreRefusedChangeNothing) {
   t.trainer->set_states(own);
 }
 
+TEST(TrainerKVStore, StepsInARecordScope) {
+  const nn::Parameter x = two("x");
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}), through("device"));
+  backward(x);
+  const autograd::Record record;
+  trainer.step(1);
+  EXPECT_EQ(values(x.data(cpu(1))), Values(10, -2));
+}
+
 TEST(TrainerKVStore, ATrainerThatCannotBeMadeLeavesTheStoreAlone) {
   const nn::TrainerOptions options = through("device");
   Training t(hosts(1), options);

@@ -1,6 +1,8 @@
 // What a Trainer's training goes on from.
 #include <memory>
 
+#include <locus/nn/kvstore.h>
+
 #include "tests/folder.h"
 #include "tests/groups.h"
 #include "tests/training.h"
@@ -306,6 +308,32 @@ TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
     const auto expected = train(-1);
     EXPECT_NE(expected.second[0], 1);
     for (int stop : {1, 2, 3, 4}) EXPECT_EQ(train(stop), expected) << stop;
+  }
+}
+
+// States without names have numbers.
+TEST(Trainer, StatesOfAnOptimizerThatDoesNotNameThemGoToAStore) {
+  struct Sums : optim::Optimizer {
+    Sums() : Optimizer("Sums", {}) {}
+    Tensors create_state(const Tensor& weight) const override { return {zeros_like(weight)}; }
+    void update(optim::ParameterGroup& group, double) override {
+      for (size_t i = 0; i < group.weights.size(); ++i) group.state[0][i] += group.gradients[i];
+      ++*group.count;
+    }
+  };
+  const nn::Parameter a("a", {2}, {.init = init::Zero()}), b("b", {2}, {.init = init::Zero()});
+  for (const nn::Parameter* p : {&a, &b}) p->initialize();
+  const nn::Parameters both{{"a", a}, {"b", b}};
+  nn::Trainer first(both, Sums());
+  for (const nn::Parameter* p : {&a, &b}) backward(*p);
+  first.step(1);
+  b.set_grad_req(GradReq::null);
+  const NamedTensors states = first.states();
+  nn::Trainer second(both, Sums(), {.kvstore = kvstore::create("device")});
+  second.set_states(states);
+  for (const NamedTensors& all : {states, second.states()}) {
+    ASSERT_NE(find_in(all, "b/0"), nullptr);
+    EXPECT_EQ(test::values(*find_in(all, "b/0")), Values(2, 1));
   }
 }
 

@@ -1,7 +1,6 @@
 #include <locus/ops/collective.h>
 
 #include <algorithm>
-#include <map>
 
 #include <locus/core/autograd.h>
 #include <locus/core/communicator.h>
@@ -283,7 +282,7 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
       throw Error(out.size(), " targets for ", to_string(group), "; expected one a context, ",
                   group.size());
     for (const Tensor& t : out)
-      if (t.defined()) check_in_place(op, {}, t);
+      if (t.defined()) check_in_place("all_reduce", {}, t);
     sum_up(group, parts, a, out);
   });
   return out;

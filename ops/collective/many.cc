@@ -22,7 +22,7 @@ void check_many(const Op& op, const Group& group, std::span<const Tensors> tenso
       check_parts(group, parts);
       f(parts);
     });
-    for (const Tensor& part : parts) check_in_place(op, {}, part);
+    for (const Tensor& part : parts) check_in_place(op.name, {}, part);
   }
   for (int i = 0; i < group.size(); ++i) {
     std::vector<Ref> here;

@@ -67,7 +67,7 @@ Storage& storage_of(const Tensor& t) { return *t.handle()->storage; }
 StreamView stream_of(const Work& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
 // All that may wait, before the first kernel of the work runs.
-void prepare(const Work& w, int me) {
+void prepare(const Work& w, int me) LOCUS_REQUIRES(meeting_turns()) {
   const StreamView s = stream_of(w, me);
   each_read(w, me, [&](const Tensor& t) { storage_of(t).before_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).before_write(s); });

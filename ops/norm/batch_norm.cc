@@ -193,7 +193,7 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
   const BatchNormAttrs of_training{attrs, o.momentum};
   const Ref in[] = {x, g, b, running_mean, running_var};
   if (autograd::is_recomputing()) return invoke_all(training, in, of_training)[0];
-  for (const Tensor* t : {&running_mean, &running_var}) check_in_place(training, {}, *t);
+  for (const Tensor* t : {&running_mean, &running_var}) check_in_place("batch_norm", {}, *t);
   Tensors out;
   {
     const autograd::Pause pause(true);
