@@ -98,14 +98,12 @@ void MeasuredLinks::sample_waits() {
     waited_.add(static_cast<double>(n), measure_wait(std::span(contexts_).first(n)));
 }
 
-void MeasuredLinks::watch_pace(const Model& model, const std::vector<int64_t>& samples) {
+void MeasuredLinks::sample_pace(const Model& model, const std::vector<int64_t>& samples) {
   if (examples::real_gpu(contexts_[0]) || context_info(contexts_[0]).modelled) return;
-  for (const int64_t n : samples)
-    for (const Context c : contexts_)
-      sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
-}
-
-void MeasuredLinks::sample_pace() {
+  if (sweeps_.empty())
+    for (const int64_t n : samples)
+      for (const Context c : contexts_)
+        sweeps_[n].push_back(std::make_unique<Sweep>(Sweep::layers_of(model), model.classes, c, n));
   steps_.clear();
   for (size_t n = 1; n <= contexts_.size(); ++n) {
     const std::vector<Context> some(contexts_.begin(),

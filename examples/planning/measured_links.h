@@ -24,8 +24,7 @@ class MeasuredLinks : public Links {
   // How long steps of `model`, of so many samples, take on n contexts at once, which share cores:
   // a few of them, which take the place of those before. Real GPUs share none, and neither do those
   // under a link model.
-  void watch_pace(const Model& model, const std::vector<int64_t>& samples);
-  void sample_pace();
+  void sample_pace(const Model& model, const std::vector<int64_t>& samples);
   // By what was sampled last, over that of one context.
   double pace(double busy, double samples) const override;
 

@@ -49,8 +49,8 @@ void run(const Model& model, const Options& o, const std::function<void()>& afte
       r.times.insert(r.times.end(), times.begin(), times.end());
       r.rounds.add(median(times));
       if (round + 1 < rounds) continue;
-      r.held = trial.held();
       r.ran = trial.trace();
+      r.held = trial.held();  // behind it memory is new
       std::ranges::sort(r.times);
       r.measured = r.rounds.value();
       r.spread = (r.times[r.times.size() * 3 / 4] - r.times[r.times.size() / 4]) / 2;
@@ -126,11 +126,11 @@ void study(const Program& program, const Options& o) {
   for (const int k : counts(n))
     if (k > 1) what.cuts.push_back(k);
   MeasuredLinks links(contexts);
-  links.watch_pace(model, what.samples);
   const auto measure_all = [&] {
+    ModelCost cost = measure_layers(model, contexts, what);
     links.sample_waits();
-    links.sample_pace();
-    return measure_layers(model, contexts, what);
+    links.sample_pace(model, what.samples);
+    return cost;
   };
   const ModelCost first = measure_all();
 
