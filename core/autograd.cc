@@ -55,13 +55,16 @@ bool summed_grad(const Tensor& x) { return freshness(x) == GraphState::summed; }
 void mark_used(const Tensor& x) { mark(x, GraphState::used); }
 void mark_summed(const Tensor& x) { mark(x, GraphState::summed); }
 
-void set_grad_hook(const Tensor& x, std::function<void()> f) {
+void set_grad_hook(const Tensor& x, std::function<void()> written, std::function<void()> before) {
   GraphState* const state = x.impl().graph.get();
   if (!state || state->node || state->req == GradReq::null) {
-    if (!f) return;
+    if (!written) return;
     throw Error("set_grad_hook: ", describe(x), " has no gradient of its own; attach_grad() first");
   }
-  state->hook = f ? std::make_shared<const std::function<void()>>(std::move(f)) : nullptr;
+  state->hook = nullptr;
+  if (written)
+    state->hook = std::make_shared<const GraphState::Hook>(
+        GraphState::Hook{std::move(written), std::move(before)});
 }
 
 void release_grad(const Tensor& x) {

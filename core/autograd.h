@@ -81,9 +81,12 @@ bool summed_grad(const Tensor& x);
 void mark_used(const Tensor& x);
 void mark_summed(const Tensor& x);
 
-// For core and nn (a Trainer with overlap): calls f as soon as backward() has written the leaf x's
-// gradient, on its thread; not with create_graph, nor in what is recorded. One a leaf; null: none.
-void set_grad_hook(const Tensor& x, std::function<void()> f);
+// For core and nn (a Trainer with overlap): calls `written` as soon as backward() has written the
+// leaf x's gradient, on its thread, and `before`, where there is one, before anything of it is:
+// what that throws leaves it as it is. Not with create_graph, nor in what is recorded. One pair a
+// leaf; `written` null: none.
+void set_grad_hook(const Tensor& x, std::function<void()> written,
+                   std::function<void()> before = {});
 
 }  // namespace autograd
 }  // namespace locus

@@ -280,10 +280,10 @@ class Pass {
   }
 
   void hand_over(const std::shared_ptr<GraphState>& leaf) {
+    const auto hook = calls_hook(*leaf) ? leaf->hook : nullptr;  // it may take itself away
+    if (hook && hook->before) hook->before();
     write(leaf);
-    if (!calls_hook(*leaf)) return;
-    const auto hook = leaf->hook;  // it may take itself away
-    (*hook)();
+    if (hook) hook->written();
   }
 
   // A gradient's handle stays the same. Unless it is to stay where it is, it takes over the memory

@@ -25,7 +25,10 @@ struct GraphState {
   enum Fresh : uint8_t { used, written, summed } fresh = used;
   bool placed = false;  // grad stays where it is: the program, or a recording, has it so
   Tensor grad;          // of a leaf
-  std::shared_ptr<const std::function<void()>> hook;  // set_grad_hook()
+  struct Hook {
+    std::function<void()> written, before;
+  };
+  std::shared_ptr<const Hook> hook;  // set_grad_hook()
   // Scratch of one backward pass.
   bool wanted = false;  // grad() asked for it
   bool direct = false;  // all of the gradient comes along one edge and may be made in place

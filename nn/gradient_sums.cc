@@ -134,11 +134,28 @@ void GradientSums::overlap(Caller from) {
     const Bucket& b = waiting_[number];
     size_t at = 0;
     for (size_t i = b.begin; i < b.end; ++i)
-      for (const Tensor& w : b.all->parameters[i]->replicas)
-        autograd::set_grad_hook(w, [sums = weak_from_this(), number, at = at++, from] {
-          if (const auto held = sums.lock()) held->arrived(number, at, from);
-        });
+      for (const Tensor& w : b.all->parameters[i]->replicas) {
+        const auto sums = weak_from_this();
+        autograd::set_grad_hook(
+            w,
+            [sums, number, at, from] {
+              if (const auto held = sums.lock()) held->arrived(number, at, from);
+            },
+            [sums, number, at] {
+              if (const auto held = sums.lock()) held->expect_first(number, at);
+            });
+        ++at;
+      }
   }
+}
+
+// Before the gradient is written: another thread may sum it, or have summed it.
+void GradientSums::expect_first(size_t number, size_t at) {
+  const MutexLock lock(mutex_);
+  const Bucket& b = waiting_[number];
+  if (!refused_.empty() || !b.there[at]) return;
+  refused_ = twice(*b.all->parameters[b.begin + at / b.missing.size()]);
+  throw Error(refused_);
 }
 
 void GradientSums::arrived(size_t number, size_t at, Caller from) {
@@ -148,10 +165,6 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   const Group& g = b.all->group;
   const size_t n = b.missing.size();
   if (!refused_.empty()) return;  // of other contexts, whose backward() still runs
-  if (b.there[at]) {
-    refused_ = twice(*b.all->parameters[b.begin + at / n]);
-    throw Error(refused_);
-  }
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];
   if (--b.missing[at % n] > 0) return;
@@ -175,7 +188,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
 }
 
 std::string GradientSums::twice(const Parameter& p) {
-  return text_of("Trainer: backward() wrote the gradient of Parameter `", p.name,
+  return text_of("Trainer: backward() was to write the gradient of Parameter `", p.name,
                  "` twice before step(); with overlap it is summed while backward() runs: expected "
                  "one backward() a step, ",
                  autograd::Accumulate::here()

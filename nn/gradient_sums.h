@@ -37,8 +37,8 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   bool are_of(const std::vector<Parameter>& parameters) const;
 
   // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
-  // on streams of its own. Where one is written again before next(), or a sum fails, backward()
-  // throws, and so does check() from then on up to next(): no update goes by these.
+  // on streams of its own. Where one is to be written again before next(), or a sum fails,
+  // backward() throws, and so does check() from then on up to next(): no update goes by these.
   // Again where a gradient was attached anew, which has no hook.
   void overlap(Caller from);
   // What finish() would refuse, while all gradients are as they were.
@@ -67,6 +67,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
 
   std::vector<Bucket> buckets(Together& all) const;
   void add_up(const Bucket& bucket, bool beside, Caller from) const;
+  void expect_first(size_t bucket, size_t at);
   void arrived(size_t bucket, size_t at, Caller from);
   static std::string twice(const Parameter& p);
   void reset() LOCUS_REQUIRES(mutex_);

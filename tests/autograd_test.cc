@@ -301,6 +301,20 @@ TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
   product().backward();  // gradients with a graph, which hold each other's variables, are gone
 }
 
+TEST(Autograd, WhatAHookThrowsBeforeAGradientIsWrittenLeavesItAsItIs) {
+  const Tensor x = leaf({1}), y = leaf({2});
+  const auto product = [&] { return recorded([&] { return x * y; }); };
+  product().backward();
+  autograd::mark_used(x);
+  int written = 0;
+  autograd::set_grad_hook(
+      x, [&] { ++written; }, [] { throw Error("not now"); });
+  EXPECT_THROW((product() * 2).backward(), Error);
+  EXPECT_EQ(floats(x.grad()), std::vector<float>{2});
+  EXPECT_FALSE(autograd::fresh_grad(x));
+  EXPECT_EQ(written, 0);
+}
+
 TEST(Autograd, AHookMayTakeItselfAndOthersAway) {
   const Tensor x = leaf({1}), y = leaf({2});
   int called = 0;

@@ -34,14 +34,17 @@ class Late final : public Communicator {
   }
 };
 
-// The first device's makes all sums of two parts; the second's waits for it.
+// The first device's waits for the second's, which waits for it to make all sums of two parts; or
+// makes them late where it is alone.
 std::atomic<int> made{0}, awaited{0};
+std::atomic<bool> alone{false};
 void late_sums(const Call& call) {
   if (call.attributes<PeersAttrs>().me != 0) {
     eventually([turn = ++awaited] { return made >= turn; });
     return;
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  eventually([] { return awaited > made || alone; });
+  if (alone) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (int64_t i = 0; i < call.out[0].meta.size(); ++i) {
     const float sum = call.in[0].as<float>()[i] + call.in[1].as<float>()[i];
     for (int result : {2, 3}) call.in[result].as<float>()[i] = sum;
@@ -57,7 +60,10 @@ struct Failing final : trace::Listener {
       // As kernels that meet do.
       if (auto* const kept = tuning::kept_place(); kept && !*kept)
         *kept = call.attributes<PeersAttrs>().meeting->shared_from_this();
-      if (fails && call.stream.context == gpu(1)) throw DeviceError("no room to launch");
+      if (fails && call.stream.context == gpu(1)) {
+        alone = true;
+        throw DeviceError("no room to launch");
+      }
     }
     d.launch(kernel, call, name);
   }
@@ -75,6 +81,7 @@ class Peers : public testing::Test {
     });
     listener.fails = false;
     made = awaited = 0;
+    alone = false;
     trace::start(trace::kProfile, listener);
   }
   void TearDown() override {
@@ -89,6 +96,7 @@ class Peers : public testing::Test {
 TEST_F(Peers, AKernelThatIsLateStoresBeforeAnythingElseUsesTheMemory) {
   const Group g(gpus(2));
   const Tensors x = parts();
+  wait_all();
   listener.fails = true;
   EXPECT_THAT(message_of<DeviceError>([&] { all_reduce(g, x, {.out = x}); }),
               HasSubstr("no room to launch"));
@@ -127,6 +135,7 @@ TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
     EXPECT_THAT(values(x[1]), Each(5.));
   }
   for (size_t i : {0, 1}) two[i].copyto(x[i]);
+  wait_all();
   listener.fails = true;
   EXPECT_THAT(message_of<DeviceError>([&] { f(in); }), HasSubstr("no room to launch"));
   EXPECT_THAT(values(x[1] * 1), Each(5.));

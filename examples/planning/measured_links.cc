@@ -108,12 +108,12 @@ void MeasuredLinks::sample_pace(const Model& model, const std::vector<int64_t>& 
   for (size_t n = 1; n <= contexts_.size(); ++n) {
     const std::vector<Context> some(contexts_.begin(),
                                     contexts_.begin() + static_cast<ptrdiff_t>(n));
-    for (const auto& [samples, sweeps] : sweeps_)
+    for (const auto& [size, sweeps] : sweeps_)
       for (int i = -1; i < 5; ++i) {
         const double start = examples::now();
-        parallel(some, [&](int k) { sweeps[static_cast<size_t>(k)]->run(); });
+        parallel(some, [&, &ready = sweeps](int k) { ready[static_cast<size_t>(k)]->run(); });
         wait_all();
-        if (i >= 0) steps_[samples].add(static_cast<double>(n), examples::now() - start);
+        if (i >= 0) steps_[size].add(static_cast<double>(n), examples::now() - start);
       }
   }
 }
