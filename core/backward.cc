@@ -202,6 +202,7 @@ class Pass {
   bool direct(const GraphState& leaf, const Tensors& head_gradients) const {
     return all_ && !create_ && leaf.placed && leaf.req == GradReq::write &&
            !autograd::adds_to(leaf) && leaf.edges == 1 &&
+           !(calls_hook(leaf) && leaf.hook->before) &&  // it may refuse what is made
            std::none_of(head_gradients.begin(), head_gradients.end(), [&](const Tensor& g) {
              return g.defined() && g.shares_memory_with(leaf.grad);
            });

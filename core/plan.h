@@ -187,6 +187,7 @@ class Plan : NonCopyable {
   void send_numbers(Context c, StreamView s);
   static void mark(const Part& part, StreamView s);  // work on s uses what it does
   void enqueue(Part& part, Caller from);
+  void break_off(const Parts& parts);
   void run_each(Part& part, StreamView s, Caller from);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
@@ -198,7 +199,7 @@ class Plan : NonCopyable {
   std::vector<Room> rooms_;
   bool whole_ = false;   // finish() has all calls in their parts
   bool meets_ = false;   // some wait for their like on other devices
-  bool broken_ = false;  // of those, a replay enqueued some
+  bool broken_ = false;  // of those, some were enqueued alone
   std::vector<Parts> versions_{1};
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;

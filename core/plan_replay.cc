@@ -119,6 +119,20 @@ void Plan::send_numbers(Context c, StreamView s) {
   }
 }
 
+// A call failed when others that meet it may have begun.
+void Plan::break_off(const Parts& parts) {
+  broken_ = true;
+  for (const Part& part : parts) {
+    // Kernels of other devices wait for its own for a while, and then store into what it has.
+    for (const Part& other : parts)
+      if (part.meets && other.meets) mark(part, current_stream(other.context));
+    for (const PlanCall& call : part.calls)
+      if (call.op && call.op->meets)
+        for (const auto& kept : call.kept)
+          if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
+  }
+}
+
 void Plan::replay(Caller from, size_t version) {
   for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
   const auto all = [&] {
@@ -133,16 +147,7 @@ void Plan::replay(Caller from, size_t version) {
   try {
     all();
   } catch (...) {
-    broken_ = true;
-    for (const Part& part : versions_[version]) {
-      // Kernels of other devices wait for its own for a while, and then store into what it has.
-      for (const Part& other : versions_[version])
-        if (part.meets && other.meets) mark(part, current_stream(other.context));
-      for (const PlanCall& call : part.calls)
-        if (call.op && call.op->meets)
-          for (const auto& kept : call.kept)
-            if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
-    }
+    break_off(versions_[version]);
     throw;
   }
 }

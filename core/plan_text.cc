@@ -45,9 +45,11 @@ double time_of(Plan& plan, const Together& calls) {
     const StreamView s = current_stream(call->context, d);
     before_meeting(s);
     trace::Bracket& around = events.emplace_back(d, s);
-    plan.run(*call, s, false);
+    FirstFailure failure;
+    failure.run([&] { plan.run(*call, s, false); });
     around.finish();
     after_meeting(s);
+    failure.rethrow();
   }
   double least = std::numeric_limits<double>::infinity();
   for (const trace::Bracket& e : events) {
@@ -179,7 +181,14 @@ std::vector<CompiledCall> Plan::measured() {
   try {
     for (int round = 0; round < kRounds; ++round) {
       for (const auto& [meeting, together] : meetings) {
-        const double us = time_of(*this, together);
+        double us = 0;
+        try {
+          us = time_of(*this, together);
+        } catch (...) {
+          break_off(versions_[0]);
+          wait_all();  // for those that had begun, before what they store into is restored
+          throw;
+        }
         for (const auto& [call, shown] : together)
           shown->us = round == 0 ? us : std::min(shown->us, us);
       }

@@ -4,9 +4,9 @@
 // Copies take the time they take, and kernels share the CPU's thread pool: several emulated GPUs
 // that compute at once are no faster than one. LOCUS_EMULATED_LINK changes both, to study
 // placement: copies take the time of a modelled link (emulated_link.h), and every queue computes on
-// one thread of its own at half the speed of a core, whatever the others do (emulated_pace.h). N
-// GPUs then compute N times as much as long as N/2 cores are free. context_info(c).modelled says
-// that it is so. LOCUS_EMULATED_MEMORY="2G" sets the memory of each; unset, 4 GiB or what there is.
+// one thread of its own at half the speed of a core or less, whatever the others do
+// (emulated_pace.h): N GPUs then compute N times as much. context_info(c).modelled says that it is
+// so. LOCUS_EMULATED_MEMORY="2G" sets the memory of each; unset, 4 GiB or what there is.
 #pragma once
 
 namespace locus {

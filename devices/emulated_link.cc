@@ -115,12 +115,12 @@ Clock::time_point copy_over_link(void* dst, Context to, const void* src, Context
   const Clock::time_point end = reserve(from, to, bytes, start);
   const auto moving = std::chrono::nanoseconds(std::llround(static_cast<double>(bytes) / kMemory));
   std::this_thread::sleep_until(end - moving);
-  const Clock::time_point begin = Clock::now();
+  const std::chrono::nanoseconds before = core_time();
   std::memcpy(dst, src, bytes);
-  const auto moved = Clock::now() - begin;
+  const std::chrono::nanoseconds moved = core_time() - before;
   if (bytes >= kLarge && moved > kLate * model->duration(from, to, bytes))
     say_late(from, to, bytes, moved);
-  return end;
+  return std::max(end, start + moved);
 }
 
 }  // namespace locus::emulated

@@ -15,17 +15,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-int sharing = 0;                                        // GPUs
+int times = 2;
 constexpr auto kLate = std::chrono::microseconds(120);  // how late a sleeper may wake
 constexpr size_t kKinds = 1 << 16;                      // of work remembered
 constexpr int kLearned = 12;                            // runs that set the pace
-
-// What this thread has computed so far, in time of a core.
-nanoseconds core_time() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return std::chrono::seconds(t.tv_sec) + nanoseconds(t.tv_nsec);
-}
 
 // The kernel, and the shapes and layouts it works on.
 uint64_t kind_of(Kernel kernel, const Call& call) {
@@ -78,17 +71,23 @@ nanoseconds pace_of(uint64_t kind, nanoseconds now) {
 
 }  // namespace
 
-void share_cores(int gpus) { sharing = gpus; }
+int slower() { return times; }
 
-int slower() {
-  static const int times = std::max(2, (2 * sharing + num_cpus() - 1) / num_cpus());
-  return times;
+void share_cores(int gpus) {
+  const int cores = num_cpus();
+  times = std::max(2, (2 * gpus + cores - 1) / cores);
+}
+
+nanoseconds core_time() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + nanoseconds(t.tv_nsec);
 }
 
 nanoseconds compute(Kernel kernel, const Call& call) {
   const nanoseconds before = core_time();
   kernel(call);
-  return slower() * pace_of(kind_of(kernel, call), core_time() - before);
+  return times * pace_of(kind_of(kernel, call), core_time() - before);
 }
 
 void sleep_until(Clock::time_point t) {

@@ -5,9 +5,10 @@
 // waits for has happened, and it was enqueued. A kernel runs as soon as a core is free and takes,
 // on that clock, slower() times the core's time of the quickest of its first runs on views of the
 // same shapes, or of a later one that is quicker by a fifth (the first may have met a neighbour).
-// Events happen, and who waits for them goes on, when that clock says so: how late a thread woke,
-// how often cores went to others, and what a neighbour does to a core's clock and caches do not
-// show, unless the cores cannot keep up with the model at all. Threads: any.
+// Events happen, and who waits for them goes on, when that clock says so: how late a queue's thread
+// woke, how often its core went to others, and what a neighbour does to a core's clock and caches
+// do not show, unless the cores cannot keep up with the model at all. What the program's own
+// threads lose does: work begins no sooner than it is enqueued. Threads: any.
 #pragma once
 
 #include <chrono>
@@ -18,11 +19,14 @@ namespace locus::emulated {
 
 using Clock = std::chrono::steady_clock;
 
-// How many GPUs there are. Set while the program starts.
-void share_cores(int gpus);
 // How many times longer than on a core a kernel takes: 2, and more where there are fewer cores than
 // GPUs, so that all of these together keep half of them busy.
 int slower();
+// Sets that, for so many GPUs and the cores that the process has, while the program starts.
+void share_cores(int gpus);
+
+// What this thread has computed so far, in time of a core.
+std::chrono::nanoseconds core_time();
 
 // Runs the kernel, and returns what the GPU takes for it. What it throws passes.
 std::chrono::nanoseconds compute(Kernel kernel, const Call& call);

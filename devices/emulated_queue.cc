@@ -141,14 +141,21 @@ void Queue::drain() {
 }
 
 void Queue::close() {
-  MutexLock lock(mutex_);
-  if (std::exchange(closed_, true) || ring_ == nullptr) return;
-  while (pushed_ - finished_ == kCapacity) lock.wait(space_);
-  ring_[pushed_ % kCapacity].what = What::stop;
-  const uint64_t target = ++pushed_;
-  if (asleep_) work_.notify_one();
-  wait_until_finished(target, lock);
-  ring_.reset();
+  Clock::time_point end;
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(closed_, true) || ring_ == nullptr) return;
+    while (pushed_ - finished_ == kCapacity) lock.wait(space_);
+    Entry& entry = ring_[pushed_ % kCapacity];
+    entry.what = What::stop;
+    entry.pushed = {};
+    const uint64_t target = ++pushed_;
+    if (asleep_) work_.notify_one();
+    wait_until_finished(target, lock);
+    ring_.reset();
+    end = clock_;
+  }
+  sleep_until(end);
 }
 
 void Queue::reopen() {
@@ -161,7 +168,7 @@ void Queue::serve() {
   if (link_model()) {
     compute_alone();
     // The threads that tell GPUs what to do have cores of their own where GPUs are real.
-    setpriority(PRIO_PROCESS, 0, 5);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);
   }
   MutexLock lock(mutex_);
   for (bool stopped = false; !stopped;) {

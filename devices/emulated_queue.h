@@ -61,7 +61,7 @@ class Queue {
   static constexpr size_t kCapacity = 4096;
   static constexpr size_t kStaged = size_t{64} << 10;  // bytes a copy may keep in its entry
 
-  // `failures` outlives the queue.
+  // `fault` outlives the queue.
   Queue(Context context, FirstFault& fault);
   StreamView view() const { return {context_, id_, const_cast<Queue*>(this)}; }
 
@@ -72,8 +72,8 @@ class Queue {
   void wait(EventRef event);
 
   void drain();  // blocks until everything enqueued so far has run, by the queue's clock too
-  // Drains and ends the thread. Until it is opened again events fire at once and other operations
-  // throw DeviceError.
+  // The same, and ends the thread. Until it is opened again events fire at once and other
+  // operations throw DeviceError.
   void close();
   void reopen();
 

@@ -153,8 +153,8 @@ void GradientSums::overlap(Caller from) {
 void GradientSums::expect_first(size_t number, size_t at) {
   const MutexLock lock(mutex_);
   const Bucket& b = waiting_[number];
-  if (!refused_.empty() || !b.there[at]) return;
-  refused_ = twice(*b.all->parameters[b.begin + at / b.missing.size()]);
+  if (!b.there[at]) return;
+  if (refused_.empty()) refused_ = twice(*b.all->parameters[b.begin + at / b.missing.size()]);
   throw Error(refused_);
 }
 

@@ -77,7 +77,7 @@ struct Optimizer::Progress {
   double learning_rate;  // of the last update, or set
   Schedule schedule = {};
   int64_t num_update = 0;
-  // Of the two before: several threads update.
+  // Of counts, and of what an update goes by: several threads update. Setters come between updates.
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
   double rate(int64_t n) const { return schedule ? schedule(n) : learning_rate; }

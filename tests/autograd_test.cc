@@ -4,6 +4,7 @@
 #include <locus/core/tape.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
 #include <locus/ops/unary.h>
 #include "tests/contexts.h"
 
@@ -302,17 +303,23 @@ TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
 }
 
 TEST(Autograd, WhatAHookThrowsBeforeAGradientIsWrittenLeavesItAsItIs) {
-  const Tensor x = leaf({1}), y = leaf({2});
-  const auto product = [&] { return recorded([&] { return x * y; }); };
-  product().backward();
-  autograd::mark_used(x);
-  int written = 0;
-  autograd::set_grad_hook(
-      x, [&] { ++written; }, [] { throw Error("not now"); });
-  EXPECT_THROW((product() * 2).backward(), Error);
-  EXPECT_EQ(floats(x.grad()), std::vector<float>{2});
-  EXPECT_FALSE(autograd::fresh_grad(x));
-  EXPECT_EQ(written, 0);
+  for (const bool placed : {false, true}) {
+    const Tensor x = full({1, 1}, 3), y = full({1, 1}, 2);
+    if (placed)
+      x.attach_grad(zeros({1, 1}));
+    else
+      x.attach_grad();
+    const auto product = [&] { return recorded([&] { return dot(x, y); }); };
+    product().backward();
+    autograd::mark_used(x);
+    int written = 0;
+    autograd::set_grad_hook(
+        x, [&] { ++written; }, [] { throw Error("not now"); });
+    EXPECT_THROW(product().backward({.head_gradient = full({1, 1}, 7)}), Error);
+    EXPECT_EQ(floats(x.grad()), std::vector<float>{2}) << placed;
+    EXPECT_FALSE(autograd::fresh_grad(x));
+    EXPECT_EQ(written, 0);
+  }
 }
 
 TEST(Autograd, AHookMayTakeItselfAndOthersAway) {

@@ -178,8 +178,8 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Place>& plac
       time_text(two.telling), time_text(compiled.telling));
   const auto modelled = [](const Place& p) { return context_info(p.context).modelled; };
   if (std::all_of(places.begin(), places.end(), modelled)) {
-    s += "These GPUs are emulated and their times modelled: each computes at half the speed of a "
-         "core, so that the model expects 2.00. ";
+    s += "These GPUs are emulated and their times modelled: each computes at a pace of its own, so "
+         "that the model expects 2.00. ";
     if (speed_up < 1.9)
       s += "This run falls short of it: this machine's cores were busy, or the products are too "
            "short beside the call that starts them. ";
