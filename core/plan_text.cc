@@ -46,7 +46,7 @@ double time_of(Plan& plan, const Together& calls) {
     before_meeting(s);
     trace::Bracket& around = events.emplace_back(d, s);
     FirstFailure failure;
-    failure.run([&] { plan.run(*call, s, false); });
+    failure.run([&, &each = *call] { plan.run(each, s, false); });
     around.finish();
     after_meeting(s);
     failure.rethrow();

@@ -145,6 +145,7 @@ void Queue::close() {
   {
     MutexLock lock(mutex_);
     if (std::exchange(closed_, true) || ring_ == nullptr) return;
+    if (process_ != process()) return;  // its thread stayed in the other one
     while (pushed_ - finished_ == kCapacity) lock.wait(space_);
     Entry& entry = ring_[pushed_ % kCapacity];
     entry.what = What::stop;

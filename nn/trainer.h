@@ -69,7 +69,8 @@ struct TrainerOptions {
   // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
   // adds up its squares in another order, and NCCL large sums (ops/collective.h). Only an owner has
   // the sum: there gradients are looked at, and changed, between allreduce_grads() and update();
-  // the others' count as used. Files are the same for every stage and number of contexts. A rank
+  // the others' count as used, so that behind a zero_grad() there a step is refused, where stage 0
+  // would make one by 0. Files are the same for every stage and number of contexts. A rank
   // shards over its own contexts, not over ranks.
   int zero = 0;
   // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the

@@ -3,6 +3,9 @@
 //   const Group g(gpus(4));
 //   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
 //
+// Results of ops on cpu_pinned memory live on the cpu, here as everywhere: so may those of a group
+// that has some, and their gradients are refused there as parts that live elsewhere.
+//
 // Part i lives on g[i]; all parts have one dtype, and one shape but where it is said otherwise.
 // They are combined in one order: the same bits each time, and on every context; other sizes and
 // dtypes may be combined in another way, below. They are differentiable, recorded by compiled

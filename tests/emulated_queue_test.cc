@@ -80,6 +80,20 @@ TEST_F(EmulatedQueueDeathTest, AChildOfAForkIsToldThatTheGpuStayedBehind) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST_F(EmulatedQueueDeathTest, AChildOfAForkMayCloseAStreamWhoseThreadStayedBehind) {
+  const StreamView s = device(gpu(0)).open_stream();
+  int ran = 0;
+  launch_count(s, &ran);
+  wait_all();
+  EXPECT_EXIT(
+      {
+        device(gpu(0)).close_stream(s);
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+  device(gpu(0)).close_stream(s);
+}
+
 TEST_F(EmulatedQueueDeathTest, AProgramMayEndWhileItsKernelsRunAtTheModelsPace) {
   const std::string style = GTEST_FLAG_GET(death_test_style);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child starts anew
