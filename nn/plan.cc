@@ -172,7 +172,8 @@ void Plan::check(int layers) const {
       throw ValueError(where(s.line), s.text(), ": ", what...);
     };
     if (s.last >= layers || s.last < s.first)
-      refuse("there are layers 0 to ", layers - 1, "; expected some of them");
+      refuse("there are layers 0 to ", layers - 1,
+             "; expected a plan for these, or the network that it was made for");
     if (s.first < next) refuse("layer ", s.first, " is in the stage before; expected it once");
     if (s.first > next) refuse("layer ", next, " is in no stage; expected the stages in order");
     next = s.last + 1;

@@ -122,8 +122,10 @@ std::string misfit(const std::string& lines) {
 }
 
 TEST(Plan, WhatDoesNotFitTheNetworkIsNamed) {
-  EXPECT_EQ(misfit("layers 0-4 on cpu"),
-            "a.plan:2: layers 0-4 on cpu(0): there are layers 0 to 3; expected some of them");
+  EXPECT_EQ(
+      misfit("layers 0-4 on cpu"),
+      "a.plan:2: layers 0-4 on cpu(0): there are layers 0 to 3; expected a plan for these, or "
+      "the network that it was made for");
   EXPECT_EQ(misfit("layers 0-2 on cpu"),
             "a.plan:2: layer 3 is in no stage; expected layers 0 to 3");
   EXPECT_THAT(misfit("layers 0-1 on cpu\nlayers 3 on cpu(1)"),

@@ -79,8 +79,8 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   if (all.empty()) throw Error("--simulate: no plan fits into ", machine.memory, " GB");
   const double took = now() - start;
   const Table table = table_of(all, o.batch, c);
-  const std::string text =
-      explanation(all, machine, o.batch, c) + fmt::format(" Predicted in {}.", time_text(took));
+  const std::string text = explanation(all, machine, o.batch, c) +
+                           fmt::format(" The prediction took {}.", time_text(took));
   fmt::print("{}\n{}\n", table.aligned(), text);
   program.write("simulated.csv", table.csv());
   program.write("simulated.svg",
