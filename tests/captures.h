@@ -1,8 +1,13 @@
 // What the tests of captures share.
 #pragma once
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <locus/core/capture.h>
 #include <locus/core/device.h>
+#include <locus/core/error.h>
 #include <locus/ops/create.h>
 
 namespace locus::test {
@@ -22,17 +27,30 @@ inline void churn(Context c) {
 // While one lives, a context has no more memory than it uses now, and `spare` bytes.
 class Shortage {
  public:
-  explicit Shortage(Context c, size_t spare = 0) : pool_(memory_pool(c)) {
+  explicit Shortage(Context c, size_t spare = 0)
+      : pool_(memory_pool(c)), stream_(device(c).stream(Lane::compute)) {
     wait_all();
     pool_.release_cached();
-    pool_.set_limit(pool_.stats().reserved + spare);
+    const size_t reserved = pool_.stats().reserved;
+    pool_.set_limit(std::max(reserved, size_t{1}));
+    // What is free beside blocks that others left in use.
+    for (size_t bytes = size_t{1} << 30; bytes >= size_t{16} << 20; bytes /= 2) try {
+        for (;;) taken_.emplace_back(pool_.allocate(bytes, stream_), bytes);
+      } catch (const OutOfMemory&) {
+      }
+    pool_.set_limit(reserved + spare);
   }
   Shortage(const Shortage&) = delete;
   Shortage& operator=(const Shortage&) = delete;
-  ~Shortage() { pool_.set_limit(0); }
+  ~Shortage() {
+    for (const auto& [memory, bytes] : taken_) pool_.deallocate(memory, bytes, stream_);
+    pool_.set_limit(0);
+  }
 
  private:
   MemoryPool& pool_;
+  const StreamView stream_;
+  std::vector<std::pair<void*, size_t>> taken_;
 };
 
 }  // namespace locus::test
