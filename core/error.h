@@ -70,6 +70,7 @@ class FirstFailure {
       if (!failure_) failure_ = std::current_exception();
     }
   }
+  explicit operator bool() const { return failure_ != nullptr; }
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }

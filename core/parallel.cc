@@ -48,6 +48,9 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t old, microseconds aw
   }
 }
 
+// For work of the host's that other threads do.
+constexpr microseconds kHostAwake{50};
+
 thread_local std::optional<Context> works_for;
 
 class Worker {
@@ -87,7 +90,8 @@ class Worker {
 
   const Context context_;
   // To wake takes a tenth of a GPU's step; between two of them the program waits for the device.
-  const microseconds awake_{is_host(context_) || context_info(context_).emulated ? 50 : 1000};
+  const microseconds awake_{is_host(context_) || context_info(context_).emulated ? kHostAwake
+                                                                                 : microseconds(1000)};
   std::mutex mutex_;
   const std::function<void()>* task_ = nullptr;
   std::atomic<uint32_t> asked_{0}, done_{0};
@@ -108,18 +112,30 @@ Worker* worker(Context c, bool make) {
   return (workers->all[c] = std::make_unique<Worker>(c)).get();
 }
 
-// f(i) on workers[i], and here where that is null. What each threw, or null.
+// f(i) on workers[i], and here where that is null. What each threw, or null. With `behind`, at most
+// one of them is.
 std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
-                                       const std::function<void(int)>& f) {
+                                       const std::function<void(int)>& f,
+                                       const std::function<void(int)>& behind = {}) {
   std::vector<std::exception_ptr> failures(workers.size());
   std::vector<std::function<void()>> tasks;
+  std::atomic<uint32_t> left{static_cast<uint32_t>(workers.size())};
+  std::atomic<bool> failed{false};
   for (size_t i = 0; i < workers.size(); ++i)
     tasks.emplace_back([&, i]() noexcept {
-      try {
-        f(static_cast<int>(i));
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
+      const auto run = [&](const std::function<void(int)>& part) {
+        try {
+          part(static_cast<int>(i));
+        } catch (...) {
+          failures[i] = std::current_exception();
+        }
+      };
+      run(f);
+      if (!behind) return;
+      if (failures[i]) failed = true;
+      if (--left == 0) left.notify_all();
+      for (uint32_t others; (others = left) > 0;) wait_while(left, others, kHostAwake);
+      if (!failed) run(behind);
     });
   for (size_t i = 0; i < workers.size(); ++i)
     if (workers[i]) workers[i]->start(tasks[i]);
@@ -201,7 +217,8 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
       if (failures[i] && (all || !meeting.forsaken(i))) std::rethrow_exception(failures[i]);
 }
 
-void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f) {
+void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
+                const std::function<void(int)>& behind) {
   if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
       !in_stream_scope()) {
     std::vector<Worker*> taken{nullptr};
@@ -212,14 +229,17 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
       taken.push_back(w);
     }
     if (taken.size() == contexts.size()) {
-      for (const std::exception_ptr& e : run_on(taken, f))
+      for (const std::exception_ptr& e : run_on(taken, f, behind))
         if (e) std::rethrow_exception(e);
       return;
     }
   }
-  FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
-  for (size_t i = 0; i < contexts.size(); ++i) failure.run([&] { f(static_cast<int>(i)); });
-  failure.rethrow();
+  for (const std::function<void(int)>* const part : {&f, &behind}) {
+    FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
+    for (size_t i = 0; i < contexts.size() && *part; ++i)
+      failure.run([&] { (*part)(static_cast<int>(i)); });
+    failure.rethrow();
+  }
 }
 
 }  // namespace locus

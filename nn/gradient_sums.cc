@@ -58,7 +58,8 @@ std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
   return made;
 }
 
-void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const {
+void GradientSums::add_up(const Bucket& bucket, bool beside, const std::function<void(int)>& behind,
+                          Caller from) const {
   std::vector<Tensors> gradients;
   std::vector<int> owners;
   std::vector<const Parameter*> summed;
@@ -71,12 +72,13 @@ void GradientSums::add_up(const Bucket& bucket, bool beside, Caller from) const 
     if (p.owner >= 0) owners.push_back(p.owner);
     summed.push_back(&p);
   }
-  if (gradients.empty()) return;
+  if (gradients.empty() && !behind) return;
   const autograd::Pause pause;
+  const AllReduceManyOptions options{.beside = beside, .behind = behind};
   if (owners.empty())
-    all_reduce_many(bucket.all->group, gradients, {.beside = beside}, from);
+    all_reduce_many(bucket.all->group, gradients, options, from);
   else
-    reduce_many(bucket.all->group, gradients, owners, {.beside = beside}, from);
+    reduce_many(bucket.all->group, gradients, owners, options, from);
   if (capture::only_recorded()) return;
   for (const Parameter* p : summed)
     for (size_t i = 0; i < p->replicas.size(); ++i) {
@@ -99,12 +101,15 @@ void GradientSums::expect_ready() {
   for (const Parameter& p : parameters_) to_be_summed(p.name, p.replicas);
 }
 
-void GradientSums::finish(Caller from) {
+void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
   for (Together& all : all_) {
     // Where a step is recorded, each bucket's sum can run while backward() goes on.
     const std::vector<Bucket> parts =
         capture::active() ? buckets(all) : std::vector<Bucket>{{&all, 0, all.parameters.size()}};
-    for (const Bucket& b : parts) add_up(b, &b != &parts.back(), from);
+    for (const Bucket& b : parts) {
+      const bool last = &b == &parts.back();
+      add_up(b, !last, last ? behind : nullptr, from);
+    }
   }
 }
 
@@ -179,7 +184,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
   try {
-    add_up(b, &b != &waiting_.back(), from);  // which nothing hides
+    add_up(b, &b != &waiting_.back(), {}, from);  // which nothing hides
   } catch (const std::exception& e) {
     refused_ = text_of("Trainer: the sum of gradients in backward() failed, and some may be sums: ",
                        e.what(), "; expected Trainer::discard() behind it");

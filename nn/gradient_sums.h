@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,8 +45,11 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   // What finish() would refuse, while all gradients are as they were.
   void expect_ready();
   // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
-  // Where it throws, some are.
-  void finish(Caller from);
+  // Where it throws, some are. behind(i), where there is one: as all_reduce_many() has it, for the
+  // contexts of group().
+  void finish(const std::function<void(int)>& behind, Caller from);
+  // Of all parameters; null where they are on others.
+  const Group* group() const { return all_.size() == 1 ? &all_[0].group : nullptr; }
   void check();
   // An update took the gradients, or they are discarded.
   void next();
@@ -66,7 +70,8 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   };
 
   std::vector<Bucket> buckets(Together& all) const;
-  void add_up(const Bucket& bucket, bool beside, Caller from) const;
+  void add_up(const Bucket& bucket, bool beside, const std::function<void(int)>& behind,
+              Caller from) const;
   void expect_first(size_t bucket, size_t at);
   void arrived(size_t bucket, size_t at, Caller from);
   static std::string twice(const Parameter& p);

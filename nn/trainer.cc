@@ -70,8 +70,7 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
   }
-  allreduce_grads(from);
-  update(fresh, rescale, from);
+  update(fresh, rescale, Sums::first, from);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
@@ -166,7 +165,7 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   refuse_on_store("update()");
   const auto [rescale, fresh] = checked("update", batch_size, 1, ignore_stale_grad, from);
-  update(fresh, rescale, from);
+  update(fresh, rescale, Sums::done, from);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
@@ -185,7 +184,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
     discard(from);
     return false;
   }
-  update(fresh, rescale, from);
+  update(fresh, rescale, Sums::done, from);
   return true;
 }
 
@@ -200,19 +199,46 @@ void Trainer::discard(Caller from) {
   if (sums_) sums_->next();
 }
 
-void Trainer::update(const std::vector<bool>& fresh, double rescale, Caller from) {
+void Trainer::update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller from) {
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
+  std::vector<Context> contexts = contexts_apart();
+  const Group* const group =
+      sums == Sums::first && sums_ && cluster::size() == 1 ? sums_->group() : nullptr;
+  const bool behind = group && std::ranges::is_permutation(contexts, *group);
+  if (behind) contexts = group->contexts();
+  // One that fails does not keep the others from what the other contexts' do.
+  std::vector<FirstFailure> failures(std::max<size_t>(contexts.size(), 1));
+  const std::function<void(int)> apply_on = [&](int i) {
+    const auto at = static_cast<size_t>(i);
+    for (Batch& b : batches_)
+      if (fresh[b.slots[0]] && (contexts.empty() || slots_[b.slots[0]].context == contexts[at]))
+        failures[at].run([&] { apply(b, rescale); });
+  };
+  if (sums == Sums::first) sum_gradients(behind ? apply_on : nullptr, from);
+  if (contexts.empty())
+    apply_on(0);
+  else if (!behind)
+    on_threads(contexts, apply_on);
+  if (sums_) sums_->next();
   FirstFailure failure;
-  bool done = false;
-  failure.run([&] {
-    update_batches(fresh, rescale);
-    done = true;
-  });
-  if (!done && !capture::only_recorded()) failure.run([&] { share_updates(fresh, from); });
+  for (const FirstFailure& f : failures) failure.run([&] { f.rethrow(); });
+  if (failure && !capture::only_recorded()) failure.run([&] { share_updates(fresh, from); });
   copy_to_others(fresh, from);  // of those that were updated: replicas stay equal
   failure.rethrow();
+}
+
+// Of replicas that their contexts' threads may update, for the order does not matter.
+std::vector<Context> Trainer::contexts_apart() const {
+  std::vector<Context> contexts;
+  if (!sums_ || !optimizer_->on_threads()) return contexts;
+  for (const Batch& b : batches_) {
+    if (*b.group.count != *batches_[0].group.count) return {};
+    const Context c = slots_[b.slots[0]].context;
+    if (std::ranges::find(contexts, c) == contexts.end()) contexts.push_back(c);
+  }
+  return contexts;
 }
 
 // Where an update failed on some contexts alone, replicas there become what it made of another.
@@ -237,34 +263,6 @@ void Trainer::share_updates(const std::vector<bool>& fresh, Caller from) {
     *b.count = *a.count;
     autograd::mark_used(b.weight);
   }
-}
-
-void Trainer::update_batches(const std::vector<bool>& fresh, double rescale) {
-  std::vector<Context> contexts;
-  const int64_t count = batches_.empty() ? 0 : *batches_[0].group.count;
-  bool alike = true;
-  if (sums_) sums_->next();
-  for (const Batch& b : batches_) {
-    const Context c = slots_[b.slots[0]].context;
-    if (std::ranges::find(contexts, c) == contexts.end()) contexts.push_back(c);
-    alike = alike && *b.group.count == count;
-  }
-  // One that fails does not keep the others from what the other contexts' do.
-  const auto apply_all = [&](const auto& chosen) {
-    FirstFailure failure;
-    for (Batch& b : batches_)
-      if (chosen(b) && fresh[b.slots[0]]) failure.run([&] { apply(b, rescale); });
-    failure.rethrow();
-  };
-  if (alike && sums_ && optimizer_->on_threads()) {  // the order of contexts does not matter
-    on_threads(contexts, [&](int i) {
-      apply_all([&, c = contexts[static_cast<size_t>(i)]](const Batch& b) {
-        return slots_[b.slots[0]].context == c;
-      });
-    });
-    return;
-  }
-  apply_all([](const Batch&) { return true; });
 }
 
 void Trainer::apply(Batch& batch, double rescale) {

@@ -193,6 +193,7 @@ class Trainer {
   void start_equal(Caller);
   std::vector<Replicas> unsummed() const;
   void drop_gradients();
+  void sum_gradients(const std::function<void(int)>& behind, Caller);
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
   void prepare(const char* what, Caller);  // for what looks at states
   void regroup();
@@ -205,8 +206,9 @@ class Trainer {
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
                                                double loss_scale, bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);
-  void update(const std::vector<bool>& fresh, double rescale, Caller);
-  void update_batches(const std::vector<bool>& fresh, double rescale);
+  enum class Sums { done, first };
+  void update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller);
+  std::vector<Context> contexts_apart() const;
   void share_updates(const std::vector<bool>& fresh, Caller);
   void copy_to_others(const std::vector<bool>& fresh, Caller);
   void fill(Batch& batch);

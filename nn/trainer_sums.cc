@@ -64,6 +64,11 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
 
 void Trainer::allreduce_grads(Caller from) {
   refuse_on_store("allreduce_grads()");
+  sum_gradients({}, from);
+}
+
+// `behind`: of replicas' sums, where no others follow.
+void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from) {
   cluster::share_failure([&] { refresh(from); }, from);
   start_equal(from);  // before any gradient counts as a sum: it may fail
   if (options_.kvstore) return sum_by_store(from);
@@ -85,7 +90,7 @@ void Trainer::allreduce_grads(Caller from) {
   try {
     cluster::share_failure(
         [&] {
-          if (sums_) sums_->finish(from);
+          if (sums_) sums_->finish(behind, from);
         },
         from);
     sum_over_ranks(alone, from);

@@ -39,6 +39,7 @@
 // written then.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct AllReduceOptions {
 struct AllReduceManyOptions {
   ReduceOp op = ReduceOp::sum;
   bool beside = false;  // other work goes on meanwhile: a GPU's kernel takes part of it only
+  // behind(i) for each context, once what is asked for is enqueued on all; none where that failed.
+  // On the threads that enqueued it, so that what behind(i) enqueues on group[i] follows at once.
+  std::function<void(int)> behind = {};
 };
 struct ReduceScatterOptions {
   ReduceOp op = ReduceOp::sum;

@@ -88,7 +88,7 @@ bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
                      ? out[i]
                      : allocate(parts[i].context(), make_meta(parts[i].dtype(), parts[i].shape())));
   }
-  if (!all_reduce_on_devices(g, from, to, a.op, false, a.from)) return false;
+  if (!all_reduce_on_devices(g, from, to, {.op = a.op}, a.from)) return false;
   for (size_t i = 0; i < parts.size(); ++i)
     if (!out[i].defined())
       out[i] = to[i];

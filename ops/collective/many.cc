@@ -6,6 +6,7 @@
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
+#include <locus/core/parallel.h>
 #include <locus/core/tape.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>
@@ -57,12 +58,19 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
     else
       together[tensors[k][0].dtype()].push_back(k);
   }
+  AllReduceManyOptions each = options;
   for (const auto& [dtype, numbers] : together) {
+    const bool last = dtype == together.rbegin()->first;
+    each.behind = last ? options.behind : nullptr;
     Tensors all;
     for (const size_t k : numbers) all.insert(all.end(), tensors[k].begin(), tensors[k].end());
-    if (all_reduce_on_devices(group, all, all, options.op, options.beside, from)) continue;
+    if (all_reduce_on_devices(group, all, all, each, from)) {
+      if (last) return;
+      continue;
+    }
     for (const size_t k : numbers) one(k);
   }
+  if (options.behind) on_threads(group.contexts(), options.behind);
 }
 
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
@@ -74,6 +82,7 @@ void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span
   for (size_t k = 0; k < tensors.size(); ++k)
     pieces.push_back({tensors[k], tensors[k][static_cast<size_t>(roots[k])]});
   exchange(group, pieces, options.op, options.beside, from);
+  if (options.behind) on_threads(group.contexts(), options.behind);
 }
 
 void broadcast_many(const Group& group, std::span<const Tensors> tensors,

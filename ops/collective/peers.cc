@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <locus/core/capture_check.h>
@@ -143,26 +144,39 @@ void enqueue(const Work& w, int me) {
 }
 
 // On all devices; false, and nothing is done, where they do not meet.
-bool run(Work& w, Communicator& c, size_t inbox_bytes) {
+bool run(Work& w, Communicator& c, size_t inbox_bytes,
+         const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
   // Also of what a first meeting allocates, while no other one is half enqueued.
-  const MutexLock turn(meeting_turns());
+  MutexLock turn(meeting_turns());
   const auto meeting = c.meeting(
       capture::active() ? std::span<const StreamView>() : std::span(w.streams), inbox_bytes);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   meeting->broken = true;
+  // Others may meet from then on: `behind` may do what it likes.
+  bool over = false;
+  const auto end = [&](bool broken) LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+    if (std::exchange(over, true)) return;
+    meeting->broken = broken;
+    // A kernel that waits for one that never comes stores in the end, into memory of all devices.
+    for (int i = 0; i < w.group.size() && broken; ++i)
+      for (const StreamView& s : w.streams) mark(w, i, s);
+    for (const StreamView& s : w.streams) after_meeting(s);
+    turn.unlock();
+  };
+  const std::function<void(int)> on_each = [&](int i) {
+    if (i == 0) end(false);  // here
+    behind(i);
+  };
   FirstFailure failure;  // of one device: what the others were given waits for it
   failure.run([&] {
-    on_threads(w.group.contexts(), [&](int i) { enqueue(w, i); });
-    meeting->broken = false;
+    on_threads(
+        w.group.contexts(), [&](int i) { enqueue(w, i); }, behind ? on_each : behind);
+    end(false);
   });
-  // A kernel that waits for one that never comes stores in the end, into memory of all devices.
-  if (meeting->broken)
-    for (int i = 0; i < w.group.size(); ++i)
-      for (const StreamView& s : w.streams) mark(w, i, s);
-  for (const StreamView& s : w.streams) after_meeting(s);
+  end(true);
   failure.rethrow();
   return true;
 }
@@ -177,9 +191,9 @@ bool adds(const Group& g, ReduceOp op) {
 }
 
 bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
-              std::span<const Tensor> out, ReduceOp op, bool beside) {
+              std::span<const Tensor> out, const AllReduceManyOptions& options) {
   static const Op& kernels = get_op("all_reduce_peers");
-  if (!adds(g, op)) return false;
+  if (!adds(g, options.op)) return false;
   size_t bytes = 0, chunks = 0;
   for (size_t k = 0; k < tensors.size(); k += static_cast<size_t>(g.size())) {
     bytes += bytes_of(tensors[k].handle()->view.meta);
@@ -193,11 +207,13 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
   Work w{.group = g,
          .op = kernels,
          .kernel = kernel,
-         .attrs = {.devices = g.size(), .mean = op == ReduceOp::mean, .beside = beside},
+         .attrs = {.devices = g.size(),
+                   .mean = options.op == ReduceOp::mean,
+                   .beside = options.beside},
          .tensors = tensors,
          .out = out};
   w.attrs.pushed = static_cast<size_t>(g.size() - 1) * chunks * kPeersChunk <= Meeting::kMostInbox;
-  return run(w, c, w.attrs.pushed ? chunks * kPeersChunk : 0);
+  return run(w, c, w.attrs.pushed ? chunks * kPeersChunk : 0, options.behind);
 }
 
 // Not recorded: with several devices in one process that may deadlock, by NCCL's documentation.
@@ -253,11 +269,15 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
 }  // namespace
 
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
-                           std::span<const Tensor> out, ReduceOp op, bool beside, Caller from) {
+                           std::span<const Tensor> out, const AllReduceManyOptions& options,
+                           Caller from) {
   Communicator* const c = communicator(g);
   if (!c) return false;
   const trace::Scope scope(TransferKind::copyto, from);
-  return by_peers(g, *c, tensors, out, op, beside) || by_library(g, *c, tensors, out, op);
+  if (by_peers(g, *c, tensors, out, options)) return true;
+  if (!by_library(g, *c, tensors, out, options.op)) return false;
+  if (options.behind) on_threads(g.contexts(), options.behind);
+  return true;
 }
 
 bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,

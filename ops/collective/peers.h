@@ -7,6 +7,7 @@
 
 #include <locus/core/communicator.h>
 #include <locus/core/tensor.h>
+#include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>
 
 namespace locus {
@@ -34,12 +35,12 @@ inline constexpr size_t kMostPeerBytes = size_t{64} << 20;
 // By the devices' own ways: that one, or for more bytes the group's library. tensors[k * g.size() +
 // i] is the part of tensor k on g[i], as out's; out may be tensors. Row-major, of one dtype.
 // Enqueues and returns true; false, and nothing is done, where there is no such way.
-// `beside`: other work of the devices is to go on meanwhile.
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
-                           std::span<const Tensor> out, ReduceOp op, bool beside, Caller from);
+                           std::span<const Tensor> out, const AllReduceManyOptions& options,
+                           Caller from);
 
 // Likewise all results of an exchange (exchange.h), which are row-major and so are their parts:
-// sums of one dtype, or copies.
+// sums of one dtype, or copies. `beside`: other work of the devices is to go on meanwhile.
 bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,
                          Caller from);
 
