@@ -47,6 +47,42 @@ TEST(CollectiveWays, ManyTensorsAreCombinedTogether) {
     }
 }
 
+// Of one dtype, of two, of what has gaps, and of none.
+TEST(CollectiveWays, WhatComesBehindSumsSeesThem) {
+  for (const Group& g : groups())
+    for (const int kinds : {0, 1, 2, 3})
+      for (const bool to_roots : {false, true}) {
+        std::vector<Tensors> many;
+        if (kinds > 0) many.push_back(parts(g, {1000}, f32));
+        if (kinds > 1) many.push_back(parts(g, {1000}, f64));
+        if (kinds > 2) many.push_back(parts(g, {100}, f64));
+        if (kinds > 2)
+          for (Tensor& t : many.back()) t = t(Slice(0, 99, 3));
+        std::vector<std::vector<Values>> expected;
+        for (const Tensors& t : many) {
+          expected.emplace_back();
+          for (const Tensor& x : all_reduce(g, t)) expected.back().push_back(values(x * 2));
+        }
+        std::vector<int> calls(static_cast<size_t>(g.size()));
+        std::vector<Tensors> twice(many.size(), Tensors(calls.size()));
+        const AllReduceManyOptions options{.behind = [&](int i) {
+          const auto at = static_cast<size_t>(i);
+          ++calls[at];
+          for (size_t k = 0; k < many.size(); ++k) twice[k][at] = many[k][at] * 2;
+        }};
+        const int root = g.size() - 1;
+        if (to_roots)
+          reduce_many(g, many, std::vector<int>(many.size(), root), options);
+        else
+          all_reduce_many(g, many, options);
+        EXPECT_THAT(calls, testing::Each(1));
+        for (size_t k = 0; k < many.size(); ++k)
+          for (int i = to_roots ? root : 0; i < g.size(); ++i)
+            EXPECT_EQ(values(twice[k][static_cast<size_t>(i)]), expected[k][static_cast<size_t>(i)])
+                << to_string(g) << " tensor " << k;
+      }
+}
+
 TEST(CollectiveWays, ManyTensorsAreCombinedEachAtItsRoot) {
   for (const Group& g : groups())
     for (const DType d : {f32, f16}) {

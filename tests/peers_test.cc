@@ -107,6 +107,22 @@ TEST_F(Peers, AKernelThatIsLateStoresBeforeAnythingElseUsesTheMemory) {
   EXPECT_THAT(values(x[1] * 1), Each(5.));
 }
 
+TEST_F(Peers, WhatComesBehindASumMaySumAndIsLeftOutWhereItFailed) {
+  const Group g(gpus(2));
+  const Tensors x = parts(), y = parts();
+  int calls = 0;
+  const std::function<void(int)> sum_others = [&](int i) {
+    ++calls;
+    if (i == 0) all_reduce(g, y, {.out = y});
+  };
+  all_reduce_many(g, std::vector<Tensors>{x}, {.behind = sum_others});
+  EXPECT_EQ(calls, 2);
+  for (const Tensors& sums : {x, y}) EXPECT_THAT(values(sums[1]), Each(5.));
+  listener.fails = true;
+  EXPECT_THROW(all_reduce_many(g, std::vector<Tensors>{x}, {.behind = sum_others}), DeviceError);
+  EXPECT_EQ(calls, 2);
+}
+
 TEST_F(Peers, CallsThatMeetAreMeasuredTogether) {
   const Group g(gpus(2));
   Compiled f([&](const Tensors& in) {

@@ -283,7 +283,7 @@ void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), co
   cudaLaunchAttribute priority;
   priority.id = cudaLaunchAttributePriority;
   int least = 0;
-  LOCUS_CUDA(cudaDeviceGetStreamPriorityRange(&least, &priority.val.priority));
+  if (beside) LOCUS_CUDA(cudaDeviceGetStreamPriorityRange(&least, &priority.val.priority));
   cudaLaunchConfig_t config{};
   config.gridDim = static_cast<unsigned>(blocks);
   config.blockDim = kThreads;
