@@ -90,8 +90,8 @@ class Worker {
 
   const Context context_;
   // To wake takes a tenth of a GPU's step; between two of them the program waits for the device.
-  const microseconds awake_{is_host(context_) || context_info(context_).emulated ? kHostAwake
-                                                                                 : microseconds(1000)};
+  const microseconds awake_{
+      is_host(context_) || context_info(context_).emulated ? kHostAwake : microseconds(1000)};
   std::mutex mutex_;
   const std::function<void()>* task_ = nullptr;
   std::atomic<uint32_t> asked_{0}, done_{0};
