@@ -42,6 +42,11 @@ struct Options {
 };
 
 void add_options(CLI::App& app, Options& o) {
+  app.get_option("--contexts")
+      ->description(
+          "where to run, e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) as far as "
+          "there are any; with --model those GPUs without cpu(0), which is for where there are "
+          "none); --simulate times layers on the first");
   app.add_option("--hidden", o.model.hidden, "widths of the hidden layers, each")
       ->delimiter(',')
       ->check(examples::whole(1, int64_t{1} << 16))
