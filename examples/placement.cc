@@ -72,7 +72,9 @@ void add_options(CLI::App& app, Options& o) {
                  "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
                  "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")
       ->needs(model);
-  app.add_option("--write-plan", o.plans.write_plan, "a file for the best plan (default: none)")
+  app.add_option("--write-plan", o.plans.write_plan,
+                 "a file for the best plan, which --plan of the training programs takes (default: "
+                 "none)")
       ->needs(model);
 }
 

@@ -162,7 +162,6 @@ void study(const Program& program, const Options& o) {
               fmt::format("How should {} train on {}? A step of {} samples", o.model,
                           counted(n, "context"), o.batch),
               program.conditions(contexts, "of the medians of each round, the lower quartile")));
-  program.write("best.plan", results[0].plan.text());
   if (o.write_plan.empty()) return;
   results[0].plan.save(o.write_plan);
   fmt::print("wrote {}\n", o.write_plan);
