@@ -23,8 +23,8 @@ Prediction prediction(int replicas, int cut, int microbatches, double seconds) {
 
 struct Report {
   std::string text, table, picture;
-  explicit Report(const std::vector<Prediction>& all)
-      : text(explanation(all, Machine::parse("1x4 h200"), 16, cpu())),
+  explicit Report(const std::vector<Prediction>& all, const char* machine = "1x4 h200")
+      : text(explanation(all, Machine::parse(machine), 16, cpu())),
         table(table_of(all, 16, cpu()).csv()),
         picture(planning::picture(all, 16, "title", text)) {}
 };
@@ -38,6 +38,22 @@ TEST(PlanReport, ComparesWithTheBestPlanOfOneDevice) {
   EXPECT_THAT(r.text, Not(HasSubstr("above n times")));
   EXPECT_THAT(r.picture, HasSubstr("times those of one GPU (on gpu(0), 2 microbatches)<"));
   EXPECT_THAT(r.picture, HasSubstr("n times as fast"));
+}
+
+TEST(PlanReport, OfOneDeviceThereIsNothingToCompare) {
+  const Report r({prediction(1, 1, 2, .010)}, "1x1 h200");
+  EXPECT_THAT(r.text, testing::StartsWith("On one GPU, with 16 samples, on gpu(0), 2 microbatches "
+                                          "is the best: 10.000 ms a step. Bound by compute"));
+  EXPECT_THAT(r.text, Not(HasSubstr("GB/s")));
+}
+
+TEST(PlanReport, NamesTheDevicesThatTheBestPlanHas) {
+  const std::vector<Prediction> all{prediction(1, 1, 1, .010), prediction(4, 1, 1, .020)};
+  const std::string whole = Report(all).text, part = Report(all, "2x4 h200, ib 50").text;
+  EXPECT_THAT(whole, testing::StartsWith("On all 4 GPUs, 16 samples each, data over 4 is the"));
+  EXPECT_THAT(whole, HasSubstr("395 GB/s within a host, by the"));
+  EXPECT_THAT(part, testing::StartsWith("On 4 GPUs, 16 samples each, "));
+  EXPECT_THAT(part, HasSubstr("within a host and 50 between hosts, by the"));
 }
 
 TEST(PlanReport, SaysWhyPlansAreAboveNTimesAsFast) {

@@ -147,9 +147,13 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
     if (!best || p.layout.devices() > best->layout.devices()) best = &p;
   const double n = best->layout.devices();
   std::string s =
-      fmt::format("On all {} GPUs, {} samples each, {} is the best: {} a step",
-                  best->layout.devices(), batch, best->layout.summary(), ms(best->seconds));
-  if (const Prediction* const base = base_of(all); !base) {
+      n == 1 ? fmt::format("On one GPU, with {}, ", counted(static_cast<double>(batch), "sample"))
+             : fmt::format("On {}{:.0f} GPUs, {} each, ", n == machine.devices() ? "all " : "", n,
+                           counted(static_cast<double>(batch), "sample"));
+  s += fmt::format("{} is the best: {} a step", best->layout.summary(), ms(best->seconds));
+  if (const Prediction* const base = base_of(all); base == best) {
+    s += ". ";
+  } else if (!base) {
     s += ". One GPU cannot hold it, so that there is nothing to compare with. ";
   } else {
     s += fmt::format(", {:.2f} times what one GPU does", n * base->seconds / best->seconds);
@@ -163,11 +167,12 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
            "a GPU less than whole layers for its own. ";
   }
   s += why(*best);
-  return s + fmt::format(
-                 " The layers were timed on {}{}; links are taken to be of {:g} GB/s within a host "
-                 "and {:g} between hosts, by the formulas of planning/cost.h.",
-                 describe(where), real_gpu(where) ? "" : ", which is not such a GPU",
-                 machine.nvlink, machine.ib);
+  s += fmt::format(" The layers were timed on {}{}", describe(where),
+                   real_gpu(where) ? "" : ", which is not such a GPU");
+  if (n == 1) return s + ".";
+  s += fmt::format("; links are taken to be of {:g} GB/s within a host", machine.nvlink);
+  if (machine.hosts > 1) s += fmt::format(" and {:g} between hosts", machine.ib);
+  return s + ", by the formulas of planning/cost.h.";
 }
 
 }  // namespace planning
