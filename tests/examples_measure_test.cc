@@ -160,10 +160,20 @@ TEST(Svg, LogarithmicBarsKeepSmallValuesVisible) {
   EXPECT_THAT(svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}), Not(HasSubstr(">1 ms<")));
 }
 
-TEST(Svg, TimelinesLabelWhatIsLongEnough) {
-  const std::string s = svg::timeline(
-      0, 0, 100, 0, {"gpu(0)"}, {{0, 0, 1, "long", svg::kBlue, "a < b"}, {0, 1, 1.1, "short"}}, 2);
+TEST(Svg, TimelinesLabelSpansOrTheRoomBehindThem) {
+  const std::string s = svg::timeline(0, 0, 200, 0, {"gpu(0)", "gpu(1)"},
+                                      {{0, 0, 1, "long", svg::kBlue, "a < b"},
+                                       {0, 1, 1.1, "short"},
+                                       {0, 1.2, 1.3, "behind"},
+                                       {1, 1.9, 2, "end"},
+                                       {1, 0, .05, "a"},
+                                       {1, .05, .1, "b"}},
+                                      2);
   EXPECT_THAT(s, HasSubstr(">long<"));
+  EXPECT_THAT(s, HasSubstr("<text x=\"132.0\""));  // "behind", at 1.3 s
+  EXPECT_THAT(s, HasSubstr(">behind<"));
+  EXPECT_THAT(s, HasSubstr(">b<"));
+  for (const char* none : {">a<", ">end<"}) EXPECT_THAT(s, Not(HasSubstr(none)));
   EXPECT_THAT(s, HasSubstr("<title>a &lt; b</title>"));
   EXPECT_THAT(s, Not(HasSubstr(">short<")));
   EXPECT_THAT(s, HasSubstr(">500 ms<"));

@@ -198,9 +198,17 @@ std::string timeline(double left, double top, double width, double names,
     const double from = axis.x(p.begin), length = axis.x(p.end) - from;
     const double gap = length > 3 ? 1 : 0;  // neighbours of one color stay two
     s += rectangle({from, y, std::max(1.0, length - gap), kThick, p.color, p.hint});
-    if (length > 7.0 * static_cast<double>(p.label.size()) + 4) {
+    const double room = 7.0 * static_cast<double>(p.label.size()) + 4;
+    if (p.label.empty()) continue;
+    if (length > room) {
       s += text(from + (length - gap) / 2, y + 15, p.label,
                 {.color = ink_on(p.color), .size = 12, .anchor = "middle"});
+    } else {
+      double next = start + width - names;
+      for (const Span& other : spans)
+        if (other.row == p.row && other.end > p.end) next = std::min(next, axis.x(other.begin));
+      if (next - axis.x(p.end) > room)
+        s += text(axis.x(p.end) + 2, y + 15, p.label, {.color = kMuted, .size = 12});
     }
   }
   return s;

@@ -116,7 +116,8 @@ class TimeAxis {
   double left_, width_, seconds_;
 };
 
-// What happened when: a row each. A label is drawn where it fits.
+// What happened when: a row each. A label is drawn in its span, where that is wide enough, else
+// behind it, where nothing follows so soon.
 struct Span {
   int row = 0;
   double begin = 0, end = 0;

@@ -165,6 +165,8 @@ std::string picture(const std::vector<Result>& results, const std::string& title
     page.body += svg::key(x, page.y, name, color_of(what));
     x += svg::key_width(name);
   }
+  page.body += svg::text(x, page.y, "numbers: microbatches, of narrow bars behind them",
+                         {.color = svg::kMuted});
   page.y += 34;
   std::vector<std::string> seen;  // the best of each kind
   for (const Result& r : results) {
