@@ -5,6 +5,7 @@
 #include <locus/locus.h>
 #include "planning/machine.h"
 #include "planning/measured_layers.h"
+#include "planning/measured_links.h"
 #include "planning/model.h"
 #include "planning/sweep.h"
 #include "planning/trial.h"
@@ -201,6 +202,29 @@ TEST(PlanSweep, NeedsAContextThatHoldsTheWholeNetwork) {
   pool.set_limit(0);
   EXPECT_THAT(text, HasSubstr("gpu(0), which must hold the whole network"));
   EXPECT_THAT(text, HasSubstr("of 8 samples"));
+  EXPECT_EQ(text.find("LOCUS_EMULATED_MEMORY") != text.npos, emulated_gpus());
+}
+
+TEST(PlanLinks, AreMeasuredWithWhatThereIsRoomFor) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  LOCUS_NEEDS_EMULATED_GPUS();
+  const std::vector<Context> where = gpus(2);
+  wait_all();
+  for (const Context c : where) {
+    MemoryPool& pool = memory_pool(c);
+    pool.release_cached();
+    pool.set_limit(pool.stats().reserved + (size_t{8} << 20));
+  }
+  const MeasuredLinks links(where);
+  EXPECT_GT(links.copy(0, 1, 4 << 20), 0);
+  EXPECT_GT(links.sum(0, 1, 2, {4 << 20}), 0);
+  for (const Context c : where) {
+    memory_pool(c).release_cached();
+    memory_pool(c).set_limit(memory_pool(c).stats().reserved + 1024);
+  }
+  const std::string text = message_of<OutOfMemory>([&] { MeasuredLinks tight(where); });
+  for (const Context c : where) memory_pool(c).set_limit(0);
+  EXPECT_THAT(text, HasSubstr("gpu(0) has no room for; LOCUS_EMULATED_MEMORY"));
 }
 
 }  // namespace

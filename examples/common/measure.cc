@@ -140,6 +140,10 @@ std::string times_note(locus::Context c) {
   return info.modelled ? "times modelled" : info.emulated ? "times of this machine's cores" : "";
 }
 
+std::string more_memory(locus::Context c) {
+  return emulated(c) ? "; LOCUS_EMULATED_MEMORY sets how much an emulated GPU has" : "";
+}
+
 std::string describe(locus::Context c) {
   const std::string note = times_note(c);
   return to_string(c) + ": " + locus::context_info(c).name + (note.empty() ? "" : ", ") + note;

@@ -58,6 +58,8 @@ bool real_gpu(locus::Context c);
 // What the times of an emulated GPU are: "times modelled" (by LOCUS_EMULATED_LINK), or "times of
 // this machine's cores". Else "".
 std::string times_note(locus::Context c);
+// For errors of too little memory: what sets an emulated one's. Else "".
+std::string more_memory(locus::Context c);
 // "gpu(0): NVIDIA H200", and the note on its times.
 std::string describe(locus::Context c);
 // Names of equal hardware once: "cpu(0): AMD EPYC; gpu(0), gpu(1): NVIDIA H200".

@@ -289,8 +289,9 @@ ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
   std::rethrow_exception(locus::reworded([&](const std::string& text) {
     return fmt::format(
         "{}; layers are measured on {}, which must hold the whole network and two microbatches of "
-        "{} samples: a smaller --batch-size needs less",
-        text, to_string(contexts[0]), std::ranges::max(what.samples));
+        "{} samples: a smaller --batch-size needs less{}",
+        text, to_string(contexts[0]), std::ranges::max(what.samples),
+        examples::more_memory(contexts[0]));
   }));
 }
 

@@ -1,6 +1,7 @@
 #include "planning/measured_links.h"
 
 #include <algorithm>
+#include <exception>
 
 #include <locus/locus.h>
 
@@ -24,16 +25,28 @@ double each(int times, const std::function<void()>& f) {
          times;
 }
 
-// Of emulated GPUs no more than their memory is quick for: what is beyond follows.
-std::vector<double> sizes(Context c) {
+// Bytes that a context has left.
+double room(Context c) {
+  const MemoryStats used = memory_pool(c).stats();
+  const auto free = static_cast<double>(device(c).memory().free + used.reserved - used.in_use);
+  return used.limit == 0 ? free : std::min(free, static_cast<double>(used.limit - used.in_use));
+}
+
+// Of emulated GPUs no more than their memory is quick for, and of none more than there is room for,
+// with as much again for the sums of four: what is beyond follows.
+std::vector<double> sizes(const std::vector<Context>& contexts) {
   std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
-  if (examples::real_gpu(c)) all.push_back(64 << 20);
+  if (examples::real_gpu(contexts[0])) all.push_back(64 << 20);
+  for (const Context c : contexts) {
+    memory_pool(c).release_cached();
+    while (all.size() > 2 && 12 * all.back() > room(c)) all.pop_back();
+  }
   return all;
 }
 
-Curve measure_copies(Context a, Context b) {
+Curve measure_copies(Context a, Context b, const std::vector<double>& sizes) {
   Curve curve;
-  for (const double bytes : sizes(a)) {
+  for (const double bytes : sizes) {
     const Tensor start = zeros({static_cast<int64_t>(bytes) / 4}, a);
     Tensor there = start;
     // There and back, each waiting for the one before.
@@ -66,17 +79,18 @@ Tensors replicas(const std::vector<Context>& where, double bytes) {
 
 }  // namespace
 
-MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(contexts) {
+MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) try : contexts_(contexts) {
   sample_waits();
   if (contexts.size() < 2) return;
-  copy_ = measure_copies(contexts[0], contexts[1]);
+  const std::vector<double> all = sizes(contexts);
+  copy_ = measure_copies(contexts[0], contexts[1], all);
   for (size_t n = 2; n <= contexts.size(); ++n) {
     const std::vector<Context> some(contexts.begin(), contexts.begin() + static_cast<ptrdiff_t>(n));
     const Group group(some);
     Sums& sums = sums_[static_cast<int>(n)];
     // Where sums need memory, one at a time does.
     const int times = examples::real_gpu(contexts[0]) ? 8 : 1;
-    for (const double bytes : sizes(contexts[0])) {
+    for (const double bytes : all) {
       std::vector<Tensors> tensors(4);
       for (Tensors& t : tensors) t = replicas(some, bytes);
       const double one = each(times, [&] { all_reduce_many(group, std::span(tensors).first(1)); }),
@@ -90,6 +104,11 @@ MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) : contexts_(c
       wait_all();
     }
   }
+} catch (const OutOfMemory&) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    return text + "; links are measured with the smallest tensors that tell, which " +
+           to_string(contexts[0]) + " has no room for" + examples::more_memory(contexts[0]);
+  }));
 }
 
 void MeasuredLinks::sample_waits() {
