@@ -7,6 +7,7 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <locus/devices/emulated_link.h>
 #include <locus/locus.h>
 
 #include "common/measure.h"
@@ -125,6 +126,19 @@ std::string heat_map(double left, double top, double side, const std::string& ti
   return body;
 }
 
+// What the GPUs' links are, where they are none of a GPU's.
+std::string emulation(const std::vector<Context>& list) {
+  if (!std::ranges::any_of(list, examples::emulated)) return "";
+  const auto& model = locus::emulated::link_model();
+  if (!model)
+    return "The GPUs are emulated: their links are this machine's memory, no GPU's. "
+           "LOCUS_EMULATED_LINK gives them modelled ones. ";
+  return fmt::format(
+      "The GPUs are emulated, and so are their links, by LOCUS_EMULATED_LINK: {:g} GB/s from the "
+      "host to a GPU, {:g} back, {:g} from GPU to GPU, and {:g} µs for each copy. ",
+      model->h2d, model->d2h, model->peer, model->latency_us);
+}
+
 void run(Program& program, const Options& o) {
   const std::vector<Context> list = program.contexts();
   program.print_machine(list);
@@ -169,22 +183,26 @@ void run(Program& program, const Options& o) {
   program.finish(
       table,
       svg::Figure{
-          .title = "Contexts, and the links between them",
+          .title = std::ranges::any_of(list, examples::emulated)
+                       ? "Contexts, and the links between them: emulated GPUs"
+                       : "Contexts, and the links between them",
           .subtitle = program.conditions(list),
           .body = map(
                       0, "one way, GB/s", [](const Link& l) { return l.rate; }, false, gigabytes) +
                   map(
-                      1, "both ways at once, GB/s", [](const Link& l) { return l.both_ways; },
-                      false, gigabytes) +
+                      1, "both ways at once, GB/s in all",
+                      [](const Link& l) { return l.both_ways; }, false, gigabytes) +
                   map(
                       2, "4 KiB and a wait, µs", [](const Link& l) { return l.small; }, true,
                       microseconds),
           .explanation = fmt::format(
-              "Rows are where a copy of {} MiB comes from, columns where it goes; darker "
+              "{}Rows are where a copy of {} MiB comes from, columns where it goes; darker "
               "is better. Within one context it is that memory's own speed, each byte "
-              "counted once. A model that is cut over contexts pays these numbers for "
-              "what crosses the cut.",
-              o.mebibytes),
+              "counted once. Both ways at once are two copies, there and back, by the bytes of "
+              "both: twice one way where they pass each other, the same as one way where they take "
+              "turns. A model that is cut over contexts pays these numbers for what crosses the "
+              "cut.",
+              emulation(list), o.mebibytes),
           .height = kTop - 84 + kSide});
 }
 
