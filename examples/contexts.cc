@@ -159,7 +159,8 @@ void run(Program& program, const Options& o) {
                {"both ways", "bytes_per_second_both_ways"},
                {"4 KiB", "seconds_4_kib"}});
   Status status;
-  for (size_t from = 0; from < list.size(); ++from)
+  for (size_t from = 0; from < list.size(); ++from) {
+    status.stage(fmt::format("links from {}", to_string(list[from])));
     for (size_t to = 0; to < list.size(); ++to) {
       status.show(fmt::format("link {} of {}: {} to {}", from * list.size() + to + 1,
                               list.size() * list.size(), to_string(list[from]),
@@ -173,6 +174,7 @@ void run(Program& program, const Options& o) {
                  time_cell(l.small)},
                 std::vector{list[from], list[to]});
     }
+  }
   status.clear();
   fmt::print("{}\n", table.aligned());
 

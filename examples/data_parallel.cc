@@ -14,6 +14,7 @@
 
 #include "common/measure.h"
 #include "common/program.h"
+#include "common/status.h"
 #include "training/models.h"
 
 using namespace locus;
@@ -204,10 +205,15 @@ void run(Program& program, const Options& o) {
                {"moved a step", "bytes"}});
   Results results(std::size(kWays));
   double error = 0, moved = 0;
+  Status status;
   for (size_t w = 0; w < std::size(kWays); ++w)
     for (size_t n = 1; n <= contexts.size(); ++n) {
       const std::vector<Context> some(contexts.begin(), contexts.begin() + ptrdiff_t(n));
       const Batch batch(o, n);
+      const std::string what =
+          fmt::format("{} on {}", kWays[w].name, counted(static_cast<double>(n), "context"));
+      status.stage(fmt::format("{}: {} in f64, then timed ones", what,
+                               counted(static_cast<double>(o.check), "step")));
       error = std::max(error, check(o, kWays[w], some, batch));
       Replicas replicas(o, some, batch);
       const auto step = [&replicas, run = kWays[w].step] { (replicas.*run)(); };
@@ -230,6 +236,7 @@ void run(Program& program, const Options& o) {
                         : Cell{si_text(bytes, "B"), fmt::format("{:.0f}", bytes)}},
                 some);
     }
+  status.clear();
   fmt::print("{}\n", table.aligned());
 
   std::string explanation = fmt::format(

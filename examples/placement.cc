@@ -99,6 +99,8 @@ void run(const examples::Program& program, const Options& o) {
   std::vector<std::vector<Trial>> trials(all.size());
   examples::Status status;
   for (int round = 0; round < kRounds; ++round) {
+    status.stage(fmt::format("round {} of {} over {}", round + 1, kRounds,
+                             examples::counted(static_cast<double>(all.size()), "placement")));
     for (size_t i = 0; i < all.size(); ++i) {
       status.show(fmt::format("round {} of {}, placement {} of {}: {}", round + 1, kRounds, i + 1,
                               all.size(), text(all[i])));

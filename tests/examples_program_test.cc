@@ -9,6 +9,7 @@
 #include <locus/core/error.h>
 #include <locus/locus.h>
 
+#include "common/status.h"
 #include "tests/contexts.h"
 #include "tests/folder.h"
 
@@ -141,6 +142,18 @@ TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
   for (size_t at = 0, end = 0; (end = help.find('\n', at)) != help.npos; at = end + 1)
     longest = std::max(longest, end - at);
   EXPECT_LE(longest, 100u);
+}
+
+TEST(Program, TellsOfStagesWhereNobodyWatches) {
+  testing::internal::CaptureStderr();
+  {
+    Status status;
+    status.stage("one");
+    status.show("one, a part of it");
+    status.clear();
+    status.stage("two");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "one\ntwo\n");
 }
 
 TEST(Program, LeavesNoFolderWhereItWroteNothing) {

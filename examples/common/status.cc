@@ -23,6 +23,12 @@ bool draws_on(int file) {
 
 Status::Status() : draws_(draws_on(STDERR_FILENO)) {}
 
+void Status::stage(const std::string& text) {
+  if (draws_) return show(text);
+  fmt::print(stderr, "{}\n", text);
+  std::fflush(stderr);
+}
+
 void Status::show(const std::string& text) {
   if (!draws_) return;
   drawn_ = true;

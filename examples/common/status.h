@@ -9,7 +9,8 @@ namespace examples {
 // that a launcher started share one terminal, and what they have looks like one of their own.
 bool draws_on(int file);
 
-// A line on stderr that is wiped when its time is over; none where draws_on(stderr) is false.
+// A line on stderr that is wiped when its time is over; where draws_on(stderr) is false, one that
+// stays for each stage.
 class Status {
  public:
   Status();
@@ -17,8 +18,9 @@ class Status {
   Status(const Status&) = delete;
   Status& operator=(const Status&) = delete;
 
-  void show(const std::string& text);  // in place of what was shown before
-  void clear();                        // before anything else is printed
+  void stage(const std::string& text);  // what takes long enough to be told of in a log, too
+  void show(const std::string& text);   // in place of what was shown before
+  void clear();                         // before anything else is printed
 
  private:
   bool draws_, drawn_ = false;

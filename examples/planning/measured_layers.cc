@@ -255,12 +255,15 @@ ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
   m.loss.name = "loss";
   const std::vector<LayerCost*> costs = costs_of(m.layers, layers, m.loss);
   for (const int64_t n : what.samples) {
+    what.begins(fmt::format("timing {} for {}", examples::counted(layers.size(), "layer"),
+                            examples::counted(n, "sample")));
     Sweep sweep(layers, model.classes, c, n);
     measure_at(sweep, n, c, what, costs);
     measure_whole(model, c, n, what, m.whole);
   }
   // An emulated GPU takes so long to compute that the host's time is the same for each size.
   const std::span<const int64_t> all(what.samples);
+  if (!m.serial) what.begins("timing what the host takes for a step");
   for (size_t i = 0; !m.serial && i < (examples::real_gpu(c) ? all.size() : 1); ++i)
     measure_host(model, contexts, examples::real_gpu(c) ? all.subspan(i, 1) : all, m);
   std::vector<nn::CutAs> as;
@@ -268,6 +271,7 @@ ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
   for (const int parts : what.cuts) {
     if (m.cut_from < 0) break;
     if (!has_parts(std::span(layers).subspan(static_cast<size_t>(m.cut_from)), as, parts)) continue;
+    what.begins(fmt::format("timing layers cut over {}", examples::counted(parts, "context")));
     std::vector<Sweep::Layer> cut;
     bool open = false;
     for (size_t k = 0; k < as.size(); ++k) {

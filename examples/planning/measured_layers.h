@@ -1,7 +1,9 @@
 // What a model's layers take on this machine, measured: what predictions are made of (cost.h).
 #pragma once
 
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <locus/core/context.h>
@@ -17,6 +19,7 @@ struct LayerMeasurements {
   bool each = false;      // which are each context's; else they are those of all
   int rounds = 9;         // of passes; each value counts as Samples do
   bool warm = false;      // the contexts ran the same before
+  std::function<void(const std::string&)> begins = [](const std::string&) {};  // told what
 };
 // On the first of these contexts, which holds the whole network (else OutOfMemory): passes of each
 // layer, and of all, by events around them, while the context has enough to do that the host's time

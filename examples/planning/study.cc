@@ -9,6 +9,7 @@
 #include <locus/locus.h>
 
 #include "common/measure.h"
+#include "common/status.h"
 #include "planning/candidates.h"
 #include "planning/measured_layers.h"
 #include "planning/measured_links.h"
@@ -33,13 +34,19 @@ std::vector<int64_t> sizes(int64_t batch, int devices) {
 
 // `after` each round over all.
 void run(const Model& model, const Options& o, const std::function<void()>& after,
-         std::vector<Result>& results) {
+         std::vector<Result>& results, Status& status) {
   const bool by_batch = depends_on_batch(model);
   double expected = NAN;
   const int rounds = rounds_of(results[0].plan.contexts()[0]);
+  const auto plans = std::ranges::count(results, "", &Result::not_run);
   for (int round = 0; round < rounds; ++round) {
+    const std::string where = fmt::format("round {} of {}", round + 1, rounds);
+    status.stage(fmt::format("{} over {}, then what they are predicted from", where,
+                             counted(static_cast<double>(plans), "plan")));
+    int ran = 0;
     for (Result& r : results) {
       if (!r.not_run.empty()) continue;
+      status.show(fmt::format("{}, plan {} of {}: {}", where, ++ran, plans, r.plan.summary()));
       Trial trial(model, r.plan, o.batch);
       if (std::isnan(expected)) expected = trial.first_loss();
       if (!by_batch && !(std::abs(trial.first_loss() - expected) <= 1e-3 * std::abs(expected)))
@@ -73,11 +80,15 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   LayerMeasurements what{.samples = sizes(o.batch, 2), .cuts = {}, .each = true};
   for (const int n : counts(machine.gpus))
     if (n > 1) what.cuts.push_back(n);
+  Status status;
+  what.begins = [&](const std::string& s) { status.stage(s); };
   const ModelCost cost = measure_layers(model, {&c, 1}, what);
+  status.stage("predicting plans");
   const double start = now();
   const std::vector<Prediction> all = simulate(cost, machine, o.batch);
   if (all.empty()) throw Error("--simulate: no plan fits into ", machine.memory, " GB");
   const double took = now() - start;
+  status.clear();
   const Table table = table_of(all, o.batch, c);
   const std::string text = explanation(all, machine, o.batch, c) +
                            fmt::format(" The prediction took {}.", time_text(took));
@@ -125,7 +136,11 @@ void study(const Program& program, const Options& o) {
   LayerMeasurements what{.samples = sizes(o.batch, n), .cuts = {}};
   for (const int k : counts(n))
     if (k > 1) what.cuts.push_back(k);
+  Status status;
+  status.stage(n > 1 ? fmt::format("timing links between {}", counted(n, "context"))
+                     : "timing what waiting takes");
   MeasuredLinks links(contexts);
+  what.begins = [&](const std::string& s) { status.stage(s); };
   const auto measure_all = [&] {
     ModelCost cost = measure_layers(model, contexts, what);
     links.sample_waits();
@@ -143,13 +158,15 @@ void study(const Program& program, const Options& o) {
   // changes, the same one counts that plans met.
   what.rounds = 5;
   what.warm = true;
+  what.begins = [&](const std::string& s) { status.show("again " + s); };
   std::vector<std::vector<Prediction>> predictions(results.size());
   const auto predict_all = [&] {
     const ModelCost cost = measure_all();
     for (size_t i = 0; i < results.size(); ++i)
       predictions[i].push_back(predict(results[i].predicted.layout, cost, links, o.batch));
   };
-  run(model, o, predict_all, results);
+  run(model, o, predict_all, results, status);
+  status.clear();
   for (size_t i = 0; i < results.size(); ++i)
     results[i].predicted = that_counts(std::move(predictions[i]));
   sort(results);

@@ -26,7 +26,6 @@ std::vector<double> in_use(const std::vector<Context>& contexts) {
 
 Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch)
     : contexts_(plan.contexts()), microbatches_(plan.microbatches) {
-  status_.show("running a plan: " + plan.summary());
   wait_all();
   for (const Context c : contexts_) memory_pool(c).release_cached();
   random::seed(7);

@@ -8,7 +8,6 @@
 #include <locus/nn/planned.h>
 #include <locus/nn/trainer.h>
 
-#include "common/status.h"
 #include "planning/model.h"
 
 namespace planning {
@@ -54,7 +53,6 @@ class Trial {
 
   const std::vector<locus::Context> contexts_;
   const int microbatches_;
-  examples::Status status_;  // the plan, while it runs
   std::vector<double> before_;
   std::unique_ptr<locus::nn::Planned> net_;
   std::unique_ptr<locus::nn::Trainer> trainer_;
