@@ -1,5 +1,6 @@
 #include <locus/core/group.h>
 
+#include <iterator>
 #include <set>
 
 #include <locus/core/device.h>
@@ -9,6 +10,8 @@
 
 namespace locus {
 namespace {
+
+constexpr const char* kReduceOps[] = {"sum", "mean", "max", "min", "prod"};
 
 // The place of an equal list; a set's elements stay where they are.
 const std::vector<Context>* kept(const std::vector<Context>& list) {
@@ -37,6 +40,16 @@ Group::Group(const Contexts& contexts) : contexts_(nullptr) {
 
 std::string to_string(const Group& g) {
   return "[" + listed(g.contexts(), [](Context c) { return to_string(c); }) + "]";
+}
+
+std::string to_string(ReduceOp op) {
+  const auto i = static_cast<size_t>(op);
+  return i < std::size(kReduceOps) ? kReduceOps[i] : std::to_string(i);
+}
+
+void check_reduce_op(const std::string& who, ReduceOp op) {
+  if (static_cast<size_t>(op) >= std::size(kReduceOps))
+    throw ValueError(who, ": expected a ReduceOp, one of ", listed(kReduceOps));
 }
 
 }  // namespace locus

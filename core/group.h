@@ -36,4 +36,8 @@ std::string to_string(const Group& g);  // "[gpu(0), gpu(1)]"
 // How the parts of a group are combined, element by element.
 enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
 
+std::string to_string(ReduceOp op);  // "sum"; its number where it is none of these
+// ValueError that begins so unless it is one of these.
+void check_reduce_op(const std::string& who, ReduceOp op);
+
 }  // namespace locus

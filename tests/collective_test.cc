@@ -286,6 +286,14 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(all_reduce(g, {a, Tensor()}), Error);
   EXPECT_THROW(all_reduce(g, {a.astype(i32), b.astype(i32)}, {.op = ReduceOp::mean}), DTypeError);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a}}), Error);
+  EXPECT_THAT(message_of<Error>([&] {
+                all_reduce(g, {a, b}, {.out = {a, Tensor()}});
+              }),
+              HasSubstr("target 1 is undefined; expected a tensor on cpu(1)"));
+  EXPECT_THAT(message_of<ValueError>([&] {
+                all_reduce(g, {a, b}, {.op = static_cast<ReduceOp>(9)});
+              }),
+              HasSubstr("ReduceOp 9: expected a ReduceOp, one of sum, mean, max, min, prod"));
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a, ones({2}, cpu(1))}}), ShapeError);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {b, a}}), ContextMismatch);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a.astype(f64), b}}), DTypeError);

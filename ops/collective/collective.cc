@@ -259,9 +259,7 @@ Tensors run(const Op& op, const Group& group, const Tensors& parts, const Collec
   return named(op.name, [&] {
     check_parts(group, parts, uneven_axis);
     const std::vector<Ref> in(parts.begin(), parts.end());
-    if (!out.empty() && out.size() != parts.size())
-      throw Error(out.size(), " targets for ", to_string(group), "; expected one a context, ",
-                  group.size());
+    check_out(group, out);
     return invoke_all(op, in, a, std::move(out));
   });
 }
@@ -277,12 +275,9 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
   Tensors out = options.out;
   named("all_reduce", [&] {
     check_parts(group, parts);
-    if (out.empty()) out.resize(parts.size());
-    if (out.size() != parts.size())
-      throw Error(out.size(), " targets for ", to_string(group), "; expected one a context, ",
-                  group.size());
-    for (const Tensor& t : out)
-      if (t.defined()) check_in_place("all_reduce", {}, t);
+    check_out(group, out);
+    for (const Tensor& t : out) check_in_place("all_reduce", {}, t);
+    out.resize(parts.size());
     sum_up(group, parts, a, out);
   });
   return out;

@@ -56,6 +56,7 @@ void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
 }
 
 void check_op(ReduceOp op, const Tensor& part) {
+  check_reduce_op(text_of("ReduceOp ", op), op);
   if (op == ReduceOp::mean && !is_floating(part.dtype()))
     throw DTypeError("the mean of ", name(part.dtype()), "; expected floating-point parts");
 }
@@ -63,6 +64,16 @@ void check_op(ReduceOp op, const Tensor& part) {
 void check_root(const Group& g, int root) {
   if (root < 0 || root >= g.size())
     throw IndexError("root ", root, "; expected 0 to ", g.size() - 1);
+}
+
+void check_out(const Group& g, std::span<const Tensor> out) {
+  if (out.empty()) return;
+  if (static_cast<int>(out.size()) != g.size())
+    throw Error(out.size(), " targets for ", to_string(g), "; expected one a context, ", g.size());
+  for (int i = 0; i < g.size(); ++i)
+    if (!out[static_cast<size_t>(i)].defined())
+      throw Error("target ", i, " is undefined; expected a tensor on ", g[i],
+                  ", or no targets at all");
 }
 
 void check_targets(const Group& g, std::span<const Tensor> out, const Tensor& result) {

@@ -19,6 +19,8 @@ void check_places(const Group& g, std::span<const Tensor> parts);
 void check_parts(const Group& g, std::span<const Tensor> parts, int axis = -1);
 // Unless the dtype of `part` has such a combination.
 void check_op(ReduceOp op, const Tensor& part);
+// Unless there is one target a context, or none.
+void check_out(const Group& g, std::span<const Tensor> targets);
 // Unless the targets that there are could be `result` on each context of g.
 void check_targets(const Group& g, std::span<const Tensor> targets, const Tensor& result);
 
