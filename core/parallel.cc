@@ -1,5 +1,7 @@
 #include <locus/core/parallel.h>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <locus/core/accumulate.h>
@@ -98,13 +101,27 @@ class Worker {
   std::atomic<bool> sleeps_{true};
 };
 
+struct Workers {
+  Mutex mutex;
+  std::map<Context, std::unique_ptr<Worker>> all LOCUS_GUARDED_BY(mutex);
+  const Workers* parents = nullptr;
+};
+
+// Those of this process: a child of fork() has none of its parent's threads, and finds its mutexes
+// as they were.
+Workers& here() {
+  static Workers* workers = new Workers;
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    auto* const own = new Workers;
+    own->parents = std::exchange(workers, own);
+  });
+  static_cast<void>(registered);
+  return *workers;
+}
+
 // Null where there is none yet and none is to be made.
 Worker* worker(Context c, bool make) {
-  struct Workers {
-    Mutex mutex;
-    std::map<Context, std::unique_ptr<Worker>> all LOCUS_GUARDED_BY(mutex);
-  };
-  static Workers* const workers = new Workers;
+  Workers* const workers = &here();
   const MutexLock lock(workers->mutex);
   const auto found = workers->all.find(c);
   if (found != workers->all.end()) return found->second.get();

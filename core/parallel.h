@@ -8,7 +8,7 @@
 // The host enqueues the work of several GPUs at once, where one thread would enqueue it GPU after
 // GPU. The caller does that of the first context, which it would only wait for; each other one has
 // a thread for as long as the process lives, which looks for new work for a moment before it
-// sleeps.
+// sleeps. A child of fork() has threads of its own; inside f a process does not fork.
 #pragma once
 
 #include <functional>

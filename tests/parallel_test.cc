@@ -1,8 +1,11 @@
 // A function for each of several contexts, each on a thread of its own.
 #include <locus/core/parallel.h>
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -70,6 +73,28 @@ TEST(Parallel, AThreadThatSleptIsWoken) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
   EXPECT_EQ(calls[0] + calls[1], 10);
+}
+
+TEST(ParallelDeathTest, AChildOfAForkHasThreadsOfItsOwn) {
+  const Tensor x = ones({512, 512}, cpu(0)), y = ones({512, 512}, cpu(1));
+  const auto sums = [&] {
+    double sum[2] = {};
+    std::atomic<int> there{0};
+    parallel(kTwo, [&](int i) {
+      ++there;
+      while (there < 2) std::this_thread::yield();
+      sum[i] = (i == 0 ? x : y).sum().item<double>();
+    });
+    return sum[0] + sum[1];
+  };
+  EXPECT_EQ(sums(), 2 * 512 * 512);
+  EXPECT_EXIT(
+      {
+        alarm(60);
+        std::_Exit(sums() + sums() == 4 * 512 * 512 ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EQ(sums(), 2 * 512 * 512);
 }
 
 TEST(Parallel, TheFirstExceptionIsRethrownWhenAllAreDone) {
