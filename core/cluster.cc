@@ -108,8 +108,9 @@ std::vector<Seen> seen_by_all(Caller from) {
 
 void init() {
   const MutexLock turn(turns());
-  if (ranks() || !join_ranks) return;
+  if (ranks()) return;
   const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(12);
+  if (!join_ranks) return;
   std::unique_ptr<Ranks> joined = join_ranks(static_cast<double>(std::max(kStart, limit)));
   if (!joined) return;
   here = joined->place();

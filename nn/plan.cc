@@ -31,8 +31,8 @@ struct Reader {
   }
   int number(std::string_view text, int least, int most = std::numeric_limits<int>::max()) const {
     const auto n = number_in<int>(text);
-    if (!n || *n < least) refuse("\"", text, "\"; expected a whole number of at least ", least);
-    if (*n > most) refuse("\"", text, "\"; expected at most ", most);
+    if (!n || *n < least || *n > most)
+      refuse("\"", text, "\"; expected a whole number from ", least, " to ", most);
     return *n;
   }
   // What is left, which is one word.

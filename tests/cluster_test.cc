@@ -36,6 +36,15 @@ TEST(Cluster, SaysHowManyTheLauncherStarted) {
   EXPECT_EQ(cluster::size(), 1);
 }
 
+TEST(Cluster, AloneItsVariablesAreReadToo) {
+  setenv("LOCUS_CLUSTER_TIMEOUT", "abc", 1);
+  EXPECT_THAT(test::message_of<Error>([] { cluster::init(); }),
+              HasSubstr("LOCUS_CLUSTER_TIMEOUT=abc: expected a whole number"));
+  unsetenv("LOCUS_CLUSTER_TIMEOUT");
+  cluster::init();
+  EXPECT_EQ(cluster::size(), 1);
+}
+
 TEST(Cluster, AloneCollectivesLeaveTheirTensors) {
   for (const Context c : test::contexts()) {
     const Tensor x = array({1, 2, 3}, {c, f32});
@@ -77,6 +86,10 @@ TEST(Cluster, RefusesWhatCannotBeSummed) {
               HasSubstr("bool"));
   EXPECT_THAT(test::message_of<DTypeError>([&] { cluster::all_reduce({whole}, ReduceOp::mean); }),
               HasSubstr("expected a floating dtype"));
+  EXPECT_THAT(
+      test::message_of<ValueError>([&] { cluster::all_reduce({x}, static_cast<ReduceOp>(9)); }),
+      HasSubstr("cluster::all_reduce(9): expected a ReduceOp"));
+  EXPECT_THROW(cluster::all_reduce(1., static_cast<ReduceOp>(9)), ValueError);
   EXPECT_THAT(test::message_of<Error>([&] {
                 cluster::all_reduce({x, x});
               }),

@@ -94,6 +94,10 @@ TEST(Plan, BadLinesAreNamed) {
     EXPECT_THAT(error(text_of("plan-1\nlayers 0 on cpu\n\n", line)),
                 testing::AllOf(StartsWith("a.plan:4: "), HasSubstr("expected")))
         << line;
+  EXPECT_EQ(error("plan-1\nmicrobatches 999999999999999999999\nlayers 0 on cpu"),
+            "a.plan:2: \"999999999999999999999\"; expected a whole number from 1 to 1048576");
+  EXPECT_EQ(error("plan-1\nlayers 3-99999999999 on cpu"),
+            "a.plan:2: \"99999999999\"; expected a whole number from 3 to 2147483647");
   EXPECT_EQ(error("plan-1\nmicrobatches 2\nmicrobatches 2\nlayers 0 on cpu"),
             "a.plan:3: \"microbatches 2\" again; \"microbatches\" is on line 2");
 }
