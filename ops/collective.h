@@ -35,8 +35,8 @@
 // within 30 s is a DeviceError at the next wait.
 //
 // Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
-// lives elsewhere, ShapeError, DTypeError; they name the part and what was expected. Nothing is
-// written then.
+// lives elsewhere, ShapeError, DTypeError, ValueError for a ReduceOp that is none; they name the
+// part, or the target, and what was expected. Nothing is written then.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,7 @@
 #include <locus/ops/collective.h>
 
 #include <functional>
+#include <optional>
 
 #include <locus/core/autograd.h>
 #include <locus/core/transfer_log.h>
@@ -286,17 +287,17 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   EXPECT_THROW(all_reduce(g, {a, Tensor()}), Error);
   EXPECT_THROW(all_reduce(g, {a.astype(i32), b.astype(i32)}, {.op = ReduceOp::mean}), DTypeError);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a}}), Error);
-  EXPECT_THAT(message_of<Error>([&] {
-                all_reduce(g, {a, b}, {.out = {a, Tensor()}});
-              }),
-              HasSubstr("target 1 is undefined; expected a tensor on cpu(1)"));
-  EXPECT_THAT(message_of<ValueError>([&] {
-                all_reduce(g, {a, b}, {.op = static_cast<ReduceOp>(9)});
-              }),
-              HasSubstr("ReduceOp 9: expected a ReduceOp, one of sum, mean, max, min, prod"));
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a, ones({2}, cpu(1))}}), ShapeError);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {b, a}}), ContextMismatch);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a.astype(f64), b}}), DTypeError);
+  for (const bool recorded : {false, true}) {
+    std::optional<autograd::Record> record;
+    if (recorded) record.emplace();
+    EXPECT_THAT(message_of<Error>([&] {
+                  all_reduce(g, {a, b}, {.out = {zeros({3}, cpu(0)), Tensor()}});
+                }),
+                HasSubstr("all_reduce: target 1 is undefined; expected a tensor on cpu(1)"));
+  }
   EXPECT_EQ(values(a), Values(3, 1));
   EXPECT_THAT(message_of<ShapeError>([&] {
                 reduce_scatter(g, {a, b});
@@ -315,6 +316,26 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
               HasSubstr("send_recv: source 2; expected 0 to 1, or -1"));
   EXPECT_THAT(message_of<ContextMismatch>([&] { broadcast(g, ones({1}, cpu(2))); }),
               HasSubstr("expected it on one of [cpu(0), cpu(1)]"));
+}
+
+TEST(Collective, ACombinationThatIsNoneIsAnError) {
+  const Group g(hosts(2));
+  const Tensors parts{ones({2}, cpu(0)), ones({2}, cpu(1))};
+  const std::vector<Tensors> many{parts};
+  const int root = 0;
+  const auto none = static_cast<ReduceOp>(9);
+  const std::function<void()> calls[] = {[&] { all_reduce(g, parts, {.op = none}); },
+                                         [&] { reduce(g, parts, 0, none); },
+                                         [&] { reduce_scatter(g, parts, {.op = none}); },
+                                         [&] { all_reduce_many(g, many, {.op = none}); },
+                                         [&] {
+                                           reduce_many(g, many, {&root, 1}, {.op = none});
+                                         }};
+  for (const auto& call : calls)
+    EXPECT_THAT(message_of<ValueError>(call),
+                AllOf(HasSubstr("reduce"), HasSubstr("ReduceOp 9: expected a ReduceOp, one of "
+                                                     "sum, mean, max, min, prod")));
+  EXPECT_EQ(values(parts[0]), Values(2, 1));
 }
 
 TEST(Group, IsOfContextsOfOneKindEachOnce) {

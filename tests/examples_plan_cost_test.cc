@@ -74,6 +74,10 @@ TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(c.at(15), 6);
   EXPECT_DOUBLE_EQ(c.at(40), 11);
   EXPECT_DOUBLE_EQ(Curve().at(3), 0);
+  Curve noisy;
+  noisy.add(1, 5);
+  noisy.add(2, 4);
+  EXPECT_DOUBLE_EQ(noisy.at(8), 4);                            // more is not done in less
   for (const double slow : {100, 9, 8, 200}) c.add(20, slow);  // of several the lower quartile
   EXPECT_DOUBLE_EQ(c.at(20), 8);
 }

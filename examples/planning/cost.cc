@@ -259,13 +259,15 @@ double Curve::at(double size) const {
   const auto above = points_.lower_bound(size);
   if (above == points_.begin()) return above->second.value();
   auto low = std::prev(above), high = above;
+  double least = 0;
   if (above == points_.end()) {
     if (points_.size() == 1) return low->second.value() * size / low->first;
     high = low--;
+    least = high->second.value();
   }
   const double share = (size - low->first) / (high->first - low->first), from = low->second.value(),
                to = high->second.value();
-  return std::max(0., from + share * (to - from));
+  return std::max(least, from + share * (to - from));
 }
 
 double ModelCost::scale(Curve PassCost::*what, double samples) const {

@@ -63,7 +63,7 @@ class Samples {
 };
 
 // One that was measured at some sizes, seconds for bytes, say: straight lines between them, on
-// beyond the largest as from the one before, and below the smallest as there.
+// beyond the largest as from the one before, but never down, and below the smallest as there.
 class Curve {
  public:
   void add(double size, double value) { points_[size].add(value); }
