@@ -130,7 +130,7 @@ Worker* worker(Context c, bool make) {
 }
 
 // f(i) on workers[i], and here where that is null. What each threw, or null. With `behind`, at most
-// one of them is.
+// one of them is: two would wait for each other here.
 std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
                                        const std::function<void(int)>& f,
                                        const std::function<void(int)>& behind = {}) {
@@ -166,8 +166,11 @@ std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
 // This thread does the work of a context for as long as it lives.
 class WorksFor : NonCopyable {
  public:
-  explicit WorksFor(Context c) { works_for = c; }
-  ~WorksFor() { works_for.reset(); }
+  explicit WorksFor(Context c) : before_(std::exchange(works_for, c)) {}
+  ~WorksFor() { works_for = before_; }
+
+ private:
+  const std::optional<Context> before_;
 };
 
 }  // namespace
@@ -246,6 +249,7 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
       taken.push_back(w);
     }
     if (taken.size() == contexts.size()) {
+      const WorksFor mine(contexts[0]);  // the others are taken: nothing in f may wait for them
       for (const std::exception_ptr& e : run_on(taken, f, behind))
         if (e) std::rethrow_exception(e);
       return;
@@ -254,7 +258,10 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
   for (const std::function<void(int)>* const part : {&f, &behind}) {
     FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
     for (size_t i = 0; i < contexts.size() && *part; ++i)
-      failure.run([&] { (*part)(static_cast<int>(i)); });
+      failure.run([&] {
+        const WorksFor as_there(works_for.value_or(contexts[i]));
+        (*part)(static_cast<int>(i));
+      });
     failure.rethrow();
   }
 }

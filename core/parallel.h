@@ -34,7 +34,8 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 // threads while they are awake, so that what a context's work uses stays with one of the host's
 // cores; else, and where the caller records, listens, or has a StreamScope, here, one after the
 // other. Then, where there is one, behind(i) on the same threads, once all f have returned; where
-// one threw, none. Of contexts[0] both run here. Rethrows as parallel() does.
+// one threw, none. Of contexts[0] both run here. As inside of parallel(), that is of the thread's
+// own context alone there. Rethrows as parallel() does.
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind = {});
 

@@ -102,6 +102,7 @@ void GradientSums::expect_ready() {
 }
 
 void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
+  LOCUS_CHECK(!behind || group(), "sums of several groups have no one end");
   for (Together& all : all_) {
     // Where a step is recorded, each bucket's sum can run while backward() goes on.
     const std::vector<Bucket> parts =

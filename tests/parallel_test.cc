@@ -111,59 +111,6 @@ TEST(Parallel, TheFirstExceptionIsRethrownWhenAllAreDone) {
   EXPECT_EQ(ran, 4);
 }
 
-// On threads that are awake, and on those that are not: then here.
-TEST(Parallel, OnThreadsWhatComesBehindFollowsOnTheSameThreadOnceAllAreDone) {
-  const std::vector<Context> three{cpu(0), cpu(1), cpu(2)};
-  for (const bool awake : {true, false}) {
-    for (int round = 0; round < 20; ++round) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(awake ? 0 : 2));
-      if (awake) parallel(three, [](int) {});
-      std::atomic<int> done{0};
-      int seen[3] = {};
-      std::thread::id first[3], second[3];
-      on_threads(
-          three,
-          [&](int i) {
-            first[i] = std::this_thread::get_id();
-            if (i == round % 3) std::this_thread::sleep_for(std::chrono::microseconds(200));
-            ++done;
-          },
-          [&](int i) {
-            second[i] = std::this_thread::get_id();
-            seen[i] = done;
-          });
-      EXPECT_THAT(seen, testing::Each(3));
-      EXPECT_THAT(second, testing::ElementsAreArray(first));
-      EXPECT_EQ(first[0], std::this_thread::get_id());
-    }
-  }
-}
-
-TEST(Parallel, OnThreadsNothingComesBehindWhatFailed) {
-  for (const bool awake : {true, false})
-    for (const bool before : {true, false}) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(awake ? 0 : 2));
-      if (awake) parallel(kTwo, [](int) {});
-      std::atomic<int> behind{0};
-      const auto call = [&] {
-        on_threads(
-            {cpu(0), cpu(1)},
-            [&](int i) {
-              if (before && i == 1) throw IndexError("of ", i);
-            },
-            [&](int i) {
-              ++behind;
-              if (i == 0) throw ValueError("behind ", i);
-            });
-      };
-      if (before)
-        EXPECT_EQ(test::message_of<IndexError>(call), "of 1");
-      else
-        EXPECT_EQ(test::message_of<ValueError>(call), "behind 0");
-      EXPECT_EQ(behind, before ? 0 : 2);
-    }
-}
-
 TEST(Parallel, RecordsAndTrainsAsTheCallerDoes) {
   const auto seen = [] {
     std::pair<bool, bool> all[2];
