@@ -35,7 +35,7 @@ DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
 void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, int root,
            bool written = true) {
   if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
-  if (op) check_reduce_op(name, *op);
+  if (op) check_reduce_op(*op, name);
   capture::check(name, "the ranks meet on the host; compile what comes before it");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
@@ -270,7 +270,7 @@ void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
 
 double all_reduce(double value, ReduceOp op, Caller from) {
   if (!ranks()) {
-    check_reduce_op(text_of("cluster::all_reduce(", op, ")"), op);
+    check_reduce_op(op);
     return value;
   }
   const Tensor one = allocate(cpu(), make_meta(f64, Shape{1}));

@@ -47,9 +47,10 @@ std::string to_string(ReduceOp op) {
   return i < std::size(kReduceOps) ? kReduceOps[i] : std::to_string(i);
 }
 
-void check_reduce_op(const std::string& who, ReduceOp op) {
-  if (static_cast<size_t>(op) >= std::size(kReduceOps))
-    throw ValueError(who, ": expected a ReduceOp, one of ", listed(kReduceOps));
+void check_reduce_op(ReduceOp op, std::string_view who) {
+  if (static_cast<size_t>(op) < std::size(kReduceOps)) return;
+  throw ValueError(who.empty() ? text_of("ReduceOp ", op) : std::string(who),
+                   ": expected a ReduceOp, one of ", listed(kReduceOps));
 }
 
 }  // namespace locus

@@ -37,7 +37,7 @@ std::string to_string(const Group& g);  // "[gpu(0), gpu(1)]"
 enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
 
 std::string to_string(ReduceOp op);  // "sum"; its number where it is none of these
-// ValueError that begins so unless it is one of these.
-void check_reduce_op(const std::string& who, ReduceOp op);
+// ValueError, that begins with `who` where it is told, unless it is one of these.
+void check_reduce_op(ReduceOp op, std::string_view who = {});
 
 }  // namespace locus

@@ -206,8 +206,8 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale, Sums sums, 
   std::vector<Context> contexts = contexts_apart();
   const Group* const group =
       sums == Sums::first && sums_ && cluster::size() == 1 ? sums_->group() : nullptr;
-  const bool behind = group && std::ranges::is_permutation(contexts, *group);
-  if (behind) contexts = group->contexts();
+  const bool at_once = group && std::ranges::is_permutation(contexts, *group);
+  if (at_once) contexts = group->contexts();
   // One that fails does not keep the others from what the other contexts' do.
   std::vector<FirstFailure> failures(std::max<size_t>(contexts.size(), 1));
   const std::function<void(int)> apply_on = [&](int i) {
@@ -216,10 +216,10 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale, Sums sums, 
       if (fresh[b.slots[0]] && (contexts.empty() || slots_[b.slots[0]].context == contexts[at]))
         failures[at].run([&] { apply(b, rescale); });
   };
-  if (sums == Sums::first) sum_gradients(behind ? apply_on : nullptr, from);
+  if (sums == Sums::first) sum_gradients(at_once ? apply_on : nullptr, from);
   if (contexts.empty())
     apply_on(0);
-  else if (!behind)
+  else if (!at_once)
     on_threads(contexts, apply_on);
   if (sums_) sums_->next();
   FirstFailure failure;

@@ -58,19 +58,18 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
     else
       together[tensors[k][0].dtype()].push_back(k);
   }
-  AllReduceManyOptions each = options;
+  AllReduceManyOptions these = options;
+  bool followed = !options.behind;
   for (const auto& [dtype, numbers] : together) {
-    const bool last = dtype == together.rbegin()->first;
-    each.behind = last ? options.behind : nullptr;
+    these.behind = dtype == together.rbegin()->first ? options.behind : nullptr;
     Tensors all;
     for (const size_t k : numbers) all.insert(all.end(), tensors[k].begin(), tensors[k].end());
-    if (all_reduce_on_devices(group, all, all, each, from)) {
-      if (last) return;
-      continue;
-    }
-    for (const size_t k : numbers) one(k);
+    if (all_reduce_on_devices(group, all, all, these, from))
+      followed = followed || these.behind;
+    else
+      for (const size_t k : numbers) one(k);
   }
-  if (options.behind) on_threads(group.contexts(), options.behind);
+  if (!followed) on_threads(group.contexts(), options.behind);
 }
 
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,

@@ -155,7 +155,7 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes,
   w.attrs.meeting = meeting.get();
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   meeting->broken = true;
-  // Others may meet from then on: `behind` may do what it likes.
+  // Once; others may meet from then on, and so may what comes behind.
   bool over = false;
   const auto end = [&](bool broken) LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
     if (std::exchange(over, true)) return;
@@ -166,17 +166,19 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes,
     for (const StreamView& s : w.streams) after_meeting(s);
     turn.unlock();
   };
-  const std::function<void(int)> on_each = [&](int i) {
-    if (i == 0) end(false);  // here
-    behind(i);
-  };
+  std::function<void(int)> behind_all;
+  if (behind)
+    behind_all = [&](int i) {
+      if (i == 0) end(false);  // on this thread, which has the turn
+      behind(i);
+    };
   FirstFailure failure;  // of one device: what the others were given waits for it
   failure.run([&] {
     on_threads(
-        w.group.contexts(), [&](int i) { enqueue(w, i); }, behind ? on_each : behind);
+        w.group.contexts(), [&](int i) { enqueue(w, i); }, behind_all);
     end(false);
   });
-  end(true);
+  end(true);  // where it did not come to an end
   failure.rethrow();
   return true;
 }

@@ -56,7 +56,7 @@ void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
 }
 
 void check_op(ReduceOp op, const Tensor& part) {
-  check_reduce_op(text_of("ReduceOp ", op), op);
+  check_reduce_op(op);
   if (op == ReduceOp::mean && !is_floating(part.dtype()))
     throw DTypeError("the mean of ", name(part.dtype()), "; expected floating-point parts");
 }
