@@ -188,14 +188,14 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
   return true;
 }
 
-void Trainer::discard(Caller from) {
+// Of all replicas that there are now, not of slots, which refresh() may refuse to find on one rank
+// alone.
+void Trainer::discard(Caller) {
   capture::check("Trainer::discard",
                  "the host decides which batch makes no step; compile what comes before it");
-  refresh(from);
-  for (const Slot& slot : slots_) {
-    autograd::mark_used(slot.weight);
-    for (const Tensor& other : slot.others) autograd::mark_used(other);
-  }
+  for (const Parameter& p : parameters_)
+    if (p.initialized() && p.grad_req() != GradReq::null)
+      for (const Tensor& replica : p.list_data()) autograd::mark_used(replica);
   if (sums_) sums_->next();
 }
 

@@ -90,6 +90,21 @@ TEST_F(ClusterRanks, AnUpdateOfOtherParametersIsAnErrorOnAll) {
   }
 }
 
+TEST_F(ClusterRanks, AllDiscardAlsoWhatOneHasNotInitialized) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  nn::Trainer t({{"x", x}}, optim::SGD({.learning_rate = 1}));
+  if (!other()) {
+    x.initialize(init::Zero(), {cpu(0), cpu(1)});
+    backward(x);
+  }
+  t.discard();
+  if (other()) x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  EXPECT_THAT(message_of<Error>([&] { t.step(1); }), HasSubstr("has not been updated"));
+  backward(x);
+  t.step(1);
+  EXPECT_EQ(values(x.list_data()[1]), std::vector<double>(2, -2 * cluster::size()));
+}
+
 TEST_F(ClusterRanks, AStepByOtherMultipliersIsAnErrorOnAll) {
   const Two two(GradReq::write);
   if (other()) two.x.set_lr_mult(.5);

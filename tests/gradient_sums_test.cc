@@ -157,6 +157,23 @@ TEST(GradientSums, ABatchThatIsDiscardedMakesNoStep) {
   }
 }
 
+TEST(GradientSums, ABatchIsDiscardedAlsoWhereSomeReplicasWereReplaced) {
+  for (const Group& g : some()) {
+    const auto train = [&](bool overlap) {
+      Net n(g, overlap);
+      n.step();
+      n.net.parameters()[0].second.reset_ctx(n.where);
+      n.backward(false);
+      n.trainer->discard();
+      EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }),
+                  HasSubstr("has not been updated"));
+      for (int i = 0; i < 2; ++i) n.step();
+      return n.parameters();
+    };
+    EXPECT_EQ(train(true), train(false)) << to_string(g);
+  }
+}
+
 TEST(GradientSums, NewMultipliersLeaveThoseThatAreUnderWay) {
   for (const Group& g : some()) {
     Net n(g, true);

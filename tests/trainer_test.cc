@@ -148,6 +148,36 @@ TEST(Trainer, NotInitializedParametersAreNamed) {
               HasSubstr("'weight' has not been initialized"));
 }
 
+TEST(Trainer, DiscardsBeforeThereAreValuesAndWhereReplicasWereReplaced) {
+  nn::Parameter x("x", {0}, {.init = init::Zero()}), late("bias", {1}), frozen("bias", {1});
+  nn::Trainer trainer({{"x", x}, {"late", late}, {"frozen", frozen}},
+                      optim::SGD({.learning_rate = 1}));
+  trainer.discard();
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  trainer.discard();  // its shape is not known
+  x.infer_shape({2});
+  frozen.initialize();
+  frozen.set_grad_req(GradReq::null);
+  backward(x);
+  trainer.discard();  // one has no values still
+  late.initialize();
+  late.set_grad_req(GradReq::null);
+  const auto expect_stale = [&] {
+    EXPECT_THAT(test::message_of<Error>([&] { trainer.step(1); }),
+                HasSubstr("has not been updated by backward"));
+  };
+  expect_stale();
+  backward(x);
+  trainer.step(1);
+  x.reset_ctx({cpu(2), cpu(3), cpu(4)});
+  backward(x);
+  trainer.discard();
+  expect_stale();
+  backward(x);
+  trainer.step(1);
+  for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(2, -2 - 3));
+}
+
 // Two contexts with half the batch each take the same steps as one with all of it.
 TEST(Trainer, DataParallelTrainingEqualsOneContext) {
   const auto train = [](const Contexts& contexts) {
