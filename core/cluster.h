@@ -70,12 +70,12 @@ std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 void barrier(Caller = Caller::here());
 
 // Tensors combined with those of the other ranks, in place, element by element: the same number of
-// tensors on each rank, of the same shapes and dtypes, on contexts of one kind; those that share a
-// context on one rank share one on all. Many at once are faster than one after the other. f16 and
-// bf16 are summed in f32 on the host. NaN stays NaN, in max and min too; those of GPUs are as NCCL
-// has them. mean is of floating-point tensors; bool_ is a DTypeError. Not differentiable: Error for
-// tensors that are being recorded, CaptureError while a compiled function is. Does not wait for
-// GPUs where NCCL sums.
+// tensors on each rank, alike from rank to rank in shape, dtype and kind of context, of which the
+// host is one; those that share a context on one rank share one on all. Many at once are faster
+// than one after the other. f16 and bf16 are summed in f32 on the host. NaN stays NaN, in max and
+// min too; those of GPUs are as NCCL has them. mean is of floating-point tensors; bool_ is a
+// DTypeError. Not differentiable: Error for tensors that are being recorded, CaptureError while a
+// compiled function is. Does not wait for GPUs where NCCL sums.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Rank root's values, on every rank, likewise in place. Any dtype.
