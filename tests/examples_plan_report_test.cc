@@ -97,7 +97,7 @@ TEST(PlanReport, OnlyPlansThatFitCountForTheLimitAndAreTheBest) {
   };
   std::vector<Result> all{result(1, .010, 950), result(2, .040, 300), result(4, .030, 200),
                           result(8, .020, 100)};
-  choose(all, 1000, 2);
+  choose(all, cpu(), 1000, 2);
   const auto order = [&] {
     std::vector<std::pair<int, std::string>> seen;
     for (const Result& r : all) seen.emplace_back(r.predicted.layout.microbatches, r.not_run);
@@ -110,9 +110,12 @@ TEST(PlanReport, OnlyPlansThatFitCountForTheLimitAndAreTheBest) {
   sort(all);
   EXPECT_EQ(order(), (Order{{4, ""}, {8, ""}, {2, "--limit"}, {1, "it needs 950 B"}}));
 
-  const std::string text = message_of<OutOfMemory>([&] { choose(all, 50, 2); });
-  EXPECT_THAT(text, HasSubstr("needs 100 B of a context that has 50 B"));
-  EXPECT_THAT(text, HasSubstr("--batch-size"));
+  for (const Context c : contexts()) {
+    const std::string text = message_of<OutOfMemory>([&] { choose(all, c, 50, 2); });
+    EXPECT_THAT(text, HasSubstr("needs 100 B of a context that has 50 B"));
+    EXPECT_THAT(text, HasSubstr("--batch-size"));
+    EXPECT_EQ(text.find("LOCUS_EMULATED_MEMORY") != text.npos, context_info(c).emulated);
+  }
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ void sort(std::vector<Result>& results) {
   });
 }
 
-void choose(std::vector<Result>& results, double room, size_t limit) {
+void choose(std::vector<Result>& results, Context c, double room, size_t limit) {
   const auto held = [](const Result& r) { return r.predicted.most_held(); };
   for (Result& r : results) {
     r.fits = held(r) <= .9 * room;
@@ -123,7 +123,7 @@ void choose(std::vector<Result>& results, double room, size_t limit) {
     throw OutOfMemory("no plan fits: that of least memory needs ",
                       si_text(held(*std::ranges::min_element(results, {}, held)), "B"),
                       " of a context that has ", si_text(room, "B"),
-                      "; give more --contexts or a smaller --batch-size");
+                      "; give more --contexts or a smaller --batch-size", more_memory(c));
   for (size_t i = limit; i < results.size() && results[i].fits; ++i) results[i].not_run = "--limit";
 }
 
@@ -153,7 +153,8 @@ void study(const Program& program, const Options& o) {
   for (const int k : counts(n))
     for (const Layout& l : candidates(first, k, o.batch))
       results.emplace_back(predict(l, first, links, o.batch), l.plan(contexts));
-  choose(results, static_cast<double>(device(contexts[0]).memory().total), o.limit);
+  const auto room = static_cast<double>(device(contexts[0]).memory().total);
+  choose(results, contexts[0], room, o.limit);
   // All is measured anew behind each round, and predicted from that: of a machine whose pace
   // changes, the same one counts that plans met.
   what.rounds = 5;

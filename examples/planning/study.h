@@ -42,8 +42,9 @@ void study(const examples::Program& program, const Options& options);
 // those that do not fit.
 void sort(std::vector<Result>& results);
 // The same, and marks those that are not to be run: they do not fit into so many bytes of each
-// context, or are behind `limit` of those that do. OutOfMemory where none fits.
-void choose(std::vector<Result>& results, double room, size_t limit);
+// context, all of which are as c is, or are behind `limit` of those that do. OutOfMemory where none
+// fits.
+void choose(std::vector<Result>& results, locus::Context c, double room, size_t limit);
 
 // Results come sorted.
 examples::Table table_of(const std::vector<Result>& results);
