@@ -141,7 +141,7 @@ void Plan::replay(Caller from, size_t version) {
   if (!meets_) return all();
   if (broken_)
     throw DeviceError(
-        "a replay failed when some devices had begun, and the others did not; "
+        "a replay or a measurement failed when some devices had begun, and the others did not; "
         "compile the function anew");
   const MutexLock turn(meeting_turns());
   try {

@@ -160,15 +160,6 @@ std::vector<CompiledCall> Plan::measured() {
     }
   }
   wait_all();
-  const auto restore = [&] {
-    for (const auto& [now, before] : inside)
-      copy(before.context(), now.data(), before.data_ptr(), now.size());
-    for (const auto& [now, before, version] : saved) {
-      before.copyto(now);
-      now.impl().storage->restored(version);
-    }
-    wait_all();
-  };
   std::vector<CompiledCall> list = calls();
   std::map<const void*, Together> meetings;
   size_t number = 0;
@@ -178,7 +169,7 @@ std::vector<CompiledCall> Plan::measured() {
       if (call.op && call.op->meets && !call.kept.empty() && !broken_)
         meetings[call.kept[0].get()].emplace_back(&call, &shown);
     }
-  try {
+  const auto measure = [&] {
     for (int round = 0; round < kRounds; ++round) {
       for (const auto& [meeting, together] : meetings) {
         double us = 0;
@@ -186,7 +177,6 @@ std::vector<CompiledCall> Plan::measured() {
           us = time_of(*this, together);
         } catch (...) {
           break_off(versions_[0]);
-          wait_all();  // for those that had begun, before what they store into is restored
           throw;
         }
         for (const auto& [call, shown] : together)
@@ -211,11 +201,22 @@ std::vector<CompiledCall> Plan::measured() {
         d.synchronize(s);
       }
     }
-  } catch (...) {
-    restore();
-    throw;
-  }
-  restore();
+  };
+  // Whatever failed, all is restored, and nothing that had begun stores into it behind that.
+  FirstFailure failure;
+  failure.run(measure);
+  failure.run([] { wait_all(); });
+  for (const auto& block : inside)
+    failure.run([&, &now = block.first, &before = block.second] {
+      copy(before.context(), now.data(), before.data_ptr(), now.size());
+    });
+  for (const Written& w : saved)
+    failure.run([&] {
+      w.before.copyto(w.now);
+      w.now.impl().storage->restored(w.version);
+    });
+  failure.run([] { wait_all(); });
+  failure.rethrow();
   return list;
 }
 

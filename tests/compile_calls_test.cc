@@ -1,10 +1,13 @@
 // What compiled functions say about what they recorded.
 #include <locus/core/compile.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
+#include <string>
 
 #include <locus/core/autograd.h>
+#include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
@@ -155,7 +158,95 @@ TEST(CompiledCalls, ADescriptionThatFailsChangesNothing) {
     full({1}, 7, {c, i32}).copyto(id);
     EXPECT_THROW(f.describe(), IndexError);
     EXPECT_EQ(values(w), Values(3, 2));
+    EXPECT_NO_THROW(wait_all());
+    full({1}, 3, {c, i32}).copyto(id);
+    EXPECT_EQ(f.calls().size(), 2);
+    EXPECT_EQ(f({id})[0].item<double>(), 1);
+    EXPECT_EQ(values(w), Values(3, 3));
+    EXPECT_EQ(f.recorded(), 1);
   }
+}
+
+// Products fail while it is told so: at once on the host, and when they run on emulated GPUs.
+class FailingProducts {
+ public:
+  FailingProducts() : before_(get_op("multiply").kernel(DeviceType::cpu, f32)) {
+    kernel_ = before_;
+    set_kernel("multiply", DeviceType::cpu, f32, &multiply);
+  }
+  ~FailingProducts() { set_kernel("multiply", DeviceType::cpu, f32, before_); }
+  std::string while_failing(const auto& f) {
+    fails_ = true;
+    const std::string text = message_of<DeviceError>(f);
+    fails_ = false;
+    return text;
+  }
+
+ private:
+  static void multiply(const Call& call) {
+    if (fails_) throw DeviceError("no product");
+    kernel_(call);
+  }
+  static inline std::atomic<bool> fails_{false};
+  static inline Kernel kernel_;
+  const Kernel before_;
+};
+
+TEST(CompiledCalls, AGradientWhoseMeasurementFailsIsToComeAsItWas) {
+  FailingProducts products;
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    if (!is_host(c) && !emulated_gpus()) continue;
+    const Tensor x = zeros({3}, c);
+    Tensor w = ones({3}, c);
+    x.attach_grad();
+    Compiled f([&](const Tensors& in) {
+      w += 1;
+      return Tensors{exp(in[0])};
+    });
+    for (int round = 1; round < 4; ++round) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = f({x})[0];
+      }
+      EXPECT_THAT(products.while_failing([&] { f.calls(); }), HasSubstr("no product"));
+      EXPECT_EQ(values(w), Values(3, 1 + round));
+      EXPECT_EQ(values(y), Values(3, 1));
+      y.backward({.head_gradient = full({3}, round, c)});
+      EXPECT_EQ(values(x.grad()), Values(3, round));
+    }
+    EXPECT_EQ(f.recorded(), 1);
+  }
+}
+
+TEST(CompiledCalls, OfSeveralContextsAMeasurementThatFailsOnOneChangesNothing) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  LOCUS_NEEDS_EMULATED_GPUS();
+  FailingProducts products;
+  Tensor w = ones({3}, gpu(0)), v = ones({3}, gpu(1)), host = zeros({3}, cpu_pinned());
+  Compiled f([&](const Tensors& in) {
+    w += in[0];
+    w.copyto(host, {.blocking = false});
+    v += w.copyto(gpu(1));
+    v *= in[1];
+    return Tensors{v + 1};
+  });
+  const Tensors in{ones({3}, gpu(0)), full({3}, 2, gpu(1))};
+  const Tensor y = f(in)[0];
+  const auto expect = [&](double of_w, double of_v) {
+    EXPECT_EQ(values(w), Values(3, of_w));
+    wait_all();
+    EXPECT_EQ(values(host), Values(3, of_w));
+    EXPECT_EQ(values(v), Values(3, of_v));
+  };
+  expect(2, 6);
+  EXPECT_THAT(products.while_failing([&] { f.describe(); }), HasSubstr("no product"));
+  expect(2, 6);
+  EXPECT_EQ(values(y), Values(3, 7));
+  EXPECT_EQ(values(f(in)[0]), Values(3, 19));
+  expect(3, 18);
+  EXPECT_EQ(f.recorded(), 1);
 }
 
 // What prepares a recording, and is not part of it, must not ask for it.

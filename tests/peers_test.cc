@@ -35,11 +35,12 @@ class Late final : public Communicator {
 };
 
 // The first device's waits for the second's, which waits for it to make all sums of two parts; or
-// makes them late where it is alone.
+// makes them late where it is alone, also since the second's fails.
 std::atomic<int> made{0}, awaited{0};
-std::atomic<bool> alone{false};
+std::atomic<bool> alone{false}, second_fails{false};
 void late_sums(const Call& call) {
   if (call.attributes<PeersAttrs>().me != 0) {
+    if (second_fails) throw DeviceError("no sum");
     eventually([turn = ++awaited] { return made >= turn; });
     return;
   }
@@ -82,7 +83,7 @@ class Peers : public testing::Test {
     });
     listener.fails = false;
     made = awaited = 0;
-    alone = false;
+    alone = second_fails = false;
     trace::start(trace::kProfile, listener);
   }
   void TearDown() override {
@@ -140,6 +141,25 @@ TEST_F(Peers, CallsThatMeetAreMeasuredTogether) {
   EXPECT_THAT(values(f(in)[1]), Each(6.));
 }
 
+TEST_F(Peers, ASumThatFailsOnOneWhileItIsMeasuredChangesNothing) {
+  const Group g(gpus(2));
+  const Tensors x = parts(), two = parts();
+  Compiled f([&](const Tensors& in) {
+    all_reduce(g, x, {.out = x});
+    return Tensors{in[0] + 1};
+  });
+  const Tensors in{ones({1})};
+  f(in);
+  alone = second_fails = true;
+  EXPECT_THAT(message_of<DeviceError>([&] { f.calls(); }), HasSubstr("no sum"));
+  alone = second_fails = false;
+  made = awaited = 0;
+  for (const Tensor& t : x) EXPECT_THAT(values(t), Each(5.));
+  for (size_t i : {0, 1}) two[i].copyto(x[i]);
+  f(in);
+  for (const Tensor& t : x) EXPECT_THAT(values(t), Each(5.));
+}
+
 TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
   const Group g(gpus(2));
   const Tensors x = parts(), two = parts();
@@ -162,6 +182,11 @@ TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
   listener.fails = false;
   EXPECT_THAT(message_of<DeviceError>([&] { f(in); }),
               HasSubstr("when some devices had begun, and the others did not"));
+  for (const CompiledCall& c : f.calls())
+    if (c.op == "all_reduce_peers") {
+      EXPECT_EQ(c.us, 0);  // they would not meet
+    }
+  EXPECT_THAT(values(x[1]), Each(5.));
 }
 
 }  // namespace
