@@ -114,6 +114,8 @@ void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
   }
 }
 
+bool GradientSums::in_one_bucket() { return group() && buckets(all_[0]).size() == 1; }
+
 bool GradientSums::are_of(const std::vector<Parameter>& parameters) const {
   return std::ranges::equal(parameters_, parameters, [](const Parameter& a, const Parameter& b) {
     return a.owner == b.owner && a.release == b.release &&

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/nn/options.h>
@@ -80,7 +81,10 @@ struct Optimizer::Progress {
   // Of counts, and of what an update goes by: several threads update. Setters come between updates.
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
-  double rate(int64_t n) const { return schedule ? schedule(n) : learning_rate; }
+  double rate(int64_t n) const {
+    const capture::Aside aside;  // what is recorded asks anew
+    return schedule ? schedule(n) : learning_rate;
+  }
   void add(int64_t& count, int64_t t, double rate) {  // the t-th update of what has this count
     num_update = std::max(num_update, t);
     learning_rate = rate;
@@ -108,7 +112,8 @@ Optimizer::Optimizer(const Optimizer& other)
       common_(other.common_),
       progress_(std::make_shared<Progress>(*other.progress_)),
       states_(other.states_),
-      run_(other.run_) {}
+      run_(other.run_),
+      says_use_(other.says_use_) {}
 
 Optimizer& Optimizer::operator=(const Optimizer& other) {
   *progress_ = *other.progress_;
@@ -116,6 +121,7 @@ Optimizer& Optimizer::operator=(const Optimizer& other) {
   common_ = other.common_;
   states_ = other.states_;
   run_ = other.run_;
+  says_use_ = other.says_use_;
   return *this;
 }
 

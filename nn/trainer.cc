@@ -70,6 +70,7 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
   }
+  if (may_replay()) return step_again(fresh, rescale, from);
   update(fresh, rescale, Sums::first, from);
 }
 
@@ -257,12 +258,15 @@ void Trainer::share_updates(const std::vector<bool>& fresh, Caller from) {
     }
   split(waiting);
   for (const auto& [to, done] : copies) {
-    const Slot &a = slots_[done], &b = slots_[to];
-    a.weight.copyto(b.weight, {}, from);
-    for (size_t k = 0; k < a.state.size(); ++k) a.state[k].copyto(b.state[k], {}, from);
-    *b.count = *a.count;
-    autograd::mark_used(b.weight);
+    make_equal(slots_[done], slots_[to], from);
+    autograd::mark_used(slots_[to].weight);
   }
+}
+
+void Trainer::make_equal(const Slot& done, const Slot& to, Caller from) {
+  done.weight.copyto(to.weight, {}, from);
+  for (size_t k = 0; k < done.state.size(); ++k) done.state[k].copyto(to.state[k], {}, from);
+  *to.count = *done.count;
 }
 
 void Trainer::apply(Batch& batch, double rescale) {

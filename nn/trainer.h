@@ -6,6 +6,14 @@
 // gets its gradient back goes on with the states that it had. step() enqueues work and does not
 // wait. One thread at a time.
 //
+// What step() does for replicas on GPUs with gradients of some MiB at most costs more of the host's
+// time than of the GPUs': one that came eight times, with the same batch_size, is recorded then, as
+// compile.h has it, and replayed from there on. It is the same bit by bit, and asks a schedule as
+// often. Their gradients stay where they are from then on. Not where somebody listens (TransferLog,
+// the profiler), nor inside a StreamScope, with overlap, zero or a store, or where there are ranks.
+// Where a GPU fails in the middle of a replay, parameters and states are as before the step, and
+// gradients count as used.
+//
 // Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
 // replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
@@ -43,6 +51,7 @@ class KVStore;
 namespace locus::nn {
 
 class GradientSums;
+class StepRecords;
 
 struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
@@ -190,6 +199,10 @@ class Trainer {
   void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
   Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
   void find_sums(Caller);
+  void find_records();
+  bool may_replay() const;
+  void step_again(const std::vector<bool>& fresh, double rescale, Caller);
+  void take_back(bool begun, const std::vector<int64_t>& counts, int64_t updates, Caller);
   void start_equal(Caller);
   std::vector<Replicas> unsummed() const;
   void drop_gradients();
@@ -210,6 +223,7 @@ class Trainer {
   void update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller);
   std::vector<Context> contexts_apart() const;
   void share_updates(const std::vector<bool>& fresh, Caller);
+  static void make_equal(const Slot& done, const Slot& to, Caller);
   void copy_to_others(const std::vector<bool>& fresh, Caller);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);
@@ -250,9 +264,10 @@ class Trainer {
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
-  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
-  std::vector<uint64_t> pulled_;        // of each slot, which version of the weight the store gave
+  std::shared_ptr<GradientSums> sums_;    // null where no parameter has replicas
+  std::shared_ptr<StepRecords> records_;  // null where steps are not replayed
+  std::vector<uint64_t> equal_;           // of each parameter, the origin() of rank 0's values
+  std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave
 };
 
 }  // namespace locus::nn

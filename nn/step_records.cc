@@ -1,0 +1,81 @@
+#include <locus/nn/step_records.h>
+
+#include <algorithm>
+
+#include <locus/core/autograd.h>
+#include <locus/core/error.h>
+
+namespace locus::nn {
+namespace {
+
+constexpr size_t kMostKnown = 4;  // the last batch of an epoch has a size of its own, say
+
+// Of the exception that is being handled.
+template <class... E>
+bool is_any() {
+  const auto is = []<class T>(std::type_identity<T>) {
+    try {
+      throw;
+    } catch (const T&) {
+      return true;
+    } catch (...) {
+      return false;
+    }
+  };
+  return (is(std::type_identity<E>()) || ...);
+}
+
+}  // namespace
+
+StepRecords::Known& StepRecords::find(const Key& key) {
+  const auto found = std::ranges::find(known_, key, &Known::key);
+  if (found != known_.end()) {
+    known_.splice(known_.begin(), known_, found);
+  } else {
+    if (known_.size() == kMostKnown) known_.pop_back();
+    known_.push_front({.key = key});
+  }
+  return known_.front();
+}
+
+void StepRecords::run(const Key& key, const Work& work, Caller from) {
+  Known& now = find(key);
+  if (now.never || now.before < kBefore) {
+    work.step();
+    ++now.before;
+    return;
+  }
+  const autograd::Pause pause;
+  const bool again = now.recorded.has_value();
+  if (!again)
+    now.recorded.emplace([&now](const Tensors&) {
+      now.recording = true;
+      now.work->step();
+      return Tensors();
+    });
+  now.recording = false;
+  now.work = &work;
+  try {
+    (*now.recorded)({}, from);
+  } catch (...) {
+    if (!now.recording) {
+      const bool begun = is_any<DeviceError>();  // what it asks the program for comes before
+      work.undo(begun);
+      if (begun) known_.clear();
+      throw;
+    }
+    now.recorded.reset();
+    now.never = is_any<CaptureError, OutOfMemory>();
+    if (!now.never) throw;  // the step's own
+    if (work.left()) work.step();
+    return;
+  }
+  // Parameters have other gradients than it went by: a program that often gives them others would
+  // lose by it.
+  if (again && now.recording) {
+    now.recorded.reset();
+    now.before = 0;
+  }
+}
+
+}  // namespace locus::nn
