@@ -73,6 +73,16 @@ double product_of_momenta(const NadamOptions& o, double t) {
 }  // namespace
 
 struct Optimizer::Progress {
+  // Whose schedule this thread is asking.
+  static inline thread_local const Progress* asks = nullptr;
+  class Asked : NonCopyable {
+   public:
+    explicit Asked(const Progress* p) : before_(std::exchange(asks, p)) {}
+    ~Asked() { asks = before_; }
+
+   private:
+    const Progress* const before_;
+  };
   std::string name;  // the optimizer's
   options::Range range;
   double learning_rate;  // of the last update, or set
@@ -82,8 +92,10 @@ struct Optimizer::Progress {
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
   double rate(int64_t n) const {
+    if (!schedule) return learning_rate;
     const capture::Aside aside;  // what is recorded asks anew
-    return schedule ? schedule(n) : learning_rate;
+    const Asked now(this);
+    return schedule(n);
   }
   void add(int64_t& count, int64_t t, double rate) {  // the t-th update of what has this count
     num_update = std::max(num_update, t);
@@ -122,6 +134,7 @@ Optimizer& Optimizer::operator=(const Optimizer& other) {
   states_ = other.states_;
   run_ = other.run_;
   says_use_ = other.says_use_;
+  ++*assigned_;
   return *this;
 }
 
@@ -180,9 +193,14 @@ std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& grou
 
 std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& group, double rescale,
                                                       std::shared_ptr<Update> now) const {
+  if (capture::active()) capture::depends_on(assigned_);
   return [progress = progress_, count = group.count, factor = group.lr_mult,
           wd = common_.wd * group.wd_mult, rescale, clip = common_.clip_gradient.value_or(-1),
           now = std::move(now)] {
+    if (Progress::asks == progress.get())
+      throw Error(progress->name,
+                  ": its schedule makes an update, which would ask it for the rate; "
+                  "expected a function of the number of updates");
     const MutexLock lock(*progress->mutex);
     const int64_t t = *count + 1, n = std::max(progress->num_update, t);
     const double rate = progress->rate(n), lr = rate * factor;

@@ -59,8 +59,9 @@ class Optimizer {
   // `name`: of the kind, for errors and files; `rates`: that an update may have, else ValueError.
   Optimizer(std::string name, const Common& common,
             const options::Range& rates = options::not_negative);
-  Optimizer(const Optimizer& other);  // its counts and learning rate are its own from now on
-  Optimizer& operator=(const Optimizer& other);
+  // Its counts and learning rate are its own from now on.
+  Optimizer(const Optimizer& other);
+  Optimizer& operator=(const Optimizer& other);  // compiled functions are recorded anew
   virtual ~Optimizer() = default;
 
   const std::string& name() const { return name_; }
@@ -121,6 +122,7 @@ class Optimizer {
   std::vector<std::string> states_;
   std::function<void(const ParameterGroup&, std::function<Step()>)> run_;
   const std::type_info* says_use_ = nullptr;
+  std::shared_ptr<uint64_t> assigned_ = std::make_shared<uint64_t>(0);  // how often
 };
 
 template <class Numbers>

@@ -51,23 +51,26 @@ void StepRecords::run(const Key& key, const Work& work, Caller from) {
     now.recorded.emplace([&now](const Tensors&) {
       now.recording = true;
       now.work->step();
+      now.done = true;
       return Tensors();
     });
-  now.recording = false;
+  now.recording = now.done = false;
   now.work = &work;
   try {
     (*now.recorded)({}, from);
   } catch (...) {
     if (!now.recording) {
       const bool begun = is_any<DeviceError>();  // what it asks the program for comes before
-      work.undo(begun);
+      FirstFailure failure;
+      failure.run([] { throw; });
       if (begun) known_.clear();
-      throw;
+      failure.run([&] { work.undo(begun); });
+      failure.rethrow();
     }
     now.recorded.reset();
-    now.never = is_any<CaptureError, OutOfMemory>();
+    now.never = now.done || is_any<CaptureError, OutOfMemory>();
     if (!now.never) throw;  // the step's own
-    if (work.left()) work.step();
+    if (!now.done && work.left()) work.step();
     return;
   }
   // Parameters have other gradients than it went by: a program that often gives them others would

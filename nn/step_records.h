@@ -30,6 +30,9 @@ class StepRecords : NonCopyable {
   };
   // Steps as they are, before one is recorded.
   static constexpr int kBefore = 8;
+  // Also of devices that do not reach each other's memory, where a recording keeps what its copies
+  // take: for tests.
+  static inline bool anywhere = false;
 
   // Does the step, or replays it. One that cannot be recorded stays as it is. Errors: the step's,
   // and a replay's, behind undo().
@@ -39,7 +42,7 @@ class StepRecords : NonCopyable {
   struct Known {
     Key key;
     int before = 0;
-    bool never = false, recording = false;
+    bool never = false, recording = false, done = false;
     const Work* work = nullptr;  // the one that runs
     std::optional<Compiled> recorded = {};
   };

@@ -11,24 +11,26 @@
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/step_records.h>
 #include <locus/nn/trainer.h>
+#include <locus/ops/collective.h>
 
 namespace locus::nn {
 
-// Where sums of few bytes between devices, and updates on them, are all that there is.
+// Where sums of few bytes by the devices' own kernels, and updates, are all that there is.
 void Trainer::find_records() {
-  records_ = nullptr;
+  own_.records = nullptr;
   const Group* const group = sums_ && sums_->in_one_bucket() ? sums_->group() : nullptr;
-  if (!group || is_host((*group)[0]) || cluster::size() > 1 || options_.overlap ||
-      options_.zero > 0 || !optimizer_->can_replay())
+  if (!group || is_host((*group)[0]) || options_.overlap || options_.zero > 0 ||
+      !optimizer_->can_replay() || !(StepRecords::anywhere || reach_each_other(*group)))
     return;
   const auto all = static_cast<size_t>(group->size());
   if (std::ranges::all_of(replicas_, [&](const Replicas& r) { return r.end - r.begin == all; }))
-    records_ = std::make_shared<StepRecords>();
+    own_.records = std::make_shared<StepRecords>();
 }
 
 // Who listens hears of the calls, and other streams than the usual ones are the program's.
 bool Trainer::may_replay() const {
-  return records_ && !capture::active() && trace::off() && !in_stream_scope();
+  return own_.records && !capture::active() && trace::off() && !in_stream_scope() &&
+         cluster::size() == 1;
 }
 
 void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller from) {
@@ -48,7 +50,7 @@ void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller 
             return false;
           },
       .undo = [&, updates = num_update()](bool begun) { take_back(begun, counts, updates, from); }};
-  records_->run({rescale, fresh, autograd::summed_grad(slots_[0].weight)}, work, from);
+  own_.records->run({rescale, fresh, autograd::summed_grad(slots_[0].weight)}, work, from);
 }
 
 // Where a replay began, sums of the first contexts waited for the last one's in vain, and updates

@@ -107,7 +107,13 @@ void expect_same(const std::function<Values()>& program, const std::string& what
   EXPECT_EQ(replayed, program()) << what;
 }
 
-TEST(StepRecords, TrainingIsBitForBitWhatItIsAsItRuns) {
+// A Trainer's, on emulated GPUs, too.
+struct TrainerReplays : testing::Test {
+  TrainerReplays() { StepRecords::anywhere = true; }
+  ~TrainerReplays() override { StepRecords::anywhere = false; }
+};
+
+TEST_F(TrainerReplays, TrainingIsBitForBitWhatItIsAsItRuns) {
   LOCUS_NEEDS_ANY_GPUS(2);
   for (const std::string name : {"sgd", "nag", "adam", "adamw", "rmsprop", "lamb", "lars", "ftrl"})
     for (int n = 2; n <= std::min(num_gpus(), 3); ++n)
@@ -121,7 +127,7 @@ TEST(StepRecords, TrainingIsBitForBitWhatItIsAsItRuns) {
           name);
 }
 
-TEST(StepRecords, ATrainersStepsOnGpusAreRecorded) {
+TEST_F(TrainerReplays, OneThatCameOftenIsRecorded) {
   LOCUS_NEEDS_ANY_GPUS(2);
   static int recorded;
   struct Own final : optim::Optimizer {
@@ -140,7 +146,7 @@ TEST(StepRecords, ATrainersStepsOnGpusAreRecorded) {
   EXPECT_EQ(recorded, once);
 }
 
-TEST(StepRecords, WhatChangesInBetweenIsGoneBy) {
+TEST_F(TrainerReplays, WhatChangesInBetweenIsGoneBy) {
   LOCUS_NEEDS_ANY_GPUS(2);
   const std::vector<std::pair<std::string, std::function<void(Net&)>>> changes{
       {"a multiplier", [](Net& n) { n.first().set_lr_mult(.25); }},
@@ -200,7 +206,7 @@ TEST(StepRecords, WhatChangesInBetweenIsGoneBy) {
         what);
 }
 
-TEST(StepRecords, AScheduleIsAskedAsOftenAndMayFail) {
+TEST_F(TrainerReplays, AScheduleIsAskedAsOftenAndMayFail) {
   LOCUS_NEEDS_ANY_GPUS(2);
   expect_same(
       [] {
@@ -232,7 +238,7 @@ TEST(StepRecords, AScheduleIsAskedAsOftenAndMayFail) {
 
 // As where a GPU fails when others have begun: what these did is undone, and the step can be made
 // anew.
-TEST(StepRecords, AReplayThatFailsHalfwayLeavesTheParametersAsTheyWere) {
+TEST_F(TrainerReplays, AReplayThatFailsHalfwayLeavesTheParametersAsTheyWere) {
   LOCUS_NEEDS_ANY_GPUS(2);
   Net net(gpus(2));
   bool fails = false;
@@ -258,7 +264,7 @@ TEST(StepRecords, AReplayThatFailsHalfwayLeavesTheParametersAsTheyWere) {
   EXPECT_EQ(net.trainer->num_update(), 28);
 }
 
-TEST(StepRecords, AnUpdateOfTheProgramsOwnIsCalledEachTime) {
+TEST_F(TrainerReplays, AnUpdateOfTheProgramsOwnIsCalledEachTime) {
   LOCUS_NEEDS_ANY_GPUS(2);
   struct Counting final : optim::SGD {
     Counting() : SGD({.learning_rate = .1}) {}
@@ -274,7 +280,43 @@ TEST(StepRecords, AnUpdateOfTheProgramsOwnIsCalledEachTime) {
   EXPECT_EQ(optimizer->updates, 30);
 }
 
-TEST(StepRecords, WhatWasRecordedOfOldWeightsIsRefused) {
+TEST_F(TrainerReplays, AnOptimizerThatWasAssignedIsGoneBy) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  expect_same(
+      [] {
+        const auto optimizer = std::make_shared<optim::SGD>(optim::SGDOptions{.learning_rate = .1});
+        Net net(gpus(2), optimizer);
+        for (int i = 0; i < 14; ++i) net.step();
+        *optimizer = optim::SGD({.learning_rate = .1, .wd = .2, .clip_gradient = .01});
+        for (int i = 0; i < 14; ++i) net.step();
+        return net.parameters();
+      },
+      "another one");
+}
+
+TEST_F(TrainerReplays, ACopyOfATrainerHasItsOwn) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  expect_same(
+      [] {
+        Net net(gpus(2));
+        for (int i = 0; i < 14; ++i) net.step();
+        nn::Trainer copy = *net.trainer;
+        net.backward(8);
+        for (const Tensor& t : net.first().list_data()) autograd::mark_used(t);
+        copy.step(8, true);
+        for (int i = 0; i < 24; ++i) {
+          net.backward(8);
+          (i % 2 == 0 ? *net.trainer : copy).step(8);
+        }
+        Values all = net.parameters();
+        for (const nn::Trainer* const t : {&*net.trainer, &copy})
+          all.push_back(static_cast<double>(t->num_update()));
+        return all;
+      },
+      "a copy");
+}
+
+TEST_F(TrainerReplays, WhatWasRecordedOfOldWeightsIsRefused) {
   LOCUS_NEEDS_ANY_GPUS(2);
   Net net(gpus(2));
   for (int i = 0; i < 14; ++i) net.step();

@@ -262,6 +262,19 @@ TEST(Trainer, AScheduleIsAskedForEachUpdateFromOneOn) {
   EXPECT_EQ(trainer.learning_rate(), .5);
 }
 
+TEST(Trainer, AScheduleThatMakesAStepIsAnError) {
+  nn::Parameter a("a", {1}, {.init = init::Zero()});
+  a.initialize();
+  nn::Trainer trainer({{"a", a}}, optim::SGD());
+  trainer.set_schedule([&](int64_t) {
+    trainer.step(1, true);
+    return 1.;
+  });
+  backward(a);
+  EXPECT_THAT(test::message_of<Error>([&] { trainer.step(1); }),
+              HasSubstr("SGD: its schedule makes an update"));
+}
+
 TEST(Trainer, AScheduleIsTakenAwayWithoutAskingIt) {
   nn::Parameter a("a", {1}, {.init = init::Zero()});
   a.initialize();
