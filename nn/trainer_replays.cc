@@ -39,8 +39,8 @@ void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller 
   const StepRecords::Work work{
       .step =
           [&] {
-            for (const Slot& s : slots_)
-              if (capture::active()) autograd::keep_grad(s.weight);
+            if (capture::active())
+              for (const Slot& s : slots_) autograd::keep_grad(s.weight);
             update(fresh, rescale, Sums::first, from);
           },
       .left =

@@ -284,7 +284,11 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
               }),
               AllOf(HasSubstr("all_reduce: part 1"), HasSubstr("(4,)"), HasSubstr("(3,)")));
   EXPECT_THROW(all_reduce(g, {a, b.astype(f64)}), DTypeError);
-  EXPECT_THROW(all_reduce(g, {a, Tensor()}), Error);
+  EXPECT_THAT(message_of<Error>([&] {
+                all_reduce(g, {a, Tensor()});
+              }),
+              HasSubstr("all_reduce: part 1 of [cpu(0), cpu(1)] is undefined; expected a tensor on "
+                        "cpu(1)"));
   EXPECT_THROW(all_reduce(g, {a.astype(i32), b.astype(i32)}, {.op = ReduceOp::mean}), DTypeError);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a}}), Error);
   EXPECT_THROW(all_reduce(g, {a, b}, {.out = {a, ones({2}, cpu(1))}}), ShapeError);

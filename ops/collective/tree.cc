@@ -28,10 +28,14 @@ Tensor combined(ReduceOp op, const Tensor& a, const Tensor& b) {
 void check_places(const Group& g, std::span<const Tensor> parts) {
   if (static_cast<int>(parts.size()) != g.size())
     throw Error(parts.size(), " parts for ", to_string(g), "; expected one a context, ", g.size());
-  for (int i = 0; i < g.size(); ++i)
-    if (const Tensor& part = parts[static_cast<size_t>(i)]; part.context() != g[i])
+  for (int i = 0; i < g.size(); ++i) {
+    const Tensor& part = parts[static_cast<size_t>(i)];
+    if (!part.defined())
+      throw Error("part ", i, " of ", to_string(g), " is undefined; expected a tensor on ", g[i]);
+    if (part.context() != g[i])
       throw ContextMismatch("part ", i, " of ", to_string(g), " is ", describe(part),
                             "; expected it on ", g[i], ": part.as_in_context(", g[i], ")");
+  }
 }
 
 void check_parts(const Group& g, std::span<const Tensor> parts, int axis) {
