@@ -60,17 +60,20 @@ void StepRecords::run(const Key& key, const Work& work, Caller from) {
     (*now.recorded)({}, from);
   } catch (...) {
     if (!now.recording) {
-      const bool begun = is_any<DeviceError>();  // what it asks the program for comes before
       FirstFailure failure;
       failure.run([] { throw; });
-      if (begun) known_.clear();
-      failure.run([&] { work.undo(begun); });
+      if (work.counted()) known_.clear();  // it had begun: the counts come first
+      failure.run(work.undo);
       failure.rethrow();
     }
     now.recorded.reset();
     now.never = now.done || is_any<CaptureError, OutOfMemory>();
     if (!now.never) throw;  // the step's own
-    if (!now.done && work.left()) work.step();
+    if (now.done) return;
+    if (work.left())
+      work.step();
+    else if (!work.counted())
+      throw;
     return;
   }
   // Parameters have other gradients than it went by: a program that often gives them others would

@@ -25,8 +25,9 @@ class StepRecords : NonCopyable {
   };
   struct Work {
     std::function<void()> step;
-    std::function<bool()> left;            // whether it is still to be done
-    std::function<void(bool begun)> undo;  // what a replay that failed did, and counted
+    std::function<bool()> left;     // whether it is still to be done
+    std::function<bool()> counted;  // whether all its updates are
+    std::function<void()> undo;     // what a replay that failed did, and counted
   };
   // Steps as they are, before one is recorded.
   static constexpr int kBefore = 8;

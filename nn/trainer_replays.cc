@@ -49,7 +49,14 @@ void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller 
               if (fresh[i] && autograd::fresh_grad(slots_[i].weight)) return true;
             return false;
           },
-      .undo = [&, updates = num_update()](bool begun) { take_back(begun, counts, updates, from); }};
+      .counted =
+          [&] {
+            for (size_t i = 0; i < slots_.size(); ++i)
+              if (fresh[i] && *slots_[i].count == counts[i]) return false;
+            return true;
+          },
+      .undo =
+          [&, updates = num_update()] { take_back(work.counted(), counts, updates, from); }};
   own_.records->run({rescale, fresh, autograd::summed_grad(slots_[0].weight)}, work, from);
 }
 

@@ -22,7 +22,7 @@ TEST(StepRecords, OneThatCameOftenIsRecordedAndReplayed) {
   StepRecords records;
   Tensor x = zeros({2});
   int runs = 0;
-  const StepRecords::Work work{.step = [&] { ++runs, x += 1; }, .left = {}, .undo = {}};
+  const StepRecords::Work work{.step = [&] { ++runs, x += 1; }, .left = {}, .counted = {}, .undo = {}};
   for (int i = 1; i <= StepRecords::kBefore + 5; ++i) {
     records.run(key(), work, Caller::here());
     EXPECT_EQ(values(x), Values(2, i));
@@ -45,6 +45,7 @@ TEST(StepRecords, OneThatCannotBeRecordedIsDoneOnce) {
                                      done = step;
                                    },
                                .left = [&] { return done < step; },
+                               .counted = {},
                                .undo = {}};
   for (step = 1; step <= StepRecords::kBefore + 3; ++step) records.run(key(), work, Caller::here());
   // The one that was to be recorded had run up to where it reads.
@@ -236,32 +237,76 @@ TEST_F(TrainerReplays, AScheduleIsAskedAsOftenAndMayFail) {
       "a schedule");
 }
 
-// As where a GPU fails when others have begun: what these did is undone, and the step can be made
-// anew.
+// SGD that fails at will when all rates of a replay have been asked for.
+struct Failing final : optim::Optimizer {
+  Failing() : Optimizer("Failing", {.learning_rate = .1}) {
+    use<SGDUpdate>(sgd_update, [](auto&, int64_t) {
+      if (on_last && --left == 0) on_last();
+    });
+  }
+  static inline std::function<void()> on_last;
+  static inline int left = 0;
+};
+
+// As where a GPU fails when others have begun, by whatever error: what these did is undone, and the
+// step can be made anew.
 TEST_F(TrainerReplays, AReplayThatFailsHalfwayLeavesTheParametersAsTheyWere) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  for (const bool memory : {false, true}) {
+    Net net(gpus(2), std::make_shared<Failing>());
+    for (int i = 0; i < 14; ++i) net.step();
+    const Values before = net.parameters();
+    net.backward(8);
+    Failing::left = 2;
+    Failing::on_last = [&] {
+      Tensor begun = net.first().data(gpu(0));
+      begun *= 3;
+      if (memory) throw OutOfMemory("no room to launch");
+      throw DeviceError("no room to launch");
+    };
+    EXPECT_THAT(message_of<Error>([&] { net.trainer->step(8); }), HasSubstr("no room"));
+    Failing::on_last = nullptr;
+    EXPECT_EQ(net.parameters(), before);
+    EXPECT_EQ(net.trainer->num_update(), 14);
+    EXPECT_THAT(message_of<Error>([&] { net.trainer->step(8); }), HasSubstr("has not been updated"))
+        << "its gradients are used";
+    for (int i = 0; i < 14; ++i) net.step();
+    EXPECT_NE(net.parameters(), before);
+    EXPECT_EQ(net.trainer->num_update(), 28);
+  }
+}
+
+TEST_F(TrainerReplays, ADeviceErrorOfAScheduleComesBeforeAnythingIsDone) {
   LOCUS_NEEDS_ANY_GPUS(2);
   Net net(gpus(2));
   bool fails = false;
-  int asked = 0;
   net.trainer->set_schedule([&](int64_t) {
-    if (!fails || ++asked < 2) return .1;
-    Tensor begun = net.first().data(gpu(0));
-    begun *= 3;
-    throw DeviceError("no room to launch");
+    if (fails) throw DeviceError("no rate");
+    return .1;
   });
   for (int i = 0; i < 14; ++i) net.step();
-  const Values before = net.parameters();
   net.backward(8);
   fails = true;
-  EXPECT_THAT(message_of<DeviceError>([&] { net.trainer->step(8); }), HasSubstr("no room"));
+  EXPECT_THROW(net.trainer->step(8), DeviceError);
   fails = false;
-  EXPECT_EQ(net.parameters(), before);
-  EXPECT_EQ(net.trainer->num_update(), 14);
-  EXPECT_THAT(message_of<Error>([&] { net.trainer->step(8); }), HasSubstr("has not been updated"))
-      << "its gradients are used";
-  for (int i = 0; i < 14; ++i) net.step();
-  EXPECT_NE(net.parameters(), before);
-  EXPECT_EQ(net.trainer->num_update(), 28);
+  net.trainer->step(8);
+  EXPECT_EQ(net.trainer->num_update(), 15);
+}
+
+// Gradients of a sum that failed are used: nothing is left to be done, and nothing was.
+TEST(StepRecords, OneThatFailsWhileItIsRecordedIsNotTakenForDone) {
+  StepRecords records;
+  bool fails = false;
+  const StepRecords::Work work{.step =
+                                   [&] {
+                                     if (fails) throw OutOfMemory("no room");
+                                   },
+                               .left = [] { return false; },
+                               .counted = [] { return false; },
+                               .undo = {}};
+  for (int i = 0; i < StepRecords::kBefore; ++i) records.run(key(), work, Caller::here());
+  fails = true;
+  EXPECT_THROW(records.run(key(), work, Caller::here()), OutOfMemory);
 }
 
 TEST_F(TrainerReplays, AnUpdateOfTheProgramsOwnIsCalledEachTime) {

@@ -25,7 +25,8 @@ struct Ran {
 struct Issued {
   // Of the passes of one microbatch over all stages: the mean.
   double forward = 0, backward = 0, again = 0;
-  double before = 0, after = 0;  // until the first pass of a pipeline, and from the last on
+  // Until the first pass of the pipeline that is told last, by the mean of all; and from its last on.
+  double before = 0, after = 0;
 };
 
 // SGD with momentum of the model on a batch that is made up and lies on the plan's first context.
@@ -53,6 +54,7 @@ class Trial {
 
   const std::vector<locus::Context> contexts_;
   const int microbatches_;
+  const int warm_up_;  // steps
   std::vector<double> before_;
   std::unique_ptr<locus::nn::Planned> net_;
   std::unique_ptr<locus::nn::Trainer> trainer_;
