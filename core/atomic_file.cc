@@ -1,6 +1,7 @@
 #include <locus/core/atomic_file.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,6 +16,9 @@ namespace locus {
 
 AtomicFile::AtomicFile(std::string who, std::string path)
     : who_(std::move(who)), path_(std::move(path)) {
+  struct stat there {};
+  if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
+    throw Error(who_, ": ", path_, " is a device or a pipe; expected a file, or none");
   static std::atomic<unsigned> count{0};
   temp_ = path_ + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
   fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);

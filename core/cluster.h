@@ -4,12 +4,13 @@
 //   const Context c = cluster::contexts()[0];                // gpu(local_rank())
 //   net.initialize(init::Xavier(), c);
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0.1}));
-//   data::DataLoader loader(set, {.batch_size = 256, .shuffle = true, .context = c,
+//   data::DataLoader loader(set, {.batch_size = 256,           // of all ranks together
+//                                 .shuffle = true, .context = c,
 //                                 .num_parts = cluster::size(), .part_index = cluster::rank()});
 //   for (auto [x, y] : loader) {
 //     ...
 //     l.backward();
-//     trainer.step(256);                                     // of all ranks together
+//     trainer.step(256);                                     // likewise
 //   }
 //
 // MPI joins the ranks, and sums what is on the host or on emulated GPUs; among real GPUs NCCL does,
@@ -23,7 +24,10 @@
 // written then, and the ranks may go on. A trainer's calls compare batch size, loss scale and
 // learning rate, too (nn/trainer.h). Values are not compared: what a rank decides by values of its
 // own, such as a learning rate by its part's loss, goes through all_reduce() or broadcast() first.
-// Results are the same bits on every rank and in every run with as many ranks.
+// So are a rank's random numbers, dropout among them: seed them by rank() for masks that differ.
+// The running statistics of BatchNorm are each rank's own, and a checkpoint has rank 0's, unless it
+// is nn::SyncBatchNorm. The ledger and the profiler show copies on this rank, not what goes
+// between. Results are the same bits on every rank and in every run with as many ranks.
 //
 // A rank that does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12) is a DeviceError on
 // every rank that waits for it, which names it, and rank 0 on the others after twice that and 2 s;

@@ -79,6 +79,15 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
+// While an exception is handled: goes on with it behind a clean-up, whatever that throws.
+[[noreturn]] void rethrow_behind(const auto& clean_up) {
+  try {
+    clean_up();
+  } catch (...) {  // the first one tells
+  }
+  throw;
+}
+
 // The exception being handled, of the same type, with the text that `edit` makes of its own.
 std::exception_ptr reworded(const std::function<std::string(const std::string& text)>& edit);
 

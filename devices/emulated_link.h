@@ -4,8 +4,8 @@
 // h2d, d2h and peer are GB/s (10^9 bytes) of one direction, latency_us is added to every copy; a
 // key left out has the value above. Each GPU has four ports: to and from the host, to and from the
 // other GPUs. A copy holds its ports for latency + bytes / bandwidth, first come, first served, so
-// two uploads to one GPU share its link and an upload and a download do not. A copy within one GPU
-// crosses no link.
+// two uploads to one GPU share its link and an upload and a download do not; where they are on one
+// stream, as copies that block are, they take turns by that. A copy within one GPU crosses no link.
 //
 // The bytes really move, at the end of that time: a program that reuses memory too early sees it.
 // So a copy is never faster than this machine's memory (about 10 GB/s a core), whatever the model

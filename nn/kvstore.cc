@@ -1,6 +1,7 @@
 #include <locus/nn/kvstore.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include <locus/core/autograd.h>
@@ -43,8 +44,10 @@ Tensors one_a_context(const Tensors& values) {
   return parts;
 }
 
-cluster::Purpose purpose_of(const char* what, const Keys& keys) {
-  return cluster::Purpose(text_of("KVStore::", what, " of ", listed(keys, &Key::text)));
+cluster::Purpose purpose_of(const char* what, uint64_t store, const Keys& keys,
+                            const std::string& by = "") {
+  return cluster::Purpose(
+      text_of("KVStore::", what, " of store ", store, by, ", ", listed(keys, &Key::text)));
 }
 
 // What one worker finds wrong before all meet.
@@ -128,8 +131,10 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
       copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
   });
   if (dist_) {
-    const cluster::Purpose purpose = purpose_of("init", keys);
+    const cluster::Purpose purpose = purpose_of("init", number_, keys);
     cluster::broadcast(copies, 0, from);
+    static std::atomic<uint64_t> begun{0};
+    if (number_ == 0) number_ = ++begun;
   }
   for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
 }
@@ -176,7 +181,8 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
       sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
   });
   if (dist_) {
-    const cluster::Purpose purpose = purpose_of("push", keys);
+    const cluster::Purpose purpose =
+        purpose_of("push", number_, keys, optimizer_ ? " with " + optimizer_->name() : "");
     cluster::all_reduce(sums, ReduceOp::sum, from);
   }
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
@@ -191,6 +197,9 @@ void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
   } else if (updater_) {
     Tensor stored = entry.value;
     updater_(key, merged, stored);
+    if (!stored.is(entry.value))
+      throw Error(of("push", key), ": the updater made `stored` another tensor, ", describe(stored),
+                  "; expected it to write into the one that it was given, stored += merged");
   } else {
     entry.value = merged;
   }

@@ -27,6 +27,9 @@ Tensor losses_of(const char* who, const LossFunction& loss_fn, const Tensor& out
     throw ShapeError(who, ": of ", n, " samples loss_fn gave ",
                      l.defined() ? describe(l) : "no tensor", "; expected one loss a sample, (", n,
                      ",): a mean over a microbatch is not that of the batch");
+  if (l.context() != label.context())
+    throw ContextMismatch(who, ": loss_fn gave ", describe(l), "; expected it on ", label.context(),
+                          ", where its operands are");
   return l;
 }
 

@@ -68,6 +68,8 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
   if (stages_.size() != contexts.size())
     throw ValueError("Pipeline: ", stages_.size(), " stages and ", contexts.size(),
                      " contexts; expected one context a stage");
+  options::expect("Pipeline", "schedule", static_cast<int>(options.schedule),
+                  options.schedule <= Schedule::one_f1b, "Schedule::gpipe or one_f1b");
   order_ = order(options.schedule, this->stages(), options.microbatches);
   int layers = 0;
   for (const std::shared_ptr<Block>& stage : stages_) {
@@ -118,7 +120,7 @@ void Pipeline::check_stages() const {
       if (std::ranges::find(where, contexts_.list()[s]) != where.end()) continue;
       throw ContextMismatch("Pipeline: stage ", s, " computes on ", contexts_.list()[s],
                             ", but its parameter '", p.name(), "' is on [", listed(where),
-                            "]; initialize the stage there, or the pipeline: pipe.initialize()");
+                            "]; pipe.initialize() puts it there, unless two stages share it");
     }
 }
 
@@ -255,8 +257,7 @@ Tensor Pipeline::run(const Tensor& data, const Tensor& label, const LossFunction
     }
     return step.microbatches == 1 ? step.losses[0] : concat(step.losses, {.axis = 0});
   } catch (...) {
-    drop_grads();
-    throw;
+    rethrow_behind([&] { drop_grads(); });
   }
 }
 

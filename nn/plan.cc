@@ -185,6 +185,8 @@ void Plan::check(int layers) const {
              ", one a replica");
     if (is_cut) seen.clear();  // stages take turns
     for (const Context c : s.contexts) {
+      if (c.type == DeviceType::cpu_pinned)
+        refuse(c, " is memory for copies; expected GPUs, or contexts of the CPU such as cpu(1)");
       if (std::ranges::find(seen, c) != seen.end())
         refuse(c, " is named twice; expected each context once");
       seen.push_back(c);

@@ -195,8 +195,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
     Tensors weights;
     for (const auto& [name, p] : parameters())
       if (p.initialized()) std::ranges::copy(p.list_data(), std::back_inserter(weights));
-    autograd::drop_grads(weights);
-    throw;
+    rethrow_behind([&] { autograd::drop_grads(weights); });
   }
 }
 

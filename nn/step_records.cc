@@ -10,19 +10,17 @@ namespace {
 
 constexpr size_t kMostKnown = 4;  // the last batch of an epoch has a size of its own, say
 
-// Of the exception that is being handled.
-template <class... E>
-bool is_any() {
-  const auto is = []<class T>(std::type_identity<T>) {
-    try {
-      throw;
-    } catch (const T&) {
-      return true;
-    } catch (...) {
-      return false;
-    }
-  };
-  return (is(std::type_identity<E>()) || ...);
+// Whether the exception that is being handled is one of recording, not of the step.
+bool of_recording() {
+  try {
+    throw;
+  } catch (const CaptureError&) {
+    return true;
+  } catch (const OutOfMemory&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -60,19 +58,15 @@ void StepRecords::run(const Key& key, const Work& work, Caller from) {
     (*now.recorded)({}, from);
   } catch (...) {
     if (!now.recording) {
-      FirstFailure failure;
-      failure.run([] { throw; });
       if (work.counted()) known_.clear();  // it had begun: the counts come first
-      failure.run(work.undo);
-      failure.rethrow();
+      rethrow_behind(work.undo);
     }
     now.recorded.reset();
-    now.never = now.done || is_any<CaptureError, OutOfMemory>();
+    now.never = now.done || of_recording();
     if (!now.never) throw;  // the step's own
-    if (now.done) return;
-    if (work.left())
+    if (!now.done && work.left())
       work.step();
-    else if (!work.counted())
+    else if (!now.done && !work.counted())
       throw;
     return;
   }

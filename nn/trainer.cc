@@ -1,6 +1,7 @@
 #include <locus/nn/trainer.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
@@ -46,6 +47,8 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
         if (options_.kvstore) expect_names_that_differ("kvstore");
       },
       from);
+  static std::atomic<uint64_t> made{0};
+  if (cluster::size() > 1) number_ = ++made;  // on all, by now
   equal_.resize(parameters_.size());
   start_equal(from);
   if (options_.overlap && cluster::size() == 1 &&

@@ -24,11 +24,12 @@
 // makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
 // in one order, with new gradients of the same parameters, else Error on all; what one rank finds
 // wrong there is thrown on all. step(), update() and update_if_finite(), and clip_global_norm(),
-// compare what they are given, the optimizer's name and learning rate, the parameters' multipliers,
-// and how many updates there were, before anything is written: so the step after an update that
-// failed on one rank alone is an Error on all, and they go on from a checkpoint. The optimizer's
-// other options, and the loss scaler's, are each rank's to set alike. overlap does nothing where
-// there are ranks.
+// compare which trainer it is, of those made since there are ranks, what they are given, the
+// optimizer's name and learning rate (of a schedule, the last update's), the parameters'
+// multipliers, and how many updates there were, before anything is written: so the step after an
+// update that failed on one rank alone is an Error on all, and they go on from a checkpoint. The
+// optimizer's other options, and the loss scaler's, are each rank's to set alike. overlap does
+// nothing where there are ranks.
 #pragma once
 
 #include <concepts>
@@ -124,7 +125,8 @@ class Trainer {
   // is an Error, up to the update, discard() or zero_grad(). Where a sum fails halfway gradients
   // count as used, those with grad_req add are 0, and backward() makes them anew. Where an update
   // fails on some of a parameter's contexts alone, replicas there get the values of the others;
-  // parameters that it failed for on all keep their gradients, for a step(n, true).
+  // parameters that it failed for on all keep their gradients, for a step(n, true). update()
+  // without a sum goes by each context's own gradient, as in Gluon, with zero by the owner's.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -276,6 +278,7 @@ class Trainer {
     Own& operator=(Own&&) = default;
   };
   Own own_;
+  uint64_t number_ = 0;           // that ranks tell trainers apart by
   std::vector<uint64_t> equal_;   // of each parameter, the origin() of rank 0's values
   std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave
 };

@@ -156,8 +156,7 @@ void Trainer::sum_by_store(Caller from) {
   try {
     options_.kvstore->pull(keys, gradients, 0, from);
   } catch (...) {
-    drop_gradients();
-    throw;
+    rethrow_behind([&] { drop_gradients(); });
   }
   for (const Tensors& replicas : weights)
     for (const Tensor& w : replicas)

@@ -36,6 +36,11 @@ bool Trainer::may_replay() const {
 void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller from) {
   std::vector<int64_t> counts;
   for (const Slot& s : slots_) counts.push_back(*s.count);
+  const auto any = [&](const auto& is_so) {
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (fresh[i] && is_so(i)) return true;
+    return false;
+  };
   const StepRecords::Work work{
       .step =
           [&] {
@@ -43,20 +48,9 @@ void Trainer::step_again(const std::vector<bool>& fresh, double rescale, Caller 
               for (const Slot& s : slots_) autograd::keep_grad(s.weight);
             update(fresh, rescale, Sums::first, from);
           },
-      .left =
-          [&] {
-            for (size_t i = 0; i < slots_.size(); ++i)
-              if (fresh[i] && autograd::fresh_grad(slots_[i].weight)) return true;
-            return false;
-          },
-      .counted =
-          [&] {
-            for (size_t i = 0; i < slots_.size(); ++i)
-              if (fresh[i] && *slots_[i].count == counts[i]) return false;
-            return true;
-          },
-      .undo =
-          [&, updates = num_update()] { take_back(work.counted(), counts, updates, from); }};
+      .left = [&] { return any([&](size_t i) { return autograd::fresh_grad(slots_[i].weight); }); },
+      .counted = [&] { return !any([&](size_t i) { return *slots_[i].count == counts[i]; }); },
+      .undo = [&, updates = num_update()] { take_back(work.counted(), counts, updates, from); }};
   own_.records->run({rescale, fresh, autograd::summed_grad(slots_[0].weight)}, work, from);
 }
 

@@ -56,10 +56,10 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
     if (p.lr_mult() != 1 || p.wd_mult() != 1)
       multipliers += text_of(", ", name_of(r), " by ", p.lr_mult(), " and ", p.wd_mult());
   }
-  return text_of(call, "(", listed(numbers), ") of ", optimizer_->name(), ", learning rate ",
-                 learning_rate(), ", after ", updates, " updates of ", replicas_.size(),
-                 " parameters", multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1),
-                 without);
+  return text_of(call, "(", listed(numbers), ") of Trainer ", number_, ", ", optimizer_->name(),
+                 ", learning rate ", learning_rate(), ", after ", updates, " updates of ",
+                 replicas_.size(), " parameters",
+                 multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
 }
 
 void Trainer::allreduce_grads(Caller from) {
@@ -82,8 +82,8 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
   // Of two parameters alike one rank may have the one's alone, and another rank the other's.
   std::optional<cluster::Purpose> purpose;
   if (cluster::size() > 1) {
-    purpose.emplace("the gradients of " +
-                    listed(alone, [&](const Replicas& r) { return name_of(r); }));
+    purpose.emplace(text_of("Trainer ", number_, ", the gradients of ",
+                            listed(alone, [&](const Replicas& r) { return name_of(r); })));
     // What one rank finds wrong up to here leaves all gradients as they are.
     cluster::barrier(from);
   }
@@ -95,8 +95,9 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
         from);
     sum_over_ranks(alone, from);
   } catch (...) {
-    if (!capture::only_recorded()) drop_gradients();
-    throw;
+    rethrow_behind([&] {
+      if (!capture::only_recorded()) drop_gradients();
+    });
   }
 }
 

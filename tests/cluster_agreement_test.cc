@@ -41,15 +41,15 @@ TEST_F(ClusterRanks, WhoseStepsAreByOtherNumbersAllThrow) {
     EXPECT_EQ(one.value(), 0);
   };
   const int64_t batch = other() ? 8 : 10;
-  all_throw("for step(8) of SGD, learning rate 1, after 0 updates", [&] { t.step(batch); });
-  all_throw("for clip_global_norm(1, 8, 1) of SGD", [&] { t.clip_global_norm(1, batch); });
+  all_throw("for step(8XX, SGD, learning rate 1, after 0 updates", [&] { t.step(batch); });
+  all_throw("for clip_global_norm(1, 8, 1) of Trainer ", [&] { t.clip_global_norm(1, batch); });
   all_throw("for clip_global_norm(3, 1, 1)", [&] { t.clip_global_norm(other() ? 3 : 2, 1); });
-  all_throw("for update_if_finite(1, 4) of SGD", [&] { scaler.step(t, 1); });
-  all_throw("for update(8, 1) of SGD", [&] {
+  all_throw("for update_if_finite(1, 4) of Trainer ", [&] { scaler.step(t, 1); });
+  all_throw("for update(8, 1) of Trainer ", [&] {
     t.allreduce_grads();
     t.update(batch);
   });
-  all_throw("for update_if_finite(8, 1) of SGD", [&] {
+  all_throw("for update_if_finite(8, 1) of Trainer ", [&] {
     t.allreduce_grads();
     t.update_if_finite(batch);
   });
@@ -61,6 +61,29 @@ TEST_F(ClusterRanks, WhoseStepsAreByOtherNumbersAllThrow) {
   one.backward();
   t.step(1);
   EXPECT_EQ(one.value(), -cluster::size());
+}
+
+TEST_F(ClusterRanks, TrainersThatAreAlikeAreSteppedInOneOrder) {
+  One a, b;
+  for (const One* const one : {&a, &b}) one->backward();
+  One &first = other() ? b : a, &second = other() ? a : b;
+  EXPECT_THAT(message_of<Error>([&] { first.trainer->step(1); }), HasSubstr("calls differ"));
+  EXPECT_THAT(message_of<Error>([&] { second.trainer->allreduce_grads(); }),
+              HasSubstr("calls differ"));
+  for (const One* const one : {&a, &b}) {
+    one->trainer->step(1);
+    EXPECT_EQ(one->value(), -cluster::size());
+  }
+}
+
+TEST_F(ClusterRanks, StoresAreSetAlikeAndPushedToInOneOrder) {
+  const auto a = kvstore::create("dist_sync"), b = kvstore::create("dist_sync");
+  const Tensor one = ones({2});
+  for (const auto& store : {a, b}) store->init("x", one);
+  EXPECT_THAT(message_of<Error>([&] { (other() ? b : a)->push("x", one); }),
+              HasSubstr("calls differ"));
+  if (other()) a->set_optimizer(std::make_shared<optim::SGD>());
+  EXPECT_THAT(message_of<Error>([&] { a->push("x", one); }), HasSubstr("calls differ"));
 }
 
 TEST_F(ClusterRanks, AnUpdateThatFailedOnOneIsFoundByTheNextStep) {

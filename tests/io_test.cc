@@ -1,6 +1,8 @@
 // The .params format: golden bytes, old versions, round trips, and what is refused.
 #include "tests/contexts.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -186,6 +188,15 @@ TEST_F(Io, AFailedSaveLeavesTheOldFile) {
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) files += entry.exists();
   EXPECT_EQ(files, 1u) << "a temporary file was left behind";
+}
+
+TEST_F(Io, APipeIsNotReplaced) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(test::message_of<Error>([&] {
+                save(path("pipe"), {{"w", ones({1})}});
+              }),
+              HasSubstr("is a device or a pipe"));
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
 }
 
 TEST_F(Io, AMissingFileIsNamed) {

@@ -98,6 +98,15 @@ TEST_P(KVStoreOf, AnUpdaterIsCalledWithTheSum) {  // test_kvstore.py::test_updat
   }
 }
 
+TEST_P(KVStoreOf, AnUpdaterWritesIntoWhatItIsGiven) {
+  kv->init("x", full_of(1));
+  kv->set_updater(
+      [](const Key&, const Tensor& merged, Tensor& stored) { stored = stored + merged; });
+  EXPECT_THAT(message_of<Error>([&] { kv->push("x", full_of(2)); }),
+              testing::AllOf(HasSubstr("x"), HasSubstr("stored += merged")));
+  EXPECT_EQ(pulled(*kv, "x"), Values(2, 1));
+}
+
 TEST_P(KVStoreOf, WhatWasGivenIsCopied) {
   const Tensor first = full_of(1), second = full_of(2);
   kv->init(0, first);

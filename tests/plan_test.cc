@@ -145,6 +145,9 @@ TEST(Plan, WhatDoesNotFitTheNetworkIsNamed) {
 }
 
 TEST(Plan, WhatDoesNotFitTheMachineIsNamed) {
+  for (const char* const lines : {"layers 0-3 on cpu_pinned(0), cpu(0)", "layers 0-3 on cpu_pinned",
+                                  "layers 0-3 cut over cpu(0), cpu_pinned(0)"})
+    EXPECT_THAT(misfit(lines), HasSubstr("cpu_pinned(0) is memory for copies; expected GPUs"));
   EXPECT_THAT(misfit("layers 0-3 on cpu, cpu(0)"), HasSubstr("cpu(0) is named twice"));
   EXPECT_THAT(misfit("layers 0 on cpu\nlayers 1-3 on cpu"), StartsWith("a.plan:3: "));
   EXPECT_THAT(misfit("layers 0 on cpu, cpu(1)\nlayers 1-3 on cpu(2)"),

@@ -22,7 +22,8 @@ TEST(StepRecords, OneThatCameOftenIsRecordedAndReplayed) {
   StepRecords records;
   Tensor x = zeros({2});
   int runs = 0;
-  const StepRecords::Work work{.step = [&] { ++runs, x += 1; }, .left = {}, .counted = {}, .undo = {}};
+  const StepRecords::Work work{
+      .step = [&] { ++runs, x += 1; }, .left = {}, .counted = {}, .undo = {}};
   for (int i = 1; i <= StepRecords::kBefore + 5; ++i) {
     records.run(key(), work, Caller::here());
     EXPECT_EQ(values(x), Values(2, i));

@@ -25,7 +25,8 @@ struct Ran {
 struct Issued {
   // Of the passes of one microbatch over all stages: the mean.
   double forward = 0, backward = 0, again = 0;
-  // Until the first pass of the pipeline that is told last, by the mean of all; and from its last on.
+  // Until the first pass of the pipeline that is told last, by the mean of all; and from its last
+  // on.
   double before = 0, after = 0;
 };
 
