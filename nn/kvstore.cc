@@ -47,7 +47,7 @@ Tensors one_a_context(const Tensors& values) {
 cluster::Purpose purpose_of(const char* what, uint64_t store, const Keys& keys,
                             const std::string& by = "") {
   return cluster::Purpose(
-      text_of("KVStore::", what, " of store ", store, by, ", ", listed(keys, &Key::text)));
+      text_of("KVStore::", what, " of ", listed(keys, &Key::text), ", store ", store, by));
 }
 
 // What one worker finds wrong before all meet.

@@ -82,8 +82,9 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
   // Of two parameters alike one rank may have the one's alone, and another rank the other's.
   std::optional<cluster::Purpose> purpose;
   if (cluster::size() > 1) {
-    purpose.emplace(text_of("Trainer ", number_, ", the gradients of ",
-                            listed(alone, [&](const Replicas& r) { return name_of(r); })));
+    const bool itself = cluster::Purpose::here().empty();  // else that says which trainer
+    purpose.emplace((itself ? text_of("Trainer ", number_, ", ") : "") + "the gradients of " +
+                    listed(alone, [&](const Replicas& r) { return name_of(r); }));
     // What one rank finds wrong up to here leaves all gradients as they are.
     cluster::barrier(from);
   }

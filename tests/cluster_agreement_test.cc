@@ -41,7 +41,7 @@ TEST_F(ClusterRanks, WhoseStepsAreByOtherNumbersAllThrow) {
     EXPECT_EQ(one.value(), 0);
   };
   const int64_t batch = other() ? 8 : 10;
-  all_throw("for step(8XX, SGD, learning rate 1, after 0 updates", [&] { t.step(batch); });
+  all_throw("for step(8) of Trainer ", [&] { t.step(batch); });
   all_throw("for clip_global_norm(1, 8, 1) of Trainer ", [&] { t.clip_global_norm(1, batch); });
   all_throw("for clip_global_norm(3, 1, 1)", [&] { t.clip_global_norm(other() ? 3 : 2, 1); });
   all_throw("for update_if_finite(1, 4) of Trainer ", [&] { scaler.step(t, 1); });

@@ -129,14 +129,14 @@ TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
     const autograd::Record record;
     if (cluster::rank() != 1 || name != "layer57.weight") p.data().sum().backward();
   }
-  EXPECT_THAT(
-      message_of<Error>([&] { trainer.step(1, true); }),
-      AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"),
-            HasSubstr("for step(1) of SGD, learning rate 1, after 0 updates of 100 parameters: "
-                      "the gradients of layer0.weight, layer1.weight, layer2.weight, "
-                      "layer3.weight, layer4.weight, ... 95 more ("),
-            HasSubstr("and rank 1 "), HasSubstr("100 parameters, without layer57.weight: "),
-            HasSubstr("expected the same call on every rank")));
+  EXPECT_THAT(message_of<Error>([&] { trainer.step(1, true); }),
+              AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"),
+                    HasSubstr("for step(1) of Trainer "),
+                    HasSubstr(", SGD, learning rate 1, after 0 updates of 100 parameters: "
+                              "the gradients of layer0.weight, layer1.weight, layer2.weight, "
+                              "layer3.weight, layer4.weight, ... 95 more ("),
+                    HasSubstr("and rank 1 "), HasSubstr("100 parameters, without layer57.weight: "),
+                    HasSubstr("expected the same call on every rank")));
 }
 
 TEST_F(ClusterRanks, NormsThatTheyRunInAnotherOrderAreAnErrorOfAll) {
