@@ -44,7 +44,7 @@ std::vector<Layout> candidates(const ModelCost& model, int n, int64_t batch) {
   std::vector<Layout> all;
   for (int p = 1; p <= std::min(n, layers); ++p)
     for (const int m : {1, 2, 4, 8, 16, 32}) {
-      const bool fitting = p > 1 ? m >= p && m <= 4 * p : m <= 8;
+      const bool fitting = p > 1 ? m >= p && m <= 4 * p : m <= (n == 1 ? 8 : 4);
       if (n % p != 0 || !fitting || int64_t{n} / p * m > batch) continue;
       const double samples = static_cast<double>(batch) * p / n / m;
       Layout l;
