@@ -24,8 +24,8 @@
 // written then, and the ranks may go on. A trainer's calls compare batch size, loss scale and
 // learning rate, too (nn/trainer.h). Values are not compared: what a rank decides by values of its
 // own, such as a learning rate by its part's loss, goes through all_reduce() or broadcast() first.
-// So are a rank's random numbers, dropout among them: seed them by rank() for masks that differ.
-// The running statistics of BatchNorm are each rank's own, and a checkpoint has rank 0's, unless it
+// Random numbers are each rank's own: equal seeds give dropout equal masks, so seed by rank(). The
+// running statistics of BatchNorm are each rank's own, and a checkpoint has rank 0's, unless it
 // is nn::SyncBatchNorm. The ledger and the profiler show copies on this rank, not what goes
 // between. Results are the same bits on every rank and in every run with as many ranks.
 //

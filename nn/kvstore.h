@@ -157,7 +157,7 @@ class KVStore : NonCopyable {
 
   const std::string type_;
   const bool on_host_, dist_;
-  uint64_t number_ = 0;  // that ranks tell stores of several by
+  uint64_t number_ = 0;  // that ranks tell their stores apart by
   std::map<Key, Entry> entries_;
   Updater updater_;
   std::shared_ptr<optim::Optimizer> optimizer_;

@@ -25,7 +25,8 @@
 // One thread, the caller's, enqueues all of it in the order in which it would run, and waits for
 // nothing: GPUs, emulated ones too, compute at once, contexts of the host one after the other. What
 // crosses, activations and back their gradients, and parts of a batch that lies elsewhere, are
-// copies that a TransferLog puts down to the caller's line.
+// copies that a TransferLog puts down to the line that calls forward_backward(); those of a
+// prediction to this library's.
 //
 // Stages may have replicas elsewhere: several pipelines of the same blocks, each on contexts of its
 // own, give gradients that a Trainer adds up (nn/planned.h), with overlap (nn/trainer.h) those of

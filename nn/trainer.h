@@ -278,7 +278,7 @@ class Trainer {
     Own& operator=(Own&&) = default;
   };
   Own own_;
-  uint64_t number_ = 0;           // that ranks tell trainers apart by
+  uint64_t number_ = 0;           // that ranks tell their trainers apart by
   std::vector<uint64_t> equal_;   // of each parameter, the origin() of rank 0's values
   std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave
 };
