@@ -7,12 +7,7 @@
 //   Tensor y = f({x})[0];   // runs, and is recorded
 //   y = f({x})[0];          // replays
 //
-// Every call copies its inputs to buffers, replays, and copies the results to new memory: one
-// batched copy per context each way. Inputs that the function writes are copied back. Random
-// numbers, learning rates and the contents of captured tensors are those of each call. All other
-// values of the host are frozen when the function is recorded: numbers, branches, and which tensors
-// it captured. For the next call a function writes in place, s += y; after s = s + y replays would
-// read the s of the recording. nn::TrainStep compiles a step of training.
+// nn::TrainStep (nn/train_step.h) compiles a step of training.
 #pragma once
 
 #include <functional>
@@ -43,6 +38,12 @@ struct CompiledCall {
   double us = 0;       // by itself, or with those that it meets: the least of a few runs
 };
 
+// Every call copies its inputs to buffers, replays, and copies the results to new memory: one
+// batched copy per context each way. Inputs that the function writes are copied back. Random
+// numbers, learning rates and the contents of captured tensors are those of each call. All other
+// values of the host are frozen when the function is recorded: numbers, branches, and which tensors
+// it captured. For the next call a function writes in place, s += y; after s = s + y replays would
+// read the s of the recording.
 class Compiled {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
@@ -88,23 +89,25 @@ class Compiled {
 //   - A result that is an input, a gradient, a captured tensor, or a view of one, is a copy.
 //   - ValueError, at every call, for an input that the function writes and that has gaps or a
 //     negative stride, shares memory with another input, or is captured as well. At the first call
-//     the function has run by then; the inputs are as they were.
+//     the function has run by then, and no input is copied back.
 //   - A tensor that the function keeps elsewhere has the values of the last replay.
-//   - Gradients that the function writes keep their memory from then on. A gradient that it
-//   attaches
-//     to an input belongs to the buffer.
+//   - Gradients that the function writes keep their memory from then on. A gradient that the
+//     function attaches to an input belongs to the buffer.
 
 // Under autograd::Record the call is one node, whose gradient is recorded, too:
 //   - backward() through one result frees the graph of all. Other results count with gradient 0,
 //     which gives NaN where a derivative is infinite.
-//   - A call keeps its recording until its backward(); a call with the same key before that uses
-//     another recording.
-//   - Values are those of the call, also of inputs and results that are written afterwards; an
-//     Error for a captured tensor that the gradient reads and that is written before backward().
-//   - A gradient of several terms, inside and outside of the function, may be rounded in another
-//     order.
-//   - Error for create_graph through the call. CaptureError, at the first call, where the function
-//     calls backward() itself or uses a graph from outside; also what backward() would refuse.
+//   - A call keeps its recording until its backward(). Until then, another call with the same key
+//     uses another recording.
+//   - The gradient reads inputs and results as they were in the call. If a captured tensor that it
+//     reads was written since, backward() throws Error.
+//   - A gradient with terms inside and outside of the function may be rounded in another order.
+
+// Errors under autograd::Record:
+//   - Error for create_graph through the call.
+//   - CaptureError at the first call, if the function calls backward() itself or uses a graph from
+//     outside.
+//   - At the first call also what backward() refuses in the function as it runs.
 
 // Errors:
 //   - CaptureError at the first call for what a replay cannot repeat: a host that reads or waits,

@@ -9,14 +9,6 @@
 // The step does what this does, and returns the losses (batch,) in memory of their own:
 //   { autograd::Record record;  l = loss(net(image), label); }
 //   l.backward();  trainer.step(image.shape()[0]);  return l;
-// Any other step is a function, which calls the trainer itself:
-//   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
-//     Tensor l;
-//     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x, 3)), y)).mean(); }
-//     l.backward();
-//     trainer.step(1);
-//     return l;
-//   }, trainer);
 #pragma once
 
 #include <concepts>
@@ -75,8 +67,16 @@ class TrainStep {
       scaler.step(trainer, in[0].shape()[0] * cluster::size(), false, from);
     };
   }
-  // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more
-  // than two it is step({x, y, z}).
+  // A step that is a function f, of one to four tensors or of Tensors, which calls the trainer
+  // itself. Its result, a Tensor, is that of the step. With more than two tensors, call
+  // step({x, y, z}).
+  //   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
+  //     Tensor l;
+  //     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x, 3)), y)).mean(); }
+  //     l.backward();
+  //     trainer.step(1);
+  //     return l;
+  //   }, trainer);
   template <class F>
   requires(!std::derived_from<F, Block>)  // whose loss is missing
       TrainStep(F f, Trainer&, const CompileOptions& o = {})
@@ -138,11 +138,11 @@ class TrainStep {
 // set_schedule(), set_states(), the number of updates, multipliers and grad_req. All other numbers
 // of the optimizer and of the function are frozen, and what the function does beside calling ops,
 // such as printing, happens only when it is recorded.
-//
+
 // With a loss scaler (nn/loss_scaler.h) forward, backward and the scaling of the loss are compiled.
 // The update runs uncompiled behind them, because the host decides on it: each step waits once.
 //   nn::TrainStep step(net, loss, trainer, scaler);
-//
+
 // With several ranks (core/cluster.h) forward and backward are compiled, and the trainer's step of
 // all ranks' batches together runs uncompiled behind them. With a
 // function of its own, the program calls the trainer after the step, not in the function.
