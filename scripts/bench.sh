@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the benchmarks and runs them.
+# Builds the benchmarks, runs them and prints one table. All of them take some minutes.
 #   ./scripts/bench.sh [Google Benchmark options, e.g. --benchmark_filter=add]
 # ./build-bench/locus_bench --help lists them, once it is built.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
