@@ -73,7 +73,6 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
     start_equal(from);
     return step_on_store(fresh, rescale, from);
   }
-  if (may_replay()) return step_again(fresh, rescale, from);
   update(fresh, rescale, Sums::first, from);
 }
 

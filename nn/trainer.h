@@ -6,16 +6,6 @@
 // gets its gradient back goes on with the states that it had. step() enqueues work and does not
 // wait. One thread at a time.
 //
-// What step() does for replicas on GPUs that reach each other's memory, with gradients of some MiB
-// at most, costs more of the host's time than of the GPUs': one that came eight times, with the
-// same batch_size, is recorded then, as compile.h has it, and replayed from there on. It is the
-// same bit by bit, and asks a schedule as often. Their gradients stay where they are from then on.
-// Not where somebody listens (TransferLog, the profiler), nor inside a StreamScope, with overlap,
-// zero or a store, or where there are ranks. A replay asks a schedule before gradients are summed,
-// and where that throws nothing is done; where a GPU fails in the middle, parameters and states are
-// as before the step, and gradients count as used. Handles of gradients see the next ones, also
-// where backward() is recorded.
-//
 // Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
 // replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
 // the same update. They start with rank 0's values: a trainer that is made takes them for what is
@@ -54,7 +44,6 @@ class KVStore;
 namespace locus::nn {
 
 class GradientSums;
-class StepRecords;
 
 struct TrainerOptions {
   // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
@@ -203,10 +192,6 @@ class Trainer {
   void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
   Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
   void find_sums(Caller);
-  void find_records();
-  bool may_replay() const;
-  void step_again(const std::vector<bool>& fresh, double rescale, Caller);
-  void take_back(bool begun, const std::vector<int64_t>& counts, int64_t updates, Caller);
   void start_equal(Caller);
   std::vector<Replicas> unsummed() const;
   void drop_gradients();
@@ -269,15 +254,6 @@ class Trainer {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;          // null where no parameter has replicas
-  struct Own {                                  // that a copy of the trainer does not share
-    std::shared_ptr<StepRecords> records = {};  // null where steps are not replayed
-    Own() = default;
-    Own(const Own&) {}
-    Own(Own&&) = default;
-    Own& operator=(const Own&) { return *this = Own(); }
-    Own& operator=(Own&&) = default;
-  };
-  Own own_;
   uint64_t number_ = 0;           // that ranks tell their trainers apart by
   std::vector<uint64_t> equal_;   // of each parameter, the origin() of rank 0's values
   std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave

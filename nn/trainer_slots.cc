@@ -71,7 +71,6 @@ void Trainer::refresh(Caller from) {
   if (options_.kvstore) take_to_store(from);
   if (!updates_on_store()) regroup();
   if (!options_.kvstore) find_sums(from);
-  find_records();
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
