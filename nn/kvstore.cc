@@ -329,13 +329,8 @@ void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) {
   restore(given, "KVStore::set_optimizer_states", from);
 }
 
-void KVStore::check_optimizer_states(const NamedTensors& given, const std::string& who,
-                                     Caller from) {
-  nn::expect_states(given, optimizer_states(), who, from);
-}
-
 void KVStore::restore(const NamedTensors& given, const std::string& who, Caller from) {
-  check_optimizer_states(given, who, from);
+  nn::expect_states(given, optimizer_states(), who, from);
   const autograd::Pause pause;
   const auto number = [&](const std::string& key) {
     return find_in(given, key)->item<int64_t>(from);

@@ -11,7 +11,6 @@
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/gradient_sums.h>
-#include <locus/nn/kvstore.h>
 #include <locus/nn/options.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
@@ -35,7 +34,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
         if (!optimizer_) throw Error("Trainer: the optimizer is null");
         options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
                         "0, 1 or 2: ZeRO's stage");
-        prepare_store();
+        check_store_options();
         for (const auto& [name, p] : parameters) {
           if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
           const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
@@ -54,7 +53,6 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (options_.overlap && cluster::size() == 1 &&
       std::ranges::all_of(parameters_, &Parameter::initialized))
     refresh(from);
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
@@ -69,16 +67,11 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
       },
       from);
   const cluster::Purpose purpose(by);
-  if (updates_on_store()) {
-    start_equal(from);
-    return step_on_store(fresh, rescale, from);
-  }
   update(fresh, rescale, Sums::first, from);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
-  refuse_on_store("clip_global_norm()");
   double rescale = 1;
   std::string by;
   cluster::share_failure(
@@ -166,14 +159,12 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
 }
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  refuse_on_store("update()");
   const auto [rescale, fresh] = checked("update", batch_size, 1, ignore_stale_grad, from);
   update(fresh, rescale, Sums::done, from);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) {
-  refuse_on_store("update_if_finite()");
   capture::check(
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "

@@ -74,17 +74,15 @@ struct TrainerOptions {
   // would make one by 0. Files are the same for every stage and number of contexts. A rank
   // shards over its own contexts, not over ranks.
   int zero = 0;
-  // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
-  // names that the trainer was given, Error where two are alike. ValueError together with overlap
-  // or zero, and for a store of one process where there are several ranks; CaptureError in what is
-  // compiled. Error in a step where the store updates by another's optimizer, or by an updater.
-  //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
-  //                            step() pushes gradients and pulls weights. allreduce_grads(),
-  //                            update() and what is made of them are Errors, as in Gluon
-  //                     false  step() and allreduce_grads() push gradients and pull their sums
-  // Unset it is true, as Gluon's. Values that the program writes into parameters are taken over.
+  // step() and allreduce_grads() push the gradients of all parameters to this store
+  // (nn/kvstore.h) and pull their sums. The keys are the names that the trainer was given: Error
+  // if two names are equal. ValueError together with overlap or zero, and if the store is of one
+  // process and there are several ranks. CaptureError in compiled code. Error in a step if the
+  // store has an optimizer or an updater: its pushes would not give sums.
   std::shared_ptr<locus::kvstore::KVStore> kvstore = {};
-  std::optional<bool> update_on_kvstore = {};
+  // Gluon's option. true is a ValueError: to update values on a store, use KVStore::set_optimizer()
+  // and pushpull() without a Trainer.
+  bool update_on_kvstore = false;
 };
 
 class Trainer {
@@ -102,6 +100,9 @@ class Trainer {
           const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {},
           Caller from = Caller::here())
       : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
+
+  Trainer(Trainer&&) = default;
+  Trainer& operator=(Trainer&&) = default;
 
   // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
   // samples, so they are divided by it. A gradient that backward() has not written since the last
@@ -178,14 +179,10 @@ class Trainer {
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
-  bool updates_on_store() const { return options_.kvstore && *options_.update_on_kvstore; }
-  void prepare_store();
-  void take_to_store(Caller);
-  void take_frozen_to_store(const NamedTensors& given, Caller);
-  void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
-  void sum_by_store(Caller);
+  void check_store_options() const;
   void check_store() const;
-  void refuse_on_store(const char* what) const;
+  void take_to_store(Caller);
+  void sum_by_store(Caller);
   void refresh(Caller);
   std::vector<size_t> distinct_parameters() const;
   std::vector<size_t> find_owners(const std::vector<size_t>& trained) const;
@@ -232,7 +229,6 @@ class Trainer {
   std::string whole_of(size_t parameter) const;
   std::string name_in(const NamedTensors& states, size_t parameter) const;
   std::vector<Saved> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
-  void check_for_store(const NamedTensors& given, const std::string& who, Caller) const;
   void expect_names_that_differ(const char* what) const;
   NamedTensors states_of(const std::vector<Saved>& kept) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
@@ -253,10 +249,9 @@ class Trainer {
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::shared_ptr<GradientSums> sums_;          // null where no parameter has replicas
-  uint64_t number_ = 0;           // that ranks tell their trainers apart by
-  std::vector<uint64_t> equal_;   // of each parameter, the origin() of rank 0's values
-  std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave
+  std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
+  uint64_t number_ = 0;                 // that ranks tell their trainers apart by
+  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
 };
 
 }  // namespace locus::nn

@@ -47,9 +47,7 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
   std::string multipliers, without;
   for (const Replicas& r : replicas_) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (size_t i = r.begin; i < r.end; ++i)
-      least = std::min(
-          least, updates_on_store() ? options_.kvstore->num_update(name_of(r)) : *slots_[i].count);
+    for (size_t i = r.begin; i < r.end; ++i) least = std::min(least, *slots_[i].count);
     updates += least;
     if (!fresh[r.begin]) without += ", without " + name_of(r);
     const Parameter& p = parameters_[slots_[r.begin].parameter];
@@ -62,10 +60,7 @@ std::string Trainer::terms(const char* call, std::initializer_list<double> numbe
                  multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
 }
 
-void Trainer::allreduce_grads(Caller from) {
-  refuse_on_store("allreduce_grads()");
-  sum_gradients({}, from);
-}
+void Trainer::allreduce_grads(Caller from) { sum_gradients({}, from); }
 
 // `behind`: of replicas' sums, where no others follow.
 void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from) {

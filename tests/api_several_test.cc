@@ -67,9 +67,8 @@ TEST_P(ApiSeveral, Replicas) {
   EXPECT_EQ(train({.overlap = true}), plain);
   EXPECT_EQ(train({.zero = 1}), plain);
   EXPECT_EQ(train({.zero = 2}), plain);
-  for (const bool on_store : {true, false})
-    EXPECT_THAT(train({.kvstore = kvstore::create("device"), .update_on_kvstore = on_store}),
-                testing::Pointwise(testing::FloatNear(1e-5f), plain));
+  EXPECT_THAT(train({.kvstore = kvstore::create("device")}),
+              testing::Pointwise(testing::FloatNear(1e-5f), plain));
 
   const auto store = kvstore::create("local");
   store->init(3, ones({2}, c0));
