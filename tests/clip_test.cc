@@ -204,10 +204,12 @@ Clipped train_clipped(const Contexts& places, Way way) {
     for (const Tensor& l : losses) l.backward();
     if (way == Way::halves) trainer.allreduce_grads();
     trainer.clip_global_norm(.25, 4, scaled ? scaler.loss_scale() : 1).copyto(norm);
-    if (scaled)
+    if (scaled) {
       scaler.step(trainer, 4);
-    else
+      scaler.update();
+    } else {
       way == Way::halves ? trainer.update(4) : trainer.step(4);
+    }
     return Tensors{norm};
   };
   Compiled compiled(body);
