@@ -37,7 +37,8 @@
 //   ValueError             an unknown type or key, a key that exists already, keys of two kinds
 //   ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds)
 //   Error                  lists of different lengths, empty lists, a pull into a recorded tensor
-// Each rank throws them, except the errors of pull().
+// Each rank throws them, except the errors of pull(). If an optimizer or an updater throws in
+// push(), the keys before it in the call have been updated.
 #pragma once
 
 #include <compare>
