@@ -139,8 +139,6 @@ class Pipeline : public Block {
   Contexts contexts_;
   PipelineOptions options_;
   std::vector<Pass> order_;
-  // Of each stage the contexts of all pipelines that run beside this one, in one parallel().
-  std::vector<std::vector<Context>> replicas_;
   Watch watch_;
 };
 

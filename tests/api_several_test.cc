@@ -40,7 +40,7 @@ TEST_P(ApiSeveral, Replicas) {
   const auto train = [&](const nn::TrainerOptions& options) {
     random::seed(3);
     nn::Sequential net;
-    net.add(nn::Dense(5), nn::SyncBatchNorm(), nn::Activate("relu"), nn::Dense(3));
+    net.add(nn::Dense(5, nn::relu), nn::Dense(3));
     net.initialize(init::Xavier(), where);
     nn::Trainer trainer(net.parameters(), optim::Adam({.learning_rate = .01}), options);
     for (int step = 0; step < 3; ++step) {
