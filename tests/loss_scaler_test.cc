@@ -86,7 +86,7 @@ TEST(LossScaler, DoublesAfterAWindowAndHalvesAfterASkip) {
 
 // Two trainers, by gradients of one pass; `bad` is which of them has one that is infinite.
 struct Two {
-  nn::Parameter a{"a", {2}}, b{"b", {2}};
+  nn::Parameter a{"a.weight", {2}}, b{"b.weight", {2}};
   nn::Trainer first, second;
   amp::LossScaler scaler{{.init_scale = 8, .scale_window = 2}};
 

@@ -344,7 +344,7 @@ TEST(TrainStep, EagerStepsInBetweenAreSeen) {
 
 TEST(TrainStep, AnOptimizerThatWasAssignedIsSeen) {
   const auto train = [](bool compiled) {
-    nn::Parameter w("w", {3});
+    nn::Parameter w("weight", {3});
     w.initialize(init::One(), cpu());
     const auto optimizer = std::make_shared<optim::SGD>(optim::SGDOptions{.learning_rate = .1});
     nn::Trainer trainer({{"w", w}}, optimizer);
