@@ -58,7 +58,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
@@ -66,14 +66,14 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
         by = terms("step", {static_cast<double>(batch_size)}, fresh);
       },
       from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   update(fresh, rescale, Sums::first, from);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
   double rescale = 1;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
@@ -87,7 +87,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                    fresh_slots(true, from));
       },
       from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   allreduce_grads(from);
   const autograd::Pause pause;
   Tensors gradients;
@@ -143,7 +143,7 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
                                                       double loss_scale, bool ignore_stale_grad,
                                                       Caller from) {
   std::pair<double, std::vector<bool>> all;
-  std::string by;
+  Terms by;
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
     by = terms(call, {static_cast<double>(batch_size), loss_scale}, all.second);
@@ -153,7 +153,7 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
     return all;
   }
   cluster::share_failure(check, from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   cluster::barrier(from);
   return all;
 }

@@ -41,6 +41,9 @@ class Part;
 namespace locus::kvstore {
 class KVStore;
 }
+namespace locus::cluster {
+class Purpose;
+}
 namespace locus::nn {
 
 class GradientSums;
@@ -200,8 +203,17 @@ class Trainer {
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void expect_equal(const Slot& a, const Slot& b) const;
   const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
-  std::string terms(const char* call, std::initializer_list<double> numbers,
-                    const std::vector<bool>& fresh) const;
+  struct Terms {  // of an update, which all ranks must make alike
+    const char* call = "";
+    std::vector<double> numbers = {};
+    std::vector<bool> fresh = {};
+    double learning_rate = 0;
+    int64_t updates = 0;  // of all parameters together
+  };
+  Terms terms(const char* call, std::initializer_list<double> numbers,
+              const std::vector<bool>& fresh) const;
+  std::string text_of_terms(const Terms& t) const;
+  cluster::Purpose purpose_of(const Terms& t) const;
   std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
                                                double loss_scale, bool ignore_stale_grad, Caller);
   void split(const std::vector<bool>& fresh);

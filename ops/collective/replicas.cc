@@ -12,7 +12,8 @@ namespace locus {
 namespace {
 
 cluster::Purpose purpose_of(const ReplicaSum& sum, const char* what) {
-  return cluster::Purpose(text_of(sum.what, " number ", sum.number, what));
+  return cluster::Purpose(cluster::Hash().add(sum.what).add(sum.number).add(what),
+                          [&sum, what] { return text_of(sum.what, " number ", sum.number, what); });
 }
 
 struct RanksAttrs {
