@@ -244,14 +244,12 @@ class Trainer {
 // Gradients that are summed already
 //   - A backward() that would add to a sum (grad_req add) is an Error, until the update, discard()
 //     or zero_grad().
-//   - If a sum fails halfway, gradients count as used, gradients with grad_req add become 0, and
-//   the
+//   - If a sum fails halfway, gradients count as used and gradients with grad_req add become 0. The
 //     next backward() makes them anew.
 
 // Updates that fail
 //   - If an update fails on some of a parameter's contexts, its replicas there get the values of
-//   the
-//     others. Parameters whose update failed on all contexts keep their gradients, for a
+//     the others. Parameters whose update failed on all contexts keep their gradients, for a
 //     step(n, true).
 
 // overlap
@@ -259,8 +257,7 @@ class Trainer {
 //     grad_req write, else Error. Several microbatches (nn/pipeline.h) and an autograd::Accumulate
 //     over several backward() are refused.
 //   - If a batch makes no step, call discard(). A second backward() before step() or discard() is
-//   an
-//     Error, and so is step() from then on, until discard().
+//     an Error, and so is step() from then on, until discard().
 //   - A backward() that fails may have written some gradients.
 //   - A compiled step always overlaps. With ranks the option has no effect.
 
