@@ -112,7 +112,7 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //   - If a rank does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12), every rank that
 //     waits for it throws a DeviceError that names it. Ranks that wait for rank 0 throw after twice
 //     that time and 2 s. Then the cluster has failed: each later collective call throws a
-//     DeviceError before it does anything else.
+//     DeviceError, whatever else is wrong with it.
 //   - If a rank ends by a signal, by an uncaught exception or with a status other than 0, all ranks
 //     end, and it is named. Except status 128 + SIGINT or SIGTERM, which programs that were stopped
 //     end with: if all ranks end so, they end as with status 0.
