@@ -351,6 +351,8 @@ TEST_F(ClusterRanks, DISABLED_OneHangs) {  // rank 0 in another run
               HasSubstr("rank " + std::to_string(hangs) + " did not"));
   EXPECT_THAT(message_of<DeviceError>([] { cluster::all_reduce({ones({2})}); }),
               HasSubstr("has failed before"));
+  EXPECT_THAT(message_of<DeviceError>([] { cluster::all_reduce({Tensor()}); }),
+              HasSubstr("has failed before"));
 }
 
 }  // namespace
