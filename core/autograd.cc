@@ -99,13 +99,6 @@ void move_grad(const Tensor& x) {
   grad.storage->leave_home(to);
 }
 
-void keep_grad(const Tensor& x) {
-  GraphState* const state = x.impl().graph.get();
-  if (!state || !state->grad.defined()) return;
-  hold_grad(*state);
-  state->placed = true;
-}
-
 void hold_grad(GraphState& leaf) {
   TensorImpl& grad = leaf.grad.impl();
   if (grad.storage) return;

@@ -20,10 +20,6 @@ void release_grad(const Tensor& x);
 // it. Nothing while a compiled function is recorded.
 void move_grad(const Tensor& x);
 
-// backward() writes the leaf x's gradient where it is from now on, as into a place that the program
-// gave it.
-void keep_grad(const Tensor& x);
-
 // For gradients that an exception left half made: those of these leaves count as used, so that no
 // update goes by them, and the next backward() makes them anew. One that it is to add to is 0
 // where backward() had written it, and no longer part of what an Accumulate of this thread adds up.

@@ -135,7 +135,8 @@ class Block {
 
   // Whether it takes inputs that live on different contexts: where a block inside of it does.
   virtual bool spans_contexts() const;
-  // Whether replicas need each other while it trains: where those of a block inside of it do.
+  // Whether the block, or a block inside of it, needs all replicas' batches while it trains: then
+  // on_replicas() trains it, and forward() does not.
   virtual bool spans_replicas() const;
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with

@@ -17,8 +17,8 @@
 //     return l;
 //   }, trainer);
 //
-// With a loss scaler (nn/loss_scaler.h) forward, backward and the loss's scale are compiled; the
-// update, which the host decides on, runs behind them, so a step waits once. calls() has what is
+// With a loss scaler (nn/loss_scaler.h) forward, backward and the loss's scale are compiled. Then
+// the step calls scaler.step(), which waits once, and scaler.update(). calls() has what is
 // compiled.
 //   nn::TrainStep step(net, loss, trainer, scaler);
 //
@@ -87,6 +87,7 @@ class TrainStep {
             trainer, o) {
     update_ = [&trainer, &scaler](const Tensors& in, Caller from) {
       scaler.step(trainer, in[0].shape()[0] * cluster::size(), false, from);
+      scaler.update();
     };
   }
   // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more

@@ -11,7 +11,6 @@
 #include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/gradient_sums.h>
-#include <locus/nn/kvstore.h>
 #include <locus/nn/options.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
@@ -35,7 +34,7 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
         if (!optimizer_) throw Error("Trainer: the optimizer is null");
         options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
                         "0, 1 or 2: ZeRO's stage");
-        prepare_store();
+        check_store_options();
         for (const auto& [name, p] : parameters) {
           if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
           const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
@@ -54,13 +53,12 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (options_.overlap && cluster::size() == 1 &&
       std::ranges::all_of(parameters_, &Parameter::initialized))
     refresh(from);
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
@@ -68,20 +66,14 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
         by = terms("step", {static_cast<double>(batch_size)}, fresh);
       },
       from);
-  const cluster::Purpose purpose(by);
-  if (updates_on_store()) {
-    start_equal(from);
-    return step_on_store(fresh, rescale, from);
-  }
-  if (may_replay()) return step_again(fresh, rescale, from);
+  const cluster::Purpose purpose = purpose_of(by);
   update(fresh, rescale, Sums::first, from);
 }
 
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
-  refuse_on_store("clip_global_norm()");
   double rescale = 1;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
@@ -95,7 +87,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                    fresh_slots(true, from));
       },
       from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   allreduce_grads(from);
   const autograd::Pause pause;
   Tensors gradients;
@@ -151,7 +143,7 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
                                                       double loss_scale, bool ignore_stale_grad,
                                                       Caller from) {
   std::pair<double, std::vector<bool>> all;
-  std::string by;
+  Terms by;
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
     by = terms(call, {static_cast<double>(batch_size), loss_scale}, all.second);
@@ -161,20 +153,18 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
     return all;
   }
   cluster::share_failure(check, from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   cluster::barrier(from);
   return all;
 }
 
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  refuse_on_store("update()");
   const auto [rescale, fresh] = checked("update", batch_size, 1, ignore_stale_grad, from);
   update(fresh, rescale, Sums::done, from);
 }
 
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) {
-  refuse_on_store("update_if_finite()");
   capture::check(
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "

@@ -50,7 +50,6 @@ void Trainer::refresh(Caller from) {
   }
   std::vector<size_t> owner;
   if (options_.zero > 0) owner = find_owners(trained);
-  if (updates_on_store()) owner.assign(trained.size(), 0);
   for (size_t n = 0; n < trained.size(); ++n) {
     const Tensors replicas = parameters_[trained[n]].list_data();
     for (size_t k = 0; k < replicas.size(); ++k) {
@@ -68,10 +67,8 @@ void Trainer::refresh(Caller from) {
     if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter) replicas_.push_back({i, i});
     replicas_.back().end = i + 1;
   }
-  if (options_.kvstore) take_to_store(from);
-  if (!updates_on_store()) regroup();
-  if (!options_.kvstore) find_sums(from);
-  find_records();
+  regroup();
+  options_.kvstore ? take_to_store(from) : find_sums(from);
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
@@ -122,7 +119,6 @@ Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller 
   if (old && (old->weight.shape() != weight.shape() || old->weight.dtype() != weight.dtype()))
     old = nullptr;  // what counts its updates went by states that are no longer
   if (old) slot.count = old->count;
-  if (updates_on_store()) return slot;  // which has the states
   if (!old)
     slot.state = optimizer_->create_state(weight);
   else

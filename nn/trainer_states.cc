@@ -7,7 +7,6 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/nn/kvstore.h>
 #include <locus/nn/state_check.h>
 #include <locus/nn/trainer.h>
 #include <locus/nn/whole.h>
@@ -35,7 +34,6 @@ void Trainer::prepare(const char* what, Caller from) {
 
 NamedTensors Trainer::states(Caller from) {
   prepare("Trainer::states", from);
-  if (updates_on_store()) return options_.kvstore->optimizer_states();
   return states_of(kept(frozen_, nullptr));
 }
 
@@ -85,7 +83,7 @@ std::string Trainer::whole_of(size_t parameter) const {
 
 // The name under which `given` has what is kept for a parameter, or should have it.
 std::string Trainer::name_in(const NamedTensors& given, size_t parameter) const {
-  const std::string whole = updates_on_store() ? "" : whole_of(parameter);  // a store's are by part
+  const std::string whole = whole_of(parameter);
   return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
 }
 
@@ -159,40 +157,6 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
   return frozen;
 }
 
-// What the store will be given, before it is given anything.
-void Trainer::check_for_store(const NamedTensors& given, const std::string& who,
-                              Caller from) const {
-  kvstore::KVStore& store = *options_.kvstore;
-  const NamedTensors own = store.optimizer_states();
-  NamedTensors known = given;
-  for (const size_t i : distinct_parameters()) {
-    const std::string count = names_[i] + "/count";
-    if (parameters_[i].grad_req() != GradReq::null || !has(given, count) || has(own, count))
-      continue;
-    const Tensor weight = parameters_[i].list_data()[0];
-    const Tensors states = optimizer_->create_state(weight);
-    NamedTensors expected{{count, number(0)}};
-    for (size_t k = 0; k < states.size(); ++k)
-      expected.emplace_back(names_[i] + "/" + optimizer_->state_name(weight.dtype(), k), states[k]);
-    for (const auto& [key, like] : expected) {
-      expect_like(given, key, like, who);
-      std::erase_if(known, [&, &k = key](const auto& each) { return each.first == k; });
-    }
-  }
-  store.check_optimizer_states(known, who, from);
-}
-
-// Those that `given` has states of, and the store has not: it comes to know them when they train.
-void Trainer::take_frozen_to_store(const NamedTensors& given, Caller from) {
-  kvstore::KVStore& store = *options_.kvstore;
-  const NamedTensors own = store.optimizer_states();
-  for (const size_t i : distinct_parameters()) {
-    const std::string count = names_[i] + "/count";
-    if (parameters_[i].grad_req() == GradReq::null && has(given, count) && !has(own, count))
-      store.set_value(names_[i], parameters_[i].list_data()[0], from);
-  }
-}
-
 void Trainer::set_states(const NamedTensors& given, Caller from) {
   restore(given, "Trainer::set_states", from);
 }
@@ -256,21 +220,13 @@ std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::st
     expect_states(given, states_to_come(given, who, to_come), who, from);
   } else {
     prepare("Trainer::set_states", from);
-    if (updates_on_store())
-      check_for_store(given, who, from);
-    else
-      check(given, frozen_in(given), who, from);
+    check(given, frozen_in(given), who, from);
   }
   return [this, given = std::move(given), who, from] { restore(given, who, from); };
 }
 
 void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
   prepare("Trainer::set_states", from);
-  if (updates_on_store()) {
-    check_for_store(given, who, from);
-    take_frozen_to_store(given, from);
-    return options_.kvstore->set_optimizer_states(given, from);
-  }
   std::vector<Slot> frozen = frozen_in(given);
   const std::vector<const Tensor*> values = check(given, frozen, who, from);
   const auto count = [&](size_t i) { return values[i]->item<int64_t>(from); };

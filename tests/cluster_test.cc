@@ -76,6 +76,15 @@ TEST(Cluster, RunsAFunctionAndPassesOnWhatItThrows) {
   EXPECT_THROW(cluster::together([] { throw ShapeError("no"); }), ShapeError);
 }
 
+TEST(Cluster, ATimeoutThatIsNoNumberIsAnErrorOfInit) {
+  const char* const before = std::getenv("LOCUS_CLUSTER_TIMEOUT");
+  const std::string kept = before ? before : "";
+  ::setenv("LOCUS_CLUSTER_TIMEOUT", "soon", 1);
+  EXPECT_THAT(test::message_of<Error>([] { cluster::init(); }),
+              HasSubstr("LOCUS_CLUSTER_TIMEOUT=soon"));
+  before ? ::setenv("LOCUS_CLUSTER_TIMEOUT", kept.c_str(), 1) : ::unsetenv("LOCUS_CLUSTER_TIMEOUT");
+}
+
 TEST(Cluster, RefusesWhatCannotBeSummed) {
   const Tensor x = ones({2}), whole = ones({2}, i32), flags = ones({2}, bool_);
   EXPECT_THAT(test::message_of<Error>([&] {

@@ -270,15 +270,6 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
 
 }  // namespace
 
-bool reach_each_other(const Group& g) {
-  Communicator* const c = communicator(g);
-  if (!c) return false;
-  std::vector<StreamView> streams;
-  for (const Context context : g) streams.push_back(current_stream(context));
-  const MutexLock turn(meeting_turns());
-  return c->meeting(streams, 0) != nullptr;
-}
-
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            std::span<const Tensor> out, const AllReduceManyOptions& options,
                            Caller from) {
