@@ -64,13 +64,6 @@ bool Arena::idle(const void* data) const {
                      [&](const Block& b) { return b.data == data && !b.used; });
 }
 
-size_t Arena::room(const void* data) const {
-  const MutexLock lock(mutex_);
-  return std::find_if(blocks_.begin(), blocks_.end(),
-                      [&](const Block& b) { return b.data == data; })
-      ->bytes;
-}
-
 void Arena::close() noexcept {
   const MutexLock lock(mutex_);
   open_ = false;

@@ -31,8 +31,6 @@ class Arena : NonCopyable {
   void seal();
   // Whether the block at `data` is one that no tensor has.
   bool idle(const void* data) const;
-  // Bytes of the block at `data`: a tensor that had it before may have been larger.
-  size_t room(const void* data) const;
   // Nothing replays any more, and what was replayed is done.
   void close() noexcept;
 

@@ -35,20 +35,7 @@ TEST(Compiled, ReplaysWithTheValuesOfTheTime) {
       EXPECT_EQ(values(y[0]), Values(3, 2 * i + 1));
       EXPECT_EQ(y[1].item<double>(), 3 * i);
     }
-    EXPECT_EQ(runs, 2);  // where the first tensor lay, and where all are copied to
-  }
-}
-
-TEST(Compiled, TheSameTensorIsReadWhereItLies) {
-  for (Context c : contexts()) {
-    SCOPED_TRACE(to_string(c));
-    const Tensor x = ones({4}, c);
-    Compiled f([](const Tensors& in) { return Tensors{twice_and_one(in)}; });
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(values(f({x})[0]), Values(4, 2 * (i + 1) + 1));
-      full({4}, i + 2, c).copyto(x);
-    }
-    EXPECT_EQ(f.recorded(), 1u);
+    EXPECT_EQ(runs, 1);
   }
 }
 
@@ -68,9 +55,6 @@ TEST(Compiled, ResultsThatAreHeldKeepTheirValues) {
       EXPECT_EQ(values(all[static_cast<size_t>(i)]), Values(6, 2 * i + 1));
       EXPECT_EQ(values(rows[static_cast<size_t>(i)]), Values(3, i + 3));
     }
-    all.clear(), rows.clear();
-    const void* const lent = f({x})[0].data_ptr();
-    EXPECT_EQ(f({x})[0].data_ptr(), lent);
   }
 }
 
@@ -140,7 +124,7 @@ TEST(Compiled, DrawsTheNumbersThatEagerRunsWouldDraw) {
   }
 }
 
-TEST(Compiled, WritesInputsInPlaceWhereTheyAre) {
+TEST(Compiled, WritesInputsInPlace) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {
@@ -154,7 +138,7 @@ TEST(Compiled, WritesInputsInPlaceWhereTheyAre) {
       EXPECT_EQ(values(f({b})[0]), Values(2, 10 * (5 + i)));
     }
     EXPECT_EQ(values(a), Values(2, 3));
-    EXPECT_EQ(f.recorded(), 2u);
+    EXPECT_EQ(f.recorded(), 1u);
   }
 }
 
@@ -300,7 +284,7 @@ TEST(Compiled, WhatDependsOnNothingIsNotRunAgainUnlessTheProgramHasIt) {
       EXPECT_EQ(values(y[0]), Values(3, 8));
       EXPECT_EQ(values(y[1]), Values(3, 4));
       Tensor result = y[1];
-      result += 1;  // its memory comes again
+      result += 1;
       escaped += 1;
     }
   }

@@ -89,9 +89,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
   const capture::Noted noted = capture::note(c, std::move(call));
   each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
-      capture::touch(c, t.handle()->storage, false);
-    else
-      noted.plan->meet(storage_of(t));
+      capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
   each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   noted.plan->meet_in_turn(c);
