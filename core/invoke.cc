@@ -184,7 +184,8 @@ class Invocation {
                       static_cast<int>(n_out),
                       attrs_.data,
                       attrs_.size,
-                      stream_};
+                      stream_,
+                      attrs_.owner};
       trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
     }
     if (sync_each()) [[unlikely]]

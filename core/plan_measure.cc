@@ -90,8 +90,8 @@ std::vector<CompiledCall> Plan::measured() {
   for (Part& part : parts_)
     for (PlanCall& call : part.calls) {
       CompiledCall& shown = list[number++];
-      if (call.op && call.op->meets && !call.kept.empty() && !broken_)
-        meetings[call.kept[0].get()].emplace_back(&call, &shown);
+      if (call.op && call.op->meets && !broken_)
+        meetings[call.attrs.owner.memory.get()].emplace_back(&call, &shown);
     }
   const auto measure = [&] {
     for (int round = 0; round < kRounds; ++round) {

@@ -90,7 +90,8 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
   const Running running(*this, c);
   View* const views = c.views.data();
   const int n_out = static_cast<int>(c.views.size()) - c.n_in;
-  const Call call{views, views + c.n_in, c.n_in, n_out, c.attrs.bytes, c.attrs.size, s};
+  const Call call{views,         views + c.n_in, c.n_in, n_out,
+                  c.attrs.bytes, c.attrs.size,   s,      &c.attrs.owner};
   if (!traced) return d.launch(c.kernel, call, c.name());
   if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.name());
   const trace::Scope scope(TransferKind::copyto, c.asked);
@@ -128,8 +129,7 @@ void Plan::break_off() {
       if (part.meets && other.meets) mark(part, current_stream(other.context));
     for (const PlanCall& call : part.calls)
       if (call.op && call.op->meets)
-        for (const auto& kept : call.kept)
-          if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
+        static_cast<const Meeting*>(call.attrs.owner.memory.get())->broken = true;
   }
 }
 

@@ -33,7 +33,7 @@ struct Stretch {
   random::Draws draws;
 };
 struct RecomputeAttrs {
-  Stretch* stretch;  // owned by the first operand, the token
+  Stretch* stretch;  // which the attributes' owner is
 };
 
 Tensor leaf_of(const Tensor& x) {
@@ -68,7 +68,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   Apart apart;
   Tensors in(s.defined.size()), wanted;
   std::vector<size_t> places;
-  int operand = 1;
+  int operand = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     if (!s.defined[i]) continue;
     const bool needed = saved.needs(operand);
@@ -130,7 +130,7 @@ bool is_recomputing() { return again; }
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables) {
   if (!is_recording()) return f(inputs);
-  auto stretch = std::make_unique<Stretch>(
+  const auto stretch = std::make_shared<Stretch>(
       Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}});
   if (!stretch->f) throw ValueError("recompute: the function is null");
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
@@ -144,19 +144,14 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
   }
   for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
   const RecomputeAttrs attrs{stretch.get()};
-  static Storage nothing(cpu(), 0, {});
-  std::shared_ptr<Storage> owner(
-      &nothing, [held = std::shared_ptr<Stretch>(std::move(stretch))](Storage*) {});
-  const Tensor token(std::make_shared<TensorImpl>(
-      TensorImpl{{.meta = {.rank = 1}}, cpu(), true, std::move(owner), nullptr}));
-  std::vector<Ref> operands{token};
+  std::vector<Ref> operands;
   for (const Tensor& t : inputs)
     if (t.defined()) operands.emplace_back(t);
   for (size_t i = 0; i < variables.size(); ++i)  // each once
     if (std::none_of(variables.begin(), variables.begin() + static_cast<ptrdiff_t>(i),
                      [&](const Tensor& t) { return t.is(variables[i]); }))
       operands.emplace_back(variables[i]);
-  record(op(), operands, AttrsView::of(attrs), out);
+  record(op(), operands, AttrsView::of(attrs, {stretch}), out);
   return out;
 }
 

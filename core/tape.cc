@@ -52,6 +52,7 @@ Node::Node(const Op& o, const AttrsView& a, size_t n_in, size_t n_out, std::byte
       out(place<Output>(tail, n_out)),
       attrs(tail) {
   if (a.size > 0) std::memcpy(attrs, a.data, static_cast<size_t>(a.size));
+  if (a.owner) owner = *a.owner;
 }
 
 void Node::free() {
@@ -61,6 +62,7 @@ void Node::free() {
     i.edge = nullptr;
   }
   for (Output& o : out) o.kept.storage = nullptr;
+  owner = {};
 }
 
 bool Node::leads(const Input& input, const GraphState& result) const {

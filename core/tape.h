@@ -71,6 +71,7 @@ struct Node : NonCopyable {
   std::span<Input> in;
   std::span<Output> out;
   std::byte* attrs;
+  AttrsOwner owner;
 };
 
 uint64_t next_node();  // nodes recorded from now on have this order, or a greater one

@@ -29,6 +29,7 @@ struct Work {
   const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
+  AttrsOwner owner = {};  // of the meeting
   std::span<const Tensor> tensors = {}, out = {};
   std::span<const Piece> pieces = {};  // of an exchange
   std::vector<StreamView> streams = {};
@@ -84,7 +85,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                 .kernel = w.kernel,
                 .views = in,
                 .n_in = static_cast<int>(in.size()),
-                .attrs = AttrsView::of(attrs)};
+                .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
   each_operand(w, attrs.me, [&](const Tensor& t) {
@@ -131,7 +132,8 @@ void enqueue(const Work& w, int me) {
   const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
   const auto bytes = [&] { return bytes_read(w, me); };
   trace::reads(d, s, w.group.contexts(), bytes, [&] {
-    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
+    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a),
+                    s,         &w.owner};
     if (noted.call)
       noted.plan->run(*noted.call, s, true);
     else
@@ -151,6 +153,7 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes,
       capture::active() ? std::span<const StreamView>() : std::span(w.streams), inbox_bytes);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
+  w.owner = {meeting};
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   meeting->broken = true;
   // Once; others may meet from then on, and so may what comes behind.
