@@ -18,9 +18,8 @@ Hash& Hash::mix(uint64_t word) {
 
 Hash& Hash::add(std::string_view text) {
   mix(text.size());
-  uint64_t h = value_;
-  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;  // FNV-1a
-  return mix(h);
+  for (const char c : text) value_ = (value_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;  // FNV-1a
+  return *this;
 }
 
 Hash& Hash::add(double number) { return mix(std::bit_cast<uint64_t>(number)); }

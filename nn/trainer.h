@@ -13,12 +13,9 @@
 
 #include <concepts>
 #include <functional>
-#include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <locus/core/io.h>
 #include <locus/nn/optimizer.h>
@@ -30,12 +27,7 @@ class Part;
 namespace locus::kvstore {
 class KVStore;
 }
-namespace locus::cluster {
-class Purpose;
-}
 namespace locus::nn {
-
-class GradientSums;
 
 struct TrainerOptions {
   // Sums replicas' gradients in buckets of some MiB while backward() still runs, the last layers
@@ -77,8 +69,9 @@ class Trainer {
           Caller from = Caller::here())
       : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
 
-  Trainer(Trainer&&) = default;
-  Trainer& operator=(Trainer&&) = default;
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();
 
   // allreduce_grads(), then update(). Gradients of a sum of losses over batch_size samples are
   // divided by batch_size, > 0. If backward() has not written a gradient since the last step,
@@ -111,10 +104,10 @@ class Trainer {
                           Caller = Caller::here());
 
   // The optimizer's functions of these names (nn/optimizer.h).
-  double learning_rate() const { return optimizer_->learning_rate(); }
-  void set_learning_rate(double v) { optimizer_->set_learning_rate(v); }
-  void set_schedule(optim::Schedule s) { optimizer_->set_schedule(std::move(s)); }
-  int64_t num_update() const { return optimizer_->num_update(); }
+  double learning_rate() const;
+  void set_learning_rate(double v);
+  void set_schedule(optim::Schedule s);
+  int64_t num_update() const;
 
   // What training goes on from, beside the parameters, by the names that the trainer was given:
   //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
@@ -131,103 +124,12 @@ class Trainer {
   void load_states(const std::string& path, Caller = Caller::here());
 
  private:
-  struct Slot {  // one replica of one parameter; with zero its owner's
-    size_t parameter;
-    Context context;
-    Tensor weight;
-    Tensors others;  // that get its values
-    Tensors state;
-    std::shared_ptr<int64_t> count;  // its batch's
-  };
-  struct Replicas {  // the slots of one parameter
-    size_t begin, end;
-  };
-  struct Batch {  // the slots of one optimizer call
-    optim::ParameterGroup group;
-    std::vector<size_t> slots;
-  };
-  void check_store_options() const;
-  void check_store() const;
-  void take_to_store(Caller);
-  void sum_by_store(Caller);
-  void refresh(Caller);
-  std::vector<size_t> distinct_parameters() const;
-  std::vector<size_t> find_owners(const std::vector<size_t>& trained) const;
-  void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
-  Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
-  void find_sums(Caller);
-  void start_equal(Caller);
-  std::vector<Replicas> unsummed() const;
-  void drop_gradients();
-  void sum_gradients(const std::function<void(int)>& behind, Caller);
-  void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
-  void prepare(const char* what, Caller);  // for what looks at states
-  void regroup();
-  std::optional<Context> stale_on(const Slot& slot) const;
-  std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
-  void expect_equal(const Slot& a, const Slot& b) const;
-  const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
-  struct Terms {  // of an update, which all ranks must make alike
-    const char* call = "";
-    std::vector<double> numbers = {};
-    std::vector<bool> fresh = {};
-    double learning_rate = 0;
-    int64_t updates = 0;  // of all parameters together
-  };
-  Terms terms(const char* call, std::initializer_list<double> numbers,
-              const std::vector<bool>& fresh) const;
-  std::string text_of_terms(const Terms& t) const;
-  cluster::Purpose purpose_of(const Terms& t) const;
-  std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
-                                               double loss_scale, bool ignore_stale_grad, Caller);
-  void split(const std::vector<bool>& fresh);
-  enum class Sums { done, first };
-  void update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller);
-  std::vector<Context> contexts_apart() const;
-  void share_updates(const std::vector<bool>& fresh, Caller);
-  static void make_equal(const Slot& done, const Slot& to, Caller);
-  void copy_to_others(const std::vector<bool>& fresh, Caller);
-  void fill(Batch& batch);
-  void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;
-  void check_optimizer(const NamedTensors& states, const std::string& who) const;
-  NamedTensors states_to_come(const NamedTensors& given, const std::string& who,
-                              const ShapesToCome& to_come) const;
-  // The slots of a parameter's replicas, or of the parts of a whole.
-  struct Saved {
-    std::string name;
-    std::vector<const Slot*> slots;
-    int axis = -1;  // that parts are cut along
-    bool alike() const;
-    Tensor value(size_t state) const;
-    void set(size_t state, const Tensor& value, Caller) const;
-  };
-  std::string whole_of(size_t parameter) const;
-  std::string name_in(const NamedTensors& states, size_t parameter) const;
-  std::vector<Saved> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
-  void expect_names_that_differ(const char* what) const;
-  NamedTensors states_of(const std::vector<Saved>& kept) const;
-  std::vector<Slot> frozen_in(const NamedTensors& states) const;
-  std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
-                                   const std::string& who, Caller) const;
-  void restore(const NamedTensors& states, const std::string& who, Caller);
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who,
                                         const ShapesToCome& to_come, Caller);
-  [[noreturn]] void refuse_stale(const Slot& slot, Context stale) const;
 
-  TrainerOptions options_;
-  std::vector<Parameter> parameters_;
-  std::vector<std::string> names_;
-  std::shared_ptr<optim::Optimizer> optimizer_;
-  std::vector<Slot> slots_;
-  std::vector<Replicas> replicas_;  // all slots, by parameter
-  std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
-  std::vector<Batch> batches_;
-  std::vector<uint64_t> generations_;
-  std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
-  uint64_t number_ = 0;                 // that ranks tell their trainers apart by
-  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 // --- Details ---

@@ -7,10 +7,8 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/rank_purpose.h>
-#include <locus/nn/gradient_sums.h>
 #include <locus/nn/kvstore.h>
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 
 namespace locus::nn {
 namespace {
@@ -41,7 +39,7 @@ void check_ranks(const kvstore::KVStore& store) {
 
 }  // namespace
 
-void Trainer::check_store_options() const {
+void Trainer::Impl::check_store_options() const {
   if (options_.update_on_kvstore)
     throw ValueError(
         "Trainer: update_on_kvstore is true; expected false: a trainer's kvstore only sums "
@@ -55,7 +53,7 @@ void Trainer::check_store_options() const {
 }
 
 // Code outside of the trainer may have changed the store since.
-void Trainer::check_store() const {
+void Trainer::Impl::check_store() const {
   const kvstore::KVStore& store = *options_.kvstore;
   check_ranks(store);
   if (!store.updates()) return;
@@ -66,12 +64,12 @@ void Trainer::check_store() const {
 }
 
 // The store has an entry for each trained parameter, with the weight's shape, dtype and context.
-void Trainer::take_to_store(Caller from) {
+void Trainer::Impl::take_to_store(Caller from) {
   for (const Replicas& r : replicas_)
     options_.kvstore->set_value(name_of(r), slots_[r.begin].weight, from);
 }
 
-void Trainer::sum_by_store(Caller from) {
+void Trainer::Impl::sum_by_store(Caller from) {
   capture::check("Trainer::allreduce_grads with a kvstore", kNotRecorded);
   const autograd::Pause pause;
   kvstore::Keys keys;

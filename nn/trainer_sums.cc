@@ -9,15 +9,13 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/rank_purpose.h>
-#include <locus/nn/gradient_sums.h>
 #include <locus/nn/kvstore.h>
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 
 namespace locus::nn {
 
 // Those that have values, which did not come from rank 0.
-void Trainer::start_equal(Caller from) {
+void Trainer::Impl::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
   std::vector<size_t> taken;
@@ -42,10 +40,13 @@ void Trainer::start_equal(Caller from) {
 
 // Of one rank alone nothing is compared. The counts are of parameters, of which a rank may have
 // many replicas: if an update failed on one rank alone, the next one differs in them.
-Trainer::Terms Trainer::terms(const char* call, std::initializer_list<double> numbers,
-                              const std::vector<bool>& fresh) const {
+Trainer::Impl::Terms Trainer::Impl::terms(const char* call, std::initializer_list<double> numbers,
+                                          const std::vector<bool>& fresh) const {
   if (cluster::size() == 1) return {.call = call};
-  Terms t{.call = call, .numbers = numbers, .fresh = fresh, .learning_rate = learning_rate()};
+  Terms t{.call = call,
+          .numbers = numbers,
+          .fresh = fresh,
+          .learning_rate = optimizer_->learning_rate()};
   for (const Replicas& r : replicas_) {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (size_t i = r.begin; i < r.end; ++i) least = std::min(least, *slots_[i].count);
@@ -54,7 +55,7 @@ Trainer::Terms Trainer::terms(const char* call, std::initializer_list<double> nu
   return t;
 }
 
-cluster::Purpose Trainer::purpose_of(const Terms& t) const {
+cluster::Purpose Trainer::Impl::purpose_of(const Terms& t) const {
   cluster::Hash hash;
   if (cluster::size() > 1) {
     hash.add(t.call).add(number_).add(optimizer_->name()).add(t.learning_rate).add(t.updates);
@@ -67,7 +68,7 @@ cluster::Purpose Trainer::purpose_of(const Terms& t) const {
   return cluster::Purpose(hash, [this, &t] { return text_of_terms(t); });
 }
 
-std::string Trainer::text_of_terms(const Terms& t) const {
+std::string Trainer::Impl::text_of_terms(const Terms& t) const {
   if (cluster::size() == 1) return t.call;
   std::string multipliers, without;
   for (const Replicas& r : replicas_) {
@@ -82,10 +83,10 @@ std::string Trainer::text_of_terms(const Terms& t) const {
                  multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
 }
 
-void Trainer::allreduce_grads(Caller from) { sum_gradients({}, from); }
+void Trainer::Impl::allreduce_grads(Caller from) { sum_gradients({}, from); }
 
 // `behind`: of replicas' sums, where no others follow.
-void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from) {
+void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller from) {
   cluster::share_failure([&] { refresh(from); }, from);
   start_equal(from);  // before any gradient counts as a sum: it may fail
   if (options_.kvstore) return sum_by_store(from);
@@ -123,7 +124,7 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
 
 // Some are sums by now, of this rank's replicas or of all ranks'; with zero other replicas than the
 // owner's may be used, and not be 0.
-void Trainer::drop_gradients() {
+void Trainer::Impl::drop_gradients() {
   Tensors all;
   for (const Slot& slot : slots_) {
     all.push_back(slot.weight);
@@ -135,7 +136,7 @@ void Trainer::drop_gradients() {
 }
 
 // Those whose gradients are this rank's alone, where there are other ranks.
-std::vector<Trainer::Replicas> Trainer::unsummed() const {
+std::vector<Trainer::Impl::Replicas> Trainer::Impl::unsummed() const {
   std::vector<Replicas> alone;
   if (cluster::size() == 1) return alone;
   capture::check("Trainer::allreduce_grads",
@@ -152,7 +153,7 @@ std::vector<Trainer::Replicas> Trainer::unsummed() const {
 }
 
 // One replica of each has the sum of the others, and goes where all ranks have one.
-void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
+void Trainer::Impl::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
   if (cluster::size() == 1) return;
   const autograd::Pause pause;
   Tensors sums;
