@@ -19,9 +19,8 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
   return blocks_.emplace_back(Block{data, bytes, stream});
 }
 
-void* Arena::allocate(size_t bytes, StreamView stream, uint64_t& turn) {
+void* Arena::allocate(size_t bytes, StreamView stream) {
   const MutexLock lock(mutex_);
-  turn = ++allocations_;
   Block* best = nullptr;
   // The tightest, of these the one used last.
   for (Block& b : blocks_)

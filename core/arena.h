@@ -21,8 +21,8 @@ class Arena : NonCopyable {
  public:
   explicit Arena(Context c);
 
-  // As Allocator's, to be released. `turn` becomes another number for each.
-  void* allocate(size_t bytes, StreamView stream, uint64_t& turn);
+  // As Allocator's, to be released.
+  void* allocate(size_t bytes, StreamView stream);
   // A block that no other work has or had, until close().
   void* keep(size_t bytes, StreamView stream);
   // `pending`: what other streams still do with the block; takes ownership of the events.
@@ -55,7 +55,7 @@ class Arena : NonCopyable {
   mutable Mutex mutex_;
   bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);
-  uint64_t allocations_ LOCUS_GUARDED_BY(mutex_) = 0, releases_ LOCUS_GUARDED_BY(mutex_) = 0;
+  uint64_t releases_ LOCUS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace locus

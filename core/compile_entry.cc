@@ -183,10 +183,10 @@ void Entry::copy_out(const Tensors& in, const Tensors& out) {
 Tensors Entry::linked(const Tensors& in, Tensors out) {
   if (!gradient_) return out;
   pending_.store(true, std::memory_order_relaxed);
-  std::shared_ptr<Storage> pending(&nothing_, [self = shared_from_this()](Storage*) {
+  std::shared_ptr<const void> call(this, [self = shared_from_this()](const void*) {
     self->pending_.store(false, std::memory_order_release);
   });
-  gradient_->link(in, out, std::move(pending), from_);
+  gradient_->link(in, out, {std::move(call)}, from_);
   return out;
 }
 

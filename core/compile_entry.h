@@ -84,7 +84,6 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   std::vector<std::shared_ptr<GraphState>> added_;
   std::vector<capture::Freshness> asked_, after_;  // before the call, and after it
   std::unique_ptr<Gradient> gradient_;
-  Storage nothing_{cpu(), 0, {}};  // what the graph holds while a backward() is to come
   std::atomic<bool> pending_{false};
 };
 

@@ -14,7 +14,7 @@ namespace locus::compiled {
 namespace {
 
 struct Attrs {
-  Gradient* gradient;
+  Gradient* gradient;  // of the Entry that the attributes' owner keeps
 };
 
 void fill(const Tensor& t, double value) {
@@ -119,25 +119,25 @@ void Gradient::finish(const capture::Recording& forward, capture::Recording& rec
   };
   std::erase_if(others_, [&](const Tensor& t) { return !reads(t); });
   int k = 0;
-  for (const Operand& o : operands_)
-    if (++k; o.leaf.defined() && reads(o.leaf)) keep_ = keep_ | keep_input(std::min(k, 31));
-  for (size_t i = 0; i < others_.size(); ++i) keep_ = keep_ | keep_input(std::min(++k, 31));
+  const auto keep = [&](bool read) {
+    if (read) keep_ = keep_ | Keep{1u << std::min(k, 31), 0};
+    ++k;
+  };
+  for (const Operand& o : operands_) keep(o.leaf.defined() && reads(o.leaf));
+  for (size_t i = 0; i < others_.size(); ++i) keep(true);
 }
 
-void Gradient::link(const Tensors& in, const Tensors& out, std::shared_ptr<Storage> pending,
-                    Caller from) {
+void Gradient::link(const Tensors& in, const Tensors& out, const AttrsOwner& owner, Caller from) {
   from_ = from;
-  TensorImpl nothing{{.meta = {.rank = 1}}, cpu(), true, std::move(pending), nullptr};
-  const Tensor token(std::make_shared<TensorImpl>(std::move(nothing)));
-  std::vector<Ref> operands{token};
+  std::vector<Ref> operands;
   for (const Operand& o : operands_) operands.emplace_back(o.leaf.defined() ? o.leaf : in[o.input]);
   operands.insert(operands.end(), others_.begin(), others_.end());
   Tensors heads;
   for (const size_t i : heads_) heads.push_back(out[i]);
   const Attrs attrs{this};
-  record(op(), operands, AttrsView::of(attrs), heads);
+  record(op(), operands, AttrsView::of(attrs, owner), heads);
   const std::span<Node::Input> to = heads[0].impl().graph->node->in;
-  for (size_t i = 0; i < operands_.size(); ++i) to[i + 1].results = operands_[i].heads;
+  for (size_t i = 0; i < operands_.size(); ++i) to[i].results = operands_[i].heads;
 }
 
 Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
@@ -146,9 +146,9 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   Tensors made, places;
   for (size_t i = 0; i < results_.size(); ++i) {
-    const auto k = static_cast<int>(i) + 1;
+    const auto k = static_cast<int>(i);
     if (!saved.needs(k)) continue;
-    Tensor& gradient = gradients[i + 1];
+    Tensor& gradient = gradients[i];
     gradient = saved.place(k);
     if (!gradient.defined()) gradient = new_like({results_[i]})[0];
     made.push_back(results_[i]);

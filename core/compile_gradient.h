@@ -23,9 +23,9 @@ class Gradient : NonCopyable {
   // Call it when the graph is gone. `recording`: the inner one.
   void finish(const capture::Recording& forward, capture::Recording& recording);
 
-  // Puts `out`, the results of a call with `in`, in a graph, which holds `pending` until backward()
+  // Puts `out`, the results of a call with `in`, in a graph, which holds `owner` until backward()
   // frees it: the call's memory has to stay as it is.
-  void link(const Tensors& in, const Tensors& out, std::shared_ptr<Storage> pending, Caller from);
+  void link(const Tensors& in, const Tensors& out, const AttrsOwner& owner, Caller from);
 
   Tensors replay(const Saved& saved, std::span<const Tensor> incoming);
   Keep keep() const { return keep_; }
@@ -46,7 +46,7 @@ class Gradient : NonCopyable {
   Mutex& turn_;
   Tensors incoming_, results_;  // gradients of the heads, and of the operands
   std::unique_ptr<Plan> plan_;
-  Keep keep_ = keep_input(0);
+  Keep keep_ = Keep::none;
   Caller from_;
 };
 

@@ -28,8 +28,8 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
       arena_(home),
       home_(timeline_of(home)),
       home_id_(home.id) {
-  data_ = owner_ ? owner_->allocate(bytes, home, turn_)
-                 : device(context).allocator().allocate(bytes, home);
+  data_ =
+      owner_ ? owner_->allocate(bytes, home) : device(context).allocator().allocate(bytes, home);
 }
 
 Storage::~Storage() {

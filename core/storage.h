@@ -38,8 +38,6 @@ class Storage : NonCopyable {
   size_t bytes() const { return bytes_; }
   Context context() const { return context_; }
   const Arena* owner() const { return owner_.get(); }
-  // Of an owner's block: which of its tensors this is, one after the other; 0: it is the pool's.
-  uint64_t turn() const { return turn_; }
   StreamView home();
 
   // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
@@ -97,7 +95,6 @@ class Storage : NonCopyable {
   size_t bytes_ = 0;
   Context context_;
   const std::shared_ptr<Arena> owner_;
-  uint64_t turn_ = 0;
   const StreamView arena_;  // of the pool: whose memory it is, and where it returns to
   // The three move with mutex_ held. Null, and 0, on the host.
   std::atomic<Timeline*> home_;

@@ -245,6 +245,21 @@ TEST(CompiledInputs, OneInAGraphIsUsedOutsideOfItWithoutIt) {
   }
 }
 
+TEST(CompiledInputs, APinnedOneMayChangeBehindTheCall) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  constexpr int64_t kLarge = 300000;
+  Compiled f(
+      [](const Tensors& in) { return Tensors{in[0].copyto(gpu(0), {.blocking = false}) + 1}; });
+  const Tensor x = zeros({kLarge}, cpu_pinned());
+  Tensors held;
+  for (int i = 0; i < 10; ++i) {
+    full({kLarge}, i).copyto(x);
+    held.push_back(f({x})[0]);
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(held[static_cast<size_t>(i)][-1].item<double>(), i + 1);
+  EXPECT_EQ(f.recorded(), 1u);
+}
+
 TEST(CompiledInputs, AreOrderedWithOtherStreams) {
   constexpr int64_t kLarge = 300000;
   for (const Context c : contexts()) {

@@ -1,6 +1,7 @@
 // Compiled functions, on every context there is.
 #include <locus/core/compile.h>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
@@ -90,6 +91,20 @@ TEST(Compiled, IsRecordedForEachShapeDtypeLayoutAndMode) {
     set_matmul_precision(Precision::f32);
     each();
     EXPECT_EQ(f.recorded(), 10u);
+  }
+}
+
+TEST(Compiled, IsRecordedForEachMixedPrecision) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) { return Tensors{dot(in[0], in[0])}; });
+    const Tensor x = ones({4, 4}, c);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(f({x})[0].dtype(), f32);
+      const amp::Scope mixed(bf16);
+      EXPECT_EQ(f({x})[0].dtype(), bf16);
+    }
+    EXPECT_EQ(f.recorded(), 2u);
   }
 }
 

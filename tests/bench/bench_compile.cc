@@ -1,18 +1,22 @@
 // A step of training as it runs, captured by hand and compiled, by batch: microseconds a step when
-// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then what a
-// replay costs the host, what recording costs in eager steps, and two compiled models on two GPUs
-// beside one.
+// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then a
+// function of a large tensor, what a call costs the host, what recording costs in eager steps, and
+// two compiled models on two GPUs beside one.
 #include <algorithm>
 
 #include <locus/core/capture.h>
 #include <locus/core/generator.h>
 #include <locus/nn/train_step.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 #include "tests/bench/bench.h"
 #include "tests/bench/training.h"
 
 namespace locus::bench {
 namespace {
+
+constexpr int64_t kLarge = int64_t{16} << 20;  // 64 MB
 
 void eager(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
@@ -41,13 +45,29 @@ void compiled(benchmark::State& state, Context c, int64_t samples) {
   per_call(state, [&] { step(t.image, t.label); });
 }
 
-// Batches that lie elsewhere each time, as a loader's.
+// Another batch each time, as of a loader.
 void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
   const Tensor images[] = {t.image, t.image.copyto(c)}, labels[] = {t.label, t.label.copyto(c)};
   size_t i = 0;
   per_call(state, [&] { step(images[i % 2], labels[i % 2]), ++i; });
+}
+
+// A function of a large tensor: eager, compiled, and the copy of its input, which a compiled call
+// makes beside that of its result.
+void large_eager(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  per_call(state, [&] { x + 1; });
+}
+void large_compiled(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  Compiled f([](const Tensors& in) { return Tensors{in[0] + 1}; });
+  per_call(state, [&] { f({x}); });
+}
+void large_copy(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  per_call(state, [&] { x.copyto(c); });
 }
 
 // Eager and compiled steps in turns, so that a machine's other work meets both alike.
@@ -152,6 +172,9 @@ void add_compile() {
       add_timed("compile/compiled" + of, [=](auto& state) { compiled(state, c, samples); });
       add_timed("compile/batches" + of, [=](auto& state) { compiled_batches(state, c, samples); });
     }
+    add_timed("compile/large_eager" + where, [=](auto& state) { large_eager(state, c); });
+    add_timed("compile/large_compiled" + where, [=](auto& state) { large_compiled(state, c); });
+    add_timed("compile/large_copy" + where, [=](auto& state) { large_copy(state, c); });
     add_timed("compile/issue" + where, [=](auto& state) { issue(state, c); });
     add_timed("compile/recording/64" + where, [=](auto& state) { recording(state, c, 64); });
   }
