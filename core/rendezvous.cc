@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/reads.h>
 
 namespace locus {
 namespace {
@@ -79,6 +80,7 @@ void Rendezvous::combine(const Combine& f) {
     check_places();
     std::vector<void*> all;
     for (const Thread& t : threads_) all.push_back(t.brought);
+    const reads::Aside for_all;
     f(all);
   } catch (...) {
     failure_ = std::current_exception();
