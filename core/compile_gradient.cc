@@ -96,8 +96,8 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
     const autograd::Pause pause;
     for (const Tensor& t : incoming_) fill(t, 1);
   }
-  const Tensors found =
-      autograd::grad(heads, variables, {.head_gradients = incoming_, .allow_unused = true});
+  const Tensors found = autograd::shared_gradients(
+      heads, variables, {.head_gradients = incoming_, .allow_unused = true});
   size_t kept = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].defined()) continue;  // no head depends on it

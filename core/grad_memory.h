@@ -1,6 +1,7 @@
 // What becomes of gradients, and of their memory, behind backward().
 #pragma once
 
+#include <locus/core/autograd.h>
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -27,6 +28,8 @@ void drop_grads(const Tensors& leaves);
 
 // Internal to core: memory for the leaf's gradient, where that was released.
 void hold_grad(GraphState& leaf);
+// Internal to core: as grad(), but results may share memory, with each other too, and have gaps.
+Tensors shared_gradients(const Tensors& heads, const Tensors& variables, const GradOptions&);
 
 }  // namespace autograd
 }  // namespace locus

@@ -171,7 +171,13 @@ class Invocation {
       noted = note(out);
       if (!capture::runs()) return;
     }
-    for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
+    size_t operand = 0;
+    try {
+      for (; operand < in_.size(); ++operand)
+        in_[operand].tensor_->handle()->storage->before_read(stream_);
+    } catch (const Error&) {
+      rethrow(op_, in_, operand);
+    }
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
@@ -319,17 +325,24 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       if (targets) check_contexts(op, in, out);
       Invocation call(op, in, attrs, out.size());
       if (targets) check_targets(op, in, call, std::vector<Ref>(out.begin(), out.end()));
-      call.on(c);
-      if (targets) {
-        for (size_t i = 0; i < out.size(); ++i)
-          if (!out[i].defined()) out[i] = call.make_output(i);
-        run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
-      } else {
-        run_fresh(call, out);
+      try {
+        call.on(c);
+        if (targets) {
+          for (size_t i = 0; i < out.size(); ++i)
+            if (!out[i].defined()) out[i] = call.make_output(i);
+          run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
+        } else {
+          run_fresh(call, out);
+        }
+      } catch (const OutOfMemory&) {
+        rethrow(op, in);
       }
     }
   }
-  if (autograd::is_recording()) record(op, in, attrs, out);
+  if (autograd::is_recording())
+    record(op, in, attrs, out);
+  else
+    leave_unrecorded(in, out);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
@@ -348,8 +361,12 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_contexts(op, in, out);
   Invocation call(op, in, attrs, out.size());
   check_targets(op, in, call, out);
-  call.on(out[0].tensor_->context());
-  run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+  try {
+    call.on(out[0].tensor_->context());
+    run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+  } catch (const OutOfMemory&) {
+    rethrow(op, in);
+  }
 }
 
 }  // namespace locus::detail

@@ -235,8 +235,8 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
 
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind) {
-  if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
-      !in_stream_scope()) {
+  if (contexts.size() > 1 && !works_for && !capture::active() && !reads::watched() &&
+      trace::off() && !in_stream_scope()) {
     std::vector<Worker*> taken{nullptr};
     std::vector<Worker::Turn> turns;
     for (const Context c : std::span(contexts).subspan(1)) {

@@ -138,6 +138,7 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host() {
+  tell_read();
   const StreamView at = home();
   if (at.id != 0) {
     const trace::Wait wait(at.context);

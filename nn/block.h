@@ -194,9 +194,10 @@ class Block {
   };
   template <class T>  // Tensor or Tensors
   T run(const T& in, Caller from);
+  std::string left_out_of(const Block* outer) const;
   // run() between the hooks, which are told of each of the calls that were made.
   template <class T>
-  T call(const T& in, const auto& run, const auto& calls);
+  T call(const T& in, Caller from, const auto& run, const auto& calls);
   Tensors compiled_forward(const Tensors& in, Caller from);
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"

@@ -1,4 +1,7 @@
 // A block is called: forward(), compiled where that is asked for, between its hooks.
+#include <algorithm>
+
+#include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
@@ -17,6 +20,15 @@ thread_local const Block* asked = nullptr;
 struct Asked : NonCopyable {
   explicit Asked(const Block* block) { asked = block; }
   ~Asked() { asked = nullptr; }
+};
+
+// The block that this thread calls.
+thread_local const Block* called = nullptr;
+class Called : NonCopyable {
+ public:
+  explicit Called(const Block* block) : outer(std::exchange(called, block)) {}
+  ~Called() { called = outer; }
+  const Block* const outer;
 };
 
 Tensors list(const Tensor& x) { return {x}; }
@@ -98,8 +110,22 @@ T Block::run(const T& in, Caller from) {
   return forward(in);
 }
 
+// Of a block without values whose parameters are not among those of `outer`, which calls it.
+std::string Block::left_out_of(const Block* outer) const {
+  if (!outer) return "";
+  const Parameters theirs = outer->parameters();
+  for (const auto& [name, p] : own_) {
+    const auto is = [&mine = p](const auto& entry) { return entry.second.is(mine); };
+    if (!p.initialized() && !p.deferred() && std::ranges::none_of(theirs, is))
+      return text_of("; ", outer->type_name(), " calls it, and it is no child of ",
+                     outer->type_name(), ": add_child() it in the constructor");
+  }
+  return "";
+}
+
 template <class T>
-T Block::call(const T& in, const auto& run, const auto& calls) {
+T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
+  const Called here(this);
   try {
     if (!hooks_->any()) [[likely]]
       return run();
@@ -113,21 +139,24 @@ T Block::call(const T& in, const auto& run, const auto& calls) {
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error&) {
-    if (!children_.empty()) throw;
-    std::rethrow_exception(
-        reworded([&](const std::string& text) { return text_of(text, " (in ", place(), ")"); }));
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      const std::string where =
+          children_.empty() ? text_of(" (in ", place(), left_out_of(here.outer), ")") : "";
+      return with_line(where.empty() ? text : without_line(text) + where, from);
+    }));
   }
 }
 
 Tensor Block::operator()(const Tensor& x, Caller from) {
   return call(
-      x, [&] { return run(x, from); }, [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
+      x, from, [&] { return run(x, from); },
+      [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
 }
 
 Tensors Block::operator()(const Tensors& in, Caller from) {
   refuse_mixed(*this, in);
   return call(
-      in, [&] { return run(in, from); },
+      in, from, [&] { return run(in, from); },
       [](const Tensors& all) { return std::vector<Tensors>{all}; });
 }
 
@@ -142,7 +171,7 @@ Tensors Block::on_replicas(const Tensors& xs) {
   for (const Tensor& x : xs) contexts.push_back(x.context());
   const Group distinct(contexts);
   return call(
-      xs,
+      xs, Caller(),
       [&] {
         Tensors out = forward_replicas(xs);
         if (out.size() != xs.size())

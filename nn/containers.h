@@ -71,7 +71,8 @@ class Residual : public Block {
 };
 
 // A block of which training keeps the inputs alone: backward() runs it again (core/recompute.h).
-// The same numbers for less memory and about a third more time. A first pass, which tells shapes,
+// The same numbers for less memory and about a third more time. backward() throws Error if a
+// parameter of the body, frozen ones included, was written since. A first pass, which tells shapes,
 // is kept as a whole. on_replicas() of a body with a layer such as SyncBatchNorm recomputes all
 // replicas together.
 class Recompute : public Block {

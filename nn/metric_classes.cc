@@ -20,8 +20,9 @@ namespace {
 
 [[noreturn]] void misfit(const std::string& who, const Tensor& labels, const Tensor& preds,
                          const char* expected) {
-  throw ShapeError(who, ": labels ", describe(labels), " for preds ", describe(preds),
-                   "; expected ", expected);
+  throw ShapeError(
+      who, ": labels ", describe(labels), " for preds ", describe(preds), "; expected ", expected,
+      labels.ndim() > preds.ndim() ? "; update() takes the labels first, then the preds" : "");
 }
 
 Tensor whole(const Tensor& numbers) {
@@ -32,6 +33,7 @@ double count(const Tensor& labels) { return static_cast<double>(labels.size()); 
 
 // The scores of the labels' classes along `axis`, in the shape of the other axes.
 Tensor score_of(const std::string& who, const Tensor& labels, const Tensor& preds, int axis) {
+  if (labels.ndim() > preds.ndim()) misfit(who, labels, preds, "preds with a classes' axis");
   axis = normalize_axis(axis, preds.ndim(), who.c_str());
   const Shape outer(without_axis(make_meta(preds.dtype(), preds.shape()), axis));
   if (labels.size() != outer.size())
@@ -61,6 +63,8 @@ Measure Accuracy::measure(const Tensor& labels, const Tensor& preds) const {
   const Shape shape = labels.shape();
   Tensor classes = preds;
   if (preds.shape() != shape) {
+    if (labels.ndim() > preds.ndim())
+      misfit(name(), labels, preds, "preds of the labels' shape, or with the classes' axis too");
     const int axis = normalize_axis(options_.axis, preds.ndim(), "Accuracy");
     classes = argmax(preds, {.axis = axis, .keepdims = labels.ndim() == preds.ndim()});
     if (classes.shape() != shape)

@@ -199,7 +199,7 @@ struct Pipeline::Step {
   void backward(const Pass& pass) {
     const Flight f = std::exchange(flight(pass), {});
     if (!trains[at(pass.stage)]) return;
-    autograd::GradOptions options;
+    autograd::HeadOptions options;
     if (!last(pass)) options.head_gradients = {f.gradient};
     autograd::backward({f.out}, options);
     if (pass.stage == 0 || !trains[at(pass.stage - 1)]) return;

@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
@@ -94,6 +95,18 @@ void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
                      describe(b), "; multiply a 0-d tensor with *");
 }
 
+// Calls f, which computes `name` by calls of matmul and dot: what they throw begins with `name`.
+Tensor as_op(const char* name, const auto& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      const bool other = text.starts_with("matmul: ") || text.starts_with("dot: ");
+      return other ? name + text.substr(text.find(':')) : text;
+    }));
+  }
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out) {
@@ -111,7 +124,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
-  if (ra == 2 && rb == 2) return product(a, b);
+  if (ra == 2 && rb == 2) return as_op("dot", [&] { return product(a, b); });
   check_ranks("dot", a, b);
   const Shape sa = a.shape(), sb = b.shape();
   const int64_t k = sa[-1];
@@ -126,8 +139,9 @@ Tensor dot(const Tensor& a, const Tensor& b) {
   int rank = 0;
   for (int i = 0; i < ra - 1; ++i) m *= dims[rank++] = sa[i];
   for (int i = 1; i < rb; ++i) n *= dims[rank++] = sb[i];
-  const Tensor c =
-      product(ra == 2 ? a : a.reshape(Shape{m, k}), rb == 2 ? b : b.reshape(Shape{k, n}));
+  const Tensor c = as_op("dot", [&] {
+    return product(ra == 2 ? a : a.reshape(Shape{m, k}), rb == 2 ? b : b.reshape(Shape{k, n}));
+  });
   return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
 }
 
@@ -138,7 +152,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (ra == 2 && rb == 2) return product(a, b);
   check_ranks("matmul", a, b);
   // One matrix on the right: the stack on the left is one tall matrix.
-  if (rb <= 2) return dot(a, b);
+  if (rb <= 2) return as_op("matmul", [&] { return dot(a, b); });
   if (ra > 1) return product(a, b);
   const Tensor c = product(a.reshape(Shape{1, a.size()}), b);
   const Shape s = c.shape();
