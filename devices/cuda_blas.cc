@@ -29,6 +29,10 @@ const int kBlas = Libraries::add([]() -> void* {
   auto* const blas = new Blas;
   const MutexLock lock(blas->mutex);
   LOCUS_CUDA(cublasCreate(&blas->handle));
+  // Parts of a 16-bit product are added up in f32, too.
+  LOCUS_CUDA(cublasSetMathMode(
+      blas->handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                              CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   return blas;
 });
 
