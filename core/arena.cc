@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/unload.h>
+
 namespace locus {
 namespace {
 
@@ -72,6 +74,7 @@ size_t Arena::room(const void* data) const {
 }
 
 void Arena::close() noexcept {
+  if (devices_unload) return;
   const MutexLock lock(mutex_);
   open_ = false;
   std::erase_if(blocks_, [&](const Block& b) {

@@ -8,6 +8,7 @@
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>
+#include <locus/core/register.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -209,9 +210,10 @@ const Op& copyto_op() {
                             .samples<&copyto_samples>();
   return op;
 }
-[[maybe_unused]] const Op& registered = copyto_op();
 
 }  // namespace
+
+void register_copyto() { copyto_op(); }
 
 Tensor row_major_copy(const Tensor& x, DType dtype) {
   static const OpRef<CopyAttrs> copy("copy");

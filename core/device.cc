@@ -23,11 +23,7 @@ Registry& registry() {
 
 [[noreturn]] void no_such_device(Context c) {
   if (!device_registered(c.type))
-    throw DeviceError(c, ": this machine has no ", device_type_name(c.type), " that Locus can use",
-                      c.type != DeviceType::gpu
-                          ? ""
-                          : text_of("; use cpu(0), or set LOCUS_EMULATED_GPUS=", c.index + 1,
-                                    " for emulated ones"));
+    throw DeviceError(c, ": this machine has no ", device_type_name(c.type), " that Locus can use");
   const DeviceFactory& f = registry().factories[static_cast<int>(c.type)];
   const int n = f.count();
   throw DeviceError(c, ": this machine has ", n, " ", f.name, n == 1 ? "" : "s",

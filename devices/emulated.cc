@@ -25,7 +25,8 @@ using emulated::Queue;
 constexpr size_t kAlignment = 512;
 constexpr size_t kDefaultMemory = size_t{4} << 30;
 
-int device_count = 0;  // set while the program starts
+int device_count = 0;                         // set while the program starts
+const std::string* wrong_variable = nullptr;  // why the variables make no sense, likewise
 
 EventRef& event_of(EventView e) { return *static_cast<EventRef*>(e.native); }
 
@@ -176,8 +177,9 @@ bool register_emulated() {
       emulated::set_link_model(emulated::LinkModel::parse(link));
   } catch (const Error& e) {
     // This runs before main, where nobody could catch it: the first question about gpus throws.
-    static const std::string text = e.what();
-    register_device(DeviceType::gpu, {"gpu", []() -> int { throw Error(text); }, nullptr, ""});
+    wrong_variable = new std::string(e.what());
+    register_device(DeviceType::gpu,
+                    {"gpu", []() -> int { throw Error(*wrong_variable); }, nullptr, ""});
     return true;
   }
   if (device_count == 0) return false;
@@ -187,6 +189,12 @@ bool register_emulated() {
                                     },
                                     "LOCUS_EMULATED_GPUS sets how many are emulated"});
   return true;
+}
+
+void register_no_gpus() {
+  register_device(DeviceType::gpu,
+                  {"gpu", [] { return 0; }, nullptr,
+                   "use cpu(0), or set LOCUS_EMULATED_GPUS=N for N emulated ones"});
 }
 
 }  // namespace locus
