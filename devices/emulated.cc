@@ -41,7 +41,7 @@ class EmulatedDevice final : public Device {
   }
 
   MemoryPool& allocator() override { return pool_; }
-  MemoryInfo memory() override { return {total_ - used_.load(), total_}; }
+  MemoryInfo memory() override { return {total_ - used_, total_}; }
   ContextInfo info() override {
     return {"emulated GPU (CPU kernels)", true, emulated::link_model().has_value()};
   }
@@ -106,9 +106,11 @@ class EmulatedDevice final : public Device {
    public:
     explicit Memory(EmulatedDevice& d) : device_(d) {}
     void* allocate(size_t bytes) override {
-      if (device_.used_.fetch_add(bytes) + bytes <= device_.total_) {
-        if (void* p = host_allocate(bytes, kAlignment)) return touch(p, bytes);
-      }
+      size_t used = device_.used_;
+      do {
+        if (bytes > device_.total_ - used) return nullptr;
+      } while (!device_.used_.compare_exchange_weak(used, used + bytes));
+      if (void* p = host_allocate(bytes, kAlignment)) return touch(p, bytes);
       device_.used_ -= bytes;
       return nullptr;
     }
@@ -155,7 +157,7 @@ class EmulatedDevice final : public Device {
 
   const Context context_;
   const size_t total_;
-  std::atomic<size_t> used_{0};  // of total_
+  std::atomic<size_t> used_{0};  // at most total_
   FirstFault fault_;
   Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.

@@ -93,6 +93,20 @@ TEST_F(Emulated, SaysThatItIsEmulated) {
   EXPECT_LE(memory.free, memory.total);
 }
 
+TEST_F(Emulated, FreeMemoryNeverWrapsWhileAnAllocationFails) {
+  const size_t total = gpu0().memory().total;
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    for (int i = 0; i < 2000; ++i)
+      EXPECT_THROW(memory_pool(gpu(0)).allocate(total + 1, compute()), OutOfMemory);
+    done = true;
+  });
+  size_t most = 0;
+  while (!done) most = std::max(most, gpu0().memory().free);
+  other.join();
+  EXPECT_LE(most, total);
+}
+
 TEST_F(Emulated, WorkRunsInOrder) {
   std::vector<int> log, expected;
   for (int i = 0; i < 1000; ++i) {
