@@ -294,7 +294,7 @@ Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
 }  // namespace
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
-            std::span<Tensor> out) {
+            std::span<Tensor> out) try {
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
@@ -329,10 +329,12 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
     }
   }
   if (autograd::is_recording()) record(op, in, attrs, out);
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
-                 std::span<const Ref> out) {
+                 std::span<const Ref> out) try {
   check_call(op, in, attrs, out.size());
   for (const Ref& target : out) {
     checked(op, target);
@@ -349,6 +351,8 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_targets(op, in, call, out);
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 }  // namespace locus::detail
