@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/named_calls.h>
 #include <locus/core/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -185,7 +186,7 @@ class Invocation {
                       attrs_.data,
                       attrs_.size,
                       stream_};
-      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);

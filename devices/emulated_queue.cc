@@ -213,9 +213,12 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
         break;
     }
   } catch (...) {
-    const std::string op = entry.name, where = to_string(context_);
+    const std::string name = entry.name, where = to_string(context_);
+    const size_t colon = name.rfind(": ");
+    const std::string op = colon == std::string::npos ? name : name.substr(colon + 2);
     fault_.add(reworded([&](const std::string& text) {
-      return (op.starts_with(text.substr(0, text.find(':'))) ? "" : op + ": ") + text +
+      const bool named = op.starts_with(text.substr(0, text.find(':')));
+      return (named ? name.substr(0, name.size() - op.size()) : name + ": ") + text +
              " (found asynchronously on " + where + ")";
     }));
   }

@@ -1,5 +1,6 @@
 // Errors that a device finds after the call has returned: with the text that the host throws at the
 // call.
+#include <locus/core/named_calls.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/softmax.h>
@@ -41,6 +42,19 @@ TEST_F(FoundLater, AnIndexOutOfRangeNamesItsOpItsAxisAndItsValue) {
       Tensor x = ones({3, 4}, c);
       x(numbers({4}, c, d)) = 9;
     });
+  }
+}
+
+TEST_F(FoundLater, AnErrorNamesWhoCalledTheOp) {
+  for (const Context c : gpus(num_gpus())) {
+    const auto wrong = [](Context place) { take(ones({3}, place), array({7}, place)); };
+    const std::string plain = error_on(c, wrong);
+    const std::string named = error_on(c, [&](Context place) {
+      const NamedCalls outer("Outer"), inner("CTCLoss: label");
+      wrong(place);
+    });
+    EXPECT_EQ(named, "CTCLoss: label: " + plain);
+    EXPECT_EQ(error_on(c, wrong), plain);
   }
 }
 
