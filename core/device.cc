@@ -64,7 +64,8 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
 
 DeviceType register_device(const DeviceFactory& factory) {
   Registry& r = registry();
-  for (int i = 4; i < kMaxDeviceTypes; ++i) {
+  constexpr int kFirst = static_cast<int>(DeviceType::cpu_pinned) + 1;
+  for (int i = kFirst; i < kMaxDeviceTypes; ++i) {
     if (r.registered[i]) continue;
     register_device(static_cast<DeviceType>(i), factory);
     return static_cast<DeviceType>(i);
