@@ -9,6 +9,7 @@
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>
+#include <locus/core/register.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -210,7 +211,6 @@ const Op& copyto_op() {
                             .samples<&copyto_samples>();
   return op;
 }
-[[maybe_unused]] const Op& registered = copyto_op();
 
 void assign(const Tensor& target, const Tensor& values, Caller from) {
   if (target.is(values)) return;
@@ -232,6 +232,8 @@ void assign(const Tensor& target, const Tensor& values, Caller from) {
 }
 
 }  // namespace
+
+void register_copyto() { copyto_op(); }
 
 Tensor row_major_copy(const Tensor& x, DType dtype) {
   static const OpRef<CopyAttrs> copy("copy");

@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/named_calls.h>
 #include <locus/core/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -192,7 +193,7 @@ class Invocation {
                       attrs_.size,
                       stream_,
                       attrs_.owner};
-      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);
@@ -301,7 +302,7 @@ Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
 }  // namespace
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
-            std::span<Tensor> out) {
+            std::span<Tensor> out) try {
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
@@ -325,17 +326,13 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       if (targets) check_contexts(op, in, out);
       Invocation call(op, in, attrs, out.size());
       if (targets) check_targets(op, in, call, std::vector<Ref>(out.begin(), out.end()));
-      try {
-        call.on(c);
-        if (targets) {
-          for (size_t i = 0; i < out.size(); ++i)
-            if (!out[i].defined()) out[i] = call.make_output(i);
-          run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
-        } else {
-          run_fresh(call, out);
-        }
-      } catch (const OutOfMemory&) {
-        rethrow(op, in);
+      call.on(c);
+      if (targets) {
+        for (size_t i = 0; i < out.size(); ++i)
+          if (!out[i].defined()) out[i] = call.make_output(i);
+        run_into(call, out.size(), [&](size_t i) -> const Tensor& { return out[i]; });
+      } else {
+        run_fresh(call, out);
       }
     }
   }
@@ -343,10 +340,12 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
     record(op, in, attrs, out);
   else
     leave_unrecorded(in, out);
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
-                 std::span<const Ref> out) {
+                 std::span<const Ref> out) try {
   check_call(op, in, attrs, out.size());
   for (const Ref& target : out) {
     checked(op, target);
@@ -361,12 +360,10 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_contexts(op, in, out);
   Invocation call(op, in, attrs, out.size());
   check_targets(op, in, call, out);
-  try {
-    call.on(out[0].tensor_->context());
-    run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
-  } catch (const OutOfMemory&) {
-    rethrow(op, in);
-  }
+  call.on(out[0].tensor_->context());
+  run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 }  // namespace locus::detail

@@ -92,6 +92,13 @@ void rethrow(const Op& op, std::span<const Ref> in, size_t about) {
   }));
 }
 
+void rethrow_out_of_memory(const Op& op, std::span<const Ref> in) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    if (find_op(text.substr(0, text.find(':')))) return text;
+    return op.name + ": " + list_operands(op, in, in.size()) + (in.empty() ? "" : ": ") + text;
+  }));
+}
+
 void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out) {
   const int n = static_cast<int>(in.size());
   if (n < op.min_in || (n > op.max_in && op.max_in != Op::kAny)) [[unlikely]]
