@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
 #include <locus/devices/cuda_nccl.h>
@@ -152,6 +153,8 @@ MemoryInfo CudaDevice::memory() {
 ContextInfo CudaDevice::info() { return {.name = name_, .emulated = false}; }
 
 }  // namespace cuda
+
+void declare_cuda_environment() { declare_environment({"LOCUS_P2P"}); }
 
 void register_cuda() {
   if (cuda::num_devices() == 0) return;

@@ -1,5 +1,8 @@
 #include <locus/ops/register.h>
 
+#include <cstdio>
+
+#include <locus/core/environment.h>
 #include <locus/core/observe/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
@@ -20,11 +23,13 @@ bool register_builtins() {
     register_cpu();
     register_ranks();
 #ifdef LOCUS_WITH_CUDA
+    declare_cuda_environment();
     if (!register_emulated()) register_cuda();
 #else
     register_emulated();
 #endif
     register_families();
+    std::fputs(unknown_environment().c_str(), stderr);
     return true;
   }();
   return once;
