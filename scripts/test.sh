@@ -36,6 +36,8 @@ setup "${purposes[@]}"
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
+(cd "$folder" && cmake -P ../tests/options_test.cmake)
+
 TEST_MNIST=$(realpath -m "${TEST_MNIST:-data/mnist}")
 export TEST_MNIST
 [ ! -e "$TEST_MNIST/train-images-idx3-ubyte.gz" ] || say "MNIST: $TEST_MNIST"
