@@ -84,14 +84,12 @@ void Block::hybridize(bool active) {
 
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {
   refuse_taken(name);
+  for (const auto& [path, p] : block->parameters()) p.rename(name + "." + path);
   children_.emplace_back(name, std::move(block));
 }
 
 void Block::collect(const std::string& prefix, Parameters& out) const {
-  for (const auto& [name, parameter] : own_) {
-    parameter.rename(prefix + name);
-    out.emplace_back(prefix + name, parameter);
-  }
+  for (const auto& [name, parameter] : own_) out.emplace_back(prefix + name, parameter);
   for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
 }
 

@@ -22,12 +22,11 @@ struct Asked : NonCopyable {
   ~Asked() { asked = nullptr; }
 };
 
-// The block that this thread calls.
-thread_local const Block* called = nullptr;
-class Called : NonCopyable {
- public:
-  explicit Called(const Block* block) : outer(std::exchange(called, block)) {}
-  ~Called() { called = outer; }
+// The innermost block that this thread calls.
+thread_local const Block* calling = nullptr;
+struct Calling : NonCopyable {
+  explicit Calling(const Block* block) : outer(std::exchange(calling, block)) {}
+  ~Calling() { calling = outer; }
   const Block* const outer;
 };
 
@@ -90,6 +89,18 @@ std::string Block::place() const {
   return text_of("layer '", name.substr(0, name.size() - own_[0].first.size() - 1), "' ", text);
 }
 
+std::string Block::not_added_to(const Block* caller) const {
+  const auto is_this = [&](const auto& child) { return child.second->hooks_ == hooks_; };
+  if (!caller || std::ranges::any_of(caller->children_, is_this)) return "";
+  for (const auto& [name, p] : parameters())
+    if (!p.initialized() && !p.deferred())
+      return text_of("; ", caller->type_name(), " calls this ", type_name(),
+                     ", which is no child of it, so initialize() did not reach it: call "
+                     "add_child(\"name\", block) in the constructor of ",
+                     caller->type_name());
+  return "";
+}
+
 Tensors Block::compiled_forward(const Tensors& in, Caller from) {
   static Mutex mutex;  // two threads may be the first
   std::shared_ptr<Compiled> compiled;
@@ -110,22 +121,9 @@ T Block::run(const T& in, Caller from) {
   return forward(in);
 }
 
-// Of a block without values whose parameters are not among those of `outer`, which calls it.
-std::string Block::left_out_of(const Block* outer) const {
-  if (!outer) return "";
-  const Parameters theirs = outer->parameters();
-  for (const auto& [name, p] : own_) {
-    const auto is = [&mine = p](const auto& entry) { return entry.second.is(mine); };
-    if (!p.initialized() && !p.deferred() && std::ranges::none_of(theirs, is))
-      return text_of("; ", outer->type_name(), " calls it, and it is no child of ",
-                     outer->type_name(), ": add_child() it in the constructor");
-  }
-  return "";
-}
-
 template <class T>
 T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
-  const Called here(this);
+  const Calling now(this);
   try {
     if (!hooks_->any()) [[likely]]
       return run();
@@ -139,10 +137,10 @@ T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error&) {
+    const std::string more =
+        (children_.empty() ? text_of(" (in ", place(), ")") : "") + not_added_to(now.outer);
     std::rethrow_exception(reworded([&](const std::string& text) {
-      const std::string where =
-          children_.empty() ? text_of(" (in ", place(), left_out_of(here.outer), ")") : "";
-      return with_line(where.empty() ? text : without_line(text) + where, from);
+      return with_line(more.empty() ? text : without_line(text) + more, from);
     }));
   }
 }

@@ -130,7 +130,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
                            const InitializeOptions& options, Caller from) const try {
   State& s = state();
   const Contexts contexts = s.whole ? Contexts(s.whole->context(s.index)) : asked;
-  if (initialized() && !options.force_reinit) {
+  if ((initialized() || deferred()) && !options.force_reinit) {
     std::clog << "Parameter '" << s.name
               << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
     if (s.whole) s.whole->forget();
@@ -244,7 +244,8 @@ void Parameter::refuse(std::optional<Context> c) const {
   throw Error(who,
               "has not been initialized. Note that you should initialize parameters before using "
               "them: call initialize() on the network, and make its Trainer from the same "
-              "network's parameters().");
+              "network's parameters(). initialize() reaches the parameters of add_parameter() and "
+              "the layers of add_child().");
 }
 
 void Parameter::watch() const {

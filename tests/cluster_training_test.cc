@@ -74,8 +74,8 @@ TEST_F(ClusterRanks, SaveBeforeTheFirstStepAndThenStartEqual) {
     net(ones({1, 3})).sum().backward();
   };
   backward();
-  const char* const folder = std::getenv("LOCUS_TEST_FOLDER");
-  ASSERT_NE(folder, nullptr) << "LOCUS_TEST_FOLDER: a name that all ranks have";
+  const char* const folder = std::getenv("TEST_FOLDER");
+  ASSERT_NE(folder, nullptr) << "TEST_FOLDER: a name that all ranks have";
   checkpoint::save(text_of(folder, "_first"), {net, trainer});
   trainer.step(1);
   const Tensor w = net.parameter("weight").data(), least = w.copyto(cpu());
@@ -279,21 +279,21 @@ TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   }
 }
 
-// Halves: LOCUS_TEST_FOLDER is where the first leaves what the second goes on from.
+// Halves: TEST_FOLDER is where the first leaves what the second goes on from.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
   training.run(kSteps / 2 + 3);
-  const std::string path = checkpoint::save(std::getenv("LOCUS_TEST_FOLDER"), training.parts());
+  const std::string path = checkpoint::save(std::getenv("TEST_FOLDER"), training.parts());
   EXPECT_TRUE(std::filesystem::exists(path)) << path;
 }
 TEST_F(ClusterRanks, DISABLED_GoOnFromHalfWay) {
   Training training({f64}, cpu());
-  ASSERT_TRUE(checkpoint::load(std::getenv("LOCUS_TEST_FOLDER"), training.parts()));
+  ASSERT_TRUE(checkpoint::load(std::getenv("TEST_FOLDER"), training.parts()));
   expect_close(training.run(kSteps), one_process[{f64}], tolerance(f64));
 }
 
 TEST_F(ClusterRanks, WhatOneCannotPutInPlaceIsAnErrorOfAll) {
-  const char* const folder = std::getenv("LOCUS_TEST_FOLDER");
+  const char* const folder = std::getenv("TEST_FOLDER");
   const std::string here = text_of(folder, "-put");
   bool fails = false;
   const checkpoint::Part part(

@@ -132,10 +132,11 @@ TEST(GraphWords, NameAChildThatWasNotAdded) {
   };
   Net net;
   net.initialize();
-  EXPECT_THAT(message_of<Error>([&] {
-                net(ones({1, 2}));
-              }),
-              AllOf(HasSubstr("Dense(3 -> 1"), HasSubstr("is no child of Net: add_child()")));
+  EXPECT_THAT(
+      message_of<Error>([&] {
+        net(ones({1, 2}));
+      }),
+      AllOf(HasSubstr("Dense(3 -> 1"), HasSubstr("Net calls this Dense, which is no child of it")));
 }
 
 }  // namespace
