@@ -58,7 +58,7 @@ struct L1Loss : Loss<L1Loss, LossOptions> {
 };
 
 struct HuberOptions {
-  double rho = 1;  // > 0
+  double rho = 1;  // finite, > 0
   double weight = 1;
   int batch_axis = 0;
 };
@@ -66,7 +66,7 @@ struct HuberOptions {
 struct HuberLoss : Loss<HuberLoss, HuberOptions> {
   static constexpr const char* kName = "HuberLoss";
   HuberLoss() = default;
-  explicit HuberLoss(const HuberOptions& options);  // ValueError for a rho that is not above 0
+  explicit HuberLoss(const HuberOptions& options);  // ValueError for another rho
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };
