@@ -36,6 +36,8 @@ Samples copy_samples(Context c, DType d) {
   s.push_back({{sample_values(c, d, {19, 33}).T()}, CopyAttrs{is_floating(d) ? d : f32}});
   s.back().differentiable = is_floating(d);
   s.push_back({{sample_values(c, d, {})}, CopyAttrs{d}});
+  s.push_back({{sample_values(c, d, {2, 5})}, CopyAttrs{d == f64 ? f32 : f64}});
+  s.back().differentiable = is_floating(d) && d != f64;  // rounded, it goes up in steps
   return s;
 }
 

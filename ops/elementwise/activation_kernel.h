@@ -75,6 +75,7 @@ struct Tanh : Unary<"tanh", kFloats, 8, kOut> {
 struct LeakyRelu : Unary<"leaky_relu", kFloats, 1, kX> {
   static constexpr unsigned kInRange = kX;
   Real slope = .25;
+  static LeakyRelu sample() { return {{}, .1}; }
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : x * slope(x); }
   auto grad(auto& x, auto&, auto& dy) const { return where(x > 0, dy, dy * slope(x)); }
   void check(auto expect) const {
@@ -83,6 +84,7 @@ struct LeakyRelu : Unary<"leaky_relu", kFloats, 1, kX> {
 };
 struct Elu : Unary<"elu", kFloats, 16, kX> {
   Real alpha = 1;
+  static Elu sample() { return {{}, .7}; }
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : alpha(x) * m::expm1(x); }
   auto grad(auto& x, auto&, auto& dy) const {
     return where(x > 0, dy, dy * exp(minimum(x, 0)) * alpha(x));
@@ -103,6 +105,7 @@ struct Selu : Unary<"selu", kFloats, 16, kX> {
 struct HardSigmoid : Unary<"hard_sigmoid", kFloats, 2, kOut> {
   static constexpr unsigned kInRange = kX;
   Real alpha = .2, beta = .5;
+  static HardSigmoid sample() { return {{}, .3, .4}; }
   LOCUS_HD auto apply(auto x) const {
     return m::min(m::max(alpha(x) * x + beta(x), m::c(x, 0)), m::c(x, 1));
   }
@@ -124,6 +127,7 @@ struct HardSwish : Unary<"hard_swish", kFloats, 4, kX> {
 };
 struct SmoothL1 : Widens<Unary<"smooth_l1", kFloats, 2, kX>> {
   Real scalar = 1;
+  static SmoothL1 sample() { return {{}, 1.3}; }
   LOCUS_HD auto apply(auto x) const {
     const auto s = scalar(x), a = m::abs(x), end = m::c(x, 1) / (s * s);
     return a > end ? a - m::c(x, .5) * end : m::c(x, .5) * (s * x) * (s * x);
@@ -142,6 +146,7 @@ struct Clip : Unary<"clip", kNumbers, 1, kX> {
   static constexpr unsigned kInRange = kX;
   static constexpr bool kCountsBool = true;
   Real a_min = -1, a_max = 1;
+  static Clip sample() { return {{}, -.7, 1.3}; }
   LOCUS_HD auto apply(auto x) const { return m::min(m::max(x, a_min(x)), a_max(x)); }
   auto grad(auto& x, auto&, auto& dy) const {
     return where(logical_or(a_min(x) > x, x > a_max(x)), 0, dy);
@@ -153,6 +158,7 @@ struct Clip : Unary<"clip", kNumbers, 1, kX> {
 struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
   static constexpr unsigned kInRange = kX;
   Real c = 1;
+  static Softcap sample() { return {{}, 1.7}; }
   LOCUS_HD auto apply(auto x) const { return c(x) * m::tanh(x / c(x)); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (1 - square(y / c(y))); }
   void check(auto expect) const {

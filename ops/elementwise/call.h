@@ -156,6 +156,7 @@ Samples samples(Context c, DType d) {
     s.emplace_back(Tensors{x({2, 3}, 0)}, defaults);
     s.emplace_back(Tensors{x({37}, 1)}, defaults);
     s.emplace_back(Tensors{x({3, 1, 5}, 2).T()}, defaults);
+    if constexpr (!std::is_empty_v<F>) s.emplace_back(Tensors{x({31}, 3)}, F::sample());
   } else if constexpr (F::kArity == 2) {
     const auto pair = [&](const Shape& a, const Shape& b) {
       s.emplace_back(Tensors{x(a, 0), y(b, 1)}, defaults);

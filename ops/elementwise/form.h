@@ -15,7 +15,8 @@
 //   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
 //                        expect.holds(c): c is a number of the data's dtype, up to rounding
 //   Widens<...>          around the base, where results are too large or too close for 16 bits
-//   kLow, kHigh, ...     bounds of the samples of tests, which take the attributes' defaults
+//   kLow, kHigh, ...     bounds of the samples of tests
+//   sample()             attributes other than the defaults, all of them, for a sample
 // A list names the formulas; the registry, every kind of kernel and the tests walk the list.
 #pragma once
 

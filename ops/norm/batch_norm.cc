@@ -143,7 +143,7 @@ Samples samples(Context c, DType d) {
     all.emplace_back(std::move(in), attrs);
   };
   add({4, 3}, 1);
-  add({3, 2, 3}, 1, .5);
+  add({3, 2, 3}, 1, .3);
   add({2, 2, 4, 5}, 1);
   add({2, 3, 4}, 2);
   add({5, 2}, 0);

@@ -59,6 +59,7 @@ Samples samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 7}, Shape{1001}}) {
     RandomAttrs r{.a = .3, .b = 2, .low = 3, .range = 100, .meta = make_meta(d, shape)};
+    if (!all.empty()) r.a = .6, r.b = 1.3, r.low = 7, r.range = 41;
     r.key = live<PhiloxKey>(c, [] { return random::reserve(4096); });
     all.push_back(Sample({}, r));
   }

@@ -157,7 +157,7 @@ Samples samples(Context c, DType d) {
       Sample({sample_values(c, d, {7})}, SoftmaxAttrs{0, 1}),
       Sample({sample_values(c, d, {3, 5})}, SoftmaxAttrs{1, 1}),
       Sample({sample_values(c, d, {3, 5})}, SoftmaxAttrs{0, 2}),
-      Sample({sample_values(c, d, {2, 37})}, SoftmaxAttrs{1, 0.5}),
+      Sample({sample_values(c, d, {2, 37})}, SoftmaxAttrs{1, 0.7}),
       Sample({sample_values(c, d, {2, 3, 4})}, SoftmaxAttrs{1, 1}),
   };
 }

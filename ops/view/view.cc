@@ -13,13 +13,6 @@ namespace locus {
 
 namespace {
 
-struct ShapeAttrs {
-  Meta target;  // its dtype is not used
-};
-struct TransposeAttrs {
-  int8_t axes[kMaxRank] = {};
-};
-
 // The strides that show `in` as `target`, or false where there are none: each group of axes of
 // equal product must lie in one piece.
 bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {

@@ -1,9 +1,11 @@
-# One GoogleTest program of all tests/*_test.cc; benchmarks are one Google Benchmark program.
+# One GoogleTest program of all tests/*_test.cc and what they share; benchmarks are one Google
+# Benchmark program.
 if(LOCUS_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc)
+  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc tests/references/*.cc tests/reference.cc
+       tests/walk.cc)
   if(NOT TARGET locus_examples)
     list(FILTER tests EXCLUDE REGEX "tests/examples_[a-z_]*\\.cc$")
   endif()
