@@ -4,11 +4,11 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/convolution/convolution_samples.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/floating.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 
@@ -252,6 +252,8 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o) {
+  detail::expect_tensor("convolution", x);
+  detail::expect_tensor("convolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return convolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   detail::expect_floating("convolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
@@ -267,6 +269,8 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const DeconvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("deconvolution");
+  detail::expect_tensor("deconvolution", x);
+  detail::expect_tensor("deconvolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return deconvolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
   detail::expect_floating("deconvolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
@@ -294,6 +298,8 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
                                const ConvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
+  detail::expect_tensor("convolution_weight_grad", x);
+  detail::expect_tensor("convolution_weight_grad", dy, "dy");
   detail::expect_floating("convolution_weight_grad", {{"data", &x}, {"dy", &dy}});
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution_weight_grad");
   kernel.spread(x.ndim() - 2, "convolution_weight_grad", "kernel", a.size);
