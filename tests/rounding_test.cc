@@ -1,4 +1,4 @@
-// 16-bit products with a bias are added up in f32 and rounded once.
+// 16-bit products with a bias and normalizations are computed in f32 and rounded once.
 #include <cmath>
 #include <string>
 
@@ -6,6 +6,8 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/norm.h>
 #include <locus/ops/unary.h>
 #include "tests/contexts.h"
 
@@ -64,6 +66,49 @@ TEST(Rounding, OfDenseIsOne) {
           if (::testing::Test::HasFatalFailure()) return;
         }
       }
+}
+
+TEST(Rounding, OfDeconvolutionsIsOne) {
+  // images, channels in and out, groups, size, kernel, stride: gaps between kernels get the bias.
+  const int64_t shapes[][7] = {{1, 1, 1, 1, 3, 1, 1},   {2, 3, 8, 1, 5, 3, 2},
+                               {3, 8, 16, 1, 9, 2, 2},  {2, 6, 6, 6, 5, 3, 2},
+                               {2, 16, 12, 2, 6, 1, 3}, {1, 4, 2, 2, 4, 3, 1}};
+  for (Context c : test::contexts())
+    for (DType d : {f16, bf16})
+      for (const auto& [images, in, out, groups, size, kernel, stride] : shapes)
+        for (const bool last : {false, true}) {
+          const Shape data = last ? Shape{images, size, size, in} : Shape{images, in, size, size};
+          const Shape weight = last ? Shape{in, kernel, kernel, out / groups}
+                                    : Shape{in, out / groups, kernel, kernel};
+          const Both x(c, d, data, 0), w(c, d, weight, 1), b(c, d, {out}, 2);
+          const DeconvolutionOptions o{.strides = stride,
+                                       .padding = kernel / 2,
+                                       .adj = stride - 1,
+                                       .groups = groups,
+                                       .layout = last ? "NHWC" : "NCHW"};
+          expect_one_rounding(
+              deconvolution(x.here, w.here, b.here, o), deconvolution(x.exact, w.exact, b.exact, o),
+              deconvolution(abs(x.exact), abs(w.exact), abs(b.exact), o), in * kernel * kernel,
+              to_string(c) + " " + name(d) + " " + to_string(weight));
+          if (::testing::Test::HasFatalFailure()) return;
+        }
+}
+
+TEST(Rounding, OfNormalizationsIsOne) {
+  for (Context c : test::contexts())
+    for (DType d : {f16, bf16}) {
+      const Both x(c, d, {6, 8, 33}, 0), gamma(c, f32, {8}, 1), beta(c, f32, {8}, 2);
+      const auto check = [&](const Tensor& y, const Tensor& exact) {
+        expect_one_rounding(y, exact, abs(exact) + 100, 1, to_string(c) + " " + name(d));
+      };
+      check(layer_norm(x.here, gamma.here, beta.here, {.axis = 1}),
+            layer_norm(x.exact, gamma.exact, beta.exact, {.axis = 1}));
+      check(group_norm(x.here, gamma.here, beta.here, {.num_groups = 4}),
+            group_norm(x.exact, gamma.exact, beta.exact, {.num_groups = 4}));
+      const Tensor mean = zeros({8}, c), var = ones({8}, c);
+      check(batch_norm(x.here, gamma.here, beta.here, mean, var),
+            batch_norm(x.exact, gamma.exact, beta.exact, zeros({8}, f64), ones({8}, f64)));
+    }
 }
 
 TEST(Rounding, OfConvolutionsIsOne) {

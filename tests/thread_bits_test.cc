@@ -1,4 +1,5 @@
 // Results and gradients have the same bits for any number of threads of the host.
+#include <cstring>
 #include <functional>
 #include <string>
 #include <utility>
@@ -23,6 +24,7 @@
 #include <locus/ops/view.h>
 #include "tests/contexts.h"
 #include "tests/gradcheck.h"
+#include "tests/run.h"
 
 namespace locus {
 namespace {
@@ -174,6 +176,46 @@ TEST(ThreadBits, OfElementsAndIndices) {
                    },
                    {s}, {f32, bf16});
   expect_same_bits("masks", [](const Tensors& in) { return Tensor(in[0][in[0] > .5]); }, {s});
+}
+
+// Every op that takes vectors as long as one another where its first sample has tensors.
+TEST(ThreadBits, OfEveryOpOfLongVectors) {
+  constexpr int64_t kLength = 100003;
+  int walked = 0;
+  for (const Op* op : test::every_op()) {
+    if (op->no_samples != nullptr || op->in_place || !op->samples) continue;
+    for (DType d : {f32, f64, bf16}) {
+      if (!op->function && !op->make_view && !op->kernel(DeviceType::cpu, d)) continue;
+      const Samples samples = op->samples(cpu(), d);
+      if (samples.empty()) continue;
+      Tensors in;
+      for (const Tensor& t : samples[0].inputs)
+        in.push_back(
+            sample_values(cpu(), t.dtype(), {kLength}, .1, .9, static_cast<int>(in.size())));
+      std::vector<std::vector<double>> one;
+      for (int threads : {1, 2, 3, 8}) {
+        const Threads scope(threads);
+        std::vector<std::vector<double>> here;
+        try {
+          for (const Tensor& y : test::run(*op, in, samples[0].attrs, cpu()))
+            here.push_back(values(y));
+        } catch (const Error&) {
+          EXPECT_EQ(threads, 1) << op->name;
+          break;
+        }
+        if (threads == 1) one = here;
+        walked += threads == 1;
+        for (size_t i = 0; i < one.size(); ++i)
+          for (size_t k = 0; k < one[i].size(); ++k)
+            if (std::memcmp(&here[i][k], &one[i][k], sizeof(double)) != 0) {
+              ADD_FAILURE() << op->name << " " << name(d) << ", element " << k << " with "
+                            << threads << " threads";
+              break;
+            }
+      }
+    }
+  }
+  EXPECT_GT(walked, 150);
 }
 
 // Ops without a gradient.

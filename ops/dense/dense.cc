@@ -5,9 +5,9 @@
 #include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/floating.h>
 #include <locus/ops/reduce.h>
 
 namespace locus {
@@ -122,6 +122,8 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
              bool flatten) {
+  detail::expect_tensor("dense", data);
+  detail::expect_tensor("dense", weight, "weight");
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]
     return dense(amp::narrow(data), amp::narrow(weight), amp::narrow(bias), activation, flatten);
   detail::expect_floating("dense", {{"data", &data}, {"weight", &weight}, {"bias", &bias}});

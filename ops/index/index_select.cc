@@ -4,6 +4,7 @@
 
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
@@ -284,6 +285,8 @@ std::ostream& operator<<(std::ostream& os, const Selection& s) {
 }
 
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
+  detail::expect_tensor("take", x);
+  detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
   const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
@@ -292,6 +295,8 @@ Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
 Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
 
 Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
+  detail::expect_tensor("pick", x);
+  detail::expect_tensor("pick", ids, "ids");
   static const OpRef<PickAttrs> op("pick");
   PickAttrs a;
   a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
@@ -301,6 +306,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
 }
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
+  detail::expect_tensor("one_hot", ids, "ids");
   static const OpRef<OneHotAttrs> op("one_hot");
   if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got ", depth);
   return invoke(op, {detail::integer_ids("one_hot", ids)},
@@ -308,6 +314,7 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
 }
 
 Tensors nonzero(const Tensor& x, Caller from) {
+  detail::expect_tensor("nonzero", x);
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
   const Tensor parts = unravel(Counted(mask, from).positions(), shape);

@@ -1,13 +1,13 @@
 #include <locus/ops/matmul.h>
 
 #include <string>
-#include <string_view>
 
 #include <locus/core/amp.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul/matmul_kernel.h>
@@ -82,19 +82,18 @@ bool readable(const Tensor& x) {
 }
 
 // The op "matmul" for the function that the user called: errors name `who`.
-Tensor product(const char* who, const Tensor& a, const Tensor& b) try {
-  if (a.dtype() != b.dtype()) {
+Tensor product(const char* who, const Tensor& a, const Tensor& b) {
+  return detail::called_as(who, "matmul", [&] {
+    if (a.dtype() == b.dtype()) return matmul(a, b, MatmulAttrs{});
     const DType d = promote(a.dtype(), b.dtype());
     return matmul(a.astype(d), b.astype(d), MatmulAttrs{});
-  }
-  return matmul(a, b, MatmulAttrs{});
-} catch (const Error&) {
-  std::rethrow_exception(reworded([&](const std::string& text) {
-    constexpr std::string_view kOp = "matmul:";
-    return text.starts_with(kOp) ? text_of(who, text.substr(kOp.size() - 1)) : text;
-  }));
+  });
 }
 
+void check_operands(const char* who, const Tensor& a, const Tensor& b) {
+  detail::expect_tensor(who, a, "the left operand");
+  detail::expect_tensor(who, b, "the right operand");
+}
 void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
   if (a.ndim() == 0 || b.ndim() == 0)
     throw ShapeError(op, ": expected operands of one axis or more, got ", describe(a), " and ",
@@ -136,6 +135,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  check_operands("dot", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
   if (a.ndim() == 2 && b.ndim() == 2) return product("dot", a, b);
@@ -144,6 +144,7 @@ Tensor dot(const Tensor& a, const Tensor& b) {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  check_operands("matmul", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return matmul(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/reduce.h>
@@ -180,6 +181,8 @@ Samples max_samples(Context c, DType d) {
 }
 
 int axes_of(const Tensor& x, const char* op) {
+  detail::expect_tensor(op, x);
+  detail::expect_floating(op, {{"data", &x}});
   if (x.ndim() < 3 || x.ndim() > 5)
     throw ShapeError(op, ": expected data with 1 to 3 spatial axes, rank 3 to 5, got ", x.shape());
   return x.ndim() - 2;
@@ -230,7 +233,8 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   const Axes spatial = spatial_axes(x, a.channels_last, "global_max_pool");
   for (const int axis : spatial.list())
     a.window[i++] = x.shape()[axis];
-  return invoke(ops().max, {x}, a);
+  return detail::called_as("global_max_pool", "max_pool",
+                           [&] { return invoke(ops().max, {x}, a); });
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout) {
   const bool last = channels_last(layout, axes_of(x, "global_avg_pool"), "global_avg_pool");
@@ -243,7 +247,8 @@ Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view l
   a.adaptive = true;
   size.spread(axes, "adaptive_avg_pool", "size", a.result);
   a.channels_last = channels_last(layout, axes, "adaptive_avg_pool");
-  return invoke(ops().average, {x}, a);
+  return detail::called_as("adaptive_avg_pool", "avg_pool",
+                           [&] { return invoke(ops().average, {x}, a); });
 }
 
 void register_pooling() {
