@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include <locus/core/at_line.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/ops/compare.h>
@@ -307,13 +308,15 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 }
 
-Tensors nonzero(const Tensor& x, Caller from) {
+Tensors nonzero(const Tensor& x, Caller from) try {
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
   const Tensor parts = unravel(Counted(mask, from).positions(), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus
