@@ -64,6 +64,22 @@ TEST(AtLine, IsThatOfTheCallOfANetwork) {
   });
   EXPECT_THAT(message_of<ShapeError>([&] { net(x); }), HasSubstr("(in layer '1' Dense(2 -> 1"));
 }
+TEST(AtLine, IsThatOfSelections) {
+  const Tensor x = ones({2, 3}), ids = array({0, 1}), wide = ones({7});
+  expect_line<IndexError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    const Tensor y = x[array({5})];
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] = wide;
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] += wide;
+  });
+}
+
 TEST(AtLine, IsThatOfParametersAndFiles) {
   nn::Dense layer(3, {}, {.in_units = 2});
   layer.initialize();

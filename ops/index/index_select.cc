@@ -167,12 +167,14 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 }
 
 // x[...] op= values: gathered, changed, put back.
-void update(const Selection& s, const auto& change) {
+void update(const Selection& s, const auto& change) try {
   static const OpRef<TakeAttrs> op("take");
   const Resolved r = resolve(s);
   Tensor t = invoke(op, r.refs({r.base}), r.attrs);
   change(t);
   put(r, t);
+} catch (const Error&) {
+  rethrow_at(SelectionAccess(s).from);
 }
 
 Selection select(const Tensor& x, std::span<const Selector> items) {
@@ -247,25 +249,31 @@ Tensor& Tensor::operator=(const Selection& values) && {
   return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess(values).from);
 }
 
-Tensor Selection::gather() const {
+Tensor Selection::gather() const try {
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
   return invoke(op, r.refs({r.base}), r.attrs);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 
-Selection& Selection::operator=(const Selection& values) {
+Selection& Selection::operator=(const Selection& values) try {
   put(resolve(*this), values.gather());
   return *this;
+} catch (const Error&) {
+  rethrow_at(from_);
 }
-void Selection::operator=(const Operand& values) && {
+void Selection::operator=(const Operand& values) && try {
   if (!values.is_scalar()) return put(resolve(*this), values.tensor());
   if (fill_mask(*this, values.scalar())) return;
   const Resolved r = resolve(*this);
   Tensor value = allocate(r.base.context(), make_meta(r.base.dtype(), Shape{}));
   std::move(value) = values.scalar();
   put(r, value);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 void Selection::operator+=(const Operand& values) && {
   update(*this, [&](Tensor& t) { t += values; });
