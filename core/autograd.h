@@ -1,19 +1,12 @@
-// Automatic differentiation by recording. Under a Record scope every op on a tensor that needs a
-// gradient leaves a node; backward() walks them in reverse. Gradients are made of ops themselves,
-// so create_graph gives higher orders. The scopes are thread-local, nest, and restore on exit.
+// Automatic differentiation by recording. In a Record scope every op on a tensor that needs a
+// gradient leaves a node, and backward() walks the nodes in reverse. The scopes are thread-local,
+// nest, and restore the mode on exit. Results own the graph that they come from.
 //
-// A graph may cross contexts: copyto is recorded, and each gradient returns to its tensor's
-// context. Only what leads to a leaf, or for grad() to a variable, is computed. backward() frees
-// the graph as it walks unless retain_graph; a second backward() then throws Error.
-//
-// A leaf or variable that the heads reach, but whose gradient nothing contributes to (an index, a
-// second derivative of relu), has gradient 0. With create_graph, which is grad()'s alone, a
-// gradient always reaches its own variable: differentiating 3 * x twice gives 0, where PyTorch has
-// an error.
-//
-// Threads: several may differentiate at once, also through common tensors; a graph that two of them
-// go through needs retain_graph in both. backward() writes x.grad() of each leaf x: only one thread
-// at a time may do so for one leaf.
+//   Tensor w = array({1.f, 2.f}), loss;
+//   w.attach_grad();
+//   { autograd::Record record;  loss = (w * w).sum(); }
+//   const Tensor g = autograd::grad(loss, {w}, {.retain_graph = true})[0];  // 2 w, a new tensor
+//   loss.backward();                                                        // w.grad() is 2 w
 #pragma once
 
 #include <functional>
@@ -95,6 +88,20 @@ void mark_summed(const Tensor& x);
 // `written` null: none.
 void set_grad_hook(const Tensor& x, std::function<void()> written,
                    std::function<void()> before = {});
+
+// --- Details ---
+//   - A graph may cross contexts: each gradient returns to the context of its tensor.
+//   - Only what leads to a leaf, or for grad() to a variable, is computed.
+//   - A pass frees the graph as it walks. A second pass over it throws Error, unless the first one
+//     was given retain_graph.
+//   - The gradient of a leaf or variable is 0 if the heads reach it and nothing contributes, as
+//     through an index. With create_graph the gradient belongs to the graph of its variable even
+//     then: differentiating 3 * x twice gives 0.
+//   - Several threads may differentiate at once, also through common tensors. Two passes over one
+//     graph need retain_graph in both. backward() writes x.grad() of every leaf x that it reaches:
+//     only one thread at a time may write the gradient of one leaf.
+//   - Only grad() has create_graph: a gradient that x.grad() keeps, and whose graph leads to x,
+//     would keep x alive for ever.
 
 }  // namespace autograd
 }  // namespace locus

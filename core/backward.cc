@@ -104,48 +104,49 @@ Tensor filled(Context c, const Meta& m, double value) {
 }
 
 void Pass::run() {
-  auto early = early_.begin();
-  for (size_t i = 0; i < walk_.size(); ++i) {
-    step(steps_[walk_[i].second]);
-    for (; early != early_.end() && early->first == i; ++early) hand_over(early->second);
+  auto early = notes_->early.begin();
+  for (size_t i = 0; i < notes_->walk.size(); ++i) {
+    step(notes_->steps[notes_->walk[i].second]);
+    for (; early != notes_->early.end() && early->first == i; ++early) hand_over(early->second);
   }
 }
 
 void Pass::write_leaves() {
-  for (const Leaf& leaf : leaves_)
-    if (!targets_[leaf.target].early) hand_over(leaf);
+  for (const Leaf& leaf : notes_->leaves)
+    if (!notes_->targets[leaf.target].early) hand_over(leaf);
 }
 
 Tensor Pass::captured(const Tensor& variable, bool materialize) {
   const std::shared_ptr<GraphState>& state = variable.impl().graph;
   const int t = target_of(state);
   make_ones(t);
-  Tensor found = targets_[t].incoming;
-  if (!found.defined() && (materialize || targets_[t].edges > 0))
+  Tensor found = notes_->targets[t].incoming;
+  if (!found.defined() && (materialize || notes_->targets[t].edges > 0))
     found = filled(variable.context(), variable.impl().view.meta, 0);
   return found.defined() && create_ ? linked(found, state) : found;
 }
 
 void Pass::make_ones(int t) {
-  Target& target = targets_[t];
+  Target& target = notes_->targets[t];
   if (!std::exchange(target.ones, false)) return;
-  const Step& s = steps_[target.step];
+  const Step& s = notes_->steps[target.step];
   const TensorImpl& result = s.state->node->out[static_cast<size_t>(t) - s.targets].kept;
   target.incoming = filled(result.context, result.view.meta, 1);
 }
 
 void Pass::arrive(int t, const Tensor& gradient) {
   make_ones(t);
-  Tensor& sum = targets_[t].incoming;
+  Tensor& sum = notes_->targets[t].incoming;
   sum = sum.defined() ? add(sum, gradient) : gradient;
 }
 
 // Whether it is a head, and nothing more, of an op that knows what to do then, once.
 bool Pass::is_head(const Step& s) const {
   const Node& node = *s.state->node;
-  if (retain_ || !node.op.head_gradient || !targets_[s.targets].ones) return false;
+  if (retain_ || !node.op.head_gradient || !notes_->targets[s.targets].ones) return false;
   for (size_t k = 1; k < node.out.size(); ++k)
-    if (const Target& t = targets_[s.targets + k]; t.ones || t.incoming.defined()) return false;
+    if (const Target& t = notes_->targets[s.targets + k]; t.ones || t.incoming.defined())
+      return false;
   return true;
 }
 
@@ -153,21 +154,22 @@ bool Pass::is_head(const Step& s) const {
 // When the pass is recorded they have their place in the graph.
 Tensors Pass::differentiate(const Step& s, bool head) {
   Node& node = *s.state->node;
-  kept_.assign(node.out.size(), Tensor());
+  notes_->kept.assign(node.out.size(), Tensor());
   for (size_t k = 0; k < node.out.size(); ++k) {
     Node::Output& o = node.out[k];
     if (!o.kept.storage) continue;
     auto handle = std::make_shared<TensorImpl>(o.kept);
     if (create_) handle->graph = std::shared_ptr<GraphState>(s.state, &o.state);
-    kept_[k] = Tensor(std::move(handle));
+    notes_->kept[k] = Tensor(std::move(handle));
   }
   const bool fused = !create_ && node.op.fused_gradient;
   const Op::Gradient gradient = head    ? node.op.head_gradient
                                 : fused ? node.op.fused_gradient
                                         : node.op.gradient;
   try {
-    Tensors dx = gradient(Saved(node, inputs_.data() + s.inputs, kept_.data()), dout_);
-    kept_.clear();
+    Tensors dx =
+        gradient(Saved(node, notes_->inputs.data() + s.inputs, notes_->kept.data()), notes_->dout);
+    notes_->kept.clear();
     return dx;
   } catch (const EmptyTensor& e) {
     reads_what_is_not_kept(node, e);
@@ -177,15 +179,15 @@ Tensors Pass::differentiate(const Step& s, bool head) {
 void Pass::step(const Step& s) {
   Node& node = *s.state->node;
   if (!s.needed) return;
-  dout_.clear();
+  notes_->dout.clear();
   const bool head = is_head(s);
   bool any = head;
   for (size_t k = 0; k < node.out.size(); ++k) {
     const size_t t = s.targets + k;
     if (!head) make_ones(static_cast<int>(t));
-    Tensor& incoming = targets_[t].incoming;
-    dout_.push_back(targets_[t].wanted ? incoming : std::move(incoming));
-    any = any || dout_.back().defined();
+    Tensor& incoming = notes_->targets[t].incoming;
+    notes_->dout.push_back(notes_->targets[t].wanted ? incoming : std::move(incoming));
+    any = any || notes_->dout.back().defined();
   }
   if (!any) return;
   node.check_versions();
@@ -198,7 +200,7 @@ void Pass::step(const Step& s) {
                 node.in.size(), " inputs");
   for (size_t i = 0; i < dx.size(); ++i) {
     const Node::Input& in = node.in[i];
-    const PassInput& input = inputs_[s.inputs + i];
+    const PassInput& input = notes_->inputs[s.inputs + i];
     if (!input.needed || !dx[i].defined()) continue;
     const bool same = dx[i].shape() == Shape(in.meta);
     if (!same && !node.op.broadcasts)
@@ -207,14 +209,14 @@ void Pass::step(const Step& s) {
     arrive(input.target,
            same ? dx[i] : sum_to(dx[i], in.meta, input.place ? *input.place : Tensor()));
   }
-  dout_.clear();
+  notes_->dout.clear();
   if (!retain_) node.free();
 }
 
 void Pass::hand_over(const Leaf& leaf) {
   const auto hook = calls_hook(*leaf.state) ? leaf.state->hook : nullptr;  // it may go away
   if (hook && hook->before) hook->before();
-  write(leaf.state, std::move(targets_[leaf.target].incoming));
+  write(leaf.state, std::move(notes_->targets[leaf.target].incoming));
   if (hook) hook->written();
 }
 

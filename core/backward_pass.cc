@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <locus/core/accumulate.h>
 #include <locus/core/capture_check.h>
@@ -24,7 +25,55 @@ namespace {
               "earlier call retain_graph = true, or record anew");
 }
 
+thread_local std::unique_ptr<PassNotes> spare;  // of the thread's last pass, cleared
+
 }  // namespace
+
+void Numbers::forget() {
+  used_ = 0;
+  if (++round_ == 0) *this = {};  // what is there would count again
+}
+
+void Numbers::grow() {
+  const std::vector<Slot> old =
+      std::exchange(slots_, std::vector<Slot>(std::max<size_t>(64, 2 * slots_.size())));
+  for (const Slot& slot : old)
+    if (slot.round == round_) find(slot.object) = slot;
+}
+
+void PassNotes::clear() {
+  constexpr size_t kMostKept = 1 << 16;
+  if (targets.capacity() > kMostKept) {
+    *this = {};
+    return;
+  }
+  numbers.forget();
+  targets.clear();
+  steps.clear();
+  inputs.clear();
+  results.clear();
+  walk.clear();
+  leaves.clear();
+  early.clear();
+  dout.clear();
+  kept.clear();
+}
+
+Pass::Pass(const char* who, const Tensors& heads, const Tensors* variables,
+           const autograd::GradOptions& o)
+    : who_(who),
+      retain_(o.retain_graph || o.create_graph),
+      create_(o.create_graph),
+      all_(!variables),
+      notes_(std::move(spare)) {
+  if (!notes_) notes_ = std::make_unique<PassNotes>();
+  prepare(heads, variables, o.head_gradients);
+}
+
+Pass::~Pass() {
+  notes_->clear();
+  spare = std::move(notes_);
+}
 
 bool Pass::calls_hook(const GraphState& leaf) { return leaf.hook && !capture::active(); }
 
@@ -36,7 +85,7 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
   for (size_t i = 0; variables && i < variables->size(); ++i) {
     const Tensor& v = (*variables)[i];
     if (!needs_grad(v.impl())) not_in_graph(who_, text_of("variable ", i), v);
-    targets_[target_of(v.impl().graph)].wanted = true;
+    notes_->targets[target_of(v.impl().graph)].wanted = true;
   }
   Tensors given(heads.size());
   std::vector<int> at;
@@ -46,37 +95,37 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
       not_in_graph(who_, heads.size() == 1 ? "the head" : text_of("head ", i), heads[i]);
     at.push_back(reach(heads[i].impl().graph));
   }
-  for (size_t i = 0; i < results_.size(); ++i) {
-    const Step& made = steps_[targets_[results_[i]].step];
-    const int k = results_[i] - static_cast<int>(made.targets);
+  for (size_t i = 0; i < notes_->results.size(); ++i) {
+    const Step& made = notes_->steps[notes_->targets[notes_->results[i]].step];
+    const int k = notes_->results[i] - static_cast<int>(made.targets);
     const size_t inputs = made.inputs;
     Node& node = *made.state->node;
     for (size_t n = 0; n < node.in.size(); ++n)
       if (const Node::Input& in = node.in[n];
-          in.edge && Node::leads(in, k) && inputs_[inputs + n].target < 0) {
+          in.edge && Node::leads(in, k) && notes_->inputs[inputs + n].target < 0) {
         const int to = reach(in.edge);
-        inputs_[inputs + n].target = to;
+        notes_->inputs[inputs + n].target = to;
       }
   }
-  std::ranges::sort(walk_, std::greater<>());
-  for (const Leaf& leaf : leaves_) {
+  std::ranges::sort(notes_->walk, std::greater<>());
+  for (const Leaf& leaf : notes_->leaves) {
     if (all_ && !calls_hook(*leaf.state)) autograd::check_adds_to(*leaf.state);  // it knows why
-    targets_[leaf.target].direct = direct(leaf, given);
+    notes_->targets[leaf.target].direct = direct(leaf, given);
   }
-  for (auto next = walk_.rbegin(); next != walk_.rend(); ++next) {
-    Step& s = steps_[next->second];
+  for (auto next = notes_->walk.rbegin(); next != notes_->walk.rend(); ++next) {
+    Step& s = notes_->steps[next->second];
     const std::span<Node::Input> in = s.state->node->in;
     for (size_t n = 0; n < in.size(); ++n) {
-      PassInput& input = inputs_[s.inputs + n];
+      PassInput& input = notes_->inputs[s.inputs + n];
       if (input.target < 0) continue;
       input.needed = needed(input.target);
       s.needed = s.needed || input.needed;
-      if (input.needed && targets_[input.target].direct) input.place = &in[n].edge->grad;
+      if (input.needed && notes_->targets[input.target].direct) input.place = &in[n].edge->grad;
     }
   }
   if (all_ && !capture::active()) find_early();
   for (size_t i = 0; i < heads.size(); ++i) {
-    Target& target = targets_[at[i]];
+    Target& target = notes_->targets[at[i]];
     if (!needed(at[i])) continue;
     if (given[i].defined())
       arrive(at[i], given[i]);
@@ -89,17 +138,18 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
 
 // After which step each leaf with a hook has all of its gradient.
 void Pass::find_early() {
-  if (std::ranges::none_of(leaves_, [](const Leaf& leaf) { return !!leaf.state->hook; })) return;
-  for (size_t i = walk_.size(); i-- > 0;) {
-    const Step& s = steps_[walk_[i].second];
+  if (std::ranges::none_of(notes_->leaves, [](const Leaf& leaf) { return !!leaf.state->hook; }))
+    return;
+  for (size_t i = notes_->walk.size(); i-- > 0;) {
+    const Step& s = notes_->steps[notes_->walk[i].second];
     const std::span<Node::Input> in = s.state->node->in;
     for (size_t n = 0; n < in.size(); ++n) {
-      const int t = inputs_[s.inputs + n].target;
-      if (t >= 0 && in[n].edge->hook && !std::exchange(targets_[t].early, true))
-        early_.emplace_back(i, Leaf{in[n].edge, t});
+      const int t = notes_->inputs[s.inputs + n].target;
+      if (t >= 0 && in[n].edge->hook && !std::exchange(notes_->targets[t].early, true))
+        notes_->early.emplace_back(i, Leaf{in[n].edge, t});
     }
   }
-  std::ranges::reverse(early_);
+  std::ranges::reverse(notes_->early);
 }
 
 // On the head's context: cpu and cpu_pinned are one memory.
@@ -121,48 +171,48 @@ Tensor Pass::head_gradient(const Tensor& head, const Tensor& g) const {
 
 int Pass::target_of(const std::shared_ptr<GraphState>& state) {
   Node* const node = state->node;
-  int& first = numbers_.of(node ? static_cast<const void*>(node) : state.get());
+  int& first = notes_->numbers.of(node ? static_cast<const void*>(node) : state.get());
   if (first < 0) {
-    first = static_cast<int>(targets_.size());
-    const int made_by = node ? static_cast<int>(steps_.size()) : -1;
-    if (node) steps_.push_back({state, targets_.size()});
+    first = static_cast<int>(notes_->targets.size());
+    const int made_by = node ? static_cast<int>(notes_->steps.size()) : -1;
+    if (node) notes_->steps.push_back({state, notes_->targets.size()});
     for (size_t k = 0; k < (node ? node->out.size() : 1); ++k)
-      targets_.push_back({.step = made_by});
+      notes_->targets.push_back({.step = made_by});
   }
   return node ? first + node->number_of(*state) : first;
 }
 
 int Pass::reach(const std::shared_ptr<GraphState>& state) {
   const int t = target_of(state);
-  Target& target = targets_[t];
+  Target& target = notes_->targets[t];
   Node* const node = state->node;
   if (node && node->freed && !target.wanted) was_freed(*node);
   if (node && capture::active()) [[unlikely]]
     capture::check_tape(node->order);
   if (++target.edges > 1) return t;
   if (!node) {
-    leaves_.push_back({state, t});
+    notes_->leaves.push_back({state, t});
   } else if (!node->freed) {
-    results_.push_back(t);
-    Step& s = steps_[target.step];
+    notes_->results.push_back(t);
+    Step& s = notes_->steps[target.step];
     if (std::exchange(s.reached, true)) return t;
-    s.inputs = inputs_.size();
-    inputs_.resize(inputs_.size() + node->in.size());
-    walk_.emplace_back(node->order, target.step);
+    s.inputs = notes_->inputs.size();
+    notes_->inputs.resize(notes_->inputs.size() + node->in.size());
+    notes_->walk.emplace_back(node->order, target.step);
   }
   return t;
 }
 
 bool Pass::needed(int t) const {
-  const Target& target = targets_[t];
-  return target.wanted || (target.step >= 0 ? steps_[target.step].needed : all_);
+  const Target& target = notes_->targets[t];
+  return target.wanted || (target.step >= 0 ? notes_->steps[target.step].needed : all_);
 }
 
 // Whether a gradient function may write a leaf's gradient where it is to be.
 bool Pass::direct(const Leaf& leaf, const Tensors& head_gradients) const {
   const GraphState& state = *leaf.state;
   return all_ && state.placed && state.req == GradReq::write && !autograd::adds_to(state) &&
-         targets_[leaf.target].edges == 1 &&
+         notes_->targets[leaf.target].edges == 1 &&
          !(calls_hook(state) && state.hook->before) &&  // it may refuse what is made
          std::none_of(head_gradients.begin(), head_gradients.end(), [&](const Tensor& g) {
            return g.defined() && g.shares_memory_with(state.grad);

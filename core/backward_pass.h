@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <locus/core/autograd.h>
+#include <locus/core/noncopyable.h>
 #include <locus/core/tape.h>
 
 namespace locus {
@@ -14,12 +15,13 @@ namespace locus {
 // Numbers of objects, by their addresses.
 class Numbers {
  public:
+  void forget();  // all of them
   // -1: it has none yet. Valid until the next call.
   int& of(const void* object) {
-    if (2 * used_ >= slots_.size()) grow();
+    if (4 * used_ >= 3 * slots_.size()) grow();
     Slot& slot = find(object);
-    if (!slot.object) {
-      slot.object = object;
+    if (slot.round != round_) {
+      slot = {object, round_, -1};
       ++used_;
     }
     return slot.number;
@@ -28,46 +30,24 @@ class Numbers {
  private:
   struct Slot {
     const void* object = nullptr;
+    uint32_t round = 0;  // when it was put there: else the slot is free
     int number = -1;
   };
   Slot& find(const void* object) {
     const size_t mask = slots_.size() - 1;
     size_t at = (reinterpret_cast<uintptr_t>(object) * 0x9e3779b97f4a7c15u) >> 32;
-    while (slots_[at & mask].object && slots_[at & mask].object != object) ++at;
+    while (slots_[at & mask].round == round_ && slots_[at & mask].object != object) ++at;
     return slots_[at & mask];
   }
-  void grow() {
-    const std::vector<Slot> old =
-        std::exchange(slots_, std::vector<Slot>(std::max<size_t>(64, 2 * slots_.size())));
-    for (const Slot& slot : old)
-      if (slot.object) find(slot.object) = slot;
-  }
+  void grow();
 
-  std::vector<Slot> slots_;  // a power of two, half of them free
+  std::vector<Slot> slots_;  // a power of two, a quarter of them free
   size_t used_ = 0;
+  uint32_t round_ = 1;
 };
 
-// One reverse walk: what is reachable from the heads, what of it is needed, then the gradients. All
-// that it notes about the graph is its own, so passes in several threads may share tensors.
-class Pass {
- public:
-  // `who`: for errors. Without variables: for the leaves.
-  Pass(const char* who, const Tensors& heads, const Tensors* variables,
-       const autograd::GradOptions& o)
-      : who_(who),
-        retain_(o.retain_graph || o.create_graph),
-        create_(o.create_graph),
-        all_(!variables) {
-    prepare(heads, variables, o.head_gradients);
-  }
-
-  void run();
-  // Those that did not get their sums while it ran.
-  void write_leaves();
-  // What arrived at a variable; undefined when it is not reachable.
-  Tensor captured(const Tensor& variable, bool materialize);
-
- private:
+// What a pass notes about the graph. A thread's next pass takes over the memory of its last one.
+struct PassNotes {
   // A result or a leaf.
   struct Target {
     int step = -1;         // of a result: the call that made it
@@ -90,6 +70,39 @@ class Pass {
     int target;
   };
 
+  Numbers numbers;  // of nodes and leaves: the first of their targets
+  std::vector<Target> targets;
+  std::vector<Step> steps;
+  std::vector<PassInput> inputs;
+  std::vector<int> results;                    // all that are reached
+  std::vector<std::pair<uint64_t, int>> walk;  // steps that are reached, the last recorded first
+  std::vector<Leaf> leaves;                    // that are reached
+  std::vector<std::pair<size_t, Leaf>> early;
+  Tensors dout, kept;  // of the call whose gradient is made
+
+  void clear();
+};
+
+// One reverse walk: what is reachable from the heads, what of it is needed, then the gradients. All
+// that it notes about the graph is its own, so passes in several threads may share tensors.
+class Pass : NonCopyable {
+ public:
+  // `who`: for errors. Without variables: for the leaves.
+  Pass(const char* who, const Tensors& heads, const Tensors* variables,
+       const autograd::GradOptions& o);
+  ~Pass();
+
+  void run();
+  // Those that did not get their sums while it ran.
+  void write_leaves();
+  // What arrived at a variable; undefined when it is not reachable.
+  Tensor captured(const Tensor& variable, bool materialize);
+
+ private:
+  using Target = PassNotes::Target;
+  using Step = PassNotes::Step;
+  using Leaf = PassNotes::Leaf;
+
   // In backward_pass.cc.
   void prepare(const Tensors& heads, const Tensors* variables, const Tensors& gradients);
   void find_early();
@@ -109,15 +122,7 @@ class Pass {
 
   const char* const who_;
   const bool retain_, create_, all_;
-  Numbers numbers_;  // of nodes and leaves: the first of their targets
-  std::vector<Target> targets_;
-  std::vector<Step> steps_;
-  std::vector<PassInput> inputs_;
-  std::vector<int> results_;                    // all that are reached
-  std::vector<std::pair<uint64_t, int>> walk_;  // steps that are reached, the last recorded first
-  std::vector<Leaf> leaves_;                    // that are reached
-  std::vector<std::pair<size_t, Leaf>> early_;
-  Tensors dout_, kept_;  // of the call whose gradient is made
+  std::unique_ptr<PassNotes> notes_;
 };
 
 // Filled with a number.

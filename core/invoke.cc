@@ -172,13 +172,9 @@ class Invocation {
       noted = note(out);
       if (!capture::runs()) return;
     }
-    size_t operand = 0;
-    try {
-      for (; operand < in_.size(); ++operand)
-        in_[operand].tensor_->handle()->storage->before_read(stream_);
-    } catch (const Error&) {
-      rethrow(op_, in_, operand);
-    }
+    if (reads::watched()) [[unlikely]]
+      tell_reads();
+    for (const Ref& r : in_) r.tensor_->handle()->storage->order_read(stream_);
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
@@ -204,6 +200,15 @@ class Invocation {
   }
 
  private:
+  // Names the operand that a recomputed function may not read.
+  void tell_reads() const {
+    size_t operand = 0;
+    try {
+      for (; operand < in_.size(); ++operand) in_[operand].tensor_->handle()->storage->tell_read();
+    } catch (const Error&) {
+      rethrow(op_, in_, operand);
+    }
+  }
   // For replays: the launch, and what it reads and writes.
   capture::Noted note(const auto& out) const {
     PlanCall call{.context = context_,

@@ -13,11 +13,12 @@ namespace locus::autograd {
 // `variables`, the leaves that f reads besides.
 //
 // The second run draws the random numbers of the first, and gives the same bits. backward() throws
-// Error when f then reads a tensor that its first run did not read, that was made since, or that
-// was written since, by f or anyone else. What f writes in place it leaves alone when
-// is_recomputing(), as batch_norm does with running statistics. f runs in one thread: parallel() in
-// it is an Error; recompute() inside of parallel() is not. The gradient has none itself:
-// create_graph is an Error.
+// Error if f then reads a tensor that its first run did not read, that was made since the first run
+// began, or that was written since. Results of captured graphs (capture.h) are not checked. f must
+// not write again what it wrote in place: it asks is_recomputing(), as batch_norm does.
+//
+// f runs in one thread: parallel() in f is an Error. recompute() inside of parallel() is allowed.
+// The gradient has no gradient itself: create_graph is an Error.
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables);
 

@@ -45,6 +45,10 @@ class Storage : NonCopyable {
   // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
   void before_read(StreamView s) {
     tell_read();
+    order_read(s);
+  }
+  // The same where tell_read() was called already.
+  void order_read(StreamView s) {
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
       order(s, false);

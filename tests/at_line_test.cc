@@ -42,6 +42,10 @@ TEST(AtLine, IsThatOfCopiesAndReads) {
       line = __LINE__ + 1;
       x(Slice()) = other;
     });
+    expect_line<Error>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      all_reduce(Group(std::vector<Context>{c}), {x, x});
+    });
     expect_line<EmptyTensor>([&](unsigned& line) {
       line = __LINE__ + 1;
       Tensor().copyto(c);
@@ -60,6 +64,41 @@ TEST(AtLine, IsThatOfTheCallOfANetwork) {
   });
   EXPECT_THAT(message_of<ShapeError>([&] { net(x); }), HasSubstr("(in layer '1' Dense(2 -> 1"));
 }
+TEST(AtLine, IsThatOfSelections) {
+  const Tensor x = ones({2, 3}), ids = array({0, 1}), wide = ones({7});
+  expect_line<IndexError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    const Tensor y = x[array({5})];
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] = wide;
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] += wide;
+  });
+}
+
+TEST(AtLine, IsThatOfParametersAndFiles) {
+  nn::Dense layer(3, {}, {.in_units = 2});
+  layer.initialize();
+  const nn::Parameter weight = layer.parameter("weight");
+  const Tensor other = ones({5});
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    weight.set_data(other);
+  });
+  expect_line<Error>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    layer.load_parameters("/nowhere/at_all.params");
+  });
+  expect_line<Error>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    load("/nowhere/at_all.params");
+  });
+}
+
 TEST(AtLine, LeavesTypesOfTheProgramAlone) {
   struct Own : Error {
     using Error::Error;

@@ -34,6 +34,15 @@ TEST(Accuracy, TakesOneOfEachPerContext) {
   EXPECT_THROW(accuracy.update(Tensors{array({1})}, Tensors{}), ShapeError);
 }
 
+TEST(Accuracy, SaysThatLabelsComeFirst) {
+  metric::Accuracy accuracy;
+  metric::TopKAccuracy top(2);
+  const Tensor scores = array({{0.1f, 0.9f}, {0.8f, 0.2f}}), labels = array({1, 0});
+  for (metric::Metric* m : std::initializer_list<metric::Metric*>{&accuracy, &top})
+    EXPECT_THAT(test::message_of<ShapeError>([&] { m->update(scores, labels); }),
+                testing::HasSubstr("update() takes the labels first"));
+}
+
 TEST(Accuracy, RefusesWhatDoesNotFit) {
   metric::Accuracy accuracy;
   EXPECT_THROW(accuracy.update(array({1, 0}), ones({3, 2})), ShapeError);

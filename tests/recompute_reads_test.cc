@@ -2,6 +2,7 @@
 #include <functional>
 
 #include <locus/locus.h>
+#include <locus/nn/kvstore.h>
 #include "tests/contexts.h"
 #include "tests/training.h"
 
@@ -50,11 +51,18 @@ std::vector<Way> ways() {
          const Tensor one = ones({2}, w.context());
          batch_norm(ones({3, 2}, w.context()), one, one, w, one * 1);
        }},
-      {"an optimizer",
+      {"a pull",
        [](const Tensor& w) {
-         const nn::Parameter p("weight", {2}, {.init = init::One()});
-         p.initialize(init::One(), w.context());
-         w.detach() -= p.data() * .1;
+         const auto store = kvstore::create("local");
+         store->init("w", ones({2}));
+         store->pull("w", w);
+       }},
+      {"a collective",
+       [](const Tensor& w) {
+         const Context c = w.context(), there(c.type, c.index == 0 ? 1 : 0);
+         if (!is_host(c) && num_gpus() < 2) return w.detach() += 1, void();
+         const Tensor other = ones({2}, there);
+         all_reduce(Group(std::vector<Context>{c, there}), {w, other}, {.out = {w, other}});
        }},
   };
 }
@@ -125,6 +133,25 @@ TEST(RecomputeReads, ReachThroughStretchesInStretches) {
     });
     s.w.detach() += 10;
     EXPECT_THAT(message_of<Error>([&] { y.backward(); }), HasSubstr("changed in place"));
+  }
+}
+
+TEST(RecomputeReads, ATrainersStepComesBehindBackward) {
+  for (Context c : contexts()) {
+    nn::Dense layer(2, {}, {.in_units = 2});
+    layer.initialize(init::One(), c);
+    nn::Trainer trainer(layer.parameters(), optim::SGD({.learning_rate = 1}));
+    const Tensor x = ones({1, 2}, c);
+    x.attach_grad();
+    Tensor y, z;
+    {
+      const autograd::Record record;
+      y = autograd::recompute([&](const Tensors& in) { return Tensors{layer(in[0])}; }, {x}, {})[0];
+      z = layer(x);
+    }
+    z.backward();
+    trainer.step(1);
+    EXPECT_THAT(message_of<Error>([&] { y.backward(); }), HasSubstr("dense: weight")) << c;
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ostream>
 
+#include <locus/core/at_line.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/ops/call_check.h>
@@ -167,12 +168,14 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 }
 
 // x[...] op= values: gathered, changed, put back.
-void update(const Selection& s, const auto& change) {
+void update(const Selection& s, const auto& change) try {
   static const OpRef<TakeAttrs> op("take");
   const Resolved r = resolve(s);
   Tensor t = invoke(op, r.refs({r.base}), r.attrs);
   change(t);
   put(r, t);
+} catch (const Error&) {
+  rethrow_at(SelectionAccess(s).from);
 }
 
 Selection select(const Tensor& x, std::span<const Selector> items) {
@@ -247,25 +250,31 @@ Tensor& Tensor::operator=(const Selection& values) && {
   return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess(values).from);
 }
 
-Tensor Selection::gather() const {
+Tensor Selection::gather() const try {
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
   return invoke(op, r.refs({r.base}), r.attrs);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 
-Selection& Selection::operator=(const Selection& values) {
+Selection& Selection::operator=(const Selection& values) try {
   put(resolve(*this), values.gather());
   return *this;
+} catch (const Error&) {
+  rethrow_at(from_);
 }
-void Selection::operator=(const Operand& values) && {
+void Selection::operator=(const Operand& values) && try {
   if (!values.is_scalar()) return put(resolve(*this), values.tensor());
   if (fill_mask(*this, values.scalar())) return;
   const Resolved r = resolve(*this);
   Tensor value = allocate(r.base.context(), make_meta(r.base.dtype(), Shape{}));
   std::move(value) = values.scalar();
   put(r, value);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 void Selection::operator+=(const Operand& values) && {
   update(*this, [&](Tensor& t) { t += values; });
@@ -313,7 +322,7 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 }
 
-Tensors nonzero(const Tensor& x, Caller from) {
+Tensors nonzero(const Tensor& x, Caller from) try {
   detail::expect_tensor("nonzero", x);
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
@@ -321,6 +330,8 @@ Tensors nonzero(const Tensor& x, Caller from) {
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus
