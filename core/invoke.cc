@@ -172,7 +172,13 @@ class Invocation {
       noted = note(out);
       if (!capture::runs()) return;
     }
-    for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
+    size_t operand = 0;
+    try {
+      for (; operand < in_.size(); ++operand)
+        in_[operand].tensor_->handle()->storage->before_read(stream_);
+    } catch (const Error&) {
+      rethrow(op_, in_, operand);
+    }
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
@@ -185,7 +191,8 @@ class Invocation {
                       static_cast<int>(n_out),
                       attrs_.data,
                       attrs_.size,
-                      stream_};
+                      stream_,
+                      attrs_.owner};
       trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
@@ -329,7 +336,10 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       }
     }
   }
-  if (autograd::is_recording()) record(op, in, attrs, out);
+  if (autograd::is_recording())
+    record(op, in, attrs, out);
+  else
+    leave_unrecorded(in, out);
 } catch (const OutOfMemory&) {
   rethrow_out_of_memory(op, in);
 }

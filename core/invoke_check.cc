@@ -85,6 +85,13 @@ void rethrow(const Op& op, std::span<const Ref> in) {
   }));
 }
 
+void rethrow(const Op& op, std::span<const Ref> in, size_t about) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    return op.name + ": " + argument_name(op, about, in.size()) + " " +
+           describe(*in[about].tensor_) + ": " + text;
+  }));
+}
+
 void rethrow_out_of_memory(const Op& op, std::span<const Ref> in) {
   std::rethrow_exception(reworded([&](const std::string& text) {
     if (find_op(text.substr(0, text.find(':')))) return text;
@@ -121,7 +128,7 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
 }
 
 void empty_operand(const Op& op) {
-  throw Error(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
+  throw EmptyTensor(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {

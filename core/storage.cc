@@ -29,8 +29,8 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
       arena_(home),
       home_(timeline_of(home)),
       home_id_(home.id) {
-  data_ = owner_ ? owner_->allocate(bytes, home, turn_)
-                 : device(context).allocator().allocate(bytes, home);
+  data_ =
+      owner_ ? owner_->allocate(bytes, home) : device(context).allocator().allocate(bytes, home);
 }
 
 Storage::~Storage() {
@@ -140,6 +140,7 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host() {
+  tell_read();
   const StreamView at = home();
   if (at.id != 0) {
     const trace::Wait wait(at.context);

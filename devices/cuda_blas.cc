@@ -38,6 +38,10 @@ void* make_blas() {
   {
     const MutexLock lock(blas->mutex);
     LOCUS_CUDA(cublasCreate(&blas->handle));
+    // Parts of a 16-bit product are added up in f32, too.
+    LOCUS_CUDA(cublasSetMathMode(
+        blas->handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   }
   return blas.release();
 }

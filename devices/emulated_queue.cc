@@ -81,7 +81,7 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
     entry.views.assign(call.in, call.in + call.n_in);
     entry.views.insert(entry.views.end(), call.out, call.out + call.n_out);
     entry.n_in = call.n_in;
-    entry.attrs = Attrs({call.attrs, call.attrs_size, &typeid(NoAttrs)});
+    entry.attrs = Attrs({call.attrs, call.attrs_size, &typeid(NoAttrs), call.owner});
   });
 }
 
@@ -171,6 +171,7 @@ void Queue::serve() {
     mutex_.unlock();
     run(entry, now);
     if (entry.staging.capacity() > kKept) entry.staging = {};
+    entry.attrs.owner = {};
     mutex_.lock();
     clock_ = now;
     if (pushed_ - finished_ == kCapacity) space_.notify_all();
@@ -190,8 +191,9 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
         // The host's stream: what the kernel takes and frees now is not in the order of this queue,
         // whose memory is handed out when work is pushed.
-        const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
-                        {}};
+        const Call call{in,    in + entry.n_in,   entry.n_in,
+                        n_out, entry.attrs.bytes, entry.attrs.size,
+                        {},    &entry.attrs.owner};
         if (modelled)
           now += compute(entry.kernel, call);
         else

@@ -16,8 +16,7 @@
 // options' ranges, how they make the op's numbers, and its name. From elsewhere, derive from
 // Optimizer, and in the constructor say use(), or override state_names(), create_state() and
 // update(). After use(), a Trainer updates replicas on the threads of their contexts, too
-// (core/parallel.h), where a schedule is asked by one at a time, and replays updates of a class
-// that said so itself, as a Capture does (core/capture.h): such a class does not override update().
+// (core/parallel.h), where a schedule is asked by one at a time.
 #pragma once
 
 #include <functional>
@@ -26,7 +25,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <vector>
 
 #include <locus/core/tensor.h>
@@ -91,9 +89,6 @@ class Optimizer {
   virtual void update(ParameterGroup& group, double rescale);
   // Whether several threads may, for groups of different contexts.
   bool on_threads() const { return run_ != nullptr; }
-  // Whether all that an update does is the op's: what derives from the class that said use() may
-  // have an update() of its own.
-  bool can_replay() const { return says_use_ && typeid(*this) == *says_use_; }
 
  protected:
   // What an update is told; t counts it.
@@ -121,13 +116,11 @@ class Optimizer {
   std::shared_ptr<Progress> progress_;
   std::vector<std::string> states_;
   std::function<void(const ParameterGroup&, std::function<Step()>)> run_;
-  const std::type_info* says_use_ = nullptr;
   std::shared_ptr<uint64_t> assigned_ = std::make_shared<uint64_t>(0);  // how often
 };
 
 template <class Numbers>
 void Optimizer::use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make) {
-  says_use_ = &typeid(*this);  // in its constructor
   states_.clear();
   for (const char* const* name = op.state_names; *name; ++name) states_.emplace_back(*name);
   run_ = [op, make = std::move(make)](const ParameterGroup& group, std::function<Step()> step) {

@@ -1,5 +1,8 @@
 #include <locus/ops/register.h>
 
+#include <cstdio>
+
+#include <locus/core/environment.h>
 #include <locus/core/observe/register.h>
 #include <locus/core/register.h>
 #include <locus/devices/cpu.h>
@@ -23,10 +26,12 @@ bool register_builtins() {
     register_ranks();
     bool gpus = register_emulated();
 #ifdef LOCUS_WITH_CUDA
+    declare_cuda_environment();
     gpus = gpus || register_cuda();
 #endif
     if (!gpus) register_no_gpus();
     register_families();
+    std::fputs(unknown_environment().c_str(), stderr);
     return true;
   }();
   return once;

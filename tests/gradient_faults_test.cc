@@ -267,7 +267,7 @@ TEST(GradientFaults, OnOneContextNothingIsASum) {
 }
 
 nn::TrainerOptions through(const char* type) {
-  return {.kvstore = kvstore::create(type), .update_on_kvstore = false};
+  return {.kvstore = kvstore::create(type)};
 }
 
 TEST(GradientFaults, ThroughAStoreOneReplicasBackwardAfterTheSumIsAnError) {

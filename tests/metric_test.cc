@@ -92,6 +92,17 @@ TEST(Accuracy, TakesAnyAxisAndLabelsThatKeepIt) {
   EXPECT_DOUBLE_EQ(value(cut), 1) << "class numbers are cut to whole ones";
 }
 
+TEST(Metrics, SayThatLabelsComeFirst) {
+  const Tensor labels = array({0, 1, 1}), scores = ones({3, 2});
+  for (const char* name : {"accuracy", "f1", "mcc", "perplexity", "crossentropy"}) {
+    const auto metric = metric::create(name);
+    const std::string text = test::message_of<ShapeError>([&] { metric->update(scores, labels); });
+    EXPECT_THAT(text, testing::HasSubstr("labels cpu(0) (3,2) f32 for preds cpu(0) (3"));
+    EXPECT_THAT(text, testing::HasSubstr("the order is update(labels, preds)"));
+    metric->update(labels, scores);
+  }
+}
+
 TEST(TopKAccuracy, LooksAmongTheHighest) {
   for (Context c : test::contexts()) {
     metric::TopKAccuracy top(2);

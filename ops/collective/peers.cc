@@ -30,6 +30,7 @@ struct Work {
   const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
+  AttrsOwner owner = {};  // of the meeting
   std::span<const Tensor> tensors = {}, out = {};
   std::span<const Piece> pieces = {};  // of an exchange
   std::vector<StreamView> streams = {};
@@ -85,14 +86,12 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                 .kernel = w.kernel,
                 .views = in,
                 .n_in = static_cast<int>(in.size()),
-                .attrs = AttrsView::of(attrs)};
+                .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
   each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
-      capture::touch(c, t.handle()->storage, false);
-    else
-      noted.plan->meet(storage_of(t));
+      capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
   each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   noted.plan->meet_in_turn(c);
@@ -137,7 +136,8 @@ void enqueue(const Work& w, int me) {
   if (noted.call) {
     noted.plan->run(*noted.call, s, true);
   } else {
-    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
+    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a),
+                    s,         &w.owner};
     trace::launch(d, w.kernel, call, w.op.name.c_str());
   }
   reads.done();
@@ -190,6 +190,7 @@ bool run(Work& w, Communicator& c, size_t inbox_bytes,
                            inbox_bytes);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
+  w.owner = {meeting};
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   turn.begin(std::move(meeting));
   std::function<void(int)> behind_all;  // may meet as well
@@ -289,15 +290,6 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
 }
 
 }  // namespace
-
-bool reach_each_other(const Group& g) {
-  Communicator* const c = communicator(g);
-  if (!c) return false;
-  std::vector<StreamView> streams;
-  for (const Context context : g) streams.push_back(current_stream(context));
-  const MutexLock turn(meeting_turns());
-  return c->meeting(streams, 0) != nullptr;
-}
 
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            std::span<const Tensor> out, const AllReduceManyOptions& options,
