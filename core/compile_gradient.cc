@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile_copy.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>

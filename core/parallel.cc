@@ -24,6 +24,7 @@
 #include <locus/core/generator.h>
 #include <locus/core/mutex.h>
 #include <locus/core/observe/trace.h>
+#include <locus/core/reads.h>
 #include <locus/core/stream.h>
 
 namespace locus {

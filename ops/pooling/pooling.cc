@@ -227,7 +227,8 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
   int i = 0;
-  for (const int axis : spatial_axes(x, a.channels_last, "global_max_pool").list())
+  const Axes spatial = spatial_axes(x, a.channels_last, "global_max_pool");
+  for (const int axis : spatial.list())
     a.window[i++] = x.shape()[axis];
   return invoke(ops().max, {x}, a);
 }
