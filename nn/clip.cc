@@ -32,7 +32,7 @@ std::vector<Tensors> alike(const Tensors& arrays) {
 // All that an op for some of the arrays would refuse after others have been written.
 void check(const char* who, const char* option, double limit, const Tensors& arrays) {
   if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
-  std::vector<std::pair<Extent, size_t>> places;
+  std::vector<std::pair<ByteRange, size_t>> places;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Tensor& t = arrays[i];
     if (!t.defined()) throw Error(who, ": array ", i, " is undefined; expected a tensor");
@@ -42,7 +42,7 @@ void check(const char* who, const char* option, double limit, const Tensors& arr
       throw ShapeError(who, ": array ", i, ", ", describe(t),
                        ", has gaps or another order; expected contiguous tensors, since they are "
                        "written in place");
-    if (t.size() > 0) places.emplace_back(extent_of(t.impl().view), i);
+    if (t.size() > 0) places.emplace_back(byte_range(t.impl().view), i);
   }
   std::ranges::sort(places, std::less<>(), [](const auto& p) { return p.first.begin; });
   for (size_t k = 1; k < places.size(); ++k) {
