@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/unload.h>
+
 namespace locus {
 namespace {
 
@@ -64,6 +66,7 @@ bool Arena::idle(const void* data) const {
 }
 
 void Arena::close() noexcept {
+  if (devices_unload) return;
   const MutexLock lock(mutex_);
   open_ = false;
   std::erase_if(blocks_, [&](const Block& b) {

@@ -35,11 +35,11 @@ Tensor once(const Tensor& t) {
 Tensor same_strides(const Tensor& x) {
   const View& v = x.impl().view;
   if (v.meta.size() == 0 || dense(v)) return new_like({x})[0];
-  const Extent extent = extent_of(v);
-  const Tensor memory = allocate(x.context(), make_meta(u8, Shape{extent.end - extent.begin}));
+  const ByteRange range = byte_range(v);
+  const Tensor memory = allocate(x.context(), make_meta(u8, Shape{range.end - range.begin}));
   View view = v;
   view.data = static_cast<std::byte*>(memory.data_ptr()) +
-              (static_cast<const std::byte*>(v.data) - extent.begin);
+              (static_cast<const std::byte*>(v.data) - range.begin);
   return alias(memory, view);
 }
 

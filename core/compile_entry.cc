@@ -13,7 +13,7 @@ namespace {
 
 bool overlap(const View& a, const View& b) {
   if (a.meta.size() == 0 || b.meta.size() == 0) return false;
-  const Extent x = extent_of(a), y = extent_of(b);
+  const ByteRange x = byte_range(a), y = byte_range(b);
   return x.begin < y.end && y.begin < x.end;
 }
 

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile_copy.h>
 #include <locus/core/error.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
@@ -96,8 +97,8 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
     const autograd::Pause pause;
     for (const Tensor& t : incoming_) fill(t, 1);
   }
-  const Tensors found =
-      autograd::grad(heads, variables, {.head_gradients = incoming_, .allow_unused = true});
+  const Tensors found = autograd::shared_gradients(
+      heads, variables, {.head_gradients = incoming_, .allow_unused = true});
   size_t kept = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].defined()) continue;  // no head depends on it

@@ -67,7 +67,7 @@ std::string count(int n, const char* what) {
 }
 
 struct Target {
-  Extent extent;
+  ByteRange range;
   size_t operand;
 };
 
@@ -81,6 +81,20 @@ void check_attrs(const Op& op, const std::type_info& given) {
 
 void rethrow(const Op& op, std::span<const Ref> in) {
   std::rethrow_exception(reworded([&](const std::string& text) {
+    return op.name + ": " + list_operands(op, in, in.size()) + (in.empty() ? "" : ": ") + text;
+  }));
+}
+
+void rethrow(const Op& op, std::span<const Ref> in, size_t about) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    return op.name + ": " + argument_name(op, about, in.size()) + " " +
+           describe(*in[about].tensor_) + ": " + text;
+  }));
+}
+
+void rethrow_out_of_memory(const Op& op, std::span<const Ref> in) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    if (find_op(text.substr(0, text.find(':')))) return text;
     return op.name + ": " + list_operands(op, in, in.size()) + (in.empty() ? "" : ": ") + text;
   }));
 }
@@ -114,7 +128,7 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
 }
 
 void empty_operand(const Op& op) {
-  throw Error(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
+  throw EmptyTensor(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
@@ -138,11 +152,11 @@ void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
   targets.reserve(all.size() - n_in);
   for (size_t i = n_in; i < all.size(); ++i)
     if (all[i].tensor_->defined() && all[i].tensor_->size() > 0)
-      targets.push_back({extent_of(all[i].tensor_->handle()->view), i});
-  std::ranges::sort(targets, std::less<>(), [](const Target& t) { return t.extent.begin; });
+      targets.push_back({byte_range(all[i].tensor_->handle()->view), i});
+  std::ranges::sort(targets, std::less<>(), [](const Target& t) { return t.range.begin; });
   for (auto a = targets.begin(); a != targets.end(); ++a)
-    for (auto b = a + 1; b != targets.end() && b->extent.begin < a->extent.end; ++b) {
-      if (!share_bytes(a->extent, b->extent)) continue;
+    for (auto b = a + 1; b != targets.end() && b->range.begin < a->range.end; ++b) {
+      if (!share_bytes(a->range, b->range)) continue;
       const auto [first, second] = std::minmax(a->operand, b->operand);
       throw ValueError(op.name, ": ", argument_name(op, first, n_in), " and ",
                        argument_name(op, second, n_in),

@@ -65,7 +65,7 @@ struct Attrs {
   const std::type_info* type = &typeid(NoAttrs);
   AttrsOwner owner;
 
-  Attrs() = default;
+  Attrs() : bytes{} {}
   Attrs(const AttrsView& a) : size(a.size), type(a.type) {
     if (size > 0) std::memcpy(bytes, a.data, static_cast<size_t>(size));
     if (a.owner) owner = *a.owner;

@@ -5,6 +5,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/stream.h>
+#include <locus/core/unload.h>
 
 namespace locus {
 namespace {
@@ -33,6 +34,7 @@ Plan::Plan(const Plan* before) {
 
 Plan::~Plan() {
   for (Last& l : *last_) {
+    if (devices_unload) break;
     try {
       if (l.at == 0) l.at = l.line->advance();  // its recording was given up
       l.line->wait(l.at, StreamView{});

@@ -65,6 +65,7 @@ class TrainStep {
             trainer, o) {
     update_ = [&trainer, &scaler](const Tensors& in, Caller from) {
       scaler.step(trainer, in[0].shape()[0] * cluster::size(), false, from);
+      scaler.update();
     };
   }
   // A step that is a function f, of one to four tensors or of Tensors, which calls the trainer
@@ -140,11 +141,12 @@ class TrainStep {
 // such as printing, happens only when it is recorded.
 
 // With a loss scaler (nn/loss_scaler.h) forward, backward and the scaling of the loss are compiled.
-// The update runs uncompiled behind them, because the host decides on it: each step waits once.
+// scaler.step() and scaler.update() run uncompiled behind them, because the host decides on the
+// update: each step waits once.
 //   nn::TrainStep step(net, loss, trainer, scaler);
 
 // With several ranks (core/cluster.h) forward and backward are compiled, and the trainer's step of
-// all ranks' batches together runs uncompiled behind them. With a
-// function of its own, the program calls the trainer after the step, not in the function.
+// all ranks' batches together runs uncompiled behind them. With a function of its own, the program
+// calls the trainer after the step, not in the function.
 
 }  // namespace locus::nn

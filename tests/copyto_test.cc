@@ -248,6 +248,7 @@ TEST(Copyto, HandlesMayBeDroppedWhileTheCopyIsUnderWay) {
 
 // Pageable memory is the program's own again when copyto returns: no event holds it up.
 TEST(Copyto, APageableSourceIsFreeAtOnce) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : gpus(num_gpus())) {
     Stream busy(c);
     for (const int64_t n : {100, 5000, 100000}) {

@@ -43,9 +43,10 @@ inline double weighted_sum(const Tensors& outputs) {
 
 inline bool varies(const Tensor& x) { return is_floating(x.dtype()); }
 
-// The gradients of weighted_sum(f(x)) with respect to the floating inputs, by autograd; undefined
-// where f does not depend on one.
-inline Tensors gradients(const Function& f, const Tensors& x, bool create_graph = false) {
+// The gradients of scale * weighted_sum(f(x)) with respect to the floating inputs, by autograd;
+// undefined where f does not depend on one.
+inline Tensors gradients(const Function& f, const Tensors& x, bool create_graph = false,
+                         double scale = 1) {
   Tensors variables, heads;
   autograd::GradOptions options;
   options.create_graph = create_graph;
@@ -61,8 +62,9 @@ inline Tensors gradients(const Function& f, const Tensors& x, bool create_graph 
     for (const Tensor& out : f(inputs)) {
       ++k;
       if (!out.defined() || !is_floating(out.dtype()) || !needs_grad(out.impl())) continue;
-      options.head_gradients.push_back(
-          from_values(weights(out.size(), k), out.shape(), out.context(), out.dtype()));
+      std::vector<double> head = weights(out.size(), k);
+      for (double& h : head) h *= scale;
+      options.head_gradients.push_back(from_values(head, out.shape(), out.context(), out.dtype()));
       heads.push_back(out);
     }
   }

@@ -161,12 +161,26 @@ TEST(Losses, OfLogitsSlopeTowardsTheLabel) {
   }
 }
 
+TEST(Losses, NameThemselvesInErrors) {
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::L1Loss({.weight = NAN}); }),
+              testing::StartsWith("L1Loss: weight nan"));
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::HingeLoss({.margin = NAN}); }),
+              testing::StartsWith("HingeLoss: margin nan"));
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::PoissonNLLLoss({.epsilon = -1}); }),
+              testing::StartsWith("PoissonNLLLoss: epsilon -1"));
+  const Tensor pred = ones({2, 3});
+  EXPECT_THAT(test::message_of<ShapeError>([&] { nn::L2Loss()(pred, pred, ones({4})); }),
+              testing::StartsWith("L2Loss: sample_weight cpu(0) (4,) f32"));
+}
+
 TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
   const Tensor pred = array({{1.f, 2.f, 3.f}});
   for (bool from_logits : {false, true}) {
     const nn::SoftmaxCrossEntropyLoss loss({.from_logits = from_logits});
     for (float label : {1.5f, -1.f, 3.f}) EXPECT_THROW(loss(pred, array({label})), IndexError);
-    EXPECT_THROW(loss(pred, array({-1})), IndexError);
+    EXPECT_THAT(test::message_of<IndexError>([&] { loss(pred, array({-1})); }),
+                testing::StrEq("SoftmaxCrossEntropyLoss: label cpu(0) (1,) i64: expected whole "
+                               "numbers in [0, 3), got -1"));
     EXPECT_NO_THROW(loss(pred, array({2.f})));
   }
 }
@@ -277,6 +291,7 @@ TEST(Losses, AreFiniteWhereTheFormulaIs) {
   EXPECT_EQ(slope(nn::PoissonNLLLoss({.compute_full = true}), 0, 0), P(1, 1));
   EXPECT_THROW(nn::HuberLoss({.rho = 0}), ValueError);
   EXPECT_THROW(nn::HuberLoss({.rho = NAN}), ValueError);
+  EXPECT_THROW(nn::HuberLoss({.rho = INFINITY}), ValueError);
 }
 
 // Labels that are made by a network, such as a teacher's, are 0 at times.
@@ -333,6 +348,14 @@ TEST(TripletLoss, ComparesSquaredDistances) {
         return Tensors{nn::TripletLoss({.margin = 50})(in[0], in[1], in[2])};
       },
       {x, x * 2, x - 1});
+}
+
+TEST(CosineEmbeddingLoss, DoesNotDependOnLengths) {
+  for (Context c : test::contexts())
+    for (double v : {1e-200, 1e-160, 1., 1e200}) {
+      const Tensor x = array({{3 * v, 4 * v}}, {c, f64}), y = array({{4 * v, -3 * v}}, {c, f64});
+      expect_near(nn::CosineEmbeddingLoss()(x, y + x, array({-1.}, {c, f64})), {std::sqrt(.5)});
+    }
 }
 
 TEST(CosineEmbeddingLoss, IsOneLossAVector) {

@@ -150,6 +150,7 @@ TEST_F(Peers, ASumThatFailsOnOneWhileItIsMeasuredChangesNothing) {
   Compiled f = compiled_sums(x);
   const Tensors in{ones({1})};
   f(in);
+  wait_all();  // the kernels look at these
   alone = second_fails = true;
   EXPECT_THAT(message_of<DeviceError>([&] { f.calls(); }), HasSubstr("no sum"));
   alone = second_fails = false;

@@ -11,6 +11,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include "tests/contexts.h"
+#include "tests/walk.h"
 
 namespace locus::test {
 namespace {
@@ -111,6 +112,34 @@ const Op& axpby_op() {
                             .kernel(kLab, f32, &axpby_kernel<float>)
                             .kernel(kLab, f64, &axpby_kernel<double>);
   return op;
+}
+
+const References kReferences{{
+    reference<AxpbyAttrs>("axpby",
+                          [](const Arrays& in, const AxpbyAttrs& k) -> Arrays {
+                            return {combined(in[0], in[1],
+                                             [&](Real x, Real y) { return k.a * x + k.b * y; })};
+                          }),
+}};
+
+TEST(Plugin, AnOpFromOutsideAgreesWithItsReference) {
+  const Op& op = axpby_op();
+  for (Context c : {cpu(0), lab(0)})
+    for (DType d : {f32, f64})
+      for (const Sample& s : op.samples(c, d)) {
+        const Arrays in = arrays_of(s.inputs);
+        expect_results(run(op, s.inputs, s.attrs, c), find_reference("axpby")->apply(in, s.attrs),
+                       moderately(d), "axpby");
+        if (c != cpu(0)) continue;  // there are no other ops on lab(0)
+        const Tensors got = gradients_of(op, s.inputs, s.attrs);
+        for (size_t k = 0; k < in.size(); ++k) {
+          const Array dx = array_of(got[k]);
+          Real sum = 0;
+          for (Real v : dx.values) sum += v;
+          const std::vector<Real> ones(dx.values.size(), 1);
+          EXPECT_NEAR(double(sum), double(slope_along(op, in, s.attrs, k, ones, 1).value), 1e-5);
+        }
+      }
 }
 
 TEST(Plugin, AnOpFromOutsideRunsAndDifferentiates) {

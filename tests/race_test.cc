@@ -161,8 +161,8 @@ TEST(Race, TensorsAreHandedOverWithTheirPendingWork) {
 
 // Uploads and downloads of pageable memory by several threads to the same devices.
 TEST(Race, LargePageableCopiesByManyThreads) {
-  const std::vector<Context> devices = gpus(num_gpus());
   LOCUS_NEEDS_ANY_GPUS(1);
+  const std::vector<Context> devices = gpus(num_gpus());
   on_threads([&](int t, auto& random) {
     for (int i = 0; i < 12; ++i) {
       const int64_t n = int64_t{1} << (10 + random(11));

@@ -23,6 +23,7 @@ void delay_long(StreamView s) {
 }
 
 TEST(Storage, AWriteOnComputeWaitsForReadsOnTheStreamThatUploaded) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : gpus(num_gpus())) {
     const Tensor h = ones({512}, cpu_pinned()), back = zeros({512}, cpu_pinned());
     const Stream side(c);
@@ -43,6 +44,7 @@ TEST(Storage, AWriteOnComputeWaitsForReadsOnTheStreamThatUploaded) {
 }
 
 TEST(Storage, ARefusedWriteKeepsTheOrderOfTheOneBefore) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : gpus(num_gpus())) {
     const Tensor flags = ones({512}, {c, bool_});
     Tensor x = zeros({512}, {c, bool_});

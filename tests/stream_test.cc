@@ -130,6 +130,7 @@ TEST(Stream, WaitsForEventsOfEveryContext) {
 }
 
 TEST(Stream, NothingFiresBeforeTheWorkItWaitsFor) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context a : devices()) {
     for (Context b : devices()) {
       Stream writer(a), reader(b);
@@ -168,6 +169,7 @@ TEST(Stream, AScopeHoldsForItsContextOnly) {
 }
 
 TEST(Stream, AScopeHoldsForCopiesToo) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : devices()) {
     const Tensor h = full({1 << 12}, 3, cpu_pinned());
     Stream s(c);
@@ -209,6 +211,7 @@ TEST(Stream, TensorsLiveOnAfterTheirStream) {
 static_assert(!std::is_constructible_v<StreamScope, Stream>, "its stream would be gone at once");
 
 TEST(Stream, ScopesMayEndInTheOrderTheyBegan) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : devices()) {
     const Stream a(c), b(c);
     std::optional<StreamScope> outer(a), inner(b);
@@ -220,6 +223,7 @@ TEST(Stream, ScopesMayEndInTheOrderTheyBegan) {
 }
 
 TEST(Stream, ClosingItIsAWaitOnTheLineThatOpenedIt) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : devices()) {
     const TransferLog log;
     const unsigned line = __LINE__ + 2;
@@ -237,6 +241,7 @@ TEST(Stream, ClosingItIsAWaitOnTheLineThatOpenedIt) {
 }
 
 TEST(Stream, AClosedOrForeignStreamIsRefused) {
+  LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : devices()) {
     Device& d = device(c);
     const Tensor x = ones({16}, c);

@@ -342,5 +342,32 @@ TEST(TrainStep, EagerStepsInBetweenAreSeen) {
   }
 }
 
+TEST(TrainStep, AnOptimizerThatWasAssignedIsSeen) {
+  const auto train = [](bool compiled) {
+    nn::Parameter w("weight", {3});
+    w.initialize(init::One(), cpu());
+    const auto optimizer = std::make_shared<optim::SGD>(optim::SGDOptions{.learning_rate = .1});
+    nn::Trainer trainer({{"w", w}}, optimizer);
+    const auto body = [&](const Tensor& x) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = (w.data() * x).sum();
+      }
+      y.backward();
+      trainer.step(1);
+      return y;
+    };
+    nn::TrainStep step(body, trainer);
+    const Tensor x = full({3}, .5);
+    for (int i = 0; i < 6; ++i) {
+      if (i == 3) *optimizer = optim::SGD({.learning_rate = .2, .wd = .2, .clip_gradient = .01});
+      compiled ? step(x) : body(x);
+    }
+    return values(w.data());
+  };
+  EXPECT_EQ(train(true), train(false));
+}
+
 }  // namespace
 }  // namespace locus::test

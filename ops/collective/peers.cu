@@ -70,7 +70,7 @@ class Door {
         asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(mine) : "memory");
         if (static_cast<int>(seen - turn_) >= 0) break;
         if (tries % 1024 == 0 && now() - start > uint64_t{kSeconds} * 1000000000) {
-          report(fault_, other, kSeconds, kLate);
+          report(fault_, {FaultKind::late_peer, other, kSeconds});
           late_ = true;
           break;
         }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <locus/core/at_line.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
@@ -91,7 +92,7 @@ Tensor run_arange(const ArangeAttrs& a, const TensorOptions& o) {
 namespace detail {
 
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
-                 DType fallback, Caller from) {
+                 DType fallback, Caller from) try {
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
   Tensor t = allocate(host, checked_meta("array", d, shape));
@@ -102,6 +103,8 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
     t = row_major_copy(t, dtype);
   }
   return to == host ? t : t.copyto(to, {}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void ragged(int level, size_t expected, size_t found) {
@@ -141,7 +144,7 @@ Tensor arange(double start, double stop, double step, TensorOptions o) {
   if (step == 0 || !std::isfinite(count) || count > 9e18)
     throw ValueError("arange: expected finite bounds and a step other than 0, got start ", start,
                      ", stop ", stop, ", step ", step);
-  const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
+  const int64_t n = count > 0 ? static_cast<int64_t>(count) : 0;
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
 }
 
@@ -152,6 +155,9 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
   const Meta meta = checked_meta("linspace", o.dtype.value_or(f32), {num});
   const int64_t steps = endpoint ? num - 1 : num;
   const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
+  if (!std::isfinite(start) || !std::isfinite(step))
+    throw ValueError("linspace: expected finite bounds whose difference is finite, got start ",
+                     start, ", stop ", stop);
   return run_arange({start, step, stop, endpoint && num > 1, meta}, o);
 }
 

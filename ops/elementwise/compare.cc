@@ -65,6 +65,7 @@ Samples samples_where(Context c, DType d) {
   a.y = 1;
   a.y_scalar = true;
   s.emplace_back(Tensors{mask(c, {37}), x({37})}, a);
+  a.x = 2;
   a.x_scalar = true;
   a.y_scalar = false;
   s.emplace_back(Tensors{mask(c, {2, 5}), x({5})}, a);

@@ -222,6 +222,7 @@ Samples take_samples(Context c, DType d) {
           Sample({sample_values(c, d, {2, 4, 3}), array({{3, 1, 1}, {0, -4, 2}}, {c, i32})},
                  TakeAttrs{1, {1}, 1}),
           Sample({sample_values(c, d, {7}), array({9, -3, 2}, c)}, TakeAttrs{1, {0}, 0, 1}),
+          Sample({sample_values(c, d, {7}), array({9, -3, 2}, c)}, TakeAttrs{1, {0}, 0, 2}),
           Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}})};
 }
 
@@ -247,22 +248,29 @@ Samples put_samples(Context c, DType d) {
   return {
       Sample({v({5, 3}, 0), v({2, 3}, 1), array({4, 0}, c)}, TakeAttrs{}),
       Sample({v({2, 4}, 0), v({2, 3}, 1), array({3, 0, -2}, {c, i32})}, TakeAttrs{1, {1}, 1}),
+      Sample({v({5}, 0), v({3}, 1), array({9, -4, 2}, c)}, TakeAttrs{1, {0}, 0, 1}),
+      Sample({v({5}, 0), v({3}, 1), array({8, -5, 1}, c)}, TakeAttrs{1, {0}, 0, 2}),
       Sample({v({3, 4}, 0), v({2}, 1), array({1, 2}, c), array({3, 3}, c)}, TakeAttrs{2, {0, 1}})};
 }
 
 Samples pick_samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {3, 4}), array({1, 3, -4}, c)}, PickAttrs{1}),
+          Sample({sample_values(c, d, {3, 4}), array({9, 3, -4}, c)}, PickAttrs{1, 1}),
+          Sample({sample_values(c, d, {3, 4}), array({9, 3, -3}, c)}, PickAttrs{1, 2}),
           Sample({sample_values(c, d, {3, 2}), array({2, 0}, {c, i32})}, PickAttrs{0, 0, 1})};
 }
 
 Samples pick_grad_samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {3}), array({1, 3, 0}, c)}, PickAttrs{1, 0, 0, 4}),
+          Sample({sample_values(c, d, {3}), array({9, 3, -4}, c)}, PickAttrs{1, 1, 0, 4}),
+          Sample({sample_values(c, d, {3}), array({9, 3, -3}, c)}, PickAttrs{1, 2, 0, 4}),
           Sample({sample_values(c, d, {1, 2}), array({2, 0}, {c, i32})}, PickAttrs{0, 0, 1, 3})};
 }
 
 Samples one_hot_samples(Context c, DType d) {
   return {Sample({array({1, 0, 3, -1, 4}, c)}, OneHotAttrs{4, 1, 0, d}),
-          Sample({array({{1}, {0}}, {c, i32})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d})};
+          Sample({array({{1}, {0}}, {c, i32})}, OneHotAttrs{3, 2, -1, d == u8 ? i32 : d}),
+          Sample({array({1, 2}, c)}, OneHotAttrs{3, 5, 2, d == i32 ? f32 : i32})};
 }
 
 // Masks and their offsets: one within a tile, one of two tiles.
@@ -305,11 +313,14 @@ Samples mask_select_grad_samples(Context c, DType d) {
 }
 
 Samples mask_fill_samples(Context c, DType d) {
-  return {Sample({sample_values(c, d, {3, 5}), sample_masks(c)[0][0]}, MaskFillAttrs{1})};
+  return {Sample({sample_values(c, d, {3, 5}), sample_masks(c)[0][0]}, MaskFillAttrs{1}),
+          Sample({sample_values(c, d, {3, 5}), sample_masks(c)[0][0]},
+                 MaskFillAttrs{is_floating(d) ? Scalar(.3) : Scalar(0)})};
 }
 
 Samples unravel_samples(Context c, DType) {
-  return {Sample({array({0, 7, 23, 11}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})})};
+  return {Sample({array({0, 7, 23, 11}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})}),
+          Sample({array({9, 4}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5})})};
 }
 
 }  // namespace

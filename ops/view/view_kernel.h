@@ -7,6 +7,14 @@
 
 namespace locus {
 
+// Of reshape and broadcast_to.
+struct ShapeAttrs {
+  Meta target;  // its dtype is not used
+};
+// Axis i of the result is axis axes[i] of the input.
+struct TransposeAttrs {
+  int8_t axes[kMaxRank] = {};
+};
 // Axis i of the result starts at begin[i], takes length[i] elements, step[i] apart (negative:
 // backwards). Bit i of `drop`: the axis, of length 1, is left out of the result.
 struct SlicePlace {

@@ -1,9 +1,11 @@
-# One GoogleTest program of all tests/*_test.cc; benchmarks are one Google Benchmark program.
+# One GoogleTest program of all tests/*_test.cc and what they share; benchmarks are one Google
+# Benchmark program.
 if(LOCUS_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc)
+  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc tests/references/*.cc tests/reference.cc
+       tests/walk.cc)
   if(NOT TARGET locus_examples)
     list(FILTER tests EXCLUDE REGEX "tests/examples_[a-z_]*\\.cc$")
   endif()
@@ -27,6 +29,7 @@ if(LOCUS_TESTS)
     target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::nvrtc)
   endif()
   gtest_discover_tests(locus_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  add_test(NAME options COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/options_test.cmake)
   if(LOCUS_WITH_MPI)
     add_test(NAME ranks COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster.sh ${PROJECT_BINARY_DIR})
   endif()
