@@ -347,7 +347,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
   if (autograd::is_recording())
     record(op, in, attrs, out);
   else
-    leave_unrecorded(in, out);
+    leave_unrecorded(op, in, out);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
