@@ -134,10 +134,13 @@ void Pass::make_ones(int t) {
   target.incoming = filled(result.context, result.view.meta, 1);
 }
 
-void Pass::arrive(int t, const Tensor& gradient) {
+void Pass::arrive(int t, Tensor gradient) {
   make_ones(t);
   Tensor& sum = notes_->targets[t].incoming;
-  sum = sum.defined() ? add(sum, gradient) : gradient;
+  if (sum.defined())
+    sum = add(sum, gradient);
+  else
+    sum = std::move(gradient);
 }
 
 // Whether it is a head, and nothing more, of an op that knows what to do then, once.
@@ -194,7 +197,7 @@ void Pass::step(const Step& s) {
   if (!node.op.gradient)
     throw Error("backward: ", node.op.name, " has no gradient",
                 node.op.no_gradient ? std::string(": ") + node.op.no_gradient : "");
-  const Tensors dx = differentiate(s, head);
+  Tensors dx = differentiate(s, head);
   if (dx.size() != node.in.size())
     throw Error("backward: the gradient of ", node.op.name, " gave ", dx.size(), " tensors for ",
                 node.in.size(), " inputs");
@@ -207,7 +210,7 @@ void Pass::step(const Step& s) {
       throw ShapeError("backward: the gradient of ", node.op.name, " has shape ", dx[i].shape(),
                        " for an input of shape ", Shape(in.meta));
     arrive(input.target,
-           same ? dx[i] : sum_to(dx[i], in.meta, input.place ? *input.place : Tensor()));
+           same ? std::move(dx[i]) : sum_to(dx[i], in.meta, input.place ? *input.place : Tensor()));
   }
   notes_->dout.clear();
   if (!retain_) node.free();

@@ -52,6 +52,7 @@ void PassNotes::clear() {
   steps.clear();
   inputs.clear();
   results.clear();
+  heads.clear();
   walk.clear();
   leaves.clear();
   early.clear();
@@ -88,12 +89,11 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
     notes_->targets[target_of(v.impl().graph)].wanted = true;
   }
   Tensors given(heads.size());
-  std::vector<int> at;
   for (size_t i = 0; i < heads.size(); ++i) {
     if (!gradients.empty()) given[i] = head_gradient(heads[i], gradients[i]);
     if (!needs_grad(heads[i].impl()))
       not_in_graph(who_, heads.size() == 1 ? "the head" : text_of("head ", i), heads[i]);
-    at.push_back(reach(heads[i].impl().graph));
+    notes_->heads.push_back(reach(heads[i].impl().graph));
   }
   for (size_t i = 0; i < notes_->results.size(); ++i) {
     const Step& made = notes_->steps[notes_->targets[notes_->results[i]].step];
@@ -107,7 +107,8 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
         notes_->inputs[inputs + n].target = to;
       }
   }
-  std::ranges::sort(notes_->walk, std::greater<>());
+  if (!std::ranges::is_sorted(notes_->walk, std::greater<>()))  // a chain is
+    std::ranges::sort(notes_->walk, std::greater<>());
   for (const Leaf& leaf : notes_->leaves) {
     if (all_ && !calls_hook(*leaf.state)) autograd::check_adds_to(*leaf.state);  // it knows why
     notes_->targets[leaf.target].direct = direct(leaf, given);
@@ -125,14 +126,15 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
   }
   if (all_ && !capture::active()) find_early();
   for (size_t i = 0; i < heads.size(); ++i) {
-    Target& target = notes_->targets[at[i]];
-    if (!needed(at[i])) continue;
+    const int t = notes_->heads[i];
+    Target& target = notes_->targets[t];
+    if (!needed(t)) continue;
     if (given[i].defined())
-      arrive(at[i], given[i]);
+      arrive(t, given[i]);
     else if (target.step >= 0 && !target.ones && !target.incoming.defined())
       target.ones = true;
     else
-      arrive(at[i], filled(heads[i].context(), heads[i].impl().view.meta, 1));
+      arrive(t, filled(heads[i].context(), heads[i].impl().view.meta, 1));
   }
 }
 

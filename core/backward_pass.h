@@ -75,6 +75,7 @@ struct PassNotes {
   std::vector<Step> steps;
   std::vector<PassInput> inputs;
   std::vector<int> results;                    // all that are reached
+  std::vector<int> heads;                      // one for each
   std::vector<std::pair<uint64_t, int>> walk;  // steps that are reached, the last recorded first
   std::vector<Leaf> leaves;                    // that are reached
   std::vector<std::pair<size_t, Leaf>> early;
@@ -114,7 +115,7 @@ class Pass : NonCopyable {
   bool direct(const Leaf& leaf, const Tensors& head_gradients) const;
 
   void make_ones(int t);
-  void arrive(int t, const Tensor& gradient);
+  void arrive(int t, Tensor gradient);
   bool is_head(const Step& s) const;
   Tensors differentiate(const Step& s, bool head);
   void step(const Step& s);

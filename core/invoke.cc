@@ -344,7 +344,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
   if (autograd::is_recording())
     record(op, in, attrs, out);
   else
-    leave_unrecorded(in, out);
+    leave_unrecorded(op, in, out);
 } catch (const OutOfMemory&) {
   rethrow_out_of_memory(op, in);
 }

@@ -1,8 +1,9 @@
 #include <locus/core/reads.h>
 
-#include <utility>
+#include <algorithm>
 
 #include <locus/core/error.h>
+#include <locus/core/op.h>
 #include <locus/core/storage.h>
 
 namespace locus::reads {
@@ -16,6 +17,21 @@ void tell(const Storage& storage) {
   if (storage.owner()) return;
   for (Watch* w = innermost; w; w = w->outer)
     if (storage.born() < w->run) w->read(storage);
+}
+
+bool expects(const GraphState* state) {
+  for (const Watch* w = innermost; w; w = w->outer)
+    if (!w->expects(state)) return false;
+  return true;
+}
+
+First::First(Noted& noted, std::span<const Ref> operands) : noted_(noted) {
+  noted.run = run;
+  for (const Ref& r : operands) operands_.push_back(r.tensor_->impl().graph.get());
+}
+
+bool First::expects(const GraphState* state) const {
+  return std::ranges::find(operands_, state) != operands_.end();
 }
 
 void First::read(const Storage& storage) { noted_.version.emplace(&storage, storage.version()); }

@@ -7,13 +7,17 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <unordered_map>
+#include <vector>
 
 #include <locus/core/noncopyable.h>
 
 namespace locus {
 
 class Storage;
+struct GraphState;
+class Ref;
 
 namespace reads {
 
@@ -26,6 +30,8 @@ class Watch : NonCopyable {
   Watch();
   virtual ~Watch();
   virtual void read(const Storage& storage) = 0;
+  // Whether the run may use a tensor of a graph.
+  virtual bool expects(const GraphState* state) const = 0;
 
   Watch* const outer;
   const uint64_t run;  // memory with this number, or a greater one, is the run's own
@@ -33,6 +39,7 @@ class Watch : NonCopyable {
 inline constinit thread_local Watch* innermost = nullptr;
 inline bool watched() { return innermost != nullptr; }
 void tell(const Storage& storage);  // all of them
+bool expects(const GraphState* state);
 
 // What is read meanwhile is told to nobody: it is done for several threads.
 class Aside : NonCopyable {
@@ -50,17 +57,21 @@ struct Noted {
 };
 class First final : public Watch {
  public:
-  explicit First(Noted& noted) : noted_(noted) { noted.run = run; }
+  // `operands`: what it may use of a graph.
+  First(Noted& noted, std::span<const Ref> operands);
   void read(const Storage& storage) override;
+  bool expects(const GraphState* state) const override;
 
  private:
   Noted& noted_;
+  std::vector<const GraphState*> operands_;
 };
 // Throws Error for a read of what the first run did not read, or what was written since.
 class Second final : public Watch {
  public:
   explicit Second(const Noted& noted) : noted_(noted) {}
   void read(const Storage& storage) override;
+  bool expects(const GraphState*) const override { return true; }  // it is recorded
 
  private:
   const Noted& noted_;

@@ -122,15 +122,6 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
   for (const Tensor& t : variables)
     if (!t.defined()) throw ValueError("recompute: a variable is an undefined Tensor");
-  Tensors out;
-  {
-    const Pause pause(is_training());
-    const random::NoteDraws note(stretch->draws);
-    const reads::First noted(stretch->reads);
-    out = stretch->f(inputs);
-  }
-  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
-  const RecomputeAttrs attrs{stretch.get()};
   std::vector<Ref> operands;
   for (const Tensor& t : inputs)
     if (t.defined()) operands.emplace_back(t);
@@ -138,6 +129,15 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
     if (std::none_of(variables.begin(), variables.begin() + static_cast<ptrdiff_t>(i),
                      [&](const Tensor& t) { return t.is(variables[i]); }))
       operands.emplace_back(variables[i]);
+  Tensors out;
+  {
+    const Pause pause(is_training());
+    const random::NoteDraws note(stretch->draws);
+    const reads::First noted(stretch->reads, operands);
+    out = stretch->f(inputs);
+  }
+  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
+  const RecomputeAttrs attrs{stretch.get()};
   record(op(), operands, AttrsView::of(attrs, {stretch}), out);
   return out;
 }

@@ -10,7 +10,8 @@
 namespace locus::autograd {
 
 // f(inputs), recorded as one call, which backward() runs again. Gradients go to the inputs and to
-// `variables`, the leaves that f reads besides.
+// `variables`, the leaves that f reads besides. Error if f uses another tensor that needs a
+// gradient.
 //
 // The second run draws the random numbers of the first, and gives the same bits. backward() throws
 // Error if f then reads a tensor that its first run did not read, that was made since the first run

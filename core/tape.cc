@@ -7,6 +7,8 @@
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/invoke_check.h>
+#include <locus/core/reads.h>
 
 namespace locus {
 namespace {
@@ -49,6 +51,22 @@ Origin origin_of_recorded(std::span<const Ref> in) {
 }
 
 }  // namespace
+
+void mark_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out) {
+  for (Tensor& result : out) result.impl().origin = Origin::unrecorded;
+  if (!reads::watched()) [[likely]]
+    return;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const GraphState* const state = in[i].tensor_->handle()->graph.get();
+    if (state && needs_grad(*in[i].tensor_->handle()) && !reads::expects(state)) try {
+        throw Error(
+            "recompute: the function uses this tensor, which needs a gradient, and it is neither "
+            "among the inputs nor among the variables; give it as one, or use x.detach()");
+      } catch (const Error&) {
+        detail::rethrow(op, in, i);
+      }
+  }
+}
 
 std::string why_no_graph(const TensorImpl& x) {
   if (x.graph)

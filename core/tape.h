@@ -84,14 +84,12 @@ inline bool needs_grad(const TensorImpl& t) {
 // Leaves a node for an op that ran, when an input needs a gradient. Called while recording.
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out);
 // Marks the results of an op that ran outside of a Record scope on a tensor that needs a gradient.
-inline void leave_unrecorded(std::span<const Ref> in, std::span<Tensor> out) {
-  for (const Ref& r : in) {
-    const TensorImpl& t = *r.tensor_->handle();
-    if (!needs_grad(t) && t.origin < Origin::unrecorded) [[likely]]
-      continue;
-    for (Tensor& result : out) result.impl().origin = Origin::unrecorded;
-    return;
-  }
+void mark_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out);
+inline void leave_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out) {
+  for (const Ref& r : in)
+    if (const TensorImpl& t = *r.tensor_->handle(); needs_grad(t) || t.origin >= Origin::unrecorded)
+        [[unlikely]]
+      return mark_unrecorded(op, in, out);
 }
 // Why x, which needs no gradient, is in no graph, and what to do: ends an error's sentence that
 // begins with x.
