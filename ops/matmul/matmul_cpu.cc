@@ -76,17 +76,22 @@ void multiply_panels(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const 
     }
     for (int64_t column = 0; column < n; column += kColumns<T>) {
       const int64_t some = n - column < kColumns<T> ? n - column : kColumns<T>;
-      pack_columns(columns_from(right, column).data, b.ld, b.column_major, some, block, packed_b);
+      const T* from = columns_from(right, column).data;
+      int64_t step = b.ld;
+      if (panels > 1 || b.column_major || some < kColumns<T>) {  // else it is read once, in place
+        pack_columns(from, b.ld, b.column_major, some, block, packed_b);
+        from = packed_b, step = kColumns<T>;
+      }
       for (int64_t panel = 0; panel < panels; ++panel) {
         const int64_t row = row_of(panel), rows = row_of(panel + 1) - row;
         const T* const lines = packed_a + row * block;
         T* const to = c.data + row * c.row + column * c.column;
         if (some == kColumns<T> && c.column == 1) {
-          multiply_panel(rows, block, lines, packed_b, to, c.row, begin > 0);
+          multiply_panel(rows, block, lines, from, step, to, c.row, begin > 0);
           continue;
         }
         alignas(kVectorBytes) T sums[kMaxRows * kColumns<T>];
-        multiply_panel(rows, block, lines, packed_b, sums, kColumns<T>, false);
+        multiply_panel(rows, block, lines, from, step, sums, kColumns<T>, false);
         for (int64_t i = 0; i < rows; ++i)
           for (int64_t j = 0; j < some; ++j) {
             T& at = to[i * c.row + j * c.column];

@@ -9,13 +9,13 @@ struct VectorOf {
 };
 
 template <class T, int64_t R>
-void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, bool add) {
+void tile(int64_t depth, const T* a, const T* b, int64_t b_step, T* c, int64_t ldc, bool add) {
   using V = typename VectorOf<T>::type;
   V sum[R][2] = {};
   for (int64_t k = 0; k < depth; ++k) {
     V x0, x1;
-    std::memcpy(&x0, b + k * kColumns<T>, sizeof x0);
-    std::memcpy(&x1, b + k * kColumns<T> + kVectorLanes<T>, sizeof x1);
+    std::memcpy(&x0, b + k * b_step, sizeof x0);
+    std::memcpy(&x1, b + k * b_step + kVectorLanes<T>, sizeof x1);
 #pragma GCC unroll 12
     for (int64_t i = 0; i < R; ++i) {
       sum[i][0] += a[k * R + i] * x0;
@@ -38,7 +38,7 @@ void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, bool add) {
 }
 
 template <class T>
-using Tile = void (*)(int64_t, const T*, const T*, T*, int64_t, bool);
+using Tile = void (*)(int64_t, const T*, const T*, int64_t, T*, int64_t, bool);
 template <class T>
 constexpr Tile<T> kTiles[] = {
     tile<T, 1>, tile<T, 2>, tile<T, 3>, tile<T, 4>,  tile<T, 5>,  tile<T, 6>,
@@ -50,13 +50,14 @@ constexpr Tile<T> kTiles[] = {
 }  // namespace
 
 template <class T>
-void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
-                    bool add) {
-  kTiles<T>[rows - 1](depth, a, b, c, ldc, add);
+void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_step, T* c,
+                    int64_t ldc, bool add) {
+  kTiles<T>[rows - 1](depth, a, b, b_step, c, ldc, add);
 }
 
-template void multiply_panel(int64_t, int64_t, const float*, const float*, float*, int64_t, bool);
-template void multiply_panel(int64_t, int64_t, const double*, const double*, double*, int64_t,
+template void multiply_panel(int64_t, int64_t, const float*, const float*, int64_t, float*, int64_t,
                              bool);
+template void multiply_panel(int64_t, int64_t, const double*, const double*, int64_t, double*,
+                             int64_t, bool);
 
 }  // namespace locus::LOCUS_ISA

@@ -28,14 +28,15 @@ inline constexpr int64_t kColumns = 2 * kVectorLanes<T>;
 inline constexpr int64_t kBlockDepth = 256;
 
 // c[i][j] (ldc apart) = the sum over k < depth of a[k][i] · b[k][j], of one panel of 1 to kMaxRows
-// rows and one of kColumns<T> columns. With `add` the sum is added to c.
+// rows and one of kColumns<T> columns, whose steps are `b_step` apart. With `add` the sum is added
+// to c.
 template <class T>
-void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
-                    bool add);
-extern template void multiply_panel(int64_t, int64_t, const float*, const float*, float*, int64_t,
-                                    bool);
-extern template void multiply_panel(int64_t, int64_t, const double*, const double*, double*,
+void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_step, T* c,
+                    int64_t ldc, bool add);
+extern template void multiply_panel(int64_t, int64_t, const float*, const float*, int64_t, float*,
                                     int64_t, bool);
+extern template void multiply_panel(int64_t, int64_t, const double*, const double*, int64_t,
+                                    double*, int64_t, bool);
 
 // Rows in panels as even as can be.
 struct Panels {
@@ -52,8 +53,8 @@ template <class T>
 void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
               bool add) {
   for (int64_t panel = 0; panel < rows.count; ++panel)
-    multiply_panel(rows.each, depth, a + panel * rows.each * depth, b, c + panel * rows.each * ldc,
-                   ldc, add);
+    multiply_panel(rows.each, depth, a + panel * rows.each * depth, b, kColumns<T>,
+                   c + panel * rows.each * ldc, ldc, add);
 }
 
 }  // namespace locus::LOCUS_ISA
