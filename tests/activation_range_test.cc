@@ -112,6 +112,19 @@ TEST(Activations, BendAsTheirSlopesChange) {
   }
 }
 
+TEST(Activations, RefuseAttributesThatAreNotFinite) {
+  const Tensor x = ones({2});
+  for (double bad : {std::nan(""), kInf}) {
+    EXPECT_THROW(swish(x, bad), ValueError);
+    EXPECT_THROW(hard_sigmoid(x, bad, .5), ValueError);
+    EXPECT_THROW(hard_sigmoid(x, .2, bad), ValueError);
+    EXPECT_THROW(leaky_relu(x, bad), ValueError);
+    EXPECT_THROW(elu(x, bad), ValueError);
+    EXPECT_THROW(softcap(x, bad), ValueError);
+    EXPECT_THROW(smooth_l1(x, bad), ValueError);
+  }
+}
+
 TEST(Activations, TheLayerSwishIsItsFormula) {
   for (Context c : contexts())
     EXPECT_THAT(values(nn::Swish(2)(array({-kInf, -1., 0., 1e308, kInf}, {c, f64}))),

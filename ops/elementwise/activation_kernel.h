@@ -198,8 +198,8 @@ struct TanhGrad : Binary<"tanh_grad", kFloats, 1, kX | kY> {
   auto dx(auto&, auto& y, auto&, auto& d) const { return tanh_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * y * -2; }
 };
-// Of dy and the data x, which is y here. Their own gradients cut x to 1000, where all slopes are
-// constant, so that no infinity meets a 0.
+// Of dy and the data x, which is the operand y. Their own gradients clip x to [-1000, 1000]: slopes
+// are constant outside, and infinity times 0 would be NaN.
 struct ErfGrad : Binary<"erf_grad", kFloats, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto x) const {

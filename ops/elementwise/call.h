@@ -90,8 +90,7 @@ DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Me
     return infer_operands(in, F::kPredicate, out);
 }
 
-// The tensors and numbers that a gradient is computed from, in f32: the range of f16 is too small
-// for its steps.
+// Operands of a gradient in f32: f16 is too narrow for the gradient's steps.
 inline Tensor widened(const Tensor& t) { return t.defined() ? t.astype(f32) : t; }
 inline double widened(double number) { return convert<double>(convert<Half>(number)); }
 template <class F>
@@ -101,7 +100,7 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const auto in = [&](int i) -> const Tensor& { return s.in(i); };
   const Tensor& out = s.out();
   const F f = formula::formula_of<F>(attrs);
-  // `step` of the tensors, or of the wider ones.
+  // Calls step with the operands. In f16 the operands are widened unless the steps stay in range.
   const auto run = [&](bool in_range, const auto& step, const auto&... from) {
     return in_range || d.dtype() != f16 ? step(from...) : step(widened(from)...).astype(f16);
   };

@@ -117,8 +117,8 @@ LOCUS_HD void box_muller(double u1, double u2, double* z) {
 
 }  // namespace detail
 
-// The lowest and the highest number of T in [low, high). Without such a number `least` is above
-// `most`, but for low == high: both are low, rounded.
+// The lowest and the highest number of T in [low, high). If T has no number there, least > most. If
+// low == high, both are low, rounded to T.
 template <class T>
 struct Interval {
   using A = Compute<T>;

@@ -5,8 +5,8 @@
 
 namespace locus::reduction {
 
-// Powers would overflow and vanish where the norm does not: they are those of x / top, for the x
-// whose power is greatest.
+// The powers of elements may overflow or vanish although the norm does not. The accumulator adds
+// powers of x / top, where top is the element with the greatest power so far.
 struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   static constexpr bool kHeavy = true;
   double ord = 2;
@@ -79,8 +79,7 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
     static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
   };
-  // f64 has sums for the elements whose squares are too large or too small for it: those squares
-  // are scaled.
+  // The squares of large and small f64 are scaled and have sums of their own.
   struct Euclidean : Squares {
     struct Sums {
       double middle, large, small;
