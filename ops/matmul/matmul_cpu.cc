@@ -155,7 +155,7 @@ LOCUS_HD int64_t share(int64_t n, int threads, int64_t unit) {
 
 // Cuts the product for the threads. Our own sums do not depend on the cut. Eigen's do: vectors get
 // pieces of one length, however many threads there are. Eigen also computes integers, which are
-// exact, and small products, which one thread does.
+// exact, and small products, which the calling thread computes alone.
 template <class T>
 void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
          const T* bias, bool relu, int threads, T* packed) {
@@ -164,7 +164,8 @@ void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b
   const bool dots = by_rows ? !a.column_major : b.column_major;
   const int64_t length = by_rows ? m : n, vector_piece = dots ? 64 : 256;
   const int64_t unit = vector ? vector_piece : by_rows ? 1 : kVectorLanes<T>;
-  const int64_t each = threads <= 1 ? length : share(length, threads, unit);
+  const bool alone = threads <= 1 || (kFloating<T> && eigens && !vector);
+  const int64_t each = alone ? length : share(length, threads, unit);
   parallel_for(length, each, [&](int64_t begin, int64_t end) {
     T* const own = eigens ? nullptr : packed + begin / each * packed_elements<T>(m, k);
     const int64_t piece = vector ? vector_piece : end - begin;
