@@ -214,6 +214,7 @@ class Invocation {
     PlanCall call{.context = context_,
                   .op = &op_,
                   .kernel = op_.kernel(device_->kernels(), column_),
+                  .launch_name = NamedCalls::name(op_),
                   .views = {in_views_.data(), in_views_.data() + in_.size()},
                   .n_in = static_cast<int>(in_.size()),
                   .attrs = attrs_};

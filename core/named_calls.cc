@@ -1,23 +1,28 @@
 #include <locus/core/named_calls.h>
 
-#include <map>
-#include <string>
+#include <set>
 
 #include <locus/core/mutex.h>
+#include <locus/core/text.h>
 
 namespace locus {
 
-const char* NamedCalls::with_caller(const Op& op) {
+const char* NamedCalls::with(const Op& op) const {
   struct Names {
     Mutex mutex;
-    std::map<std::pair<const char*, const Op*>, std::string> all LOCUS_GUARDED_BY(mutex);
+    std::set<std::string> all LOCUS_GUARDED_BY(mutex);
   };
   static Names& names =
       *new Names;  // never destroyed: threads may call ops while the process exits
   const MutexLock lock(names.mutex);
-  std::string& name = names.all[{innermost, &op}];
-  if (name.empty()) name = std::string(innermost) + ": " + op.name;
-  return name.c_str();
+  return names.all.insert(text_of(who_, ": ", what_, ": ", op.name)).first->c_str();
+}
+
+std::string NamedCalls::in_front(std::string_view name, std::string_view text) {
+  const size_t colon = name.rfind(": ");
+  const std::string_view op = colon == std::string_view::npos ? name : name.substr(colon + 2);
+  if (op.starts_with(text.substr(0, text.find(':')))) name.remove_suffix(op.size());
+  return text_of(name, name.empty() || name.ends_with(": ") ? "" : ": ", text);
 }
 
 }  // namespace locus

@@ -1,9 +1,11 @@
 // Who calls ops, for errors that a device finds after the call has returned:
-//   const NamedCalls named("CTCLoss: label");
+//   const NamedCalls named("CTCLoss", "label");
 //   const Tensor emitted = take(log_p, rows);
 // gives "CTCLoss: label: take: index 7 is out of bounds ... (found asynchronously on gpu(0))".
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <locus/core/noncopyable.h>
@@ -11,25 +13,30 @@
 
 namespace locus {
 
-// Names the ops that this thread calls while the object lives. The innermost object counts. `who`
-// lives as long as the program. Replays of compiled calls have the op's name alone.
+// Names the ops that this thread calls while the object lives, by who calls them and which operand
+// of the caller they work on. The innermost object counts.
 class NamedCalls : NonCopyable {
  public:
-  explicit NamedCalls(const char* who) : outer_(std::exchange(innermost, who)) {}
+  NamedCalls(const char* who, const char* what)
+      : who_(who), what_(what), outer_(std::exchange(innermost, this)) {}
   ~NamedCalls() { innermost = outer_; }
 
   // The name that a kernel of the op is launched under. It lives as long as the program.
   static const char* name(const Op& op) {
     if (!innermost) [[likely]]
       return op.name.c_str();
-    return with_caller(op);
+    return innermost->with(op);
   }
+  // An error's text behind such a name. The text may begin with the op's name already.
+  static std::string in_front(std::string_view name, std::string_view text);
 
  private:
-  static const char* with_caller(const Op& op);
+  const char* with(const Op& op) const;
 
-  static inline constinit thread_local const char* innermost = nullptr;
-  const char* const outer_;
+  static inline constinit thread_local const NamedCalls* innermost = nullptr;
+  const char* const who_;
+  const char* const what_;
+  const NamedCalls* const outer_;
 };
 
 }  // namespace locus

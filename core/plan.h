@@ -27,7 +27,8 @@ struct PlanCall {
   const Op* op = nullptr;  // null: a copy
   // Of an op's kernel.
   Kernel kernel = nullptr;
-  std::vector<View> views = {};  // inputs, then results
+  const char* launch_name = nullptr;  // NamedCalls::name(); null: the op's
+  std::vector<View> views = {};       // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
   // In the order in which the kernel asks: memory, null until the plan is whole, and what it chose
@@ -51,6 +52,7 @@ struct PlanCall {
   std::vector<std::pair<size_t, int>> across = {};  // of other parts: part and number
 
   const char* name() const { return op ? op->name.c_str() : "copyto"; }
+  const char* full_name() const { return launch_name ? launch_name : name(); }
   bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
 };
 

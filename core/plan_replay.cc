@@ -4,6 +4,7 @@
 
 #include <locus/core/communicator.h>
 #include <locus/core/error.h>
+#include <locus/core/named_calls.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/plan.h>
 #include <locus/core/stream.h>
@@ -92,10 +93,10 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
   const int n_out = static_cast<int>(c.views.size()) - c.n_in;
   const Call call{views,         views + c.n_in, c.n_in, n_out,
                   c.attrs.bytes, c.attrs.size,   s,      &c.attrs.owner};
-  if (!traced) return d.launch(c.kernel, call, c.name());
-  if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.name());
+  if (!traced) return d.launch(c.kernel, call, c.full_name());
+  if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.full_name());
   const trace::Scope scope(TransferKind::copyto, c.asked);
-  trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.name()); });
+  trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.full_name()); });
 }
 
 void Plan::run_each(Part& part, StreamView s, Caller from) {
@@ -103,10 +104,9 @@ void Plan::run_each(Part& part, StreamView s, Caller from) {
     try {
       run(call, s, true);
     } catch (const Error&) {
-      const std::string name = call.name();
       std::rethrow_exception(reworded([&](const std::string& text) {
-        return text_of(name.starts_with(text.substr(0, text.find(':'))) ? "" : name + ": ", text,
-                       " (in a replay, called at ", from, ")");
+        return text_of(NamedCalls::in_front(call.full_name(), text), " (in a replay, called at ",
+                       from, ")");
       }));
     }
   }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/named_calls.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/fork.h>
@@ -88,6 +89,7 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
 void Queue::copy(void* dst, Context to, const void* src, Context from, size_t bytes, bool staged) {
   push([&](Entry& entry) {
     entry.what = What::copy;
+    entry.name = "copyto";
     entry.dst = dst;
     entry.src = src;
     entry.to = to;
@@ -215,13 +217,9 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
         break;
     }
   } catch (...) {
-    const std::string name = entry.name, where = to_string(context_);
-    const size_t colon = name.rfind(": ");
-    const std::string op = colon == std::string::npos ? name : name.substr(colon + 2);
     fault_.add(reworded([&](const std::string& text) {
-      const bool named = op.starts_with(text.substr(0, text.find(':')));
-      return (named ? name.substr(0, name.size() - op.size()) : name + ": ") + text +
-             " (found asynchronously on " + where + ")";
+      return text_of(NamedCalls::in_front(entry.name, text), " (found asynchronously on ", context_,
+                     ")");
     }));
   }
 }

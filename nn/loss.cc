@@ -6,6 +6,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/error.h>
+#include <locus/core/named_calls.h>
 #include <locus/nn/options.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -93,8 +94,9 @@ struct Whole {
 };
 
 // f(), or an IndexError that names the loss and its numbers instead of the op that met them. `used`
-// gives those that count. On a GPU the op reports a wrong one later.
+// gives those that count. On a GPU the op reports a wrong one later, and the error names the loss.
 Tensor checked(const Whole& w, const auto& used, const auto& f) {
+  const NamedCalls named(w.who, w.what);
   if (!is_host(w.values.context())) return f();
   try {
     return f();

@@ -1,6 +1,8 @@
 // Errors that a device finds after the call has returned: with the text that the host throws at the
 // call.
+#include <locus/core/compile.h>
 #include <locus/core/named_calls.h>
+#include <locus/nn/loss.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/softmax.h>
@@ -50,11 +52,37 @@ TEST_F(FoundLater, AnErrorNamesWhoCalledTheOp) {
     const auto wrong = [](Context place) { take(ones({3}, place), array({7}, place)); };
     const std::string plain = error_on(c, wrong);
     const std::string named = error_on(c, [&](Context place) {
-      const NamedCalls outer("Outer"), inner("CTCLoss: label");
+      const NamedCalls outer("L1Loss", "pred"), inner("CTCLoss", "label");
       wrong(place);
     });
     EXPECT_EQ(named, "CTCLoss: label: " + plain);
     EXPECT_EQ(error_on(c, wrong), plain);
+  }
+}
+
+TEST_F(FoundLater, ALossNamesItselfAndItsLabelAlsoWhenItIsReplayed) {
+  const nn::SoftmaxCrossEntropyLoss loss;
+  Compiled compiled([&](const Tensors& in) { return Tensors{loss(in[0], in[1])}; });
+  for (const Context c : gpus(num_gpus())) {
+    const Tensor scores = ones({2, 5}, c);
+    const std::string text =
+        "SoftmaxCrossEntropyLoss: label: softmax_cross_entropy: label 7 of row 1";
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           loss(scores, array({0, 7}, c));
+                         }),
+                testing::StartsWith(text));
+    compiled({scores, array({0, 4}, c)});
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           compiled({scores, array({0, 7}, c)});
+                         }),
+                testing::StartsWith(text));
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           nn::CTCLoss()(ones({1, 4, 3}, c), array({{0., 9.}}, c));
+                         }),
+                testing::StartsWith("CTCLoss: "));
   }
 }
 
