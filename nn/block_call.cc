@@ -29,6 +29,9 @@ struct Calling : NonCopyable {
   const Block* const outer;
 };
 
+// The text of the last Error on this thread that names its block: blocks around it add no name.
+thread_local std::string named;
+
 Tensors list(const Tensor& x) { return {x}; }
 const Tensors& list(const Tensors& all) { return all; }
 
@@ -135,11 +138,12 @@ T Block::call(const T& in, const auto& run, const auto& calls) {
     for (size_t i = 0; i < given.size(); ++i)
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    const bool is_named = e.what() == named;
     const std::string why = not_added_to(now.outer);
-    if (!children_.empty() && why.empty()) throw;
+    if (is_named && why.empty()) throw;
     std::rethrow_exception(reworded([&](const std::string& text) {
-      return children_.empty() ? text_of(text, " (in ", place(), ")", why) : text + why;
+      return named = text_of(text, is_named ? "" : text_of(" (in ", place(), ")"), why);
     }));
   }
 }
