@@ -7,9 +7,13 @@
 // the graph as it walks unless retain_graph; a second backward() then throws Error.
 //
 // A leaf or variable that the heads reach, but whose gradient nothing contributes to (an index, a
-// second derivative of relu), has gradient 0. With create_graph a gradient always reaches its own
-// variable: differentiating 3 * x twice gives 0, where PyTorch has an error. With create_graph
-// backward() makes x.grad() part of the graph too.
+// second derivative of relu), has gradient 0. With create_graph, which is grad()'s alone, a
+// gradient always reaches its own variable: differentiating 3 * x twice gives 0, where PyTorch has
+// an error.
+//
+// Threads: several may differentiate at once, also through common tensors; a graph that two of them
+// go through needs retain_graph in both. backward() writes x.grad() of each leaf x: only one thread
+// at a time may do so for one leaf.
 #pragma once
 
 #include <functional>
@@ -21,7 +25,6 @@ namespace locus {
 struct BackwardOptions {
   Tensor head_gradient = {};  // undefined: ones; of the head's shape, on its context
   bool retain_graph = false;
-  bool create_graph = false;  // record the backward pass itself
 };
 
 namespace autograd {
@@ -57,19 +60,24 @@ class [[nodiscard]] PredictMode : public Mode {
   PredictMode() : Mode(-1, 0) {}
 };
 
+struct HeadOptions {
+  Tensors head_gradients = {};  // empty: ones for each head
+  bool retain_graph = false;
+};
+// Several heads at once; each leaf's gradient is written once, the sum over the heads.
+void backward(const Tensors& heads, const HeadOptions& = {});
+
 struct GradOptions {
   Tensors head_gradients = {};  // empty: ones for each head
   bool retain_graph = false;    // create_graph implies it
-  bool create_graph = false;
-  // grad(): for a variable that the heads do not reach, an undefined Tensor; or zeros.
+  bool create_graph = false;    // record the pass itself: the gradients are in a graph
+  // For a variable that the heads do not reach: an undefined Tensor; or zeros.
   bool allow_unused = false;
   bool materialize_grads = false;
 };
-
-// Several heads at once; each leaf's gradient is written once, the sum over the heads.
-void backward(const Tensors& heads, const GradOptions& = {});
-// The gradients of the sum of `heads` with respect to `variables`, as new tensors; .grad is not
-// touched. A variable that the heads do not reach is an Error, unless the options say otherwise.
+// The gradients of the sum of `heads` with respect to `variables`; .grad is not touched. Each is
+// row-major in memory of its own, which nothing else has. A variable that the heads do not reach is
+// an Error, unless the options say otherwise.
 Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
 
@@ -83,8 +91,8 @@ void mark_summed(const Tensor& x);
 
 // For core and nn (a Trainer with overlap): calls `written` as soon as backward() has written the
 // leaf x's gradient, on its thread, and `before`, where there is one, before anything of it is:
-// what that throws leaves it as it is. Not with create_graph, nor in what is recorded. One pair a
-// leaf; `written` null: none.
+// what that throws leaves it as it is. Not in what a compiled function records. One pair a leaf;
+// `written` null: none.
 void set_grad_hook(const Tensor& x, std::function<void()> written,
                    std::function<void()> before = {});
 

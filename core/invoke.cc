@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/named_calls.h>
 #include <locus/core/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -171,7 +172,13 @@ class Invocation {
       noted = note(out);
       if (!capture::runs()) return;
     }
-    for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
+    size_t operand = 0;
+    try {
+      for (; operand < in_.size(); ++operand)
+        in_[operand].tensor_->handle()->storage->before_read(stream_);
+    } catch (const Error&) {
+      rethrow(op_, in_, operand);
+    }
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
@@ -184,8 +191,9 @@ class Invocation {
                       static_cast<int>(n_out),
                       attrs_.data,
                       attrs_.size,
-                      stream_};
-      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+                      stream_,
+                      attrs_.owner};
+      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);
@@ -294,7 +302,7 @@ Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
 }  // namespace
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
-            std::span<Tensor> out) {
+            std::span<Tensor> out) try {
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
@@ -328,11 +336,16 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       }
     }
   }
-  if (autograd::is_recording()) record(op, in, attrs, out);
+  if (autograd::is_recording())
+    record(op, in, attrs, out);
+  else
+    leave_unrecorded(in, out);
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
-                 std::span<const Ref> out) {
+                 std::span<const Ref> out) try {
   check_call(op, in, attrs, out.size());
   for (const Ref& target : out) {
     checked(op, target);
@@ -349,6 +362,8 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_targets(op, in, call, out);
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 }  // namespace locus::detail

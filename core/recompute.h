@@ -9,12 +9,15 @@
 
 namespace locus::autograd {
 
-// f(inputs), recorded as one call. `variables`: the leaves that f reads besides; gradients go to
-// them and to the inputs. The second run draws the random numbers of the first and gives the same
-// bits; whatever f writes in place it is asked not to write again (is_recomputing()). No other
-// thread would know of that: parallel() in f is an Error; recompute() inside of parallel() is not.
-// Its gradient has none itself: create_graph is an Error. While backward() runs f, no other thread
-// may use the variables in a graph.
+// f(inputs), recorded as one call, which backward() runs again. Gradients go to the inputs and to
+// `variables`, the leaves that f reads besides.
+//
+// The second run draws the random numbers of the first, and gives the same bits. backward() throws
+// Error when f then reads a tensor that its first run did not read, that was made since, or that
+// was written since, by f or anyone else. What f writes in place it leaves alone when
+// is_recomputing(), as batch_norm does with running statistics. f runs in one thread: parallel() in
+// it is an Error; recompute() inside of parallel() is not. The gradient has none itself:
+// create_graph is an Error.
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables);
 

@@ -126,7 +126,7 @@ struct IsaChoice {
   std::exception_ptr wrong;
 };
 const IsaChoice& isa_choice() {
-  static const IsaChoice choice = [] {
+  static const IsaChoice& choice = *new IsaChoice([] {
     IsaChoice c;
     try {
       const auto cap = environment_choice("LOCUS_ISA", {"base", "v3", "v4"});
@@ -135,7 +135,7 @@ const IsaChoice& isa_choice() {
       c.wrong = std::current_exception();
     }
     return c;
-  }();
+  }());
   return choice;
 }
 

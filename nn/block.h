@@ -139,7 +139,8 @@ class Block {
 
   // Whether it takes inputs that live on different contexts: where a block inside of it does.
   virtual bool spans_contexts() const;
-  // Whether replicas need each other while it trains: where those of a block inside of it do.
+  // Whether the block, or a block inside of it, needs all replicas' batches while it trains: then
+  // on_replicas() trains it, and forward() does not.
   virtual bool spans_replicas() const;
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
@@ -201,7 +202,7 @@ class Block {
   T run(const T& in, Caller from);
   // run() between the hooks, which are told of each of the calls that were made.
   template <class T>
-  T call(const T& in, const auto& run, const auto& calls);
+  T call(const T& in, Caller from, const auto& run, const auto& calls);
   Tensors compiled_forward(const Tensors& in, Caller from);
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"

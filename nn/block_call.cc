@@ -1,6 +1,7 @@
 // A block is called: forward(), compiled where that is asked for, between its hooks.
 #include <algorithm>
 
+#include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
@@ -29,7 +30,8 @@ struct Calling : NonCopyable {
   const Block* const outer;
 };
 
-// The text of the last Error on this thread that names its block: blocks around it add no name.
+// The text, without a line, of the last Error on this thread that names its block: blocks around it
+// add no name.
 thread_local std::string named;
 
 Tensors list(const Tensor& x) { return {x}; }
@@ -124,7 +126,7 @@ T Block::run(const T& in, Caller from) {
 }
 
 template <class T>
-T Block::call(const T& in, const auto& run, const auto& calls) {
+T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
   const Calling now(this);
   try {
     if (!hooks_->any()) [[likely]]
@@ -139,24 +141,26 @@ T Block::call(const T& in, const auto& run, const auto& calls) {
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error& e) {
-    const bool is_named = e.what() == named;
-    const std::string why = not_added_to(now.outer);
-    if (is_named && why.empty()) throw;
+    const bool is_named = without_line(e.what()) == named;
+    const std::string more =
+        (is_named ? "" : text_of(" (in ", place(), ")")) + not_added_to(now.outer);
     std::rethrow_exception(reworded([&](const std::string& text) {
-      return named = text_of(text, is_named ? "" : text_of(" (in ", place(), ")"), why);
+      named = more.empty() ? without_line(text) : without_line(text) + more;
+      return with_line(more.empty() ? text : named, from);
     }));
   }
 }
 
 Tensor Block::operator()(const Tensor& x, Caller from) {
   return call(
-      x, [&] { return run(x, from); }, [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
+      x, from, [&] { return run(x, from); },
+      [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
 }
 
 Tensors Block::operator()(const Tensors& in, Caller from) {
   refuse_mixed(*this, in);
   return call(
-      in, [&] { return run(in, from); },
+      in, from, [&] { return run(in, from); },
       [](const Tensors& all) { return std::vector<Tensors>{all}; });
 }
 
@@ -171,7 +175,7 @@ Tensors Block::on_replicas(const Tensors& xs) {
   for (const Tensor& x : xs) contexts.push_back(x.context());
   const Group distinct(contexts);
   return call(
-      xs,
+      xs, Caller(),
       [&] {
         Tensors out = forward_replicas(xs);
         if (out.size() != xs.size())

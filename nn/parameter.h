@@ -147,6 +147,8 @@ using Parameters = std::vector<std::pair<std::string, Parameter>>;
 // Shapes of values that parameters are about to get, of parts their whole's.
 using ShapesToCome = std::vector<std::pair<Parameter, Shape>>;
 
+// A parameter's shape for errors: "(256,None)", where a length is not known yet.
+std::string lengths_text(const Shape& shape);
 // "Parameter 0.weight (shape=(256,784), dtype=f32)".
 std::ostream& operator<<(std::ostream& os, const Parameter& p);
 

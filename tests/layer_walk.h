@@ -75,7 +75,7 @@ inline Numbers gradients_of(const nn::Block& layer) {
 
 inline Pass run_pass(nn::Block& layer, const Tensors& in, bool training) {
   random::seed(11);
-  autograd::GradOptions heads;
+  autograd::HeadOptions heads;
   Tensors out;
   for (Tensor x : in) x.attach_grad();
   {

@@ -8,6 +8,7 @@
 #include <locus/ops/convolution/convolution_samples.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/floating.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 
@@ -245,6 +246,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o) {
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return convolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
+  detail::expect_floating("convolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
   DType d = promote(x.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution");
@@ -259,6 +261,7 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
   static const OpRef<ConvolutionAttrs> op("deconvolution");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return deconvolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
+  detail::expect_floating("deconvolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
   const int rank = x.ndim();
   ConvolutionAttrs a = attrs_of(o, rank, "deconvolution");
   if (weight.ndim() != rank)
@@ -294,6 +297,7 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
                                const ConvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
+  detail::expect_floating("convolution_weight_grad", {{"data", &x}, {"dy", &dy}});
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution_weight_grad");
   kernel.spread(x.ndim() - 2, "convolution_weight_grad", "kernel", a.size);
   const DType d = promote(x.dtype(), dy.dtype());

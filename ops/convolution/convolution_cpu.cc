@@ -1,7 +1,7 @@
 #include <new>
 
+#include <locus/ops/convolution/convolution_columns.h>
 #include <locus/ops/convolution/convolution_depthwise.h>
-#include <locus/ops/convolution/convolution_tile.h>
 
 namespace locus::LOCUS_ISA {
 namespace {

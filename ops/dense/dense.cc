@@ -7,6 +7,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/floating.h>
 #include <locus/ops/reduce.h>
 
 namespace locus {
@@ -123,6 +124,7 @@ Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activ
              bool flatten) {
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]
     return dense(amp::narrow(data), amp::narrow(weight), amp::narrow(bias), activation, flatten);
+  detail::expect_floating("dense", {{"data", &data}, {"weight", &weight}, {"bias", &bias}});
   DType d = promote(data.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   if (data.dtype() != d || weight.dtype() != d || (bias.defined() && bias.dtype() != d))

@@ -185,6 +185,18 @@ int axes_of(const Tensor& x, const char* op) {
   return x.ndim() - 2;
 }
 
+// The spatial axes, none of them empty.
+Axes spatial_axes(const Tensor& x, bool channels_last, const char* op) {
+  const int axes = axes_of(x, op), first = channels_last ? 1 : 2;
+  for (int i = 0; i < axes; ++i)
+    if (x.shape()[first + i] == 0)
+      throw ShapeError(op, ": data ", describe(x), ": expected at least 1 element along axis ",
+                       first + i);
+  return axes == 1   ? Axes{first}
+         : axes == 2 ? Axes{first, first + 1}
+                     : Axes{first, first + 1, first + 2};
+}
+
 Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window,
             const PoolingOptions& o) {
   const std::string& who = static_cast<const Op&>(op).name;
@@ -214,21 +226,16 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
-  for (int i = 0; i < axes; ++i) {
-    a.window[i] = x.shape()[first_axis(a) + i];
-    if (a.window[i] == 0)
-      throw ShapeError("global_max_pool: data ", describe(x),
-                       ": expected at least 1 element along axis ", first_axis(a) + i);
-  }
+  int i = 0;
+  const Axes spatial = spatial_axes(x, a.channels_last, "global_max_pool");
+  for (const int axis : spatial.list())
+    a.window[i++] = x.shape()[axis];
   return invoke(ops().max, {x}, a);
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout) {
-  const int axes = axes_of(x, "global_avg_pool"),
-            first = channels_last(layout, axes, "global_avg_pool") ? 1 : 2;
-  const Axes all = axes == 1   ? Axes{first}
-                   : axes == 2 ? Axes{first, first + 1}
-                               : Axes{first, first + 1, first + 2};
-  return mean(x, {.axis = all, .keepdims = true});
+  const bool last = channels_last(layout, axes_of(x, "global_avg_pool"), "global_avg_pool");
+  const Axes axes = spatial_axes(x, last, "global_avg_pool");
+  return mean(x, {.axis = axes, .keepdims = true});
 }
 Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout) {
   const int axes = axes_of(x, "adaptive_avg_pool");

@@ -138,8 +138,15 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     if (a.keepdims || a.axes == 0 || !t.defined()) return t;
     return t.reshape(Shape(reduced(in, {a.axes, true}, t.dtype())));
   };
-  const Tensor y = with_axes(saved.out()), dy = with_axes(dout[0]);
-  const Tensor dx = a.how.grad(saved.in(0), y, dy, over);
+  // In f32 where x has 16 bits: on the way to a gradient that fits there are numbers that do not.
+  constexpr bool kWidens =
+      R::kReads != kNothing && (R::kKinds == kFloats || std::is_same_v<R, Prod>);
+  const bool widens = kWidens && size_of(in.dtype) == 2;
+  const auto wide = [&](const Tensor& t) { return widens && t.defined() ? t.astype(f32) : t; };
+  const Tensor x = wide(saved.in(0)), y = wide(with_axes(saved.out())),
+               dy = wide(with_axes(dout[0]));
+  Tensor dx = a.how.grad(x, y, dy, over);
+  if (widens) dx = dx.astype(in.dtype);
   return {dx.shape() == Shape(in) ? dx : broadcast_to(dx, Shape(in))};
 }
 

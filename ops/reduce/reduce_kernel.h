@@ -107,9 +107,9 @@ struct Prod : Reduction<"prod", kAll, kX> {
   // With exactly one 0 among the elements only that one has a gradient, with two none has.
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
     const auto is_zero = x == 0, nonzero = where(is_zero, 1, x), zeros = over(Sum(), is_zero);
-    const auto product = over(Prod(), nonzero) * dy;
-    const auto others = where(zeros == 0, product / nonzero, 0);
-    return where(is_zero, where(zeros == 1, product, 0), others);
+    const auto product = over(Prod(), nonzero);
+    const auto others = where(zeros == 0, product / nonzero * dy, 0);
+    return where(is_zero, where(zeros == 1, product * dy, 0), others);
   }
 };
 
