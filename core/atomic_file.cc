@@ -20,8 +20,10 @@ AtomicFile::AtomicFile(std::string who, std::string path)
   if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     throw Error(who_, ": ", path_, " is a device or a pipe; expected a file, or none");
   static std::atomic<unsigned> count{0};
-  temp_ = path_ + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
-  fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  do {  // another host, or a process that was killed, may have left one of this name
+    temp_ = path_ + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
+    fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+  } while (fd_ < 0 && errno == EEXIST);
   if (fd_ < 0) fail("cannot create", path_);
 }
 

@@ -70,7 +70,9 @@ void add_options(CLI::App& app, Options& o) {
                      "--hidden's), lenet, resnet or a file of layers (planning/model.h)");
   app.add_option("--simulate", o.plans.simulate,
                  "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
-                 "\"8x8 h200, nvlink 395, ib 50\"; --batch-size is each GPU's then")
+                 "\"8x8 h200, nvlink 395, ib 50\"; where layers are not timed on a GPU, "
+                 "\", compute 300\" says how many times as fast one computes; --batch-size is each "
+                 "GPU's then")
       ->needs(model);
   app.add_option("--write-plan", o.plans.write_plan,
                  "a file for the best plan, which --plan of the training programs takes (default: "

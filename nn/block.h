@@ -70,7 +70,7 @@ class Block {
   // A block implements one of the two; the other takes its way through it.
   virtual Tensor forward(const Tensor& x);
   virtual Tensors forward(const Tensors& in);
-  // forward() between the hooks. What a block without children throws says which block it was.
+  // forward() between the hooks. An Error of forward() names the innermost block that it came from.
   // Several inputs live on one context, else ContextMismatch, unless the block spans contexts.
   Tensor operator()(const Tensor& x, Caller = Caller::here());
   Tensors operator()(const Tensors& in, Caller = Caller::here());

@@ -30,6 +30,10 @@ struct Calling : NonCopyable {
   const Block* const outer;
 };
 
+// The text, without a line, of the last Error on this thread that names its block: blocks around it
+// add no name.
+thread_local std::string named;
+
 Tensors list(const Tensor& x) { return {x}; }
 const Tensors& list(const Tensors& all) { return all; }
 
@@ -136,11 +140,13 @@ T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
     for (size_t i = 0; i < given.size(); ++i)
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    const bool is_named = without_line(e.what()) == named;
     const std::string more =
-        (children_.empty() ? text_of(" (in ", place(), ")") : "") + not_added_to(now.outer);
+        (is_named ? "" : text_of(" (in ", place(), ")")) + not_added_to(now.outer);
     std::rethrow_exception(reworded([&](const std::string& text) {
-      return with_line(more.empty() ? text : without_line(text) + more, from);
+      named = more.empty() ? without_line(text) : without_line(text) + more;
+      return with_line(more.empty() ? text : named, from);
     }));
   }
 }

@@ -63,7 +63,7 @@ base=${since:-$(comm -12 <(git rev-list --first-parent main 2> /dev/null | sort)
 before=$(mktemp -d)
 if [ -n "$base" ]; then
   git archive "$base" -- $(git ls-tree --name-only "$base" -- "${counted[@]}") | tar -x -C "$before"
-  (cd "$before" && find "${counted[@]}" -name '*.h' -o -name '*.cc' -o -name '*.cu') |
+  (cd "$before" && find . -name '*.h' -o -name '*.cc' -o -name '*.cu') | sed 's/^..//' |
     code_lines "$before" > "$before/lines"
   printf '%-36s %6s %7s\n' "lines of code" now "since $(git rev-parse --short "$base")"
 else

@@ -2,13 +2,10 @@
 #include <locus/nn/checkpoint.h>
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
@@ -183,59 +180,6 @@ TEST_F(Checkpoint, NothingIsLoadedWhereNothingIs) {
   EXPECT_FALSE(checkpoint::load(folder(), {net}));
   fs::create_directories(folder_ / "checkpoint-x");
   EXPECT_FALSE(checkpoint::load(folder(), {net}));
-}
-
-TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
-  nn::Sequential net = network();
-  net.initialize();
-  for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
-  char host[256];
-  gethostname(host, sizeof host);
-  const std::string draft = ".checkpoint-000009-" + std::string(host) + "-";
-  fs::create_directories(folder_ / (draft + "2147483646"));
-  EXPECT_EQ(checkpoint::save(folder(), {net}, {.keep = 3}), at(5).string());
-  EXPECT_THAT(names(), ElementsAre("checkpoint-000003", "checkpoint-000004", "checkpoint-000005"));
-  EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);
-}
-
-TEST_F(Checkpoint, DraftsOfOtherHostsStay) {
-  nn::Sequential net = network();
-  net.initialize();
-  const char* const theirs = ".checkpoint-000009-another.host-2147483646";
-  fs::create_directories(folder_ / theirs);
-  checkpoint::save(folder(), {net});
-  EXPECT_THAT(names(), ElementsAre(theirs, "checkpoint-000001"));
-}
-
-TEST_F(Checkpoint, FoldersOfOthersStay) {
-  nn::Sequential net = network();
-  net.initialize();
-  for (const char* name : {"checkpoint-500", "checkpoint-18446744073709551615"}) {
-    fs::create_directories(folder_ / name);
-    std::ofstream(folder_ / name / "pytorch_model.bin") << "theirs";
-  }
-  for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
-  EXPECT_THAT(names(), ElementsAre("checkpoint-000503", "checkpoint-000504",
-                                   "checkpoint-18446744073709551615", "checkpoint-500"));
-  EXPECT_TRUE(fs::exists(folder_ / "checkpoint-500" / "pytorch_model.bin"));
-}
-
-TEST_F(Checkpoint, SaversIntoOneFolderTakeTurns) {
-  constexpr int kSavers = 4, kEach = 5;
-  std::vector<std::thread> savers;
-  std::atomic<int> written = 0;
-  for (int i = 0; i < kSavers; ++i)
-    savers.emplace_back([&] {
-      nn::Sequential net = network();
-      net.initialize();
-      for (int k = 0; k < kEach; ++k) {
-        checkpoint::save(folder(), {net}, {.keep = 100});
-        ++written;
-      }
-    });
-  for (std::thread& t : savers) t.join();
-  EXPECT_EQ(written, kSavers * kEach);
-  EXPECT_EQ(names().size(), size_t{kSavers * kEach});
 }
 
 TEST_F(Checkpoint, OneThatIsDamagedIsSkippedAndNamed) {

@@ -163,6 +163,27 @@ TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
   EXPECT_DOUBLE_EQ(links.sum(3, 8, 4, {4e9}), 2 * 3 * 1e9 / 10e9);
 }
 
+TEST(PlanCost, ASimulatedGpuComputesAtItsOwnRate) {
+  ModelCost m = equal_layers(4);
+  m.serial = true;  // the host timed them
+  const auto one_gpu = [&](const char* machine) {
+    return simulate(m, Machine::parse(machine), 8).front();
+  };
+  const Prediction same = one_gpu("1x1 h200, compute 1"), faster = one_gpu("1x1 h200, compute 100");
+  EXPECT_NEAR(faster.compute, same.compute / 100, 1e-12);
+  // What links take does not shrink with what devices take.
+  const auto shared = [&](double compute) {
+    return FormulaLinks(Machine::parse("1x2 h200, compute " + std::to_string(compute)))
+        .copy(0, 1, 1e9);
+  };
+  EXPECT_DOUBLE_EQ(shared(1), shared(100));
+  // Stages compute side by side, whatever timed them.
+  for (const Prediction& p : simulate(m, Machine::parse("1x4 h200, compute 1, latency 0"), 8))
+    if (p.layout.devices() == 4) {
+      EXPECT_LT(p.seconds, .9 * 4 * same.seconds) << p.layout.summary();
+    }
+}
+
 TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
   ModelCost m = equal_layers(2);
   for (LayerCost& l : m.layers) l.issue.forward = l.issue.backward = line(10);

@@ -47,6 +47,17 @@ TEST(PlanReport, OfOneDeviceThereIsNothingToCompare) {
   EXPECT_THAT(r.text, Not(HasSubstr("GB/s")));
 }
 
+TEST(PlanReport, SaysHowFastAGpuIsTakenToCompute) {
+  const std::vector<Prediction> all{prediction(1, 1, 1, .010), prediction(4, 1, 1, .020)};
+  EXPECT_THAT(
+      Report(all, "1x4 h200, compute 250").text,
+      HasSubstr("; a GPU is taken to compute them 250 times as fast, and what its host takes "
+                "to enqueue them is left out; links are"));
+  EXPECT_THAT(message_of<FormatError>([] { Machine::parse("8x8 h200").check_timed_on(cpu()); }),
+              HasSubstr("how many times as fast as cpu(0) one h200 computes a layer"));
+  Machine::parse("8x8 h200, compute 250").check_timed_on(cpu());
+}
+
 TEST(PlanReport, NamesTheDevicesThatTheBestPlanHas) {
   const std::vector<Prediction> all{prediction(1, 1, 1, .010), prediction(4, 1, 1, .020)};
   const std::string whole = Report(all).text, part = Report(all, "2x4 h200, ib 50").text;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
 #include <locus/ops/copy.h>
@@ -202,6 +203,19 @@ TEST_F(Io, APipeIsNotReplaced) {
 TEST_F(Io, AMissingFileIsNamed) {
   EXPECT_THAT(test::message_of<Error>([&] { load(path("none")); }), HasSubstr(path("none")));
   EXPECT_THROW(load(dir_.string()), Error);
+}
+
+TEST_F(Io, AFileOfAnotherWriterIsNoObstacle) {
+  AtomicFile first("test", path());
+  std::string last;
+  for (const auto& entry : std::filesystem::directory_iterator(dir_)) last = entry.path();
+  const size_t at = last.rfind('-') + 1;
+  for (int i = 1; i < 4; ++i)  // what the next ones would be called
+    std::ofstream(last.substr(0, at) + std::to_string(std::stoi(last.substr(at)) + i)) << "theirs";
+  AtomicFile second("test", path());
+  second.write("ours", 4);
+  second.commit();
+  EXPECT_EQ(read(), "ours");
 }
 
 }  // namespace

@@ -261,6 +261,24 @@ TEST_P(LayerRuns, GradientsAgreeWithFiniteDifferences) {
   }
 }
 
+TEST_P(LayerRuns, SecondGradientsAgreeWithFiniteDifferences) {
+  const ContextPair pair{cpu(0), cpu(1)};
+  const LayerPointer net = ready(
+      layer(), pair, [](nn::Block& b) { b.cast(f64); }, f64);
+  const Tensors in = layer_inputs(layer(), pair, f64);
+  const auto f = [&](const Tensors& x) {
+    random::seed(11);
+    const autograd::TrainMode mode;
+    return (*net)(x);
+  };
+  if (layer().name == "Recompute") {
+    const std::string text = message_of<Error>([&] { gradients(f, in, true); });
+    EXPECT_NE(text.find("without recompute()"), std::string::npos) << text;
+    return;
+  }
+  check_gradients(f, in);
+}
+
 INSTANTIATE_TEST_SUITE_P(Layers, LayerRuns, testing::ValuesIn(layer_samples()),
                          [](const auto& p) { return p.param.name; });
 

@@ -144,7 +144,7 @@ std::vector<LayerSample> make_samples() {
 
 // Each class of nn/*.h that has a base, and the base.
 std::map<std::string, std::string> bases_in_headers() {
-  const std::regex line("^(?:class|struct) (\\w+) (?:final )?: (?:public )?(\\w+) \\{.*");
+  const std::regex line("^(?:class|struct) (\\w+)(?: final)? : (?:public )?(\\w+)\\b[^;]*\\{.*");
   std::map<std::string, std::string> bases;
   for (const auto& entry : std::filesystem::directory_iterator(LOCUS_TEST_DATA "/../../nn")) {
     if (entry.path().extension() != ".h") continue;

@@ -160,6 +160,44 @@ TEST_P(LayerWalk, MovesToOtherContexts) {
   });
 }
 
+// Each input either fits or is refused by an Error that names a layer.
+TEST_P(LayerWalk, NamesItselfWhenItRefusesAnInput) {
+  on_each_pair([&](const ContextPair& pair) {
+    const auto refused = [&](nn::Block& net, const Tensors& in, bool must) {
+      try {
+        run_pass(net, in, false);
+        EXPECT_FALSE(must) << "an input that does not fit was taken";
+      } catch (const Error& e) {
+        const std::string text = e.what();
+        bool named = false;
+        net.apply([&](nn::Block& b) {
+          named = named || text.find(b.type_name()) != std::string::npos ||
+                  text.find(b.repr()) != std::string::npos;
+        });
+        EXPECT_TRUE(named) << text;
+      }
+    };
+    for (const Shape& shape : {Shape{}, Shape{7}, Shape{0}, Shape{2, 0}, Shape{1, 1, 1, 1, 1, 1}}) {
+      SCOPED_TRACE(to_string(shape));
+      LayerSample other = layer();
+      other.input = shape;
+      const LayerPointer known = ready(layer(), pair), deferred = layer().make(pair);
+      layer().initialize(*deferred, pair);
+      refused(*known, layer_inputs(other, pair), false);
+      refused(*deferred, layer_inputs(other, pair), false);
+      // What was refused changed nothing.
+      EXPECT_EQ(parameter_values(*known), parameter_values(*ready(layer(), pair)));
+    }
+    const LayerPointer net = ready(layer(), pair);
+    const bool has_parameters = !net->parameters().empty();
+    refused(*net, {}, true);
+    refused(*net, Tensors(3, layer_inputs(layer(), pair)[0]), true);
+    refused(*net, layer_inputs(layer(), pair, f64), has_parameters && layer().name != "PReLU");
+    if (layer().spans || pair[0] == pair[1]) return;
+    refused(*net, layer_inputs(layer(), {pair[1], pair[1]}), has_parameters);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Layers, LayerWalk, testing::ValuesIn(layer_samples()),
                          [](const auto& p) { return p.param.name; });
 

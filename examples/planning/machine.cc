@@ -6,6 +6,7 @@
 
 #include <locus/core/error.h>
 
+#include "common/measure.h"
 #include "planning/candidates.h"
 
 namespace planning {
@@ -55,11 +56,12 @@ Machine Machine::parse(const std::string& text) {
                           : key == "latency"    ? &m.latency
                           : key == "ib_latency" ? &m.ib_latency
                           : key == "memory"     ? &m.memory
+                          : key == "compute"    ? &m.compute
                                                 : nullptr;
     if (!field)
       refuse("\"", entry,
-             "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), or memory "
-             "(GB), and a number");
+             "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), memory (GB) or "
+             "compute (times as fast as here), and a number");
     if (std::ranges::find(given, key) != given.end())
       refuse("\"", entry, "\": ", key, " is there twice; expected each once");
     given.push_back(key);
@@ -75,6 +77,13 @@ Machine Machine::parse(const std::string& text) {
            "\" is not known; expected it behind a comma, as in \"memory "
            "141\" (GB), or h200, h100, a100, b200 or l40s");
   return m;
+}
+
+void Machine::check_timed_on(Context where) const {
+  if (compute > 0 || examples::real_gpu(where)) return;
+  throw FormatError("layers are timed on ", where, ", which computes at another rate than ", name,
+                    "; expected \"compute N\" behind a comma: how many times as fast as ", where,
+                    " one ", name, " computes a layer");
 }
 
 double sum_seconds(int n, double bytes, double rate, double latency) {
@@ -102,11 +111,13 @@ double FormulaLinks::sum(int first, int stride, int n, const std::vector<double>
 
 std::vector<Prediction> simulate(const ModelCost& model, const Machine& machine, int64_t batch) {
   const FormulaLinks links(machine);
+  ModelCost apart = model;
+  apart.serial = false;  // each device computes by itself
   std::vector<Prediction> all;
   for (const int n : counts(machine.devices())) {
     std::vector<Prediction> best;  // of each kind
-    for (const Layout& l : candidates(model, n, batch * n)) {
-      Prediction p = predict(l, model, links, batch * n);
+    for (const Layout& l : candidates(apart, n, batch * n)) {
+      Prediction p = predict(l, apart, links, batch * n);
       if (p.most_held() > machine.memory * 1e9) continue;
       const auto same = [&](const Prediction& b) {
         return std::string(b.layout.kind()) == p.layout.kind();

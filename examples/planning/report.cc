@@ -167,8 +167,11 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
            "a GPU less than whole layers for its own. ";
   }
   s += why(*best);
-  s += fmt::format(" The layers were timed on {}{}", describe(where),
-                   real_gpu(where) ? "" : ", which is not such a GPU");
+  s += fmt::format(" The layers were timed on {}; a GPU is taken to compute them {}",
+                   describe(where),
+                   machine.compute > 0 ? fmt::format("{:g} times as fast", machine.compute)
+                                       : std::string("as fast"));
+  if (!real_gpu(where)) s += ", and what its host takes to enqueue them is left out";
   if (n == 1) return s + ".";
   s += fmt::format("; links are taken to be of {:g} GB/s within a host", machine.nvlink);
   if (machine.hosts > 1) s += fmt::format(" and {:g} between hosts", machine.ib);

@@ -74,6 +74,7 @@ Prediction that_counts(std::vector<Prediction> all) {
 
 void simulate(const Program& program, const Options& o, const Model& model, Context c) {
   const Machine machine = Machine::parse(o.simulate);
+  of_option("--simulate", [&] { machine.check_timed_on(c); });
   if (!o.write_plan.empty() && machine.hosts > 1)
     throw Error("--write-plan: a plan is of one host's contexts; --simulate names ", machine.hosts,
                 " hosts");
