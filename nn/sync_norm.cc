@@ -41,6 +41,7 @@ Tensor SyncBatchNorm::forward(const Tensor& x) {
                   ", while training needs the batches of all; expected net.on_replicas(xs), by one "
                   "thread for all replicas, also instead of net(x) in parallel()");
   });
+  if (cluster::size() == 1) return BatchNorm::forward(x);  // one replica of one rank
   return forward_replicas({x})[0];
 }
 

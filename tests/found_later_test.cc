@@ -1,5 +1,6 @@
 // Errors that a device finds after the call has returned: with the text that the host throws at the
 // call.
+#include <locus/core/at_line.h>
 #include <locus/core/compile.h>
 #include <locus/core/named_calls.h>
 #include <locus/nn/loss.h>
@@ -19,8 +20,9 @@ std::string error_on(Context c, const auto& f) {
   });
 }
 
+// An error that is found later knows no line of the user's.
 void expect_same_text(const auto& f) {
-  const std::string at_once = error_on(cpu(0), f);
+  const std::string at_once = without_line(error_on(cpu(0), f));
   for (const Context c : gpus(num_gpus()))
     EXPECT_EQ(error_on(c, f), at_once + " (found asynchronously on " + to_string(c) + ")");
 }

@@ -20,8 +20,12 @@ struct LayerSample {
   Shape input = {};
   bool input_on_each = false;     // one input on each of the two contexts
   bool training_differs = false;  // from predicting
-  bool spans = false;             // contexts
+  bool pipelined = false;         // over the two contexts
   std::string name = {};          // of the class
+
+  bool spans() const {
+    return pipelined || input_on_each || make({cpu(0), cpu(1)})->spans_contexts();
+  }
 };
 
 const std::vector<LayerSample>& layer_samples();

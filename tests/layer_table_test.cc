@@ -33,9 +33,10 @@ LayerSample sample(const Shape& input, Make make, LayerSample s = {}) {
     else
       b.initialize(values, pair[0]);
   };
-  const auto block = s.make({cpu(0), cpu(1)});
-  s.name = block->type_name();
-  s.spans = block->spans_contexts() || s.input_on_each || std::is_same_v<Layer, nn::Pipeline>;
+  // Before main: no layer is made, and no device used.
+  s.name = type_name(typeid(Layer));
+  s.name.erase(0, s.name.rfind(':') + 1);
+  s.pipelined = std::is_same_v<Layer, nn::Pipeline>;
   return s;
 }
 

@@ -20,7 +20,7 @@ inline std::vector<ContextPair> pairs_for(const LayerSample& s) {
   std::vector<ContextPair> all{{cpu(0), cpu(1)}};
   if (num_gpus() >= 2)
     all.push_back({gpu(0), gpu(1)});
-  else if (num_gpus() == 1 && !s.spans)
+  else if (num_gpus() == 1 && !s.spans())
     all.push_back({gpu(0), gpu(0)});
   return all;
 }

@@ -149,7 +149,7 @@ TEST_P(LayerWalk, SummaryChangesNothing) {
 }
 
 TEST_P(LayerWalk, MovesToOtherContexts) {
-  if (layer().spans) return;
+  if (layer().spans()) return;
   on_each_pair([&](const ContextPair& pair) {
     const LayerPointer net = ready(layer(), pair);
     const Numbers wanted = numbers(predict(*net, layer_inputs(layer(), pair)));
@@ -193,7 +193,7 @@ TEST_P(LayerWalk, NamesItselfWhenItRefusesAnInput) {
     refused(*net, {}, true);
     refused(*net, Tensors(3, layer_inputs(layer(), pair)[0]), true);
     refused(*net, layer_inputs(layer(), pair, f64), has_parameters && layer().name != "PReLU");
-    if (layer().spans || pair[0] == pair[1]) return;
+    if (layer().spans() || pair[0] == pair[1]) return;
     refused(*net, layer_inputs(layer(), {pair[1], pair[1]}), has_parameters);
   });
 }

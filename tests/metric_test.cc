@@ -40,7 +40,7 @@ TEST(Accuracy, SaysThatLabelsComeFirst) {
   const Tensor scores = array({{0.1f, 0.9f}, {0.8f, 0.2f}}), labels = array({1, 0});
   for (metric::Metric* m : std::initializer_list<metric::Metric*>{&accuracy, &top})
     EXPECT_THAT(test::message_of<ShapeError>([&] { m->update(scores, labels); }),
-                testing::HasSubstr("update() takes the labels first"));
+                testing::HasSubstr("the order is update(labels, preds)"));
 }
 
 TEST(Accuracy, RefusesWhatDoesNotFit) {
