@@ -48,7 +48,7 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
     if (written) check_in_place(name, {}, t);
     for (size_t k = 0; k < i; ++k)
       if (t.size() > 0 && tensors[k].size() > 0 && t.shares_memory_with(tensors[k]) &&
-          share_bytes(extent_of(t.impl().view), extent_of(tensors[k].impl().view)))
+          share_bytes(byte_range(t.impl().view), byte_range(tensors[k].impl().view)))
         throw Error(name, ": tensors ", k, " and ", i, ", ", describe(t),
                     ", share memory; expected tensors that lie apart");
   }

@@ -67,7 +67,7 @@ std::string count(int n, const char* what) {
 }
 
 struct Target {
-  Extent extent;
+  ByteRange range;
   size_t operand;
 };
 
@@ -138,11 +138,11 @@ void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
   targets.reserve(all.size() - n_in);
   for (size_t i = n_in; i < all.size(); ++i)
     if (all[i].tensor_->defined() && all[i].tensor_->size() > 0)
-      targets.push_back({extent_of(all[i].tensor_->handle()->view), i});
-  std::ranges::sort(targets, std::less<>(), [](const Target& t) { return t.extent.begin; });
+      targets.push_back({byte_range(all[i].tensor_->handle()->view), i});
+  std::ranges::sort(targets, std::less<>(), [](const Target& t) { return t.range.begin; });
   for (auto a = targets.begin(); a != targets.end(); ++a)
-    for (auto b = a + 1; b != targets.end() && b->extent.begin < a->extent.end; ++b) {
-      if (!share_bytes(a->extent, b->extent)) continue;
+    for (auto b = a + 1; b != targets.end() && b->range.begin < a->range.end; ++b) {
+      if (!share_bytes(a->range, b->range)) continue;
       const auto [first, second] = std::minmax(a->operand, b->operand);
       throw ValueError(op.name, ": ", argument_name(op, first, n_in), " and ",
                        argument_name(op, second, n_in),

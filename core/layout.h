@@ -39,12 +39,12 @@ inline bool repeats(const View& v) {
   return any && v.meta.size() > 0;
 }
 
-// Where a view that is not empty lies: from its first byte to behind its last.
-struct Extent {
+// The bytes that a view with elements reaches: from its first byte to behind its last.
+struct ByteRange {
   const std::byte *begin, *end;
   bool filled;  // without gaps
 };
-inline Extent extent_of(const View& v) {
+inline ByteRange byte_range(const View& v) {
   int64_t first = 0, last = 0;
   for (int i = 0; i < v.meta.rank; ++i) {
     const int64_t reach = (v.meta.shape[i] - 1) * v.stride[i];
@@ -55,7 +55,7 @@ inline Extent extent_of(const View& v) {
   return {data + first * size, data + (last + 1) * size, dense(v)};
 }
 // Of two with gaps that is known where they begin at one element.
-inline bool share_bytes(const Extent& a, const Extent& b) {
+inline bool share_bytes(const ByteRange& a, const ByteRange& b) {
   return a.begin < b.end && b.begin < a.end && ((a.filled && b.filled) || a.begin == b.begin);
 }
 

@@ -30,11 +30,7 @@ ELU::ELU(double alpha)
   options::expect("ELU", "alpha", alpha, options::finite);
 }
 Swish::Swish(double beta)
-    : ActivationLayer(
-          [beta](const Tensor& x) {
-            return beta == 1 ? locus::silu(x) : x * locus::sigmoid(x * beta);
-          },
-          text_of(beta)) {
+    : ActivationLayer([beta](const Tensor& x) { return swish(x, beta); }, text_of(beta)) {
   options::expect("Swish", "beta", beta, options::finite);
 }
 Hardtanh::Hardtanh(double a_min, double a_max)

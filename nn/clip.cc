@@ -44,10 +44,14 @@ Tensor global_norm(const Tensors& arrays) {
   const autograd::Pause pause;
   Tensor total;
   for (const Tensors& group : alike(arrays)) {
-    const Tensor sum = multi_sum_sq(group).sum().as_in_context(arrays[0].context());
-    total = total.defined() ? total + sum : sum;
+    // The squares of f64 may overflow or vanish where the norm does not.
+    Tensor part = group[0].dtype() == f64 ? norm(group[0]) : sqrt(multi_sum_sq(group).sum());
+    for (size_t i = 1; group[0].dtype() == f64 && i < group.size(); ++i)
+      part = hypot(part, norm(group[i]));
+    part = part.as_in_context(arrays[0].context());
+    total = total.defined() ? hypot(total, part) : part;
   }
-  return sqrt(total);
+  return total;
 }
 
 void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm) {

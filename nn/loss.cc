@@ -6,6 +6,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/error.h>
+#include <locus/nn/options.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -103,7 +104,7 @@ Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label,
 }
 
 HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
-  if (!(options.rho > 0)) throw ValueError("HuberLoss: rho ", options.rho, "; expected above 0");
+  options::expect("HuberLoss", "rho", options.rho, options::positive);
 }
 
 Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,

@@ -55,14 +55,14 @@ struct L1Loss : Loss<LossOptions> {
 };
 
 struct HuberOptions {
-  double rho = 1;  // > 0
+  double rho = 1;  // finite, > 0
   double weight = 1;
   int batch_axis = 0;
 };
 // (pred - label)^2 / (2 rho) up to |pred - label| = rho, and |pred - label| - rho / 2 above.
 struct HuberLoss : Loss<HuberOptions> {
   HuberLoss() = default;
-  explicit HuberLoss(const HuberOptions& options);  // ValueError for a rho that is not above 0
+  explicit HuberLoss(const HuberOptions& options);  // ValueError for another rho
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };

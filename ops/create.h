@@ -31,7 +31,7 @@ Tensor arange(double start, double stop, TensorOptions options = {});
 Tensor arange(double start, double stop, double step, TensorOptions options = {});
 
 // num values from start to stop, both included (num == 1: start alone); without `endpoint` the
-// step is (stop - start) / num and stop is left out.
+// step is (stop - start) / num and stop is left out. ValueError unless stop - start is finite.
 Tensor linspace(double start, double stop, int64_t num, TensorOptions options = {});
 Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions options = {});
 

@@ -29,6 +29,8 @@ Tensor minimum(const Operand& a, const Operand& b);
 Tensor ldexp(const Operand& x, const Operand& e);
 // x log(y), and 0 where x is 0. Integers give f64.
 Tensor xlogy(const Operand& x, const Operand& y);
+// sqrt(x^2 + y^2) without overflow on the way. The gradient at (0, 0) is 0. Integers give f64.
+Tensor hypot(const Operand& x, const Operand& y);
 
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 inline Tensor operator-(const Operand& a, const Operand& b) { return subtract(a, b); }

@@ -13,9 +13,11 @@
 namespace locus::random {
 
 // In [low, high), never high: multiples of 2^-24 (f32), 2^-53 (f64), 2^-11 (f16), 2^-8 (bf16) of
-// the interval. Floating dtypes.
+// the interval, each rounded to a number that the dtype has in it. If low == high, all are low.
+// Floating dtypes. ValueError if the dtype has no number in the interval.
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions options = {});
 // Mean `loc`, standard deviation `scale`: Box and Muller's transform in f64. Floating dtypes.
+// ValueError for numbers outside the dtype's range.
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options = {});
 // Integers in [low, high): the bias is below (high - low) / 2^64. Integer dtypes that can hold
 // them.

@@ -11,7 +11,7 @@ namespace locus {
 
 struct SoftmaxOptions {
   int axis = -1;           // negative axes count from the end
-  double temperature = 1;  // softmax(x / temperature); not 0, and x's dtype holds 1 / temperature
+  double temperature = 1;  // softmax(x / temperature), above 0; x's dtype holds it and 1 / it
 };
 
 // exp(x) / sum(exp(x)) along the axis.

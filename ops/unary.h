@@ -53,6 +53,8 @@ Tensor softplus(const Tensor& x);
 Tensor gelu(const Tensor& x);
 // x sigmoid(x).
 Tensor silu(const Tensor& x);
+// x sigmoid(beta x).
+Tensor swish(const Tensor& x, double beta);
 // x tanh(softplus(x)).
 Tensor mish(const Tensor& x);
 Tensor erf(const Tensor& x);

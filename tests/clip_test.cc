@@ -1,5 +1,6 @@
 #include <locus/nn/clip.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <locus/devices/cpu.h>
@@ -73,6 +74,15 @@ TEST(ClipGlobalNorm, DoesNotOverflowAndLeavesWhatIsNotFinite) {
       EXPECT_EQ(values(one), Values(3, 1));
     }
   }
+}
+
+TEST(ClipGlobalNorm, OfF64ReachesAsFarAsItsElements) {
+  for (Context c : contexts())
+    for (double v : {1e-200, 1e200}) {
+      const Tensors arrays{full({4}, v, {c, f64}), full({5}, v, {c, f64}), full({7}, v, {c, f64})};
+      EXPECT_NEAR(clip_global_norm(arrays, 1).item<double>() / v, 4, 1e-14);
+      EXPECT_NEAR(values(arrays[2])[6] / std::min(v, .25), 1, 1e-12);
+    }
 }
 
 TEST(ClipValue, LimitsEachElement) {

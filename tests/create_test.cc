@@ -59,6 +59,9 @@ TEST(Create, ArangeCountsLikeNumPy) {
     EXPECT_EQ(arange(3, 1, c).shape(), Shape{0});
   }
   EXPECT_THROW(arange(0, 1, 0), Error);
+  EXPECT_EQ(arange(1e300, 0).shape(), Shape{0});
+  EXPECT_EQ(arange(0, -1e300, 1e-3, {cpu(), i32}).shape(), Shape{0});
+  EXPECT_THROW(arange(0, 1e300), ValueError);
 }
 
 TEST(Create, ArangeIsTheSameOnEveryContext) {
@@ -77,6 +80,10 @@ TEST(Create, LinspaceEndsAtStop) {
     EXPECT_THAT(values(linspace(0, 1, 4, false, c)), ElementsAre(0, .25, .5, .75));
     EXPECT_THAT(values(linspace(2, 7, 1, c)), ElementsAre(2));
     EXPECT_EQ(values(linspace(0, .7, 8, {c, f64})).back(), .7);
+    EXPECT_THROW(linspace(-1e308, 1e308, 3, {c, f64}), ValueError);
+    EXPECT_THROW(linspace(0, INFINITY, 3, c), ValueError);
+    EXPECT_THROW(linspace(NAN, NAN, 1, c), ValueError);
+    EXPECT_THROW(linspace(0, 1e300, 3, {c, i32}), DTypeError);
   }
 }
 

@@ -277,6 +277,7 @@ TEST(Losses, AreFiniteWhereTheFormulaIs) {
   EXPECT_EQ(slope(nn::PoissonNLLLoss({.compute_full = true}), 0, 0), P(1, 1));
   EXPECT_THROW(nn::HuberLoss({.rho = 0}), ValueError);
   EXPECT_THROW(nn::HuberLoss({.rho = NAN}), ValueError);
+  EXPECT_THROW(nn::HuberLoss({.rho = INFINITY}), ValueError);
 }
 
 // Labels that are made by a network, such as a teacher's, are 0 at times.
@@ -333,6 +334,14 @@ TEST(TripletLoss, ComparesSquaredDistances) {
         return Tensors{nn::TripletLoss({.margin = 50})(in[0], in[1], in[2])};
       },
       {x, x * 2, x - 1});
+}
+
+TEST(CosineEmbeddingLoss, DoesNotDependOnLengths) {
+  for (Context c : test::contexts())
+    for (double v : {1e-200, 1e-160, 1., 1e200}) {
+      const Tensor x = array({{3 * v, 4 * v}}, {c, f64}), y = array({{4 * v, -3 * v}}, {c, f64});
+      expect_near(nn::CosineEmbeddingLoss()(x, y + x, array({-1.}, {c, f64})), {std::sqrt(.5)});
+    }
 }
 
 TEST(CosineEmbeddingLoss, IsOneLossAVector) {

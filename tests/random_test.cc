@@ -114,6 +114,29 @@ TEST(Random, UniformStaysBelowHigh) {
   EXPECT_EQ(values(random::uniform(2, 2, {3})), std::vector<double>(3, 2.0));
 }
 
+TEST(Random, UniformIsInNarrowIntervals) {
+  for (Context c : contexts()) {
+    for (DType d : {f32, f64, f16, bf16}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      random::seed(3);
+      for (const auto& [low, high] : {std::pair{.7, .71}, {.99, 1.}, {-1., -.99}, {-.001, .001}}) {
+        const std::vector<double> v = values(random::uniform(low, high, {5000}, {c, d}));
+        EXPECT_GE(*std::min_element(v.begin(), v.end()), low);
+        EXPECT_LT(*std::max_element(v.begin(), v.end()), high);
+      }
+    }
+    EXPECT_EQ(values(random::uniform(.99609375, 1, {9}, {c, bf16})),
+              std::vector<double>(9, .99609375));
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  random::uniform(.999, 1, {2}, {c, bf16});
+                }),
+                testing::HasSubstr("no number of dtype bf16 is in [low, high)"));
+    EXPECT_THROW(random::uniform(0, 1e5, {2}, {c, f16}), ValueError);
+    EXPECT_THROW(random::normal(1e5, 1, {2}, {c, f16}), ValueError);
+    EXPECT_THROW(random::normal(0, 1e39, {2}, {c, bf16}), ValueError);
+  }
+}
+
 TEST(Random, NormalHasItsMoments) {
   for (DType d : {f32, f64}) {
     random::seed(5);

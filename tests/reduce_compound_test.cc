@@ -150,7 +150,31 @@ TEST(Norm, OfLargeAndSmallFloatsDoesNotOverflow) {
       EXPECT_NEAR(number(norm(x)) / 2e30, 1, d == f32 ? 1e-6 : 1e-2);
       EXPECT_NEAR(number(norm(y)) / 2e-30, 1, d == f32 ? 1e-6 : 1e-2);
       EXPECT_NEAR(number(norm(x, {.ord = 3})) / std::cbrt(4e90), 1, d == f32 ? 1e-6 : 1e-2);
+      EXPECT_NEAR(number(norm(x, {.ord = 20})) / 1e30 / std::pow(4, .05), 1,
+                  d == f32 ? 1e-6 : 1e-2);
     }
+  }
+}
+
+TEST(Norm, OfF64ReachesAsFarAsItsElements) {
+  for (Context c : contexts()) {
+    for (double v : {1e-305, 1e-300, 1e-160, 1e-140, 1e140, 1e160, 1e300}) {
+      SCOPED_TRACE(v);
+      for (int64_t n : {4, 64, 900}) {
+        const Tensor x = full({n}, v, {c, f64});
+        EXPECT_NEAR(number(norm(x)) / (v * std::sqrt(n)), 1, 1e-13);
+        for (double ord : {.5, 3., 20., -1., -3.})
+          EXPECT_NEAR(number(norm(x, {.ord = ord})) / v * std::pow(n, -1 / ord), 1, 1e-13);
+      }
+    }
+    const Tensor far = array({1e-200, 3e200, 1., 4e200, 1e-200}, {c, f64});
+    EXPECT_NEAR(number(norm(far)) / 5e200, 1, 1e-15);
+    EXPECT_NEAR(number(norm(array({3e-200, 0., 4e-200}, {c, f64}))) / 5e-200, 1, 1e-15);
+    const double inf = std::numeric_limits<double>::infinity();
+    EXPECT_EQ(number(norm(array({1., inf, -inf}, {c, f64}))), inf);
+    EXPECT_TRUE(std::isnan(number(norm(array({1., double{NAN}, inf}, {c, f64})))));
+    EXPECT_EQ(number(norm(array({1., inf}, {c, f64}), {.ord = 3})), inf);
+    EXPECT_EQ(number(norm(array({0., 2.}, {c, f64}), {.ord = -1})), 0);
   }
 }
 

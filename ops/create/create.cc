@@ -141,7 +141,7 @@ Tensor arange(double start, double stop, double step, TensorOptions o) {
   if (step == 0 || !std::isfinite(count) || count > 9e18)
     throw ValueError("arange: expected finite bounds and a step other than 0, got start ", start,
                      ", stop ", stop, ", step ", step);
-  const int64_t n = std::max<int64_t>(0, static_cast<int64_t>(count));
+  const int64_t n = count > 0 ? static_cast<int64_t>(count) : 0;
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
 }
 
@@ -152,6 +152,9 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
   const Meta meta = checked_meta("linspace", o.dtype.value_or(f32), {num});
   const int64_t steps = endpoint ? num - 1 : num;
   const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
+  if (!std::isfinite(start) || !std::isfinite(step))
+    throw ValueError("linspace: expected finite bounds whose difference is finite, got start ",
+                     start, ", stop ", stop);
   return run_arange({start, step, stop, endpoint && num > 1, meta}, o);
 }
 

@@ -7,14 +7,18 @@ namespace locus::formula {
 
 // The slope is 2 / sqrt(pi) exp(-x^2).
 struct Erf : Unary<"erf", kFloats, 16, kX> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::erf(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy * (exp(-(x * x)) * 1.1283791670955126); }
+  auto grad(auto& x, auto&, auto& dy) const { return erf_grad(dy, x); }
 };
 struct Softsign : Unary<"softsign", kFloats, 4, kX> {
   LOCUS_HD auto apply(auto x) const {
     return m::abs(x) == m::infinity(x) ? m::copysign(m::c(x, 1), x) : x / (m::c(x, 1) + m::abs(x));
   }
-  auto grad(auto& x, auto&, auto& dy) const { return dy / square(abs(x) + 1); }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto a = abs(x) + 1;
+    return dy / a / a;
+  }
 };
 // log(1 + exp(x)), MXNet's softrelu.
 struct Softplus : Unary<"softplus", kFloats, 16, kX> {
@@ -23,49 +27,53 @@ struct Softplus : Unary<"softplus", kFloats, 16, kX> {
 };
 // x times the normal distribution's cumulative function: x / 2 (1 + erf(x / sqrt(2))).
 struct Gelu : Unary<"gelu", kFloats, 16, kX> {
+  static constexpr unsigned kInRange = kX;
   template <class V>
   LOCUS_HD V apply(V x) const {
     if (x == -m::infinity(x)) return m::c(x, 0);
     return m::c(x, 0.5) * x * (m::c(x, 1) + m::erf(x * m::c(x, 0.70710678118654752)));
   }
-  auto grad(auto& x, auto&, auto& dy) const {
-    const auto cumulative = erf(x * 0.70710678118654752) * 0.5 + 0.5;
-    return dy * (cumulative + x * exp(x * x * -0.5) * 0.3989422804014327);
-  }
+  auto grad(auto& x, auto&, auto& dy) const { return gelu_grad(dy, x); }
 };
-// x sigmoid(x), also called swish.
+// x sigmoid(beta x), also called swish.
 struct Silu : Unary<"silu", kFloats, 8, kX> {
+  static constexpr unsigned kInRange = kX;
+  Real beta = 1;
   LOCUS_HD auto apply(auto x) const {
-    return x == -m::infinity(x) ? m::c(x, 0) : x * m::sigmoid(x);
+    const auto s = m::sigmoid(beta(x) * x);
+    return s == 0 ? s : x * s;
   }
-  auto grad(auto& x, auto&, auto& dy) const {
-    const auto s = sigmoid(x);
-    return dy * s * (x * (1 - s) + 1);
+  auto grad(auto& x, auto&, auto& dy) const { return silu_grad(dy, x, beta); }
+  void check(auto expect) const {
+    expect(beta != 0 && expect.holds(beta), "beta", beta,
+           "a number other than 0 that the dtype holds");
   }
 };
 // x tanh(softplus(x)) (Misra, 2019).
 struct Mish : Unary<"mish", kFloats, 24, kX> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const {
     return x == -m::infinity(x) ? m::c(x, 0) : x * m::tanh(Softplus().apply(x));
   }
-  auto grad(auto& x, auto&, auto& dy) const {
-    const auto t = tanh(softplus(x));
-    return dy * (t + x * sigmoid(x) * (1 - t * t));
-  }
+  auto grad(auto& x, auto&, auto& dy) const { return mish_grad(dy, x); }
 };
 struct Relu : Unary<"relu", kAll, 1, kOut> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::max(x, m::c(x, 0)); }
   auto grad(auto&, auto& y, auto& dy) const { return relu_grad(dy, y); }
 };
 struct Sigmoid : Unary<"sigmoid", kFloats, 8, kOut> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::sigmoid(x); }
   auto grad(auto&, auto& y, auto& dy) const { return sigmoid_grad(dy, y); }
 };
 struct Tanh : Unary<"tanh", kFloats, 8, kOut> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::tanh(x); }
   auto grad(auto&, auto& y, auto& dy) const { return tanh_grad(dy, y); }
 };
 struct LeakyRelu : Unary<"leaky_relu", kFloats, 1, kX> {
+  static constexpr unsigned kInRange = kX;
   Real slope = .25;
   static LeakyRelu sample() { return {{}, .1}; }
   LOCUS_HD auto apply(auto x) const { return x > 0 ? x : x * slope(x); }
@@ -95,6 +103,7 @@ struct Selu : Unary<"selu", kFloats, 16, kX> {
   }
 };
 struct HardSigmoid : Unary<"hard_sigmoid", kFloats, 2, kOut> {
+  static constexpr unsigned kInRange = kX;
   Real alpha = .2, beta = .5;
   static HardSigmoid sample() { return {{}, .3, .4}; }
   LOCUS_HD auto apply(auto x) const {
@@ -105,6 +114,7 @@ struct HardSigmoid : Unary<"hard_sigmoid", kFloats, 2, kOut> {
   }
   void check(auto expect) const {
     expect(expect.holds(alpha), "alpha", alpha, "a number that the dtype holds");
+    expect(expect.holds(beta), "beta", beta, "a number that the dtype holds");
   }
 };
 struct HardSwish : Unary<"hard_swish", kFloats, 4, kX> {
@@ -133,6 +143,7 @@ struct SmoothL1 : Widens<Unary<"smooth_l1", kFloats, 2, kX>> {
 };
 // Bounds of integers are cut to them.
 struct Clip : Unary<"clip", kNumbers, 1, kX> {
+  static constexpr unsigned kInRange = kX;
   static constexpr bool kCountsBool = true;
   Real a_min = -1, a_max = 1;
   static Clip sample() { return {{}, -.7, 1.3}; }
@@ -145,6 +156,7 @@ struct Clip : Unary<"clip", kNumbers, 1, kX> {
   }
 };
 struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
+  static constexpr unsigned kInRange = kX;
   Real c = 1;
   static Softcap sample() { return {{}, 1.7}; }
   LOCUS_HD auto apply(auto x) const { return c(x) * m::tanh(x / c(x)); }
@@ -156,6 +168,7 @@ struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
 
 // x where it is above 0, else y x: the leaky_relu of a learned slope.
 struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return x > 0 ? x : x * y; }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x > 0, d, d * y); }
   auto dy(auto& x, auto&, auto&, auto& d) const {
@@ -166,25 +179,81 @@ struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
   }
 };
 
-// One launch each for the backward passes of three activations, of dy and the result y.
+// One launch each for the backward passes of activations. Of dy and the result y:
 struct ReluGrad : Binary<"relu_grad", kFloats, 1, kY> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto y) const { return y <= 0 ? m::c(y, 0) : dy; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return relu_grad(d, y); }
 };
 struct SigmoidGrad : Binary<"sigmoid_grad", kFloats, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto y) const { return dy * y * (m::c(y, 1) - y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return sigmoid_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * (1 - 2 * y); }
 };
 struct TanhGrad : Binary<"tanh_grad", kFloats, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto y) const { return dy * (m::c(y, 1) - y * y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return tanh_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * y * -2; }
 };
+// Of dy and the data x, which is y here. Their own gradients cut x to 1000, where all slopes are
+// constant, so that no infinity meets a 0.
+struct ErfGrad : Binary<"erf_grad", kFloats, 16, kX | kY> {
+  static constexpr unsigned kInRange = kX;
+  LOCUS_HD auto apply(auto dy, auto x) const {
+    return dy * (m::exp(-(x * x)) * m::c(x, 1.1283791670955126));
+  }
+  auto dx(auto&, auto& x, auto&, auto& d) const { return erf_grad(d, x); }
+  auto dy(auto& dy, auto& x, auto&, auto& d) const {
+    const auto v = clip(x, -1e3, 1e3);
+    return d * dy * (exp(-(v * v)) * v * -2.2567583341910251);
+  }
+};
+struct GeluGrad : Binary<"gelu_grad", kFloats, 16, kX | kY> {
+  static constexpr unsigned kInRange = kX;
+  LOCUS_HD auto apply(auto dy, auto x) const {
+    const auto half = m::c(x, 0.5), density = m::exp(-half * x * x);
+    const auto low = density == 0 ? density : x * density * m::c(x, 0.3989422804014327);
+    return dy * (half + half * m::erf(x * m::c(x, 0.70710678118654752)) + low);
+  }
+  auto dx(auto&, auto& x, auto&, auto& d) const { return gelu_grad(d, x); }
+  auto dy(auto& dy, auto& x, auto&, auto& d) const {
+    const auto v = clip(x, -1e3, 1e3), square = v * v;
+    return d * dy * (exp(square * -.5) * (2 - square) * 0.3989422804014327);
+  }
+};
+struct SiluGrad : Binary<"silu_grad", kFloats, 8, kX | kY> {
+  static constexpr unsigned kInRange = kX;
+  Real beta = 1;
+  LOCUS_HD auto apply(auto dy, auto x) const {
+    const auto t = beta(x) * x, one = m::c(x, 1), e = m::exp(-m::abs(t));
+    const auto part = one / (one + e), slope = e * part * part;
+    return dy * ((t < 0 ? e * part : part) + (slope == 0 ? slope : t * slope));
+  }
+  auto dx(auto&, auto& x, auto&, auto& d) const { return silu_grad(d, x, beta); }
+  auto dy(auto& dy, auto& x, auto&, auto& d) const {
+    const auto t = clip(x * beta(x), -1e3, 1e3), s = sigmoid(t), rest = sigmoid(-t);
+    return d * dy * (s * rest * (t * (rest - s) + 2) * beta(x));
+  }
+};
+struct MishGrad : Binary<"mish_grad", kFloats, 24, kX | kY> {
+  static constexpr unsigned kInRange = kX;
+  LOCUS_HD auto apply(auto dy, auto x) const {
+    const auto t = m::tanh(Softplus().apply(x)), slope = m::sigmoid(x) * (m::c(x, 1) - t * t);
+    return dy * (t + (slope == 0 ? slope : x * slope));
+  }
+  auto dx(auto&, auto& x, auto&, auto& d) const { return mish_grad(d, x); }
+  auto dy(auto& dy, auto& x, auto&, auto& d) const {
+    const auto v = clip(x, -1e3, 1e3), s = sigmoid(v), t = tanh(softplus(v));
+    return d * dy * (s * (1 - t * t) * (v * (1 - s - t * s * 2) + 2));
+  }
+};
 
 using ActivationOps =
     List<Erf, Softsign, Softplus, Gelu, Silu, Mish, Relu, Sigmoid, Tanh, LeakyRelu, Elu, Selu,
-         HardSigmoid, HardSwish, SmoothL1, Clip, Softcap, Prelu, ReluGrad, SigmoidGrad, TanhGrad>;
+         HardSigmoid, HardSwish, SmoothL1, Clip, Softcap, Prelu, ReluGrad, SigmoidGrad, TanhGrad,
+         ErfGrad, GeluGrad, SiluGrad, MishGrad>;
 
 }  // namespace locus::formula
 
@@ -195,6 +264,9 @@ Tensor softsign(const Tensor& x) { return call(formula::Softsign(), x); }
 Tensor softplus(const Tensor& x) { return call(formula::Softplus(), x); }
 Tensor gelu(const Tensor& x) { return call(formula::Gelu(), x); }
 Tensor silu(const Tensor& x) { return call(formula::Silu(), x); }
+Tensor swish(const Tensor& x, double beta) {
+  return beta == 0 ? x * .5 : call(formula::Silu{{}, beta}, x);
+}
 Tensor mish(const Tensor& x) { return call(formula::Mish(), x); }
 Tensor relu(const Tensor& x) { return call(formula::Relu(), x); }
 Tensor sigmoid(const Tensor& x) { return call(formula::Sigmoid(), x); }
@@ -235,6 +307,18 @@ static Tensor sigmoid_grad(const Operand& dy, const Operand& y) {
 }
 static Tensor tanh_grad(const Operand& dy, const Operand& y) {
   return call(formula::TanhGrad(), dy, y);
+}
+static Tensor erf_grad(const Operand& dy, const Operand& x) {
+  return call(formula::ErfGrad(), dy, x);
+}
+static Tensor gelu_grad(const Operand& dy, const Operand& x) {
+  return call(formula::GeluGrad(), dy, x);
+}
+static Tensor silu_grad(const Operand& dy, const Operand& x, double beta) {
+  return call(formula::SiluGrad{{}, beta}, dy, x);
+}
+static Tensor mish_grad(const Operand& dy, const Operand& x) {
+  return call(formula::MishGrad(), dy, x);
 }
 }  // namespace locus
 #endif

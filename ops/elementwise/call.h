@@ -90,6 +90,10 @@ DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Me
     return infer_operands(in, F::kPredicate, out);
 }
 
+// The tensors and numbers that a gradient is computed from, in f32: the range of f16 is too small
+// for its steps.
+inline Tensor widened(const Tensor& t) { return t.defined() ? t.astype(f32) : t; }
+inline double widened(double number) { return convert<double>(convert<Half>(number)); }
 template <class F>
 Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const Tensor& d = dout[0];
@@ -97,17 +101,26 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const auto in = [&](int i) -> const Tensor& { return s.in(i); };
   const Tensor& out = s.out();
   const F f = formula::formula_of<F>(attrs);
+  // `step` of the tensors, or of the wider ones.
+  const auto run = [&](bool in_range, const auto& step, const auto&... from) {
+    return in_range || d.dtype() != f16 ? step(from...) : step(widened(from)...).astype(f16);
+  };
   Tensors g(static_cast<size_t>(s.n_in()));
   if constexpr (F::kArity == 1) {
-    g[0] = f.grad(in(0), out, d);
+    const auto grad = [&](const auto&... all) -> Tensor { return f.grad(all...); };
+    g[0] = run((F::kInRange & formula::kX) != 0, grad, in(0), out, d);
   } else if constexpr (F::kArity == 2) {
     const auto dx = [&](size_t at, auto& x, auto& y) {
       if constexpr (requires { f.dx(x, y, out, d); })
-        if (s.needs(static_cast<int>(at))) g[at] = f.dx(x, y, out, d);
+        if (s.needs(static_cast<int>(at)))
+          g[at] = run((F::kInRange & formula::kX) != 0,
+                      [&](const auto&... all) -> Tensor { return f.dx(all...); }, x, y, out, d);
     };
     const auto dy = [&](size_t at, auto& x, auto& y) {
       if constexpr (requires { f.dy(x, y, out, d); })
-        if (s.needs(static_cast<int>(at))) g[at] = f.dy(x, y, out, d);
+        if (s.needs(static_cast<int>(at)))
+          g[at] = run((F::kInRange & formula::kY) != 0,
+                      [&](const auto&... all) -> Tensor { return f.dy(all...); }, x, y, out, d);
     };
     const double number = attrs.scalar.floating();
     if (s.n_in() == 2) {

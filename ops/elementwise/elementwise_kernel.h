@@ -16,17 +16,20 @@ struct Subtract : Binary<"subtract", kNumbers, 1, kNothing> {
   auto dy(auto&, auto&, auto&, auto& d) const { return -d; }
 };
 struct Multiply : Binary<"multiply", kAll, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::multiply(x, y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d * y; }
   auto dy(auto& x, auto&, auto&, auto& d) const { return d * x; }
 };
 struct Divide : Binary<"divide", kFloats, 1, kY | kOut> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return x / y; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
-  auto dy(auto&, auto& y, auto& z, auto& d) const { return -(d * z / y); }
+  auto dy(auto&, auto& y, auto& z, auto& d) const { return -(d * (z / y)); }
 };
 struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::mod(x, y); }
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
@@ -43,26 +46,30 @@ struct Power : Widens<Binary<"power", kNumbers, 32, kX | kY | kOut>> {
     return d * where(y == 0, 0, y * power(x, y - 1));
   }
   auto dy(double x, auto&, auto& z, auto& d) const {
-    return x == 0 ? zeros_like(d) : d * z * m::log(x);
+    return x == 0 ? zeros_like(d) : d * m::log(x) * z;
   }
-  auto dy(auto& x, auto&, auto& z, auto& d) const { return d * z * log(where(x == 0, 1, x)); }
+  auto dy(auto& x, auto&, auto& z, auto& d) const { return d * log(where(x == 0, 1, x)) * z; }
 };
 struct Maximum : Binary<"maximum", kAll, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::max(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, d, 0); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, 0, d); }
 };
 struct Minimum : Binary<"minimum", kAll, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::min(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, d, 0); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, 0, d); }
 };
 struct Ldexp : Binary<"ldexp", kFloats, 32, kX | kY | kOut> {
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::ldexp(x, y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return ldexp(d, y); }
-  auto dy(auto&, auto&, auto& z, auto& d) const { return d * z * 0.69314718055994531; }
+  auto dy(auto&, auto&, auto& z, auto& d) const { return d * 0.69314718055994531 * z; }
 };
 struct Xlogy : Binary<"xlogy", kFloats, 8, kX | kY> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow2 = .3, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::xlogy(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {
@@ -72,11 +79,24 @@ struct Xlogy : Binary<"xlogy", kFloats, 8, kX | kY> {
     return d * log(where(logical_and(x == 0, y <= 0), 1, y));
   }
   auto dy(auto& x, auto& y, auto&, auto& d) const {
-    return d * x / where(logical_and(x == 0, y == 0), 1, y);
+    return d * (x / where(logical_and(x == 0, y == 0), 1, y));
   }
 };
 
-using BinaryOps = List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy>;
+struct Hypot : Binary<"hypot", kFloats, 8, kX | kY | kOut> {
+  static constexpr double kLow = .5;
+  LOCUS_HD auto apply(auto x, auto y) const { return m::hypot(x, y); }
+  auto dx(auto& x, auto&, auto& z, auto& d) const { return part(x, z, d); }
+  auto dy(auto&, auto& y, auto& z, auto& d) const { return part(y, z, d); }
+
+ private:
+  static auto part(auto& x, auto& z, auto& d) {
+    return d * where(isinf(x), sign(x), x / where(z == 0, 1, z));
+  }
+};
+
+using BinaryOps =
+    List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy, Hypot>;
 
 }  // namespace locus::formula
 
@@ -92,5 +112,6 @@ Tensor maximum(const Operand& a, const Operand& b) { return call(formula::Maximu
 Tensor minimum(const Operand& a, const Operand& b) { return call(formula::Minimum(), a, b); }
 Tensor ldexp(const Operand& x, const Operand& e) { return call(formula::Ldexp(), x, e); }
 Tensor xlogy(const Operand& x, const Operand& y) { return call(formula::Xlogy(), x, y); }
+Tensor hypot(const Operand& x, const Operand& y) { return call(formula::Hypot(), x, y); }
 }  // namespace locus
 #endif

@@ -10,6 +10,8 @@
 //                        said to read is undefined
 //   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
 //                        one there is no gradient
+//   kInRange             the gradients (kX, kY) whose every step has a result in f16's range if the
+//                        gradient has. In f16 the others are computed in f32
 //   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
 //                        expect.holds(c): c is a number of the data's dtype, up to rounding
 //   Widens<...>          around the base, where results are too large or too close for 16 bits
@@ -51,6 +53,7 @@ struct Form {
   static constexpr bool kPredicate = Predicate;  // the result is bool_, else of the operands' dtype
   static constexpr bool kCountsBool = false;     // takes bool as i8
   static constexpr bool kWidens = false;         // takes 16 bits as f32 in an amp::Scope
+  static constexpr unsigned kInRange = Reads == kNothing ? kX | kY : kNothing;
   static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh;
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>

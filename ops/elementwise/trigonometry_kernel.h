@@ -6,10 +6,12 @@
 namespace locus::formula {
 
 struct Sin : Unary<"sin", kFloats, 16, kX> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::sin(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * cos(x); }
 };
 struct Cos : Unary<"cos", kFloats, 16, kX> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::cos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * sin(x)); }
 };
@@ -21,16 +23,19 @@ struct Tan : Widens<Unary<"tan", kFloats, 16, kOut>> {
 struct Arcsin : Widens<Unary<"arcsin", kFloats, 16, kX>> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::asin(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(1 - x * x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt((1 - x) * (x + 1)); }
 };
 struct Arccos : Widens<Unary<"arccos", kFloats, 16, kX>> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::acos(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return -(dy * rsqrt(1 - x * x)); }
+  auto grad(auto& x, auto&, auto& dy) const { return -(dy * rsqrt((1 - x) * (x + 1))); }
 };
 struct Arctan : Unary<"arctan", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::atan(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy / (x * x + 1); }
+  auto grad(auto& x, auto&, auto& dy) const {
+    const auto h = hypot(x, 1);
+    return dy / h / h;
+  }
 };
 struct Sinh : Widens<Unary<"sinh", kFloats, 16, kX>> {
   LOCUS_HD auto apply(auto x) const { return m::sinh(x); }
@@ -42,17 +47,17 @@ struct Cosh : Widens<Unary<"cosh", kFloats, 16, kX>> {
 };
 struct Arcsinh : Unary<"arcsinh", kFloats, 16, kX> {
   LOCUS_HD auto apply(auto x) const { return m::asinh(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x + 1); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / hypot(x, 1); }
 };
 struct Arccosh : Unary<"arccosh", kFloats, 16, kX> {
   static constexpr double kLow = 1.2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::acosh(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy * rsqrt(x * x - 1); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / sqrt(x - 1) / sqrt(x + 1); }
 };
 struct Arctanh : Unary<"arctanh", kFloats, 16, kX> {
   static constexpr double kLow = -0.8, kHigh = 0.8;
   LOCUS_HD auto apply(auto x) const { return m::atanh(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy / (1 - x * x); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy / ((1 - x) * (x + 1)); }
 };
 
 using TrigonometricOps =

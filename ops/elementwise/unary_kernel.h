@@ -10,6 +10,7 @@ struct Negative : Unary<"negative", kNumbers, 1, kNothing> {
   auto grad(auto&, auto&, auto& dy) const { return -dy; }
 };
 struct Abs : Unary<"abs", kAll, 1, kX> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::abs(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * sign(x); }
 };
@@ -18,6 +19,7 @@ struct Sign : Step<"sign", kNumbers, 1> {
   LOCUS_HD auto apply(auto x) const { return x > 0 ? m::c(x, 1) : x < 0 ? m::c(x, -1) : x; }
 };
 struct Square : Unary<"square", kNumbers, 1, kX> {
+  static constexpr unsigned kInRange = kX;
   static constexpr bool kCountsBool = true;
   LOCUS_HD auto apply(auto x) const { return m::multiply(x, x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * x * 2; }
@@ -40,14 +42,15 @@ struct Rint : Step<"rint", kAll, 2> {
   LOCUS_HD auto apply(auto x) const { return m::rint(x); }
 };
 struct Sqrt : Unary<"sqrt", kFloats, 4, kOut> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::sqrt(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * 2); }
 };
-struct Rsqrt : Widens<Unary<"rsqrt", kFloats, 8, kX | kOut>> {
+struct Rsqrt : Widens<Unary<"rsqrt", kFloats, 8, kOut>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / m::sqrt(x); }
-  auto grad(auto& x, auto& y, auto& dy) const { return dy * y / (x * -2); }
+  auto grad(auto&, auto& y, auto& dy) const { return dy * -.5 * y * y * y; }
 };
 struct Cbrt : Unary<"cbrt", kFloats, 16, kOut> {
   static constexpr double kLow = .2, kHigh = 4;
@@ -55,19 +58,22 @@ struct Cbrt : Unary<"cbrt", kFloats, 16, kOut> {
   auto grad(auto&, auto& y, auto& dy) const { return dy / (y * y * 3); }
 };
 struct Reciprocal : Widens<Unary<"reciprocal", kFloats, 4, kOut>> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .3, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::c(x, 1) / x; }
   auto grad(auto&, auto& y, auto& dy) const { return -(dy * y * y); }
 };
 struct Exp : Widens<Unary<"exp", kFloats, 8, kOut>> {
+  static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::exp(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * y; }
 };
-struct Expm1 : Widens<Unary<"expm1", kFloats, 16, kOut>> {
+struct Expm1 : Widens<Unary<"expm1", kFloats, 16, kX>> {
   LOCUS_HD auto apply(auto x) const { return m::expm1(x); }
-  auto grad(auto&, auto& y, auto& dy) const { return dy * (y + 1); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * exp(x); }
 };
 struct Log : Widens<Unary<"log", kFloats, 8, kX>> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / x; }
@@ -75,14 +81,16 @@ struct Log : Widens<Unary<"log", kFloats, 8, kX>> {
 struct Log2 : Widens<Unary<"log2", kFloats, 16, kX>> {
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log2(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 0.69314718055994531); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * 1.4426950408889634 / x; }
 };
 struct Log10 : Widens<Unary<"log10", kFloats, 16, kX>> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .2, kHigh = 4;
   LOCUS_HD auto apply(auto x) const { return m::log10(x); }
-  auto grad(auto& x, auto&, auto& dy) const { return dy / (x * 2.3025850929940457); }
+  auto grad(auto& x, auto&, auto& dy) const { return dy * 0.43429448190325183 / x; }
 };
 struct Log1p : Widens<Unary<"log1p", kFloats, 16, kX>> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = -0.7, kHigh = 3;
   LOCUS_HD auto apply(auto x) const { return m::log1p(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy / (x + 1); }

@@ -33,6 +33,24 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
   return invoke_on(c, op, a);
 }
 
+// What the numbers of a floating dtype reach.
+double greatest(DType d) {
+  return d == f16    ? 65504
+         : d == bf16 ? 0x1.fep127
+         : d == f64  ? std::numeric_limits<double>::max()
+                     : double{std::numeric_limits<float>::max()};
+}
+
+void check_interval(DType d, double low, double high) {
+  const bool any = d == f16    ? Interval<Half>::of(low, high).any()
+                   : d == bf16 ? Interval<BFloat16>::of(low, high).any()
+                   : d == f64  ? Interval<double>::of(low, high).any()
+                               : Interval<float>::of(low, high).any();
+  if (!any)
+    throw ValueError("uniform: no number of dtype ", name(d), " is in [low, high), low ", low,
+                     ", high ", high, "; expected bounds further apart, or a wider dtype");
+}
+
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
 // Numbers that suit each of the distributions. Of other keys each time; captured, of other keys at
@@ -54,22 +72,22 @@ namespace random {
 
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("uniform");
+  const DType d = o.dtype.value_or(f32);
   // The narrower dtypes are drawn in f32.
-  const double most = o.dtype == f64 ? std::numeric_limits<double>::max()
-                                     : double{std::numeric_limits<float>::max()};
-  if (!(low <= high && high - low <= most && -most <= low && high <= most))
-    throw ValueError(
-        "uniform: expected finite low <= high that are not further apart than the dtype reaches, "
-        "got low ",
-        low, ", high ", high);
+  const double most = greatest(d), apart = greatest(d == f64 ? f64 : f32);
+  if (!(low <= high && high - low <= apart && -most <= low && high <= most))
+    throw ValueError("uniform: expected low <= high that ", name(d),
+                     " holds, not further apart than ", apart, ", got low ", low, ", high ", high);
+  check_interval(d, low, high);
   return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
 }
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
   static const OpRef<RandomAttrs> op("normal");
-  if (!(scale >= 0) || !std::isfinite(scale) || !std::isfinite(loc))
-    throw ValueError("normal: expected a finite loc and scale >= 0, got loc ", loc, ", scale ",
-                     scale);
+  const double most = greatest(o.dtype.value_or(f32));
+  if (!(scale >= 0 && scale <= most && std::abs(loc) <= most))
+    throw ValueError("normal: expected loc and scale >= 0 of at most ", most, ", got loc ", loc,
+                     ", scale ", scale);
   return draw(op, {.a = loc, .b = scale}, shape, o, f32, words_of(o));
 }
 

@@ -117,16 +117,55 @@ LOCUS_HD void box_muller(double u1, double u2, double* z) {
 
 }  // namespace detail
 
+// The lowest and the highest number of T in [low, high). Without such a number `least` is above
+// `most`, but for low == high: both are low, rounded.
+template <class T>
+struct Interval {
+  using A = Compute<T>;
+  A least, most;
+
+  LOCUS_HD bool any() const { return least <= most; }
+  LOCUS_HD static Interval of(double low, double high) {
+    const T first = convert<T>(low), last = convert<T>(high);
+    if (low == high) return {convert<A>(first), convert<A>(first)};
+    return {value(first, convert<double>(first) < low ? 1 : 0),
+            value(last, convert<double>(last) < high ? 0 : -1)};
+  }
+
+ private:
+  // The number `step` places above x. The bits of positive numbers rise with them, those of
+  // negative ones fall.
+  LOCUS_HD static A value(T x, int step) {
+    if constexpr (k16Bit<T>) {
+      x.bits = moved<uint16_t>(x.bits, step);
+      return convert<A>(x);
+    } else if constexpr (kSame<T, double>) {
+      return bits_double(moved<uint64_t>(double_bits(x), step));
+    } else {
+      return bits_float(moved<uint32_t>(float_bits(x), step));
+    }
+  }
+  template <class Bits>
+  LOCUS_HD static Bits moved(Bits bits, int step) {
+    if (step == 0) return bits;
+    constexpr Bits kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+    if ((bits & ~kSign) == 0) return step > 0 ? Bits{1} : static_cast<Bits>(kSign | 1);
+    const bool positive = (bits & kSign) == 0, up = step > 0;
+    return static_cast<Bits>(positive == up ? bits + 1 : bits - 1);
+  }
+};
+
 // Each distribution turns one block into kCount consecutive elements.
 template <class T>
 struct Uniform {
   static constexpr int kCount = kSame<T, double> ? 2 : 4;
   LOCUS_HD static void draw(const RandomAttrs& a, const PhiloxBlock& b, T* out) {
+    const Interval<T> in = Interval<T>::of(a.a, a.b);
+    const auto inside = [&](auto v) { return v < in.least ? in.least : v > in.most ? in.most : v; };
     if constexpr (kSame<T, double>) {
       for (int i = 0; i < 2; ++i) {
         const double u = static_cast<double>(detail::pair(b, i) >> 11) * 0x1p-53;
-        const double v = a.a + u * (a.b - a.a);
-        out[i] = v < a.b ? v : a.a;  // rounded up to high
+        out[i] = inside(a.a + u * (a.b - a.a));
       }
     } else {
       constexpr int kBits = kSame<T, Half> ? 11 : kSame<T, BFloat16> ? 8 : 24;
@@ -134,8 +173,7 @@ struct Uniform {
       const float low = static_cast<float>(a.a), high = static_cast<float>(a.b);
       for (int i = 0; i < 4; ++i) {
         const float u = static_cast<float>(b.word[i] >> (32 - kBits)) * kUnit;
-        const T v = convert<T>(low + u * (high - low));
-        out[i] = convert<float>(v) < high ? v : convert<T>(low);
+        out[i] = convert<T>(inside(convert<float>(convert<T>(low + u * (high - low)))));
       }
     }
   }

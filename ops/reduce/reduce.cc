@@ -138,8 +138,11 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     if (a.keepdims || a.axes == 0 || !t.defined()) return t;
     return t.reshape(Shape(reduced(in, {a.axes, true}, t.dtype())));
   };
-  const Tensor y = with_axes(saved.out()), dy = with_axes(dout[0]);
-  const Tensor dx = a.how.grad(saved.in(0), y, dy, over);
+  const bool wide = !R::kInRange && size_of(in.dtype) == 2;
+  const auto taken = [&](const Tensor& t) { return wide && t.defined() ? t.astype(f32) : t; };
+  const Tensor y = with_axes(taken(saved.out())), dy = with_axes(taken(dout[0]));
+  Tensor dx = a.how.grad(wide ? taken(saved.in(0)) : saved.in(0), y, dy, over);
+  if (wide) dx = dx.astype(in.dtype);
   return {dx.shape() == Shape(in) ? dx : broadcast_to(dx, Shape(in))};
 }
 

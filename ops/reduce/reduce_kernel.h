@@ -15,6 +15,11 @@
 //   result(acc, n)     of n elements
 //   moved(acc, k)      acc with k added to the positions in it
 //   kernel(f)          calls f with the reduction that computes this one
+//   kInRange           every step of the gradient is exact or of the size of the gradient. The
+//   others
+//                      are computed in f32 for f16 and bf16
+//   Simple, kept(acc)  a faster reduction for blocks on the CPU whose f64 accumulators convert to
+//                      those of this one; whether it lost nothing
 //   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
 //                      length 1. over(R(), x) is another reduction over the same elements
 //   check(expect)      what the attributes must satisfy, as in formulas
@@ -66,6 +71,7 @@ struct Reduction {
   static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
   static constexpr bool kCentered = false;             // uses Position::first
   static constexpr bool kHeavy = false;                // costs more code than is worth repeating
+  static constexpr bool kInRange = Reads == kNothing;
   static constexpr bool needs_elements() { return false; }
   static void check(auto) {}
 
@@ -107,14 +113,15 @@ struct Prod : Reduction<"prod", kAll, kX> {
   // With exactly one 0 among the elements only that one has a gradient, with two none has.
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
     const auto is_zero = x == 0, nonzero = where(is_zero, 1, x), zeros = over(Sum(), is_zero);
-    const auto product = over(Prod(), nonzero) * dy;
-    const auto others = where(zeros == 0, product / nonzero, 0);
-    return where(is_zero, where(zeros == 1, product, 0), others);
+    const auto product = over(Prod(), nonzero);
+    const auto others = where(zeros == 0, product / nonzero * dy, 0);
+    return where(is_zero, where(zeros == 1, product * dy, 0), others);
   }
 };
 
 template <Name Of, bool kMax>
 struct Extreme : Reduction<Of, kAll, kX | kOut> {
+  static constexpr bool kInRange = true;
   static constexpr bool needs_elements() { return true; }
   LOCUS_HD static auto init(auto a) { return kMax ? lowest(a) : highest(a); }
   LOCUS_HD static auto combine(auto a, auto b) {  // NaN wins
@@ -204,7 +211,7 @@ struct Var : Reduction<"var", kFloats, kX> {
     return root ? m::sqrt(a.squares) : a.squares;
   }
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
-    return (x - over(Mean(), x)) * over.share(dy * 2, ddof);
+    return (x - over(Mean(), x)) * over.share(dy, ddof) * 2;
   }
   void check(auto expect) const { expect(ddof == ddof, "ddof", ddof, "a number"); }
 };
@@ -241,7 +248,8 @@ struct LogSumExp : Reduction<"logsumexp", kFloats, kX | kOut> {
   }
 };
 
-// Squares and powers of f32 would overflow in f32.
+// Powers would overflow and vanish where the norm does not: they are those of x / top, for the x
+// whose power is greatest.
 struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   static constexpr bool kHeavy = true;
   double ord = 2;
@@ -249,23 +257,39 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   bool needs_elements() const { return greatest() || least(); }
   LOCUS_HD bool greatest() const { return ord == m::infinity(ord); }
   LOCUS_HD bool least() const { return ord == -m::infinity(ord); }
+  LOCUS_HD bool powers() const { return !(ord == 0 || ord == 1 || greatest() || least()); }
   template <class V, class I>
-  using Acc = double;
-  LOCUS_HD double init(double zero) const { return least() ? highest(zero) : zero; }
-  LOCUS_HD double map(double x) const {
-    const double a = m::abs(x);
-    if (ord == 1 || greatest() || least()) return a;
-    return ord == 0 ? static_cast<double>(a != 0) : m::pow(a, ord);
+  struct Acc {
+    double top, sum;
+  };
+  LOCUS_HD auto init(auto a) const {
+    const double infinite = m::infinity(ord);
+    return decltype(a){powers() && ord < 0 ? infinite : 0., least() ? infinite : 0.};
   }
-  LOCUS_HD double combine(double a, double b) const {
-    if (greatest()) return m::max(b, a);
-    return least() ? m::min(b, a) : a + b;
+  template <class A>
+  LOCUS_HD A add(A a, auto x, const auto&) const {
+    const double v = m::abs(static_cast<double>(x));
+    if (powers()) {
+      if (ord > 0 ? v > a.top : v < a.top) return {v, a.sum * m::pow(a.top / v, ord) + 1};
+      return {a.top, a.sum + (v == a.top ? 1 : m::pow(v / a.top, ord))};
+    }
+    return combine(a, A{0, ord == 0 ? static_cast<double>(v != 0) : v});
   }
-  LOCUS_HD double result(double a, double) const {
-    return ord == 0 || greatest() || least() ? a : m::pow(a, 1 / ord);
+  LOCUS_HD auto combine(auto a, auto b) const {
+    using A = decltype(a);
+    if (greatest()) return A{0, m::max(b.sum, a.sum)};
+    if (least()) return A{0, m::min(b.sum, a.sum)};
+    if (!powers()) return A{0, a.sum + b.sum};
+    const bool up = ord > 0 ? b.top > a.top : b.top < a.top;
+    const double power = m::pow(up ? a.top / b.top : b.top / a.top, ord);
+    const double e = a.top == b.top ? 1 : power;  // infinities and zeros, too
+    return up ? A{b.top, a.sum * e + b.sum} : A{a.top, a.sum + b.sum * e};
+  }
+  LOCUS_HD double result(auto a, double) const {
+    return powers() ? a.top * m::pow(a.sum, 1 / ord) : a.sum;
   }
   // The norm that most ask for; its sum runs at the speed of memory.
-  struct Euclidean : Reduction<"norm", kFloats> {
+  struct Squares : Reduction<"norm", kFloats> {
     template <class V, class I>
     using Acc = double;
     LOCUS_HD static double add(double a, auto x, const auto&) {
@@ -277,6 +301,35 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     }
     LOCUS_HD static double combine(double a, double b) { return a + b; }
     LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
+  };
+  // f64 has sums for the elements whose squares are too large or too small for it: those squares
+  // are scaled.
+  struct Euclidean : Squares {
+    struct Sums {
+      double middle, large, small;
+      Sums() = default;
+      LOCUS_HD Sums(double m, double l = 0, double s = 0) : middle(m), large(l), small(s) {}
+    };
+    template <class V, class I>
+    using Acc = If<kSame<V, double>, Sums, double>;
+    using Squares::add, Squares::combine, Squares::result;
+    LOCUS_HD static Sums add(Sums a, double x, const auto&) {
+      const double v = m::abs(x);
+      const bool large = v > 0x1p480, small = v < 0x1p-480;
+      const double scaled = v * (large ? 0x1p-600 : small ? 0x1p600 : 1.), y = scaled * scaled;
+      return {a.middle + (large || small ? 0. : y), a.large + (large ? y : 0.),
+              a.small + (small ? y : 0.)};
+    }
+    LOCUS_HD static Sums combine(Sums a, Sums b) {
+      return {a.middle + b.middle, a.large + b.large, a.small + b.small};
+    }
+    LOCUS_HD static double result(Sums a, double) {
+      if (a.large != 0) return m::sqrt(a.large + a.middle * 0x1p-600 * 0x1p-600) * 0x1p600;
+      if (a.middle == 0) return m::sqrt(a.small) * 0x1p-600;
+      return m::sqrt(a.middle + a.small * 0x1p-600 * 0x1p-600);
+    }
+    using Simple = Squares;
+    static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
   };
   void kernel(const auto& f) const {
     if (ord == 2)

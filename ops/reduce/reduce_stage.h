@@ -128,6 +128,10 @@ template <class R, class V>
                                                                        V first = V()) {
   using I = Index<V>;
   const I n = static_cast<I>(length);
+  if constexpr (kSame<V, double> && requires { typename R::Simple; }) {
+    const auto simple = reduce_block<typename R::Simple>(x, length);
+    if (R::kept(simple)) return simple;
+  }
   if (n >= 128) return reduce_lanes<64>(r, x, n, first);
   if (n >= 16) return reduce_lanes<8>(r, x, n, first);
   BlockAcc<R, V> a = r.init(BlockAcc<R, V>());

@@ -29,8 +29,8 @@ DType infer_softmax(std::span<const Meta> in, const SoftmaxAttrs& a, std::span<M
   if (a.axis < 0 || a.axis >= in[0].rank)
     throw ShapeError("expected at least one axis, and axis in [0, ", in[0].rank, "), got ", a.axis);
   const detail::Expect expect{in[0].dtype};
-  expect(expect.holds(1 / a.temperature), "temperature", a.temperature,
-         "a number other than 0 whose inverse the dtype holds");
+  expect(a.temperature > 0 && expect.holds(a.temperature) && expect.holds(1 / a.temperature),
+         "temperature", a.temperature, "a number above 0 that the dtype holds, like its inverse");
   return (out[0] = in[0]).dtype;
 }
 
@@ -79,29 +79,32 @@ Tensors gradient_by(const Saved& saved, std::span<const Tensor> dout) {
   return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
 }
 
+// The range of f16 is too small for the steps of the formulas below.
+Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? x.astype(f32) : x; }
+
 Tensors softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<SoftmaxAttrs> op("softmax_grad");
   const SoftmaxAttrs& a = saved.attrs<SoftmaxAttrs>();
-  const Tensor &y = saved.in(0), &dy = saved.in(1), &g = dout[0];
+  const Tensor y = widened(saved.in(0)), dy = widened(saved.in(1)), g = widened(dout[0]);
   const ReduceOptions along{.axis = a.axis, .keepdims = true};
   Tensors result(2);
   if (saved.needs(0)) {
     const Tensor inner = g * (dy - sum(y * dy, along)) - dy * sum(g * y, along);
-    result[0] = a.temperature == 1 ? inner : inner * (1 / a.temperature);
+    result[0] = detail::as(inner * (1 / a.temperature), saved.in_dtype(0));
   }
-  if (saved.needs(1)) result[1] = invoke(op, {y, g}, a);
+  if (saved.needs(1)) result[1] = invoke(op, {saved.in(0), dout[0]}, a);
   return result;
 }
 
 Tensors log_softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const SoftmaxAttrs& a = saved.attrs<SoftmaxAttrs>();
-  const Tensor &y = saved.in(0), &dy = saved.in(1);
-  const Tensor g = a.temperature == 1 ? dout[0] : dout[0] * (1 / a.temperature);
+  const Tensor y = widened(saved.in(0)), dy = widened(saved.in(1)),
+               g = widened(dout[0]) * (1 / a.temperature);
   const ReduceOptions along{.axis = a.axis, .keepdims = true};
   const Tensor weighted = g * exp(y);
   Tensors result(2);
-  if (saved.needs(0)) result[0] = -(weighted * sum(dy, along));
-  if (saved.needs(1)) result[1] = g - sum(weighted, along);
+  if (saved.needs(0)) result[0] = detail::as(-(weighted * sum(dy, along)), saved.in_dtype(0));
+  if (saved.needs(1)) result[1] = detail::as(g - sum(weighted, along), saved.in_dtype(1));
   return result;
 }
 
@@ -117,7 +120,9 @@ Tensors loss_with_grad_gradient(const Saved& saved, std::span<const Tensor> dout
   if (dout[0].defined()) dx = loss_gradient(saved, dout)[0];
   if (!dout[1].defined()) return {dx, Tensor()};
   const Tensor& logits = saved.in(0);
-  const Tensor more = invoke(softmax_grad, {softmax(logits), dout[1]}, {logits.ndim() - 1, 1});
+  const Tensor wide =
+      invoke(softmax_grad, {softmax(widened(logits)), widened(dout[1])}, {logits.ndim() - 1, 1});
+  const Tensor more = detail::as(wide, logits.dtype());
   return {dx.defined() ? dx + more : more, Tensor()};
 }
 
@@ -129,13 +134,19 @@ Tensors loss_with_grad_at_head(const Saved& saved, std::span<const Tensor>) {
 Tensors loss_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<> op("softmax_cross_entropy_grad");
   static const OpRef<SoftmaxAttrs> softmax_grad("softmax_grad");
-  const Tensor &logits = saved.in(0), &labels = saved.in(1), &dloss = saved.in(2), &g = dout[0];
+  const Tensor logits = widened(saved.in(0)), dloss = widened(saved.in(2)), g = widened(dout[0]);
+  const Tensor& labels = saved.in(1);
   const int axis = logits.ndim() - 1;
   Tensors result(3);
-  if (saved.needs(0))
-    result[0] = invoke(softmax_grad, {softmax(logits), g * expand_dims(dloss, axis)}, {axis, 1});
-  if (saved.needs(2))
-    result[2] = sum(g * invoke(op, {logits, labels, ones_like(dloss)}), {.axis = axis});
+  if (saved.needs(0)) {
+    const Tensor head = g * expand_dims(dloss, axis);
+    result[0] =
+        detail::as(invoke(softmax_grad, {softmax(logits), head}, {axis, 1}), saved.in_dtype(0));
+  }
+  if (saved.needs(2)) {
+    const Tensor slope = invoke(op, {logits, labels, ones_like(dloss)});
+    result[2] = detail::as(sum(g * slope, {.axis = axis}), saved.in_dtype(2));
+  }
   return result;
 }
 

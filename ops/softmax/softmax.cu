@@ -65,8 +65,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   const Int n = active ? static_cast<Int>(g.n) : 0;
   const int64_t stride = g.inner;
   const int64_t base = stride == 1 ? row * g.n : row / stride * g.n * stride + row % stride;
-  // softmax(-x * s) is that of the mirrored row.
-  const A sign = !kPair && g.scale < 0 ? A(-1) : A(1), scale = sign * static_cast<A>(g.scale);
+  const A scale = static_cast<A>(g.scale);
 
   const auto add = [](A a, A b) { return a + b; };
   A a[kSize], b[kPair ? kSize : 1];
@@ -84,7 +83,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
       const bool inside = place(i) < n;  // beyond: what adds nothing
       for (int k = 0; k < kN; ++k) {
         const A outside = kPair ? A(0) : -static_cast<A>(INFINITY);
-        a[i * kN + k] = inside ? sign * convert<A>(v[i].v[k]) : outside;
+        a[i * kN + k] = inside ? convert<A>(v[i].v[k]) : outside;
         if constexpr (kPair) b[i * kN + k] = inside ? convert<A>(d[i].v[k]) : A(0);
       }
     }
@@ -97,7 +96,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
         for (int k = 0; k < kN; ++k) f(place(i) + k, a[i * kN + k], b[kPair ? i * kN + k : 0]);
     } else {
       for (int64_t c = lane; c < n; c += lanes) {
-        A v = sign * convert<A>(x[base + c * stride]);
+        A v = convert<A>(x[base + c * stride]);
         f(c, v, kPair ? convert<A>(dy[base + c * stride]) : A(0));
       }
     }

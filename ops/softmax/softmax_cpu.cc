@@ -10,8 +10,6 @@ namespace locus::LOCUS_ISA {
 namespace {
 
 template <class A>
-using Row = Eigen::Map<Eigen::Array<A, Eigen::Dynamic, 1>>;
-template <class A>
 using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
 
 // body(begin, end, memory) on ranges of n rows, each with `elements` of scratch memory of its own.
@@ -27,20 +25,15 @@ void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, 
   });
 }
 
-// out = exp((x - top) * scale); out may be x. m::exp turns into vector code for f32 only.
+// out = exp((x - top) * scale); out may be x.
 template <class A>
 __attribute__((noinline)) void exp_row(const A* x, int64_t n, A top, A scale, A* out) {
-  if constexpr (std::is_same_v<A, float>) {
-    for (int64_t i = 0; i < n; ++i) out[i] = m::exp((x[i] - top) * scale);
-  } else {
-    Row<A>(out, n) = ((ConstRow<A>(x, n) - top) * scale).exp();
-  }
-}
-
-// Where exp(x * scale) is largest.
-template <class A>
-A top_of(const A* x, int64_t n, A scale) {
-  return scale < 0 ? reduce_block<Min>(x, n) : reduce_block<Max>(x, n);
+#ifdef __clang__
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
+  for (int64_t i = 0; i < n; ++i) out[i] = m::exp((x[i] - top) * scale);
 }
 
 constexpr int64_t kPiece = 1024;
@@ -65,11 +58,11 @@ template <Mode kMode, class A>
 __attribute__((noinline)) void row(const A* x, [[maybe_unused]] const A* dy, A* y, int64_t n,
                                    A scale) {
   if constexpr (kMode == Mode::softmax) {
-    exp_row(x, n, top_of(x, n, scale), scale, y);
+    exp_row(x, n, reduce_block<Max>(x, n), scale, y);
     const A factor = A(1) / reduce_block<Sum>(y, n);
     for (int64_t i = 0; i < n; ++i) y[i] *= factor;
   } else if constexpr (kMode == Mode::log_softmax) {
-    const A top = top_of(x, n, scale), log_sum = std::log(exp_sum(x, n, top, scale));
+    const A top = reduce_block<Max>(x, n), log_sum = std::log(exp_sum(x, n, top, scale));
     for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) * scale - log_sum;
   } else if constexpr (kMode == Mode::softmax_grad) {
     const A dot = (ConstRow<A>(x, n) * ConstRow<A>(dy, n)).sum();
