@@ -39,6 +39,7 @@ struct Gelu : Unary<"gelu", kFloats, 16, kX> {
 struct Silu : Unary<"silu", kFloats, 8, kX> {
   static constexpr unsigned kInRange = kX;
   Real beta = 1;
+  static Silu sample() { return {{}, 1.7}; }
   LOCUS_HD auto apply(auto x) const {
     const auto s = m::sigmoid(beta(x) * x);
     return s == 0 ? s : x * s;
@@ -226,6 +227,7 @@ struct GeluGrad : Binary<"gelu_grad", kFloats, 16, kX | kY> {
 struct SiluGrad : Binary<"silu_grad", kFloats, 8, kX | kY> {
   static constexpr unsigned kInRange = kX;
   Real beta = 1;
+  static SiluGrad sample() { return {{}, 1.7}; }
   LOCUS_HD auto apply(auto dy, auto x) const {
     const auto t = beta(x) * x, one = m::c(x, 1), e = m::exp(-m::abs(t));
     const auto part = one / (one + e), slope = e * part * part;

@@ -174,6 +174,11 @@ Samples samples(Context c, DType d) {
     if (is_floating(d)) attrs.scalar = F::kLow + .6 * (F::kHigh - F::kLow);
     attrs.scalar_first = true;
     s.emplace_back(Tensors{y({3, 5}, 0)}, attrs);
+    if constexpr (!std::is_empty_v<F>) {
+      attrs = defaults;
+      attrs.formula = F::sample();
+      s.emplace_back(Tensors{x({3, 5}, 2), y({3, 5}, 3)}, attrs);
+    }
     if (F::kPredicate) s.emplace_back(Tensors{x({2, 3}, 0), x({2, 3}, 0)}, defaults);
   }
   for (Sample& one : s) one.differentiable = !F::kPredicate;
