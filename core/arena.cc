@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <locus/core/unload.h>
+
 namespace locus {
 namespace {
 
@@ -19,9 +21,8 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
   return blocks_.emplace_back(Block{data, bytes, stream});
 }
 
-void* Arena::allocate(size_t bytes, StreamView stream, uint64_t& turn) {
+void* Arena::allocate(size_t bytes, StreamView stream) {
   const MutexLock lock(mutex_);
-  turn = ++allocations_;
   Block* best = nullptr;
   // The tightest, of these the one used last.
   for (Block& b : blocks_)
@@ -64,14 +65,8 @@ bool Arena::idle(const void* data) const {
                      [&](const Block& b) { return b.data == data && !b.used; });
 }
 
-size_t Arena::room(const void* data) const {
-  const MutexLock lock(mutex_);
-  return std::find_if(blocks_.begin(), blocks_.end(),
-                      [&](const Block& b) { return b.data == data; })
-      ->bytes;
-}
-
 void Arena::close() noexcept {
+  if (devices_unload) return;
   const MutexLock lock(mutex_);
   open_ = false;
   std::erase_if(blocks_, [&](const Block& b) {

@@ -21,8 +21,8 @@ class Arena : NonCopyable {
  public:
   explicit Arena(Context c);
 
-  // As Allocator's, to be released. `turn` becomes another number for each.
-  void* allocate(size_t bytes, StreamView stream, uint64_t& turn);
+  // As Allocator's, to be released.
+  void* allocate(size_t bytes, StreamView stream);
   // A block that no other work has or had, until close().
   void* keep(size_t bytes, StreamView stream);
   // `pending`: what other streams still do with the block; takes ownership of the events.
@@ -31,8 +31,6 @@ class Arena : NonCopyable {
   void seal();
   // Whether the block at `data` is one that no tensor has.
   bool idle(const void* data) const;
-  // Bytes of the block at `data`: a tensor that had it before may have been larger.
-  size_t room(const void* data) const;
   // Nothing replays any more, and what was replayed is done.
   void close() noexcept;
 
@@ -57,7 +55,7 @@ class Arena : NonCopyable {
   mutable Mutex mutex_;
   bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);
-  uint64_t allocations_ LOCUS_GUARDED_BY(mutex_) = 0, releases_ LOCUS_GUARDED_BY(mutex_) = 0;
+  uint64_t releases_ LOCUS_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace locus

@@ -99,13 +99,6 @@ void move_grad(const Tensor& x) {
   grad.storage->leave_home(to);
 }
 
-void keep_grad(const Tensor& x) {
-  GraphState* const state = x.impl().graph.get();
-  if (!state || !state->grad.defined()) return;
-  hold_grad(*state);
-  state->placed = true;
-}
-
 void hold_grad(GraphState& leaf) {
   TensorImpl& grad = leaf.grad.impl();
   if (grad.storage) return;
@@ -163,9 +156,14 @@ void Tensor::attach_grad(const Tensor& place, GradReq req) const {
 bool Tensor::has_grad() const { return impl().graph && impl().graph->grad.defined(); }
 
 Tensor Tensor::grad() const {
-  if (!has_grad())
-    throw Error("grad: ", describe(*this),
-                " has no gradient attached; call attach_grad() before recording");
+  if (!has_grad()) {
+    const GraphState* const state = impl().graph.get();
+    if (state && state->node)
+      throw Error("grad: ", describe(*this), " is a result of ", state->node->op.name,
+                  ", and only tensors with attach_grad() keep their gradients; "
+                  "autograd::grad(head, {x}) gives the gradient of a result x");
+    throw Error("grad: ", describe(*this), " has no gradient: it ", why_no_graph(impl()));
+  }
   if (!impl().graph->grad.impl().storage)
     throw Error("grad: ", describe(*this),
                 ": its gradient's memory was released, as a Trainer with zero = 2 does where "
@@ -189,7 +187,7 @@ void Tensor::zero_grad() const {
 
 void Tensor::backward() const { autograd::backward({*this}); }
 void Tensor::backward(const BackwardOptions& o) const {
-  autograd::GradOptions options{{}, o.retain_graph, o.create_graph};
+  autograd::HeadOptions options{{}, o.retain_graph};
   if (o.head_gradient.defined()) options.head_gradients = {o.head_gradient};
   autograd::backward({*this}, options);
 }

@@ -1,15 +1,12 @@
-// Automatic differentiation by recording. Under a Record scope every op on a tensor that needs a
-// gradient leaves a node; backward() walks them in reverse. Gradients are made of ops themselves,
-// so create_graph gives higher orders. The scopes are thread-local, nest, and restore on exit.
+// Automatic differentiation by recording. In a Record scope every op on a tensor that needs a
+// gradient leaves a node, and backward() walks the nodes in reverse. The scopes are thread-local,
+// nest, and restore the mode on exit. Results own the graph that they come from.
 //
-// A graph may cross contexts: copyto is recorded, and each gradient returns to its tensor's
-// context. Only what leads to a leaf, or for grad() to a variable, is computed. backward() frees
-// the graph as it walks unless retain_graph; a second backward() then throws Error.
-//
-// A leaf or variable that the heads reach, but whose gradient nothing contributes to (an index, a
-// second derivative of relu), has gradient 0. With create_graph a gradient always reaches its own
-// variable: differentiating 3 * x twice gives 0, where PyTorch has an error. With create_graph
-// backward() makes x.grad() part of the graph too.
+//   Tensor w = array({1.f, 2.f}), loss;
+//   w.attach_grad();
+//   { autograd::Record record;  loss = (w * w).sum(); }
+//   const Tensor g = autograd::grad(loss, {w}, {.retain_graph = true})[0];  // 2 w, a new tensor
+//   loss.backward();                                                        // w.grad() is 2 w
 #pragma once
 
 #include <functional>
@@ -21,7 +18,6 @@ namespace locus {
 struct BackwardOptions {
   Tensor head_gradient = {};  // undefined: ones; of the head's shape, on its context
   bool retain_graph = false;
-  bool create_graph = false;  // record the backward pass itself
 };
 
 namespace autograd {
@@ -57,19 +53,24 @@ class [[nodiscard]] PredictMode : public Mode {
   PredictMode() : Mode(-1, 0) {}
 };
 
+struct HeadOptions {
+  Tensors head_gradients = {};  // empty: ones for each head
+  bool retain_graph = false;
+};
+// Several heads at once; each leaf's gradient is written once, the sum over the heads.
+void backward(const Tensors& heads, const HeadOptions& = {});
+
 struct GradOptions {
   Tensors head_gradients = {};  // empty: ones for each head
   bool retain_graph = false;    // create_graph implies it
-  bool create_graph = false;
-  // grad(): for a variable that the heads do not reach, an undefined Tensor; or zeros.
+  bool create_graph = false;    // record the pass itself: the gradients are in a graph
+  // For a variable that the heads do not reach: an undefined Tensor; or zeros.
   bool allow_unused = false;
   bool materialize_grads = false;
 };
-
-// Several heads at once; each leaf's gradient is written once, the sum over the heads.
-void backward(const Tensors& heads, const GradOptions& = {});
-// The gradients of the sum of `heads` with respect to `variables`, as new tensors; .grad is not
-// touched. A variable that the heads do not reach is an Error, unless the options say otherwise.
+// The gradients of the sum of `heads` with respect to `variables`; .grad is not touched. Each is
+// row-major in memory of its own, which nothing else has. A variable that the heads do not reach is
+// an Error, unless the options say otherwise.
 Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
 
@@ -83,10 +84,24 @@ void mark_summed(const Tensor& x);
 
 // For core and nn (a Trainer with overlap): calls `written` as soon as backward() has written the
 // leaf x's gradient, on its thread, and `before`, where there is one, before anything of it is:
-// what that throws leaves it as it is. Not with create_graph, nor in what is recorded. One pair a
-// leaf; `written` null: none.
+// what that throws leaves it as it is. Not in what a compiled function records. One pair a leaf;
+// `written` null: none.
 void set_grad_hook(const Tensor& x, std::function<void()> written,
                    std::function<void()> before = {});
+
+// --- Details ---
+//   - A graph may cross contexts: each gradient returns to the context of its tensor.
+//   - Only what leads to a leaf, or for grad() to a variable, is computed.
+//   - A pass frees the graph as it walks. A second pass over it throws Error, unless the first one
+//     was given retain_graph.
+//   - The gradient of a leaf or variable is 0 if the heads reach it and nothing contributes, as
+//     through an index. With create_graph the gradient belongs to the graph of its variable even
+//     then: differentiating 3 * x twice gives 0.
+//   - Several threads may differentiate at once, also through common tensors. Two passes over one
+//     graph need retain_graph in both. backward() writes x.grad() of every leaf x that it reaches:
+//     only one thread at a time may write the gradient of one leaf.
+//   - Only grad() has create_graph: a gradient that x.grad() keeps, and whose graph leads to x,
+//     would keep x alive for ever.
 
 }  // namespace autograd
 }  // namespace locus

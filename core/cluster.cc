@@ -69,7 +69,8 @@ void ended(int status, void*) {
   if (stopped) end += text_of(" with status ", status);
   const MutexLock turn(turns());
   try {
-    agree({.text = end, .spec = {hash_of(end), 0, 0, 0}}, stopped ? time_limit() : Ranks::kForever);
+    agree({.spec = {hash_of(end), 0, 0, 0}, .text = [&] { return end; }},
+          stopped ? time_limit() : Ranks::kForever);
     ranks()->leave();
   } catch (const std::exception& e) {
     ranks()->end_all(stopped ? text_of("it ended with status ", status) : e.what(),
@@ -98,7 +99,7 @@ std::vector<Seen> seen_by_all(Caller from) {
   if (!ranks()) return all;
   const MutexLock turn(turns());
   agree(call_of("contexts", from), time_limit());
-  carry_out("cluster::contexts", [&] {
+  carry_out([&] {
     ranks()->all_reduce(all.data(), all.size() * kMaxDevices, i64, ReduceOp::sum, time_limit());
   });
   return all;
@@ -174,7 +175,7 @@ std::vector<Context> contexts(int n, Caller from) {
           throw ValueError("cluster::contexts: ", n, " contexts; expected 1 to ", kMaxDevices);
       },
       from);
-  const Purpose each(text_of(n, " contexts a rank"));
+  const Purpose each(Hash().add(n), [n] { return text_of(n, " contexts a rank"); });
   const std::vector<Seen> all = seen_by_all(from);
   const Seen& mine = all[static_cast<size_t>(rank())];
   const bool any = std::ranges::any_of(all, [](const Seen& s) { return s[0] != 0; });

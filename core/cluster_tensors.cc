@@ -65,6 +65,7 @@ std::vector<Tensors> by_context(const Tensors& tensors) {
   return all;
 }
 
+// The call's text refers to `tensors`.
 RankCall call_with(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
                    int root, Caller from) {
   try {
@@ -74,22 +75,24 @@ RankCall call_with(const std::string& name, const Tensors& tensors, std::optiona
     call.failure = std::current_exception();
     return call;
   }
-  int64_t elements = 0;
-  std::string kinds, dtypes, shapes;
+  Hash kinds, dtypes, shapes;
   for (const Tensors& group : by_context(tensors)) {
-    kinds += is_host(group[0].context()) ? "host;"
-                                         : text_of(device_type_name(group[0].context().type), ";");
+    const Context c = group[0].context();
+    kinds.add(is_host(c) ? "host" : device_type_name(c.type));
     for (const Tensor& t : group) {
-      dtypes += text_of(locus::name(t.dtype()), ";");
-      shapes += text_of(t.shape(), ";");
-      elements += t.size();
+      dtypes.add(static_cast<int>(t.dtype()));
+      shapes.add(t.ndim());
+      for (const int64_t length : t.shape()) shapes.add(length);
     }
-    shapes += "|";
+    shapes.add("next context");
   }
-  RankCall call = call_of(name, from,
-                          text_of(" of ", tensors.size(), " tensors, ", elements, " elements",
-                                  tensors.empty() ? "" : ", the first " + describe(tensors[0])));
-  call.spec = {call.spec[0], hash_of(kinds), hash_of(dtypes), hash_of(shapes)};
+  RankCall call = call_of(name, from, [&tensors] {
+    int64_t elements = 0;
+    for (const Tensor& t : tensors) elements += t.size();
+    return text_of(" of ", tensors.size(), " tensors, ", elements, " elements",
+                   tensors.empty() ? "" : ", the first " + describe(tensors[0]));
+  });
+  call.spec = {call.spec[0], kinds.value(), dtypes.value(), shapes.value()};
   return call;
 }
 
@@ -143,9 +146,8 @@ AllStaged staged(const Tensors& tensors, Use use, Caller from) {
 }
 
 // f(staged), and the tensors have what it gives.
-void on_host(const AllStaged& all, Use use, const RankCall& call, Caller from, const OnHost& f)
-    LOCUS_REQUIRES(turns()) {
-  carry_out(call.text, [&] {
+void on_host(const AllStaged& all, Use use, Caller from, const OnHost& f) LOCUS_REQUIRES(turns()) {
+  carry_out([&] {
     try {
       for (const auto& [list, s] : all) f(*ranks(), s.memory);
     } catch (...) {
@@ -176,9 +178,9 @@ Tensors packed(const Tensors& tensors) {
 
 // f(link, views, stream) on the tensors' own memory, or on what they are packed in, in stream
 // order.
-void on_device(const Tensors& tensors, const Tensors& packed, const RankCall& call, Agreed way,
-               Caller from, const OnLink& f) LOCUS_REQUIRES(turns()) {
-  carry_out(call.text, [&]() LOCUS_REQUIRES(turns()) {
+void on_device(const Tensors& tensors, const Tensors& packed, Agreed way, Caller from,
+               const OnLink& f) LOCUS_REQUIRES(turns()) {
+  carry_out([&]() LOCUS_REQUIRES(turns()) {
     const Context c = tensors[0].context();
     RankLink& link = link_of(c, way);
     std::vector<View> views;
@@ -245,12 +247,12 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
   }
   for (Ready& r : all) {
     if (const Agreed way = agree_on(call, r.group); way.link != 0) {
-      on_device(r.group, r.packed, call, way, from, on_link);
+      on_device(r.group, r.packed, way, from, on_link);
       continue;
     }
     if (can_link(r.group))  // and another rank cannot
-      carry_out(call.text, [&] { r.staged = staged(r.group, use, from); });
-    on_host(r.staged, use, call, from, here);
+      carry_out([&] { r.staged = staged(r.group, use, from); });
+    on_host(r.staged, use, from, here);
   }
 }
 

@@ -16,7 +16,7 @@ namespace locus {
 // Where kernels of devices that reach each other's memory meet: words on each device that all of
 // them write. A kernel's block b leaves words of block b; kernels of one Meeting come one after the
 // other, in the same order on each device.
-struct Meeting : std::enable_shared_from_this<Meeting> {
+struct Meeting {
   static constexpr int kMostDevices = 8, kMostBlocks = 128;
   // Of device i: a word for each block and device, then the turns that each block took.
   unsigned* words[kMostDevices] = {};

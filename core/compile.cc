@@ -1,8 +1,8 @@
 // How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
 // a plan (plan.h): its memory stays (arena.h), it finds what has to wait for what (plan_finish.cc),
 // and runs the calls again (plan_replay.cc), on a GPU as graphs (devices/cuda_graph.cc). A plan
-// with its inputs, results (compile_results.h) and gradient (compile_gradient.h) is an Entry
-// (compile_entry.h). Here is which of them takes a call.
+// with buffers for inputs and results (compile_copy.h) and a gradient (compile_gradient.h) is an
+// Entry (compile_entry.h). Here is which of them takes a call.
 #include <locus/core/compile.h>
 
 #include <algorithm>
@@ -30,22 +30,20 @@ struct Compiled::State {
   std::atomic<size_t> recorded{0};
   std::atomic<std::thread::id> holder{};  // of the mutex
 
-  Tensors record(const Tensors& in, const Mode& mode, bool own_inputs, Caller from)
-      LOCUS_REQUIRES(mutex) {
-    entries.push_front(std::make_shared<Entry>(function, in, mode, own_inputs, from));
+  Tensors record(const Tensors& in, const Mode& mode, Caller from) LOCUS_REQUIRES(mutex) {
+    const auto entry = std::make_shared<Entry>(function, in, mode, from);
+    Tensors results = entry->first(in);
+    entries.push_front(entry);
     ++recorded;
-    Tensors results = entries.front()->first(in);
     while (keys() > options.keys) entries.pop_back();
     return results;
   }
 
-  // Calls whose backward() is to come have a recording each for one key. One of memory that inputs
-  // cannot be copied to counts by itself.
+  // A key with several calls whose backward() is to come has as many recordings.
   size_t keys() const LOCUS_REQUIRES(mutex) {
     size_t n = 0;
     for (auto e = entries.begin(); e != entries.end(); ++e)
-      n += (!(*e)->copies_inputs() && !(*e)->pending()) ||
-           std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
+      n += std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
     return n;
   }
 
@@ -56,34 +54,19 @@ struct Compiled::State {
   }
 
   Tensors call(const Tensors& in, Caller from) LOCUS_REQUIRES(mutex) {
-    const Mode mode(in);
-    bool others = false;  // came before, where these could have been copied to
+    const Mode mode;
     for (auto e = entries.begin(); e != entries.end();) {
       const auto at = e++;
       Entry& entry = **at;
       if (!entry.fits(in, mode)) continue;
       if (entry.stale()) {
         entries.erase(at);
-        continue;
-      }
-      if (!entry.as_fresh()) continue;
-      const bool has = entry.has(in), may_copy = entry.may_copy(in);
-      if (!has && !may_copy) continue;
-      if (entry.pending()) {
-        others = others || may_copy;
-        continue;
-      }
-      if (has || entry.copies_inputs()) {
+      } else if (!entry.pending() && entry.as_fresh()) {
         entries.splice(entries.begin(), entries, at);
         return entry.replay(in, from);
       }
-      others = true;
     }
-    if (others)
-      entries.remove_if([&](const auto& e) {
-        return !e->copies_inputs() && !e->pending() && e->fits(in, mode) && e->may_copy(in);
-      });
-    return record(in, mode, others, from);
+    return record(in, mode, from);
   }
 };
 

@@ -1,57 +1,13 @@
-// A function of tensors that runs and is recorded when it is first called, and is replayed from
-// then on: as one CUDA graph a GPU, with independent work side by side; elsewhere the same kernels
-// one after the other, without inference, dispatch or allocation. The numbers are the same bit by
-// bit.
+// Compiled: a function of tensors that is recorded at its first call and replayed from then on.
+// A replay skips inference, dispatch and allocation; each GPU gets its work as CUDA graphs, in
+// which independent calls run side by side. Numbers are the same bit by bit. The object owns its
+// recordings and their memory. Any thread may call it; calls take turns.
 //
 //   Compiled f([w](const Tensors& in) { return Tensors{relu(dot(in[0], w))}; });
-//   Tensor y = f({x})[0];   // runs
+//   Tensor y = f({x})[0];   // runs, and is recorded
 //   y = f({x})[0];          // replays
 //
-// What it is recorded for: shape, strides, dtype and context of each input, the mode (training or
-// not, under autograd::Record or not), current_context() and the products' precision; also which
-// gradients are new, or summed, where it asks, as Trainer::step does. Another of these is recorded
-// by itself; CompileOptions::keys of them are kept, those used last. When a parameter
-// (nn/parameter.h) that it used has new replicas, another grad_req or another multiplier, or a leaf
-// another gradient, it is recorded anew. Random numbers and learning rates are those of the time.
-// All else that the host computes is frozen as it was: numbers, branches, tensors that the function
-// captured, which are kept alive and whose contents may change. So what a call leaves for the next
-// one it writes in place, s += y or set_data(): where s = s + y, replays read the s of the
-// recording. A list that the function appends to grows when it is recorded. nn::TrainStep is this
-// for a step of training.
-//
-// The first call with a key reads its inputs where they lie. As long as the same tensors come
-// again, whatever is in them, nothing is copied; when others come it is recorded once more, with
-// memory for inputs of its own, and from then on inputs are copied there, and what the function
-// writes of them back (one in a view with gaps or with a gradient, or one that is written and is
-// also used otherwise, is recorded for each memory instead).
-//
-// Results are like those of any op. While the program still holds those of an earlier call, they
-// are copied to memory of their own (a view with gaps without these), else they are lent. Gradients
-// that the function writes stay where they are from then on. A tensor that the function puts
-// elsewhere has the last replay's values; a result that it also keeps there is copied each time.
-// One that is an input, or a view of one, is that of the call.
-//
-// Under autograd::Record the results are in the graph, as one node for the whole call, whose
-// gradient is recorded too and replayed by backward(), which leaves leaves' gradients where it
-// found them, and those of leaves that it does not get to as they are. backward() through one
-// result frees the graph of all; the others count with gradient 0, which is NaN where a derivative
-// is infinite. A call whose backward() is to come keeps its memory: another one meanwhile has a
-// recording of its own. Gradients are those of the function as it runs; where what has a gradient
-// is also used outside of it, or is given twice, their sum may be rounded in another order. Error
-// for create_graph through the call, CaptureError at the first call where the function itself calls
-// backward() or uses what was recorded outside of it, and then already what backward() refuses of
-// the function, such as a tensor written in place after it was read.
-//
-// Errors. CaptureError at the first call for what a replay could not repeat: a host that reads or
-// waits, pageable memory that is sent, an op that says so; its work has run by then, nothing is
-// kept, and the function still works uncompiled. OutOfMemory: likewise. Inside another recording
-// the function is part of that. Error when what prepares the call, such as a parameter's
-// initializer, makes the same one. A replay that fails, as on a bad index, leaves what it writes in
-// part, as the function would, and all its random numbers and updates count as taken; where memory
-// is short it does not begin.
-//
-// Memory is the contexts' pools' (stats() counts it) and returns with the object, which first waits
-// for its replays. Threads: any; their calls take turns.
+// nn::TrainStep (nn/train_step.h) compiles a step of training.
 #pragma once
 
 #include <functional>
@@ -64,7 +20,7 @@
 namespace locus {
 
 struct CompileOptions {
-  size_t keys = 16;  // recordings kept, at least 1
+  size_t keys = 16;  // keys (see Details) whose recordings are kept, those used last; at least 1
 };
 
 // What was recorded: a call of an op's kernel, or a copy.
@@ -82,6 +38,12 @@ struct CompiledCall {
   double us = 0;       // by itself, or with those that it meets: the least of a few runs
 };
 
+// Every call copies its inputs to buffers, replays, and copies the results to new memory: one
+// batched copy per context each way. Inputs that the function writes are copied back. Random
+// numbers, learning rates and the contents of captured tensors are those of each call. All other
+// values of the host are frozen when the function is recorded: numbers, branches, and which tensors
+// it captured. For the next call a function writes in place, s += y; after s = s + y replays would
+// read the s of the recording.
 class Compiled {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
@@ -89,19 +51,19 @@ class Compiled {
   explicit Compiled(Function f, const CompileOptions& options = {});
   Compiled(Compiled&&) noexcept;
   Compiled& operator=(Compiled&&) noexcept;
-  ~Compiled();
+  ~Compiled();  // waits for the replays; the memory returns to the contexts' pools
 
+  // Runs and records the function, or replays a recording. Results are in memory of their own.
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
 
-  // Of the recording used last: its calls in order, then those of its gradient, with the
-  // microseconds of each by itself (they are run, and what the program sees then has its values
-  // again); as a table; and, not measured and without the gradient, for Graphviz. Error while there
-  // is none.
+  // The calls of the recording used last, in order, and then those of its gradient. calls() and
+  // describe() run each call by itself to measure it, and restore all memory afterwards. Error
+  // while nothing is recorded.
   std::vector<CompiledCall> calls();
-  std::string describe();
-  std::string dot() const;
+  std::string describe();   // as a table
+  std::string dot() const;  // for Graphviz: not measured, without the gradient
 
-  size_t recorded() const;  // how often it was, so far
+  size_t recorded() const;  // how often the function was recorded so far
   void clear();             // forgets all recordings
 
  private:
@@ -110,5 +72,51 @@ class Compiled {
   State& state(const char* what) const;
   std::unique_ptr<State> state_;
 };
+
+// --- Details ---
+
+// A recording serves calls with its key:
+//   - each input's shape, strides, dtype and context, and whether it needs a gradient; outside of
+//     autograd::Record also whose gradient that is;
+//   - whether the call is in training mode, under autograd::Record or in a recomputation
+//     (recompute.h), and the dtype of amp;
+//   - current_context() and the precision of products;
+//   - which gradients are new, or summed, where the function asks, as Trainer::step does.
+// The function is recorded again when a parameter that it used has new replicas, another grad_req
+// or another multiplier, or when a leaf has another gradient.
+
+// Inputs and results:
+//   - A result that is an input, a gradient, a captured tensor, or a view of one, is a copy.
+//   - ValueError, at every call, for an input that the function writes and that has gaps or a
+//     negative stride, shares memory with another input, or is captured as well. At the first call
+//     the function has run by then, and no input is copied back.
+//   - A tensor that the function keeps elsewhere has the values of the last replay.
+//   - Gradients that the function writes keep their memory from then on. A gradient that the
+//     function attaches to an input belongs to the buffer.
+
+// Under autograd::Record the call is one node, whose gradient is recorded, too:
+//   - backward() through one result frees the graph of all. Other results count with gradient 0,
+//     which gives NaN where a derivative is infinite.
+//   - A call keeps its recording until its backward(). Until then, another call with the same key
+//     uses another recording.
+//   - The gradient reads inputs and results as they were in the call. If a captured tensor that it
+//     reads was written since, backward() throws Error.
+//   - A gradient with terms inside and outside of the function may be rounded in another order.
+
+// Errors under autograd::Record:
+//   - Error for create_graph through the call.
+//   - CaptureError at the first call, if the function calls backward() itself or uses a graph from
+//     outside.
+//   - At the first call also what backward() refuses in the function as it runs.
+
+// Errors:
+//   - CaptureError at the first call for what a replay cannot repeat: a host that reads or waits,
+//     pageable memory that is sent, an op that says so. It and OutOfMemory keep nothing; the work
+//     has run by then. The function still works uncompiled.
+//   - A replay that fails, as by a bad index, leaves part of its writes; its random numbers and
+//     updates count as taken. A replay without memory for its results does not begin.
+//   - Error when what prepares a call, such as a parameter's initializer, calls the object.
+// With LOCUS_CHECK=nan (nan_check.h) the function runs uncompiled. Inside another recording it is a
+// part of that one.
 
 }  // namespace locus

@@ -4,14 +4,18 @@
 #include <set>
 
 #include <locus/core/autograd.h>
+#include <locus/core/compile_copy.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
+#include <locus/core/op.h>
+#include <locus/core/storage.h>
+#include <locus/core/stream.h>
 
 namespace locus::compiled {
 namespace {
 
 struct Attrs {
-  Gradient* gradient;
+  Gradient* gradient;  // of the Entry that the attributes' owner keeps
 };
 
 void fill(const Tensor& t, double value) {
@@ -60,48 +64,25 @@ std::set<const GraphState*> leaves_of(const Tensor& head) {
 
 }  // namespace
 
-void copy_all(const Tensors& from, const Tensors& to) {
-  static const OpRef<NoAttrs> copy_several("copy_several");
-  const capture::Aside aside;
-  const autograd::Pause pause;
-  std::vector<Ref> sources, targets;
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (from[i].contiguous() && from[i].context() == from[0].context()) {
-      sources.emplace_back(from[i]);
-      targets.emplace_back(to[i]);
-    } else {
-      from[i].copyto(to[i]);
-    }
-  }
-  if (!sources.empty())
-    invoke_into(copy_several, std::span<const Ref>(sources), std::span<const Ref>(targets));
-}
-
-Tensor as_leaf(const Tensor& x) {
-  Tensor leaf = alias(x, x.impl().view);
-  leaf.impl().graph = std::make_shared<GraphState>();
-  leaf.impl().graph->req = GradReq::write;
-  return leaf;
-}
-
-Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, const Tensors& in,
-                   const Tensors& out, Mutex& turn)
+Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const Tensors& out,
+                   Mutex& turn)
     : turn_(turn) {
   Tensors heads, variables;
   for (size_t i = 0; i < out.size(); ++i) {
     const TensorImpl& impl = out[i].impl();
-    if (!impl.graph || !impl.graph->node) continue;  // also a leaf, or an input itself
-    View view = impl.view;
-    row_major(view.meta, view.stride);
-    heads_.push_back({i, impl.storage.get()});
+    if (!needs_grad(impl)) continue;
+    heads_.push_back(i);
     heads.push_back(out[i]);
-    incoming_.push_back(make_tensor(impl.context, view, current_stream(impl.context)));
+    incoming_.push_back(allocate(impl.context, impl.view.meta));
   }
   for (const auto& [leaf, state] : forward.leaves) {
-    if (!state || state->req == GradReq::null) continue;
+    if (!state || state->req == GradReq::null) {
+      others_.push_back(leaf);
+      continue;
+    }
     size_t input = 0;
     while (input < in.size() && in[input].impl().graph != state) ++input;
-    operands_.push_back({input, input < in.size() ? Tensor() : leaf, leaf.impl().storage.get()});
+    operands_.push_back({input, input < in.size() ? Tensor() : leaf});
     variables.push_back(leaf);
   }
   if (heads.empty()) return;
@@ -111,134 +92,82 @@ Gradient::Gradient(capture::Recording& forward, capture::Recording& recording, c
       if (leaves.contains(variables[k].impl().graph.get()))
         operands_[k].heads |= 1u << std::min<size_t>(i, 31);
   }
-  find_others(forward, in, out);
   {
     const capture::Aside aside;
     const autograd::Pause pause;
     for (const Tensor& t : incoming_) fill(t, 1);
   }
-  const Tensors found =
-      autograd::grad(heads, variables, {.head_gradients = incoming_, .allow_unused = true});
+  const Tensors found = autograd::shared_gradients(
+      heads, variables, {.head_gradients = incoming_, .allow_unused = true});
   size_t kept = 0;
   for (size_t i = 0; i < found.size(); ++i) {
-    const Tensor& t = found[i];
-    if (!t.defined()) continue;  // no head depends on it
-    size_t same = 0;
-    while (same < incoming_.size() && incoming_[same].impl().storage != t.impl().storage) ++same;
-    const bool given = same < incoming_.size();
-    results_.add(t, given ? static_cast<int>(same) : -1, !recording.plan->owns(*t.impl().storage));
+    if (!found[i].defined()) continue;  // no head depends on it
+    results_.push_back(alias(found[i], found[i].impl().view));
     operands_[kept++] = operands_[i];
-    const Tensor& leaf = operands_[i].leaf;
-    if (!leaf.defined()) continue;
-    {
-      const capture::Aside aside;
-      autograd::hold_grad(*leaf.impl().graph);
-    }
-    if (leaf.impl().graph->req == GradReq::write) results_.place_last(leaf.impl().graph->grad);
   }
   operands_.resize(kept);
 }
 
-void Gradient::find_others(const capture::Recording& forward, const Tensors& in,
-                           const Tensors& out) {
-  const auto add = [&](const Tensor& t, int input, int result, const Tensor& outside) {
-    if (!needs_grad(t.impl())) others_.push_back({input, result, outside, t.impl().storage.get()});
-  };
-  for (size_t i = 0; i < in.size(); ++i) add(in[i], static_cast<int>(i), -1, {});
-  for (size_t i = 0; i < out.size(); ++i) add(out[i], -1, static_cast<int>(i), {});
-  for (const auto& [tensor, state] : forward.leaves) add(tensor, -1, -1, tensor);
-}
-
-void Gradient::finish(capture::Recording& recording, const Results& made, const Tensors& buffers) {
-  results_.settle(*recording.plan);
-  made.show_in(*recording.plan);
-  for (const Tensor& t : buffers)
-    if (t.defined()) recording.plan->show(t.impl().storage);
-  for (const Operand& o : operands_)
-    if (o.leaf.defined()) o.leaf.impl().graph->placed = true;  // all write it where it is now
+void Gradient::finish(const capture::Recording& forward, capture::Recording& recording) {
+  // Whoever writes memory that the program or the next call sees waits for what reads it here.
+  for (const auto& seen : forward.made)
+    if (const auto storage = seen.lock()) recording.plan->show(storage);
   recording.end();
   plan_ = std::move(recording.plan);
-  const auto reads = [&](const Storage& s) { return plan_->uses(s) && !plan_->owns(s); };
-  std::erase_if(others_, [&](const Other& o) {
-    return o.result < 0 ? !reads(*o.memory) : !plan_->uses(*o.memory);
-  });
+  const auto reads = [&](const Tensor& t) {
+    const Storage& s = *t.impl().storage;
+    return plan_->uses(s) && !plan_->owns(s);
+  };
+  std::erase_if(others_, [&](const Tensor& t) { return !reads(t); });
   int k = 0;
-  for (const Operand& o : operands_)
-    if (++k; reads(*o.memory)) keep_ = keep_ | keep_input(std::min(k, 31));
-  for (size_t i = 0; i < others_.size(); ++i) keep_ = keep_ | keep_input(std::min(++k, 31));
-  k = 0;
-  for (const Head& h : heads_) {
-    if (plan_->uses(*h.memory)) keep_ = keep_ | keep_output(std::min(k, 31));
+  const auto keep = [&](bool read) {
+    if (read) keep_ = keep_ | Keep{1u << std::min(k, 31), 0};
     ++k;
-  }
+  };
+  for (const Operand& o : operands_) keep(o.leaf.defined() && reads(o.leaf));
+  for (size_t i = 0; i < others_.size(); ++i) keep(true);
 }
 
-void Gradient::link(const Tensors& in, Tensors& out, std::shared_ptr<Storage> pending,
-                    std::vector<Plan::Move> moves, Caller from) {
-  moves_ = std::move(moves);
+void Gradient::link(const Tensors& in, const Tensors& out, const AttrsOwner& owner, Caller from) {
   from_ = from;
-  TensorImpl nothing{{.meta = {.rank = 1}}, cpu(), true, std::move(pending), nullptr};
-  const Tensor token(std::make_shared<TensorImpl>(std::move(nothing)));
-  std::vector<Ref> operands{token};
+  std::vector<Ref> operands;
   for (const Operand& o : operands_) operands.emplace_back(o.leaf.defined() ? o.leaf : in[o.input]);
-  for (const Other& o : others_)
-    operands.emplace_back(o.input >= 0    ? in[static_cast<size_t>(o.input)]
-                          : o.result >= 0 ? out[static_cast<size_t>(o.result)]
-                                          : o.outside);
+  operands.insert(operands.end(), others_.begin(), others_.end());
   Tensors heads;
-  for (const Head& h : heads_) {
-    Tensor& t = out[h.result];
-    if (t.handle().use_count() > 1) t = alias(t, t.impl().view);  // the same one at each call
-    heads.push_back(t);
-  }
+  for (const size_t i : heads_) heads.push_back(out[i]);
   const Attrs attrs{this};
-  record(op(), operands, AttrsView::of(attrs), heads);
+  record(op(), operands, AttrsView::of(attrs, owner), heads);
   const std::span<Node::Input> to = heads[0].impl().graph->node->in;
-  for (size_t i = 0; i < operands_.size(); ++i) to[i + 1].results = operands_[i].heads;
+  for (size_t i = 0; i < operands_.size(); ++i) to[i].results = operands_[i].heads;
 }
 
 Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
   const MutexLock lock(turn_);
   const autograd::Pause pause;
-  results_.look([&](const Tensor& place) {
-    for (int k = 1; k < saved.n_in(); ++k)
-      if (const Tensor free = saved.place(k); free.defined() && free.is(place)) return true;
-    return false;
-  });
-  const bool held = results_.held();
-  const size_t version = version_for(held);
-  const std::vector<Results::Copy> copied = results_.copies(held);
-  Tensors given(incoming.begin(), incoming.end());
-  Tensors from, to;
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i].defined()) {
-      from.push_back(given[i]);
+  Tensors gradients(static_cast<size_t>(saved.n_in()));
+  Tensors made, places;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    const auto k = static_cast<int>(i);
+    if (!saved.needs(k)) continue;
+    Tensor& gradient = gradients[i];
+    gradient = saved.place(k);
+    if (!gradient.defined()) gradient = new_like({results_[i]})[0];
+    made.push_back(results_[i]);
+    places.push_back(gradient);
+  }
+  Tensors given, to;
+  for (size_t i = 0; i < incoming.size(); ++i) {
+    if (incoming[i].defined()) {
+      given.push_back(incoming[i]);
       to.push_back(incoming_[i]);
     } else {
       fill(incoming_[i], 0);
     }
   }
-  copy_all(from, to);
-  for (size_t i = 0; i < given.size(); ++i)
-    if (results_.gives_input(i) && !(given[i].defined() && given[i].contiguous()))
-      given[i] = row_major_copy(incoming_[i], incoming_[i].dtype());
-  plan_->replay(from_, version);
-  const auto buffer = [&](size_t i) { return incoming_[i].data_ptr(); };
-  const Tensors made = results_.give(given, buffer, copied);
-  Tensors gradients(1);
-  gradients.insert(gradients.end(), made.begin(), made.end());
-  gradients.resize(static_cast<size_t>(saved.n_in()));
+  copy_all(given, to);
+  plan_->replay(from_);
+  copy_all(made, places);
   return gradients;
-}
-
-size_t Gradient::version_for(bool held) {
-  if (!held && moves_.empty()) return 0;
-  const std::pair key{!moves_.empty(), held};
-  if (const auto at = versions_.find(key); at != versions_.end()) return at->second;
-  std::vector<Plan::Move> moves = moves_;
-  if (held)
-    for (const Plan::Move& m : results_.second(*plan_)) moves.push_back(m);
-  return versions_.emplace(key, plan_->add_version(moves)).first->second;
 }
 
 }  // namespace locus::compiled

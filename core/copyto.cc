@@ -2,12 +2,14 @@
 // on the host.
 #include <cstring>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>
+#include <locus/core/register.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape.h>
@@ -73,7 +75,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
   const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
     if (const char* const why = not_replayable(from.context, to.context, blocking))
-      capture::check(text_of(asked, ": copyto"), why);
+      capture::check("copyto", why);
     capture::check("copyto", owner, nullptr);
     capture::note(owner, {.context = owner,
                           .dst = to.view.data,
@@ -209,9 +211,29 @@ const Op& copyto_op() {
                             .samples<&copyto_samples>();
   return op;
 }
-[[maybe_unused]] const Op& registered = copyto_op();
+
+void assign(const Tensor& target, const Tensor& values, Caller from) {
+  if (target.is(values)) return;
+  if (!mix(target.context(), values.context()))
+    throw ContextMismatch("assignment: operands live on different contexts: target ",
+                          describe(target), ", values ", describe(values),
+                          "; move one first: values.as_in_context(", target.context(), ")");
+  if (target.shape() == values.shape()) {
+    values.copyto(target, {}, from);
+    return;
+  }
+  if (!broadcasts_to(values.shape(), target.shape()))
+    throw ShapeError("assignment: values ", describe(values), " do not broadcast to target ",
+                     describe(target));
+  const Ref in(values);
+  check_in_place(copyto_op().name, {&in, 1}, target);
+  alias(values, broadcast_view(values.impl().view, target.impl().view.meta))
+      .copyto(target, {}, from);
+}
 
 }  // namespace
+
+void register_copyto() { copyto_op(); }
 
 Tensor row_major_copy(const Tensor& x, DType dtype) {
   static const OpRef<CopyAttrs> copy("copy");
@@ -221,37 +243,28 @@ Tensor row_major_copy(const Tensor& x, DType dtype) {
   return out;
 }
 
-Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const {
+Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const try {
   return invoke(copyto_op(), {*this}, CopytoAttrs{to, options, from});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const {
+const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const try {
   invoke_into(copyto_op(), {*this}, {into}, CopytoAttrs{into.context(), options, from});
   return into;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor Tensor::as_in_context(Context to, Caller from) const {
   return context() == to ? *this : copyto(to, {}, from);
 }
 
-Tensor& Tensor::operator=(At<Tensor> given) && {
-  const Tensor& values = given.value;
-  if (impl_ == values.impl_) return *this;
-  if (!mix(context(), values.context()))
-    throw ContextMismatch("assignment: operands live on different contexts: target ",
-                          describe(*this), ", values ", describe(values),
-                          "; move one first: values.as_in_context(", context(), ")");
-  if (shape() == values.shape()) {
-    values.copyto(*this, {}, given.from);
-    return *this;
-  }
-  if (!broadcasts_to(values.shape(), shape()))
-    throw ShapeError("assignment: values ", describe(values), " do not broadcast to target ",
-                     describe(*this));
-  const Ref in(values);
-  check_in_place(copyto_op().name, {&in, 1}, *this);
-  alias(values, broadcast_view(values.impl().view, impl().view.meta)).copyto(*this, {}, given.from);
+Tensor& Tensor::operator=(At<Tensor> given) && try {
+  assign(*this, given.value, given.from);
   return *this;
+} catch (const Error&) {
+  rethrow_at(given.from);
 }
 
 Tensor& Tensor::operator=(Scalar value) && {
@@ -260,13 +273,15 @@ Tensor& Tensor::operator=(Scalar value) && {
   return *this;
 }
 
-void Tensor::wait_to_read(Caller from) const {
+void Tensor::wait_to_read(Caller from) const try {
   const trace::Scope scope(TransferKind::wait_to_read, from);
   capture::check_wait(context(), "wait_to_read", from);
   impl().storage->wait_host();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Tensor::to_host(void* out, DType dtype, Caller from) const {
+void Tensor::to_host(void* out, DType dtype, Caller from) const try {
   const trace::Scope scope(TransferKind::to_vector, from);
   capture::check_wait(context(), "to_vector", from);
   const Tensor detached = detach();
@@ -275,15 +290,19 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const {
   if (host.dtype() != dtype || !host.contiguous()) host = row_major_copy(host, dtype);
   host.impl().storage->wait_host();
   if (size() > 0) std::memcpy(out, host.impl().view.data, bytes_of(host.impl().view.meta));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Tensor::read_item(DType dtype, void* out, Caller from) const {
+void Tensor::read_item(DType dtype, void* out, Caller from) const try {
   const trace::Scope scope(TransferKind::item, from);
   capture::check_wait(context(), "item", from);
   if (size() != 1)
     throw ShapeError("item: ", describe(*this), " has ", size(),
                      " elements; expected one (use to_vector, or index it first)");
   to_host(out, dtype, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

@@ -23,11 +23,7 @@ Registry& registry() {
 
 [[noreturn]] void no_such_device(Context c) {
   if (!device_registered(c.type))
-    throw DeviceError(c, ": this machine has no ", device_type_name(c.type), " that Locus can use",
-                      c.type != DeviceType::gpu
-                          ? ""
-                          : text_of("; use cpu(0), or set LOCUS_EMULATED_GPUS=", c.index + 1,
-                                    " for emulated ones"));
+    throw DeviceError(c, ": this machine has no ", device_type_name(c.type), " that Locus can use");
   const DeviceFactory& f = registry().factories[static_cast<int>(c.type)];
   const int n = f.count();
   throw DeviceError(c, ": this machine has ", n, " ", f.name, n == 1 ? "" : "s",
@@ -68,7 +64,8 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
 
 DeviceType register_device(const DeviceFactory& factory) {
   Registry& r = registry();
-  for (int i = 4; i < kMaxDeviceTypes; ++i) {
+  constexpr int kFirst = static_cast<int>(DeviceType::cpu_pinned) + 1;
+  for (int i = kFirst; i < kMaxDeviceTypes; ++i) {
     if (r.registered[i]) continue;
     register_device(static_cast<DeviceType>(i), factory);
     return static_cast<DeviceType>(i);

@@ -87,9 +87,10 @@ class Device {
   virtual StreamView open_stream() = 0;
   virtual void close_stream(StreamView s) noexcept = 0;  // blocks until its work is done
 
-  // Runs or enqueues `kernel` on call.stream. `name` is the op's, for errors that surface later; it
-  // lives as long as the program. What the host notices at once is thrown here, DeviceError for a
-  // stream of another device or a closed one.
+  // Runs or enqueues `kernel` on call.stream. `name` is the op's name, or who called the op and
+  // then the op's name (named_calls.h). It is for errors that surface later, and lives as long as
+  // the program. What the host notices at once is thrown here, DeviceError for a stream of another
+  // device or a closed one.
   virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
   // Enqueues a copy of bytes on `s`, a stream of this device; one end is on this device: the
   // target, unless that is the host. A host end in pageable memory is complete (reusable, filled)

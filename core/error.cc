@@ -13,6 +13,7 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
   try {
     throw;
   } catch (const E& e) {
+    if (typeid(e) != typeid(E)) return std::current_exception();  // a type of the program's
     return std::make_exception_ptr(E(edit(e.what())));
   } catch (...) {
     if constexpr (sizeof...(Others) > 0) return reworded_as<Others...>(edit);
@@ -23,8 +24,8 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
 }  // namespace
 
 std::exception_ptr reworded(const std::function<std::string(const std::string&)>& edit) {
-  return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, OutOfMemory,
-                     DeviceError, CaptureError, FormatError, Error>(edit);
+  return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, EmptyTensor,
+                     OutOfMemory, DeviceError, CaptureError, FormatError, Error>(edit);
 }
 
 std::string type_name(const std::type_info& type) {

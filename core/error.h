@@ -43,6 +43,10 @@ class IndexError : public Error {
 class ValueError : public Error {
   using Error::Error;
 };
+// A Tensor that was default-constructed or moved from was used.
+class EmptyTensor : public Error {
+  using Error::Error;
+};
 // A device that is not there, or that failed.
 class DeviceError : public Error {
   using Error::Error;

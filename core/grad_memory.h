@@ -1,6 +1,7 @@
 // What becomes of gradients, and of their memory, behind backward().
 #pragma once
 
+#include <locus/core/autograd.h>
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -20,10 +21,6 @@ void release_grad(const Tensor& x);
 // it. Nothing while a compiled function is recorded.
 void move_grad(const Tensor& x);
 
-// backward() writes the leaf x's gradient where it is from now on, as into a place that the program
-// gave it.
-void keep_grad(const Tensor& x);
-
 // For gradients that an exception left half made: those of these leaves count as used, so that no
 // update goes by them, and the next backward() makes them anew. One that it is to add to is 0
 // where backward() had written it, and no longer part of what an Accumulate of this thread adds up.
@@ -31,6 +28,8 @@ void drop_grads(const Tensors& leaves);
 
 // Internal to core: memory for the leaf's gradient, where that was released.
 void hold_grad(GraphState& leaf);
+// Internal to core: as grad(), but results may share memory, with each other too, and have gaps.
+Tensors shared_gradients(const Tensors& heads, const Tensors& variables, const GradOptions&);
 
 }  // namespace autograd
 }  // namespace locus

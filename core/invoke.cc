@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/named_calls.h>
 #include <locus/core/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -171,7 +172,9 @@ class Invocation {
       noted = note(out);
       if (!capture::runs()) return;
     }
-    for (const Ref& r : in_) r.tensor_->handle()->storage->before_read(stream_);
+    if (reads::watched()) [[unlikely]]
+      tell_reads();
+    for (const Ref& r : in_) r.tensor_->handle()->storage->order_read(stream_);
     if (!fresh)
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
@@ -184,8 +187,9 @@ class Invocation {
                       static_cast<int>(n_out),
                       attrs_.data,
                       attrs_.size,
-                      stream_};
-      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, op_.name.c_str());
+                      stream_,
+                      attrs_.owner};
+      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);
@@ -196,6 +200,15 @@ class Invocation {
   }
 
  private:
+  // Names the operand that a recomputed function may not read.
+  void tell_reads() const {
+    size_t operand = 0;
+    try {
+      for (; operand < in_.size(); ++operand) in_[operand].tensor_->handle()->storage->tell_read();
+    } catch (const Error&) {
+      rethrow(op_, in_, operand);
+    }
+  }
   // For replays: the launch, and what it reads and writes.
   capture::Noted note(const auto& out) const {
     PlanCall call{.context = context_,
@@ -294,7 +307,7 @@ Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
 }  // namespace
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
-            std::span<Tensor> out) {
+            std::span<Tensor> out) try {
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
@@ -328,11 +341,16 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
       }
     }
   }
-  if (autograd::is_recording()) record(op, in, attrs, out);
+  if (autograd::is_recording())
+    record(op, in, attrs, out);
+  else
+    leave_unrecorded(op, in, out);
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
-                 std::span<const Ref> out) {
+                 std::span<const Ref> out) try {
   check_call(op, in, attrs, out.size());
   for (const Ref& target : out) {
     checked(op, target);
@@ -349,6 +367,8 @@ void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   check_targets(op, in, call, out);
   call.on(out[0].tensor_->context());
   run_into(call, out.size(), [&](size_t i) -> const Tensor& { return *out[i].tensor_; });
+} catch (const OutOfMemory&) {
+  rethrow_out_of_memory(op, in);
 }
 
 }  // namespace locus::detail

@@ -85,6 +85,20 @@ void rethrow(const Op& op, std::span<const Ref> in) {
   }));
 }
 
+void rethrow(const Op& op, std::span<const Ref> in, size_t about) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    return op.name + ": " + argument_name(op, about, in.size()) + " " +
+           describe(*in[about].tensor_) + ": " + text;
+  }));
+}
+
+void rethrow_out_of_memory(const Op& op, std::span<const Ref> in) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    if (find_op(text.substr(0, text.find(':')))) return text;
+    return op.name + ": " + list_operands(op, in, in.size()) + (in.empty() ? "" : ": ") + text;
+  }));
+}
+
 void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out) {
   const int n = static_cast<int>(in.size());
   if (n < op.min_in || (n > op.max_in && op.max_in != Op::kAny)) [[unlikely]]
@@ -114,7 +128,7 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
 }
 
 void empty_operand(const Op& op) {
-  throw Error(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
+  throw EmptyTensor(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {

@@ -28,6 +28,11 @@ inline const TensorImpl& checked(const Op& op, const Ref& r) {
 
 // Rethrows what infer threw with the op's name and operands in front.
 [[noreturn]] void rethrow(const Op& op, std::span<const Ref> in);
+// The same, with the operand that it is about.
+[[noreturn]] void rethrow(const Op& op, std::span<const Ref> in, size_t about);
+// Rethrows the current OutOfMemory with the op's name and operands in front, unless the name of an
+// op that this one called is there already.
+[[noreturn]] void rethrow_out_of_memory(const Op& op, std::span<const Ref> in);
 [[noreturn]] void is_view(const Op& op);
 [[noreturn]] void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type,
                             DType dtype);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <locus/core/at_line.h>
 #include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
@@ -170,7 +171,7 @@ const Tensor* find_in(const NamedTensors& all, const std::string& name) {
   return at == all.end() ? nullptr : &at->second;
 }
 
-void save(const std::string& path, const NamedTensors& tensors, Caller from) {
+void save(const std::string& path, const NamedTensors& tensors, Caller from) try {
   size_t named = 0;
   for (const auto& [key, tensor] : tensors) {
     if (!tensor.defined()) throw Error("save: ", path, ": '", key, "' is an undefined tensor");
@@ -200,9 +201,11 @@ void save(const std::string& path, const NamedTensors& tensors, Caller from) {
     for (const auto& [key, tensor] : tensors) header.put_text(key);
   header.write(file);
   file.commit();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-NamedTensors load(const std::string& path, Context to, Caller from) {
+NamedTensors load(const std::string& path, Context to, Caller from) try {
   Reader file(path);
   const uint64_t magic = file.get<uint64_t>("the file's magic number");
   if (magic != kMagic)
@@ -227,6 +230,8 @@ NamedTensors load(const std::string& path, Context to, Caller from) {
   if (file.left() != 0)
     file.fail(file.offset(), file.left(), " bytes after the end of the last name");
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

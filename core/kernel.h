@@ -81,7 +81,9 @@ struct View {
   }
 };
 
-// One launch. `in`, `out` and `attrs` are valid until the kernel function returns.
+struct AttrsOwner;  // op.h
+
+// One launch. `in`, `out`, `attrs` and `owner` are valid until the kernel function returns.
 struct Call {
   const View* in;
   const View* out;
@@ -90,6 +92,7 @@ struct Call {
   const void* attrs;
   int attrs_size;
   StreamView stream;
+  const AttrsOwner* owner = nullptr;  // of what the attributes point to; null: they have none
 
   template <class A>
   LOCUS_HD const A& attributes() const {

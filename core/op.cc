@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include <locus/core/edit_distance.h>
 #include <locus/core/error.h>
 #include <locus/core/kernel_list.h>
 #include <locus/core/mutex.h>
@@ -19,20 +20,6 @@ struct Registry {
 Registry& registry() {  // never destroyed: ops are used by other statics
   static Registry& r = *new Registry;
   return r;
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace

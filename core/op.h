@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,31 +28,49 @@
 namespace locus {
 
 inline constexpr int kMaxAttrs = 192;  // bytes
+inline constexpr size_t kAttrsAlignment = 8;
 
 struct NoAttrs {};
-// An op's attributes, borrowed for the call, and their type: what invoke() checks.
+template <class A>
+concept AttrsType = std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs &&
+                    alignof(A) <= kAttrsAlignment;
+
+// Keeps alive what the pointers in an op's attributes point to. Whoever keeps a copy of the
+// attributes (the tape, a recorded call, an emulated GPU's queue) keeps the owner, too. The queue's
+// thread may be the last to release the owner of a launched call, so that owner holds no Tensors.
+struct AttrsOwner {
+  std::shared_ptr<const void> memory;
+};
+// An op's attributes, borrowed for the call, with their type, which invoke() checks, and their
+// owner, if they have one.
 struct AttrsView {
   const void* data = nullptr;
   int size = 0;
   const std::type_info* type = &typeid(NoAttrs);
+  const AttrsOwner* owner = nullptr;
 
-  template <class A>
+  template <AttrsType A>
   static AttrsView of(const A& a) {
-    static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs);
-    return {&a, static_cast<int>(sizeof(A)), &typeid(A)};
+    return {&a, static_cast<int>(sizeof(A)), &typeid(A), nullptr};
+  }
+  template <AttrsType A>
+  static AttrsView of(const A& a, const AttrsOwner& owner) {
+    return {&a, static_cast<int>(sizeof(A)), &typeid(A), &owner};
   }
 };
-// A copy of them: trivially copyable, so a queue or a graph can keep them.
+// A copy of them, with a share in their owner.
 struct Attrs {
-  alignas(8) unsigned char bytes[kMaxAttrs];
+  alignas(kAttrsAlignment) unsigned char bytes[kMaxAttrs];
   int size = 0;
   const std::type_info* type = &typeid(NoAttrs);
+  AttrsOwner owner;
 
-  Attrs() = default;
+  Attrs() : bytes{} {}
   Attrs(const AttrsView& a) : size(a.size), type(a.type) {
     if (size > 0) std::memcpy(bytes, a.data, static_cast<size_t>(size));
+    if (a.owner) owner = *a.owner;
   }
-  AttrsView view() const { return {bytes, size, type}; }
+  AttrsView view() const { return {bytes, size, type, &owner}; }
   template <class A>
   const A& as() const {
     return *reinterpret_cast<const A*>(bytes);
@@ -122,7 +141,8 @@ struct Op {
   const char* no_capture = nullptr;
   bool random = false;    // the result depends on attributes only
   bool in_place = false;  // outputs are written in place: call invoke_into
-  // Its kernel waits for its like on other devices, and cannot run by itself; none on the host.
+  // Its kernel waits for its like on other devices, and cannot run by itself; none on the host. The
+  // owner of its attributes is their Meeting (communicator.h).
   bool meets = false;
   // Bit i: result i may have the memory of input i; the kernel reads an element there only before
   // it writes it. Where the layout is `strided`, all may; else those behind the 32nd may not.
@@ -155,10 +175,8 @@ namespace detail {
 void allow_over_input(Op& op, int i);
 }  // namespace detail
 
-template <class A = NoAttrs>
+template <AttrsType A = NoAttrs>
 class OpDef {
-  static_assert(std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs);
-
  public:
   explicit OpDef(std::string_view name, std::vector<std::string> arguments = {})
       : op_(define_op(name)) {

@@ -24,7 +24,7 @@
 #include <locus/core/generator.h>
 #include <locus/core/mutex.h>
 #include <locus/core/observe/trace.h>
-#include <locus/core/rendezvous.h>
+#include <locus/core/reads.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -191,9 +191,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   const PhiloxKey start = random::state();
   std::vector<PhiloxKey> draws;
   for (size_t i = 0; i < contexts.size(); ++i) draws.push_back(random::key_of(start, i));
-  Rendezvous meeting(contexts.list());
   const auto run_as = [&](int i) {
-    const Rendezvous::Seat seat(meeting, static_cast<size_t>(i));
     const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
     const amp::Scope amp(mixed);
     const autograd::Accumulate::Part sums(accumulate);
@@ -232,15 +230,14 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     run_as(i);
   });
   go_on();
-  for (bool all : {false, true})
-    for (size_t i = 0; i < failures.size(); ++i)
-      if (failures[i] && (all || !meeting.forsaken(i))) std::rethrow_exception(failures[i]);
+  for (const std::exception_ptr& e : failures)
+    if (e) std::rethrow_exception(e);
 }
 
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind) {
-  if (contexts.size() > 1 && !works_for && !capture::active() && trace::off() &&
-      !in_stream_scope()) {
+  if (contexts.size() > 1 && !works_for && !capture::active() && !reads::watched() &&
+      trace::off() && !in_stream_scope()) {
     std::vector<Worker*> taken{nullptr};
     std::vector<Worker::Turn> turns;
     for (const Context c : std::span(contexts).subspan(1)) {

@@ -5,6 +5,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/stream.h>
+#include <locus/core/unload.h>
 
 namespace locus {
 namespace {
@@ -33,6 +34,7 @@ Plan::Plan(const Plan* before) {
 
 Plan::~Plan() {
   for (Last& l : *last_) {
+    if (devices_unload) break;
     try {
       if (l.at == 0) l.at = l.line->advance();  // its recording was given up
       l.line->wait(l.at, StreamView{});
@@ -40,7 +42,7 @@ Plan::~Plan() {
       // It stays with the device: the next call that may throw has it.
     }
   }
-  versions_.clear();
+  parts_.clear();
   calls_.clear();
   seen_.clear();
   shown_.clear();
@@ -69,16 +71,15 @@ PlanCall& Plan::add(PlanCall call) {
 }
 
 void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
-  calls_.back().turns.push_back(storage->turn());
   if (storage->bytes() == 0) return;
-  touches_.back().push_back({storage->data(), storage->turn(), write});
+  touches_.back().push_back({storage->data(), write});
   // A copy's ends are other streams' business, too.
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 
 void Plan::meet_in_turn(Context c) {
   static const std::byte tokens[kMaxDevices] = {};
-  touches_.back().push_back({&tokens[c.index], 0, true});
+  touches_.back().push_back({&tokens[c.index], true});
 }
 
 void Plan::copied(Context from, Context to, size_t bytes, Caller asked) {
@@ -97,25 +98,8 @@ void Plan::ran_on(StreamView s) {
 }
 
 bool Plan::writes(const Storage& storage) const {
-  for (const std::vector<Touch>& list : touches_)
-    for (const Touch& t : list)
-      if (t.write && t.memory == storage.data()) return true;
-  for (const Part& part : versions_[0])
-    for (const Use& u : part.uses)
-      if (u.write && u.storage == &storage) return true;
-  return false;
-}
-
-long Plan::holds(const Storage& storage) const {
-  const auto seen = seen_.find(storage.data());
-  return seen != seen_.end() && seen->second.get() == &storage;
-}
-
-bool Plan::uses(const Storage& storage) const {
-  for (const Part& part : versions_[0])
-    for (const Use& u : part.uses)
-      if (u.storage == &storage) return true;
-  return false;
+  const auto used = used_.find(&storage);
+  return used != used_.end() && used->second;
 }
 
 bool Plan::made(const Storage& storage) const { return in_any(arenas_, storage); }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <locus/core/arena.h>
@@ -43,9 +44,6 @@ struct PlanCall {
   Context to = {}, from = {};
   size_t bytes = 0;
   Caller asked = {};
-  // Storage::turn() of each view, or of source and target: a block of the plan's may have been
-  // others' before.
-  std::vector<uint64_t> turns = {};
 
   // Calls of the same part, by number, that come before it; which of the part's branches it is in.
   std::vector<int> after = {};
@@ -69,43 +67,32 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
-  // Of an operand on another device, for which the call waits by itself.
-  void meet(const Storage& storage) { calls_.back().turns.push_back(storage.turn()); }
   // It meets others: such calls of a device come one after the other.
   void meet_in_turn(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
   void ran_on(StreamView s);                                          // the call, at once
-  bool writes(const Storage& storage) const;  // also afterwards, of what others may use, too
-  bool uses(const Storage& storage) const;    // what others may use, too
-  bool made(const Storage& storage) const;    // in its arenas
-  bool owns(const Storage& storage) const;    // or those of the plan before it
+  // Whether the storage lies in the plan's arenas, or in those of the plan before it.
+  bool owns(const Storage& storage) const;
   // Memory of the plan's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // A block of it. What the current stream had in it before is done when a replay begins.
   void* block(Context c, size_t bytes);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
-  long holds(const Storage& storage) const;  // references
   // Memory of its own that the program sees.
   void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
   // No more calls: finds what has to wait for what, and makes the devices' graphs. Calls that give
   // the same each time run once: when they were recorded, if they `ran` then, else now.
   void finish(bool ran);
 
-  // `bytes` of memory at `at`, in a storage that was shown, to be `there` instead: for whatever is
-  // there one after the other, else for that tensor.
-  struct Move {
-    std::shared_ptr<Storage> from, to;
-    std::byte *at, *there;
-    size_t bytes;
-    bool all;
-  };
-  void move(const Move& m);                            // before finish()
-  size_t add_version(const std::vector<Move>& moves);  // after it, another one: its number
+  // After finish(), about storages that the program may use, too: those from outside, and shown
+  // ones.
+  bool uses(const Storage& storage) const { return used_.contains(&storage); }
+  bool writes(const Storage& storage) const;
 
   // Enqueues all of it, and does not wait. Ordered with other work on what it uses as one op would
   // be. `from`: who asked, for errors.
-  void replay(Caller from, size_t version = 0);
+  void replay(Caller from);
 
   // The calls (compile.h), not measured.
   std::vector<CompiledCall> calls() const;
@@ -136,7 +123,6 @@ class Plan : NonCopyable {
  private:
   struct Touch {
     const void* memory;
-    uint64_t turn;
     bool write;
   };
   struct Use {
@@ -178,16 +164,16 @@ class Plan : NonCopyable {
   };
   class Running;
 
-  using Parts = std::vector<Part>;
+  bool made(const Storage& storage) const;  // in its own arenas
   void take_constants(bool ran);
   size_t part_for(const PlanCall& call, size_t first);
-  void use(Part& part, const Touch& t) const;
-  void make_graphs(Parts& parts);
+  void use(Part& part, const Touch& t);
+  void make_graphs();
   PlanCall::Scratch room(const PlanCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
   static void mark(const Part& part, StreamView s);  // work on s uses what it does
   void enqueue(Part& part, Caller from);
-  void break_off(const Parts& parts);
+  void break_off();
   void run_each(Part& part, StreamView s, Caller from);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
@@ -200,7 +186,8 @@ class Plan : NonCopyable {
   bool whole_ = false;   // finish() has all calls in their parts
   bool meets_ = false;   // some wait for their like on other devices
   bool broken_ = false;  // of those, some were enqueued alone
-  std::vector<Parts> versions_{1};
+  std::vector<Part> parts_;
+  std::unordered_map<const Storage*, bool> used_;  // by all parts; true: written
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;
   std::shared_ptr<std::vector<Last>> last_ = std::make_shared<std::vector<Last>>();

@@ -1,5 +1,4 @@
-// A plan once all its calls are noted: what has to wait for what, which are enqueued together, and
-// other versions of it.
+// A plan once all its calls are noted: what has to wait for what, and which are enqueued together.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -63,19 +62,6 @@ void wait_for(const std::vector<Place>& before, size_t part, PlanCall& call) {
   call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
 }
 
-void apply(const Plan::Move& m, PlanCall& call) {
-  const auto move = [&](auto*& p, uint64_t& turn) {
-    auto* const byte = static_cast<const std::byte*>(p);
-    if ((!m.all && turn != m.from->turn()) || byte < m.at || byte >= m.at + m.bytes) return;
-    p = m.there + (byte - m.at);
-    turn = m.to->turn();
-  };
-  for (size_t i = 0; i < call.views.size(); ++i) move(call.views[i].data, call.turns[i]);
-  if (call.op) return;
-  move(call.src, call.turns[0]);
-  move(call.dst, call.turns[1]);
-}
-
 }  // namespace
 
 // Results of the plan's own that depend on nothing, such as the ones that backward() begins with.
@@ -113,19 +99,20 @@ void Plan::take_constants(bool ran) {
 
 // The first part from number `first` on that takes the call.
 size_t Plan::part_for(const PlanCall& call, size_t first) {
-  Parts& parts = versions_[0];
-  for (size_t i = first; !call.crosses() && i < parts.size(); ++i)
-    if (parts[i].context == call.context && !parts[i].crosses) return i;
-  Part& part = parts.emplace_back();
+  for (size_t i = first; !call.crosses() && i < parts_.size(); ++i)
+    if (parts_[i].context == call.context && !parts_[i].crosses) return i;
+  Part& part = parts_.emplace_back();
   part.context = call.context;
   part.crosses = call.crosses();
-  return parts.size() - 1;
+  return parts_.size() - 1;
 }
 
-void Plan::use(Part& part, const Touch& t) const {
+void Plan::use(Part& part, const Touch& t) {
   const auto seen = seen_.find(t.memory);
   if (seen == seen_.end()) return;
   Storage* const storage = seen->second.get();
+  bool& written = used_[storage];
+  written = written || t.write;
   const auto use = std::find_if(part.uses.begin(), part.uses.end(),
                                 [&](const Use& u) { return u.storage == storage; });
   if (use == part.uses.end())
@@ -149,7 +136,7 @@ void Plan::finish(bool ran) {
     // belongs.
     size_t first = call.crosses() ? 0 : behind_copies[call.context];
     for (const Place& p : before) {
-      const Part& part = versions_[0][p.part];
+      const Part& part = parts_[p.part];
       const bool joins = part.context == call.context && !part.crosses && !call.crosses();
       first = std::max(first, p.part + !joins);
     }
@@ -160,7 +147,7 @@ void Plan::finish(bool ran) {
     if (call.crosses()) behind_copies[call.from] = at + 1;
     if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
     wait_for(before, at, call);
-    Part& part = versions_[0][at];
+    Part& part = parts_[at];
     order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
     for (const Touch& t : touches_[i]) use(part, t);
     part.meets = part.meets || meets;
@@ -170,51 +157,17 @@ void Plan::finish(bool ran) {
   calls_.clear();
   touches_.clear();
   whole_ = true;
-  make_graphs(versions_[0]);
+  make_graphs();
 }
 
-void Plan::make_graphs(Parts& parts) {
-  for (Part& part : parts) {
+void Plan::make_graphs() {
+  for (Part& part : parts_) {
     if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
     for (PlanCall& call : part.calls)
       for (size_t i = 0; i < call.scratch.size(); ++i)
         if (!call.scratch[i].data && call.scratch[i].bytes > 0)
           call.scratch[i] = room(call, i, call.scratch[i].bytes);
   }
-}
-
-void Plan::move(const Move& m) {
-  for (PlanCall& call : calls_) apply(m, call);
-  for (auto& list : touches_)
-    for (Touch& t : list)
-      if (t.memory == m.from->data() && t.turn == m.from->turn())
-        t = {m.to->data(), m.to->turn(), t.write};
-}
-
-size_t Plan::add_version(const std::vector<Move>& moves) {
-  Parts parts;
-  for (const Part& old : versions_[0]) {
-    Part& part = parts.emplace_back();
-    part.context = old.context;
-    part.crosses = old.crosses;
-    part.meets = old.meets;
-    part.calls = old.calls;
-    for (PlanCall& call : part.calls)
-      for (const Move& m : moves) apply(m, call);
-    for (const Use& u : old.uses) {
-      bool stays = true;
-      for (const Move& m : moves) {
-        if (u.storage != m.from.get()) continue;
-        part.uses.push_back({m.to.get(), u.write});
-        stays = false;
-      }
-      if (stays) part.uses.push_back(u);
-    }
-  }
-  make_graphs(parts);
-  for (const Move& m : moves) seen_.emplace(m.to->data(), m.to);
-  versions_.push_back(std::move(parts));
-  return versions_.size() - 1;
 }
 
 }  // namespace locus

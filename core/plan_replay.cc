@@ -64,7 +64,7 @@ PlanCall::Scratch Plan::room(const PlanCall& call, size_t ask, size_t bytes) {
     found = rooms_.end() - 1;
   }
   if (found->memory.bytes >= bytes) return found->memory;
-  for (const Part& part : versions_[0])
+  for (const Part& part : parts_)
     for (const PlanCall& c : part.calls)
       if (c.context == call.context && c.branch == call.branch && ask < c.scratch.size())
         bytes = std::max(bytes, c.scratch[ask].bytes);
@@ -90,7 +90,8 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
   const Running running(*this, c);
   View* const views = c.views.data();
   const int n_out = static_cast<int>(c.views.size()) - c.n_in;
-  const Call call{views, views + c.n_in, c.n_in, n_out, c.attrs.bytes, c.attrs.size, s};
+  const Call call{views,         views + c.n_in, c.n_in, n_out,
+                  c.attrs.bytes, c.attrs.size,   s,      &c.attrs.owner};
   if (!traced) return d.launch(c.kernel, call, c.name());
   if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.name());
   const trace::Scope scope(TransferKind::copyto, c.asked);
@@ -120,23 +121,22 @@ void Plan::send_numbers(Context c, StreamView s) {
 }
 
 // A call failed when others that meet it may have begun.
-void Plan::break_off(const Parts& parts) {
+void Plan::break_off() {
   broken_ = true;
-  for (const Part& part : parts) {
+  for (const Part& part : parts_) {
     // Kernels of other devices wait for its own for a while, and then store into what it has.
-    for (const Part& other : parts)
+    for (const Part& other : parts_)
       if (part.meets && other.meets) mark(part, current_stream(other.context));
     for (const PlanCall& call : part.calls)
       if (call.op && call.op->meets)
-        for (const auto& kept : call.kept)
-          if (kept) static_cast<const Meeting*>(kept.get())->broken = true;
+        static_cast<const Meeting*>(call.attrs.owner.memory.get())->broken = true;
   }
 }
 
-void Plan::replay(Caller from, size_t version) {
+void Plan::replay(Caller from) {
   for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
   const auto all = [&] {
-    for (Part& part : versions_[version]) enqueue(part, from);
+    for (Part& part : parts_) enqueue(part, from);
   };
   if (!meets_) return all();
   if (broken_)
@@ -147,7 +147,7 @@ void Plan::replay(Caller from, size_t version) {
   try {
     all();
   } catch (...) {
-    break_off(versions_[version]);
+    break_off();
     throw;
   }
 }

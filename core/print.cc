@@ -10,6 +10,7 @@
 #include <ostream>
 #include <vector>
 
+#include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/dtype.h>
 #include <locus/core/observe/trace.h>
@@ -319,7 +320,7 @@ class Printer {
 
 std::string format_array(const void* data, const Meta& meta) { return Printer(data, meta).run(); }
 
-std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
+std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
   const trace::Scope scope(TransferKind::print, x.from);
   capture::check_wait(x.value.context(), "print", x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
@@ -329,6 +330,8 @@ std::ostream& operator<<(std::ostream& os, At<Tensor> x) {
   const Shape shape = x.value.shape();
   for (int i = 0; i < shape.rank(); ++i) os << (i > 0 ? "x" : "") << shape.begin()[i];
   return os << " @" << x.value.context() << ">";
+} catch (const Error&) {
+  rethrow_at(x.from);
 }
 
 }  // namespace locus

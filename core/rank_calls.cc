@@ -30,13 +30,14 @@ struct Kinds {
 using Known = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, DeviceError,
                     OutOfMemory, CaptureError, FormatError, Error>;
 
-struct Head {  // of a rank's message; the text follows
+struct Head {  // of a rank's message; the text of a failure follows
   std::array<uint64_t, 4> spec;
   Context context;
   uint8_t can_link, failure;
 };
-struct Verdict {  // of rank 0's; the text follows
+struct Verdict {  // of rank 0's; the text of an error follows
   uint8_t kind, failed, fresh;
+  uint8_t differ;  // the number of the hash in which ranks differ, from 1; 0: none
   uint32_t link;
   int32_t thrower;  // the rank that failed; -1: none
 };
@@ -75,23 +76,45 @@ std::pair<uint32_t, bool> link_of(const std::vector<Context>& contexts) {
   return {at->second, fresh};
 }
 
-// On rank 0, of what everyone sent.
-std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::string>>& messages,
-                                      const std::string& mine, double seconds) {
+using Messages = std::vector<std::optional<std::string>>;
+
+// The error of rank 0's call if ranks did not come; "" if all did.
+std::string missing(const Messages& messages, const RankCall& call, double seconds) {
   std::vector<int> missing;
-  std::vector<std::pair<Head, std::string>> calls;
-  for (size_t r = 0; r < messages.size(); ++r) {
+  for (size_t r = 0; r < messages.size(); ++r)
     if (!messages[r]) missing.push_back(static_cast<int>(r));
-    calls.push_back(messages[r] ? unpacked<Head>(*messages[r]) : std::pair<Head, std::string>());
-  }
-  Verdict v{.kind = 0, .failed = 0, .fresh = 0, .link = 0, .thrower = -1};
-  if (!missing.empty()) {
-    v.failed = 1;
-    v.kind = Known::of(DeviceError(""));
-    return {v, text_of(mine, ": ", numbers(missing), " did not come within ", seconds,
-                       " s; a rank that ended, hangs or calls something else; see "
-                       "LOCUS_CLUSTER_TIMEOUT where it only takes long")};
-  }
+  if (missing.empty()) return "";
+  return text_of(call.text(), ": ", numbers(missing), " did not come within ", seconds,
+                 " s; a rank that ended, hangs or calls something else; see "
+                 "LOCUS_CLUSTER_TIMEOUT where it only takes long");
+}
+
+// The ranks whose hash k is not rank 0's.
+std::vector<int> differing(const Messages& messages, size_t k) {
+  const auto spec = [&](size_t r) { return unpacked<Head>(*messages[r]).first.spec[k]; };
+  std::vector<int> differ;
+  for (size_t r = 1; r < messages.size(); ++r)
+    if (spec(r) != spec(0)) differ.push_back(static_cast<int>(r));
+  return differ;
+}
+
+Verdict failed() {
+  return {.kind = Known::of(DeviceError("")),
+          .failed = 1,
+          .fresh = 0,
+          .differ = 0,
+          .link = 0,
+          .thrower = -1};
+}
+
+// On rank 0, of what everyone sent.
+std::pair<Verdict, std::string> judge(const Messages& messages, const RankCall& call,
+                                      double seconds) {
+  if (const std::string why = missing(messages, call, seconds); !why.empty())
+    return {failed(), why};
+  std::vector<std::pair<Head, std::string>> calls;
+  for (const auto& message : messages) calls.push_back(unpacked<Head>(*message));
+  Verdict v{.kind = 0, .failed = 0, .fresh = 0, .differ = 0, .link = 0, .thrower = -1};
   for (size_t r = 0; r < calls.size(); ++r) {
     const auto& [head, text] = calls[r];
     if (head.failure == 0) continue;
@@ -99,30 +122,50 @@ std::pair<Verdict, std::string> judge(const std::vector<std::optional<std::strin
     v.thrower = static_cast<int32_t>(r);
     return {v, "rank " + std::to_string(r) + ": " + text};
   }
-  const Head& first = calls[0].first;
-  for (size_t k = 0; k < first.spec.size(); ++k) {
-    std::vector<int> differ;
-    for (size_t r = 1; r < calls.size(); ++r)
-      if (calls[r].first.spec[k] != first.spec[k]) differ.push_back(static_cast<int>(r));
-    if (differ.empty()) continue;
-    const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
-                             Known::of(DTypeError("")), Known::of(ShapeError(""))};
-    const char* const in_what[] = {"what is called, or for what",
-                                   "kinds of contexts, or how many there are", "dtypes",
-                                   "shapes, or which share a context"};
-    v.kind = kinds[k];
-    const auto called = [&](int r) {  // that of two goes into a message
-      return calls[static_cast<size_t>(r)].second.substr(0, Ranks::kLongest * 2 / 5);
-    };
-    return {v, text_of("the ranks' calls differ, ", numbers(differ), " from rank 0, in ",
-                       in_what[k], ": rank 0 called ", called(0), ", and rank ", differ[0], " ",
-                       called(differ[0]), "; expected the same call on every rank")};
-  }
+  for (size_t k = 0; k < call.spec.size(); ++k)
+    if (!differing(messages, k).empty()) {
+      v.differ = static_cast<uint8_t>(k + 1);
+      return {v, ""};
+    }
   std::vector<Context> contexts;
   for (const auto& [head, text] : calls)
     if (head.can_link) contexts.push_back(head.context);
   if (contexts.size() == calls.size()) std::tie(v.link, v.fresh) = link_of(contexts);
   return {v, ""};
+}
+
+// On rank 0: the error of calls that differ in hash `v.differ`, of which all ranks sent the texts.
+std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, const Messages& texts,
+                                        const RankCall& call, double seconds) {
+  if (const std::string why = missing(texts, call, seconds); !why.empty()) return {failed(), why};
+  const size_t k = v.differ - size_t{1};
+  const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
+                           Known::of(DTypeError("")), Known::of(ShapeError(""))};
+  const char* const in_what[] = {"what is called, or for what",
+                                 "kinds of contexts, or how many there are", "dtypes",
+                                 "shapes, or which share a context"};
+  const std::vector<int> differ = differing(messages, k);
+  const auto called = [&](int r) {  // the texts of two go into a message
+    return texts[static_cast<size_t>(r)]->substr(0, Ranks::kLongest * 2 / 5);
+  };
+  v.kind = kinds[k];
+  return {v, text_of("the ranks' calls differ, ", numbers(differ), " from rank 0, in ", in_what[k],
+                     ": rank 0 called ", called(0), ", and rank ", differ[0], " ",
+                     called(differ[0]), "; expected the same call on every rank")};
+}
+
+// Rank 0's verdict, on every rank.
+std::pair<Verdict, std::string> answer_of(const std::pair<Verdict, std::string>& mine,
+                                          const RankCall& call, double seconds) {
+  const bool root = ranks()->place().rank == 0;
+  // Rank 0 may come as late as `seconds`, and waits for the others from then on.
+  const double longest = 2 * seconds + 2;
+  const auto answer =
+      ranks()->from_root(root ? packed(mine.first, mine.second) : std::string(), longest);
+  if (!answer)
+    throw DeviceError(call.text(), ": rank 0 did not answer within ", longest,
+                      " s; it ended, hangs or calls something else");
+  return unpacked<Verdict>(*answer);
 }
 
 }  // namespace
@@ -147,25 +190,22 @@ std::string shortened(const std::string& list, size_t longest) {
   return text_of(list.substr(0, cut), more > 0 ? text_of(", ... ", more, " more") : "...");
 }
 
-RankCall call_of(const std::string& name, Caller from, const std::string& details) {
-  const std::string& purpose = Purpose::here();
-  RankCall call{.text = name + details, .spec = {hash_of(text_of(name, "\n", purpose)), 0, 0, 0}};
-  if (!purpose.empty()) call.text += text_of(", for ", shortened(purpose, 170));
-  call.text += text_of(" (", from, ")");
+RankCall call_of(const std::string& name, Caller from, std::function<std::string()> details) {
+  RankCall call;
+  call.spec[0] = Hash().add(name).add(Purpose::hash()).value();
+  call.text = [name, from, details = std::move(details)] {
+    std::string text = details ? name + details() : name;
+    if (Purpose::any()) text += text_of(", for ", shortened(Purpose::text(), 170));
+    return text_of(text, " (", from, ")");
+  };
   return call;
-}
-
-uint64_t hash_of(std::string_view text) {  // FNV-1a
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
-  return h;
 }
 
 Agreed agree(const RankCall& call, double seconds) {
   if (!failed_by().empty())
-    throw DeviceError(call.text, ": the cluster has failed before: ", failed_by());
+    throw DeviceError(call.text(), ": the cluster has failed before: ", failed_by());
   Head head{.spec = call.spec, .context = call.context, .can_link = call.can_link, .failure = 0};
-  std::string text = call.text;
+  std::string text;
   if (call.failure) try {
       std::rethrow_exception(call.failure);
     } catch (const std::exception& e) {
@@ -175,35 +215,29 @@ Agreed agree(const RankCall& call, double seconds) {
       head.failure = Known::of(Error(""));
       text = "an exception of an unknown type";
     }
-  std::string message;
-  carry_out(call.text, [&] {
-    const auto messages = ranks()->gather(packed(head, text), seconds);
-    std::string mine;
-    if (ranks()->place().rank == 0) {
-      const auto [verdict, why] = judge(messages, call.text, seconds);
-      mine = packed(verdict, why);
-    }
-    // Rank 0 may come as late as that, and waits for the others from then on.
-    const double longest = 2 * seconds + 2;
-    const auto answer = ranks()->from_root(mine, longest);
-    if (!answer)
-      throw DeviceError(call.text, ": rank 0 did not answer within ", longest,
-                        " s; it ended, hangs or calls something else");
-    message = *answer;
+  std::pair<Verdict, std::string> verdict;
+  carry_out([&] {
+    const bool root = ranks()->place().rank == 0;
+    const Messages messages = ranks()->gather(packed(head, text), seconds);
+    verdict = answer_of(root ? judge(messages, call, seconds) : verdict, call, seconds);
+    if (verdict.first.differ == 0) return;
+    const Messages texts = ranks()->gather(call.text().substr(0, Ranks::kLongest), seconds);
+    verdict = answer_of(root ? explain(verdict.first, messages, texts, call, seconds) : verdict,
+                        call, seconds);
   });
-  const auto [verdict, why] = unpacked<Verdict>(message);
-  if (verdict.failed) failed_by() = why;
-  if (verdict.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
-  if (verdict.kind != 0) Known::raise(verdict.kind, why);
-  return {.link = verdict.link, .fresh = verdict.fresh != 0};
+  const auto& [v, why] = verdict;
+  if (v.failed) failed_by() = why;
+  if (v.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
+  if (v.kind != 0) Known::raise(v.kind, why);
+  return {.link = v.link, .fresh = v.fresh != 0};
 }
 
-void carry_out(const std::string& text, const std::function<void()>& work) {
+void carry_out(const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& e) {
     failed_by() = e.what();
-    if (failed_by().empty()) failed_by() = text;
+    if (failed_by().empty()) failed_by() = "an exception without a text";
     throw;
   }
 }

@@ -8,22 +8,24 @@
 
 #include <locus/core/caller.h>
 #include <locus/core/mutex.h>
+#include <locus/core/rank_purpose.h>
 #include <locus/core/ranks.h>
 
 namespace locus::cluster {
 
 // What a rank is about to do.
 struct RankCall {
-  std::string text;  // for people, with the caller's line
-  std::array<uint64_t, 4> spec =
-      {};                           // which call, contexts' kind, dtypes, shapes: equal everywhere
-  bool can_link = false;            // it could go over a link, ...
-  Context context = {};             // ... of this one
-  std::exception_ptr failure = {};  // it cannot be done here
+  // Hashes of what must be equal on all ranks: the call and its purpose, contexts' kinds, dtypes,
+  // shapes.
+  std::array<uint64_t, 4> spec = {};
+  std::function<std::string()> text;  // the call in words, if hashes differ or something fails
+  bool can_link = false;              // it could go over a link, ...
+  Context context = {};               // ... of this context
+  std::exception_ptr failure = {};    // it cannot be done here
 };
 
-// `name`, as it is called at `from` for what this thread's Purpose says; `details` are for people.
-RankCall call_of(const std::string& name, Caller from, const std::string& details = "");
+// `name`, called at `from` for this thread's Purpose. `details` add to the call's text.
+RankCall call_of(const std::string& name, Caller from, std::function<std::string()> details = {});
 
 // What they agreed on: the number of the link of all ranks' contexts, where they all can, which is
 // fresh where nothing went over it before; 0: none.
@@ -43,10 +45,9 @@ double time_limit();  // LOCUS_CLUSTER_TIMEOUT, in seconds
 // where one did not come within `seconds`.
 Agreed agree(const RankCall& call, double seconds) LOCUS_REQUIRES(turns());
 // What is agreed on: where it throws, the ranks are no longer in step, and the cluster has failed.
-void carry_out(const std::string& text, const std::function<void()>& work) LOCUS_REQUIRES(turns());
+void carry_out(const std::function<void()>& work) LOCUS_REQUIRES(turns());
 
 // A list that is longer, of which only the first are told: "0.weight, 0.bias, ... 120 more".
 std::string shortened(const std::string& list, size_t longest);
-uint64_t hash_of(std::string_view text);  // the same in every process
 
 }  // namespace locus::cluster

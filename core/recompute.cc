@@ -10,7 +10,9 @@
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/core/grad_memory.h>
 #include <locus/core/op.h>
+#include <locus/core/reads.h>
 #include <locus/core/storage.h>
 #include <locus/core/tape.h>
 
@@ -31,9 +33,10 @@ struct Stretch {
   Context current;
   std::optional<DType> amp;
   random::Draws draws;
+  reads::Noted reads;
 };
 struct RecomputeAttrs {
-  Stretch* stretch;  // owned by the first operand, the token
+  Stretch* stretch;  // which the attributes' owner is
 };
 
 Tensor leaf_of(const Tensor& x) {
@@ -43,32 +46,15 @@ Tensor leaf_of(const Tensor& x) {
   return leaf;
 }
 
-// Leaves of a graph of their own for as long as it lives: the pass that is under way uses theirs.
-class Apart : NonCopyable {
- public:
-  void add(const Tensor& t) {
-    auto own = std::make_shared<GraphState>();
-    own->req = GradReq::write;
-    states_.emplace_back(t, std::exchange(t.impl().graph, std::move(own)));
-  }
-  ~Apart() {
-    for (auto& [tensor, state] : states_) tensor.impl().graph = std::move(state);
-  }
-
- private:
-  std::vector<std::pair<Tensor, std::shared_ptr<GraphState>>> states_;
-};
-
 Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (autograd::is_recording())
     throw Error(
         "backward: a recomputed stretch's gradient has no gradient itself; for create_graph call "
         "the function without recompute()");
   const Stretch& s = *saved.attrs<RecomputeAttrs>().stretch;
-  Apart apart;
   Tensors in(s.defined.size()), wanted;
   std::vector<size_t> places;
-  int operand = 1;
+  int operand = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     if (!s.defined[i]) continue;
     const bool needed = saved.needs(operand);
@@ -81,7 +67,6 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   }
   for (; operand < saved.n_in(); ++operand) {
     if (!saved.needs(operand)) continue;
-    apart.add(saved.in(operand));
     wanted.push_back(saved.in(operand));
     places.push_back(static_cast<size_t>(operand));
   }
@@ -92,6 +77,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     const amp::Scope mixed(s.amp);
     const random::RepeatDraws repeat(s.draws);
     const Again second;
+    const reads::Second unchanged(s.reads);
     out = s.f(in);
   }
   if (out.size() != dout.size())
@@ -105,7 +91,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (heads.empty()) return gradients;
   const Tensors made =
-      autograd::grad(heads, wanted, {.head_gradients = incoming, .allow_unused = true});
+      autograd::shared_gradients(heads, wanted, {.head_gradients = incoming, .allow_unused = true});
   for (size_t k = 0; k < made.size(); ++k) gradients[places[k]] = made[k];
   return gradients;
 }
@@ -130,33 +116,29 @@ bool is_recomputing() { return again; }
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables) {
   if (!is_recording()) return f(inputs);
-  auto stretch = std::make_unique<Stretch>(
-      Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}});
+  const auto stretch = std::make_shared<Stretch>(
+      Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
   if (!stretch->f) throw ValueError("recompute: the function is null");
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
   for (const Tensor& t : variables)
     if (!t.defined()) throw ValueError("recompute: a variable is an undefined Tensor");
-  Tensors out;
-  {
-    const Pause pause(is_training());
-    const random::NoteDraws note(stretch->draws);
-    out = stretch->f(inputs);
-  }
-  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
-  const RecomputeAttrs attrs{stretch.get()};
-  static Storage nothing(cpu(), 0, {});
-  std::shared_ptr<Storage> owner(
-      &nothing, [held = std::shared_ptr<Stretch>(std::move(stretch))](Storage*) {});
-  const Tensor token(std::make_shared<TensorImpl>(
-      TensorImpl{{.meta = {.rank = 1}}, cpu(), true, std::move(owner), nullptr}));
-  std::vector<Ref> operands{token};
+  std::vector<Ref> operands;
   for (const Tensor& t : inputs)
     if (t.defined()) operands.emplace_back(t);
   for (size_t i = 0; i < variables.size(); ++i)  // each once
     if (std::none_of(variables.begin(), variables.begin() + static_cast<ptrdiff_t>(i),
                      [&](const Tensor& t) { return t.is(variables[i]); }))
       operands.emplace_back(variables[i]);
-  record(op(), operands, AttrsView::of(attrs), out);
+  Tensors out;
+  {
+    const Pause pause(is_training());
+    const random::NoteDraws note(stretch->draws);
+    const reads::First noted(stretch->reads, operands);
+    out = stretch->f(inputs);
+  }
+  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
+  const RecomputeAttrs attrs{stretch.get()};
+  record(op(), operands, AttrsView::of(attrs, {stretch}), out);
   return out;
 }
 

@@ -9,12 +9,17 @@
 
 namespace locus::autograd {
 
-// f(inputs), recorded as one call. `variables`: the leaves that f reads besides; gradients go to
-// them and to the inputs. The second run draws the random numbers of the first and gives the same
-// bits; whatever f writes in place it is asked not to write again (is_recomputing()). No other
-// thread would know of that: parallel() in f is an Error; recompute() inside of parallel() is not.
-// Its gradient has none itself: create_graph is an Error. While backward() runs f, no other thread
-// may use the variables in a graph.
+// f(inputs), recorded as one call, which backward() runs again. Gradients go to the inputs and to
+// `variables`, the leaves that f reads besides. Error if f uses another tensor that needs a
+// gradient.
+//
+// The second run draws the random numbers of the first, and gives the same bits. backward() throws
+// Error if f then reads a tensor that its first run did not read, that was made since the first run
+// began, or that was written since. Results of captured graphs (capture.h) are not checked. f must
+// not write again what it wrote in place: it asks is_recomputing(), as batch_norm does.
+//
+// f runs in one thread: parallel() in f is an Error. recompute() inside of parallel() is allowed.
+// The gradient has no gradient itself: create_graph is an Error.
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables);
 

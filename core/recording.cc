@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <locus/core/accumulate.h>
+#include <locus/core/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/nowhere.h>
 #include <locus/core/stream.h>
@@ -133,6 +134,7 @@ Noted note(Context c, PlanCall call) {
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   Recording& r = *recording_on(c);
   r.plan->touch(storage, write);
+  if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
   // Who wants its values has something to wait for.
   if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
 }
@@ -197,11 +199,11 @@ void asked_fresh(const Tensor& leaf) {
 void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
   const Recording* const r = recording_on(c);
   if (!r) return;
-  throw CaptureError(from.file ? to_string(from) + ": " : "", what, ": ", r->text(),
-                     r->only
-                         ? ", and the host cannot wait for it: nothing runs yet; read after "
-                           "the replay"
-                         : ", and a replay does not come back to the host; read after the call");
+  throw CaptureError(with_line(
+      text_of(what, ": ", r->text(),
+              r->only ? ", and the host cannot wait for it: nothing runs yet; read after the replay"
+                      : ", and a replay does not come back to the host; read after the call"),
+      from));
 }
 
 }  // namespace capture

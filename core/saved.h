@@ -32,6 +32,7 @@ constexpr Keep keep_output(int i) { return {0, 1u << i}; }
 constexpr Keep keep_inputs_from(int i) { return {~0u << i, 0}; }
 
 struct Node;
+struct PassInput;
 
 // A call as its gradient function sees it. What it gives is valid until that function returns.
 //
@@ -41,7 +42,9 @@ struct Node;
 // an input, undefined where there is none: zero.
 class Saved {
  public:
-  explicit Saved(const Node& node) : node_(node) {}
+  // `inputs` and `results`: what the pass under way has for each of the call's.
+  Saved(const Node& node, const PassInput* inputs, const Tensor* results)
+      : node_(node), inputs_(inputs), results_(results) {}
 
   template <class A>
   const A& attrs() const {
@@ -67,6 +70,8 @@ class Saved {
   const void* attributes() const;
 
   const Node& node_;
+  const PassInput* const inputs_;
+  const Tensor* const results_;
 };
 
 }  // namespace locus

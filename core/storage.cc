@@ -3,6 +3,7 @@
 #include <locus/core/arena.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
+#include <locus/core/unload.h>
 
 namespace locus {
 namespace {
@@ -28,11 +29,12 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
       arena_(home),
       home_(timeline_of(home)),
       home_id_(home.id) {
-  data_ = owner_ ? owner_->allocate(bytes, home, turn_)
-                 : device(context).allocator().allocate(bytes, home);
+  data_ =
+      owner_ ? owner_->allocate(bytes, home) : device(context).allocator().allocate(bytes, home);
 }
 
 Storage::~Storage() {
+  if (devices_unload.load(std::memory_order_relaxed)) return;
   std::vector<EventView> pending = pending_uses();
   if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home_.load());
   if (owner_) {
@@ -138,6 +140,7 @@ std::vector<EventView> Storage::pending_uses() {
 }
 
 void Storage::wait_host() {
+  tell_read();
   const StreamView at = home();
   if (at.id != 0) {
     const trace::Wait wait(at.context);

@@ -10,6 +10,7 @@
 #include <locus/core/device.h>
 #include <locus/core/kernel.h>
 #include <locus/core/mutex.h>
+#include <locus/core/reads.h>
 #include <locus/core/timeline.h>
 
 namespace locus {
@@ -38,18 +39,22 @@ class Storage : NonCopyable {
   size_t bytes() const { return bytes_; }
   Context context() const { return context_; }
   const Arena* owner() const { return owner_.get(); }
-  // Of an owner's block: which of its tensors this is, one after the other; 0: it is the pool's.
-  uint64_t turn() const { return turn_; }
   StreamView home();
+  uint64_t born() const { return born_; }  // reads.h
 
   // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
   void before_read(StreamView s) {
+    tell_read();
+    order_read(s);
+  }
+  // The same where tell_read() was called already.
+  void order_read(StreamView s) {
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
       order(s, false);
   }
   void before_write(StreamView s) {
-    version_.fetch_add(1, std::memory_order_relaxed);
+    count_write();
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
       order(s, true);
@@ -74,6 +79,12 @@ class Storage : NonCopyable {
   void leave_home(StreamView to);
   void wait_host();  // the host blocks until the pending writes are done
 
+  // What the two above do for autograd.
+  void tell_read() const {
+    if (reads::watched()) [[unlikely]]
+      reads::tell(*this);
+  }
+  void count_write() { version_.fetch_add(1, std::memory_order_relaxed); }
   // Counts writes in place; autograd refuses to use a saved tensor whose storage changed.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   // It has the bytes again that it had at that version.
@@ -97,7 +108,6 @@ class Storage : NonCopyable {
   size_t bytes_ = 0;
   Context context_;
   const std::shared_ptr<Arena> owner_;
-  uint64_t turn_ = 0;
   const StreamView arena_;  // of the pool: whose memory it is, and where it returns to
   // The three move with mutex_ held. Null, and 0, on the host.
   std::atomic<Timeline*> home_;
@@ -108,6 +118,16 @@ class Storage : NonCopyable {
   Mutex mutex_;
   bool to_compute_ LOCUS_GUARDED_BY(mutex_) = false;  // hand_over() was called
   std::vector<Use> uses_ LOCUS_GUARDED_BY(mutex_);    // foreign ones, at most two a stream
+  const uint64_t born_ = reads::runs.load(std::memory_order_relaxed);
+};
+
+// How a tensor that is in no graph came about: what errors tell of it (why_no_graph() in tape.h).
+enum class Origin : uint8_t {
+  made,                // created, or computed outside of a Record scope from such tensors
+  constant,            // recorded, and no tensor that it depends on needs a gradient
+  not_differentiable,  // recorded, behind an op that has no gradient
+  unrecorded,          // computed outside of a Record scope from a tensor that needs a gradient
+  from_unrecorded,     // recorded, from such a tensor
 };
 
 struct TensorImpl {
@@ -116,6 +136,7 @@ struct TensorImpl {
   bool contiguous = true;
   std::shared_ptr<Storage> storage;
   std::shared_ptr<GraphState> graph;  // null until recorded or attach_grad
+  Origin origin = Origin::made;
 };
 
 // New memory on c, at home on `home`, seen through `view` (whose data it becomes).

@@ -7,6 +7,8 @@
 
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
+#include <locus/core/invoke_check.h>
+#include <locus/core/reads.h>
 
 namespace locus {
 namespace {
@@ -41,7 +43,56 @@ std::span<T> place(std::byte*& at, size_t n) {
   return {first, n};
 }
 
+// Of results that are recorded and depend on no tensor that needs a gradient.
+Origin origin_of_recorded(std::span<const Ref> in) {
+  Origin origin = Origin::constant;
+  for (const Ref& r : in) origin = std::max(origin, r.tensor_->handle()->origin);
+  return origin == Origin::unrecorded ? Origin::from_unrecorded : origin;
+}
+
 }  // namespace
+
+void mark_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out) {
+  for (Tensor& result : out) result.impl().origin = Origin::unrecorded;
+  if (!reads::watched()) [[likely]]
+    return;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const GraphState* const state = in[i].tensor_->handle()->graph.get();
+    if (state && needs_grad(*in[i].tensor_->handle()) && !reads::expects(state)) try {
+        throw Error(
+            "recompute: the function uses this tensor, which needs a gradient, and it is neither "
+            "among the inputs nor among the variables; give it as one, or use x.detach()");
+      } catch (const Error&) {
+        detail::rethrow(op, in, i);
+      }
+  }
+}
+
+std::string why_no_graph(const TensorImpl& x) {
+  if (x.graph)
+    return "was given GradReq::null; attach_grad() with GradReq::write or add before recording";
+  switch (x.origin) {
+    case Origin::unrecorded:
+      return "was computed from a tensor with attach_grad(), but outside of an autograd::Record "
+             "scope; compute it inside of one, and update a parameter in place: w -= step (w = w - "
+             "step makes another tensor, which has no gradient)";
+    case Origin::from_unrecorded:
+      return "was recorded, but from a tensor that was computed from one with attach_grad() "
+             "outside "
+             "of an autograd::Record scope, such as w after w = w - step, which makes another "
+             "tensor without a gradient; update in place (w -= step), or attach_grad() anew";
+    case Origin::constant:
+      return "was recorded, but no tensor that it is computed from has a gradient; call "
+             "attach_grad() on these before the autograd::Record scope (detach() leaves the graph)";
+    case Origin::not_differentiable:
+      return "depends on tensors with attach_grad() only through an op that has no gradient, such "
+             "as a comparison or an index of the largest; differentiate what goes into that op";
+    case Origin::made:
+      break;
+  }
+  return "was not computed in an autograd::Record scope, and has no attach_grad(); compute it in "
+         "one from tensors with attach_grad()";
+}
 
 uint64_t next_node() { return next_order.load(std::memory_order_relaxed); }
 
@@ -52,6 +103,7 @@ Node::Node(const Op& o, const AttrsView& a, size_t n_in, size_t n_out, std::byte
       out(place<Output>(tail, n_out)),
       attrs(tail) {
   if (a.size > 0) std::memcpy(attrs, a.data, static_cast<size_t>(a.size));
+  if (a.owner) owner = *a.owner;
 }
 
 void Node::free() {
@@ -61,13 +113,13 @@ void Node::free() {
     i.edge = nullptr;
   }
   for (Output& o : out) o.kept.storage = nullptr;
+  owner = {};
 }
 
-bool Node::leads(const Input& input, const GraphState& result) const {
-  if (input.results == ~0u) return true;
+int Node::number_of(const GraphState& result) const {
   int k = 0;
   while (&out[static_cast<size_t>(k)].state != &result) ++k;
-  return input.results >> std::min(k, 31) & 1;
+  return k;
 }
 
 void Node::check_versions() const {
@@ -103,17 +155,14 @@ Node::~Node() {
 
 int Saved::n_in() const { return static_cast<int>(node_.in.size()); }
 const Tensor& Saved::in(int i) const { return node_.in[static_cast<size_t>(i)].value; }
-const Tensor& Saved::out(int i) const { return node_.out[static_cast<size_t>(i)].value; }
+const Tensor& Saved::out(int i) const { return results_[i]; }
 const Meta& Saved::in_meta(int i) const { return node_.in[static_cast<size_t>(i)].meta; }
 Context Saved::in_context(int i) const { return node_.in[static_cast<size_t>(i)].context; }
 const Meta& Saved::out_meta(int i) const {
   return node_.out[static_cast<size_t>(i)].kept.view.meta;
 }
-bool Saved::needs(int i) const { return node_.in[static_cast<size_t>(i)].needed; }
-Tensor Saved::place(int i) const {
-  const Node::Input& in = node_.in[static_cast<size_t>(i)];
-  return in.needed && in.edge->direct ? in.edge->grad : Tensor();
-}
+bool Saved::needs(int i) const { return inputs_[i].needed; }
+Tensor Saved::place(int i) const { return inputs_[i].place ? *inputs_[i].place : Tensor(); }
 const void* Saved::attributes() const { return node_.attrs; }
 
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out) {
@@ -123,7 +172,11 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
         capture::depends_on(*r.tensor_);
   const bool needed = std::any_of(in.begin(), in.end(),
                                   [](const Ref& r) { return needs_grad(*r.tensor_->handle()); });
-  if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) return;
+  if (!needed || (!op.gradient && !is_floating(out[0].dtype()))) {
+    const Origin origin = needed ? Origin::not_differentiable : origin_of_recorded(in);
+    for (Tensor& t : out) t.impl().origin = origin;
+    return;
+  }
   const Keep keep = op.keep_of ? op.keep_of(attrs.data) : op.keep;
   std::byte* tail = nullptr;
   const size_t bytes = in.size() * sizeof(Node::Input) + out.size() * sizeof(Node::Output) +
@@ -144,7 +197,7 @@ void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::
     Node::Output& from = node->out[i];
     TensorImpl& t = out[i].impl();
     const bool kept = keep.output(static_cast<int>(i));
-    from.kept = {t.view, t.context, t.contiguous, kept ? t.storage : nullptr, nullptr};
+    from.kept = {t.view, t.context, t.contiguous, kept ? t.storage : nullptr, nullptr, {}};
     from.version = t.storage->version();
     from.state.node = node.get();
     t.graph = std::shared_ptr<GraphState>(node, &from.state);

@@ -2,12 +2,15 @@
 //
 // A GraphState belongs to one TensorImpl: either the result of a node, in which it lies, or a leaf
 // that attach_grad made. Nodes own their inputs' states, and results' tensors their node, so the
-// graph is free of cycles.
+// graph is free of cycles. A backward pass keeps its own notes (backward_pass.h) and writes only
+// what it frees and leaves' gradients: several threads may differentiate through common tensors.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include <locus/core/op.h>
 #include <locus/core/saved.h>
@@ -29,13 +32,13 @@ struct GraphState {
     std::function<void()> written, before;
   };
   std::shared_ptr<const Hook> hook;  // set_grad_hook()
-  // Scratch of one backward pass.
-  bool wanted = false;  // grad() asked for it
-  bool direct = false;  // all of the gradient comes along one edge and may be made in place
-  bool ones = false;    // that is all of it, and not made yet
-  bool early = false;   // of a leaf: it is handed its sum before the pass ends
-  int edges = 0;        // that lead here
-  Tensor incoming;      // the sum so far
+};
+
+// What a backward pass knows of one input of a call.
+struct PassInput {
+  int target = -1;                // the pass's number of what it leads to; -1: it is not reached
+  bool needed = false;            // its gradient has a use
+  const Tensor* place = nullptr;  // Saved::place()
 };
 
 // One recorded call, in one block of memory: its operands and attributes follow it.
@@ -43,7 +46,6 @@ struct Node : NonCopyable {
   struct Input {
     Meta meta;
     Context context;
-    bool reached = false, needed = false;  // in this pass
     // Results that depend on it, by number; the last bit stands for all behind it, too.
     uint32_t results = ~0u;
     uint64_t version = 0;
@@ -54,23 +56,23 @@ struct Node : NonCopyable {
     GraphState state;
     TensorImpl kept;  // without storage when it is not, and without its graph: no cycle
     uint64_t version = 0;
-    Tensor value;  // `kept` as a handle, while the gradient function runs
   };
 
   Node(const Op& op, const AttrsView& attrs, size_t n_in, size_t n_out, std::byte* tail);
   ~Node();
   void free();  // lets go of all that it keeps
-  // Whether the input is one that the result depends on.
-  bool leads(const Input& input, const GraphState& result) const;
+  int number_of(const GraphState& result) const;
+  // Whether the input is one that result `k` depends on.
+  static bool leads(const Input& input, int k) { return input.results >> std::min(k, 31) & 1; }
   void check_versions() const;  // Error where what it keeps was changed in place since
 
   const Op& op;
   const uint64_t order;  // of recording: a node comes after those it takes results from
   bool freed = false;
-  bool reached = false, needed = false;  // in this pass
   std::span<Input> in;
   std::span<Output> out;
   std::byte* attrs;
+  AttrsOwner owner;
 };
 
 uint64_t next_node();  // nodes recorded from now on have this order, or a greater one
@@ -81,6 +83,17 @@ inline bool needs_grad(const TensorImpl& t) {
 
 // Leaves a node for an op that ran, when an input needs a gradient. Called while recording.
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out);
+// Marks the results of an op that ran outside of a Record scope on a tensor that needs a gradient.
+void mark_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out);
+inline void leave_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out) {
+  for (const Ref& r : in)
+    if (const TensorImpl& t = *r.tensor_->handle(); needs_grad(t) || t.origin >= Origin::unrecorded)
+        [[unlikely]]
+      return mark_unrecorded(op, in, out);
+}
+// Why x, which needs no gradient, is in no graph, and what to do: ends an error's sentence that
+// begins with x.
+std::string why_no_graph(const TensorImpl& x);
 // Throws Error, which begins with `who`, when writing into `target` in place would break the graph
 // being recorded (autograd.cc).
 void check_in_place(const std::string& who, std::span<const Ref> in, const Tensor& target);

@@ -171,7 +171,7 @@ bool measures() {
 }
 
 Choices& choices() {
-  static Choices all(measures() ? default_file() : "");
+  static Choices& all = *new Choices(measures() ? default_file() : "");
   return all;
 }
 

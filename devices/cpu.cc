@@ -126,7 +126,7 @@ struct IsaChoice {
   std::exception_ptr wrong;
 };
 const IsaChoice& isa_choice() {
-  static const IsaChoice choice = [] {
+  static const IsaChoice& choice = *new IsaChoice([] {
     IsaChoice c;
     try {
       const auto cap = environment_choice("LOCUS_ISA", {"base", "v3", "v4"});
@@ -135,7 +135,7 @@ const IsaChoice& isa_choice() {
       c.wrong = std::current_exception();
     }
     return c;
-  }();
+  }());
   return choice;
 }
 
@@ -180,6 +180,7 @@ void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void*)) {
 }
 
 void register_cpu() {
+  declare_environment({"LOCUS_ISA", "LOCUS_NUM_THREADS", "LOCUS_PIN", "LOCUS_POOL"});
   const auto count = [] { return kMaxDevices; };
   register_device(DeviceType::cpu, {"cpu", count, open_cpu, "cpu(0) always exists"});
   register_device(DeviceType::cpu_pinned,

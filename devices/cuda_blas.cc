@@ -2,6 +2,8 @@
 
 #include <cublas_v2.h>
 
+#include <memory>
+
 #include <locus/core/mutex.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
@@ -25,18 +27,24 @@ struct Blas {
   cublasHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
 };
 
-const int kBlas = Libraries::add([]() -> void* {
-  auto* const blas = new Blas;
-  const MutexLock lock(blas->mutex);
-  LOCUS_CUDA(cublasCreate(&blas->handle));
-  return blas;
-});
-
 cudaDataType_t blas_type(DType d) {
   return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
 }  // namespace
+
+void* make_blas() {
+  auto blas = std::make_unique<Blas>();
+  {
+    const MutexLock lock(blas->mutex);
+    LOCUS_CUDA(cublasCreate(&blas->handle));
+    // Parts of a 16-bit product are added up in f32, too.
+    LOCUS_CUDA(cublasSetMathMode(
+        blas->handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  }
+  return blas.release();
+}
 
 void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options) {
@@ -50,7 +58,7 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, M
   const void* alpha = in == f64 ? static_cast<const void*>(&one64) : &one;
   const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
   const Scratch workspace(call, kWorkspace);
-  Blas& blas = *static_cast<Blas*>(library(call.stream, kBlas));
+  Blas& blas = *static_cast<Blas*>(library(call.stream, Library::blas));
   const MutexLock lock(blas.mutex);
   const cublasHandle_t handle = blas.handle;
   const OutsideCapture allowed;  // a product of a new kind loads its kernels

@@ -1,8 +1,10 @@
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_open.h>
 
 #include <string>
 
+#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
 #include <locus/devices/cuda_nccl.h>
@@ -11,8 +13,8 @@ namespace locus {
 namespace cuda {
 namespace {
 
-IdTable<CudaStream> streams;
-std::atomic<int> opened_first{-1};
+constinit IdTable<CudaStream> streams;
+constinit std::atomic<int> opened_first{-1};
 
 [[noreturn]] void unknown_stream(StreamView s) {
   throw Error(s.context, ": stream ", s.id,
@@ -20,8 +22,8 @@ std::atomic<int> opened_first{-1};
 }
 
 [[noreturn]] void launch_failed(cudaError_t error, const char* name, Context context) {
-  const std::string text = std::string(name) + " on " + to_string(context) +
-                           ": the launch failed: " + cudaGetErrorString(error);
+  const std::string text = std::string(name) + ": the launch on " + to_string(context) +
+                           " failed: " + cudaGetErrorString(error);
   if (error == cudaErrorMemoryAllocation) throw OutOfMemory(text);
   throw DeviceError(text);
 }
@@ -39,7 +41,7 @@ CudaStream& find_stream(StreamView s) {
 
 int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessors(); }
 
-void* library(StreamView s, int library) { return find_stream(s).device->libraries()[library]; }
+void* library(StreamView s, Library library) { return find_stream(s).device->library(library); }
 
 // Kernel functions ask for these while launch() holds the stream's mutex.
 unsigned* counters(StreamView view, int n) {
@@ -74,11 +76,13 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
   pool_ = make_pool(context);
-  libraries_.open();
+  libraries_[static_cast<int>(Library::blas)] = make_blas();
+  libraries_[static_cast<int>(Library::dnn)] = make_dnn();
   for (CudaStream*& lane : lanes_) lane = new_stream();
   faults_.open(lanes_[0]->native());
   int none = -1;
   opened_first.compare_exchange_strong(none, index());
+  watch_exit();
 }
 
 CudaStream* CudaDevice::new_stream(bool for_captures) {
@@ -106,6 +110,7 @@ CudaStream& CudaDevice::reopen(Spares<CudaStream*>& unused) {
 }
 
 StreamView CudaDevice::open_stream() {
+  check_process();
   CudaStream& s = reopen(closed_);
   pool_->revive(s.view);
   s.open = true;
@@ -113,6 +118,7 @@ StreamView CudaDevice::open_stream() {
 }
 
 void CudaDevice::close_stream(StreamView s) noexcept {
+  if (devices_unload || fork_count() > 0) return;
   CudaStream& stream = find_stream(s);
   // An error stays with the device: the next call that may throw reports it.
   static_cast<void>(cuda::synchronize(stream.native()));
@@ -122,6 +128,7 @@ void CudaDevice::close_stream(StreamView s) noexcept {
 }
 
 CudaStream& CudaDevice::own_stream(StreamView s) {
+  check_process();
   CudaStream& stream = find_stream(s);
   if (stream.device != this) [[unlikely]]
     throw DeviceError(context_, " was given a stream of ", stream.view.context,
@@ -143,6 +150,7 @@ void CudaDevice::launch(Kernel kernel, const Call& call, const char* name) {
 }
 
 MemoryInfo CudaDevice::memory() {
+  check_process();
   const Guard guard(index());
   MemoryInfo info;
   LOCUS_CUDA(cudaMemGetInfo(&info.free, &info.total));
@@ -153,8 +161,11 @@ ContextInfo CudaDevice::info() { return {.name = name_, .emulated = false}; }
 
 }  // namespace cuda
 
-void register_cuda() {
-  if (cuda::num_devices() == 0) return;
+void declare_cuda_environment() { declare_environment({"LOCUS_P2P"}); }
+
+bool register_cuda() {
+  static_cast<void>(fork_count());  // counts from here on
+  if (cuda::num_devices() == 0) return false;
   register_device(DeviceType::gpu,
                   {.name = "gpu",
                    .count = &cuda::num_devices,
@@ -171,6 +182,7 @@ void register_cuda() {
     return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
   });
   cuda::offer_pinned_memory();
+  return true;
 }
 
 }  // namespace locus

@@ -13,6 +13,7 @@
 #include <locus/devices/cuda_faults.h>
 #include <locus/devices/cuda_library.h>
 #include <locus/devices/cuda_ring.h>
+#include <locus/devices/fork.h>
 #include <locus/devices/pool.h>
 #include <locus/devices/spares.h>
 
@@ -76,7 +77,7 @@ class CudaDevice final : public Device {
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }
   Faults& faults() { return faults_; }
-  const Libraries& libraries() const { return libraries_; }
+  void* library(Library l) const { return libraries_[static_cast<int>(l)]; }
 
   // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
   // blocks back to the driver when there is no other memory. Not for kernel functions.
@@ -90,6 +91,10 @@ class CudaDevice final : public Device {
   CudaStream* new_stream(bool for_captures = false);
   CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one
   CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
+  void check_process() const {           // throws DeviceError in a child of fork()
+    if (fork_count() > 0) [[unlikely]]
+      throw_used_before_fork(context_);
+  }
   EventView record(StreamView s, bool timed);
   void wait_for(CudaStream& s);
   void check_faults();
@@ -103,7 +108,7 @@ class CudaDevice final : public Device {
   std::string name_;
   int multiprocessors_ = 0;
   std::unique_ptr<CachingPool> pool_;
-  Libraries libraries_;
+  void* libraries_[kNumLibraries] = {};
   CudaStream* lanes_[kNumLanes] = {};
   Faults faults_;
   Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include <locus/core/text.h>
+#include <locus/devices/cuda_library.h>
 
 #ifdef LOCUS_WITH_CUDNN
 #include <locus/core/lru.h>
 #include <locus/core/mutex.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_dnn_graph.h>
-#include <locus/devices/cuda_driver.h>
-#include <locus/devices/cuda_library.h>
+#include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_open.h>
 #endif
 
@@ -33,6 +33,7 @@ std::string to_string(const DnnConvolution& c) {
 struct DnnPlan {
   std::string name;
 };
+void* make_dnn() { return nullptr; }
 int dnn_version() { return 0; }
 DnnPlanRef dnn_plan(const Call&, const DnnConvolution&, std::string_view) { return nullptr; }
 std::vector<DnnPlanRef> dnn_plans(const Call&, const DnnConvolution&, size_t) { return {}; }
@@ -76,8 +77,8 @@ struct DnnPlan : NonCopyable {
         device_(where.index) {}
   // Kernels that were compiled for it are unloaded: on their device.
   ~DnnPlan() {
-    const Guard guard(device_);
-    plan = nullptr;
+    release_on(device_, [&] { plan = nullptr; });
+    static_cast<void>(plan.release());  // what is left is the system's
   }
 
   const std::string name;
@@ -125,15 +126,16 @@ struct Dnn {
       LOCUS_REQUIRES(making);
 };
 
-const int kDnn = Libraries::add([]() -> void* { return new Dnn; });
-Dnn& dnn_of(StreamView s) { return *static_cast<Dnn*>(library(s, kDnn)); }
+Dnn& dnn_of(StreamView s) { return *static_cast<Dnn*>(library(s, Library::dnn)); }
 
 void Dnn::start() {
   {
     const MutexLock lock(executing);
     if (!handle) LOCUS_CUDA(cudnnCreate(&handle));
   }
-  if (!maker) LOCUS_CUDA(cudnnCreate(&maker));
+  if (maker) return;
+  LOCUS_CUDA(cudnnCreate(&maker));
+  watch_exit();
 }
 
 std::shared_ptr<Candidates> Dnn::candidates(const DnnConvolution& c) {
@@ -221,6 +223,8 @@ std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::str
 }
 
 }  // namespace
+
+void* make_dnn() { return new Dnn; }
 
 int dnn_version() { return static_cast<int>(cudnnGetVersion()); }
 

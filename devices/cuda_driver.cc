@@ -27,7 +27,7 @@ void check(CUresult result, const char* call, int device) {
 
 // The context that the runtime uses on a device; created at first use, kept for good.
 CUcontext primary(int device) {
-  static std::atomic<CUcontext> known[64];
+  static std::atomic<CUcontext> known[kMaxDevices];
   std::atomic<CUcontext>& slot = known[device];
   CUcontext c = slot.load(std::memory_order_acquire);
   if (c) [[likely]]

@@ -8,6 +8,32 @@
 #include <locus/devices/cuda_driver.h>
 
 namespace locus::cuda {
+namespace {
+
+// The texts are those of the host, which throws at the call.
+[[noreturn]] void throw_finding(const char* op, const Finding& f, Context context) {
+  const std::string found = text_of(" (found asynchronously on ", context, ")");
+  const auto value = [&](const char* inexact) {
+    return f.exact ? std::to_string(f.value) : inexact;
+  };
+  switch (f.kind) {
+    case FaultKind::index:
+      throw IndexError(op, ": index ", value("nan or past 64 bits"), " is out of bounds for axis ",
+                       f.at, " with size ", f.limit, "; expected ", -f.limit, " to ", f.limit - 1,
+                       found);
+    case FaultKind::label:
+      throw IndexError(op, ": label ", value("nan, with a fraction or past 64 bits"), " of row ",
+                       f.at, " is out of range for ", f.limit,
+                       " classes; expected whole numbers in [0, ", f.limit, ")", found);
+    case FaultKind::late_peer:
+      throw DeviceError(op, ": device ", f.value, " of the group did not come within ", f.limit,
+                        " s; every context of a group takes part in its collectives, in one order",
+                        found);
+  }
+  throw Error(op, ": a fault of kind ", static_cast<int>(f.kind), found);
+}
+
+}  // namespace
 
 void Faults::open(cudaStream_t s) {
   LOCUS_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&words_), kWords * sizeof(Fault),
@@ -61,15 +87,7 @@ void Faults::check(Context context, cudaStream_t s) {
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
-  if (fault.exact == kLate)
-    throw DeviceError(ops_[first] ? ops_[first] : "a kernel", ": device ", fault.value,
-                      " of the group did not come within ", fault.limit, " s (", context,
-                      ", found asynchronously); every context of a group takes part in its "
-                      "collectives, in one order");
-  throw IndexError(ops_[first] ? ops_[first] : "a kernel", ": index ",
-                   fault.exact ? std::to_string(fault.value) : "that is no whole number",
-                   " is out of range for axis of length ", fault.limit, " (", context,
-                   ", found asynchronously)");
+  throw_finding(ops_[first], fault.finding, context);
 }
 
 }  // namespace locus::cuda

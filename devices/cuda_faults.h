@@ -1,4 +1,5 @@
-// Bad values that kernels found, such as an index out of range. Internal to devices/cuda*.cc.
+// The faults that kernels of one device report, such as an index out of range. Internal to
+// devices/cuda*.cc.
 #pragma once
 
 #include <atomic>
@@ -9,14 +10,13 @@
 
 namespace locus::cuda {
 
-// The words kernels report bad values in: page-locked memory the device writes, one word an op, so
-// that the word that is raised names it. Threads: any.
+// One word for each op, so that the word that is raised names the op. Any thread.
 class Faults {
  public:
   void open(cudaStream_t s);
   Fault* word(const char* op);
-  // Throws IndexError for the earliest report, and forgets all: on `s`, which the host waits for.
-  // Kernels queued elsewhere report anew.
+  // Throws the error of the earliest report and forgets all reports: on `s`, which the host waits
+  // for. Kernels that other streams still have queued report again.
   void check(Context context, cudaStream_t s);
 
  private:

@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/plan.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_exit.h>
 
 namespace locus::cuda {
 namespace {
@@ -171,10 +172,11 @@ class CudaDevice::Work final : public RecordedWork {
   // An event is nobody else's before the capture ends.
   EventView record(StreamView s) { return events_.emplace_back(device_.record(s)); }
   void order(StreamView later, EventView earlier) { device_.wait(later, earlier); }
-  void destroy() {
-    const Guard guard(device_.index());
-    if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
-    if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
+  void destroy() noexcept {
+    release_on(device_.index(), [&] {
+      if (executable_) static_cast<void>(cudaGraphExecDestroy(executable_));
+      if (graph_) static_cast<void>(cudaGraphDestroy(graph_));
+    });
     executable_ = nullptr;
     graph_ = nullptr;
   }

@@ -10,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_nccl.h>
 
 namespace locus::cuda {
@@ -22,10 +23,8 @@ class Made : NonCopyable {
  public:
   explicit Made(const Group& group) : group_(group) {}
   ~Made() {
-    for (const auto& [at, memory] : made_) {
-      const Guard guard(cuda_device(group_[at]).index());
-      static_cast<void>(cudaFree(memory));
-    }
+    for (const auto& [at, memory] : made_)
+      release_on(group_[at].index, [p = memory] { static_cast<void>(cudaFree(p)); });
   }
   void* allocate(int at, size_t bytes) {
     CudaDevice& d = cuda_device(group_[at]);

@@ -1,26 +1,21 @@
-// Where a library such as cuBLAS keeps what it needs once a device.
+// What a library such as cuBLAS keeps for each device, such as a handle. A device makes these when
+// it opens, so that no kernel function has to. Nobody destroys them.
 #pragma once
 
-#include <vector>
+#include <cstdint>
 
 #include <locus/core/kernel.h>
 
 namespace locus::cuda {
 
-// What libraries keep for a device, such as a handle: made with it, so that no kernel function has
-// to, and never destroyed.
-class Libraries {
- public:
-  using Make = void* (*)();   // for the current device
-  static int add(Make make);  // a library's number; call while the program starts
-  void open();
-  void* operator[](int library) const { return items_[static_cast<size_t>(library)]; }
+enum class Library : uint8_t { blas, dnn };
+inline constexpr int kNumLibraries = 2;
 
- private:
-  std::vector<void*> items_;
-};
+// Make what the library keeps for the current device. Null in a build without the library.
+void* make_blas();
+void* make_dnn();
 
-// For kernel functions: what a library keeps for the stream's device. Threads: any, at once.
-void* library(StreamView s, int library);
+// For kernel functions: what the library keeps for the stream's device. Any thread may call it.
+void* library(StreamView s, Library library);
 
 }  // namespace locus::cuda

@@ -21,6 +21,7 @@ class DeviceMemory final : public MemorySource {
  public:
   explicit DeviceMemory(int index) : index_(index) {}
   void* allocate(size_t bytes) override {
+    if (fork_count() > 0) throw_used_before_fork(gpu(index_));
     const Guard guard(index_);
     const OutsideCapture allowed;
     void* p = nullptr;

@@ -8,7 +8,7 @@
 
 #include <locus/core/mutex.h>
 #include <locus/devices/cuda_check.h>
-#include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_nccl_calls.h>
 
 namespace locus::cuda {
@@ -30,6 +30,7 @@ const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns(
   std::vector<int> devices;
   for (const Context c : g) devices.push_back(c.index);
   const ncclResult_t result = ncclCommInitAll(made.data(), g.size(), devices.data());
+  watch_exit();
   if (result == ncclSuccess) return found = made;
   failed->insert(&g.contexts());
   std::fprintf(stderr, "locus: sums over %s are copies and sums, without NCCL: %s: %s\n",

@@ -13,7 +13,7 @@
 #include <locus/core/shape.h>
 #include <locus/core/text.h>
 #include <locus/devices/cuda_check.h>
-#include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_nccl_calls.h>
 
 namespace locus::cuda {
@@ -66,8 +66,8 @@ class Watch {
   }
 
  private:
-  [[noreturn]] void live() {
-    for (;;) {
+  void live() {
+    while (!devices_unload) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       const MutexLock lock(mutex_);
       for (auto w = under_way_.begin(); w != under_way_.end();) {
@@ -115,6 +115,7 @@ class NcclLink final : public RankLink {
     config.blocking = 0;  // so that a rank that dies meanwhile is noticed
     settle(ncclCommInitRankConfig(&comm_, ranks.place().size, id, ranks.place().rank, &config),
            "ncclCommInitRankConfig");
+    watch_exit();
   }
 
   void all_reduce(std::span<const View> data, ReduceOp op, StreamView s) override {

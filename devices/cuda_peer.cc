@@ -19,22 +19,28 @@ struct Probe : NonCopyable {
   void* data;
 };
 
-bool enable_access(int from, int to) {
+enum class Path : uint8_t { unknown, direct, staged };
+struct Links {
+  Mutex mutex;  // held to check a path
+  std::atomic<Path> paths[kMaxDevices][kMaxDevices] = {};
+  bool access[kMaxDevices][kMaxDevices] LOCUS_GUARDED_BY(mutex) = {};  // was enabled
+};
+constinit Links links;
+
+// CUDA cannot be asked whether access is enabled, and to enable it twice is an error. direct()
+// holds links.mutex.
+bool enable_access(int from, int to) LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+  if (links.access[from][to]) return true;
   const Guard guard(from);
   int can = 0;
   LOCUS_CUDA(cudaDeviceCanAccessPeer(&can, from, to));
   if (!can) return false;
   const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
   static_cast<void>(cudaGetLastError());
-  return error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+  // Another part of the program may have enabled it.
+  links.access[from][to] = error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+  return links.access[from][to];
 }
-
-enum class Path : uint8_t { unknown, direct, staged };
-struct Links {
-  Mutex mutex;  // held to check a path
-  std::atomic<Path> paths[kMaxDevices][kMaxDevices] = {};
-};
-Links links;
 
 }  // namespace
 

@@ -14,6 +14,7 @@ cudaEvent_t native(EventView e) { return static_cast<cudaEvent_t>(e.native); }
 
 // An event with a time costs several times one without.
 EventView CudaDevice::record(StreamView s, bool timed) {
+  check_process();
   CudaStream& stream = find_stream(s);
   cudaEvent_t event = (timed ? timed_events_ : events_).take();
   if (!event) {
@@ -46,10 +47,14 @@ bool CudaDevice::done(EventView e) {
 
 void CudaDevice::wait(StreamView waiter, EventView e) {
   if (e.context.type != DeviceType::gpu) return device(e.context).wait_host(e);
+  check_process();
   LOCUS_CUDA(cuda::wait(find_stream(waiter).native(), native(e)));
 }
 
-void CudaDevice::wait_host(EventView e) { LOCUS_CUDA(cudaEventSynchronize(native(e))); }
+void CudaDevice::wait_host(EventView e) {
+  check_process();
+  LOCUS_CUDA(cudaEventSynchronize(native(e)));
+}
 
 double CudaDevice::elapsed_ms(EventView from, EventView to) {
   float ms = 0;
@@ -71,6 +76,7 @@ void CudaDevice::wait_for(CudaStream& s) {
 }
 
 void CudaDevice::synchronize(StreamView s) {
+  check_process();
   if (s.id != 0) {
     wait_for(find_stream(s));
   } else {

@@ -25,7 +25,8 @@ using emulated::Queue;
 constexpr size_t kAlignment = 512;
 constexpr size_t kDefaultMemory = size_t{4} << 30;
 
-int device_count = 0;  // set while the program starts
+int device_count = 0;                         // set while the program starts
+const std::string* wrong_variable = nullptr;  // why the variables make no sense, likewise
 
 EventRef& event_of(EventView e) { return *static_cast<EventRef*>(e.native); }
 
@@ -40,7 +41,7 @@ class EmulatedDevice final : public Device {
   }
 
   MemoryPool& allocator() override { return pool_; }
-  MemoryInfo memory() override { return {total_ - used_.load(), total_}; }
+  MemoryInfo memory() override { return {total_ - used_, total_}; }
   ContextInfo info() override {
     return {"emulated GPU (CPU kernels)", true, emulated::link_model().has_value()};
   }
@@ -105,14 +106,17 @@ class EmulatedDevice final : public Device {
    public:
     explicit Memory(EmulatedDevice& d) : device_(d) {}
     void* allocate(size_t bytes) override {
-      if (device_.used_.fetch_add(bytes) + bytes <= device_.total_) {
-        if (void* p = host_allocate(bytes, kAlignment)) return touch(p, bytes);
-      }
+      size_t used = device_.used_;
+      do {
+        if (bytes > device_.total_ - used) return nullptr;
+      } while (!device_.used_.compare_exchange_weak(used, used + bytes));
+      if (void* p = host_allocate(bytes, kAlignment)) return touch(p, bytes);
       device_.used_ -= bytes;
       return nullptr;
     }
     void release(void* p, size_t bytes) noexcept override {
-      device_.drain_all();
+      FirstFailure ignored;  // in a child of fork() no queue runs
+      ignored.run([&] { device_.drain_all(); });
       host_free(p);
       device_.used_ -= bytes;
     }
@@ -154,7 +158,7 @@ class EmulatedDevice final : public Device {
 
   const Context context_;
   const size_t total_;
-  std::atomic<size_t> used_{0};  // of total_
+  std::atomic<size_t> used_{0};  // at most total_
   FirstFault fault_;
   Mutex mutex_;
   // Closed ones too: tensors may name them for as long as they live.
@@ -167,6 +171,7 @@ class EmulatedDevice final : public Device {
 }  // namespace
 
 bool register_emulated() {
+  declare_environment({"LOCUS_EMULATED_GPUS", "LOCUS_EMULATED_LINK", "LOCUS_EMULATED_MEMORY"});
   try {
     device_count =
         static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));
@@ -176,8 +181,9 @@ bool register_emulated() {
       emulated::set_link_model(emulated::LinkModel::parse(link));
   } catch (const Error& e) {
     // This runs before main, where nobody could catch it: the first question about gpus throws.
-    static const std::string text = e.what();
-    register_device(DeviceType::gpu, {"gpu", []() -> int { throw Error(text); }, nullptr, ""});
+    wrong_variable = new std::string(e.what());
+    register_device(DeviceType::gpu,
+                    {"gpu", []() -> int { throw Error(*wrong_variable); }, nullptr, ""});
     return true;
   }
   if (device_count == 0) return false;
@@ -187,6 +193,12 @@ bool register_emulated() {
                                     },
                                     "LOCUS_EMULATED_GPUS sets how many are emulated"});
   return true;
+}
+
+void register_no_gpus() {
+  register_device(DeviceType::gpu,
+                  {"gpu", [] { return 0; }, nullptr,
+                   "use cpu(0), or set LOCUS_EMULATED_GPUS=N for N emulated ones"});
 }
 
 }  // namespace locus

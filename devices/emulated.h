@@ -15,4 +15,7 @@ namespace locus {
 // returns whether it did. When a variable makes no sense, the first use of a gpu throws Error.
 bool register_emulated();
 
+// Registers gpu for a machine that has none: the error of its first use says how to emulate some.
+void register_no_gpus();
+
 }  // namespace locus

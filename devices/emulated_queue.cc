@@ -12,20 +12,12 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
+#include <locus/devices/fork.h>
 
 namespace locus::emulated {
 namespace {
 
 constexpr size_t kKept = size_t{4} << 10;  // bytes of staging that an entry keeps for its next copy
-
-// How many forks lie between this process and the first one.
-int process() {
-  static std::atomic<int> forks{0};
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-  static_cast<void>(registered);
-  return forks.load(std::memory_order_relaxed);
-}
 
 }  // namespace
 
@@ -46,15 +38,12 @@ void Queue::check_usable() const {
   if (closed_)
     throw DeviceError("a closed stream of ", context_, " was used; open another: Stream(", context_,
                       ")");
-  if (ring_ != nullptr && process_ != process())
-    throw DeviceError(context_,
-                      " was used before fork(), and its threads are not in the child; use it in "
-                      "one of the two processes only");
+  if (ring_ != nullptr && process_ != fork_count()) throw_used_before_fork(context_);
 }
 
 void Queue::start() {
   ring_ = std::make_unique<Entry[]>(kCapacity);
-  process_ = process();
+  process_ = fork_count();
   try {
     // Detached, and never ended by static destructors: the process may exit while it works.
     std::thread([this] { serve(); }).detach();
@@ -92,7 +81,7 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
     entry.views.assign(call.in, call.in + call.n_in);
     entry.views.insert(entry.views.end(), call.out, call.out + call.n_out);
     entry.n_in = call.n_in;
-    entry.attrs = Attrs({call.attrs, call.attrs_size, &typeid(NoAttrs)});
+    entry.attrs = Attrs({call.attrs, call.attrs_size, &typeid(NoAttrs), call.owner});
   });
 }
 
@@ -145,7 +134,7 @@ void Queue::close() {
   {
     MutexLock lock(mutex_);
     if (std::exchange(closed_, true) || ring_ == nullptr) return;
-    if (process_ != process()) return;  // its thread stayed in the other one
+    if (process_ != fork_count()) return;  // its thread stayed in the other one
     while (pushed_ - finished_ == kCapacity) lock.wait(space_);
     Entry& entry = ring_[pushed_ % kCapacity];
     entry.what = What::stop;
@@ -182,6 +171,7 @@ void Queue::serve() {
     mutex_.unlock();
     run(entry, now);
     if (entry.staging.capacity() > kKept) entry.staging = {};
+    entry.attrs.owner = {};
     mutex_.lock();
     clock_ = now;
     if (pushed_ - finished_ == kCapacity) space_.notify_all();
@@ -201,8 +191,9 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
         // The host's stream: what the kernel takes and frees now is not in the order of this queue,
         // whose memory is handed out when work is pushed.
-        const Call call{in, in + entry.n_in, entry.n_in, n_out, entry.attrs.bytes, entry.attrs.size,
-                        {}};
+        const Call call{in,    in + entry.n_in,   entry.n_in,
+                        n_out, entry.attrs.bytes, entry.attrs.size,
+                        {},    &entry.attrs.owner};
         if (modelled)
           now += compute(entry.kernel, call);
         else
@@ -224,10 +215,13 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
         break;
     }
   } catch (...) {
-    const std::string op = entry.name, where = to_string(context_);
+    const std::string name = entry.name, where = to_string(context_);
+    const size_t colon = name.rfind(": ");
+    const std::string op = colon == std::string::npos ? name : name.substr(colon + 2);
     fault_.add(reworded([&](const std::string& text) {
-      return (op.starts_with(text.substr(0, text.find(':'))) ? "" : op + ": ") + text +
-             " (raised asynchronously on " + where + ")";
+      const bool named = op.starts_with(text.substr(0, text.find(':')));
+      return (named ? name.substr(0, name.size() - op.size()) : name + ": ") + text +
+             " (found asynchronously on " + where + ")";
     }));
   }
 }

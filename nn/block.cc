@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include <locus/core/amp.h>
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
@@ -83,14 +84,12 @@ void Block::hybridize(bool active) {
 
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {
   refuse_taken(name);
+  for (const auto& [path, p] : block->parameters()) p.rename(name + "." + path);
   children_.emplace_back(name, std::move(block));
 }
 
 void Block::collect(const std::string& prefix, Parameters& out) const {
-  for (const auto& [name, parameter] : own_) {
-    parameter.rename(prefix + name);
-    out.emplace_back(prefix + name, parameter);
-  }
+  for (const auto& [name, parameter] : own_) out.emplace_back(prefix + name, parameter);
   for (const auto& [name, child] : children_) child->collect(prefix + name + ".", out);
 }
 
@@ -128,18 +127,22 @@ void Block::initialize(const Contexts& contexts, const InitializeOptions& option
 }
 
 void Block::initialize(const init::Initializer& global, const Contexts& contexts,
-                       const InitializeOptions& options, Caller from) {
+                       const InitializeOptions& options, Caller from) try {
   for (const auto& [name, p] : distinct(parameters()))
     p.initialize(global, contexts, options, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Block::zero_grad() {
   for (const auto& [name, p] : distinct(parameters())) p.zero_grad();
 }
 
-void Block::reset_ctx(const Contexts& contexts, Caller from) {
+void Block::reset_ctx(const Contexts& contexts, Caller from) try {
   for (const auto& [name, p] : parameters()) p.check_stays(contexts);
   for (const auto& [name, p] : distinct(parameters())) p.reset_ctx(contexts, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Block::cast(DType dtype) {
@@ -200,17 +203,23 @@ NamedTensors Block::values(Caller from) const {
   return tensors;
 }
 
-void Block::save_parameters(const std::string& path, Caller from) const {
+void Block::save_parameters(const std::string& path, Caller from) const try {
   save(path, values(from), from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Block::load_parameters(const std::string& path, Caller from) {
+void Block::load_parameters(const std::string& path, Caller from) try {
   prepare_load(locus::load(path, cpu(), from), path, {}, {}, from)();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Block::load_parameters(const std::string& path, const Contexts& contexts,
-                            const LoadOptions& options, Caller from) {
+                            const LoadOptions& options, Caller from) try {
   prepare_load(locus::load(path, cpu(), from), path, contexts, options, from)();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 // Checks what was read from `path`, and returns what puts it in place.
@@ -249,7 +258,7 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
       throw FormatError("load_parameters: ", path, " holds no array for '", name, "'");
     if (!p.fits(saved.shape()))
       throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
-                       ": shape incompatible expected ", p.full_shape(), " vs saved ",
+                       ": shape incompatible expected ", lengths_text(p.full_shape()), " vs saved ",
                        saved.shape());
     if (saved.dtype() != p.dtype() && !options.cast_dtype)
       throw DTypeError("Failed loading Parameter '", name, "' from saved params ", path,

@@ -9,8 +9,11 @@
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
 // forward() runs where its input lives and uses the replicas there. A block of several inputs or
-// results implements the other forward():
+// results implements the other forward(). In C++ an override of one forward() hides the other one,
+// so `using Block::forward` keeps both callable by name; calls of the block, both(...), need no
+// using:
 //   struct Both : nn::Block {
+//     using Block::forward;
 //     Tensors forward(const Tensors& in) override {
 //       expect_inputs(in, 2);
 //       return {in[0] + in[1], in[0] - in[1]};
@@ -93,10 +96,11 @@ class Block {
   // is recorded by itself. What forward() keeps for its next call it writes in place.
   void hybridize(bool active = true);
 
-  // All parameters with structural names: its own first, then the children's ("0.weight"). One that
-  // is shared appears under each of its names. With a pattern, those whose names start with a match
-  // of it (Gluon's rule; a POSIX extended regular expression): parameters(".*weight|.*bias").
-  // Throws ValueError for a pattern that is none.
+  // All parameters with structural names: its own first, then the children's ("0.weight"). A shared
+  // parameter appears under each of its names. With a pattern, the parameters whose names start
+  // with a match of it (Gluon's rule; a POSIX extended regular expression):
+  // parameters(".*weight|.*bias"). Changes nothing: threads may ask at the same time. Throws
+  // ValueError for an invalid pattern.
   Parameters parameters() const;
   Parameters parameters(const std::string& pattern) const;
   // One of them. Throws Error listing the names there are.
@@ -135,7 +139,8 @@ class Block {
 
   // Whether it takes inputs that live on different contexts: where a block inside of it does.
   virtual bool spans_contexts() const;
-  // Whether replicas need each other while it trains: where those of a block inside of it do.
+  // Whether the block, or a block inside of it, needs all replicas' batches while it trains: then
+  // on_replicas() trains it, and forward() does not.
   virtual bool spans_replicas() const;
 
   // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
@@ -160,6 +165,8 @@ class Block {
                                    const Contexts& contexts, const ParameterOptions& options = {});
   // Where load_parameters() puts a parameter without values.
   virtual Contexts home(const Parameter& p) const;
+  // Makes `block` a part of this one: initialize(), parameters() and files reach it. The parameters
+  // of `block` get their names here ("hidden.weight").
   template <std::derived_from<Block> B>
   void add_child(const std::string& name, const B& block) {
     push_child(name, std::make_shared<B>(block));
@@ -195,10 +202,12 @@ class Block {
   T run(const T& in, Caller from);
   // run() between the hooks, which are told of each of the calls that were made.
   template <class T>
-  T call(const T& in, const auto& run, const auto& calls);
+  T call(const T& in, Caller from, const auto& run, const auto& calls);
   Tensors compiled_forward(const Tensors& in, Caller from);
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"
+  // For errors: that initialize() of `caller` did not reach this block, which is no child of it.
+  std::string not_added_to(const Block* caller) const;
   void collect(const std::string& prefix, Parameters& out) const;
   friend class checkpoint::Part;
   NamedTensors values(Caller) const;

@@ -1,4 +1,7 @@
 // A block is called: forward(), compiled where that is asked for, between its hooks.
+#include <algorithm>
+
+#include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
@@ -17,6 +20,14 @@ thread_local const Block* asked = nullptr;
 struct Asked : NonCopyable {
   explicit Asked(const Block* block) { asked = block; }
   ~Asked() { asked = nullptr; }
+};
+
+// The innermost block that this thread calls.
+thread_local const Block* calling = nullptr;
+struct Calling : NonCopyable {
+  explicit Calling(const Block* block) : outer(std::exchange(calling, block)) {}
+  ~Calling() { calling = outer; }
+  const Block* const outer;
 };
 
 Tensors list(const Tensor& x) { return {x}; }
@@ -78,6 +89,18 @@ std::string Block::place() const {
   return text_of("layer '", name.substr(0, name.size() - own_[0].first.size() - 1), "' ", text);
 }
 
+std::string Block::not_added_to(const Block* caller) const {
+  const auto is_this = [&](const auto& child) { return child.second->hooks_ == hooks_; };
+  if (!caller || std::ranges::any_of(caller->children_, is_this)) return "";
+  for (const auto& [name, p] : parameters())
+    if (!p.initialized() && !p.deferred())
+      return text_of("; ", caller->type_name(), " calls this ", type_name(),
+                     ", which is no child of it, so initialize() did not reach it: call "
+                     "add_child(\"name\", block) in the constructor of ",
+                     caller->type_name());
+  return "";
+}
+
 Tensors Block::compiled_forward(const Tensors& in, Caller from) {
   static Mutex mutex;  // two threads may be the first
   std::shared_ptr<Compiled> compiled;
@@ -99,7 +122,8 @@ T Block::run(const T& in, Caller from) {
 }
 
 template <class T>
-T Block::call(const T& in, const auto& run, const auto& calls) {
+T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
+  const Calling now(this);
   try {
     if (!hooks_->any()) [[likely]]
       return run();
@@ -113,21 +137,24 @@ T Block::call(const T& in, const auto& run, const auto& calls) {
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error&) {
-    if (!children_.empty()) throw;
-    std::rethrow_exception(
-        reworded([&](const std::string& text) { return text_of(text, " (in ", place(), ")"); }));
+    const std::string more =
+        (children_.empty() ? text_of(" (in ", place(), ")") : "") + not_added_to(now.outer);
+    std::rethrow_exception(reworded([&](const std::string& text) {
+      return with_line(more.empty() ? text : without_line(text) + more, from);
+    }));
   }
 }
 
 Tensor Block::operator()(const Tensor& x, Caller from) {
   return call(
-      x, [&] { return run(x, from); }, [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
+      x, from, [&] { return run(x, from); },
+      [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
 }
 
 Tensors Block::operator()(const Tensors& in, Caller from) {
   refuse_mixed(*this, in);
   return call(
-      in, [&] { return run(in, from); },
+      in, from, [&] { return run(in, from); },
       [](const Tensors& all) { return std::vector<Tensors>{all}; });
 }
 
@@ -142,7 +169,7 @@ Tensors Block::on_replicas(const Tensors& xs) {
   for (const Tensor& x : xs) contexts.push_back(x.context());
   const Group distinct(contexts);
   return call(
-      xs,
+      xs, Caller(),
       [&] {
         Tensors out = forward_replicas(xs);
         if (out.size() != xs.size())

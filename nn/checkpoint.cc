@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
+#include <climits>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -112,8 +112,15 @@ std::set<std::string> check(const fs::path& path) {
   return names;
 }
 
+// "-HOST-": process numbers mean something on their own host only.
+std::string host_part() {
+  char host[HOST_NAME_MAX + 1] = "";
+  ::gethostname(host, sizeof host - 1);
+  return "-" + std::string(host) + "-";
+}
+
 std::string hidden_name(const std::string& name) {
-  return "." + name + "-" + std::to_string(getpid());
+  return "." + name + host_part() + std::to_string(getpid());
 }
 
 // Savers into one folder take turns, those of other processes, too. What cannot be locked (some
@@ -160,14 +167,20 @@ class Draft : NonCopyable {
   fs::path path_;
 };
 
-// Drafts and halves of removed checkpoints that killed processes left: names end with theirs.
+// Removes drafts and halves of removed checkpoints that killed processes of this host left: names
+// end with host and process. Those of other hosts stay: nothing tells here whether they are alive.
 void sweep(const fs::path& directory) {
+  const std::string host = host_part();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(".checkpoint-")) continue;
-    const pid_t process = std::atoi(name.c_str() + name.rfind('-') + 1);
-    if (process == getpid() || ::kill(process, 0) != 0) fs::remove_all(entry.path(), ignored);
+    const size_t at = name.rfind(host);
+    const auto process =
+        at == name.npos ? std::nullopt : number_in<pid_t>(name.substr(at + host.size()));
+    if (!process) continue;
+    if (*process == getpid() || (::kill(*process, 0) != 0 && errno == ESRCH))
+      fs::remove_all(entry.path(), ignored);
   }
 }
 

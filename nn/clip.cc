@@ -1,12 +1,14 @@
 #include <locus/nn/clip.h>
 
 #include <algorithm>
-
+#include <functional>
 #include <map>
 #include <utility>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/core/layout.h>
+#include <locus/core/storage.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/reduce.h>
@@ -27,14 +29,36 @@ std::vector<Tensors> alike(const Tensors& arrays) {
   return groups;
 }
 
-void check_limit(const Tensors& arrays, double max_norm) {
-  if (!(max_norm >= 0))
-    throw ValueError("clip_global_norm: max_norm ", max_norm, "; expected a limit >= 0");
-  for (const Tensor& t : arrays)
+// All that an op for some of the arrays would refuse after others have been written.
+void check(const char* who, const char* option, double limit, const Tensors& arrays) {
+  if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
+  std::vector<std::pair<ByteRange, size_t>> places;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Tensor& t = arrays[i];
+    if (!t.defined()) throw Error(who, ": array ", i, " is undefined; expected a tensor");
+    if (!is_floating(t.dtype()))
+      throw DTypeError(who, ": array ", i, ", ", describe(t), "; expected a floating dtype");
     if (!t.contiguous())
-      throw ShapeError("clip_global_norm: ", describe(t),
-                       " has gaps or another order; expected contiguous tensors, since they are "
-                       "scaled in place");
+      throw ShapeError(who, ": array ", i, ", ", describe(t),
+                       ", has gaps or another order; expected contiguous tensors, since they are "
+                       "written in place");
+    if (t.size() > 0) places.emplace_back(byte_range(t.impl().view), i);
+  }
+  std::ranges::sort(places, std::less<>(), [](const auto& p) { return p.first.begin; });
+  for (size_t k = 1; k < places.size(); ++k) {
+    if (places[k].first.begin >= places[k - 1].first.end) continue;
+    const auto [a, b] = std::minmax(places[k - 1].second, places[k].second);
+    throw ValueError(who, ": arrays ", a, " and ", b, " share memory, ", describe(arrays[a]),
+                     " and ", describe(arrays[b]),
+                     "; expected each array once, since they are written in "
+                     "place");
+  }
+}
+
+void clip_arrays(const Tensors& arrays, const Tensor& norm, double max_norm) {
+  const autograd::Pause pause;
+  for (const Tensors& group : alike(arrays))
+    multi_clip_norm(group, norm.as_in_context(group[0].context()), max_norm);
 }
 
 }  // namespace
@@ -55,20 +79,21 @@ Tensor global_norm(const Tensors& arrays) {
 }
 
 void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm) {
-  check_limit(arrays, max_norm);
-  const autograd::Pause pause;
-  for (const Tensors& group : alike(arrays))
-    multi_clip_norm(group, norm.as_in_context(group[0].context()), max_norm);
+  check("clip_to_norm", "max_norm", max_norm, arrays);
+  if (norm.size() != 1 || norm.dtype() != f64)
+    throw ShapeError("clip_to_norm: norm ", describe(norm), "; expected one f64");
+  clip_arrays(arrays, norm, max_norm);
 }
 
 Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
-  check_limit(arrays, max_norm);
+  check("clip_global_norm", "max_norm", max_norm, arrays);
   const Tensor norm = global_norm(arrays);
-  clip_to_norm(arrays, norm, max_norm);
+  clip_arrays(arrays, norm, max_norm);
   return norm;
 }
 
 void clip_value(const Tensors& arrays, double limit) {
+  check("clip_value", "limit", limit, arrays);
   const autograd::Pause pause;
   for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
 }

@@ -18,7 +18,11 @@ namespace locus {
 // in f64. Returns it, one f64 on the first one's context: norm.item<double>() waits, as Gluon
 // always does unless check_isfinite is False. Where it is NaN or infinite nothing is scaled.
 // The gradients of a batch's sum of losses are divided by its size only in step(): multiply
-// max_norm by it. ValueError for no arrays or a negative max_norm; Error for one with gaps.
+// max_norm by it.
+//
+// Errors of these functions, before anything is written: ValueError for no arrays, a negative limit
+// and arrays that share memory, such as one that is given twice; ShapeError for an array that is
+// not contiguous; DTypeError for one that is not floating.
 Tensor clip_global_norm(const Tensors& arrays, double max_norm);
 // Its two halves: the norm, and scaling by a norm that is known, one f64 on any context.
 Tensor global_norm(const Tensors& arrays);
@@ -27,8 +31,8 @@ void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm);
 // Limits each element to [-limit, limit]; NaN stays.
 void clip_value(const Tensors& arrays, double limit);
 
-// Whether all elements are finite: 1 or 0, one f64 on the first one's context. ValueError for no
-// arrays.
+// Whether all elements are finite: 1 or 0, one f64 on the first one's context. Writes nothing.
+// ValueError for no arrays.
 Tensor all_finite(const Tensors& arrays);
 
 namespace nn {

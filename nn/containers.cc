@@ -6,7 +6,6 @@
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/recompute.h>
-#include <locus/core/rendezvous.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 
@@ -90,15 +89,6 @@ Tensor Residual::joined(const Tensor& y, const Tensor& around) const {
 
 Tensors Recompute::forward(const Tensors& in) {
   const std::shared_ptr<Block>& body = children()[0].second;
-  const auto deferred = [&] {
-    return std::ranges::any_of(body->parameters(), [](auto& p) { return p.second.deferred(); });
-  };
-  // Of the threads that meet, the first would keep its pass, and others find shapes that are known:
-  // in backward() these would run forward again, and it would not.
-  if (Rendezvous::Seat::here() && body->spans_replicas() && deferred()) {
-    const autograd::Pause predicts;
-    (*body)(in);
-  }
   return once_more([body](const Tensors& x) { return (*body)(x); }, in);
 }
 

@@ -71,9 +71,10 @@ class Residual : public Block {
 };
 
 // A block of which training keeps the inputs alone: backward() runs it again (core/recompute.h).
-// The same numbers for less memory and about a third more time. A first pass, which tells shapes,
-// is kept as a whole; but where replicas of the body meet in parallel(), each thread predicts once
-// before it. Replicas side by side, of a body in which they need each other, are recomputed as one.
+// The same numbers for less memory and about a third more time. backward() throws Error if a
+// parameter of the body, frozen ones included, was written since. A first pass, which tells shapes,
+// is kept as a whole. on_replicas() of a body with a layer such as SyncBatchNorm recomputes all
+// replicas together.
 class Recompute : public Block {
  public:
   template <std::derived_from<Block> B>

@@ -62,13 +62,16 @@ void ConvLayer::check(const Tensor& x) const {
   if (shape.rank() != axes_ + 2)
     throw ShapeError(name(), ": input ", describe(x), "; expected ", axes_ + 2, " axes, ", layout);
   const int64_t in = shape[channel];
+  if (in == 0)
+    throw ShapeError(name(), ": input ", describe(x), " has no channels; expected at least one on ",
+                     "axis ", channel, " (", layout, ")");
   const Shape weight = weight_.shape();  // once: another thread may complete it meanwhile
   if (weight_shape(in) == weight && in % groups_ == 0) return;
   const int64_t known = transposed_ ? weight[0] : weight[channel] * groups_;
   if (known != 0)
     throw ShapeError(name(), ": input ", describe(x), "; expected ", known, " channels on axis ",
                      channel, " (", layout, "), got ", in);
-  if (in == 0 || in % groups_ != 0)
+  if (in % groups_ != 0)
     throw ShapeError(name(), ": input ", describe(x), "; expected channels on axis ", channel, " (",
                      layout, "), a multiple of groups ", groups_, ", got ", in);
   if (weight_.deferred()) weight_.infer_shape(weight_shape(in));

@@ -114,12 +114,6 @@ void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
   }
 }
 
-bool GradientSums::in_one_bucket() {
-  size_t bytes = 0;
-  for (const Parameter& p : parameters_) bytes += bytes_of(p.replicas[0].impl().view.meta);
-  return group() && bytes <= kBucket && buckets(all_[0]).size() == 1;
-}
-
 bool GradientSums::are_of(const std::vector<Parameter>& parameters) const {
   return std::ranges::equal(parameters_, parameters, [](const Parameter& a, const Parameter& b) {
     return a.owner == b.owner && a.release == b.release &&

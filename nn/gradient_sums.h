@@ -50,7 +50,6 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   void finish(const std::function<void(int)>& behind, Caller from);
   // Of all parameters; null where they are on others.
   const Group* group() const { return all_.size() == 1 ? &all_[0].group : nullptr; }
-  bool in_one_bucket();  // all of them, with no more bytes than one is to have
   void check();
   // An update took the gradients, or they are discarded.
   void next();

@@ -45,9 +45,14 @@ Tensors one_a_context(const Tensors& values) {
 }
 
 cluster::Purpose purpose_of(const char* what, uint64_t store, const Keys& keys,
-                            const std::string& by = "") {
-  return cluster::Purpose(
-      text_of("KVStore::", what, " of ", listed(keys, &Key::text), ", store ", store, by));
+                            const optim::Optimizer* by = nullptr) {
+  cluster::Hash hash;
+  hash.add(what).add(store).add(by ? by->name() : "");
+  for (const Key& key : keys) hash.add(key.is_number()).add(key.text());
+  return cluster::Purpose(hash, [what, store, &keys, by] {
+    return text_of("KVStore::", what, " of ", listed(keys, &Key::text), ", store ", store,
+                   by ? " with " + by->name() : "");
+  });
 }
 
 // What one worker finds wrong before all meet.
@@ -181,8 +186,7 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
       sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
   });
   if (dist_) {
-    const cluster::Purpose purpose =
-        purpose_of("push", number_, keys, optimizer_ ? " with " + optimizer_->name() : "");
+    const cluster::Purpose purpose = purpose_of("push", number_, keys, optimizer_.get());
     cluster::all_reduce(sums, ReduceOp::sum, from);
   }
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
@@ -329,13 +333,8 @@ void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) {
   restore(given, "KVStore::set_optimizer_states", from);
 }
 
-void KVStore::check_optimizer_states(const NamedTensors& given, const std::string& who,
-                                     Caller from) {
-  nn::expect_states(given, optimizer_states(), who, from);
-}
-
 void KVStore::restore(const NamedTensors& given, const std::string& who, Caller from) {
-  check_optimizer_states(given, who, from);
+  nn::expect_states(given, optimizer_states(), who, from);
   const autograd::Pause pause;
   const auto number = [&](const std::string& key) {
     return find_in(given, key)->item<int64_t>(from);

@@ -1,31 +1,44 @@
-// KVStore: values by key that several contexts and processes push to and pull from, MXNet's.
+// KVStore: values by key. Contexts and ranks push tensors to a key and pull its value, as in MXNet.
 //
 //   auto kv = kvstore::create("device");
 //   kv->init("w", zeros({2, 3}));
-//   kv->push("w", gradients);                 // one a context: their sum becomes the value
-//   kv->pull("w", outs);                      // which each of outs gets
-//   kv->set_optimizer(optim::SGD({.learning_rate = .1}));
-//   kv->push("w", gradients);                 // from now on it updates the value instead
+//   kv->push("w", gradients);              // one gradient per context; the value becomes their sum
+//   kv->pull("w", outs);                   // each of outs gets the value
+//
+// A store with an optimizer updates its values. It trains a network without an nn::Trainer:
+//   kv->set_optimizer(optim::SGD({.learning_rate = .1}), 1. / batch_size);
+//   for (const auto& [name, p] : net.parameters()) kv->init(name, p.list_data()[0]);
+//   ...                                                      // in each step: backward(), and
+//   for (const auto& [name, p] : net.parameters())
+//     kv->pushpull(name, p.list_grad(), p.list_data());      // sum, update, copy to the replicas
 //
 // Types:
-//   local            values and sums are on the host
-//   device, nccl     values stay where init() found them; sums over contexts of one kind are
-//                    collectives' (ops/collective.h)
-//   dist_sync        local, and sums are over all ranks (core/cluster.h), too, each of which makes
-//                    the same calls in the same order; Error on all for other keys
-//   dist_device_sync device, likewise
+//   local             values and sums are on the host
+//   device, nccl      values stay where init() found them; contexts of one kind are summed by
+//                     collectives (ops/collective.h)
+//   dist_sync         local; sums are over all ranks (core/cluster.h)
+//   dist_device_sync  device; sums are over all ranks
 //
-// As in MXNet 1.x: a key is a whole number or a string, all of a store of one kind; without an
-// updater a push replaces the value by the sum, with one it is called for it; values that are
-// pushed under one key in one call are one sum; `priority` is taken and makes no difference, since
-// calls are in the program's order. Unlike there, a tensor that does not fit is an error in pull(),
-// too, dtypes are not reinterpreted, and one process alone may use the dist types.
+// Calls enqueue work. They wait only for values on the host. Threads: one at a time.
+
+// --- Details ---
 //
-// Calls enqueue work and do not wait, but for the host's values. All is checked before anything is
-// written. Errors: ValueError for an unknown type or key, a key that was there already, and keys of
-// two kinds; ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds), Error
-// for lists that differ in length or are empty, and for a pull into what is being recorded; on
-// every rank, but pull()'s. One thread at a time.
+// As in MXNet 1.x:
+//   - a key is a whole number or a string; all keys of a store are of one kind
+//   - without an updater a push replaces the value by the sum; with an updater the push calls it
+//   - values that one call pushes under one key are summed
+//   - `priority` has no effect: calls run in the program's order
+// Other than in MXNet: pull() refuses a tensor that does not fit, dtypes are not reinterpreted, and
+// one process may use the dist types.
+//
+// All ranks of a dist store make the same calls in the same order, else Error on every rank.
+//
+// A call checks all its arguments before it writes anything. Errors:
+//   ValueError             an unknown type or key, a key that exists already, keys of two kinds
+//   ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds)
+//   Error                  lists of different lengths, empty lists, a pull into a recorded tensor
+// Each rank throws them, except the errors of pull(). If an optimizer or an updater throws in
+// push(), the keys before it in the call have been updated.
 #pragma once
 
 #include <compare>
@@ -91,7 +104,7 @@ class KVStore : NonCopyable {
   void pull(const Keys& keys, const std::vector<Tensors>& outs, int priority = 0,
             Caller = Caller::here());
 
-  // push(), then pull(); without `outs` into the values that were pushed.
+  // push(), then pull() into `outs`; without `outs` into the pushed tensors.
   void pushpull(const Key& key, const Tensors& values, const Tensors& outs = {}, int priority = 0,
                 Caller = Caller::here());
   void pushpull(const Keys& keys, const std::vector<Tensors>& values,
@@ -101,9 +114,9 @@ class KVStore : NonCopyable {
   void broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority = 0,
                  Caller = Caller::here());
 
-  // A value for a key, or another one in the place of its value, of any shape, dtype and context;
-  // that of a dist store is to be the same on all workers, who need not meet. The optimizer's
-  // states stay, and go along, where they fit it; else they begin anew.
+  // Gives the key this value, of any shape, dtype and context; the key may be new. The optimizer's
+  // states are kept if they fit the value, else they start from zero. In a dist store each worker
+  // sets the same value; the workers do not wait for each other.
   void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
 
   // From now on a push calls it; an empty one: as before. Takes an optimizer away.
@@ -131,9 +144,6 @@ class KVStore : NonCopyable {
   void set_optimizer_states(const NamedTensors& states, Caller = Caller::here());
   void save_optimizer_states(const std::string& path, Caller = Caller::here());
   void load_optimizer_states(const std::string& path, Caller = Caller::here());
-  // Throws what set_optimizer_states() would, beginning with `who`, and changes nothing.
-  void check_optimizer_states(const NamedTensors& states, const std::string& who,
-                              Caller = Caller::here());
 
  private:
   struct Entry {

@@ -22,10 +22,11 @@ namespace locus::nn {
 namespace {
 
 // Weights may have at most `limit`'s shape.
-Tensor weigh(Tensor loss, double weight, const Tensor& sample_weight, const Shape& limit) {
+Tensor weigh(const char* who, Tensor loss, double weight, const Tensor& sample_weight,
+             const Shape& limit) {
   if (sample_weight.defined()) {
     if (!broadcasts_to(sample_weight.shape(), limit))
-      throw ShapeError("sample_weight ", describe(sample_weight),
+      throw ShapeError(who, ": sample_weight ", describe(sample_weight),
                        ": expected a shape that broadcasts to ", limit);
     loss = loss * sample_weight;
   }
@@ -37,11 +38,11 @@ Shape without(const Shape& shape, int axis) {
 }
 
 // Losses of inputs of `shape`, over one axis of it: with that axis where the weights have it.
-Tensor weigh_over(const Tensor& loss, int axis, const Shape& shape, double weight,
+Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& shape, double weight,
                   const Tensor& sample_weight) {
   if (!sample_weight.defined() || sample_weight.ndim() < shape.rank())
-    return expand_dims(weigh(loss, weight, sample_weight, without(shape, axis)), axis);
-  return weigh(expand_dims(loss, axis), weight, sample_weight, shape);
+    return expand_dims(weigh(who, loss, weight, sample_weight, without(shape, axis)), axis);
+  return weigh(who, expand_dims(loss, axis), weight, sample_weight, shape);
 }
 
 // Over all axes but one.
@@ -53,8 +54,9 @@ Tensor reduced(const Tensor& loss, int batch_axis,
   return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1});
 }
 
-Tensor finish(const Tensor& loss, const auto& options, const Tensor& sample_weight) {
-  return reduced(weigh(loss, options.weight, sample_weight, loss.shape()), options.batch_axis);
+Tensor finish(const char* who, const Tensor& loss, const auto& options,
+              const Tensor& sample_weight) {
+  return reduced(weigh(who, loss, options.weight, sample_weight, loss.shape()), options.batch_axis);
 }
 
 Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char* what = "label") {
@@ -82,6 +84,34 @@ Tensor margin_loss(const Tensor& pred, const Tensor& label, double margin, const
   return relu(margin - pred * like(label, pred, who));
 }
 
+// Whole numbers in [0, end) that a loss takes.
+struct Whole {
+  const char* who;
+  const char* what;
+  const Tensor& values;
+  int64_t end;
+};
+
+// f(), or an IndexError that names the loss and its numbers instead of the op that met them. `used`
+// gives those that count. On a GPU the op reports a wrong one later.
+Tensor checked(const Whole& w, const auto& used, const auto& f) {
+  if (!is_host(w.values.context())) return f();
+  try {
+    return f();
+  } catch (const IndexError&) {
+    std::string got;
+    for (const double v : cast(used(), f64).template to_vector<double>())
+      if (got.empty() && !(v >= 0 && v < static_cast<double>(w.end) && v == std::floor(v)))
+        got = text_of(", got ", v);
+    throw IndexError(w.who, ": ", w.what, " ", describe(w.values),
+                     ": expected whole numbers in [0, ", w.end, ")", got);
+  }
+}
+Tensor of_label(const char* who, const Tensor& label, int64_t classes, const auto& f) {
+  return checked(
+      {who, "label", label, classes}, [&] { return label; }, f);
+}
+
 // How many labels there are before the first negative one.
 Tensor counted(const Tensor& labels) {
   const Tensor padding = labels < 0;
@@ -93,24 +123,24 @@ Tensor counted(const Tensor& labels) {
 Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  return finish(square(pred - like(label, pred, "L2Loss")),
+  return finish(kName, square(pred - like(label, pred, kName)),
                 LossOptions{options_.weight / 2, options_.batch_axis}, sample_weight);
 }
 
 Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  return finish(abs(pred - like(label, pred, "L1Loss")), options_, sample_weight);
+  return finish(kName, abs(pred - like(label, pred, kName)), options_, sample_weight);
 }
 
 HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
-  options::expect("HuberLoss", "rho", options.rho, options::positive);
+  options::expect(kName, "rho", options.rho, options::positive);
 }
 
 Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  return finish(smooth_l1(pred - like(label, pred, "HuberLoss"), 1 / std::sqrt(options_.rho)),
+  return finish(kName, smooth_l1(pred - like(label, pred, kName), 1 / std::sqrt(options_.rho)),
                 options_, sample_weight);
 }
 
@@ -121,8 +151,11 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
   const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined();
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
       options_.batch_axis == 0) [[likely]]
-    return weigh(softmax_cross_entropy(pred, label), options_.weight, {}, {});
-  const int axis = normalize_axis(options_.axis, rank, "SoftmaxCrossEntropyLoss");
+    return weigh(
+        kName,
+        of_label(kName, label, pred.shape()[1], [&] { return softmax_cross_entropy(pred, label); }),
+        options_.weight, {}, {});
+  const int axis = normalize_axis(options_.axis, rank, kName);
   // The classes last, everything else one batch.
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
@@ -130,23 +163,23 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
   Tensor each;
   if (!options_.sparse_label) {
     const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
-    each = -sum(times(like(label, pred, "SoftmaxCrossEntropyLoss"), log_p), {.axis = axis});
+    each = -sum(times(like(label, pred, kName), log_p), {.axis = axis});
   } else {
     if (label.size() != outer.size())
-      throw ShapeError("SoftmaxCrossEntropyLoss: label ", describe(label), " for pred ",
-                       describe(pred), " with classes on axis ", axis, "; expected label shape ",
-                       outer);
+      throw ShapeError(kName, ": label ", describe(label), " for pred ", describe(pred),
+                       " with classes on axis ", axis, "; expected label shape ", outer);
     const Tensor rows = last.reshape({outer.size(), pred.shape()[axis]});
     const Tensor ids = label.reshape({outer.size()});
     if (options_.from_logits) {  // pick would cut labels and count negative ones from the end
       const Tensor label_of = where(logical_and(ids >= 0, floor(ids) == ids), ids, NAN);
-      each = -pick(rows, label_of);
+      each = of_label(kName, label, rows.shape()[1], [&] { return -pick(rows, label_of); });
     } else {
-      each = softmax_cross_entropy(rows, ids);
+      each =
+          of_label(kName, label, rows.shape()[1], [&] { return softmax_cross_entropy(rows, ids); });
     }
     each = each.reshape(outer);
   }
-  return reduced(weigh_over(each, axis, pred.shape(), options_.weight, sample_weight),
+  return reduced(weigh_over(kName, each, axis, pred.shape(), options_.weight, sample_weight),
                  options_.batch_axis);
 }
 
@@ -154,90 +187,89 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Ten
                                                  const Tensor& sample_weight,
                                                  const Tensor& pos_weight) const {
   const Tensor pred = amp::widen(scores);
-  const Tensor z = like(label, pred, "SigmoidBinaryCrossEntropyLoss");
+  const Tensor z = like(label, pred, kName);
   Tensor positive = z;
   if (pos_weight.defined()) {
     if (!broadcasts_to(pos_weight.shape(), pred.shape()))
-      throw ShapeError("SigmoidBinaryCrossEntropyLoss: pos_weight ", describe(pos_weight),
+      throw ShapeError(kName, ": pos_weight ", describe(pos_weight),
                        ": expected a shape that broadcasts to ", pred.shape());
     positive = z * pos_weight;
   }
   if (!options_.from_sigmoid)
-    return finish(binary_cross_entropy(pred, z, positive), options_, sample_weight);
+    return finish(kName, binary_cross_entropy(pred, z, positive), options_, sample_weight);
   const double eps = guard(pred, 1e-12);
-  return finish(-(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
+  return finish(kName, -(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
                 sample_weight);
 }
 
 Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
                                 const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  Tensor z = like(label, pred, "LogisticLoss");
+  Tensor z = like(label, pred, kName);
   if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
-  return finish(binary_cross_entropy(pred, z, z), options_, sample_weight);
+  return finish(kName, binary_cross_entropy(pred, z, z), options_, sample_weight);
 }
 
 Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
   const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
-  const Tensor z = like(label, pred, "KLDivLoss");
+  const Tensor z = like(label, pred, kName);
   const Tensor loss = xlogy(z, z) - times(z, log_p);
-  return reduced(weigh(loss, options_.weight, sample_weight, pred.shape()), options_.batch_axis,
-                 sum);
+  return reduced(weigh(kName, loss, options_.weight, sample_weight, pred.shape()),
+                 options_.batch_axis, sum);
 }
 
 Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  return finish(margin_loss(pred, label, options_.margin, "HingeLoss"), options_, sample_weight);
+  return finish(kName, margin_loss(pred, label, options_.margin, kName), options_, sample_weight);
 }
 
 Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
                                     const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  return finish(square(margin_loss(pred, label, options_.margin, "SquaredHingeLoss")), options_,
+  return finish(kName, square(margin_loss(pred, label, options_.margin, kName)), options_,
                 sample_weight);
 }
 
 Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive,
                                const Tensor& negative) const {
   const Tensor pred = amp::widen(scores);
-  const Tensor near = square(like(positive, pred, "TripletLoss", "positive") - pred);
-  const Tensor far = square(like(negative, pred, "TripletLoss", "negative") - pred);
-  return weigh(relu(reduced(near - far, options_.batch_axis, sum) + options_.margin),
+  const Tensor near = square(like(positive, pred, kName, "positive") - pred);
+  const Tensor far = square(like(negative, pred, kName, "negative") - pred);
+  return weigh(kName, relu(reduced(near - far, options_.batch_axis, sum) + options_.margin),
                options_.weight, {}, {});
 }
 
 Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
                                   const Tensor& sample_weight) const {
   const Tensor pred = amp::widen(scores);
-  const Tensor z = like(label, pred, "PoissonNLLLoss");
+  const Tensor z = like(label, pred, kName);
   Tensor loss = options_.from_logits ? exp(pred) - times(z, pred)
                                      : pred - z * log(pred + guard(pred, options_.epsilon));
   if (options_.compute_full) {
     const Tensor n = where(z > 1, z, 1);
     loss = loss + where(z > 1, n * log(n) - n + log(n * (2 * std::numbers::pi)) / 2, 0);
   }
-  return mean(weigh(loss, options_.weight, sample_weight, pred.shape()));
+  return mean(weigh(kName, loss, options_.weight, sample_weight, pred.shape()));
 }
 
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
                                        const Tensor& label, const Tensor& sample_weight) const {
-  const int last = normalize_axis(-1, input2.ndim(), "CosineEmbeddingLoss");
+  const int last = normalize_axis(-1, input2.ndim(), kName);
   const auto unit = [](const Tensor& x) {
     const Tensor length = norm(x, {.axis = -1, .keepdims = true});
     return x / where(length == 0, 1, length);
   };
   const Tensor cosine =
-      sum(unit(like(input1, input2, "CosineEmbeddingLoss", "input1")) * unit(amp::widen(input2)),
-          {.axis = -1});
-  const Tensor y = like(label, cosine, "CosineEmbeddingLoss");
+      sum(unit(like(input1, input2, kName, "input1")) * unit(amp::widen(input2)), {.axis = -1});
+  const Tensor y = like(label, cosine, kName);
   const Tensor apart = where(y == -1, relu(cosine - options_.margin), 0);
   const Shape row = expand_dims(cosine, last).shape();
-  return squeeze(
-      weigh_over(where(y == 1, 1 - cosine, apart), last, row, options_.weight, sample_weight),
-      last);
+  return squeeze(weigh_over(kName, where(y == 1, 1 - cosine, apart), last, row, options_.weight,
+                            sample_weight),
+                 last);
 }
 
 // States are the labels with a blank before, between and behind them; alpha is the logarithm of the
@@ -248,14 +280,14 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
   const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
   const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();
   if (y.ndim() != 3 || given.ndim() != 2 || given.shape()[0] != y.shape()[1] || y.shape()[0] == 0)
-    throw ShapeError("CTCLoss: pred ", describe(pred), ", label ", describe(label),
+    throw ShapeError(kName, ": pred ", describe(pred), ", label ", describe(label),
                      "; expected pred (N, T, classes) and label (N, L), or as the layouts say");
   const int64_t steps = y.shape()[0], n = y.shape()[1], classes = y.shape()[2],
                 length = given.shape()[1];
   const Context c = y.context();
   for (const Tensor& lengths : {pred_lengths, label_lengths})
     if (lengths.defined() && lengths.shape() != Shape{n})
-      throw ShapeError("CTCLoss: lengths ", describe(lengths), "; expected ", Shape{n});
+      throw ShapeError(kName, ": lengths ", describe(lengths), "; expected ", Shape{n});
   Tensor count = zeros({n}, {c, i64});
   if (label_lengths.defined())
     count = where(label_lengths >= 0, label_lengths, NAN);
@@ -277,7 +309,9 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
   const Tensor log_p = log_softmax(y.astype(dtype));
   const Tensor rows = arange(static_cast<double>(steps * n), {c, f64}).reshape({steps, n, 1}) *
                       static_cast<double>(classes);
-  const Tensor emitted = take(log_p.reshape({log_p.size()}), rows + states);
+  const Tensor emitted = checked(
+      {kName, "label", label, classes - 1}, [&] { return where(used, given, 0); },
+      [&] { return take(log_p.reshape({log_p.size()}), rows + states); });
   const auto constant = [&](int64_t columns, double value) {
     return full({n, columns}, value, {c, dtype});
   };
@@ -293,11 +327,17 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
     alpha =
         pred_lengths.defined() ? where(expand_dims(pred_lengths > t, 1), padded, alpha) : padded;
   }
-  const Tensor last = pick(alpha, count * 2 + 2), other = pick(alpha, count * 2 + 1);
-  Tensor loss = -logsumexp(stack({last, other}), {.axis = 0});
+  const auto read = [&] {  // up to the last label, or the blank behind it
+    const Tensor last = pick(alpha, count * 2 + 2), other = pick(alpha, count * 2 + 1);
+    return -logsumexp(stack({last, other}), {.axis = 0});
+  };
+  Tensor loss = label_lengths.defined() ? checked(
+                                              {kName, "label_lengths", label_lengths, length + 1},
+                                              [&] { return label_lengths; }, read)
+                                        : read();
   if (pred_lengths.defined())
     loss = where(logical_and(pred_lengths >= 1, pred_lengths <= steps), loss, NAN);
-  return weigh(loss.astype(y.dtype()), options_.weight, sample_weight, {n});
+  return weigh(kName, loss.astype(y.dtype()), options_.weight, sample_weight, {n});
 }
 
 }  // namespace locus::nn

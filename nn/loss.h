@@ -16,18 +16,19 @@
 
 namespace locus::nn {
 
-// A loss is a function with options.
-template <class Options>
+// A loss is a function with options. Self::kName begins the texts of its errors.
+template <class Self, class Options>
 class Loss {
  public:
   Loss() = default;
   // ValueError for a weight, margin or epsilon that is no number.
   explicit Loss(const Options& options) : options_(options) {
     using locus::options::expect, locus::options::finite;
-    expect("Loss", "weight", options_.weight, finite);
-    if constexpr (requires { options_.margin; }) expect("Loss", "margin", options_.margin, finite);
+    expect(Self::kName, "weight", options_.weight, finite);
+    if constexpr (requires { options_.margin; })
+      expect(Self::kName, "margin", options_.margin, finite);
     if constexpr (requires { options_.epsilon; })
-      expect("Loss", "epsilon", options_.epsilon, locus::options::not_negative);
+      expect(Self::kName, "epsilon", options_.epsilon, locus::options::not_negative);
   }
   const Options& options() const { return options_; }
 
@@ -41,14 +42,16 @@ struct LossOptions {
 };
 
 // weight / 2 * (pred - label)^2
-struct L2Loss : Loss<LossOptions> {
+struct L2Loss : Loss<L2Loss, LossOptions> {
+  static constexpr const char* kName = "L2Loss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };
 
 // weight * |pred - label|
-struct L1Loss : Loss<LossOptions> {
+struct L1Loss : Loss<L1Loss, LossOptions> {
+  static constexpr const char* kName = "L1Loss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -60,7 +63,8 @@ struct HuberOptions {
   int batch_axis = 0;
 };
 // (pred - label)^2 / (2 rho) up to |pred - label| = rho, and |pred - label| - rho / 2 above.
-struct HuberLoss : Loss<HuberOptions> {
+struct HuberLoss : Loss<HuberLoss, HuberOptions> {
+  static constexpr const char* kName = "HuberLoss";
   HuberLoss() = default;
   explicit HuberLoss(const HuberOptions& options);  // ValueError for another rho
   Tensor operator()(const Tensor& pred, const Tensor& label,
@@ -77,7 +81,8 @@ struct SoftmaxCrossEntropyOptions {
 // -log softmax(pred)[label]. The default case is one fused op. The losses keep the classes' axis,
 // of length 1, beside a sample_weight with as many axes as pred (Gluon's (N, 1) for pred (N,
 // classes)); one with fewer axes broadcasts to pred's shape without that axis, (N,).
-struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyOptions> {
+struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyLoss, SoftmaxCrossEntropyOptions> {
+  static constexpr const char* kName = "SoftmaxCrossEntropyLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -93,7 +98,8 @@ struct SigmoidBCEOptions {
 // (1 - z) * softplus(x) + pos_weight * z * softplus(-x) for pred x and label z, which is Gluon's
 // relu(x) - x*z + log(1 + exp(-|x|)) with the right slope at 0. pos_weight, of a shape that
 // broadcasts to pred's such as (1, classes), weighs the positive examples.
-struct SigmoidBinaryCrossEntropyLoss : Loss<SigmoidBCEOptions> {
+struct SigmoidBinaryCrossEntropyLoss : Loss<SigmoidBinaryCrossEntropyLoss, SigmoidBCEOptions> {
+  static constexpr const char* kName = "SigmoidBinaryCrossEntropyLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
                     const Tensor& pos_weight = {}) const;
@@ -107,7 +113,8 @@ struct LogisticOptions {
   LabelFormat label_format = LabelFormat::signed_;
 };
 // log(1 + exp(-pred * label)) for signed labels: SigmoidBinaryCrossEntropyLoss of (label + 1) / 2.
-struct LogisticLoss : Loss<LogisticOptions> {
+struct LogisticLoss : Loss<LogisticLoss, LogisticOptions> {
+  static constexpr const char* kName = "LogisticLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -121,7 +128,8 @@ struct KLDivOptions {
 };
 // label * (log(label) - pred): the sum over the other axes, as in Gluon. Where label is 0 it is 0;
 // Gluon adds 1e-12 inside the logarithm instead.
-struct KLDivLoss : Loss<KLDivOptions> {
+struct KLDivLoss : Loss<KLDivLoss, KLDivOptions> {
+  static constexpr const char* kName = "KLDivLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -133,19 +141,22 @@ struct MarginOptions {
   int batch_axis = 0;
 };
 // max(0, margin - pred * label) for labels -1 and 1.
-struct HingeLoss : Loss<MarginOptions> {
+struct HingeLoss : Loss<HingeLoss, MarginOptions> {
+  static constexpr const char* kName = "HingeLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };
 // Its square.
-struct SquaredHingeLoss : Loss<MarginOptions> {
+struct SquaredHingeLoss : Loss<SquaredHingeLoss, MarginOptions> {
+  static constexpr const char* kName = "SquaredHingeLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };
 // max(0, margin + sum((positive - pred)^2 - (negative - pred)^2)), the sum over the other axes.
-struct TripletLoss : Loss<MarginOptions> {
+struct TripletLoss : Loss<TripletLoss, MarginOptions> {
+  static constexpr const char* kName = "TripletLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& positive, const Tensor& negative) const;
 };
@@ -158,7 +169,8 @@ struct PoissonNLLOptions {
 };
 // exp(pred) - label * pred, or pred - label * log(pred + epsilon): one number, the mean over all
 // axes. With compute_full labels of 0 add 0 (Gluon 1.9: NaN).
-struct PoissonNLLLoss : Loss<PoissonNLLOptions> {
+struct PoissonNLLLoss : Loss<PoissonNLLLoss, PoissonNLLOptions> {
+  static constexpr const char* kName = "PoissonNLLLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -172,7 +184,8 @@ struct CosineEmbeddingOptions {
 // cosine along the last axis, not reduced: inputs (N, D), label (N,) or (N, 1), result (N,) (Gluon
 // 1.9: (N, 1)). The cosine with a vector of zeros is 0, and that of short ones is exact (Gluon
 // divides by 1e-12 at least). sample_weight as in SoftmaxCrossEntropyLoss.
-struct CosineEmbeddingLoss : Loss<CosineEmbeddingOptions> {
+struct CosineEmbeddingLoss : Loss<CosineEmbeddingLoss, CosineEmbeddingOptions> {
+  static constexpr const char* kName = "CosineEmbeddingLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& input1, const Tensor& input2, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
@@ -192,7 +205,8 @@ struct CTCOptions {
 // where they are not given; a length outside 1 ... T makes the loss NaN. The result is (N,):
 // infinite, with gradient 0, where no reading fits (MXNet: 0). A label outside [0, classes - 1) is
 // an IndexError. Composed of ops, about six for each step; f16 and bf16 compute in f32.
-struct CTCLoss : Loss<CTCOptions> {
+struct CTCLoss : Loss<CTCLoss, CTCOptions> {
+  static constexpr const char* kName = "CTCLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths = {},
                     const Tensor& label_lengths = {}, const Tensor& sample_weight = {}) const;

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
+#include <locus/core/error.h>
 #include <locus/nn/options.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -39,19 +40,31 @@ void LossScaler::check_state(const LossScalerState& s) const {
   expect(kWho, "skipped", s.skipped, options::not_negative);
 }
 
+LossScalerState LossScaler::state() const {
+  if (!stepped_.empty())
+    throw Error(kWho,
+                ": its state was asked for between step() and update(); call update() first, which "
+                "ends the pass");
+  return {scale_, unskipped_, skipped_};
+}
+
 void LossScaler::set_state(const LossScalerState& s) {
   check_state(s);
-  set_loss_scale(s.loss_scale);
+  begin_pass(s.loss_scale);
   unskipped_ = s.unskipped;
   skipped_ = s.skipped;
 }
 
-void LossScaler::set_loss_scale(double v) {
-  check_state({.loss_scale = v});
+void LossScaler::begin_pass(double scale) {
+  stepped_.clear();
+  overflowed_ = false;
+  overflows_.expect(false);
+  if (scale == scale_) return;
+  unskipped_ = 0;
+  scale_ = scale;
   const autograd::Pause pause;
-  scale_ = v;
   const MutexLock lock(mutex_);
-  for (const auto& [c, tensor] : scales_) full({}, v, {c, f64}).copyto(tensor);
+  for (const auto& [c, tensor] : scales_) full({}, scale, {c, f64}).copyto(tensor);
 }
 
 Tensor LossScaler::scale(const Tensor& loss) {
@@ -73,23 +86,48 @@ Tensor LossScaler::scale(const Tensor& loss) {
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,
                       Caller from) {
-  cluster::share_failure([&] { expect(kWho, "batch_size", batch_size, options::count); }, from);
+  cluster::share_failure(
+      [&] {
+        expect(kWho, "batch_size", batch_size, options::count);
+        if (std::ranges::find(stepped_, &trainer) != stepped_.end())
+          throw Error(
+              kWho,
+              ": step() was called twice with one trainer in a pass; call update() after the "
+              "last step() of each pass");
+      },
+      from);
   trainer.allreduce_grads(from);
   const bool finite = trainer.update_if_finite(batch_size, scale_, ignore_stale_grad, from);
-  overflows_.expect(false);
-  adjust(finite);
+  stepped_.push_back(&trainer);
+  if (!finite) {
+    ++skipped_;
+    overflowed_ = true;
+  }
   return finite;
 }
 
-void LossScaler::adjust(bool finite) {
-  if (!finite) {
-    ++skipped_;
+void LossScaler::update() {
+  capture::check(
+      "LossScaler::update",
+      "the host decides on the next scale; compile what comes before LossScaler::step()");
+  if (stepped_.empty()) return;
+  double next = scale_;
+  if (overflowed_) {
     unskipped_ = 0;
-    set_loss_scale(std::max(scale_ / options_.scale_factor, options_.min_scale));
+    next = std::max(scale_ / options_.scale_factor, options_.min_scale);
   } else if (++unskipped_ == options_.scale_window) {
     unskipped_ = 0;
-    set_loss_scale(std::min(scale_ * options_.scale_factor, options_.max_scale));
+    next = std::min(scale_ * options_.scale_factor, options_.max_scale);
   }
+  begin_pass(next);
+}
+
+void LossScaler::update(double loss_scale) {
+  check_state({.loss_scale = loss_scale});
+  capture::check(
+      "LossScaler::update",
+      "the host decides on the next scale; compile what comes before LossScaler::step()");
+  begin_pass(loss_scale);
 }
 
 }  // namespace locus::amp

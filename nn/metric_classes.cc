@@ -19,9 +19,20 @@ namespace locus::metric {
 namespace {
 
 [[noreturn]] void misfit(const std::string& who, const Tensor& labels, const Tensor& preds,
-                         const char* expected) {
+                         const std::string& expected) {
   throw ShapeError(who, ": labels ", describe(labels), " for preds ", describe(preds),
-                   "; expected ", expected);
+                   "; expected ", expected,
+                   labels.ndim() > preds.ndim()
+                       ? "; the labels have more axes: the order is update(labels, preds)"
+                       : "");
+}
+
+// The axis of preds' classes, from 0.
+int classes_axis(const std::string& who, const Tensor& labels, const Tensor& preds, int axis,
+                 const char* expected) {
+  if (axis < -preds.ndim() || axis >= preds.ndim())
+    misfit(who, labels, preds, text_of("axis ", axis, " of classes in preds, and ", expected));
+  return axis < 0 ? axis + preds.ndim() : axis;
 }
 
 Tensor whole(const Tensor& numbers) {
@@ -32,10 +43,10 @@ double count(const Tensor& labels) { return static_cast<double>(labels.size()); 
 
 // The scores of the labels' classes along `axis`, in the shape of the other axes.
 Tensor score_of(const std::string& who, const Tensor& labels, const Tensor& preds, int axis) {
-  axis = normalize_axis(axis, preds.ndim(), who.c_str());
+  constexpr const char* kExpected = "a label for each position beside the classes' axis";
+  axis = classes_axis(who, labels, preds, axis, kExpected);
   const Shape outer(without_axis(make_meta(preds.dtype(), preds.shape()), axis));
-  if (labels.size() != outer.size())
-    misfit(who, labels, preds, "a label for each position beside the classes' axis");
+  if (labels.size() != outer.size()) misfit(who, labels, preds, kExpected);
   const Tensor ids = labels.reshape(outer);
   return pick(preds, where(ids >= 0, ids, NAN), {.axis = axis});  // -1 is not the last
 }
@@ -61,10 +72,10 @@ Measure Accuracy::measure(const Tensor& labels, const Tensor& preds) const {
   const Shape shape = labels.shape();
   Tensor classes = preds;
   if (preds.shape() != shape) {
-    const int axis = normalize_axis(options_.axis, preds.ndim(), "Accuracy");
+    constexpr const char* kExpected = "preds of the labels' shape, or with the classes' axis too";
+    const int axis = classes_axis(name(), labels, preds, options_.axis, kExpected);
     classes = argmax(preds, {.axis = axis, .keepdims = labels.ndim() == preds.ndim()});
-    if (classes.shape() != shape)
-      misfit(name(), labels, preds, "preds of the labels' shape, or with the classes' axis too");
+    if (classes.shape() != shape) misfit(name(), labels, preds, kExpected);
   }
   return {cast(sum(whole(classes) == whole(labels)), f64), count(labels)};
 }

@@ -38,6 +38,9 @@ void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
                      " the layer's parameters, which are ", name(gamma_.dtype()),
                      "; x.astype() casts the input");
   const int64_t n = x.shape()[at], known = gamma_.shape()[0];
+  if (n == 0)
+    throw ShapeError(type_name(), ": input ", describe(x),
+                     " has no channels; expected at least one on axis ", axis);
   if (known != 0 && known != n)
     throw ShapeError(type_name(), ": input ", describe(x), "; expected ", known,
                      " channels on axis ", axis);

@@ -124,8 +124,7 @@ Optimizer::Optimizer(const Optimizer& other)
       common_(other.common_),
       progress_(std::make_shared<Progress>(*other.progress_)),
       states_(other.states_),
-      run_(other.run_),
-      says_use_(other.says_use_) {}
+      run_(other.run_) {}
 
 Optimizer& Optimizer::operator=(const Optimizer& other) {
   *progress_ = *other.progress_;
@@ -133,7 +132,6 @@ Optimizer& Optimizer::operator=(const Optimizer& other) {
   common_ = other.common_;
   states_ = other.states_;
   run_ = other.run_;
-  says_use_ = other.says_use_;
   ++*assigned_;
   return *this;
 }

@@ -1,23 +1,23 @@
-// Optimizers: how gradients change weights. nn::Trainer calls them; they hold the numbers (learning
-// rate, momentum), the Trainer holds the tensors and how often each was updated.
+// Optimizers: how gradients change weights. An optimizer holds numbers (learning rate, momentum). A
+// Trainer (nn/trainer.h) or a KVStore (nn/kvstore.h) calls it; that caller holds the tensors and
+// how often each was updated.
 //
 //   optim::Adam({.learning_rate = 1e-3, .wd = 1e-4})
 //
 // Names, defaults and formulas are those of MXNet 1.x, written in ops/optim.h, unless said
-// otherwise; wd applies to biases too. What every optimizer takes:
+// otherwise; wd applies to biases too. Options of every optimizer:
 //   learning_rate    multiplied by a parameter's lr_mult
 //   wd               weight decay, multiplied by a parameter's wd_mult
 //   clip_gradient    limits each rescaled element to [-c, c]
-//   multi_precision  f16 and bf16 weights have f32 states, the last of which is a master copy that
-//                    the weights are rounded from
+//   multi_precision  f16 and bf16 weights have f32 states; the last state is a master copy, and the
+//                    weights are rounded from it
 // An option out of its range is a ValueError that names it.
-//
-// A new one of these is an op (ops/optim.h), its options and a class here, and in optimizer.cc the
-// options' ranges, how they make the op's numbers, and its name. From elsewhere, derive from
-// Optimizer, and in the constructor say use(), or override state_names(), create_state() and
-// update(). After use(), a Trainer updates replicas on the threads of their contexts, too
-// (core/parallel.h), where a schedule is asked by one at a time, and replays updates of a class
-// that said so itself, as a Capture does (core/capture.h): such a class does not override update().
+
+// To add an optimizer of this library, add an op (ops/optim.h), a class and its options here, and
+// to optimizer.cc the ranges of the options, the op's numbers, and the name. To add one elsewhere,
+// derive from Optimizer. In its constructor call use(), or override state_names(), create_state()
+// and update(). After use(), a Trainer updates replicas on the threads of their contexts
+// (core/parallel.h); one thread at a time calls the schedule.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 #include <vector>
 
 #include <locus/core/tensor.h>
@@ -36,8 +35,8 @@
 
 namespace locus::optim {
 
-// Weights of one context and dtype that share the multipliers and were updated as often, updated
-// together: one launch.
+// Weights that one launch updates: of one context and dtype, with equal multipliers and equal
+// counts.
 struct ParameterGroup {
   Tensors weights = {}, gradients = {};
   std::vector<Tensors> state = {};  // [kind][weight], e.g. state[0][i] is weight i's momentum
@@ -45,21 +44,21 @@ struct ParameterGroup {
   std::shared_ptr<int64_t> count = std::make_shared<int64_t>(0);  // updates so far
 };
 
-// An update that is captured (core/capture.h) takes the learning rate of each replay and counts it
-// as an update; its other numbers are those of the capture. The graph keeps what it reads: the
-// optimizer may go before it.
+// A captured update (core/capture.h) reads the learning rate at replay time and counts one update.
+// All other hyperparameters are frozen at capture. The graph owns what it reads, so the optimizer
+// may be destroyed first.
 class Optimizer {
  public:
-  // What optimizers have in common, see above.
+  // The options of every optimizer.
   struct Common {
     double learning_rate = 0.01, wd = 0;
     std::optional<double> clip_gradient = {};
     bool multi_precision = false;
   };
-  // `name`: of the kind, for errors and files; `rates`: that an update may have, else ValueError.
+  // `name` is in errors and files. A learning rate outside of `rates` is a ValueError.
   Optimizer(std::string name, const Common& common,
             const options::Range& rates = options::not_negative);
-  // Its counts and learning rate are its own from now on.
+  // A copy has its own counts and learning rate.
   Optimizer(const Optimizer& other);
   Optimizer& operator=(const Optimizer& other);  // compiled functions are recorded anew
   virtual ~Optimizer() = default;
@@ -67,46 +66,43 @@ class Optimizer {
   const std::string& name() const { return name_; }
   const Common& common() const { return common_; }
 
-  // By the schedule, where there is one, at num_update().
+  // If there is a schedule: its rate at num_update().
   double learning_rate() const;
   // Throws Error when there is a schedule, ValueError unless finite and >= 0.
   void set_learning_rate(double v);
-  // From now on the learning rate of an update is schedule(num_update()), which counts that update:
-  // the first is schedule(1), as in Gluon. An empty one takes it away without asking it: the rate
-  // stays that of the last update, or what it was before the schedule. An update for which it
-  // throws, or gives NaN or a negative rate (ValueError), is not done or counted.
+  // The n-th update has the learning rate schedule(n), from n = 1, as in Gluon. An empty schedule
+  // ends that without a call: the rate stays that of the last update, or the one before the
+  // schedule. If the schedule throws, or returns NaN or a negative rate (ValueError), the update is
+  // not done and not counted.
   void set_schedule(Schedule schedule);
-  // The number of updates of the parameter that had most.
+  // The number of updates of the parameter that was updated most often.
   int64_t num_update() const;
   void set_num_update(int64_t n);
 
   // The names of a weight's states, in order.
   virtual std::vector<std::string> state_names(DType weight) const;
-  // That of one; its number where there is none.
+  // The name of one state. A state without a name: its number.
   std::string state_name(DType weight, size_t state) const;
   // The state tensors of one weight, on its context.
   virtual Tensors create_state(const Tensor& weight) const;
-  // Updates weights and state in place, and counts; one that throws is not counted. Gradients are
-  // multiplied by `rescale` first.
+  // Updates weights and state in place, by gradients times `rescale`, and counts one update. An
+  // update that throws is not counted.
   virtual void update(ParameterGroup& group, double rescale);
-  // Whether several threads may, for groups of different contexts.
+  // Whether several threads may call update() at once, for groups of different contexts.
   bool on_threads() const { return run_ != nullptr; }
-  // Whether all that an update does is the op's: what derives from the class that said use() may
-  // have an update() of its own.
-  bool can_replay() const { return says_use_ && typeid(*this) == *says_use_; }
 
  protected:
-  // What an update is told; t counts it.
+  // The numbers of the t-th update.
   struct Step {
     double lr, wd, rescale_grad, clip_gradient;
     int64_t t;
   };
-  // Updates are op's from now on; make(numbers, t) completes its numbers, in which lr, wd,
-  // rescale_grad and clip_gradient are set already, for the t-th update.
+  // update() calls this op. make(numbers, t) completes the numbers of the t-th update, in which lr,
+  // wd, rescale_grad and clip_gradient are set already.
   template <class Numbers>
   void use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make);
-  // For an update() of one's own: what the next one is told; each call counts one more. An op takes
-  // its numbers from it, so that a graph asks anew at each replay.
+  // For a derived class with its own update(): a function that returns the numbers of the next
+  // update and counts it. Pass the function to an op: a graph calls it at each replay.
   std::function<Step()> next_step(const ParameterGroup& group, double rescale) const;
 
  private:
@@ -121,13 +117,11 @@ class Optimizer {
   std::shared_ptr<Progress> progress_;
   std::vector<std::string> states_;
   std::function<void(const ParameterGroup&, std::function<Step()>)> run_;
-  const std::type_info* says_use_ = nullptr;
   std::shared_ptr<uint64_t> assigned_ = std::make_shared<uint64_t>(0);  // how often
 };
 
 template <class Numbers>
 void Optimizer::use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make) {
-  says_use_ = &typeid(*this);  // in its constructor
   states_.clear();
   for (const char* const* name = op.state_names; *name; ++name) states_.emplace_back(*name);
   run_ = [op, make = std::move(make)](const ParameterGroup& group, std::function<Step()> step) {

@@ -33,8 +33,9 @@ struct ParameterOptions {
 };
 
 struct InitializeOptions {
-  // false: a parameter that has values keeps them, with a warning; it does when its initializer
-  // throws, too.
+  // false: a parameter that was initialized before keeps its values, or the initializer and the
+  // contexts that wait for its shape, and a warning says so. true: it starts anew; when the new
+  // initializer throws, the old values stay.
   bool force_reinit = false;
 };
 
@@ -59,7 +60,7 @@ class Parameter {
 
   bool valid() const { return state_ != nullptr; }
   bool is(const Parameter& other) const;  // one that is shared is the other
-  const std::string& name() const;        // "0.weight" once its network was asked for parameters
+  const std::string& name() const;        // "0.weight": the longest path among the blocks it was added to
   Shape shape() const;                    // 0: not known yet
   DType dtype() const;
   Part part() const;
@@ -135,7 +136,7 @@ class Parameter {
   bool fits(const Shape& full) const;  // it has all lengths, and those that are known
   void complete(const Shape& full) const;
   void create(const Tensor& values, std::vector<Context> contexts, Caller) const;
-  void rename(const std::string& path) const;  // the longest path names it
+  void rename(const std::string& path) const;  // unless its name is longer
 
   std::shared_ptr<State> state_;
 };
@@ -146,6 +147,8 @@ using Parameters = std::vector<std::pair<std::string, Parameter>>;
 // Shapes of values that parameters are about to get, of parts their whole's.
 using ShapesToCome = std::vector<std::pair<Parameter, Shape>>;
 
+// A parameter's shape for errors: "(256,None)", where a length is not known yet.
+std::string lengths_text(const Shape& shape);
 // "Parameter 0.weight (shape=(256,784), dtype=f32)".
 std::ostream& operator<<(std::ostream& os, const Parameter& p);
 

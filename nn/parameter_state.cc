@@ -2,6 +2,7 @@
 #include <iostream>
 #include <utility>
 
+#include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
@@ -19,6 +20,11 @@ namespace {
 bool known(const Shape& s) { return std::count(s.begin(), s.end(), 0) == 0; }
 
 }  // namespace
+
+std::string lengths_text(const Shape& shape) {
+  const auto text = [](int64_t n) { return n == 0 ? std::string("None") : std::to_string(n); };
+  return "(" + listed(shape, text, ",") + (shape.rank() == 1 ? ",)" : ")");
+}
 
 Parameter::Parameter(std::string name, const Shape& shape, const ParameterOptions& options)
     : state_(std::make_shared<State>()) {
@@ -121,10 +127,10 @@ void Parameter::set_grad_req(GradReq req) const {
 }
 
 void Parameter::initialize(const init::Initializer& global, const Contexts& asked,
-                           const InitializeOptions& options, Caller from) const {
+                           const InitializeOptions& options, Caller from) const try {
   State& s = state();
   const Contexts contexts = s.whole ? Contexts(s.whole->context(s.index)) : asked;
-  if (initialized() && !options.force_reinit) {
+  if ((initialized() || deferred()) && !options.force_reinit) {
     std::clog << "Parameter '" << s.name
               << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
     if (s.whole) s.whole->forget();
@@ -151,6 +157,8 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
   s.replicas.clear();
   s.ready = false;
   ++s.generation;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Parameter::infer_shape(const Shape& full) const {
@@ -177,8 +185,8 @@ bool Parameter::fits(const Shape& full) const {
 void Parameter::complete(const Shape& full) const {
   State& s = state();
   if (!fits(full))
-    throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected ", s.full(),
-                     " (0: not known yet)");
+    throw ShapeError("Parameter '", s.name, "': shape ", full, "; expected all lengths of ",
+                     lengths_text(s.full()));
   if (!s.whole) {
     if (s.shape != full) s.shape = full;
     return;
@@ -236,7 +244,8 @@ void Parameter::refuse(std::optional<Context> c) const {
   throw Error(who,
               "has not been initialized. Note that you should initialize parameters before using "
               "them: call initialize() on the network, and make its Trainer from the same "
-              "network's parameters().");
+              "network's parameters(). initialize() reaches the parameters of add_parameter() and "
+              "the layers of add_child().");
 }
 
 void Parameter::watch() const {
@@ -279,8 +288,8 @@ void Parameter::check_shares(const Parameter& other) const {
   const State &mine = state(), &theirs = other.state();
   if (!std::equal(mine.shape.begin(), mine.shape.end(), theirs.shape.begin(), theirs.shape.end(),
                   [](int64_t a, int64_t b) { return a == b || a == 0 || b == 0; }))
-    throw ShapeError("Parameter '", mine.name, "' ", mine.shape, " cannot share '", theirs.name,
-                     "' ", theirs.shape, "; expected one shape");
+    throw ShapeError("Parameter '", mine.name, "' ", lengths_text(mine.shape), " cannot share '",
+                     theirs.name, "' ", lengths_text(theirs.shape), "; expected one shape");
   if (mine.options.dtype != theirs.options.dtype)
     throw DTypeError("Parameter '", mine.name, "' ", locus::name(mine.options.dtype),
                      " cannot share '", theirs.name, "' ", locus::name(theirs.options.dtype),
@@ -304,8 +313,8 @@ void Parameter::share(const Parameter& other) const {
 }
 
 std::ostream& operator<<(std::ostream& os, const Parameter& p) {
-  return os << "Parameter " << p.name() << " (shape=" << p.shape() << ", dtype=" << p.dtype()
-            << ")";
+  return os << "Parameter " << p.name() << " (shape=" << lengths_text(p.shape())
+            << ", dtype=" << p.dtype() << ")";
 }
 
 }  // namespace locus::nn

@@ -1,6 +1,7 @@
 // The values of a Parameter: written, loaded, moved, cast.
 #include <algorithm>
 
+#include <locus/core/at_line.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/nn/parameter_state.h>
@@ -16,7 +17,7 @@ void Parameter::zero_grad() const {
   for (const Tensor& t : state().replicas) t.zero_grad();
 }
 
-void Parameter::set_data(const Tensor& values, Caller from) const {
+void Parameter::set_data(const Tensor& values, Caller from) const try {
   State& s = state();
   if (!initialized()) {
     if (!deferred() || s.whole) refuse({});
@@ -30,6 +31,8 @@ void Parameter::set_data(const Tensor& values, Caller from) const {
   const autograd::Pause pause;
   ++s.origin;
   for (const Tensor& t : s.replicas) values.copyto(t, {}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Parameter::load(const Tensor& values, const Contexts& contexts, Caller from) const {
@@ -55,15 +58,17 @@ void Parameter::check_stays(const Contexts& contexts) const {
               "]. Save the network, and load it into one that was made for other contexts.");
 }
 
-void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const {
+void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const try {
   check_stays(contexts);
   for (const Context& c : contexts) device(c);
   complete(values.shape());
   ++state().origin;
   create(values, contexts.list(), from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Parameter::mean_on_cpu(Caller from) const {
+Tensor Parameter::mean_on_cpu(Caller from) const try {
   if (!initialized()) refuse({});
   const State& s = state();
   const autograd::Pause pause;
@@ -75,9 +80,11 @@ Tensor Parameter::mean_on_cpu(Caller from) const {
     mean = where(next == mean, mean, mean + (next - mean) / static_cast<double>(i + 1));
   }
   return locus::cast(mean, dtype());
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
+void Parameter::reset_ctx(const Contexts& contexts, Caller from) const try {
   check_stays(contexts);
   for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
   State& s = state();
@@ -89,6 +96,8 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const {
   } else {
     refuse({});
   }
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Parameter::cast(DType dtype) const {

@@ -1,7 +1,6 @@
 #include <locus/nn/pipeline.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <typeinfo>
 
@@ -10,7 +9,6 @@
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
 #include <locus/core/order.h>
-#include <locus/core/rendezvous.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/whole.h>
@@ -177,8 +175,6 @@ struct Pipeline::Step {
   }
 
   void run(const Pass& pass) {
-    std::optional<Rendezvous::Seat::Among> replicas;
-    if (!pipe.replicas_.empty()) replicas.emplace(pipe.replicas_[at(pass.stage)]);
     if (pipe.watch_) pipe.watch_(pass, false, given(pass));
     pass.backward ? backward(pass) : forward(pass);
     if (pipe.watch_) pipe.watch_(pass, true, {});
@@ -203,7 +199,7 @@ struct Pipeline::Step {
   void backward(const Pass& pass) {
     const Flight f = std::exchange(flight(pass), {});
     if (!trains[at(pass.stage)]) return;
-    autograd::GradOptions options;
+    autograd::HeadOptions options;
     if (!last(pass)) options.head_gradients = {f.gradient};
     autograd::backward({f.out}, options);
     if (pass.stage == 0 || !trains[at(pass.stage - 1)]) return;

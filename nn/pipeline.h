@@ -1,5 +1,5 @@
-// Pipeline: a network that is cut into stages, each on a context of its own, which work on
-// different parts of a batch at the same time.
+// Pipeline: a network that is cut into stages. Each stage has a context of its own, and the stages
+// work on different parts of a batch at the same time.
 //
 //   nn::Pipeline pipe({stage0, stage1}, gpus(2), {.microbatches = 8});
 //   pipe.initialize(init::Xavier());                    // each stage on its context
@@ -9,34 +9,9 @@
 //     trainer.step(image.shape()[0]);
 //   }
 //
-// trains as Record, backward() and step() of one Sequential of all the stages' layers do: the batch
-// is cut into microbatches, the first of which are one sample longer where it does not divide
-// evenly, and their gradients are added up. The sum is rounded in another order than that of the
-// whole batch, and in the same one at each run and by either schedule.
-//
-// Schedules, each by the order in which a stage takes forward (F) and backward (B) passes, here the
-// first of 2 stages with 4 microbatches:
-//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019, who go backward from the last one)
-//   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
-// Both leave each of p stages idle for (p - 1) / (m + p - 1) of the time, if passes take equally
-// long (bubble()). gpipe keeps the activations of all m microbatches, one_f1b those of p - s at
-// most in stage s (in_flight()).
-//
-// One thread, the caller's, enqueues all of it in the order in which it would run, and waits for
-// nothing: GPUs, emulated ones too, compute at once, contexts of the host one after the other. What
-// crosses, activations and back their gradients, and parts of a batch that lies elsewhere, are
-// copies that a TransferLog puts down to the line that calls forward_backward(); those of a
-// prediction to this library's.
-//
-// Stages may have replicas elsewhere: several pipelines of the same blocks, each on contexts of its
-// own, give gradients that a Trainer adds up (nn/planned.h), with overlap (nn/trainer.h) those of
-// one microbatch a step: of more it is an Error of forward_backward.
-//
-// Each microbatch is a batch of its own for what depends on a batch: BatchNorm takes the statistics
-// of each, and its running ones see all of them one after the other; Dropout draws for each in the
-// order of the schedule, so numbers are the same from run to run, but not those of the whole batch,
-// nor those of the other schedule. A function that is compiled may call forward_backward
-// (nn/train_step.h).
+// forward_backward() cuts the batch into microbatches and adds up their gradients. It trains as
+// Record, backward() and step() of one Sequential of all layers do. The calling thread enqueues all
+// work and does not wait. Threads: one at a time. Unusual cases: "Details" behind the class.
 #pragma once
 
 #include <concepts>
@@ -70,26 +45,25 @@ class Pipeline : public Block {
     std::vector<std::shared_ptr<Block>> list;
   };
 
-  // Stage i computes on contexts[i]. ValueError where there are not as many contexts as stages, or
-  // a context is named twice: what lives together is one stage.
+  // Stage i computes on contexts[i]. ValueError unless there are as many contexts as stages, and no
+  // context twice: layers on one context are one stage. ValueError for an option out of its range.
   Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options = {});
 
-  // The gradients of the sum of all losses, in the parameters' grad(), written or, with
-  // GradReq::add, added; returns the losses (batch,) on the last context. The batch is axis 0 of
-  // data and label. loss_fn gives one loss a sample.
-  //
-  // Errors, before anything is computed: ValueError for a batch smaller than the number of
-  // microbatches, ShapeError for another number of labels, Error for data or a label that waits for
-  // a gradient, which would get none, ContextMismatch for a stage that is initialized elsewhere.
-  // ShapeError where loss_fn gives another shape than (batch,). After any exception that comes
-  // while it computes gradients are stale, some of them written by then, and Trainer::step refuses
-  // them; those with GradReq::add that had been written since the last step are 0, and what an
-  // autograd::Accumulate around it had added up is lost, so that a sum over several calls begins
-  // anew.
+  // Computes the gradients of the sum of all losses: parameters' grad() gets them, with
+  // GradReq::add they are added. Returns the losses (batch,), on the last context. The batch is
+  // axis 0 of data and label. loss_fn gives one loss per sample. Errors before anything is
+  // computed:
+  //   ValueError       fewer samples than microbatches, or an empty loss_fn
+  //   ShapeError       another number of labels than of samples
+  //   Error            data or a label that waits for a gradient, which it would not get; a
+  //                    parameter that is not initialized
+  //   ContextMismatch  a stage that is initialized elsewhere
+  // Errors of what loss_fn gives: ShapeError for another shape than (batch,), ContextMismatch for
+  // another context than its operands'. Details say what an error leaves behind.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 
-  // The stages one after the other, with the copies between them: predictions.
+  // Predictions: runs the stages one after the other, with the copies between them.
   Tensor forward(const Tensor& x) override;
 
   // Each stage on its context.
@@ -119,9 +93,12 @@ class Pipeline : public Block {
   };
   // All of a step, in the order in which they are enqueued.
   static std::vector<Pass> order(Schedule schedule, int stages, int microbatches);
-  // From now on called before and after each pass is enqueued: to record events around it, say.
-  // Before it `given` is what the pass waits for, on its context: activations, or a gradient; of
-  // the last stage's backward pass the losses. An empty function ends it.
+  // Calls f before and after each pass is enqueued, for example to record events around it. An
+  // empty function ends that. Before a pass, `given` is what the pass waits for, on its context:
+  //   forward    the stage's input
+  //   backward   the gradient of the stage's output; in the last stage the losses; in a stage that
+  //              does not train, nor any before it, the stage's output
+  // After a pass, `given` is undefined.
   using Watch = std::function<void(const Pass& pass, bool enqueued, const Tensor& given)>;
   void watch(Watch f) { watch_ = std::move(f); }
 
@@ -139,9 +116,41 @@ class Pipeline : public Block {
   Contexts contexts_;
   PipelineOptions options_;
   std::vector<Pass> order_;
-  // Of each stage the contexts of all pipelines that run beside this one, in one parallel().
-  std::vector<std::vector<Context>> replicas_;
   Watch watch_;
 };
+
+// --- Details ---
+
+// Microbatches
+//   - If the batch does not divide evenly, the first microbatches are one sample longer.
+//   - Gradients are added in another order than those of the whole batch. The order is the same in
+//     every run and with both schedules.
+//   - BatchNorm uses the statistics of each microbatch, and its running statistics see all of them,
+//     one after the other.
+//   - Dropout draws for each microbatch, in the order of the schedule: the same numbers in every
+//     run, but other numbers than for the whole batch or with the other schedule.
+
+// Schedules: the order of a stage's forward (F) and backward (B) passes, here of the first of 2
+// stages with 4 microbatches
+//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019, who go backward from the last one)
+//   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
+// With both, each of p stages idles for (p - 1) / (m + p - 1) of the time if passes take equally
+// long (bubble()). gpipe keeps the activations of all m microbatches. one_f1b keeps those of at
+// most p - s microbatches in stage s (in_flight()).
+
+// Contexts and copies
+//   - GPUs, emulated ones too, compute at the same time. Contexts of the host compute one after the
+//     other.
+//   - Activations, gradients and parts of a batch that lies elsewhere are copied. A TransferLog
+//     shows these copies at the line that calls forward_backward().
+//   - Several pipelines of the same blocks, on other contexts, are replicas: a Trainer sums their
+//     gradients (nn/planned.h). With TrainerOptions::overlap, several microbatches are an Error of
+//     forward_backward().
+//   - A compiled function may call forward_backward() (nn/train_step.h).
+
+// After an error while forward_backward() computes
+//   - Gradients count as stale, though some may have been written; Trainer::step refuses them.
+//   - Gradients with GradReq::add that were written since the last step become 0. What an
+//     autograd::Accumulate around the call had added up is lost.
 
 }  // namespace locus::nn

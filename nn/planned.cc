@@ -153,8 +153,6 @@ Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
     pipelines_.emplace_back(
         blocks, where,
         PipelineOptions{.microbatches = plan.microbatches, .schedule = plan.schedule});
-    if (plan.replicas() > 1)
-      for (const Plan::Stage& s : plan.stages) pipelines_.back().replicas_.push_back(s.contexts);
   }
 }
 
@@ -188,6 +186,11 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
   check_batch("Planned", data, label);
+  if (pipelines_.size() > 1 && spans_replicas())
+    throw Error(
+        "Planned: a plan with ", pipelines_.size(),
+        " replicas, and a layer that needs all replicas' batches, such as SyncBatchNorm; expected "
+        "BatchNorm, a plan without replicas, or the network without a plan: net.on_replicas(xs)");
   for (const Pipeline& p : pipelines_) p.check_stages();
   try {
     return run(data, label, loss_fn, from);
@@ -213,10 +216,6 @@ Tensor Planned::run(const Tensor& data, const Tensor& label, const LossFunction&
   }
   const int64_t n = data.shape()[0];
   const size_t replicas = pipelines_.size();
-  if (replicas > 1 && spans_replicas())
-    capture::check("Planned::forward_backward",
-                   "a layer such as SyncBatchNorm needs all replicas at once, whose threads are "
-                   "not recorded; call it uncompiled, or take BatchNorm");
   Tensors losses(replicas);
   const auto run_one = [&](int i) {
     const auto r = static_cast<size_t>(i);

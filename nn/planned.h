@@ -10,9 +10,9 @@
 //
 // trains as Record, backward() and step() of the Sequential on one context do, to rounding, but for
 // what depends on a batch: BatchNorm and Dropout see each replica's microbatch as one of its own
-// (nn/pipeline.h), SyncBatchNorm that of all replicas together, in any stage that is not cut. The
-// same code runs on one context and on many; a function that is compiled may call forward_backward
-// (nn/train_step.h), but for a SyncBatchNorm of several replicas (CaptureError).
+// (nn/pipeline.h). SyncBatchNorm with a plan of several replicas is an Error of forward_backward:
+// run the network by net.on_replicas(xs) instead. The same code runs on one context and on many; a
+// function that is compiled may call forward_backward (nn/train_step.h).
 //
 // A network of several replicas is enqueued by a thread for each (parallel()), where nothing is
 // recorded; loss_fn is called by all of them then, and Dropout draws each replica's numbers by

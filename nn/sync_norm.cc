@@ -22,55 +22,32 @@ std::string text(std::span<const Context> contexts) {
 
 SyncBatchNorm::SyncBatchNorm(const BatchNormOptions& o) : BatchNorm(o), number_(++made) {}
 
-bool SyncBatchNorm::alone() const {
-  return options_.use_global_stats || !autograd::is_training() ||
-         (gamma_.list_ctx().size() == 1 && cluster::size() == 1);
+bool SyncBatchNorm::predicts() const {
+  return options_.use_global_stats || !autograd::is_training();
 }
 
-void SyncBatchNorm::expect_all(std::span<const Context> there) const {
-  const std::vector<Context> all = gamma_.list_ctx();
-  if (!std::ranges::is_permutation(all, there))
-    throw Error("SyncBatchNorm: trains on ", text(there), ", and has replicas on ", text(all),
-                "; expected all of them");
-}
-
-// What comes before threads and ranks meet: they would wait for one that finds something wrong.
-void SyncBatchNorm::before_meeting(const std::function<void()>& check) const {
-  if (options_.use_global_stats || !autograd::is_training()) return check();
-  if (!Rendezvous::Seat::here()) return cluster::share_failure(check);
-  try {
-    check();
-  } catch (...) {
-    if (!alone()) sync_batch_norm_failed(place());
-    throw;
-  }
+// What one rank finds wrong is thrown on all: the others would wait for it.
+void SyncBatchNorm::check_first(const std::function<void()>& check) const {
+  predicts() ? check() : cluster::share_failure(check);
 }
 
 Tensor SyncBatchNorm::forward(const Tensor& x) {
-  const Context c = x.context();
-  before_meeting([&] {
+  if (predicts()) return BatchNorm::forward(x);
+  check_first([&] {
     prepare(x, options_.axis, 1);
-    if (alone() || gamma_.list_ctx().size() == 1) return;
-    const Rendezvous::Seat* const seat = Rendezvous::Seat::here();
-    if (!seat)
-      throw Error("SyncBatchNorm: one replica of ", text(gamma_.list_ctx()),
-                  " by itself, which needs the others' batches; expected net.on_replicas(xs), or "
-                  "net(x) of each in parallel()");
-    expect_all(seat->contexts());
-    if (c != seat->context())
-      throw ContextMismatch("SyncBatchNorm: input ", describe(x), " in the thread of ",
-                            seat->context(), "; expected it there");
+    if (gamma_.list_ctx().size() > 1)
+      throw Error("SyncBatchNorm: called for one replica, ", describe(x), ", of those on ",
+                  text(gamma_.list_ctx()),
+                  ", while training needs the batches of all; expected net.on_replicas(xs), by one "
+                  "thread for all replicas, also instead of net(x) in parallel()");
   });
-  if (alone()) return BatchNorm::forward(x);
-  if (gamma_.list_ctx().size() == 1) return forward_replicas({x})[0];
-  return sync_batch_norm(x, gamma_.data(c), beta_.data(c), running_mean_.data(c),
-                         running_var_.data(c), norm(), place());
+  return forward_replicas({x})[0];
 }
 
 Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
-  std::vector<Context> contexts;
   Tensors gamma, beta, mean, var;
-  before_meeting([&] {
+  check_first([&] {
+    std::vector<Context> contexts;
     for (const Tensor& x : xs) {
       prepare(x, options_.axis, 1);
       const Context c = contexts.emplace_back(x.context());
@@ -79,9 +56,11 @@ Tensors SyncBatchNorm::forward_replicas(const Tensors& xs) {
       mean.push_back(running_mean_.data(c));
       var.push_back(running_var_.data(c));
     }
-    if (!alone()) expect_all(contexts);
+    if (!predicts() && !std::ranges::is_permutation(gamma_.list_ctx(), contexts))
+      throw Error("SyncBatchNorm: trains on ", text(contexts), ", and has replicas on ",
+                  text(gamma_.list_ctx()), "; expected all of them");
   });
-  return sync_batch_norm(xs, gamma, beta, mean, var, norm(), place());
+  return sync_batch_norm(xs, gamma, beta, mean, var, norm(), number_);
 }
 
 }  // namespace locus::nn

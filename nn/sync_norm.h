@@ -1,30 +1,28 @@
-// BatchNorm over all replicas (ops/sync_norm.h).
+// SyncBatchNorm: BatchNorm by the statistics of all replicas' batches together, as on one context
+// with the whole batch (Gluon's contrib.nn.SyncBatchNorm). Also over the replicas of all ranks.
+//
+//   { autograd::Record record;  outs = net.on_replicas(xs);  ... }  // one loss per replica
+//   autograd::backward(losses);
+//
+// One thread runs all replicas side by side, also in compiled code (core/compile.h). One thread at
+// a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <span>
 
-#include <locus/core/rendezvous.h>
 #include <locus/nn/norm_layers.h>
 
 namespace locus::nn {
 
-// BatchNorm by the statistics of all replicas' batches together, as of one context with the whole
-// batch (Gluon's contrib.nn.SyncBatchNorm). While training no replica can go on before all others
-// have come, so it runs
-//   - in one thread, replicas side by side, also in a compiled function (core/compile.h):
-//       { autograd::Record record;  outs = net.on_replicas(xs);  ... }  // a loss each
-//       autograd::backward(losses);
-//   - in parallel() over all contexts of the replicas (core/parallel.h), where the threads meet,
-//     uncompiled; each calls net(xs[i]) and then backward() for its own loss, there or in the next
-//     parallel().
-// Where there are ranks (core/cluster.h), it is BatchNorm over all ranks' replicas: all make
-// their layers in one order and run them the same way, else Error on all, and a rank with one
-// replica calls net(x). Then nothing of it can be compiled (CaptureError). A loop that calls
-// net(xs[i]) for one replica after the other is an Error, as is a parallel() over some of the
-// contexts, and one thread that does not come is one for all. Where training is off, or with
-// use_global_stats, it is BatchNorm.
+// --- Details ---
+//
+//   - Training several replicas one by one, net(xs[i]), also inside parallel(), is an Error: each
+//     needs the others' batches. So is on_replicas() for some of the replicas.
+//   - Without training, and with use_global_stats, the layer is BatchNorm.
+//   - If there are ranks (core/cluster.h), statistics are those of all ranks' replicas. All ranks
+//     make their layers in one order and run them in one order, else Error on every rank. A rank
+//     with one replica calls net(x). Compiled code throws CaptureError.
 class SyncBatchNorm : public BatchNorm {
  public:
   explicit SyncBatchNorm(const BatchNormOptions& = {});
@@ -33,12 +31,10 @@ class SyncBatchNorm : public BatchNorm {
   bool spans_replicas() const override { return true; }
 
  private:
-  bool alone() const;  // no replica needs another one
-  void before_meeting(const std::function<void()>& check) const;
-  void expect_all(std::span<const Context> there) const;
-  Rendezvous::Place place() const { return {"SyncBatchNorm", number_}; }
+  bool predicts() const;
+  void check_first(const std::function<void()>& check) const;
 
-  uint64_t number_;  // where threads meet: one for all copies
+  uint64_t number_;  // ranks compare it; one for all copies
 };
 
 }  // namespace locus::nn

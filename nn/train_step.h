@@ -1,36 +1,14 @@
-// TrainStep: a step of training that is compiled (core/compile.h).
+// TrainStep: a compiled step of training (core/compile.h): forward, backward and update are
+// recorded at the first call for a shape and replayed from then on, with the same numbers. The step
+// owns its recordings. The trainer, and what the function refers to, must outlive the step.
+// Threads, errors and memory are those of Compiled.
 //
 //   nn::TrainStep step(net, loss, trainer);
 //   for (const auto& [image, label] : loader) total += step(image, label).mean();
 //
-// is
+// The step does what this does, and returns the losses (batch,) in memory of their own:
 //   { autograd::Record record;  l = loss(net(image), label); }
 //   l.backward();  trainer.step(image.shape()[0]);  return l;
-// recorded at the first call for a shape and replayed from then on, with the same numbers. Losses
-// are the loss function's, (batch,). Whatever else a step does is a function of its own, which
-// calls the trainer itself:
-//   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
-//     Tensor l;
-//     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x, 3)), y)).mean(); }
-//     l.backward();
-//     trainer.step(1);
-//     return l;
-//   }, trainer);
-//
-// With a loss scaler (nn/loss_scaler.h) forward, backward and the loss's scale are compiled; the
-// update, which the host decides on, runs behind them, so a step waits once. calls() has what is
-// compiled.
-//   nn::TrainStep step(net, loss, trainer, scaler);
-//
-// Of several ranks (core/cluster.h), which meet on the host, forward and backward are compiled, and
-// the trainer's step of all ranks' batches together runs behind them; a function of one's own calls
-// the trainer after the compiled step, not in it.
-//
-// load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(), set_schedule(),
-// set_states(), how many updates there were, the multipliers and grad_req are seen. Other numbers
-// of the optimizer and of the function are those of the recording; so is what the function does
-// beside calling ops, such as printing. Errors, memory and threads are core/compile.h's. The
-// trainer, and what the function refers to, must outlive the step.
 #pragma once
 
 #include <concepts>
@@ -87,10 +65,19 @@ class TrainStep {
             trainer, o) {
     update_ = [&trainer, &scaler](const Tensors& in, Caller from) {
       scaler.step(trainer, in[0].shape()[0] * cluster::size(), false, from);
+      scaler.update();
     };
   }
-  // f: of one to four tensors, or of Tensors; its result, a Tensor, is the step's. Called with more
-  // than two it is step({x, y, z}).
+  // A step that is a function f, of one to four tensors or of Tensors, which calls the trainer
+  // itself. Its result, a Tensor, is that of the step. With more than two tensors, call
+  // step({x, y, z}).
+  //   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
+  //     Tensor l;
+  //     { autograd::Record record;  l = (loss(net(x), y) + loss(net(flip(x, 3)), y)).mean(); }
+  //     l.backward();
+  //     trainer.step(1);
+  //     return l;
+  //   }, trainer);
   template <class F>
   requires(!std::derived_from<F, Block>)  // whose loss is missing
       TrainStep(F f, Trainer&, const CompileOptions& o = {})
@@ -145,5 +132,21 @@ class TrainStep {
   Compiled compiled_;
   std::function<void(const Tensors& in, Caller)> update_;  // behind it
 };
+
+// --- Details ---
+
+// Later calls see load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(),
+// set_schedule(), set_states(), the number of updates, multipliers and grad_req. All other numbers
+// of the optimizer and of the function are frozen, and what the function does beside calling ops,
+// such as printing, happens only when it is recorded.
+
+// With a loss scaler (nn/loss_scaler.h) forward, backward and the scaling of the loss are compiled.
+// scaler.step() and scaler.update() run uncompiled behind them, because the host decides on the
+// update: each step waits once.
+//   nn::TrainStep step(net, loss, trainer, scaler);
+
+// With several ranks (core/cluster.h) forward and backward are compiled, and the trainer's step of
+// all ranks' batches together runs uncompiled behind them. With a function of its own, the program
+// calls the trainer after the step, not in the function.
 
 }  // namespace locus::nn

@@ -1,4 +1,4 @@
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -8,10 +8,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
-#include <locus/core/rank_purpose.h>
 #include <locus/nn/clip.h>
-#include <locus/nn/gradient_sums.h>
-#include <locus/nn/kvstore.h>
 #include <locus/nn/options.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/elementwise.h>
@@ -27,15 +24,15 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 
 }  // namespace
 
-Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
-                 const TrainerOptions& options, Caller from)
+Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
+                    const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {
   cluster::together(
       [&] {
         if (!optimizer_) throw Error("Trainer: the optimizer is null");
         options::expect("Trainer", "zero", options.zero, options.zero >= 0 && options.zero <= 2,
                         "0, 1 or 2: ZeRO's stage");
-        prepare_store();
+        check_store_options();
         for (const auto& [name, p] : parameters) {
           if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
           const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
@@ -54,13 +51,12 @@ Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer>
   if (options_.overlap && cluster::size() == 1 &&
       std::ranges::all_of(parameters_, &Parameter::initialized))
     refresh(from);
-  if (updates_on_store()) options_.kvstore->set_optimizer(optimizer_);
 }
 
-void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+void Trainer::Impl::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   double rescale = 1;
   std::vector<bool> fresh;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size);
@@ -68,20 +64,14 @@ void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
         by = terms("step", {static_cast<double>(batch_size)}, fresh);
       },
       from);
-  const cluster::Purpose purpose(by);
-  if (updates_on_store()) {
-    start_equal(from);
-    return step_on_store(fresh, rescale, from);
-  }
-  if (may_replay()) return step_again(fresh, rescale, from);
+  const cluster::Purpose purpose = purpose_of(by);
   update(fresh, rescale, Sums::first, from);
 }
 
-Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
-                                 Caller from) {
-  refuse_on_store("clip_global_norm()");
+Tensor Trainer::Impl::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
+                                       Caller from) {
   double rescale = 1;
-  std::string by;
+  Terms by;
   cluster::share_failure(
       [&] {
         rescale = rescale_of(batch_size, loss_scale);
@@ -95,7 +85,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
                    fresh_slots(true, from));
       },
       from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   allreduce_grads(from);
   const autograd::Pause pause;
   Tensors gradients;
@@ -121,7 +111,7 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
 }
 
 // Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
-std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
+std::vector<bool> Trainer::Impl::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
   if (sums_) sums_->check();
   std::vector<bool> fresh(slots_.size(), true);
@@ -138,7 +128,7 @@ std::vector<bool> Trainer::fresh_slots(bool ignore_stale_grad, Caller from) {
   return fresh;
 }
 
-void Trainer::expect_equal(const Slot& a, const Slot& b) const {
+void Trainer::Impl::expect_equal(const Slot& a, const Slot& b) const {
   if (*a.count == *b.count) return;
   throw Error("Trainer: Parameter `", names_[a.parameter], "` has had ", *a.count, " updates on ",
               a.context, " and ", *b.count, " on ", b.context,
@@ -147,11 +137,11 @@ void Trainer::expect_equal(const Slot& a, const Slot& b) const {
 }
 
 // No other call of all ranks follows. What is recorded calls nobody.
-std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t batch_size,
-                                                      double loss_scale, bool ignore_stale_grad,
-                                                      Caller from) {
+std::pair<double, std::vector<bool>> Trainer::Impl::checked(const char* call, int64_t batch_size,
+                                                            double loss_scale,
+                                                            bool ignore_stale_grad, Caller from) {
   std::pair<double, std::vector<bool>> all;
-  std::string by;
+  Terms by;
   const auto check = [&] {
     all = {rescale_of(batch_size, loss_scale), fresh_slots(ignore_stale_grad, from)};
     by = terms(call, {static_cast<double>(batch_size), loss_scale}, all.second);
@@ -161,20 +151,18 @@ std::pair<double, std::vector<bool>> Trainer::checked(const char* call, int64_t 
     return all;
   }
   cluster::share_failure(check, from);
-  const cluster::Purpose purpose(by);
+  const cluster::Purpose purpose = purpose_of(by);
   cluster::barrier(from);
   return all;
 }
 
-void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  refuse_on_store("update()");
+void Trainer::Impl::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
   const auto [rescale, fresh] = checked("update", batch_size, 1, ignore_stale_grad, from);
   update(fresh, rescale, Sums::done, from);
 }
 
-bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
-                               Caller from) {
-  refuse_on_store("update_if_finite()");
+bool Trainer::Impl::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
+                                     Caller from) {
   capture::check(
       "Trainer::update_if_finite",
       "the host reads whether gradients are finite, and decides; compile what comes before it, "
@@ -194,7 +182,7 @@ bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignor
 
 // Of all replicas that there are now, not of slots, which refresh() may refuse to find on one rank
 // alone.
-void Trainer::discard(Caller) {
+void Trainer::Impl::discard(Caller) {
   capture::check("Trainer::discard",
                  "the host decides which batch makes no step; compile what comes before it");
   for (const Parameter& p : parameters_)
@@ -203,7 +191,7 @@ void Trainer::discard(Caller) {
   if (sums_) sums_->next();
 }
 
-void Trainer::update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller from) {
+void Trainer::Impl::update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller from) {
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
@@ -234,7 +222,7 @@ void Trainer::update(const std::vector<bool>& fresh, double rescale, Sums sums, 
 }
 
 // Of replicas that their contexts' threads may update, for the order does not matter.
-std::vector<Context> Trainer::contexts_apart() const {
+std::vector<Context> Trainer::Impl::contexts_apart() const {
   std::vector<Context> contexts;
   if (!sums_ || !optimizer_->on_threads()) return contexts;
   for (const Batch& b : batches_) {
@@ -246,7 +234,7 @@ std::vector<Context> Trainer::contexts_apart() const {
 }
 
 // Where an update failed on some contexts alone, replicas there become what it made of another.
-void Trainer::share_updates(const std::vector<bool>& fresh, Caller from) {
+void Trainer::Impl::share_updates(const std::vector<bool>& fresh, Caller from) {
   const capture::Aside aside;
   const auto updated = [&](size_t i) {
     return fresh[i] && !autograd::fresh_grad(slots_[i].weight);
@@ -266,20 +254,20 @@ void Trainer::share_updates(const std::vector<bool>& fresh, Caller from) {
   }
 }
 
-void Trainer::make_equal(const Slot& done, const Slot& to, Caller from) {
+void Trainer::Impl::make_equal(const Slot& done, const Slot& to, Caller from) {
   done.weight.copyto(to.weight, {}, from);
   for (size_t k = 0; k < done.state.size(); ++k) done.state[k].copyto(to.state[k], {}, from);
   *to.count = *done.count;
 }
 
-void Trainer::apply(Batch& batch, double rescale) {
+void Trainer::Impl::apply(Batch& batch, double rescale) {
   for (size_t i = 0; i < batch.slots.size(); ++i)
     batch.group.gradients[i] = batch.group.weights[i].grad();
   optimizer_->update(batch.group, rescale);
   for (const Tensor& weight : batch.group.weights) autograd::mark_used(weight);
 }
 
-void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
+void Trainer::Impl::copy_to_others(const std::vector<bool>& fresh, Caller from) {
   struct Together {
     Group group;
     std::vector<Tensors> weights = {};
@@ -305,7 +293,7 @@ void Trainer::copy_to_others(const std::vector<bool>& fresh, Caller from) {
 
 // A context on which its gradient is not new, where there is one. Where an owner has the sum, the
 // others' are used.
-std::optional<Context> Trainer::stale_on(const Slot& slot) const {
+std::optional<Context> Trainer::Impl::stale_on(const Slot& slot) const {
   std::optional<Context> stale;
   if (options_.zero > 0 && autograd::summed_grad(slot.weight)) return stale;
   if (!autograd::fresh_grad(slot.weight)) stale = slot.context;
@@ -314,12 +302,56 @@ std::optional<Context> Trainer::stale_on(const Slot& slot) const {
   return stale;
 }
 
-void Trainer::refuse_stale(const Slot& slot, Context stale) const {
+void Trainer::Impl::refuse_stale(const Slot& slot, Context stale) const {
   throw Error("Gradient of Parameter `", parameters_[slot.parameter].name(), "` on context ", stale,
               " has not been updated by backward since last `step`. This could mean a bug in your "
               "model that made it only use a subset of the Parameters (Blocks) for this iteration. "
               "If you are intentionally only using a subset, call step with ignore_stale_grad=true "
               "to suppress this error and skip updating of Parameters with stale gradient");
+}
+
+// --- Trainer ---
+
+Trainer::Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
+                 const TrainerOptions& options, Caller from)
+    : impl_(std::make_unique<Impl>(parameters, std::move(optimizer), options, from)) {}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+Trainer::~Trainer() = default;
+
+void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  impl_->step(batch_size, ignore_stale_grad, from);
+}
+void Trainer::allreduce_grads(Caller from) { impl_->allreduce_grads(from); }
+void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  impl_->update(batch_size, ignore_stale_grad, from);
+}
+bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
+                               Caller from) {
+  return impl_->update_if_finite(batch_size, loss_scale, ignore_stale_grad, from);
+}
+void Trainer::discard(Caller from) { impl_->discard(from); }
+Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
+                                 Caller from) {
+  return impl_->clip_global_norm(max_norm, batch_size, loss_scale, from);
+}
+
+double Trainer::learning_rate() const { return impl_->optimizer().learning_rate(); }
+void Trainer::set_learning_rate(double v) { impl_->optimizer().set_learning_rate(v); }
+void Trainer::set_schedule(optim::Schedule s) { impl_->optimizer().set_schedule(std::move(s)); }
+int64_t Trainer::num_update() const { return impl_->optimizer().num_update(); }
+
+NamedTensors Trainer::states(Caller from) { return impl_->states(from); }
+void Trainer::set_states(const NamedTensors& states, Caller from) {
+  impl_->restore(states, "Trainer::set_states", from);
+}
+void Trainer::save_states(const std::string& path, Caller from) { save(path, states(from), from); }
+void Trainer::load_states(const std::string& path, Caller from) {
+  impl_->restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
+}
+std::function<void()> Trainer::prepare_restore(NamedTensors states, const std::string& who,
+                                               const ShapesToCome& to_come, Caller from) {
+  return impl_->prepare_restore(std::move(states), who, to_come, from);
 }
 
 }  // namespace locus::nn

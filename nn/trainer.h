@@ -1,45 +1,21 @@
 // Trainer: applies an optimizer to a set of parameters.
 //
-// Several replicas: their gradients are summed over the contexts first, so replicas stay equal;
-// they are all on the host, or all on one kind of device, else ContextMismatch. Parameters may live
-// on different contexts (a network across GPUs). Those with grad_req null are left alone; one that
-// gets its gradient back goes on with the states that it had. step() enqueues work and does not
-// wait. One thread at a time.
+//   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
+//   { autograd::Record record;  loss = loss_fn(net(x), y); }
+//   loss.backward();
+//   trainer.step(batch_size);
 //
-// What step() does for replicas on GPUs that reach each other's memory, with gradients of some MiB
-// at most, costs more of the host's time than of the GPUs': one that came eight times, with the
-// same batch_size, is recorded then, as compile.h has it, and replayed from there on. It is the
-// same bit by bit, and asks a schedule as often. Their gradients stay where they are from then on.
-// Not where somebody listens (TransferLog, the profiler), nor inside a StreamScope, with overlap,
-// zero or a store, or where there are ranks. A replay asks a schedule before gradients are summed,
-// and where that throws nothing is done; where a GPU fails in the middle, parameters and states are
-// as before the step, and gradients count as used. Handles of gradients see the next ones, also
-// where backward() is recorded.
-//
-// Several ranks (core/cluster.h), each with as many replicas as it likes: what is summed over the
-// replicas is summed over the ranks then, so batch_size is that of all ranks together, and all make
-// the same update. They start with rank 0's values: a trainer that is made takes them for what is
-// initialized, its next step for the rest and for what is initialized or loaded anew, whose first
-// forward was with values of the rank's own unless all have the same random::seed(). Every rank
-// makes its trainers, gives parameters new values, and calls step(), allreduce_grads() or update(),
-// in one order, with new gradients of the same parameters, else Error on all; what one rank finds
-// wrong there is thrown on all. step(), update() and update_if_finite(), and clip_global_norm(),
-// compare which trainer it is, of those made since there are ranks, what they are given, the
-// optimizer's name and learning rate (of a schedule, the last update's), the parameters'
-// multipliers, and how many updates there were, before anything is written: so the step after an
-// update that failed on one rank alone is an Error on all, and they go on from a checkpoint. The
-// optimizer's other options, and the loss scaler's, are each rank's to set alike. overlap does
-// nothing where there are ranks.
+// If a parameter has replicas on several contexts, step() first sums their gradients, and replicas
+// stay equal. The trainer shares the parameters and owns the optimizer's states. Calls enqueue work
+// and do not wait. Threads: one at a time. A trainer can be moved, not copied. Unusual cases:
+// "Details" behind the class.
 #pragma once
 
 #include <concepts>
 #include <functional>
-#include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <locus/core/io.h>
 #include <locus/nn/optimizer.h>
@@ -53,49 +29,28 @@ class KVStore;
 }
 namespace locus::nn {
 
-class GradientSums;
-class StepRecords;
-
 struct TrainerOptions {
-  // Replicas' gradients are summed in buckets of some MiB, the last layers' first, while backward()
-  // still runs, from the second step on, or from the first where all parameters have values when
-  // the trainer is made; in a compiled step they always are, and where there are ranks
-  // (core/cluster.h) never. Where they are, there is one backward() a step on each context, of
-  // parameters with grad_req write, else Error: neither several microbatches (nn/pipeline.h) nor an
-  // autograd::Accumulate over several; discard() where it makes no step, and a backward() that
-  // fails may have written some gradients.
+  // Sums replicas' gradients in buckets of some MiB while backward() still runs, the last layers
+  // first. Starts with the second step, or with the first if all parameters have values when the
+  // trainer is made. Allows one backward() per context and step: see Details.
   bool overlap = false;
-  // What is kept once for all replicas of a parameter, by the stages of ZeRO (Rajbhandari, Rasley,
-  // Ruwase, He: "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020);
-  // ValueError for a stage that is none of these:
-  //   0  nothing: each context has the states of all its replicas, and updates these
-  //   1  the optimizer's states, f32 masters among them. Each parameter that has replicas has an
-  //      owner among their contexts, so that all own about as many bytes, where states() shows it.
-  //      There gradients are summed, the weight is updated, and then copied into the replicas: a
-  //      copy a replica and step in the place of as many updates.
-  //   2  its summed gradient, too. The others' memory returns to the pool behind the sum, until
-  //      backward() writes them anew; their grad() is an Error meanwhile. With overlap that is
-  //      while backward() runs. Not those that have a place of their own, by attach_grad() or in a
-  //      compiled network. With grad_req add they start from 0 again. CaptureError in a compiled
-  //      step, whose memory is kept from call to call.
-  // Weights are the same bits on all contexts, and those of stage 0, but that clip_global_norm()
-  // adds up its squares in another order, and NCCL large sums (ops/collective.h). Only an owner has
-  // the sum: there gradients are looked at, and changed, between allreduce_grads() and update();
-  // the others' count as used, so that behind a zero_grad() there a step is refused, where stage 0
-  // would make one by 0. Files are the same for every stage and number of contexts. A rank
-  // shards over its own contexts, not over ranks.
+  // The stage of ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: Memory Optimizations Toward Training
+  // Trillion Parameter Models", SC 2020). ValueError for another number. A parameter with replicas
+  // has an owner among their contexts; all contexts own about as many bytes.
+  //   0  each context keeps the optimizer's states of its replicas and updates them
+  //   1  only the owner keeps the states, f32 masters among them; it updates the weight, which is
+  //      then copied to the other replicas
+  //   2  also the summed gradient is kept by the owner only
   int zero = 0;
-  // Gluon's: gradients of all parameters go through a store (nn/kvstore.h), by keys that are the
-  // names that the trainer was given, Error where two are alike. ValueError together with overlap
-  // or zero, and for a store of one process where there are several ranks; CaptureError in what is
-  // compiled. Error in a step where the store updates by another's optimizer, or by an updater.
-  //   update_on_kvstore true   its optimizer is the trainer's from now on: it has the states, and
-  //                            step() pushes gradients and pulls weights. allreduce_grads(),
-  //                            update() and what is made of them are Errors, as in Gluon
-  //                     false  step() and allreduce_grads() push gradients and pull their sums
-  // Unset it is true, as Gluon's. Values that the program writes into parameters are taken over.
+  // step() and allreduce_grads() push the gradients of all parameters to this store
+  // (nn/kvstore.h) and pull their sums. The keys are the names that the trainer was given: Error
+  // if two names are equal. ValueError together with overlap or zero, and if the store is of one
+  // process and there are several ranks. Error in a step if the store has an optimizer or an
+  // updater: its pushes would not give sums.
   std::shared_ptr<locus::kvstore::KVStore> kvstore = {};
-  std::optional<bool> update_on_kvstore = {};
+  // Gluon's option. true is a ValueError: to update values on a store, use KVStore::set_optimizer()
+  // and pushpull() without a Trainer.
+  bool update_on_kvstore = false;
 };
 
 class Trainer {
@@ -114,173 +69,134 @@ class Trainer {
           Caller from = Caller::here())
       : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
 
-  // allreduce_grads(), then update(): gradients are those of a sum of losses over batch_size
-  // samples, so they are divided by it. A gradient that backward() has not written since the last
-  // step is an Error that names the parameter; with ignore_stale_grad it is skipped. batch_size >
-  // 0.
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  ~Trainer();
+
+  // allreduce_grads(), then update(). Gradients of a sum of losses over batch_size samples are
+  // divided by batch_size, > 0. If backward() has not written a gradient since the last step,
+  // step() throws an Error that names the parameter; with ignore_stale_grad it skips the parameter.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
-  // The two halves, to look at the summed gradients in between, or to change them. Gradients that
-  // the program, or what it compiled, has summed by allreduce_grads() or clip_global_norm() are not
-  // summed again, here or in step(), until backward() writes them; one that would add to such a sum
-  // is an Error, up to the update, discard() or zero_grad(). Where a sum fails halfway gradients
-  // count as used, those with grad_req add are 0, and backward() makes them anew. Where an update
-  // fails on some of a parameter's contexts alone, replicas there get the values of the others;
-  // parameters that it failed for on all keep their gradients, for a step(n, true). update()
-  // without a sum goes by each context's own gradient, as in Gluon, with zero by the owner's.
+  // The two halves of step(). Between them a program may read or change the summed gradients.
+  // allreduce_grads() sums a gradient once: a second call, and step(), leave the sum as it is until
+  // backward() writes the gradient anew. update() without a sum uses each context's own gradient,
+  // as in Gluon; with zero it uses the owner's.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
-  // update(), by gradients that are loss_scale times too large, unless one that is new is NaN or
-  // infinite: then they count as used, nothing is changed, and it returns false. Waits for that.
+  // update() by gradients that are loss_scale times too large. If a new gradient is NaN or
+  // infinite, gradients count as used, nothing else changes, and the result is false. Waits for
+  // that answer.
   bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
                         Caller = Caller::here());
 
-  // For a batch that makes no step, since its loss is NaN, say: gradients that are new count as
-  // used, so that the next step() does not go by them. With overlap a second backward() is an Error
-  // where neither step() nor this came in between, and so is step() from then on, up to this. On
-  // all ranks, or on none.
+  // Makes no step of a batch, for example one with a NaN loss: new gradients count as used. With
+  // ranks, all ranks call it, or none.
   void discard(Caller = Caller::here());
 
-  // Limits the norm of the gradients that the next update() or step() of batch_size and loss_scale
-  // goes by, all new ones together (nn/clip.h: its formula, too), and returns it as it was, one f64
-  // where the first of them is. Sums replicas first. Does not wait; works in a compiled step.
+  // Limits the norm of all new gradients together, as update() or step() would use them: divided by
+  // batch_size and loss_scale (nn/clip.h has the formula). Sums replicas first. Returns the norm
+  // before the limit, one f64 on the context of the first gradient.
   //   trainer.clip_global_norm(1.0, batch_size);
   //   trainer.step(batch_size);
-  // ValueError for a negative max_norm, Error where no gradient is new.
+  // ValueError for a negative max_norm, Error if no gradient is new.
   Tensor clip_global_norm(double max_norm, int64_t batch_size, double loss_scale = 1,
                           Caller = Caller::here());
 
-  // The optimizer's: see there.
-  double learning_rate() const { return optimizer_->learning_rate(); }
-  void set_learning_rate(double v) { optimizer_->set_learning_rate(v); }
-  void set_schedule(optim::Schedule s) { optimizer_->set_schedule(std::move(s)); }
-  int64_t num_update() const { return optimizer_->num_update(); }
+  // The optimizer's functions of these names (nn/optimizer.h).
+  double learning_rate() const;
+  void set_learning_rate(double v);
+  void set_schedule(optim::Schedule s);
+  int64_t num_update() const;
 
-  // What training goes on from, beside the parameters: "0.weight/mean" and the like, the names
-  // being those that the trainer was given; "0.weight/count", the number of updates; and
-  // "optimizer:Adam", num_update(). Of replicas, which are equal, the first one's, with zero the
-  // owner's. The tensors are the trainer's own, or its store's, but for parts of a whole
-  // (nn/parameter.h): where the trainer has them all, one after the other, and they were updated
-  // alike, a state of theirs is one of the whole, on the host, "0.weight/mean" of 0.weight.0 and so
-  // on, and goes to any number of parts, or to none; a store's are by part. Error while a parameter
-  // has no values yet, or when two have one name.
+  // What training goes on from, beside the parameters, by the names that the trainer was given:
+  //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
+  //   "0.weight/count"   the number of updates: a copy
+  //   "optimizer:Adam"   num_update(): a copy
+  // Of replicas the first one's states, with zero the owner's. Error while a parameter has no
+  // values yet, and if two parameters have one name.
   NamedTensors states(Caller = Caller::here());
-  // Takes values and counts over, onto the contexts where the parameters are, and is seen by what
-  // is recorded. All is checked before anything is touched: another optimizer, and names that are
-  // missing or too many, are FormatErrors, others ShapeErrors and DTypeErrors.
+  // Takes over values and counts, also for compiled code. Checks everything first: FormatError for
+  // another optimizer and for names that are missing or too many, ShapeError, DTypeError.
   void set_states(const NamedTensors& states, Caller = Caller::here());
   // The same in a file, in MXNet's .params format (core/io.h).
   void save_states(const std::string& path, Caller = Caller::here());
   void load_states(const std::string& path, Caller = Caller::here());
 
  private:
-  struct Slot {  // one replica of one parameter; with zero its owner's
-    size_t parameter;
-    Context context;
-    Tensor weight;
-    Tensors others;  // that get its values
-    Tensors state;
-    std::shared_ptr<int64_t> count;  // its batch's
-  };
-  struct Replicas {  // the slots of one parameter
-    size_t begin, end;
-  };
-  struct Batch {  // the slots of one optimizer call
-    optim::ParameterGroup group;
-    std::vector<size_t> slots;
-  };
-  bool updates_on_store() const { return options_.kvstore && *options_.update_on_kvstore; }
-  void prepare_store();
-  void take_to_store(Caller);
-  void take_frozen_to_store(const NamedTensors& given, Caller);
-  void step_on_store(const std::vector<bool>& fresh, double rescale, Caller);
-  void sum_by_store(Caller);
-  void check_store() const;
-  void refuse_on_store(const char* what) const;
-  void refresh(Caller);
-  std::vector<size_t> distinct_parameters() const;
-  std::vector<size_t> find_owners(const std::vector<size_t>& trained) const;
-  void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
-  Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
-  void find_sums(Caller);
-  void find_records();
-  bool may_replay() const;
-  void step_again(const std::vector<bool>& fresh, double rescale, Caller);
-  void take_back(bool begun, const std::vector<int64_t>& counts, int64_t updates, Caller);
-  void start_equal(Caller);
-  std::vector<Replicas> unsummed() const;
-  void drop_gradients();
-  void sum_gradients(const std::function<void(int)>& behind, Caller);
-  void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
-  void prepare(const char* what, Caller);  // for what looks at states
-  void regroup();
-  std::optional<Context> stale_on(const Slot& slot) const;
-  std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
-  void expect_equal(const Slot& a, const Slot& b) const;
-  const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
-  std::string terms(const char* call, std::initializer_list<double> numbers,
-                    const std::vector<bool>& fresh) const;
-  std::pair<double, std::vector<bool>> checked(const char* call, int64_t batch_size,
-                                               double loss_scale, bool ignore_stale_grad, Caller);
-  void split(const std::vector<bool>& fresh);
-  enum class Sums { done, first };
-  void update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller);
-  std::vector<Context> contexts_apart() const;
-  void share_updates(const std::vector<bool>& fresh, Caller);
-  static void make_equal(const Slot& done, const Slot& to, Caller);
-  void copy_to_others(const std::vector<bool>& fresh, Caller);
-  void fill(Batch& batch);
-  void apply(Batch& batch, double rescale);
   friend class checkpoint::Part;
-  void check_optimizer(const NamedTensors& states, const std::string& who) const;
-  NamedTensors states_to_come(const NamedTensors& given, const std::string& who,
-                              const ShapesToCome& to_come) const;
-  // The slots of a parameter's replicas, or of the parts of a whole.
-  struct Saved {
-    std::string name;
-    std::vector<const Slot*> slots;
-    int axis = -1;  // that parts are cut along
-    bool alike() const;
-    Tensor value(size_t state) const;
-    void set(size_t state, const Tensor& value, Caller) const;
-  };
-  std::string whole_of(size_t parameter) const;
-  std::string name_in(const NamedTensors& states, size_t parameter) const;
-  std::vector<Saved> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
-  void check_for_store(const NamedTensors& given, const std::string& who, Caller) const;
-  void expect_names_that_differ(const char* what) const;
-  NamedTensors states_of(const std::vector<Saved>& kept) const;
-  std::vector<Slot> frozen_in(const NamedTensors& states) const;
-  std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
-                                   const std::string& who, Caller) const;
-  void restore(const NamedTensors& states, const std::string& who, Caller);
   std::function<void()> prepare_restore(NamedTensors states, const std::string& who,
                                         const ShapesToCome& to_come, Caller);
-  [[noreturn]] void refuse_stale(const Slot& slot, Context stale) const;
 
-  TrainerOptions options_;
-  std::vector<Parameter> parameters_;
-  std::vector<std::string> names_;
-  std::shared_ptr<optim::Optimizer> optimizer_;
-  std::vector<Slot> slots_;
-  std::vector<Replicas> replicas_;  // all slots, by parameter
-  std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
-  std::vector<Batch> batches_;
-  std::vector<uint64_t> generations_;
-  std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::shared_ptr<GradientSums> sums_;          // null where no parameter has replicas
-  struct Own {                                  // that a copy of the trainer does not share
-    std::shared_ptr<StepRecords> records = {};  // null where steps are not replayed
-    Own() = default;
-    Own(const Own&) {}
-    Own(Own&&) = default;
-    Own& operator=(const Own&) { return *this = Own(); }
-    Own& operator=(Own&&) = default;
-  };
-  Own own_;
-  uint64_t number_ = 0;           // that ranks tell their trainers apart by
-  std::vector<uint64_t> equal_;   // of each parameter, the origin() of rank 0's values
-  std::vector<uint64_t> pulled_;  // of each slot, which version of the weight the store gave
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
+
+// --- Details ---
+
+// Parameters
+//   - All replicas of a parameter are on the host, or all on one kind of device: ContextMismatch.
+//     Different parameters may live on different contexts (a network across GPUs).
+//   - Parameters with grad_req null are skipped. Their states are kept for when grad_req changes
+//     back.
+//   - A state of a whole that is cut into parts (nn/parameter.h) is one tensor of states(): a copy,
+//     on the host, if the trainer has all parts, one after the other, and their counts are equal.
+//     set_states() takes the whole, or the parts.
+
+// Gradients that are summed already
+//   - A backward() that would add to a sum (grad_req add) is an Error, until the update, discard()
+//     or zero_grad().
+//   - If a sum fails halfway, gradients count as used and gradients with grad_req add become 0. The
+//     next backward() makes them anew.
+
+// Updates that fail
+//   - If an update fails on some of a parameter's contexts, its replicas there get the values of
+//     the others. Parameters whose update failed on all contexts keep their gradients, for a
+//     step(n, true).
+
+// overlap
+//   - Gradients are written once: there is one backward() per context and step, of parameters with
+//     grad_req write, else Error. Several microbatches (nn/pipeline.h) and an autograd::Accumulate
+//     over several backward() are refused.
+//   - If a batch makes no step, call discard(). A second backward() before step() or discard() is
+//     an Error, and so is step() from then on, until discard().
+//   - A backward() that fails may have written some gradients.
+//   - A compiled step always overlaps. With ranks the option has no effect.
+
+// zero
+//   - Weights are the same bits on all contexts, and the same bits as with stage 0, except after
+//     clip_global_norm(), which adds squares in another order, and after NCCL's large sums
+//     (ops/collective.h).
+//   - Only the owner has the summed gradient: read and change it there, between allreduce_grads()
+//     and update(). The other replicas' gradients count as used. After a zero_grad() a step is
+//     refused, where stage 0 would update by 0.
+//   - Stage 2 returns the memory of the other replicas' gradients to the pool, until backward()
+//     writes them anew; their grad() is an Error until then. Gradients with a place of their own
+//     (attach_grad(), compiled networks) stay. Gradients with grad_req add start from 0 again.
+//   - Files are the same for every stage and number of contexts. A rank shards over its own
+//     contexts, not over ranks.
+
+// Compiled code (core/compile.h, nn/train_step.h) may call step(), allreduce_grads(), update() and
+// clip_global_norm(). CaptureError comes from
+//   - update_if_finite(), discard(), states(), set_states(), save_states() and load_states()
+//   - step() and allreduce_grads() with a kvstore, with zero = 2, and with several ranks
+//   - clip_global_norm() of replicas in a Capture (core/capture.h)
+
+// Several ranks (core/cluster.h), each with any number of replicas
+//   - Sums are over the replicas of all ranks: batch_size is that of all ranks together, and all
+//     ranks make the same update.
+//   - Ranks start with rank 0's values. The constructor takes them for parameters that have values;
+//     the next step takes them for the others, and after new values were initialized or loaded.
+//   - All ranks make their trainers, give parameters new values, and call step(), allreduce_grads()
+//     or update(), in one order, with new gradients of the same parameters: else Error on every
+//     rank. If one rank finds something wrong, every rank throws.
+
+// What ranks compare before anything is written, in step(), update(), update_if_finite() and
+// clip_global_norm()
+//   - which trainer it is, the arguments, the optimizer's name and its learning rate (of a
+//     schedule: the last update's), the parameters' multipliers, and the number of updates
+//   - so the step after an update that failed on one rank alone is an Error on every rank; go on
+//     from a checkpoint
+//   - The optimizer's other options and the loss scaler's options are not compared.
 
 }  // namespace locus::nn

@@ -7,9 +7,8 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
-#include <locus/nn/gradient_sums.h>
 #include <locus/nn/owners.h>
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 
 namespace locus::nn {
 namespace {
@@ -26,7 +25,7 @@ void check_summable(const Parameter& p) {
 
 // Everything step() needs, cached: built at the first step, and again when a parameter's replicas
 // or multipliers were replaced. A replica that moved takes its state along.
-void Trainer::refresh(Caller from) {
+void Trainer::Impl::refresh(Caller from) {
   if (std::ranges::equal(generations_, parameters_, {}, {}, &Parameter::generation)) [[likely]]
     return;
 
@@ -50,7 +49,6 @@ void Trainer::refresh(Caller from) {
   }
   std::vector<size_t> owner;
   if (options_.zero > 0) owner = find_owners(trained);
-  if (updates_on_store()) owner.assign(trained.size(), 0);
   for (size_t n = 0; n < trained.size(); ++n) {
     const Tensors replicas = parameters_[trained[n]].list_data();
     for (size_t k = 0; k < replicas.size(); ++k) {
@@ -68,16 +66,14 @@ void Trainer::refresh(Caller from) {
     if (i == 0 || slots_[i - 1].parameter != slots_[i].parameter) replicas_.push_back({i, i});
     replicas_.back().end = i + 1;
   }
-  if (options_.kvstore) take_to_store(from);
-  if (!updates_on_store()) regroup();
-  if (!options_.kvstore) find_sums(from);
-  find_records();
+  regroup();
+  options_.kvstore ? take_to_store(from) : find_sums(from);
   generations_.clear();
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
 
 // Two that were given may have become one since.
-std::vector<size_t> Trainer::distinct_parameters() const {
+std::vector<size_t> Trainer::Impl::distinct_parameters() const {
   std::vector<size_t> all;
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (std::ranges::none_of(all,
@@ -86,7 +82,7 @@ std::vector<size_t> Trainer::distinct_parameters() const {
   return all;
 }
 
-std::vector<size_t> Trainer::find_owners(const std::vector<size_t>& trained) const {
+std::vector<size_t> Trainer::Impl::find_owners(const std::vector<size_t>& trained) const {
   std::vector<Kept> all;
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
@@ -106,13 +102,14 @@ std::vector<size_t> Trainer::find_owners(const std::vector<size_t>& trained) con
   return owner;
 }
 
-void Trainer::each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const {
+void Trainer::Impl::each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const {
   for (const std::vector<Slot>* each : {&slots_, &frozen_})
     for (const Slot& s : *each)
       if (s.parameter == parameter) f(s);
 }
 
-Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller from) const {
+Trainer::Impl::Slot Trainer::Impl::make_slot(size_t parameter, const Tensor& weight,
+                                             Caller from) const {
   const Context here = weight.context();
   const Slot* old = nullptr;
   each_slot(parameter, [&](const Slot& s) {
@@ -122,7 +119,6 @@ Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller 
   if (old && (old->weight.shape() != weight.shape() || old->weight.dtype() != weight.dtype()))
     old = nullptr;  // what counts its updates went by states that are no longer
   if (old) slot.count = old->count;
-  if (updates_on_store()) return slot;  // which has the states
   if (!old)
     slot.state = optimizer_->create_state(weight);
   else
@@ -131,7 +127,7 @@ Trainer::Slot Trainer::make_slot(size_t parameter, const Tensor& weight, Caller 
   return slot;
 }
 
-void Trainer::find_sums(Caller from) {
+void Trainer::Impl::find_sums(Caller from) {
   const bool overlap = options_.overlap && cluster::size() == 1;
   std::vector<GradientSums::Parameter> replicated;
   for (const Replicas& r : replicas_) {
@@ -158,7 +154,7 @@ void Trainer::find_sums(Caller from) {
 }
 
 // What is updated together. A count that a recording advances stays where it is.
-void Trainer::regroup() {
+void Trainer::Impl::regroup() {
   batches_.clear();
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
@@ -184,7 +180,7 @@ void Trainer::regroup() {
 }
 
 // Weights whose gradients are not all new are counted apart from now on.
-void Trainer::split(const std::vector<bool>& fresh) {
+void Trainer::Impl::split(const std::vector<bool>& fresh) {
   if (std::ranges::find(fresh, false) == fresh.end()) return;
   for (size_t k = 0, n = batches_.size(); k < n; ++k) {
     Batch rest = batches_[k];
@@ -199,7 +195,7 @@ void Trainer::split(const std::vector<bool>& fresh) {
   }
 }
 
-void Trainer::fill(Batch& batch) {
+void Trainer::Impl::fill(Batch& batch) {
   optim::ParameterGroup& group = batch.group;
   group.weights.clear();
   group.state.assign(slots_[batch.slots[0]].state.size(), {});

@@ -7,9 +7,8 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/nn/kvstore.h>
 #include <locus/nn/state_check.h>
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 #include <locus/nn/whole.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
@@ -28,19 +27,18 @@ bool has(const NamedTensors& given, const std::string& name) { return find_in(gi
 
 }  // namespace
 
-void Trainer::prepare(const char* what, Caller from) {
+void Trainer::Impl::prepare(const char* what, Caller from) {
   capture::check(what, "counts are the host's; ask before or after");
   refresh(from);
 }
 
-NamedTensors Trainer::states(Caller from) {
+NamedTensors Trainer::Impl::states(Caller from) {
   prepare("Trainer::states", from);
-  if (updates_on_store()) return options_.kvstore->optimizer_states();
   return states_of(kept(frozen_, nullptr));
 }
 
 // Whether parts have states of one kind, each like its part.
-bool Trainer::Saved::alike() const {
+bool Trainer::Impl::Saved::alike() const {
   return std::ranges::all_of(slots, [&](const Slot* s) {
     return s->weight.dtype() == slots[0]->weight.dtype() &&
            s->state.size() == slots[0]->state.size() &&
@@ -49,14 +47,14 @@ bool Trainer::Saved::alike() const {
   });
 }
 
-Tensor Trainer::Saved::value(size_t state) const {
+Tensor Trainer::Impl::Saved::value(size_t state) const {
   if (axis < 0) return slots[0]->state[state];
   Tensors parts;
   for (const Slot* s : slots) parts.push_back(s->state[state].as_in_context(cpu()));
   return concat(parts, {.axis = axis});
 }
 
-void Trainer::Saved::set(size_t state, const Tensor& value, Caller from) const {
+void Trainer::Impl::Saved::set(size_t state, const Tensor& value, Caller from) const {
   int64_t begin = 0;
   for (const Slot* s : slots) {
     const Tensor& mine = s->state[state];
@@ -69,7 +67,7 @@ void Trainer::Saved::set(size_t state, const Tensor& value, Caller from) const {
 
 // The name of the whole that a parameter is a part of, where all parts are there one after the
 // other; else "".
-std::string Trainer::whole_of(size_t parameter) const {
+std::string Trainer::Impl::whole_of(size_t parameter) const {
   const Part part = parameters_[parameter].part();
   if (part.of == 1 || parameter < part.index || parameter - part.index + part.of > names_.size())
     return {};
@@ -84,14 +82,14 @@ std::string Trainer::whole_of(size_t parameter) const {
 }
 
 // The name under which `given` has what is kept for a parameter, or should have it.
-std::string Trainer::name_in(const NamedTensors& given, size_t parameter) const {
-  const std::string whole = updates_on_store() ? "" : whole_of(parameter);  // a store's are by part
+std::string Trainer::Impl::name_in(const NamedTensors& given, size_t parameter) const {
+  const std::string whole = whole_of(parameter);
   return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
 }
 
 // Parts as the whole where `given` has them so; where there is none, where they have counts alike.
-std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen,
-                                          const NamedTensors* given) const {
+std::vector<Trainer::Impl::Saved> Trainer::Impl::kept(const std::vector<Slot>& frozen,
+                                                      const NamedTensors* given) const {
   std::map<size_t, std::vector<const Slot*>> slots;  // by parameter
   for (const std::vector<Slot>* each : {&slots_, &frozen})
     for (const Slot& slot : *each) slots[slot.parameter].push_back(&slot);
@@ -121,15 +119,15 @@ std::vector<Trainer::Saved> Trainer::kept(const std::vector<Slot>& frozen,
   return all;
 }
 
-void Trainer::expect_names_that_differ(const char* what) const {
+void Trainer::Impl::expect_names_that_differ(const char* what) const {
   if (std::set<std::string>(names_.begin(), names_.end()).size() < names_.size())
     throw Error("Trainer: ", what, ": two parameters have one name, among ", listed(names_),
                 "; give the Trainer names that differ");
 }
 
-NamedTensors Trainer::states_of(const std::vector<Saved>& kept) const {
+NamedTensors Trainer::Impl::states_of(const std::vector<Saved>& kept) const {
   expect_names_that_differ("states");
-  NamedTensors all{{optimizer_key(*optimizer_), number(num_update())}};
+  NamedTensors all{{optimizer_key(*optimizer_), number(optimizer_->num_update())}};
   for (const Saved& k : kept) {
     all.emplace_back(k.name + "/count", number(*k.slots[0]->count));
     const Slot& first = *k.slots[0];
@@ -140,7 +138,7 @@ NamedTensors Trainer::states_of(const std::vector<Saved>& kept) const {
 }
 
 // The frozen parameters that `given` has states of.
-std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
+std::vector<Trainer::Impl::Slot> Trainer::Impl::frozen_in(const NamedTensors& given) const {
   std::vector<Slot> frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
@@ -159,51 +157,7 @@ std::vector<Trainer::Slot> Trainer::frozen_in(const NamedTensors& given) const {
   return frozen;
 }
 
-// What the store will be given, before it is given anything.
-void Trainer::check_for_store(const NamedTensors& given, const std::string& who,
-                              Caller from) const {
-  kvstore::KVStore& store = *options_.kvstore;
-  const NamedTensors own = store.optimizer_states();
-  NamedTensors known = given;
-  for (const size_t i : distinct_parameters()) {
-    const std::string count = names_[i] + "/count";
-    if (parameters_[i].grad_req() != GradReq::null || !has(given, count) || has(own, count))
-      continue;
-    const Tensor weight = parameters_[i].list_data()[0];
-    const Tensors states = optimizer_->create_state(weight);
-    NamedTensors expected{{count, number(0)}};
-    for (size_t k = 0; k < states.size(); ++k)
-      expected.emplace_back(names_[i] + "/" + optimizer_->state_name(weight.dtype(), k), states[k]);
-    for (const auto& [key, like] : expected) {
-      expect_like(given, key, like, who);
-      std::erase_if(known, [&, &k = key](const auto& each) { return each.first == k; });
-    }
-  }
-  store.check_optimizer_states(known, who, from);
-}
-
-// Those that `given` has states of, and the store has not: it comes to know them when they train.
-void Trainer::take_frozen_to_store(const NamedTensors& given, Caller from) {
-  kvstore::KVStore& store = *options_.kvstore;
-  const NamedTensors own = store.optimizer_states();
-  for (const size_t i : distinct_parameters()) {
-    const std::string count = names_[i] + "/count";
-    if (parameters_[i].grad_req() == GradReq::null && has(given, count) && !has(own, count))
-      store.set_value(names_[i], parameters_[i].list_data()[0], from);
-  }
-}
-
-void Trainer::set_states(const NamedTensors& given, Caller from) {
-  restore(given, "Trainer::set_states", from);
-}
-
-void Trainer::save_states(const std::string& path, Caller from) { save(path, states(from), from); }
-
-void Trainer::load_states(const std::string& path, Caller from) {
-  restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
-}
-
-void Trainer::check_optimizer(const NamedTensors& given, const std::string& who) const {
+void Trainer::Impl::check_optimizer(const NamedTensors& given, const std::string& who) const {
   for (const auto& [key, tensor] : given)
     if (key.starts_with(kOptimizer) && key != optimizer_key(*optimizer_))
       throw FormatError(who, ": these are the states of an optimizer ",
@@ -211,16 +165,16 @@ void Trainer::check_optimizer(const NamedTensors& given, const std::string& who)
 }
 
 // The values of states(), in its order.
-std::vector<const Tensor*> Trainer::check(const NamedTensors& given,
-                                          const std::vector<Slot>& frozen, const std::string& who,
-                                          Caller from) const {
+std::vector<const Tensor*> Trainer::Impl::check(const NamedTensors& given,
+                                                const std::vector<Slot>& frozen,
+                                                const std::string& who, Caller from) const {
   check_optimizer(given, who);
   return expect_states(given, states_of(kept(frozen, &given)), who, from);
 }
 
 // Of a parameter without values they are as the values that it is about to get say.
-NamedTensors Trainer::states_to_come(const NamedTensors& given, const std::string& who,
-                                     const ShapesToCome& to_come) const {
+NamedTensors Trainer::Impl::states_to_come(const NamedTensors& given, const std::string& who,
+                                           const ShapesToCome& to_come) const {
   expect_names_that_differ("states");
   NamedTensors all{{optimizer_key(*optimizer_), number(0)}};
   for (const size_t i : distinct_parameters()) {
@@ -249,28 +203,20 @@ NamedTensors Trainer::states_to_come(const NamedTensors& given, const std::strin
   return all;
 }
 
-std::function<void()> Trainer::prepare_restore(NamedTensors given, const std::string& who,
-                                               const ShapesToCome& to_come, Caller from) {
+std::function<void()> Trainer::Impl::prepare_restore(NamedTensors given, const std::string& who,
+                                                     const ShapesToCome& to_come, Caller from) {
   if (!std::ranges::all_of(parameters_, &Parameter::initialized)) {
     check_optimizer(given, who);
     expect_states(given, states_to_come(given, who, to_come), who, from);
   } else {
     prepare("Trainer::set_states", from);
-    if (updates_on_store())
-      check_for_store(given, who, from);
-    else
-      check(given, frozen_in(given), who, from);
+    check(given, frozen_in(given), who, from);
   }
   return [this, given = std::move(given), who, from] { restore(given, who, from); };
 }
 
-void Trainer::restore(const NamedTensors& given, const std::string& who, Caller from) {
+void Trainer::Impl::restore(const NamedTensors& given, const std::string& who, Caller from) {
   prepare("Trainer::set_states", from);
-  if (updates_on_store()) {
-    check_for_store(given, who, from);
-    take_frozen_to_store(given, from);
-    return options_.kvstore->set_optimizer_states(given, from);
-  }
   std::vector<Slot> frozen = frozen_in(given);
   const std::vector<const Tensor*> values = check(given, frozen, who, from);
   const auto count = [&](size_t i) { return values[i]->item<int64_t>(from); };

@@ -9,15 +9,13 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
-#include <locus/core/rank_purpose.h>
-#include <locus/nn/gradient_sums.h>
 #include <locus/nn/kvstore.h>
-#include <locus/nn/trainer.h>
+#include <locus/nn/trainer_impl.h>
 
 namespace locus::nn {
 
 // Those that have values, which did not come from rank 0.
-void Trainer::start_equal(Caller from) {
+void Trainer::Impl::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
   std::vector<size_t> taken;
@@ -28,8 +26,10 @@ void Trainer::start_equal(Caller from) {
   }
   if (firsts.empty()) return;
   const autograd::Pause pause;
-  const cluster::Purpose purpose("the values of " +
-                                 listed(taken, [&](size_t i) { return names_[i]; }));
+  const auto name = [&](size_t i) { return names_[i]; };
+  cluster::Hash hash;
+  for (const size_t i : taken) hash.add(names_[i]);
+  const cluster::Purpose purpose(hash, [&] { return "the values of " + listed(taken, name); });
   cluster::broadcast(firsts, 0, from);
   for (size_t k = 0; k < taken.size(); ++k) {
     const Parameter& p = parameters_[taken[k]];
@@ -38,37 +38,55 @@ void Trainer::start_equal(Caller from) {
   }
 }
 
-// What all ranks must update by. The counts are of parameters, of which a rank may have many
-// replicas: where an update failed on one rank alone, the next one says so.
-std::string Trainer::terms(const char* call, std::initializer_list<double> numbers,
-                           const std::vector<bool>& fresh) const {
-  if (cluster::size() == 1) return "";
-  int64_t updates = 0;
-  std::string multipliers, without;
+// Of one rank alone nothing is compared. The counts are of parameters, of which a rank may have
+// many replicas: if an update failed on one rank alone, the next one differs in them.
+Trainer::Impl::Terms Trainer::Impl::terms(const char* call, std::initializer_list<double> numbers,
+                                          const std::vector<bool>& fresh) const {
+  if (cluster::size() == 1) return {.call = call};
+  Terms t{.call = call,
+          .numbers = numbers,
+          .fresh = fresh,
+          .learning_rate = optimizer_->learning_rate()};
   for (const Replicas& r : replicas_) {
     int64_t least = std::numeric_limits<int64_t>::max();
-    for (size_t i = r.begin; i < r.end; ++i)
-      least = std::min(
-          least, updates_on_store() ? options_.kvstore->num_update(name_of(r)) : *slots_[i].count);
-    updates += least;
-    if (!fresh[r.begin]) without += ", without " + name_of(r);
+    for (size_t i = r.begin; i < r.end; ++i) least = std::min(least, *slots_[i].count);
+    t.updates += least;
+  }
+  return t;
+}
+
+cluster::Purpose Trainer::Impl::purpose_of(const Terms& t) const {
+  cluster::Hash hash;
+  if (cluster::size() > 1) {
+    hash.add(t.call).add(number_).add(optimizer_->name()).add(t.learning_rate).add(t.updates);
+    for (const double number : t.numbers) hash.add(number);
+    for (const Replicas& r : replicas_) {
+      const Parameter& p = parameters_[slots_[r.begin].parameter];
+      hash.add(name_of(r)).add(p.lr_mult()).add(p.wd_mult()).add(bool(t.fresh[r.begin]));
+    }
+  }
+  return cluster::Purpose(hash, [this, &t] { return text_of_terms(t); });
+}
+
+std::string Trainer::Impl::text_of_terms(const Terms& t) const {
+  if (cluster::size() == 1) return t.call;
+  std::string multipliers, without;
+  for (const Replicas& r : replicas_) {
+    if (!t.fresh[r.begin]) without += ", without " + name_of(r);
     const Parameter& p = parameters_[slots_[r.begin].parameter];
     if (p.lr_mult() != 1 || p.wd_mult() != 1)
       multipliers += text_of(", ", name_of(r), " by ", p.lr_mult(), " and ", p.wd_mult());
   }
-  return text_of(call, "(", listed(numbers), ") of Trainer ", number_, ", ", optimizer_->name(),
-                 ", learning rate ", learning_rate(), ", after ", updates, " updates of ",
+  return text_of(t.call, "(", listed(t.numbers), ") of Trainer ", number_, ", ", optimizer_->name(),
+                 ", learning rate ", t.learning_rate, ", after ", t.updates, " updates of ",
                  replicas_.size(), " parameters",
                  multipliers.empty() ? "" : ", multipliers" + multipliers.substr(1), without);
 }
 
-void Trainer::allreduce_grads(Caller from) {
-  refuse_on_store("allreduce_grads()");
-  sum_gradients({}, from);
-}
+void Trainer::Impl::allreduce_grads(Caller from) { sum_gradients({}, from); }
 
 // `behind`: of replicas' sums, where no others follow.
-void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from) {
+void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller from) {
   cluster::share_failure([&] { refresh(from); }, from);
   start_equal(from);  // before any gradient counts as a sum: it may fail
   if (options_.kvstore) return sum_by_store(from);
@@ -80,14 +98,16 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
       },
       from);
   // Of two parameters alike one rank may have the one's alone, and another rank the other's.
-  std::optional<cluster::Purpose> purpose;
-  if (cluster::size() > 1) {
-    const bool itself = cluster::Purpose::here().empty();  // else that says which trainer
-    purpose.emplace((itself ? text_of("Trainer ", number_, ", ") : "") + "the gradients of " +
-                    listed(alone, [&](const Replicas& r) { return name_of(r); }));
-    // What one rank finds wrong up to here leaves all gradients as they are.
-    cluster::barrier(from);
-  }
+  cluster::Hash hash;
+  hash.add(number_);
+  for (const Replicas& r : alone) hash.add(name_of(r));
+  const bool itself = !cluster::Purpose::any();  // else the purpose around it names the trainer
+  const cluster::Purpose purpose(hash, [&, this] {
+    return text_of(itself ? text_of("Trainer ", number_, ", ") : "", "the gradients of ",
+                   listed(alone, [&](const Replicas& r) { return name_of(r); }));
+  });
+  // What one rank finds wrong up to here leaves all gradients as they are.
+  if (cluster::size() > 1) cluster::barrier(from);
   try {
     cluster::share_failure(
         [&] {
@@ -104,7 +124,7 @@ void Trainer::sum_gradients(const std::function<void(int)>& behind, Caller from)
 
 // Some are sums by now, of this rank's replicas or of all ranks'; with zero other replicas than the
 // owner's may be used, and not be 0.
-void Trainer::drop_gradients() {
+void Trainer::Impl::drop_gradients() {
   Tensors all;
   for (const Slot& slot : slots_) {
     all.push_back(slot.weight);
@@ -116,7 +136,7 @@ void Trainer::drop_gradients() {
 }
 
 // Those whose gradients are this rank's alone, where there are other ranks.
-std::vector<Trainer::Replicas> Trainer::unsummed() const {
+std::vector<Trainer::Impl::Replicas> Trainer::Impl::unsummed() const {
   std::vector<Replicas> alone;
   if (cluster::size() == 1) return alone;
   capture::check("Trainer::allreduce_grads",
@@ -133,7 +153,7 @@ std::vector<Trainer::Replicas> Trainer::unsummed() const {
 }
 
 // One replica of each has the sum of the others, and goes where all ranks have one.
-void Trainer::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
+void Trainer::Impl::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
   if (cluster::size() == 1) return;
   const autograd::Pause pause;
   Tensors sums;

@@ -72,9 +72,6 @@ struct AllToAllOptions {
   int split_axis = 0, concat_axis = 0;
 };
 
-// Whether the group's are real GPUs that reach each other's memory.
-bool reach_each_other(const Group& group);
-
 // All parts combined, on every context.
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options = {},
                    Caller from = Caller::here());

@@ -10,8 +10,9 @@ namespace locus {
 //
 // weight is (out, in) and bias, when defined, (out,). With `flatten` (MXNet's default) all axes of
 // data but the first are one: (N, ...) -> (N, out). Without it the last axis is replaced:
-// (..., in) -> (..., out). dtypes f32, f64, f16, bf16 (the last two add up in f32); operands of
-// different dtypes meet as NumPy promotes them. relu(NaN) is NaN, its gradient there 1.
+// (..., in) -> (..., out). dtypes f32, f64, f16 and bf16. Products and bias of 16-bit operands are
+// added up in f32, and the result is rounded once, on every context. Operands of different floating
+// dtypes are promoted as NumPy promotes them. relu(NaN) is NaN, its gradient there 1.
 //
 // Differentiable to any order. The plain backward pass is one op with one or few launches: the
 // mask of relu and the sum of the bias gradient are part of the products. With create_graph it is

@@ -3,7 +3,8 @@
 // dtypes: f32, f64, f16 and bf16 (the last two add up in f32), i32, i64, i8 and u8 (which wrap, as
 // NumPy's); bool has no product: cast it. Operands of different dtypes meet as NumPy promotes them.
 // A transposed view costs nothing: x.T() is read where it is. Views whose rows and columns both
-// have gaps are copied first. All products are differentiable to any order, and repeat bit for bit.
+// have gaps are copied first. All products are differentiable to any order. They have the same bits
+// on every run and for any number of threads of the host (LOCUS_NUM_THREADS).
 // Long sums are added up in blocks: in f32, products along an axis of 1e6 are as exact as short
 // ones.
 //

@@ -1,6 +1,10 @@
 #include <locus/ops/register.h>
 
+#include <cstdio>
+
+#include <locus/core/environment.h>
 #include <locus/core/observe/register.h>
+#include <locus/core/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #include <locus/devices/mpi_ranks.h>
@@ -17,14 +21,17 @@ void register_families();
 bool register_builtins() {
   static const bool once = [] {
     register_ledger();
+    register_copyto();
     register_cpu();
     register_ranks();
+    bool gpus = register_emulated();
 #ifdef LOCUS_WITH_CUDA
-    if (!register_emulated()) register_cuda();
-#else
-    register_emulated();
+    declare_cuda_environment();
+    gpus = gpus || register_cuda();
 #endif
+    if (!gpus) register_no_gpus();
     register_families();
+    std::fputs(unknown_environment().c_str(), stderr);
     return true;
   }();
   return once;

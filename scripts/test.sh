@@ -2,7 +2,7 @@
 # Builds everything and runs the tests: on this machine's devices, then with four emulated GPUs.
 #   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
 #                     [--bench]
-# Tests of real data take MNIST from LOCUS_MNIST=DIR or data/mnist, and skip without.
+# Tests of real data take MNIST from TEST_MNIST=DIR or data/mnist, and skip without.
 # With --sanitize the build is without CUDA, in a folder of its own. With --bench the benchmarks are
 # built, too, but not run.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -36,10 +36,11 @@ setup "${purposes[@]}"
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
+(cd "$folder" && cmake -P ../tests/options_test.cmake)
 
-LOCUS_MNIST=$(realpath -m "${LOCUS_MNIST:-data/mnist}")
-export LOCUS_MNIST
-[ ! -e "$LOCUS_MNIST/train-images-idx3-ubyte.gz" ] || say "MNIST: $LOCUS_MNIST"
+TEST_MNIST=$(realpath -m "${TEST_MNIST:-data/mnist}")
+export TEST_MNIST
+[ ! -e "$TEST_MNIST/train-images-idx3-ubyte.gz" ] || say "MNIST: $TEST_MNIST"
 # A test asks for more memory than there is: a sanitizer is to answer as the system would.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-allocator_may_return_null=1}

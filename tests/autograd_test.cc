@@ -256,10 +256,6 @@ TEST(Autograd, AGradientThatDoesNotDependOnItsVariableHasGradientZero) {
       g.backward();
       EXPECT_EQ(floats(x.grad()), (std::vector<float>{0, 0}));
     }
-    recorded([&] { return x * 3; }).backward({.create_graph = true});
-    const Tensor first = x.grad();
-    EXPECT_EQ(floats(first), (std::vector<float>{3, 3}));
-    EXPECT_EQ(floats(autograd::grad(first, {x})[0]), (std::vector<float>{0, 0}));
   }
 }
 
@@ -269,15 +265,6 @@ TEST(Autograd, MaterializesTheGradientOfAnUnusedVariable) {
   const Tensors g = autograd::grad(y, {other, x}, {.materialize_grads = true});
   EXPECT_EQ(floats(g[0]), (std::vector<float>{0, 0, 0}));
   EXPECT_EQ(floats(g[1]), (std::vector<float>{2, 4}));
-}
-
-TEST(Autograd, APlainBackwardTakesARecordedGradientOutOfItsGraph) {
-  const Tensor x = leaf({1, 2});
-  recorded([&] { return x * x; }).backward({.create_graph = true});
-  EXPECT_TRUE(needs_grad(x.grad().impl()));
-  recorded([&] { return x * 3; }).backward();
-  EXPECT_FALSE(needs_grad(x.grad().impl()));
-  EXPECT_EQ(floats(x.grad()), (std::vector<float>{3, 3}));
 }
 
 TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
@@ -295,11 +282,8 @@ TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
   EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{4, 5}));
   autograd::backward({x});  // a head and nothing else
   EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{1, 1}));
-  autograd::backward({product(), x}, {.create_graph = true});
-  autograd::backward({x}, {.create_graph = true});
   autograd::grad(product(), {x});
   EXPECT_EQ(seen, std::vector<float>());
-  product().backward();  // gradients with a graph, which hold each other's variables, are gone
 }
 
 TEST(Autograd, WhatAHookThrowsBeforeAGradientIsWrittenLeavesItAsItIs) {
@@ -335,25 +319,6 @@ TEST(Autograd, AHookMayTakeItselfAndOthersAway) {
   EXPECT_EQ(called, 2);
   EXPECT_EQ(floats(x.grad()), std::vector<float>{2});
   EXPECT_EQ(floats(y.grad()), std::vector<float>{1});
-}
-
-TEST(Autograd, GradientsThatArePartOfAGraphHaveMemoryOfTheirOwn) {
-  const Tensor x = ones({2}), y = ones({2}), w = full({2}, 5);
-  for (const Tensor& t : {x, y}) t.attach_grad();
-  const auto pass = [&](bool create) {
-    Tensor l;
-    {
-      const autograd::Record record;
-      l = ((x + y) * w).sum();
-    }
-    l.backward({.create_graph = create});
-  };
-  const autograd::Accumulate accumulate;
-  pass(true);
-  pass(false);
-  for (const Tensor& t : {x, y}) EXPECT_EQ(values(t.grad()), std::vector<double>(2, 10));
-  x.zero_grad();
-  EXPECT_EQ(values(y.grad()), std::vector<double>(2, 10));
 }
 
 }  // namespace

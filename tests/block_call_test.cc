@@ -53,6 +53,36 @@ TEST(BlockCall, RefusesWhatForwardCannotTake) {
   EXPECT_THAT(test::message_of<Error>([&] { Neither()({x}); }), HasSubstr("implements neither"));
 }
 
+// Keeps its layer to itself.
+template <class Layer>
+struct Forgetful : nn::Block {
+  Layer hidden;
+  nn::Dense output{2};
+  explicit Forgetful(const Layer& layer) : hidden(layer) { add_child("output", output); }
+  Tensor forward(const Tensor& x) override { return output(hidden(x)); }
+};
+
+TEST(BlockCall, NamesALayerThatWasNotAdded) {
+  const auto text_for = [](const auto& layer) {
+    Forgetful net(layer);
+    net.initialize();
+    return test::message_of<Error>([&] { net(ones({2, 3})); });
+  };
+  const char* const advice =
+      "which is no child of it, so initialize() did not reach it: call add_child(";
+  EXPECT_THAT(text_for(nn::Dense(3)),
+              testing::AllOf(HasSubstr("calls this Dense"), HasSubstr(advice)));
+  const std::string inner = text_for(mlp());
+  EXPECT_THAT(inner, testing::AllOf(HasSubstr("calls this Sequential"), HasSubstr(advice)));
+  EXPECT_THAT(inner, testing::Not(HasSubstr("calls this Dense")));
+  nn::Sequential added = mlp();
+  EXPECT_THAT(
+      test::message_of<Error>([&] {
+        added(ones({2, 3}));
+      }),
+      testing::AllOf(HasSubstr("has not been initialized"), testing::Not(HasSubstr(advice))));
+}
+
 TEST(BlockCall, RefusesInputsOnSeveralContexts) {
   const Tensor x = ones({2}), y = ones({2}, cpu(1));
   const std::string text = test::message_of<ContextMismatch>([&] { SumAndDifference()({x, y}); });

@@ -53,6 +53,19 @@ TEST(Block, ParametersHaveStructuralNamesInOrder) {
               HasSubstr("no parameter 'weight'; there are: 0.0.weight, 0.0.bias"));
 }
 
+TEST(Block, NamesComeWithTheChildNotWithTheQuestion) {
+  nn::Dense layer(1);
+  const nn::Parameter weight = layer.parameter("weight");
+  nn::Sequential net, outer;
+  net.add(layer);
+  EXPECT_EQ(weight.name(), "0.weight");
+  outer.add(net);
+  EXPECT_EQ(weight.name(), "0.0.weight");
+  (void)net.parameters();
+  (void)layer.parameters();
+  EXPECT_EQ(weight.name(), "0.0.weight");
+}
+
 TEST(Block, LayersTravelByValueAndShareTheirParameters) {
   nn::Dense layer(2);
   nn::Sequential net;

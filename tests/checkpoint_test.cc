@@ -2,6 +2,7 @@
 #include <locus/nn/checkpoint.h>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -188,10 +189,22 @@ TEST_F(Checkpoint, TheNewestStayAndWhatWasLeftHalfIsSwept) {
   nn::Sequential net = network();
   net.initialize();
   for (int i = 0; i < 4; ++i) checkpoint::save(folder(), {net}, {.keep = 2});
-  fs::create_directories(folder_ / ".checkpoint-000009-2147483646");
+  char host[256];
+  gethostname(host, sizeof host);
+  const std::string draft = ".checkpoint-000009-" + std::string(host) + "-";
+  fs::create_directories(folder_ / (draft + "2147483646"));
   EXPECT_EQ(checkpoint::save(folder(), {net}, {.keep = 3}), at(5).string());
   EXPECT_THAT(names(), ElementsAre("checkpoint-000003", "checkpoint-000004", "checkpoint-000005"));
   EXPECT_THROW(checkpoint::save(folder(), {net}, {.keep = 0}), ValueError);
+}
+
+TEST_F(Checkpoint, DraftsOfOtherHostsStay) {
+  nn::Sequential net = network();
+  net.initialize();
+  const char* const theirs = ".checkpoint-000009-another.host-2147483646";
+  fs::create_directories(folder_ / theirs);
+  checkpoint::save(folder(), {net});
+  EXPECT_THAT(names(), ElementsAre(theirs, "checkpoint-000001"));
 }
 
 TEST_F(Checkpoint, FoldersOfOthersStay) {

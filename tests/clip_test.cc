@@ -214,10 +214,12 @@ Clipped train_clipped(const Contexts& places, Way way) {
     for (const Tensor& l : losses) l.backward();
     if (way == Way::halves) trainer.allreduce_grads();
     trainer.clip_global_norm(.25, 4, scaled ? scaler.loss_scale() : 1).copyto(norm);
-    if (scaled)
+    if (scaled) {
       scaler.step(trainer, 4);
-    else
+      scaler.update();
+    } else {
       way == Way::halves ? trainer.update(4) : trainer.step(4);
+    }
     return Tensors{norm};
   };
   Compiled compiled(body);
@@ -271,10 +273,29 @@ TEST(TrainerClipGlobalNorm, SaysWhatDoesNotFit) {
   EXPECT_THROW(trainer.clip_global_norm(1, 4, NAN), ValueError);
 }
 
-TEST(ClipGlobalNorm, ChecksAllBeforeItScalesAny) {
-  const Tensor a = full({2}, 10), gaps = full({2, 2}, 10).T();
-  EXPECT_THROW(clip_global_norm({a, full({3}, 5, {cpu(), f64}), gaps}, 1), ShapeError);
-  EXPECT_EQ(test::values(a), (std::vector<double>{10, 10}));
+// What is wrong comes in a second launch, behind one that could be done.
+TEST(Clip, ChecksAllBeforeItWritesAny) {
+  for (const Context c : distinct_contexts()) {
+    const Tensor a = full({2}, 10), b = full({4}, 10, {c, f64});
+    const auto refused = [&]<class E>(const Tensors& arrays, const char* text, E*) {
+      const Tensor norm = full({1}, 10, {cpu(), f64});
+      EXPECT_THAT(message_of<E>([&] { clip_global_norm(arrays, 1); }), HasSubstr(text));
+      EXPECT_THAT(message_of<E>([&] { clip_to_norm(arrays, norm, 1); }), HasSubstr(text));
+      EXPECT_THAT(message_of<E>([&] { clip_value(arrays, 1); }), HasSubstr(text));
+      EXPECT_EQ(test::values(a), (std::vector<double>(2, 10)));
+      EXPECT_EQ(test::values(b), (std::vector<double>(4, 10)));
+    };
+    ValueError* const shared = nullptr;
+    ShapeError* const gaps = nullptr;
+    DTypeError* const whole = nullptr;
+    refused({a, b, b}, "arrays 1 and 2 share memory", shared);
+    refused({a, b(Slice(1, 3)), full({2}, 1, {c, f64}), b}, "arrays 1 and 3 share memory", shared);
+    refused({a, b, ones({2, 3}, {c, f64}).T()}, "array 2", gaps);
+    refused({a, b, ones({2}, {c, i32})}, "array 2", whole);
+    EXPECT_THROW(clip_to_norm({a, b}, ones({2}, {cpu(), f64}), 1), ShapeError);
+    clip_value({a, b(Slice(0, 2)), b(Slice(2, 4))}, 1);
+    EXPECT_EQ(test::values(b), (std::vector<double>(4, 1)));
+  }
 }
 
 TEST(Gradients, ListASharedParameterOnce) {

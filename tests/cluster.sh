@@ -17,7 +17,7 @@ trap 'rm -rf "$folder"' EXIT
 export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_plm=isolated
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-export LOCUS_TEST_RANKS=1 LOCUS_TEST_FOLDER=$folder/run
+export TEST_RANKS=1 TEST_FOLDER=$folder/run
 # Leaks in a launcher's library are not ours.
 export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-}
 

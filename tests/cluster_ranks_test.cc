@@ -228,6 +228,47 @@ TEST_F(ClusterRanks, AllThrowWhatOneThrows) {
   cluster::barrier();
 }
 
+TEST_F(ClusterRanks, TheLowestOneThatThrowsIsNamedAndWhatIsNoErrorOfOursIsAnError) {
+  const int rank = cluster::rank();
+  const auto throws = [](const auto& e) {
+    return [e] {
+      cluster::together([&] {
+        if (cluster::rank() > 0) throw e;
+      });
+    };
+  };
+  EXPECT_EQ(message_of<ValueError>(throws(ValueError(text_of("of ", rank)))),
+            rank == 1 ? "of 1" : "rank 1: of 1");
+  const auto foreign = throws(std::runtime_error(text_of("of ", rank)));
+  if (rank == 1) {
+    EXPECT_THROW(foreign(), std::runtime_error);
+  } else {
+    EXPECT_EQ(message_of<Error>(foreign), "rank 1: of 1");
+  }
+  cluster::barrier();
+}
+
+TEST_F(ClusterRanks, SayWhatACallIsForOnlyIfTheyDifferInIt) {
+  int said = 0;
+  for (const int number : {0, cluster::rank() == 1 ? 1 : 2}) {
+    const cluster::Purpose outer(cluster::Hash().add("outer"), [] { return "a test"; });
+    const cluster::Purpose inner(cluster::Hash().add(number), [&] {
+      ++said;
+      return text_of("number ", number);
+    });
+    if (number == 0) {
+      cluster::barrier();
+      EXPECT_EQ(said, 0);
+      continue;
+    }
+    EXPECT_THAT(message_of<Error>([] { cluster::barrier(); }),
+                testing::AllOf(HasSubstr("rank 0 called barrier, for a test: number 2 ("),
+                               HasSubstr("and rank 1 barrier, for a test: number 1 (")));
+    EXPECT_EQ(said, 1);
+  }
+  cluster::barrier();
+}
+
 TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeTheyMeet) {
   const bool mine = cluster::rank() == 1;
   const auto with_rank = HasSubstr(mine ? "" : "rank 1: ");

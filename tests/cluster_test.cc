@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include <locus/core/rank_purpose.h>
+
 #include "tests/training.h"
 
 namespace locus {
@@ -74,6 +76,28 @@ TEST(Cluster, RunsAFunctionAndPassesOnWhatItThrows) {
   cluster::on_root([&] { ++calls; });
   EXPECT_EQ(calls, 2);
   EXPECT_THROW(cluster::together([] { throw ShapeError("no"); }), ShapeError);
+}
+
+TEST(Cluster, AHashDependsOnAllThatWasAddedAndOnTheOrder) {
+  using cluster::Hash;
+  const auto of = [](int64_t number, std::string_view a, std::string_view b, double rate) {
+    return Hash().add(number).add(a).add(b).add(rate).value();
+  };
+  const uint64_t first = of(1, "push", "", .5);
+  EXPECT_EQ(first, of(1, "push", "", .5));
+  for (const uint64_t other :
+       {of(2, "push", "", .5), of(1, "", "push", .5), of(1, "pus", "h", .5), of(1, "push", "", .25),
+        of(1, "push", std::string_view("\0", 1), .5), Hash().value()})
+    EXPECT_NE(first, other);
+}
+
+TEST(Cluster, ATimeoutThatIsNoNumberIsAnErrorOfInit) {
+  const char* const before = std::getenv("LOCUS_CLUSTER_TIMEOUT");
+  const std::string kept = before ? before : "";
+  ::setenv("LOCUS_CLUSTER_TIMEOUT", "soon", 1);
+  EXPECT_THAT(test::message_of<Error>([] { cluster::init(); }),
+              HasSubstr("LOCUS_CLUSTER_TIMEOUT=soon"));
+  before ? ::setenv("LOCUS_CLUSTER_TIMEOUT", kept.c_str(), 1) : ::unsetenv("LOCUS_CLUSTER_TIMEOUT");
 }
 
 TEST(Cluster, RefusesWhatCannotBeSummed) {

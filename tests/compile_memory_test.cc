@@ -178,7 +178,7 @@ struct Counting {
   Tensor w;
 };
 
-TEST(CompiledMemory, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
+TEST(CompiledMemory, WithoutMemoryForItsResultsAReplayDoesNotBegin) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -192,10 +192,10 @@ TEST(CompiledMemory, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
       EXPECT_THROW(f({x}), OutOfMemory);
       counting.expect(calls);
     };
-    none_of(1);  // for another version
+    none_of(1);
     second = f({x})[0];
     EXPECT_EQ(second[-1].item<double>(), 3);
-    none_of(2);  // for what is made of that
+    none_of(2);
     EXPECT_EQ(first[-1].item<double>(), 2);
     {
       const Shortage shortage(c);
@@ -208,7 +208,7 @@ TEST(CompiledMemory, WithoutMemoryForResultsThatAreHeldAReplayDoesNotBegin) {
   }
 }
 
-TEST(CompiledMemory, WithoutMemoryForARecordingItGoesOnOnceThereIsSome) {
+TEST(CompiledMemory, WithoutMemoryACallIsRefusedUntilThereIsSome) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -224,7 +224,7 @@ TEST(CompiledMemory, WithoutMemoryForARecordingItGoesOnOnceThereIsSome) {
     };
     refused(a);
     EXPECT_EQ(f({a})[0][-1].item<double>(), 2);
-    refused(b);  // for inputs of its own
+    refused(b);
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(f({a})[0][-1].item<double>(), 2);
       EXPECT_EQ(f({b})[0][-1].item<double>(), 30);

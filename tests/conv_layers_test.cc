@@ -105,6 +105,17 @@ TEST(ConvLayers, ErrorsNameTheLayer) {
                 nn::Conv2D(4, {1, 2, 3});
               }),
               HasSubstr("Conv2D: kernel: expected a number or 2 of them"));
+  nn::Conv2D fresh(4, 3);
+  fresh.initialize();
+  EXPECT_THAT(text([&] {
+                fresh(ones({2, 0, 8, 8}));
+              }),
+              HasSubstr("Conv2D: input cpu(0) (2,0,8,8) f32 has no channels; expected at least one "
+                        "on axis 1 (NCHW)"));
+  EXPECT_THAT(text([&] {
+                layer(ones({2, 3, 8, 8}).astype(u8));
+              }),
+              HasSubstr("got data of u8; cast it: data.astype(f32)"));
   nn::Conv2D grouped(4, 1, {.groups = 2});
   grouped.initialize();
   EXPECT_THAT(text([&] {

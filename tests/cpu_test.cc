@@ -16,7 +16,6 @@
 #include <vector>
 
 #include <locus/core/device.h>
-#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/kernel_list.h>
 #include <locus/ops/register.h>
@@ -240,40 +239,6 @@ TEST(CpuDevice, ContextsCountTheirMemoryApart) {
 TEST(CpuDevice, RefusesIndicesThatAreNotThere) {
   EXPECT_THROW(device(cpu(-1)), DeviceError);
   EXPECT_THROW(device(cpu(100000)), DeviceError);
-}
-
-class Environment : public testing::Test {
- protected:
-  ~Environment() override { unsetenv(kName); }
-  void set(const char* value) { setenv(kName, value, 1); }
-  static constexpr const char* kName = "LOCUS_TEST_VARIABLE";
-};
-
-TEST_F(Environment, ReadsNumbersBytesAndChoices) {
-  EXPECT_FALSE(environment_number(kName, 0, 9));
-  set("7");
-  EXPECT_EQ(environment_number(kName, 0, 9), 7);
-  set("512M");
-  EXPECT_EQ(environment_bytes(kName), size_t{512} << 20);
-  set("65536");
-  EXPECT_EQ(environment_bytes(kName), size_t{65536});
-  set("off");
-  EXPECT_EQ(environment_choice(kName, {"on", "off"}), size_t{1});
-}
-
-TEST_F(Environment, RefusesNonsenseNamingVariableAndValue) {
-  for (const char* value : {"two", "2x", "-1", "10", " 2", "99999999999999999999"}) {
-    set(value);
-    const std::string text = test::message_of<Error>([] { (void)environment_number(kName, 0, 9); });
-    EXPECT_NE(text.find(kName), std::string::npos) << text;
-    EXPECT_NE(text.find(value), std::string::npos) << text;
-  }
-  for (const char* value : {"0", "M", "5T", "1MM", "-5", "99999999999G"}) {
-    set(value);
-    EXPECT_THROW((void)environment_bytes(kName), Error) << value;
-  }
-  set("of");
-  EXPECT_THROW((void)environment_choice(kName, {"on", "off"}), Error);
 }
 
 }  // namespace

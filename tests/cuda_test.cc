@@ -9,6 +9,7 @@
 #include <locus/ops/matmul.h>
 #include <locus/ops/view.h>
 
+#include "tests/contexts.h"
 #include "tests/cuda_support.h"
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda_driver.h>
@@ -209,24 +210,49 @@ TEST(Cuda, AStreamOfTheHostsChoiceWaitsForAnEvent) {
   EXPECT_TRUE(end.query());
 }
 
-// What a kernel that finds a bad index does, without a kernel: the word is raised in stream order.
+// What a kernel that finds a fault does, without a kernel: the word is raised in stream order.
+template <cuda::Finding kFinding>
 void raise_fault(const Call& call) {
   LOCUS_CUDA(cudaLaunchHostFunc(
       cuda::stream(call),
       [](void* p) {
         auto* fault = static_cast<cuda::Fault*>(p);
-        fault->value = 12;
-        fault->limit = 10;
-        fault->exact = 1;
+        fault->finding = kFinding;
         fault->raised = 1;
       },
       cuda::fault(call)));
 }
 
+constexpr cuda::Finding kIndex{cuda::FaultKind::index, 12, 10, 1};
+
+template <cuda::Finding kFinding = kIndex>
 void launch_faulty(StreamView s) {
   Call call{};
   call.stream = s;
-  device(gpu(0)).launch(&raise_fault, call, "pick_faulty");
+  device(gpu(0)).launch(&raise_fault<kFinding>, call, "pick_faulty");
+}
+
+template <class E, cuda::Finding kFinding>
+std::string text_of_fault() {
+  const StreamView s = device(gpu(0)).stream(Lane::compute);
+  launch_faulty<kFinding>(s);
+  return test::message_of<E>([&] { device(gpu(0)).synchronize(s); });
+}
+
+TEST(Cuda, EachKindOfFaultIsAnErrorOfItsOwn) {
+  LOCUS_NEEDS_GPUS(1);
+  using cuda::FaultKind;
+  EXPECT_EQ((text_of_fault<IndexError, kIndex>()),
+            "pick_faulty: index 12 is out of bounds for axis 1 with size 10; expected -10 to 9 "
+            "(found asynchronously on gpu(0))");
+  EXPECT_EQ(
+      (text_of_fault<IndexError, cuda::Finding{FaultKind::label, 7, 5, 3}>()),
+      "pick_faulty: label 7 of row 3 is out of range for 5 classes; expected whole numbers in "
+      "[0, 5) (found asynchronously on gpu(0))");
+  EXPECT_THAT((text_of_fault<IndexError, cuda::Finding{FaultKind::label, 7, 5, 3, false}>()),
+              HasSubstr("label nan, with a fraction or past 64 bits of row 3"));
+  EXPECT_THAT((text_of_fault<DeviceError, cuda::Finding{FaultKind::late_peer, 1, 30}>()),
+              HasSubstr("pick_faulty: device 1 of the group did not come within 30 s"));
 }
 
 TEST(Cuda, AFaultSurfacesOnceAtSynchronizeAndNamesTheOp) {
@@ -234,13 +260,8 @@ TEST(Cuda, AFaultSurfacesOnceAtSynchronizeAndNamesTheOp) {
   Device& d = device(gpu(0));
   const StreamView s = d.stream(Lane::compute);
   launch_faulty(s);
-  try {
-    d.synchronize(s);
-    FAIL() << "no error";
-  } catch (const IndexError& e) {
-    EXPECT_THAT(e.what(), HasSubstr("pick_faulty: index 12 is out of range for axis of length 10 "
-                                    "(gpu(0), found asynchronously)"));
-  }
+  EXPECT_THAT(test::message_of<IndexError>([&] { d.synchronize(s); }),
+              HasSubstr("pick_faulty: index 12"));
   EXPECT_NO_THROW(d.synchronize(s));
   launch_faulty(s);
   EXPECT_THROW(d.synchronize({}), IndexError);

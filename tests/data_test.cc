@@ -163,10 +163,10 @@ TEST_F(Mnist, IdxFilesOfOtherTypesAreBigEndian) {
 }
 
 TEST(RealMnist, HasItsCountsAndChecksums) {
-  const char* set = std::getenv("LOCUS_MNIST");
+  const char* set = std::getenv("TEST_MNIST");
   const fs::path dir = set ? set : "data/mnist";
   if (!fs::exists(dir / "t10k-images-idx3-ubyte.gz"))
-    GTEST_SKIP() << "no MNIST in " << dir << "; LOCUS_MNIST says where it is";
+    GTEST_SKIP() << "no MNIST in " << dir << "; TEST_MNIST says where it is";
   const data::Dataset test = data::mnist(dir.string(), data::test);
   EXPECT_EQ(test.data().shape(), (Shape{10000, 784}));
   const std::vector<int32_t> digits = test.label().to_vector<int32_t>();

@@ -266,9 +266,7 @@ TEST(GradientFaults, OnOneContextNothingIsASum) {
   }
 }
 
-nn::TrainerOptions through(const char* type) {
-  return {.kvstore = kvstore::create(type), .update_on_kvstore = false};
-}
+nn::TrainerOptions through(const char* type) { return {.kvstore = kvstore::create(type)}; }
 
 TEST(GradientFaults, ThroughAStoreOneReplicasBackwardAfterTheSumIsAnError) {
   for (const auto& pair : places(2)) {

@@ -75,22 +75,6 @@ TEST(GradientPlace, MayBeStrided) {
   }
 }
 
-TEST(GradientPlace, HoldsARecordedGradientToo) {
-  for (GradReq req : {GradReq::write, GradReq::add}) {
-    const Tensor bucket = zeros({4}), x = array({1.f, 2.f});
-    const Tensor place = bucket(Slice(2, 4));
-    x.attach_grad(place, req);
-    recorded([&] { return x * x * x; }).backward({.create_graph = true});
-    EXPECT_TRUE(x.grad().is(place));
-    EXPECT_EQ(floats(bucket), (std::vector<float>{0, 0, 3, 12}));
-    const Tensor second = autograd::grad(x.grad(), {x})[0];
-    EXPECT_EQ(floats(second), (std::vector<float>{6, 12}));
-    recorded([&] { return x * 2; }).backward();
-    const float before = req == GradReq::add ? 1 : 0;
-    EXPECT_EQ(floats(bucket), (std::vector<float>{0, 0, 2 + before * 3, 2 + before * 12}));
-  }
-}
-
 TEST(GradientPlace, IsWrittenByTheKernelThatMakesTheGradient) {
   const Tensor bucket = zeros({64}), x = ones({4, 3}), w = ones({2, 3}), b = ones({2});
   w.attach_grad(bucket(Slice(0, 6)).reshape({2, 3}));

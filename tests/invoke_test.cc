@@ -30,6 +30,23 @@ TEST(Reworded, KeepsTheTypeOfAnError) {
   }
 }
 
+TEST(Invoke, OutOfMemoryNamesTheOpAndItsOperands) {
+  for (const Context c : contexts()) {
+    const Tensor column = ones({1 << 13, 1}, c), row = ones({1, 1 << 13}, c);
+    column.wait_to_read();
+    MemoryPool& pool = memory_pool(c);
+    pool.release_cached();
+    pool.set_limit(pool.stats().reserved);
+    const std::string add = message_of<OutOfMemory>([&] { column + row; });
+    const std::string tiled = message_of<OutOfMemory>([&] { tile(column, {1, 1 << 13}); });
+    pool.set_limit(0);
+    const std::string place = to_string(c);
+    EXPECT_THAT(add, testing::StartsWith("add: lhs " + place + " (8192,1) f32, rhs " + place +
+                                         " (1,8192) f32: out of memory on " + place));
+    EXPECT_THAT(tiled, AllOf(HasSubstr(": out of memory on " + place), HasSubstr("(8192,")));
+  }
+}
+
 TEST(Invoke, RefusesAnotherNumberOfInputs) {
   const Tensor x = ones({3});
   EXPECT_THROW(invoke(get_op("exp"), Refs{}), Error);

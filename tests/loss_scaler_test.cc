@@ -31,7 +31,9 @@ struct Model {
       l = scaler.scale((w.data() * g).sum());
     }
     l.backward();
-    return scaler.step(trainer, 2);
+    const bool updated = scaler.step(trainer, 2);
+    scaler.update();
+    return updated;
   }
 };
 
@@ -71,7 +73,7 @@ TEST(LossScaler, SkipsAStepThatIsNotFiniteWithoutATrace) {
     }
 }
 
-TEST(LossScaler, DoublesAfterAWindowAndHalvesAtOnce) {
+TEST(LossScaler, DoublesAfterAWindowAndHalvesAfterASkip) {
   Model m(cpu(), {.init_scale = 8, .scale_window = 3, .max_scale = 16, .min_scale = 4});
   std::vector<double> scales;
   for (const double g :
@@ -80,6 +82,70 @@ TEST(LossScaler, DoublesAfterAWindowAndHalvesAtOnce) {
     scales.push_back(m.scaler.loss_scale());
   }
   EXPECT_EQ(scales, (std::vector<double>{8, 8, 16, 16, 16, 16, 8, 8, 8, 4, 4, 4}));
+}
+
+// Two trainers, by gradients of one pass; `bad` is which of them has one that is infinite.
+struct Two {
+  nn::Parameter a{"a.weight", {2}}, b{"b.weight", {2}};
+  nn::Trainer first, second;
+  amp::LossScaler scaler{{.init_scale = 8, .scale_window = 2}};
+
+  explicit Two(Context c) : first(make(a, c)), second(make(b, c)) {}
+  static nn::Trainer make(const nn::Parameter& p, Context c) {
+    p.initialize(init::Zero(), c);
+    return nn::Trainer({{"p", p}}, optim::SGD({.learning_rate = 1}));
+  }
+  void backward(int bad = -1) {
+    Tensor l;
+    {
+      const autograd::Record record;
+      l = scaler.scale((a.data() * (bad == 0 ? INFINITY : 1)).sum() +
+                       (b.data() * (bad == 1 ? INFINITY : 1)).sum());
+    }
+    l.backward();
+  }
+};
+
+TEST(LossScaler, StepsOfAPassDivideByTheScaleThatTheLossWasMultipliedWith) {
+  for (Context c : contexts())
+    for (const int bad : {0, 1}) {
+      SCOPED_TRACE(text_of(c, " ", bad));
+      Two t(c);
+      t.backward(bad);
+      EXPECT_EQ(t.scaler.step(t.first, 1), bad != 0);
+      EXPECT_EQ(t.scaler.loss_scale(), 8);
+      EXPECT_EQ(t.scaler.step(t.second, 1), bad != 1);
+      EXPECT_EQ(values((bad == 0 ? t.b : t.a).data()), Values(2, -1));
+      EXPECT_EQ(values((bad == 0 ? t.a : t.b).data()), Values(2, 0));
+      t.scaler.update();
+      EXPECT_EQ(t.scaler.loss_scale(), 4) << "once a pass";
+      t.scaler.update();
+      EXPECT_EQ(t.scaler.loss_scale(), 4) << "no pass in between";
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(t.scaler.loss_scale(), 4);
+        t.backward();
+        EXPECT_TRUE(t.scaler.step(t.first, 1));
+        EXPECT_TRUE(t.scaler.step(t.second, 1));
+        t.scaler.update();
+      }
+      EXPECT_EQ(t.scaler.loss_scale(), 8) << "after two passes, not two steps";
+      EXPECT_EQ(values((bad == 0 ? t.b : t.a).data()), Values(2, -3));
+    }
+}
+
+TEST(LossScaler, APassHasOneStepOfEachTrainerAndEndsBeforeItsStateIsSaved) {
+  Two t(cpu());
+  t.backward();
+  t.scaler.step(t.first, 1);
+  EXPECT_THAT(message_of<Error>([&] { t.scaler.state(); }), HasSubstr("call update() first"));
+  EXPECT_THAT(message_of<Error>([&] { t.scaler.step(t.first, 1); }),
+              HasSubstr("call update() after the last step()"));
+  EXPECT_EQ(values(t.a.data()), Values(2, -1));
+  t.scaler.update(16);
+  EXPECT_EQ(t.scaler.state().loss_scale, 16);
+  t.backward();
+  t.scaler.step(t.first, 1);
+  EXPECT_EQ(values(t.a.data()), Values(2, -2));
 }
 
 TEST(LossScaler, FindsABadGradientOnAnyContext) {
@@ -132,6 +198,7 @@ TEST(LossScaler, TrainsIn16BitsWhatWouldStandStill) {
       for (int i = 0; i < 8; ++i) {
         compiled ? step(x) : body(x);
         EXPECT_TRUE(scaler.step(trainer, 1));
+        scaler.update();
       }
       EXPECT_EQ(scaler.loss_scale(), 4 * scale);
       return values(net.parameter("weight").data());
@@ -172,6 +239,7 @@ TEST(LossScaler, IsPartOfATrainStep) {
           }
           scaled.backward();
           scaler.step(trainer, 6);
+          scaler.update();
           seen.push_back(values(l));
         }
         seen.push_back({scaler.loss_scale()});
@@ -226,7 +294,7 @@ TEST(LossScaler, SaysWhatDoesNotFit) {
   named("min_scale", {.min_scale = 0});
   Model m(cpu(), {});
   for (double scale : {double(NAN), 0., .5, 2. * 16777216})
-    EXPECT_THAT(message_of<ValueError>([&] { m.scaler.set_loss_scale(scale); }),
+    EXPECT_THAT(message_of<ValueError>([&] { m.scaler.update(scale); }),
                 HasSubstr("between min_scale 1 and max_scale"));
   EXPECT_THROW(m.scaler.set_state({.loss_scale = 2, .unskipped = 2000}), ValueError);
   EXPECT_EQ(m.scaler.loss_scale(), 65536);
@@ -250,7 +318,7 @@ TEST(LossScaler, ThreadsOfReplicasScaleAtOnce) {
     };
     parallel(where, scale);
     EXPECT_EQ(scaled, std::vector<Values>(where.size(), {8}));
-    scaler.set_loss_scale(4);
+    scaler.update(4);
     parallel(where, scale);
     EXPECT_EQ(scaled, std::vector<Values>(where.size(), {4}));
   }

@@ -161,12 +161,26 @@ TEST(Losses, OfLogitsSlopeTowardsTheLabel) {
   }
 }
 
+TEST(Losses, NameThemselvesInErrors) {
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::L1Loss({.weight = NAN}); }),
+              testing::StartsWith("L1Loss: weight nan"));
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::HingeLoss({.margin = NAN}); }),
+              testing::StartsWith("HingeLoss: margin nan"));
+  EXPECT_THAT(test::message_of<ValueError>([] { nn::PoissonNLLLoss({.epsilon = -1}); }),
+              testing::StartsWith("PoissonNLLLoss: epsilon -1"));
+  const Tensor pred = ones({2, 3});
+  EXPECT_THAT(test::message_of<ShapeError>([&] { nn::L2Loss()(pred, pred, ones({4})); }),
+              testing::StartsWith("L2Loss: sample_weight cpu(0) (4,) f32"));
+}
+
 TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
   const Tensor pred = array({{1.f, 2.f, 3.f}});
   for (bool from_logits : {false, true}) {
     const nn::SoftmaxCrossEntropyLoss loss({.from_logits = from_logits});
     for (float label : {1.5f, -1.f, 3.f}) EXPECT_THROW(loss(pred, array({label})), IndexError);
-    EXPECT_THROW(loss(pred, array({-1})), IndexError);
+    EXPECT_THAT(test::message_of<IndexError>([&] { loss(pred, array({-1})); }),
+                testing::StrEq("SoftmaxCrossEntropyLoss: label cpu(0) (1,) i64: expected whole "
+                               "numbers in [0, 3), got -1"));
     EXPECT_NO_THROW(loss(pred, array({2.f})));
   }
 }

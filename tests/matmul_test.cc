@@ -314,6 +314,16 @@ TEST_F(MatmulTest, ErrorsNameTheShapes) {
   const std::string text = test::message_of<ShapeError>([&] { dot(a, b); });
   EXPECT_THAT(text, testing::HasSubstr("columns of the left operand (3)"));
   EXPECT_THAT(text, testing::HasSubstr("(4,5)"));
+  EXPECT_THAT(text, testing::StartsWith("dot: "));
+  EXPECT_THAT(test::message_of<ShapeError>([&] { matmul(a, b); }), testing::StartsWith("matmul: "));
+  EXPECT_THAT(test::message_of<ShapeError>([&] {
+                matmul(zeros({2, 3, 4}), zeros({3}));
+              }),
+              testing::StartsWith("matmul: "));
+  EXPECT_THAT(test::message_of<ContextMismatch>([&] {
+                dot(a, zeros({3, 2}, cpu(1)));
+              }),
+              testing::StartsWith("dot: operands live on different contexts"));
   EXPECT_THROW(dot(zeros({2, 3, 4}), zeros({3})), ShapeError);
   EXPECT_THROW(dot(zeros({}), a), ShapeError);
   EXPECT_THROW(matmul(zeros({2, 3, 4}), zeros({3, 4, 2})), ShapeError);

@@ -34,6 +34,15 @@ TEST(Accuracy, TakesOneOfEachPerContext) {
   EXPECT_THROW(accuracy.update(Tensors{array({1})}, Tensors{}), ShapeError);
 }
 
+TEST(Accuracy, SaysThatLabelsComeFirst) {
+  metric::Accuracy accuracy;
+  metric::TopKAccuracy top(2);
+  const Tensor scores = array({{0.1f, 0.9f}, {0.8f, 0.2f}}), labels = array({1, 0});
+  for (metric::Metric* m : std::initializer_list<metric::Metric*>{&accuracy, &top})
+    EXPECT_THAT(test::message_of<ShapeError>([&] { m->update(scores, labels); }),
+                testing::HasSubstr("update() takes the labels first"));
+}
+
 TEST(Accuracy, RefusesWhatDoesNotFit) {
   metric::Accuracy accuracy;
   EXPECT_THROW(accuracy.update(array({1, 0}), ones({3, 2})), ShapeError);
@@ -90,6 +99,17 @@ TEST(Accuracy, TakesAnyAxisAndLabelsThatKeepIt) {
   metric::Accuracy cut;
   cut.update(array({1.f, 0.f}), array({1.9f, .9f}));
   EXPECT_DOUBLE_EQ(value(cut), 1) << "class numbers are cut to whole ones";
+}
+
+TEST(Metrics, SayThatLabelsComeFirst) {
+  const Tensor labels = array({0, 1, 1}), scores = ones({3, 2});
+  for (const char* name : {"accuracy", "f1", "mcc", "perplexity", "crossentropy"}) {
+    const auto metric = metric::create(name);
+    const std::string text = test::message_of<ShapeError>([&] { metric->update(scores, labels); });
+    EXPECT_THAT(text, testing::HasSubstr("labels cpu(0) (3,2) f32 for preds cpu(0) (3"));
+    EXPECT_THAT(text, testing::HasSubstr("the order is update(labels, preds)"));
+    metric->update(labels, scores);
+  }
 }
 
 TEST(TopKAccuracy, LooksAmongTheHighest) {

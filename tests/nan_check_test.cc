@@ -96,6 +96,7 @@ void train_classifier() {
     loss.backward();
     clip_global_norm(nn::gradients(net), scaler.loss_scale());
     scaler.step(trainer, 8);
+    scaler.update();
     metrics->update(y, softmax(scores));
     metrics->get_name_value();
   }

@@ -214,6 +214,13 @@ TEST(NormLayers, SayWhatTheyDoNotTake) {
                 batch(ones({2, 4}));
               }),
               HasSubstr("BatchNorm: input cpu(0) (2,4) f32; expected 3 channels on axis 1"));
+  nn::BatchNorm fresh;
+  fresh.initialize();
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                fresh(ones({2, 0, 4}));
+              }),
+              HasSubstr("BatchNorm: input cpu(0) (2,0,4) f32 has no channels; expected at least "
+                        "one on axis 1"));
   nn::LayerNorm wide({.dtype = f64});
   wide.initialize();
   EXPECT_EQ(wide(ones({2, 3}, f64)).dtype(), f64);

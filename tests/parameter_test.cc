@@ -77,7 +77,7 @@ TEST(Parameter, AKnownLengthIsKept) {
   EXPECT_THAT(test::message_of<ShapeError>([&] {
                 p.infer_shape({3, 4});
               }),
-              HasSubstr("expected (2,0)"));
+              HasSubstr("expected all lengths of (2,None)"));
   EXPECT_THROW(p.infer_shape({2, 0}), ShapeError);
   EXPECT_THROW(p.infer_shape({2}), ShapeError);
   EXPECT_EQ(p.shape(), (Shape{2, 0}));
@@ -143,6 +143,19 @@ TEST(Parameter, InitializingAgainNeedsForce) {
   EXPECT_EQ(test::values(p.data()), (Values{1, 1}));
   p.initialize(init::Constant(2), cpu(), {.force_reinit = true});
   EXPECT_EQ(test::values(p.data()), (Values{2, 2}));
+
+  Parameter deferred("weight", {2, 0});
+  deferred.initialize(init::Constant(1), cpu());
+  testing::internal::CaptureStderr();
+  deferred.initialize(init::Constant(2), cpu(1));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("already initialized, ignoring"));
+  deferred.infer_shape({2, 1});
+  EXPECT_EQ(test::values(deferred.data(cpu())), (Values{1, 1}));
+  Parameter forced("weight", {2, 0});
+  forced.initialize(init::Constant(1), cpu());
+  forced.initialize(init::Constant(2), cpu(1), {.force_reinit = true});
+  forced.infer_shape({2, 1});
+  EXPECT_EQ(test::values(forced.data(cpu(1))), (Values{2, 2}));
 
   // One that throws, or gives another shape, loses nothing.
   const init::Initializer fails("fails", [](const Shape&, DType) -> Tensor { throw Error("no"); });

@@ -373,6 +373,11 @@ TEST(Pooling, ErrorsNameTheAxisAndWhatWasExpected) {
                 global_max_pool(zeros({2, 3, 0, 4}));
               }),
               HasSubstr("global_max_pool: data cpu(0) (2,3,0,4) f32: expected at least 1 element"));
+  EXPECT_THAT(text([&] {
+                global_avg_pool(zeros({2, 3, 4, 0}));
+              }),
+              HasSubstr("global_avg_pool: data cpu(0) (2,3,4,0) f32: expected at least 1 element "
+                        "along axis 3"));
   EXPECT_THAT(text([&] { max_pool(x, 2, {.layout = "NWC"}); }),
               HasSubstr("max_pool: layout \"NWC\"; expected NCHW or NHWC"));
   EXPECT_THAT(text([&] { adaptive_avg_pool(x, {4, 0}); }), HasSubstr("1 window along axis 3"));

@@ -332,8 +332,8 @@ using ProfilerDeathTest = Profiler;
 TEST_F(ProfilerDeathTest, TheEndOfTheProgramStopsIt) {
   const std::string style = GTEST_FLAG_GET(death_test_style);
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child starts anew, with another path_
-  setenv("LOCUS_TEST_TRACE", path_.c_str(), 0);
-  const std::string path = std::getenv("LOCUS_TEST_TRACE");
+  setenv("TEST_TRACE", path_.c_str(), 0);
+  const std::string path = std::getenv("TEST_TRACE");
   EXPECT_EXIT(
       {
         profiler::start(path);
@@ -342,7 +342,7 @@ TEST_F(ProfilerDeathTest, TheEndOfTheProgramStopsIt) {
       },
       testing::ExitedWithCode(0), "");
   GTEST_FLAG_SET(death_test_style, style);
-  unsetenv("LOCUS_TEST_TRACE");
+  unsetenv("TEST_TRACE");
   EXPECT_EQ(bars(json::parse(std::ifstream(path_)).at("traceEvents"), "op", "add").size(), 1u);
 }
 

@@ -1,4 +1,4 @@
-// Of several ranks: tests/cluster.sh starts this program by mpirun with LOCUS_TEST_RANKS=1, and
+// Of several ranks: tests/cluster.sh starts this program by mpirun with TEST_RANKS=1, and
 // each rank runs each test of ClusterRanks.
 #pragma once
 
@@ -121,7 +121,7 @@ class ClusterRanks : public testing::Test {
  protected:
   // What one process gives is computed before it is one of several.
   static void SetUpTestSuite() {
-    if (!std::getenv("LOCUS_TEST_RANKS")) return;
+    if (!std::getenv("TEST_RANKS")) return;
     for (const How how :
          {How{f32}, How{f64}, How{f64, .05}, How{f32, 0, false, true}, How{f64, 0, false, true}}) {
       Training alone(how, cpu());
@@ -132,7 +132,7 @@ class ClusterRanks : public testing::Test {
   }
   static void TearDownTestSuite() { early.reset(); }
   void SetUp() override {
-    if (!std::getenv("LOCUS_TEST_RANKS"))
+    if (!std::getenv("TEST_RANKS"))
       GTEST_SKIP() << "needs MPI: tests/cluster.sh starts its ranks by mpirun";
     ASSERT_GE(cluster::size(), 2);
   }

@@ -136,5 +136,40 @@ TEST(ReduceGradient, AMeansIsRoundedOnceAlsoWhereTheDtypeHasNotTheirNumber) {
       }
 }
 
+// The gradient of f at x times `head`, where the numbers on the way do not fit the dtype.
+std::vector<double> scaled_slope(const std::function<Tensor(const Tensor&)>& f,
+                                 const std::vector<double>& x, double head, TensorOptions options) {
+  const Tensor at =
+      from_values(x, {static_cast<int64_t>(x.size())}, *options.context, *options.dtype);
+  at.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = f(at);
+  }
+  y.backward({.head_gradient = full({}, head, {*options.context, y.dtype()})});
+  return values(at.grad());
+}
+
+TEST(ReduceGradient, FitsWhereItsFactorsDoNot) {
+  for (Context c : contexts()) {
+    const auto product = [](const Tensor& x) { return prod(x); };
+    EXPECT_NEAR(scaled_slope(product, {1000, .0625}, 1024, {c, f16})[0], 64, .1) << c;
+    EXPECT_NEAR(scaled_slope(product, {1e38, .01}, 65536, {c, f32})[0], 655.36, 1e-3) << c;
+    const auto log_sum = [](const Tensor& x) { return logsumexp(x); };
+    EXPECT_NEAR(scaled_slope(log_sum, {0, -18}, 65504, {c, f16})[1], 65504 * std::exp(-18.), 1e-6)
+        << c;
+    const auto length = [](const Tensor& x) { return norm(x); };
+    EXPECT_NEAR(scaled_slope(length, {60000, .001}, 65504, {c, f16})[1], 65504 * .001 / 60000, 1e-5)
+        << c;
+    std::vector<double> wide(64, -60000);
+    wide[0] = 60000;
+    const auto spread = [](const Tensor& x) { return std(x); };
+    const double mean = -60000 + 120000. / 64, of_first = (60000 - mean) / 64;
+    const double y = std::sqrt(120000. * 120000 / 64 * (1 - 1. / 64));
+    EXPECT_NEAR(scaled_slope(spread, wide, 1024, {c, f16})[0], 1024 * of_first / y, .2) << c;
+  }
+}
+
 }  // namespace
 }  // namespace locus::test

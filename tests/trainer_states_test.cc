@@ -311,8 +311,7 @@ TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
   }
 }
 
-// States without names have numbers.
-TEST(Trainer, StatesOfAnOptimizerThatDoesNotNameThemGoToAStore) {
+TEST(Trainer, StatesOfAnOptimizerThatDoesNotNameThemHaveNumbers) {
   struct Sums : optim::Optimizer {
     Sums() : Optimizer("Sums", {}) {}
     Tensors create_state(const Tensor& weight) const override { return {zeros_like(weight)}; }
@@ -329,7 +328,7 @@ TEST(Trainer, StatesOfAnOptimizerThatDoesNotNameThemGoToAStore) {
   first.step(1);
   b.set_grad_req(GradReq::null);
   const NamedTensors states = first.states();
-  nn::Trainer second(both, Sums(), {.kvstore = kvstore::create("device")});
+  nn::Trainer second(both, Sums());
   second.set_states(states);
   for (const NamedTensors& all : {states, second.states()}) {
     ASSERT_NE(find_in(all, "b/0"), nullptr);

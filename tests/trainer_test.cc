@@ -332,5 +332,24 @@ TEST(Trainer, ParametersThatCannotBeUpdatedLeaveReplicasOfTheOthersEqual) {
   EXPECT_EQ(test::values(b.data(cpu(0))), test::values(b.data(cpu(1))));
 }
 
+TEST(Trainer, IsMovedAndNotCopied) {
+  static_assert(!std::is_copy_constructible_v<nn::Trainer>);
+  static_assert(!std::is_copy_assignable_v<nn::Trainer>);
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize(init::Zero(), {cpu(0), cpu(1)});
+  for (const bool overlap : {false, true}) {
+    x.set_data(zeros({2}));
+    nn::Trainer first({{"x", x}}, optim::SGD({.learning_rate = 1, .momentum = .5}),
+                      {.overlap = overlap});
+    test::backward(x);
+    first.step(1);
+    nn::Trainer second = std::move(first);
+    test::backward(x);
+    second.step(1);
+    for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(2, -5));
+    EXPECT_EQ(second.num_update(), 2);
+  }
+}
+
 }  // namespace
 }  // namespace locus

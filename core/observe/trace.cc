@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include <locus/core/mutex.h>
 
@@ -156,18 +157,24 @@ void traced_copy(Device& d, void* dst, Context to, const void* src, Context from
   tell(whom & kLog, [&](Listener& l) { l.copied(copy); });
 }
 
-void traced_reads(Device& d, StreamView s, std::span<const Context> from,
-                  std::span<const size_t> bytes, const std::function<bool()>& enqueue) {
-  if (!(listening() & kLog)) return static_cast<void>(enqueue());
-  const auto events = std::make_shared<Bracket>(d, s);
-  const double start = now();
-  const bool enqueued = enqueue();
-  events->finish();
-  for (size_t i = 0; enqueued && i < from.size(); ++i) {
-    if (from[i] == s.context || bytes[i] == 0) continue;
-    const CopyRecord record{from[i], s.context, bytes[i], current_caller(),
-                            s,       start,     now(),    events->timed() ? events : nullptr};
-    if (outermost) outermost->add_bytes(bytes[i]);
+void Reads::open(Device& d, StreamView s, std::span<const Context> from,
+                 std::vector<size_t> bytes) {
+  if (!(listening() & kLog)) return;
+  stream_ = s;
+  from_.assign(from.begin(), from.end());
+  bytes_ = std::move(bytes);
+  events_ = std::make_shared<Bracket>(d, s);
+  start_ = now();
+}
+
+void Reads::report() {
+  events_->finish();
+  for (size_t i = 0; i < from_.size(); ++i) {
+    if (from_[i] == stream_.context || bytes_[i] == 0) continue;
+    const CopyRecord record{
+        from_[i], stream_.context, bytes_[i], current_caller(),
+        stream_,  start_,          now(),     events_->timed() ? events_ : nullptr};
+    if (outermost) outermost->add_bytes(bytes_[i]);
     tell(kLog, [&](Listener& l) { l.copied(record); });
   }
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include <locus/core/caller.h>
 #include <locus/core/device.h>
@@ -122,8 +123,6 @@ void waited(TransferKind kind, Context c, double start, Caller from);
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
 void traced_copy(Device& d, void* dst, Context to, const void* src, Context from, size_t bytes,
                  StreamView s);
-void traced_reads(Device& d, StreamView s, std::span<const Context> from,
-                  std::span<const size_t> bytes, const std::function<bool()>& enqueue);
 void traced_host_copy(Context from, Context to, size_t bytes, const std::function<void()>& copy);
 
 // Device::launch and Device::copy, reported.
@@ -137,14 +136,6 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
   if (off()) [[likely]]
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
-}
-// What `enqueue` puts on s, which reads bytes()[i] from from[i]; it says whether it did.
-inline void reads(Device& d, StreamView s, std::span<const Context> from, const auto& bytes,
-                  const auto& enqueue) {
-  if (off()) [[likely]]
-    enqueue();
-  else
-    traced_reads(d, s, from, bytes(), enqueue);
 }
 // A copy between two contexts of the host's memory, by an op on the calling thread.
 inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {
@@ -174,6 +165,30 @@ class Bracket : NonCopyable {
   Device& device_;
   StreamView stream_;
   EventView begin_, end_;
+};
+
+// Work that is about to be enqueued on s and reads bytes()[i] from context from[i]. done() reports
+// these reads once the work is enqueued. Without done() there is no report.
+class Reads : NonCopyable {
+ public:
+  Reads(Device& d, StreamView s, std::span<const Context> from, const auto& bytes) {
+    if (!off()) [[unlikely]]
+      open(d, s, from, bytes());
+  }
+  void done() {
+    if (events_) [[unlikely]]
+      report();
+  }
+
+ private:
+  void open(Device& d, StreamView s, std::span<const Context> from, std::vector<size_t> bytes);
+  void report();
+
+  std::shared_ptr<Bracket> events_;
+  StreamView stream_;
+  std::vector<Context> from_;
+  std::vector<size_t> bytes_;
+  double start_ = 0;
 };
 
 // Whether the calling thread is in something that is recorded as a whole: the ops of a host_copy.

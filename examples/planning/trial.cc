@@ -22,17 +22,12 @@ std::vector<double> in_use(const std::vector<Context>& contexts) {
   return bytes;
 }
 
-// The trainer of replicas on real GPUs records its part of the ninth step and replays it from there
-// on: what counts comes behind it.
-int warm_up(const nn::Plan& plan) {
-  const std::vector<Context> contexts = plan.contexts();
-  return contexts.size() > 1 && examples::real_gpu(contexts[0]) ? 10 : 3;
-}
+constexpr int kWarmUp = 3;  // steps
 
 }  // namespace
 
 Trial::Trial(const Model& model, const nn::Plan& plan, int64_t batch)
-    : contexts_(plan.contexts()), microbatches_(plan.microbatches), warm_up_(warm_up(plan)) {
+    : contexts_(plan.contexts()), microbatches_(plan.microbatches) {
   wait_all();
   for (const Context c : contexts_) memory_pool(c).release_cached();
   random::seed(7);
@@ -67,7 +62,7 @@ void Trial::passes() {
 
 std::vector<double> Trial::times(int steps) {
   std::vector<double> all;
-  for (int i = -warm_up_; i < steps; ++i) {
+  for (int i = -kWarmUp; i < steps; ++i) {
     const double start = examples::now();
     step();
     wait_all();
@@ -95,7 +90,7 @@ std::vector<Issued> Trial::issued(int steps) {
   double forwarded = 0;
   if (replicas.empty()) after_forward_ = [&] { forwarded = examples::now(); };
   std::vector<Issued> all;
-  for (int i = -warm_up_; i < steps; ++i) {
+  for (int i = -kWarmUp; i < steps; ++i) {
     replicas.assign(replicas.size(), {});
     const double start = examples::now();
     step();

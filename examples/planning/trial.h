@@ -55,7 +55,6 @@ class Trial {
 
   const std::vector<locus::Context> contexts_;
   const int microbatches_;
-  const int warm_up_;  // steps
   std::vector<double> before_;
   std::unique_ptr<locus::nn::Planned> net_;
   std::unique_ptr<locus::nn::Trainer> trainer_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/communicator.h>
 #include <locus/core/invoke_check.h>
@@ -267,7 +268,7 @@ Tensors run(const Op& op, const Group& group, const Tensors& parts, const Collec
 }  // namespace
 
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options,
-                   Caller from) {
+                   Caller from) try {
   static const OpRef<CollectiveAttrs> op("all_reduce");
   const CollectiveAttrs a{.op = options.op, .from = from};
   if (autograd::is_recording()) return run(op, group, parts, a, options.out);
@@ -281,14 +282,18 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
     sum_up(group, parts, a, out);
   });
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) {
+Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) try {
   static const OpRef<CollectiveAttrs> op("reduce");
   return run(op, group, parts, {.op = how, .root = root, .from = from})[0];
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors broadcast(const Group& group, const Tensor& x, Caller from) {
+Tensors broadcast(const Group& group, const Tensor& x, Caller from) try {
   const auto at = std::ranges::find(group, x.context());
   if (at == group.end())
     throw ContextMismatch("broadcast: ", describe(x), "; expected it on one of ", to_string(group));
@@ -309,30 +314,38 @@ Tensors broadcast(const Group& group, const Tensor& x, Caller from) {
     return all[to] = there.copyto(group[static_cast<int>(to)], {}, from);
   });
   return all;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors reduce_scatter(const Group& group, const Tensors& parts,
-                       const ReduceScatterOptions& options, Caller from) {
+                       const ReduceScatterOptions& options, Caller from) try {
   static const OpRef<CollectiveAttrs> op("reduce_scatter");
   return run(op, group, parts, {.op = options.op, .axis = options.axis, .from = from});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options,
-                   Caller from) {
+                   Caller from) try {
   static const OpRef<CollectiveAttrs> op("all_gather");
   const int axis = parts.empty() ? 0 : normalize_axis(options.axis, parts[0].ndim(), "all_gather");
   return run(op, group, parts, {.axis = axis, .from = from}, {}, axis);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options,
-                   Caller from) {
+                   Caller from) try {
   static const OpRef<CollectiveAttrs> op("all_to_all");
   return run(op, group, parts,
              {.axis = options.split_axis, .concat_axis = options.concat_axis, .from = from});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
-                  Caller from) {
+                  Caller from) try {
   named("send_recv", [&] {
     check_places(group, parts);
     if (sources.size() != parts.size())
@@ -358,6 +371,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
   }
   exchange(group, pieces, {}, false, from);
   return all;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_collective() {

@@ -1,6 +1,7 @@
 #include <locus/ops/collective/peers.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -29,6 +30,7 @@ struct Work {
   const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
+  AttrsOwner owner = {};  // of the meeting
   std::span<const Tensor> tensors = {}, out = {};
   std::span<const Piece> pieces = {};  // of an exchange
   std::vector<StreamView> streams = {};
@@ -84,14 +86,12 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                 .kernel = w.kernel,
                 .views = in,
                 .n_in = static_cast<int>(in.size()),
-                .attrs = AttrsView::of(attrs)};
+                .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
   each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
-      capture::touch(c, t.handle()->storage, false);
-    else
-      noted.plan->meet(storage_of(t));
+      capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
   each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   noted.plan->meet_in_turn(c);
@@ -132,54 +132,76 @@ void enqueue(const Work& w, int me) {
   const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
   const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
   const auto bytes = [&] { return bytes_read(w, me); };
-  trace::reads(d, s, w.group.contexts(), bytes, [&] {
-    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a), s};
-    if (noted.call)
-      noted.plan->run(*noted.call, s, true);
-    else
-      trace::launch(d, w.kernel, call, w.op.name.c_str());
-    return true;
-  });
+  trace::Reads reads(d, s, w.group.contexts(), bytes);
+  if (noted.call) {
+    noted.plan->run(*noted.call, s, true);
+  } else {
+    const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a),
+                    s,         &w.owner};
+    trace::launch(d, w.kernel, call, w.op.name.c_str());
+  }
+  reads.done();
   mark(w, me, s);
 }
+
+// Holds meeting_turns() from its construction until all devices have their part of the work. A
+// meeting is broken when that does not come about.
+class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
+ public:
+  explicit Turn(const Work& w) LOCUS_THREAD_SAFETY(acquire_capability(meeting_turns()))
+      : work_(w), lock_(meeting_turns()) {}
+  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) { end(); }
+
+  // The devices' parts follow.
+  void begin(std::shared_ptr<const Meeting> m) {
+    m->broken = true;
+    meeting_ = std::move(m);
+  }
+  // All devices have their parts. Others may meet from now on.
+  void complete() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+    if (!meeting_) return;
+    meeting_->broken = false;
+    end();
+    lock_.unlock();
+  }
+
+ private:
+  void end() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+    const std::shared_ptr<const Meeting> meeting = std::exchange(meeting_, nullptr);
+    if (!meeting) return;
+    // A kernel that waits for one that never comes stores in the end, into memory of all devices.
+    for (int i = 0; i < work_.group.size() && meeting->broken; ++i)
+      for (const StreamView& s : work_.streams) mark(work_, i, s);
+    for (const StreamView& s : work_.streams) after_meeting(s);
+  }
+
+  const Work& work_;
+  MutexLock lock_;
+  std::shared_ptr<const Meeting> meeting_;
+};
 
 // On all devices; false, and nothing is done, where they do not meet.
 bool run(Work& w, Communicator& c, size_t inbox_bytes,
          const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
   // Also of what a first meeting allocates, while no other one is half enqueued.
-  MutexLock turn(meeting_turns());
-  const auto meeting = c.meeting(
-      capture::active() ? std::span<const StreamView>() : std::span(w.streams), inbox_bytes);
+  Turn turn(w);
+  auto meeting = c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
+                           inbox_bytes);
   if (!meeting) return false;
   w.attrs.meeting = meeting.get();
+  w.owner = {meeting};
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
-  meeting->broken = true;
-  // Once; others may meet from then on, and so may what comes behind.
-  bool over = false;
-  const auto end = [&](bool broken) LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
-    if (std::exchange(over, true)) return;
-    meeting->broken = broken;
-    // A kernel that waits for one that never comes stores in the end, into memory of all devices.
-    for (int i = 0; i < w.group.size() && broken; ++i)
-      for (const StreamView& s : w.streams) mark(w, i, s);
-    for (const StreamView& s : w.streams) after_meeting(s);
-    turn.unlock();
-  };
-  std::function<void(int)> behind_all;
+  turn.begin(std::move(meeting));
+  std::function<void(int)> behind_all;  // may meet as well
   if (behind)
     behind_all = [&](int i) {
-      if (i == 0) end(false);  // on this thread, which has the turn
+      if (i == 0) turn.complete();  // on this thread, which has the turn
       behind(i);
     };
-  FirstFailure failure;  // of one device: what the others were given waits for it
-  failure.run([&] {
-    on_threads(
-        w.group.contexts(), [&](int i) { enqueue(w, i); }, behind_all);
-    end(false);
-  });
-  end(true);  // where it did not come to an end
-  failure.rethrow();
+  on_threads(
+      w.group.contexts(), [&](int i) { enqueue(w, i); }, behind_all);
+  turn.complete();
   return true;
 }
 
@@ -245,20 +267,19 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     return std::vector{2 * all / streams.size() * (streams.size() - 1)};
   };
   bool done = false;
-  std::function<void(int)> listened = [&](int i) {
-    if (i == g.size()) {
-      done = c.all_reduce(in, to, op, streams);
-      return;
-    }
-    const Context before = g[(i + g.size() - 1) % g.size()];
-    trace::reads(device(g[i]), streams[static_cast<size_t>(i)], {&before, 1}, bytes, [&] {
-      listened(i + 1);
-      return done;
-    });
-  };
+  std::deque<trace::Reads> reads;
   // What was enqueued before an error is in flight.
   FirstFailure failure;
-  failure.run([&] { listened(0); });
+  failure.run([&] {
+    for (int i = 0; i < g.size(); ++i) {
+      const Context before = g[(i + g.size() - 1) % g.size()];
+      reads.emplace_back(device(g[i]), streams[static_cast<size_t>(i)], std::span(&before, 1),
+                         bytes);
+    }
+    done = c.all_reduce(in, to, op, streams);
+    for (trace::Reads& r : reads)
+      if (done) r.done();
+  });
   for (const StreamView& s : streams) after_meeting(s);
   each([](Storage& from, Storage& result, StreamView s) {
     from.after_read(s);
@@ -269,15 +290,6 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
 }
 
 }  // namespace
-
-bool reach_each_other(const Group& g) {
-  Communicator* const c = communicator(g);
-  if (!c) return false;
-  std::vector<StreamView> streams;
-  for (const Context context : g) streams.push_back(current_stream(context));
-  const MutexLock turn(meeting_turns());
-  return c->meeting(streams, 0) != nullptr;
-}
 
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            std::span<const Tensor> out, const AllReduceManyOptions& options,

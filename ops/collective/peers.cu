@@ -6,7 +6,6 @@
 // has, and sums may lie where the parts are. Results that one device alone has, sums or copies, are
 // made by it in this way, from parts where they are.
 #include <locus/core/kernel_list.h>
-#include <locus/core/tuning.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_signals.h>
 #include <locus/ops/collective/peers.h>
@@ -71,7 +70,7 @@ class Door {
         asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(mine) : "memory");
         if (static_cast<int>(seen - turn_) >= 0) break;
         if (tries % 1024 == 0 && now() - start > uint64_t{kSeconds} * 1000000000) {
-          report(fault_, other, kSeconds, kLate);
+          report(fault_, {FaultKind::late_peer, other, kSeconds});
           late_ = true;
           break;
         }
@@ -293,10 +292,7 @@ void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), co
   LOCUS_CUDA(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-// A recorded call's words are its own for as long as it is replayed.
 Words words_of(const PeersAttrs& a) {
-  if (std::shared_ptr<const void>* const kept = tuning::kept_place(); kept && !*kept)
-    *kept = a.meeting->shared_from_this();
   Words words;
   for (int i = 0; i < kDevices; ++i) words.of[i] = a.meeting->words[i];
   return words;

@@ -17,7 +17,7 @@ namespace locus {
 // Of an exchange the operands are the parts of what device `me` makes, then these results, then
 // what it has that others read.
 struct PeersAttrs {
-  const Meeting* meeting = nullptr;
+  const Meeting* meeting = nullptr;  // which the attributes' owner is
   int me = 0, devices = 0;
   bool mean = false;
   bool pushed = false;  // parts go into the meeting's inboxes

@@ -1,30 +1,28 @@
-// Sums over all replicas of a network, where there are ranks (core/cluster.h) over those of all
-// ranks; and what each of them weighs among them, as batches of different lengths do. Internal to
-// ops.
+// Sums over the replicas of a network, and over those of all ranks (core/cluster.h). One thread
+// calls them for all replicas of its rank. Internal to ops.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
 #include <locus/core/group.h>
-#include <locus/core/rendezvous.h>
 #include <locus/core/tensor.h>
 
 namespace locus {
 
-// By one thread for the replicas on a group: each weight by the sum of all; and parts[i], which is
-// on group[i], added up, on every context. `weigh` checks what the replicas bring, and gives their
-// weights: what it throws, before anyone is met, is thrown on all ranks.
-// `place`: what ranks that meet must be the same in.
-std::vector<double> shares(const std::function<std::vector<double>()>& weigh,
-                           const Rendezvous::Place& place);
-Tensors sum_over_replicas(const Group& group, const Tensors& parts, const Rendezvous::Place& place);
+// What ranks compare before a sum: ranks that sum something else throw Error.
+struct ReplicaSum {
+  const char* what;  // "SyncBatchNorm"
+  uint64_t number;   // tells sums of one name apart
+  bool gradient = false;
+};
 
-// The same where each thread of a parallel() has its own weight and part, and gets its own result.
-// The gradient's threads meet, too: backward() is called inside of a parallel() over the same
-// contexts. Error on another thread, and for another number of them. What `weigh` throws is thrown
-// on all threads, of all ranks.
-double share(const std::function<double()>& weigh, const Rendezvous::Place& place);
-Tensor sum_over_replicas(const Tensor& part, const Rendezvous::Place& place);
+// The replicas' shares: each weight divided by the sum of all. `weigh` checks what the replicas
+// give and returns their weights; if it throws, every rank throws.
+std::vector<double> shares(const std::function<std::vector<double>()>& weigh,
+                           const ReplicaSum& sum);
+// The sum of all parts, on every context. parts[i] is on group[i].
+Tensors sum_over_replicas(const Group& group, const Tensors& parts, const ReplicaSum& sum);
 
 }  // namespace locus

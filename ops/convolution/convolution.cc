@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/convolution/convolution_samples.h>
 #include <locus/ops/create.h>
@@ -103,8 +104,12 @@ DType infer_deconvolution(std::span<const Meta> in, const ConvolutionAttrs& a,
   if (w.shape[0] % a.groups != 0)
     throw ShapeError("expected axis 0 of weight, its ", w.shape[0],
                      " channels, to be a multiple of groups ", a.groups);
+  const int64_t channels = w.shape[axes.channel] * a.groups;
+  if (in.size() == 3 && (in[2].rank != 1 || in[2].shape[0] != channels))
+    throw ShapeError("expected bias (", channels, ",) for weight ", Shape(w), " and ", a.groups,
+                     " groups, got ", Shape(in[2]));
   out[0] = y;
-  out[0].shape[axes.channel] = w.shape[axes.channel] * a.groups;
+  out[0].shape[axes.channel] = channels;
   for (int i = 0; i < axes.count; ++i) {
     if (a.size[i] < 1)
       throw ShapeError("expected a result of at least 1 along axis ", axes.first + i,
@@ -172,6 +177,14 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const Meta& w,
   return invoke(op, {x, dy}, sized(a, w));
 }
 
+// The gradient of the bias that was added to each channel of a result like dz.
+Tensor bias_gradient(const Tensor& dz, const Saved& saved, const ConvolutionAttrs& a) {
+  const Axes axes(saved.out_meta(), a);
+  int64_t dims[kMaxRank] = {1, 1, 1, 1, 1};
+  dims[axes.channel] = dz.shape()[axes.channel];
+  return sum_to(dz, Shape(dims, dz.ndim())).reshape(saved.in_shape(2));
+}
+
 Tensors convolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<BinaryAttrs> relu_grad("relu_grad");
   const auto& a = saved.attrs<ConvolutionAttrs>();
@@ -180,12 +193,7 @@ Tensors convolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (saved.needs(0)) gradients[0] = data_gradient(dz, saved.in(1), saved.in_meta(0), a);
   if (saved.needs(1)) gradients[1] = weight_gradient(saved.in(0), dz, saved.in_meta(1), a);
-  if (saved.n_in() == 3 && saved.needs(2)) {
-    const Axes axes(saved.out_meta(), a);
-    int64_t dims[kMaxRank] = {1, 1, 1, 1, 1};
-    dims[axes.channel] = dz.shape()[axes.channel];
-    gradients[2] = sum_to(dz, Shape(dims, dz.ndim())).reshape(saved.in_shape(2));
-  }
+  if (saved.n_in() == 3 && saved.needs(2)) gradients[2] = bias_gradient(dz, saved, a);
   return gradients;
 }
 
@@ -209,9 +217,10 @@ Tensors convolution_fused_gradient(const Saved& saved, std::span<const Tensor> d
 
 Tensors deconvolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const auto& a = saved.attrs<ConvolutionAttrs>();
-  Tensors gradients(2);
+  Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (saved.needs(0)) gradients[0] = convolve(dout[0], saved.in(1), a);
   if (saved.needs(1)) gradients[1] = weight_gradient(dout[0], saved.in(0), saved.in_meta(1), a);
+  if (saved.n_in() == 3 && saved.needs(2)) gradients[2] = bias_gradient(dout[0], saved, a);
   return gradients;
 }
 
@@ -243,8 +252,11 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o) {
+  detail::expect_tensor("convolution", x);
+  detail::expect_tensor("convolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return convolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
+  detail::expect_floating("convolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
   DType d = promote(x.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution");
@@ -257,8 +269,11 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const DeconvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("deconvolution");
+  detail::expect_tensor("deconvolution", x);
+  detail::expect_tensor("deconvolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
     return deconvolution(amp::narrow(x), amp::narrow(weight), amp::narrow(bias), o);
+  detail::expect_floating("deconvolution", {{"data", &x}, {"weight", &weight}, {"bias", &bias}});
   const int rank = x.ndim();
   ConvolutionAttrs a = attrs_of(o, rank, "deconvolution");
   if (weight.ndim() != rank)
@@ -274,26 +289,18 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
     a.size[i] = (x.shape()[axis] - 1) * a.stride[i] - 2 * a.padding[i] +
                 kernel_span(weight.shape()[axis], a.dilation[i]) + adj[i];
   }
-  const DType d = promote(x.dtype(), weight.dtype());
-  const int channel = a.channels_last ? rank - 1 : 1;
-  // Other groups the op refuses.
-  const bool divides = a.groups >= 1 && a.groups <= x.shape()[channel];
-  if (bias.defined() && divides &&
-      (bias.ndim() != 1 || bias.size() != weight.shape()[channel] * a.groups))
-    throw ShapeError("deconvolution: expected bias (out,) for weight ", weight.shape(), " and ",
-                     a.groups, " groups, got ", bias.shape());
-  const Tensor y = invoke(op, {as(x, d), as(weight, d)}, a);
-  if (!bias.defined()) return y;
-  if (a.channels_last) return y + bias;
-  int64_t dims[kMaxRank];
-  std::fill_n(dims, rank - 1, 1);
-  dims[0] = bias.size();
-  return y + bias.reshape(Shape(dims, rank - 1));
+  DType d = promote(x.dtype(), weight.dtype());
+  if (bias.defined()) d = promote(d, bias.dtype());
+  const Tensor data = as(x, d), w = as(weight, d);
+  return bias.defined() ? invoke(op, {data, w, as(bias, d)}, a) : invoke(op, {data, w}, a);
 }
 
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
                                const ConvolutionOptions& o) {
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
+  detail::expect_tensor("convolution_weight_grad", x);
+  detail::expect_tensor("convolution_weight_grad", dy, "dy");
+  detail::expect_floating("convolution_weight_grad", {{"data", &x}, {"dy", &dy}});
   ConvolutionAttrs a = attrs_of(o, x.ndim(), "convolution_weight_grad");
   kernel.spread(x.ndim() - 2, "convolution_weight_grad", "kernel", a.size);
   const DType d = promote(x.dtype(), dy.dtype());
@@ -308,7 +315,8 @@ void register_convolution() {
       .keeps<&convolution_keeps>()
       .fused_gradient<&convolution_fused_gradient>()
       .samples<&convolution_samples::forward>();
-  OpDef<ConvolutionAttrs>("deconvolution", {"data", "weight"})
+  OpDef<ConvolutionAttrs>("deconvolution", {"data", "weight", "bias"})
+      .inputs(2, 3)
       .infer<&infer_deconvolution>()
       .gradient<&deconvolution_gradient>(Keep::inputs)
       .samples<&convolution_samples::transpose>();

@@ -24,6 +24,14 @@ __global__ void __launch_bounds__(kBlock)
   for (int64_t i = first_thread(); i < size; i += all_threads()) dz[i] = masked(dy, y, i);
 }
 
+template <class S, class T = Compute<S>>
+__global__ void __launch_bounds__(kBlock)
+    bias_kernel(const __grid_constant__ Convolution g, const S* bias, S* x, int64_t size) {
+  const int64_t channels = g.groups * g.in, elements = g.channels_last ? 1 : g.elements();
+  for (int64_t i = first_thread(); i < size; i += all_threads())
+    x[i] = convert<S>(convert<T>(x[i]) + convert<T>(bias[i / elements % channels]));
+}
+
 // The engine of our own products: with a tile gathered ones, with any tile out of patches where
 // those fit.
 template <DType D>
@@ -49,18 +57,19 @@ struct Products {
     });
   }
 
-  void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
+  void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
     const int64_t total = elements(g.images);
     if (total == 0) return;
     if (direct())
       return by_width([&](auto i) {
-        launch(call.stream, total, direct_data_kernel<S, decltype(i)>, g, dy, y, w, dx, total);
+        launch(call.stream, total, direct_data_kernel<S, decltype(i)>, g, dy, y, w, bias, dx,
+               total);
       });
     each_chunk([&](const Convolution& part, int64_t image) {
       const int64_t at = results(image);
       for (int64_t phase = 0; phase < data_phases(part); phase += kMostProducts)
         multiply(data_products(part, phase),
-                 {w, dy + at, nullptr, y ? y + at : nullptr, nullptr, dx + elements(image)});
+                 {w, dy + at, nullptr, y ? y + at : nullptr, bias, dx + elements(image)});
     });
   }
 
@@ -165,12 +174,16 @@ struct Gpu {
         });
   }
 
-  void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
+  // cuDNN's plans add no bias, and 16-bit sums get theirs before they are rounded.
+  void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
+    if (k16Bit<S> && bias != nullptr) return products().data_gradient(dy, y, w, bias, dx);
     take(
         dnn_convolution(g, DnnKind::data_gradient, D), {dx, w, dy}, dx,
-        [&](const Products<D>& ours) { ours.data_gradient(dy, y, w, dx); },
+        [&](const Products<D>& ours) { ours.data_gradient(dy, y, w, bias, dx); },
         [&](const DnnPlan& plan) {
           with_mask(dy, y, [&](const S* dz) { dnn_convolve(call, plan, {dx, w, dz}); });
+          const int64_t size = products().elements(g.images);
+          if (bias) launch(call.stream, size, bias_kernel<S>, g, bias, dx, size);
         });
   }
 

@@ -1,7 +1,7 @@
 #include <new>
 
+#include <locus/ops/convolution/convolution_columns.h>
 #include <locus/ops/convolution/convolution_depthwise.h>
-#include <locus/ops/convolution/convolution_tile.h>
 
 namespace locus::LOCUS_ISA {
 namespace {
@@ -149,8 +149,8 @@ struct Host {
 
   // dx: products of the weight and dz, each added where the forward pass read. The channels of an
   // image are cut when there are too few images.
-  void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
-    if (is_depthwise(g)) return Depthwise<S>{call, g}.data_gradient(dy, y, w, dx);
+  void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
+    if (is_depthwise(g)) return Depthwise<S>{call, g}.data_gradient(dy, y, w, bias, dx);
     const int64_t depth = g.depth(), taps = g.taps(), size = g.positions();
     const int64_t threads = Shares::threads(g), images = g.images * g.groups;
     int64_t parts = images == 0 || images >= 4 * threads ? 1 : cuts(4 * threads, images);
@@ -201,7 +201,8 @@ struct Host {
       T* const c = reinterpret_cast<T*>(mine + at_c);
       const T* const a = weight + (group * parts + part) * most.padded() * g.out;
       stage_result(g, dy, y, n, group * g.out, (group + 1) * g.out, dz);
-      for (int64_t i = 0; i < rows.rows / taps * p.volume(); ++i) planes[i] = T(0);
+      const int64_t channel = group * g.in + first, end = channel + rows.rows / taps;
+      begin_planes(bias, channel, end, p, planes);
       for (int64_t at = 0; at < size; at += kN) {
         const Columns<T>& some = columns[at / kN];
         for (int64_t k = 0; k < g.out; k += kBlockDepth) {
@@ -213,12 +214,13 @@ struct Host {
             strip.count = rows.count - panel < kStrip ? rows.count - panel : kStrip;
             const int64_t row = panel * rows.each;
             multiply(strip, block, a + k * rows.padded() + row * block, b, c, kN, false);
-            const int64_t end = clamp(row + strip.padded(), 0, rows.rows);
-            for (int64_t i = row; i < end; ++i) some.scatter(c + (i - row) * kN, planes + steps[i]);
+            const int64_t last = clamp(row + strip.padded(), 0, rows.rows);
+            for (int64_t i = row; i < last; ++i)
+              some.scatter(c + (i - row) * kN, planes + steps[i]);
           }
         }
       }
-      unstage(g, planes, n, group * g.in + first, group * g.in + first + rows.rows / taps, p, dx);
+      unstage(g, planes, n, channel, end, p, bias, dx);
     });
   }
 

@@ -87,11 +87,11 @@ struct Depthwise {
     });
   }
 
-  void data_gradient(const S* dy, const S* y, const S* w, S* dx) const {
+  void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
     each_block(g.images, [&](int64_t n, int64_t first, int64_t last, T* planes, T* dz) {
       const int64_t begin = first * g.out, end = last * g.out;
       stage_result(g, dy, y, n, begin, end, dz);
-      for (int64_t i = 0; i < (last - first) * p.volume(); ++i) planes[i] = T(0);
+      begin_planes(bias, first, last, p, planes);
       for (int64_t o = 0; o < end - begin; ++o) {
         T* const plane = planes + o / g.out * p.volume();
         each_row([&](int64_t row, int64_t from) {
@@ -105,7 +105,7 @@ struct Depthwise {
           });
         });
       }
-      unstage(g, planes, n, first, last, p, dx);
+      unstage(g, planes, n, first, last, p, bias, dx);
     });
   }
 

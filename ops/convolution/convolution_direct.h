@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kBlock)
 template <class S, class I, class T = Compute<S>>
 __global__ void __launch_bounds__(kBlock)
     direct_data_kernel(const __grid_constant__ Convolution g, const S* dy, const S* y, const S* w,
-                       S* dx, int64_t total) {
+                       const S* bias, S* dx, int64_t total) {
   for (int64_t i = first_thread(); i < total; i += all_threads()) {
     const Place p = place_of<I>(i, g.groups * g.in, g.elements(), g.channels_last);
     const int64_t group = p.channel / g.in, first = group * g.out, c = p.channel - group * g.in;
@@ -99,6 +99,7 @@ __global__ void __launch_bounds__(kBlock)
                 convert<T>(w[g.weight_at(o, c, tap)]);
       sum += part;
     });
+    if (bias != nullptr) sum += convert<T>(bias[p.channel]);
     dx[i] = convert<S>(sum);
   }
 }

@@ -132,7 +132,8 @@ LOCUS_HD Convolution make_convolution(const Meta& x, const Meta& w, const Meta& 
 
 // The ops in terms of an Engine<D>{call, convolution} of one kind of device, whose pointers are
 // null where there is no bias, no mask (y) and nothing wanted:
-//   forward(x, w, bias, relu, y); data_gradient(dy, y, w, dx); weight_gradient(x, dy, y, dw, db)
+//   forward(x, w, bias, relu, y); data_gradient(dy, y, w, bias, dx), where bias is added to dx;
+//   weight_gradient(x, dy, y, dw, db)
 template <template <DType> class Engine>
 struct ConvolutionBackend {
   template <DType D>
@@ -150,7 +151,8 @@ struct ConvolutionBackend {
     const auto& a = call.attributes<ConvolutionAttrs>();
     const View *in = call.in, *out = call.out;
     Engine<D>{call, make_convolution(out[0].meta, in[1].meta, in[0].meta, a)}.data_gradient(
-        in[0].as<S>(), nullptr, in[1].as<S>(), out[0].as<S>());
+        in[0].as<S>(), nullptr, in[1].as<S>(), call.n_in == 3 ? in[2].as<S>() : nullptr,
+        out[0].as<S>());
   }
   template <DType D>
   static void weight_grad(const Call& call) {
@@ -168,7 +170,7 @@ struct ConvolutionBackend {
     const Engine<D> engine{call,
                            make_convolution(in[1].meta, in[2].meta, in[0].meta, a.convolution)};
     const S *dy = in[0].as<S>(), *y = call.n_in == 4 ? in[3].as<S>() : nullptr;
-    if (a.data) engine.data_gradient(dy, y, in[2].as<S>(), out[0].as<S>());
+    if (a.data) engine.data_gradient(dy, y, in[2].as<S>(), nullptr, out[0].as<S>());
     if (a.weight || a.bias)
       engine.weight_gradient(in[1].as<S>(), dy, y, a.weight ? out[1].as<S>() : nullptr,
                              a.bias ? out[2].as<S>() : nullptr);

@@ -93,10 +93,19 @@ void stage(const Convolution& g, const S* x, int64_t n, int64_t begin, int64_t e
     }
 }
 
-// The way back, of all of the data: zeros where there are no planes.
+// Where sums of channels [begin, end) begin: at the bias, or 0 without one.
+template <class T, class S>
+void begin_planes(const S* bias, int64_t begin, int64_t end, const Planes& p, T* to) {
+  for (int64_t c = begin; c < end; ++c) {
+    const T start = bias != nullptr ? convert<T>(bias[c]) : T(0);
+    for (int64_t i = 0; i < p.volume(); ++i) *to++ = start;
+  }
+}
+
+// The way back, of all of the data: the bias, or 0 without one, where there are no planes.
 template <class T, class S>
 void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int64_t end,
-             const Planes& p, S* x) {
+             const Planes& p, const S* bias, S* x) {
   const int64_t step = g.channels_last ? g.groups * g.in : 1;
   const int64_t low = clamp(p.first[2], 0, g.data[2]),
                 high = clamp(p.first[2] + p.size[2], low, g.data[2]);
@@ -107,7 +116,8 @@ void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int6
       const int64_t to = inside ? high : 0, first = inside ? low : 0;
       for (int64_t c = begin; c < end; ++c) {
         S* const row = x + g.data_at(n, c, (y * g.data[1] + z) * g.data[2]);
-        for (int64_t k = 0; k < first; ++k) row[k * step] = convert<S>(T(0));
+        const S beyond = bias != nullptr ? bias[c] : convert<S>(T(0));
+        for (int64_t k = 0; k < first; ++k) row[k * step] = beyond;
         if (inside) {
           const T* const plane = from + (c - begin) * p.volume() + p.at(i, j, 0) - p.first[2];
           if (step == 1)
@@ -115,7 +125,7 @@ void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int6
           else
             for (int64_t k = low; k < high; ++k) row[k * step] = convert<S>(plane[k]);
         }
-        for (int64_t k = to; k < g.data[2]; ++k) row[k * step] = convert<S>(T(0));
+        for (int64_t k = to; k < g.data[2]; ++k) row[k * step] = beyond;
       }
     }
 }

@@ -4,6 +4,7 @@
 
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 
 namespace locus {
@@ -52,13 +53,18 @@ Samples contiguous_samples(Context c, DType d) {
 
 Tensor cast(const Tensor& x, DType dtype) {
   static const OpRef<CopyAttrs> op("copy");
+  detail::expect_tensor("cast", x);
   return invoke(op, {x}, CopyAttrs{dtype});
 }
 
-Tensor copy(const Tensor& x) { return cast(x, x.dtype()); }
+Tensor copy(const Tensor& x) {
+  detail::expect_tensor("copy", x);
+  return cast(x, x.dtype());
+}
 
 Tensor contiguous(const Tensor& x) {
   static const OpRef<CopyAttrs> op("contiguous");
+  detail::expect_tensor("contiguous", x);
   return x.contiguous() ? x : invoke(op, {x}, CopyAttrs{x.dtype()});
 }
 

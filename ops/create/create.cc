@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include <locus/core/at_line.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
@@ -91,7 +92,7 @@ Tensor run_arange(const ArangeAttrs& a, const TensorOptions& o) {
 namespace detail {
 
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
-                 DType fallback, Caller from) {
+                 DType fallback, Caller from) try {
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
   Tensor t = allocate(host, checked_meta("array", d, shape));
@@ -102,6 +103,8 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
     t = row_major_copy(t, dtype);
   }
   return to == host ? t : t.copyto(to, {}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void ragged(int level, size_t expected, size_t found) {

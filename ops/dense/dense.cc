@@ -5,6 +5,7 @@
 #include <locus/core/amp.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
@@ -121,8 +122,11 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
              bool flatten) {
+  detail::expect_tensor("dense", data);
+  detail::expect_tensor("dense", weight, "weight");
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]
     return dense(amp::narrow(data), amp::narrow(weight), amp::narrow(bias), activation, flatten);
+  detail::expect_floating("dense", {{"data", &data}, {"weight", &weight}, {"bias", &bias}});
   DType d = promote(data.dtype(), weight.dtype());
   if (bias.defined()) d = promote(d, bias.dtype());
   if (data.dtype() != d || weight.dtype() != d || (bias.defined() && bias.dtype() != d))

@@ -6,16 +6,22 @@
 namespace locus::cuda {
 namespace {
 
-template <class S, class T = Compute<S>>
+// y = max(sums + bias, 0), each step where it is wanted, rounded once. bias may be null, and sums
+// may be y.
+template <class S, class Sum>
 __global__ void __launch_bounds__(256)
-    bias_kernel(S* y, const S* bias, int64_t units, bool relu, int64_t total) {
+    epilogue_kernel(const Sum* sums, const S* bias, S* y, int64_t units, bool relu, int64_t total) {
+  using T = Compute<S>;
   for (int64_t at = first_thread(); at < total; at += all_threads()) {
-    T v = static_cast<T>(y[at]);
+    T v = static_cast<T>(sums[at]);
     if (bias != nullptr) v += static_cast<T>(bias[at % units]);
     if (relu) v = v < T(0) ? T(0) : v;
     y[at] = static_cast<S>(v);
   }
 }
+
+// f32 sums of 16-bit layers with bias: so many rows at once that the sums stay in the L2 cache.
+constexpr int64_t kSumsAtOnce = int64_t{1} << 22;
 
 // Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x
 // with the sums of dz' rows, which are db, in the others.
@@ -183,10 +189,32 @@ struct Backend {
         return launch_tiles(call, plan, p, false, true);
       }
     }
+    if constexpr (k16Bit<S>) {
+      if (bias != nullptr && units > 0)
+        return add_bias<D>(call, rows, units, inputs, x, w, bias, relu, y);
+    }
     library_product(call, D, rows, units, inputs, x, w, y);
     const int64_t total = rows * units;
     if (bias != nullptr || relu)
-      launch(call.stream, total, bias_kernel<S, Compute<S>>, y, bias, units, relu, total);
+      launch(call.stream, total, epilogue_kernel<S, S>, y, bias, y, units, relu, total);
+  }
+
+  // The bias is added to f32 sums: a 16-bit product would be rounded before and after it.
+  template <DType D, class S = CppTypeOf<D>>
+  static void add_bias(const Call& call, int64_t rows, int64_t units, int64_t inputs, Matrix x,
+                       const Matrix& w, const S* bias, bool relu, S* y) {
+    int64_t most = kSumsAtOnce / units / 128 * 128;
+    if (most < 128) most = 128;
+    if (most > rows) most = rows;
+    const Scratch sums(call, static_cast<size_t>(most * units) * sizeof(float));
+    const S* const data = static_cast<const S*>(x.data);
+    for (int64_t row = 0; row < rows; row += most) {
+      const int64_t some = rows - row < most ? rows - row : most, total = some * units;
+      x.data = data + row * x.ld;
+      library_product(call, D, some, units, inputs, x, w, sums.data(), 1, f32);
+      launch(call.stream, total, epilogue_kernel<S, float>, sums.as<const float>(), bias,
+             y + row * units, units, relu, total);
+    }
   }
 
   template <DType D>

@@ -107,12 +107,12 @@ struct Backend {
     const bool has_bias = call.n_in == 3;
     const Input<S> bias(call, has_bias ? call.in[2] : View{});
     Output<S> y(call, call.out[0]);
-    const Scratch scratch(call, gemm_scratch<T>(rows, units, inputs));
+    const int threads = threads_for(rows, units, inputs);
+    const Scratch scratch(call, gemm_scratch<T>(rows, units, inputs, threads));
     const int64_t ld = at_least_1(inputs);
     gemm<T>(rows, units, inputs, {x.data(), ld, false}, {w.data(), ld, true}, y.data(),
             has_bias ? bias.data() : nullptr,
-            call.attributes<DenseAttrs>().activation == Activation::relu,
-            threads_for(rows, units, inputs), scratch.data());
+            call.attributes<DenseAttrs>().activation == Activation::relu, threads, scratch.data());
     y.store();
   }
 
@@ -135,7 +135,7 @@ struct Backend {
     const int threads = threads_for(rows, units, inputs);
     const int64_t ld_units = at_least_1(units), ld_inputs = at_least_1(inputs);
     const auto multiply = [&](int64_t m, int64_t n, int64_t k, Matrix<T> a, const T* b, T* c) {
-      const Scratch scratch(call, gemm_scratch<T>(m, n, k));
+      const Scratch scratch(call, gemm_scratch<T>(m, n, k, threads));
       gemm<T>(m, n, k, a, {b, ld_inputs, false}, c, nullptr, false, threads, scratch.data());
     };
     if (attrs.data) multiply(rows, inputs, units, {dz, ld_units, false}, w.data(), dx.data());

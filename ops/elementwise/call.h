@@ -177,7 +177,7 @@ Samples samples(Context c, DType d) {
     if constexpr (!std::is_empty_v<F>) {
       attrs = defaults;
       attrs.formula = F::sample();
-      s.emplace_back(Tensors{x({3, 5}, 2), y({3, 5}, 3)}, attrs);
+      s.emplace_back(Tensors{x({31}, 3), y({31}, 4)}, attrs);
     }
     if (F::kPredicate) s.emplace_back(Tensors{x({2, 3}, 0), x({2, 3}, 0)}, defaults);
   }

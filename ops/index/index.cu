@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/index_fault.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* resu
     int64_t at[2] = {begin.data, begin.result};
     p.inner.locate(static_cast<int64_t>(q), at, p.inner.rank);
     if (begin.bad_axis >= 0) {
-      report(fault, begin.bad, p.length[begin.bad_axis], is_exact(begin.bad, p.id_dtype));
+      report(fault, bad_index(p, begin));
       if constexpr (!kPut) result[at[1]] = T{};
     } else if constexpr (kPut) {
       data[at[0]] = result[at[1]];
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kBlock)
   if (i >= p.rows) return;
   const int64_t id = static_cast<const I*>(p.ids[0])[i * p.ids_stride[0][0]];
   const int64_t k = resolve_index(id, p.id_dtype, p.length[0], p.mode);
-  if (k < 0) report(fault, id, p.length[0]);
+  if (k < 0) report(fault, {FaultKind::index, id, p.length[0], p.axes[0]});
   result[i * p.result_stride[0]] = k < 0 ? T{} : data[k * p.step[0]];
 }
 
@@ -67,13 +67,13 @@ void run_rows(const Call& call, const View& data, const View& result, const View
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_places(Along p, int mode, const T* data, const void* ids, DType type, T* out,
+    pick_places(Along p, PickAttrs a, const T* data, const void* ids, DType type, T* out,
                 Fault* fault) {
   const int64_t n = p.rows();
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const int64_t id = id_at(ids, type, i), k = resolve_index(id, type, p.n, mode);
+    const int64_t id = id_at(ids, type, i), k = resolve_index(id, type, p.n, a.mode);
     if (k < 0) {
-      report(fault, id, p.n, is_exact(id, type));
+      report(fault, {FaultKind::index, id, p.n, a.axis, is_exact(id, type)});
       out[i] = T{};
     } else {
       out[i] = data[(i / p.inner * p.n + k) * p.inner + i % p.inner];
@@ -84,13 +84,13 @@ __global__ void __launch_bounds__(kBlock)
 // A thread an element of the result: dout where the index points, else 0. One launch.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    pick_scatter(Along p, int mode, const T* dout, const void* ids, DType type, T* out,
+    pick_scatter(Along p, PickAttrs a, const T* dout, const void* ids, DType type, T* out,
                  Fault* fault) {
   const int64_t n = p.rows() * p.n;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const int64_t rest = i / p.inner, place = rest / p.n * p.inner + i % p.inner;
-    const int64_t id = id_at(ids, type, place), k = resolve_index(id, type, p.n, mode);
-    if (k < 0) report(fault, id, p.n, is_exact(id, type));
+    const int64_t id = id_at(ids, type, place), k = resolve_index(id, type, p.n, a.mode);
+    if (k < 0) report(fault, {FaultKind::index, id, p.n, a.axis, is_exact(id, type)});
     out[i] = k == rest % p.n ? dout[place] : T{};
   }
 }
@@ -103,8 +103,7 @@ void run_pick(const Call& call) {
   by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
     using T = decltype(word);
     launch(call.stream, kGrad ? p.rows() * p.n : p.rows(), kGrad ? pick_scatter<T> : pick_places<T>,
-           p, a.mode, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(),
-           fault(call));
+           p, a, call.in[0].as<T>(), ids.data, ids.meta.dtype, call.out[0].as<T>(), fault(call));
   });
 }
 

@@ -80,6 +80,7 @@ struct TakePlan {
   DType id_dtype = i64;
   const void* ids[kMaxRank] = {};
   int64_t length[kMaxRank] = {};  // of the indexed axes
+  int axes[kMaxRank] = {};        // their numbers in data
   int64_t step[kMaxRank] = {};    // data's stride along them
   int mode = 0;
 
@@ -117,6 +118,7 @@ LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const Vie
   for (int k = 0; k < a.n_axes; ++k) {
     p.ids[k] = ids[k].data;
     p.length[k] = data.meta.shape[a.axes[k]];
+    p.axes[k] = a.axes[k];
     p.step[k] = data.stride[a.axes[k]];
     indexed |= 1u << a.axes[k];
   }

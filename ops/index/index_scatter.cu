@@ -5,7 +5,7 @@
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
-#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/index_fault.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -17,8 +17,7 @@ __global__ void __launch_bounds__(kBlock)
                 Fault* fault) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const TakeRow row = take_row(p, i);
-    if (row.bad_axis >= 0)
-      report(fault, row.bad, p.length[row.bad_axis], is_exact(row.bad, p.id_dtype));
+    if (row.bad_axis >= 0) report(fault, bad_index(p, row));
     key[i] = row.bad_axis >= 0 ? none : static_cast<uint64_t>(row.data);
     value[i] = static_cast<uint32_t>(i);
   }

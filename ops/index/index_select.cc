@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <ostream>
 
+#include <locus/core/at_line.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
@@ -166,12 +168,14 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 }
 
 // x[...] op= values: gathered, changed, put back.
-void update(const Selection& s, const auto& change) {
+void update(const Selection& s, const auto& change) try {
   static const OpRef<TakeAttrs> op("take");
   const Resolved r = resolve(s);
   Tensor t = invoke(op, r.refs({r.base}), r.attrs);
   change(t);
   put(r, t);
+} catch (const Error&) {
+  rethrow_at(SelectionAccess(s).from);
 }
 
 Selection select(const Tensor& x, std::span<const Selector> items) {
@@ -246,25 +250,31 @@ Tensor& Tensor::operator=(const Selection& values) && {
   return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess(values).from);
 }
 
-Tensor Selection::gather() const {
+Tensor Selection::gather() const try {
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return Counted(ids_[0], from_).select(base_);
   const Resolved r = resolve(*this);
   return invoke(op, r.refs({r.base}), r.attrs);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 
-Selection& Selection::operator=(const Selection& values) {
+Selection& Selection::operator=(const Selection& values) try {
   put(resolve(*this), values.gather());
   return *this;
+} catch (const Error&) {
+  rethrow_at(from_);
 }
-void Selection::operator=(const Operand& values) && {
+void Selection::operator=(const Operand& values) && try {
   if (!values.is_scalar()) return put(resolve(*this), values.tensor());
   if (fill_mask(*this, values.scalar())) return;
   const Resolved r = resolve(*this);
   Tensor value = allocate(r.base.context(), make_meta(r.base.dtype(), Shape{}));
   std::move(value) = values.scalar();
   put(r, value);
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 void Selection::operator+=(const Operand& values) && {
   update(*this, [&](Tensor& t) { t += values; });
@@ -284,6 +294,8 @@ std::ostream& operator<<(std::ostream& os, const Selection& s) {
 }
 
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
+  detail::expect_tensor("take", x);
+  detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
   const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
@@ -292,6 +304,8 @@ Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
 Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
 
 Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
+  detail::expect_tensor("pick", x);
+  detail::expect_tensor("pick", ids, "ids");
   static const OpRef<PickAttrs> op("pick");
   PickAttrs a;
   a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
@@ -301,19 +315,23 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
 }
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
+  detail::expect_tensor("one_hot", ids, "ids");
   static const OpRef<OneHotAttrs> op("one_hot");
   if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got ", depth);
   return invoke(op, {detail::integer_ids("one_hot", ids)},
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 }
 
-Tensors nonzero(const Tensor& x, Caller from) {
+Tensors nonzero(const Tensor& x, Caller from) try {
+  detail::expect_tensor("nonzero", x);
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
   const Tensor parts = unravel(Counted(mask, from).positions(), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

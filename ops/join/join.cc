@@ -5,6 +5,7 @@
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join/join_kernel.h>
@@ -87,6 +88,7 @@ Samples stack_samples(Context c, DType d) {
 // The operands in promote()'s dtype.
 Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   if (data.empty()) throw ShapeError(op.name, ": expected at least one tensor");
+  for (const Tensor& t : data) detail::expect_tensor(op.name.c_str(), t, "an operand");
   DType dtype = data[0].dtype();
   for (const Tensor& t : data) dtype = promote(dtype, t.dtype());
   Tensors casts;
@@ -122,12 +124,17 @@ Tensor stack(const Tensors& data, const StackOptions& options) {
 }
 
 Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
+  detail::expect_tensor("split", x);
   const int axis = normalize_axis(options.axis, x.ndim(), "split");
   const int64_t n = x.shape()[axis];
   if (sections < 1 || n % sections != 0)
     throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
                      " cannot be split into ", sections, " equal parts; expected a divisor");
   const int64_t length = n / sections;
+  if (options.squeeze_axis && length != 1)
+    throw ShapeError("split: ", describe(x),
+                     ": squeeze_axis: expected pieces of length 1 along axis ", axis, ", got ",
+                     length);
   Tensors parts;
   for (int64_t i = 0; i < sections; ++i) {
     parts.push_back(slice_axis(x, axis, Slice(i * length, (i + 1) * length)));
@@ -137,6 +144,7 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
 }
 
 Tensor tile(const Tensor& x, const Shape& reps) {
+  detail::expect_tensor("tile", x);
   Tensor t = x;
   while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
   const int lead = t.ndim() - reps.rank();
@@ -150,6 +158,7 @@ Tensor tile(const Tensor& x, const Shape& reps) {
 }
 
 Tensor repeat(const Tensor& x, int64_t n, int axis) {
+  detail::expect_tensor("repeat", x);
   const int at = normalize_axis(axis, x.ndim(), "repeat");
   if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
   const Tensor t = repeated(x, n, at, at + 1);

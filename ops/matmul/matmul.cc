@@ -7,6 +7,7 @@
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul/matmul_kernel.h>
@@ -80,18 +81,44 @@ bool readable(const Tensor& x) {
   return leading(v.meta.shape[r - 2], v.meta.shape[r - 1], v.stride[r - 2], v.stride[r - 1]).ok;
 }
 
-Tensor product(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) {
+// The op "matmul" for the function that the user called: errors name `who`.
+Tensor product(const char* who, const Tensor& a, const Tensor& b) {
+  return detail::called_as(who, "matmul", [&] {
+    if (a.dtype() == b.dtype()) return matmul(a, b, MatmulAttrs{});
     const DType d = promote(a.dtype(), b.dtype());
     return matmul(a.astype(d), b.astype(d), MatmulAttrs{});
-  }
-  return matmul(a, b, MatmulAttrs{});
+  });
 }
 
+void check_operands(const char* who, const Tensor& a, const Tensor& b) {
+  detail::expect_tensor(who, a, "the left operand");
+  detail::expect_tensor(who, b, "the right operand");
+}
 void check_ranks(const char* op, const Tensor& a, const Tensor& b) {
   if (a.ndim() == 0 || b.ndim() == 0)
     throw ShapeError(op, ": expected operands of one axis or more, got ", describe(a), " and ",
                      describe(b), "; multiply a 0-d tensor with *");
+}
+
+// Contracts the last axis of a with the first of b.
+Tensor contract(const char* who, const Tensor& a, const Tensor& b) {
+  const int ra = a.ndim(), rb = b.ndim();
+  const Shape sa = a.shape(), sb = b.shape();
+  const int64_t k = sa[-1];
+  if (k != sb[0])
+    throw ShapeError(who, ": expected the last axis of the left operand (", k,
+                     ") to be as long as the first axis of the right one (", sb[0],
+                     "): ", describe(a), " and ", describe(b));
+  if (ra + rb - 2 > kMaxRank)
+    throw ShapeError(who, ": expected a result of at most ", kMaxRank, " axes: ", describe(a),
+                     " and ", describe(b));
+  int64_t m = 1, n = 1, dims[2 * kMaxRank];
+  int rank = 0;
+  for (int i = 0; i < ra - 1; ++i) m *= dims[rank++] = sa[i];
+  for (int i = 1; i < rb; ++i) n *= dims[rank++] = sb[i];
+  const Tensor c =
+      product(who, ra == 2 ? a : a.reshape(Shape{m, k}), rb == 2 ? b : b.reshape(Shape{k, n}));
+  return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
 }
 
 }  // namespace
@@ -108,39 +135,25 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  check_operands("dot", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
-  const int ra = a.ndim(), rb = b.ndim();
-  if (ra == 2 && rb == 2) return product(a, b);
+  if (a.ndim() == 2 && b.ndim() == 2) return product("dot", a, b);
   check_ranks("dot", a, b);
-  const Shape sa = a.shape(), sb = b.shape();
-  const int64_t k = sa[-1];
-  if (k != sb[0])
-    throw ShapeError("dot: expected the last axis of the left operand (", k,
-                     ") to be as long as the first axis of the right one (", sb[0],
-                     "): ", describe(a), " and ", describe(b));
-  if (ra + rb - 2 > kMaxRank)
-    throw ShapeError("dot: expected a result of at most ", kMaxRank, " axes: ", describe(a),
-                     " and ", describe(b));
-  int64_t m = 1, n = 1, dims[2 * kMaxRank];
-  int rank = 0;
-  for (int i = 0; i < ra - 1; ++i) m *= dims[rank++] = sa[i];
-  for (int i = 1; i < rb; ++i) n *= dims[rank++] = sb[i];
-  const Tensor c =
-      product(ra == 2 ? a : a.reshape(Shape{m, k}), rb == 2 ? b : b.reshape(Shape{k, n}));
-  return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
+  return contract("dot", a, b);
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  check_operands("matmul", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return matmul(amp::narrow(a), amp::narrow(b));
   const int ra = a.ndim(), rb = b.ndim();
-  if (ra == 2 && rb == 2) return product(a, b);
+  if (ra == 2 && rb == 2) return product("matmul", a, b);
   check_ranks("matmul", a, b);
   // One matrix on the right: the stack on the left is one tall matrix.
-  if (rb <= 2) return dot(a, b);
-  if (ra > 1) return product(a, b);
-  const Tensor c = product(a.reshape(Shape{1, a.size()}), b);
+  if (rb <= 2) return contract("matmul", a, b);
+  if (ra > 1) return product("matmul", a, b);
+  const Tensor c = product("matmul", a.reshape(Shape{1, a.size()}), b);
   const Shape s = c.shape();
   int64_t dims[kMaxRank];
   for (int i = 0; i < s.rank() - 2; ++i) dims[i] = s[i];

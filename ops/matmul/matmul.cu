@@ -174,17 +174,17 @@ struct Backend {
 }  // namespace
 
 void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Matrix a,
-                     Matrix b, void* c, int64_t count) {
+                     Matrix b, void* c, int64_t count, DType out) {
   const int64_t size = size_of(dtype), results = count * m * n;
   if (results == 0) return;
   if (k == 0) {
-    LOCUS_CUDA(cudaMemsetAsync(c, 0, static_cast<size_t>(results * size), stream(call)));
+    LOCUS_CUDA(cudaMemsetAsync(c, 0, static_cast<size_t>(results * size_of(out)), stream(call)));
     return;
   }
   const bool tf32 = dtype == f32 && matmul_precision() == Precision::tf32;
   const int64_t depth = dtype == f32 && !tf32 ? kDepth : kTensorCoreDepth;
   if (dtype == f64 || k <= 2 * depth)
-    return blas_product(call, dtype, m, n, k, a, b, c, count, {dtype, tf32});
+    return blas_product(call, dtype, m, n, k, a, b, c, count, {out, tf32});
 
   const int64_t a_step = a.column_major ? a.ld : 1, b_step = b.column_major ? 1 : b.ld;
   const auto multiply = [&](int64_t begin, int64_t length, void* to, bool accumulate) {
@@ -196,7 +196,7 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   const bool few = count == 1 && results <= kFewResults;
   const int64_t blocks = k / depth, rest = k - blocks * depth;
   const int64_t parts = few ? blocks + (rest > 0) : 1;
-  const bool direct = !few && dtype == f32;
+  const bool direct = !few && out == f32;
   const Scratch sums(call, direct ? 0 : static_cast<size_t>(parts * results) * sizeof(float));
   if (few) {
     Matrix x = a, y = b;
@@ -214,9 +214,9 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
     const auto kernel = add_parts_kernel<std::remove_pointer_t<decltype(to)>>;
     launch(call.stream, results * lanes, kernel, sums.as<float>(), parts, lanes, to, results);
   };
-  if (dtype == f32) add(static_cast<float*>(c));
-  if (dtype == f16) add(static_cast<Half*>(c));
-  if (dtype == bf16) add(static_cast<BFloat16*>(c));
+  if (out == f32) add(static_cast<float*>(c));
+  if (out == f16) add(static_cast<Half*>(c));
+  if (out == bf16) add(static_cast<BFloat16*>(c));
 }
 
 TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,

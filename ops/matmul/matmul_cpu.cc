@@ -1,6 +1,7 @@
 #include <Eigen/Core>
 
 #include <locus/ops/matmul/matmul_cpu.h>
+#include <locus/ops/matmul/matmul_pack_cpu.h>
 
 namespace locus::LOCUS_ISA {
 namespace {
@@ -9,43 +10,127 @@ template <class T, int Order>
 using Map = Eigen::Map<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Order>,
                        Eigen::Unaligned, Eigen::OuterStride<>>;
 
-// Bias and activation run on rows that are still in the cache.
 template <class T, int OrderA, int OrderB>
-void slab(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, const T* b, int64_t ldb, T* c,
-          int64_t ldc, const T* bias, bool relu) {
+void eigen(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
   using Result = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Map<T, OrderA> left(a, m, k, Eigen::OuterStride<>(lda));
-  const Map<T, OrderB> right(b, k, n, Eigen::OuterStride<>(ldb));
+  const Map<T, OrderA> left(a.data, m, k, Eigen::OuterStride<>(a.ld));
+  const Map<T, OrderB> right(b.data, k, n, Eigen::OuterStride<>(b.ld));
   Eigen::Map<Result, Eigen::Unaligned, Eigen::OuterStride<>> result(c, m, n,
                                                                     Eigen::OuterStride<>(ldc));
-  if (bias != nullptr) {
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = bias[j];
-    result.noalias() += left * right;
-  } else {
-    result.noalias() = left * right;
-  }
-  if (!relu) return;
-  for (int64_t i = 0; i < m; ++i)
-    for (int64_t j = 0; j < n; ++j) c[i * ldc + j] = c[i * ldc + j] < T(0) ? T(0) : c[i * ldc + j];
+  result.noalias() = left * right;
 }
 
 template <class T>
-void slab(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc,
-          const T* bias, bool relu) {
-  constexpr int kRows = Eigen::RowMajor, kColumns = Eigen::ColMajor;
-  if constexpr (sizeof(T) == 1 || (!std::is_same_v<T, float> && !std::is_same_v<T, double>)) {
-    slab<T, kRows, kRows>(m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, bias, relu);
-  } else if (a.column_major) {
-    if (b.column_major)
-      slab<T, kColumns, kColumns>(m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, bias, relu);
-    else
-      slab<T, kColumns, kRows>(m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, bias, relu);
-  } else {
-    if (b.column_major)
-      slab<T, kRows, kColumns>(m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, bias, relu);
-    else
-      slab<T, kRows, kRows>(m, n, k, a.data, a.ld, b.data, b.ld, c, ldc, bias, relu);
+void eigen(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
+  constexpr int kByRows = Eigen::RowMajor, kByColumns = Eigen::ColMajor;
+  if constexpr (!kFloating<T>)  // integers come packed
+    eigen<T, kByRows, kByRows>(m, n, k, a, b, c, ldc);
+  else if (a.column_major && b.column_major)
+    eigen<T, kByColumns, kByColumns>(m, n, k, a, b, c, ldc);
+  else if (a.column_major)
+    eigen<T, kByColumns, kByRows>(m, n, k, a, b, c, ldc);
+  else if (b.column_major)
+    eigen<T, kByRows, kByColumns>(m, n, k, a, b, c, ldc);
+  else
+    eigen<T, kByRows, kByRows>(m, n, k, a, b, c, ldc);
+}
+
+template <class T>
+Matrix<T> rows_from(Matrix<T> a, int64_t row) {
+  a.data += row * (a.column_major ? 1 : a.ld);
+  return a;
+}
+template <class T>
+Matrix<T> columns_from(Matrix<T> a, int64_t column) {
+  a.data += column * (a.column_major ? a.ld : 1);
+  return a;
+}
+template <class T>
+Matrix<T> transposed(const Matrix<T>& a) {
+  return {a.data, a.ld, !a.column_major};
+}
+
+// Element (i, j) lies at data[i * row + j * column].
+template <class T>
+struct Target {
+  T* data;
+  int64_t row, column;
+};
+
+// c = a · b for at most kChunkRows rows: blocks of kBlockDepth steps, one panel of b at a time. An
+// element's order of additions depends on k alone.
+template <class T>
+void multiply_panels(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b,
+                     Target<T> c, T* packed) {
+  const int64_t panels = (m + kMaxRows - 1) / kMaxRows, depth = k < kBlockDepth ? k : kBlockDepth;
+  T* const packed_b = packed;
+  T* const packed_a = packed + kColumns<T> * depth;
+  const auto row_of = [&](int64_t panel) { return m * panel / panels; };
+  for (int64_t begin = 0; begin < k || begin == 0; begin += kBlockDepth) {
+    const int64_t block = k - begin < kBlockDepth ? k - begin : kBlockDepth;
+    const Matrix<T> left = columns_from(a, begin), right = rows_from(b, begin);
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      const int64_t row = row_of(panel), rows = row_of(panel + 1) - row;
+      const auto pack = a.column_major ? pack_along<T> : pack_across<T>;
+      pack(rows_from(left, row).data, a.ld, rows, block, packed_a + row * block, rows);
+    }
+    for (int64_t column = 0; column < n; column += kColumns<T>) {
+      const int64_t some = n - column < kColumns<T> ? n - column : kColumns<T>;
+      const T* from = columns_from(right, column).data;
+      int64_t step = b.ld;
+      if (panels > 1 || b.column_major || some < kColumns<T>) {  // else it is read once, in place
+        pack_columns(from, b.ld, b.column_major, some, block, packed_b);
+        from = packed_b, step = kColumns<T>;
+      }
+      for (int64_t panel = 0; panel < panels; ++panel) {
+        const int64_t row = row_of(panel), rows = row_of(panel + 1) - row;
+        const T* const lines = packed_a + row * block;
+        T* const to = c.data + row * c.row + column * c.column;
+        if (some == kColumns<T> && c.column == 1) {
+          multiply_panel(rows, block, lines, from, step, to, c.row, begin > 0);
+          continue;
+        }
+        alignas(kVectorBytes) T sums[kMaxRows * kColumns<T>];
+        multiply_panel(rows, block, lines, from, step, sums, kColumns<T>, false);
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < some; ++j) {
+            T& at = to[i * c.row + j * c.column];
+            at = begin > 0 ? sums[i * kColumns<T> + j] + at : sums[i * kColumns<T> + j];
+          }
+      }
+    }
+  }
+}
+
+// Results that would fill less than half of a panel of columns are computed as rows of the
+// transposed product.
+template <class T>
+void multiply_rows(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+                   int64_t ldc, T* packed) {
+  const int64_t rest = n % kColumns<T> <= kVectorLanes<T> ? n % kColumns<T> : 0, wide = n - rest;
+  if (wide > 0) multiply_panels(m, wide, k, a, b, Target<T>{c, ldc, 1}, packed);
+  if (rest > 0)
+    multiply_panels(rest, m, k, transposed(columns_from(b, wide)), transposed(a),
+                    Target<T>{c + wide, 1, ldc}, packed);
+}
+
+// Bias and activation run on rows that are still in the cache.
+template <class T>
+void slab(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+          int64_t ldc, const T* bias, bool relu, bool eigens, T* packed) {
+  for (int64_t row = 0; row < m; row += kChunkRows<T>) {
+    const int64_t rows = m - row < kChunkRows<T> ? m - row : kChunkRows<T>;
+    T* const to = c + row * ldc;
+    if constexpr (kFloating<T>) {
+      if (!eigens) multiply_rows(rows, n, k, rows_from(a, row), b, to, ldc, packed);
+    }
+    if (eigens) eigen(rows, n, k, rows_from(a, row), b, to, ldc);
+    if (bias == nullptr && !relu) continue;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        const T v = bias == nullptr ? to[i * ldc + j] : to[i * ldc + j] + bias[j];
+        to[i * ldc + j] = relu && v < T(0) ? T(0) : v;
+      }
   }
 }
 
@@ -62,60 +147,66 @@ T dot(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step) {
   return lanes[0];
 }
 
-// A whole number of Eigen's register blocks a thread.
-LOCUS_HD int64_t share(int64_t n, int threads) {
+// A thread's part of n, in whole units.
+LOCUS_HD int64_t share(int64_t n, int threads, int64_t unit) {
   const int64_t each = (n + threads - 1) / threads;
-  return (each + 15) / 16 * 16;
+  return (each + unit - 1) / unit * unit;
+}
+
+// Cuts the product for the threads. Our own sums do not depend on the cut. Eigen's do: vectors get
+// pieces of one length, however many threads there are. Eigen also computes integers, which are
+// exact, and small products, which one thread does.
+template <class T>
+void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+         const T* bias, bool relu, int threads, T* packed) {
+  const bool vector = m == 1 || n == 1, eigens = by_eigen<T>(m, n, k);
+  const bool by_rows = m >= n || m >= 32 * threads;
+  const bool dots = by_rows ? !a.column_major : b.column_major;
+  const int64_t length = by_rows ? m : n, vector_piece = dots ? 64 : 256;
+  const int64_t unit = vector ? vector_piece : by_rows ? 1 : kVectorLanes<T>;
+  const int64_t each = threads <= 1 ? length : share(length, threads, unit);
+  parallel_for(length, each, [&](int64_t begin, int64_t end) {
+    T* const own = eigens ? nullptr : packed + begin / each * packed_elements<T>(m, k);
+    const int64_t piece = vector ? vector_piece : end - begin;
+    for (int64_t at = begin; at < end; at += piece) {
+      const int64_t some = end - at < piece ? end - at : piece;
+      if (by_rows)
+        slab(some, n, k, rows_from(a, at), b, c + at * n, n, bias, relu, eigens, own);
+      else
+        slab(m, some, k, a, columns_from(b, at), c + at, n, bias == nullptr ? bias : bias + at,
+             relu, eigens, own);
+    }
+  });
 }
 
 template <class T>
-void cut(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
-         int threads) {
-  if (threads <= 1) return slab(m, n, k, a, b, c, n, bias, relu);
-  if (m >= n || m >= 32 * threads) {
-    parallel_for(m, share(m, threads), [&](int64_t begin, int64_t end) {
-      Matrix<T> rows = a;
-      rows.data += begin * (a.column_major ? 1 : a.ld);
-      slab(end - begin, n, k, rows, b, c + begin * n, n, bias, relu);
-    });
-  } else {
-    parallel_for(n, share(n, threads), [&](int64_t begin, int64_t end) {
-      Matrix<T> columns = b;
-      columns.data += begin * (b.column_major ? b.ld : 1);
-      slab(m, end - begin, k, a, columns, c + begin, n, bias == nullptr ? bias : bias + begin,
-           relu);
-    });
-  }
-}
-
-template <class T>
-void sum_blocks(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias,
-                bool relu, int threads, void* scratch) {
+void sum_blocks(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+                const T* bias, bool relu, int threads, void* scratch) {
   const int64_t results = m * n, blocks = (k + kDepth - 1) / kDepth;
   const int64_t most = blocks_at_once(results, k);
+  const GemmScratch<T> memory(m, n, k, threads);
   double* const totals = static_cast<double*>(scratch);
-  T* const parts = reinterpret_cast<T*>(static_cast<char*>(scratch) +
-                                        padded(static_cast<size_t>(results) * sizeof(double)));
+  T* const parts = reinterpret_cast<T*>(static_cast<char*>(scratch) + memory.parts);
+  T* const packed = reinterpret_cast<T*>(static_cast<char*>(scratch) + memory.packed);
   const int64_t a_step = a.column_major ? a.ld : 1, b_step = b.column_major ? 1 : b.ld;
   const bool strided = results == 1 && (a_step != 1 || b_step != 1);
-  const auto multiply = [&](int64_t block, T* part, int threads_here) {
+  const auto multiply = [&](int64_t block, T* part, int threads_here, T* packed_here) {
     const int64_t begin = block * kDepth, depth = k - begin < kDepth ? k - begin : kDepth;
-    Matrix<T> left = a, right = b;
-    left.data += begin * a_step;
-    right.data += begin * b_step;
+    const Matrix<T> left = columns_from(a, begin), right = rows_from(b, begin);
     if (strided)
       *part = dot(depth, left.data, a_step, right.data, b_step);
     else
-      cut<T>(m, n, depth, left, right, part, nullptr, false, threads_here);
+      cut<T>(m, n, depth, left, right, part, nullptr, false, threads_here, packed_here);
   };
   for (int64_t first = 0; first < blocks; first += most) {
     const int64_t some = blocks - first < most ? blocks - first : most;
     if (most == 1) {
-      multiply(first, parts, threads);
+      multiply(first, parts, threads, packed);
     } else {
       const int64_t each = threads > 1 ? (some + threads - 1) / threads : some;
       parallel_for(some, each, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) multiply(first + i, parts + i * results, 1);
+        T* const own = packed + begin / each * packed_elements<T>(m, k);
+        for (int64_t i = begin; i < end; ++i) multiply(first + i, parts + i * results, 1, own);
       });
     }
     parallel_for(results, threads > 1 ? 1 << 15 : results, [&](int64_t begin, int64_t end) {
@@ -138,13 +229,13 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c,
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
           int threads, void* scratch) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (kFloating<T>) {
     // A vector without gaps runs along k, which is how Eigen adds it up fast.
     if (m == 1 && a.column_major && a.ld == 1) a = {a.data, k > 0 ? k : 1, false};
     if (n == 1 && !b.column_major && b.ld == 1) b = {b.data, k > 0 ? k : 1, true};
     if (in_blocks<T>(m, n, k)) return sum_blocks(m, n, k, a, b, c, bias, relu, threads, scratch);
   }
-  cut(m, n, k, a, b, c, bias, relu, threads);
+  cut(m, n, k, a, b, c, bias, relu, threads, static_cast<T*>(scratch));
 }
 
 template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*, const float*,
@@ -170,7 +261,9 @@ struct Entry {
         bytes_c(sizeof(S) == sizeof(T) ? 0 : bytes(p.m * p.n)) {}
 
   static size_t bytes(int64_t n) { return padded(static_cast<size_t>(n) * sizeof(T)); }
-  size_t scratch() const { return bytes_a + bytes_b + bytes_c + gemm_scratch<T>(p.m, p.n, p.k); }
+  size_t scratch(int threads) const {
+    return bytes_a + bytes_b + bytes_c + gemm_scratch<T>(p.m, p.n, p.k, threads);
+  }
 
   void multiply(int64_t entry, int threads, char* memory) const {
     int64_t at[2] = {};
@@ -208,10 +301,10 @@ struct Backend {
     const Product p =
         make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
     const Entry<S> product(p);
-    const size_t bytes = product.scratch();
     const int64_t count = p.batch.size;
     const int threads = threads_for(p.m * count, p.n, p.k);
     const bool apart = threads > 1 && count >= threads;  // an entry a thread
+    const size_t bytes = product.scratch(apart ? 1 : threads);
     const int64_t each = apart ? (count + threads - 1) / threads : count;
     const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
     parallel_for(count, each, [&](int64_t begin, int64_t end) {

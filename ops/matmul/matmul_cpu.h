@@ -1,5 +1,7 @@
-// Matrix products on the host: Eigen on one slab a thread, cut by the pool. Compiled once per
-// instruction set; included by *_cpu.cc only.
+// Matrix products on the host: packed panels (matmul_tile_cpu.h) and, for vectors, small products
+// and integers, Eigen. The bits of a result depend on the operands, their shapes and the
+// instruction set, never on the number of threads. Compiled once per instruction set; included by
+// *_cpu.cc only.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -7,6 +9,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/kernel/types.h>
 #include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/matmul/matmul_tile_cpu.h>
 
 namespace locus::LOCUS_ISA {
 
@@ -19,7 +22,7 @@ struct Matrix {
 
 // c (m x n, row-major, without gaps) = a (m x k) · b (k x n) + bias (n, or null), then max(c, 0).
 // T: float, double, uint32_t, uint64_t. `threads`: 1 keeps it on the caller. `scratch`: of
-// gemm_scratch<T>() bytes.
+// gemm_scratch<T>() bytes for as many threads.
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
           int threads, void* scratch);
@@ -30,8 +33,8 @@ extern template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<doub
                           const double*, bool, int, void*);
 
 // A floating sum over more than twice kDepth is the sum, in f64, of the sums over blocks of k: as
-// exact as a short one. The blocks do not depend on the threads, which share them when the results
-// are few. Large results are left to Eigen, whose own blocks are shorter but added up in T.
+// exact as a short one. The threads share the blocks when the results are few. Products of more
+// than kManyResults add up blocks of kBlockDepth in T.
 inline constexpr int64_t kDepth = 2048, kFewResults = 4096, kManyResults = 1 << 18;
 
 template <class T>
@@ -44,12 +47,44 @@ LOCUS_HD int64_t blocks_at_once(int64_t results, int64_t k) {
   return results > kFewResults ? 1 : blocks < 64 ? blocks : 64;
 }
 LOCUS_HD size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Eigen multiplies these, on one thread or in pieces of one length.
 template <class T>
-LOCUS_HD size_t gemm_scratch(int64_t m, int64_t n, int64_t k) {
-  if (!in_blocks<T>(m, n, k)) return 0;
-  const size_t results = static_cast<size_t>(m * n);
-  return padded(results * sizeof(double)) +
-         padded(results * static_cast<size_t>(blocks_at_once(m * n, k)) * sizeof(T));
+LOCUS_HD bool by_eigen(int64_t m, int64_t n, int64_t k) {
+  return !kFloating<T> || m == 1 || n == 1 || m * n * k <= 8192;
+}
+// Packed rows of one chunk stay in the second-level cache.
+template <class T>
+inline constexpr int64_t kChunkRows = 1920 / static_cast<int64_t>(sizeof(T)) / kMaxRows* kMaxRows;
+// What one thread packs: a chunk of rows, or less than a panel's columns as rows, and one panel of
+// columns.
+template <class T>
+LOCUS_HD int64_t packed_elements(int64_t m, int64_t k) {
+  int64_t rows = m < kChunkRows<T> ? m : kChunkRows<T>;
+  if (rows < kVectorLanes<T>) rows = kVectorLanes<T>;
+  const int64_t depth = k < kBlockDepth ? k : kBlockDepth;
+  const int64_t n = (rows + kColumns<T>)*depth + kVectorLanes<T>;
+  return static_cast<int64_t>(padded(static_cast<size_t>(n) * sizeof(T)) / sizeof(T));
+}
+// Where the parts of gemm()'s scratch memory begin, in bytes: f64 totals of blocks at 0.
+template <class T>
+struct GemmScratch {
+  size_t parts = 0, packed = 0, all = 0;
+
+  LOCUS_HD GemmScratch(int64_t m, int64_t n, int64_t k, int threads) {
+    if (in_blocks<T>(m, n, k)) {
+      const size_t results = static_cast<size_t>(m * n);
+      parts = padded(results * sizeof(double));
+      packed = parts + padded(results * static_cast<size_t>(blocks_at_once(m * n, k)) * sizeof(T));
+    }
+    all = packed;
+    if (!by_eigen<T>(m, n, k))
+      all += static_cast<size_t>(threads * packed_elements<T>(m, k)) * sizeof(T);
+  }
+};
+template <class T>
+LOCUS_HD size_t gemm_scratch(int64_t m, int64_t n, int64_t k, int threads) {
+  return GemmScratch<T>(m, n, k, threads).all;
 }
 
 // What a storage type is multiplied in. Unsigned integers wrap; signed overflow is undefined.

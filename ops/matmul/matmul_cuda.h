@@ -11,9 +11,13 @@
 namespace locus::cuda {
 
 // c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS, any of them empty or
-// long; f16 and bf16 add up in f32.
+// long; f16 and bf16 add up in f32. c is of a's dtype or, of 16-bit operands, of f32.
 void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Matrix a,
-                     Matrix b, void* c, int64_t count = 1);
+                     Matrix b, void* c, int64_t count, DType out);
+inline void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k,
+                            Matrix a, Matrix b, void* c, int64_t count = 1) {
+  library_product(call, dtype, m, n, k, a, b, c, count, dtype);
+}
 
 // The same for our own f32 kernels, ready to launch but for scratch memory: a plan says how much.
 TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,

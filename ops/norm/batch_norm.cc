@@ -192,7 +192,11 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
                   attrs);
   const BatchNormAttrs of_training{attrs, o.momentum};
   const Ref in[] = {x, g, b, running_mean, running_var};
-  if (autograd::is_recomputing()) return invoke_all(training, in, of_training)[0];
+  if (autograd::is_recomputing()) {  // it neither reads nor steps them: any numbers stand in
+    const Tensor mean = b.detach(), var = g.detach();
+    const Ref again[] = {x, g, b, mean, var};
+    return invoke_all(training, again, of_training)[0];
+  }
   for (const Tensor* t : {&running_mean, &running_var}) check_in_place("batch_norm", {}, *t);
   Tensors out;
   {

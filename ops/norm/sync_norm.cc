@@ -106,7 +106,8 @@ bool by_running(const BatchNormOptions& o) {
 
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
-                        const BatchNormOptions& o, const Rendezvous::Place& place) {
+                        const BatchNormOptions& o, uint64_t number) {
+  const ReplicaSum sum{.what = "SyncBatchNorm", .number = number};
   for (const Tensors* all : {&gamma, &beta, &running_mean, &running_var})
     if (x.empty() || all->size() != x.size())
       throw Error("sync_batch_norm: ", x.size(), " parts with ", all->size(),
@@ -127,29 +128,9 @@ Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& b
         group.emplace(contexts);
         return r.weights;
       },
-      place);
+      sum);
   return run(r, o, of_all,
-             [&](const Tensors& parts) { return sum_over_replicas(*group, parts, place); });
-}
-
-Tensor sync_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                       const Tensor& running_mean, const Tensor& running_var,
-                       const BatchNormOptions& o, const Rendezvous::Place& place) {
-  if (by_running(o)) return batch_norm(x, gamma, beta, running_mean, running_var, o);
-  Replicas r;
-  const double part = share(
-      [&] {
-        r = prepared({x}, {gamma}, {beta}, {running_mean}, {running_var}, o);
-        return r.weights[0];
-      },
-      place);
-  return run(r, o, {part},
-             [&](const Tensors& parts) { return Tensors{sum_over_replicas(parts[0], place)}; })[0];
-}
-
-void sync_batch_norm_failed(const Rendezvous::Place& place) {
-  share([]() -> double { std::rethrow_exception(std::current_exception()); }, place);
-  throw;
+             [&](const Tensors& parts) { return sum_over_replicas(*group, parts, sum); });
 }
 
 }  // namespace locus

@@ -1,4 +1,5 @@
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/optim/multi_kernel.h>
@@ -57,7 +58,9 @@ void clip(const char* who, const char* option, double value, const Tensors& arra
   std::vector<Ref> in = refs(arrays);
   const std::vector<Ref> out = in;
   if (norm) in.emplace_back(*norm);
-  invoke_into(op, std::span<const Ref>(in), std::span<const Ref>(out), attrs);
+  detail::called_as(who, "multi_clip", [&] {
+    invoke_into(op, std::span<const Ref>(in), std::span<const Ref>(out), attrs);
+  });
 }
 void need_some(const char* who, const Tensors& arrays) {
   if (arrays.empty()) throw ValueError(who, ": no arrays; expected at least one");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/reduce.h>
@@ -180,9 +181,23 @@ Samples max_samples(Context c, DType d) {
 }
 
 int axes_of(const Tensor& x, const char* op) {
+  detail::expect_tensor(op, x);
+  detail::expect_floating(op, {{"data", &x}});
   if (x.ndim() < 3 || x.ndim() > 5)
     throw ShapeError(op, ": expected data with 1 to 3 spatial axes, rank 3 to 5, got ", x.shape());
   return x.ndim() - 2;
+}
+
+// The spatial axes, none of them empty.
+Axes spatial_axes(const Tensor& x, bool channels_last, const char* op) {
+  const int axes = axes_of(x, op), first = channels_last ? 1 : 2;
+  for (int i = 0; i < axes; ++i)
+    if (x.shape()[first + i] == 0)
+      throw ShapeError(op, ": data ", describe(x), ": expected at least 1 element along axis ",
+                       first + i);
+  return axes == 1   ? Axes{first}
+         : axes == 2 ? Axes{first, first + 1}
+                     : Axes{first, first + 1, first + 2};
 }
 
 Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window,
@@ -214,21 +229,17 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
-  for (int i = 0; i < axes; ++i) {
-    a.window[i] = x.shape()[first_axis(a) + i];
-    if (a.window[i] == 0)
-      throw ShapeError("global_max_pool: data ", describe(x),
-                       ": expected at least 1 element along axis ", first_axis(a) + i);
-  }
-  return invoke(ops().max, {x}, a);
+  int i = 0;
+  const Axes spatial = spatial_axes(x, a.channels_last, "global_max_pool");
+  for (const int axis : spatial.list())
+    a.window[i++] = x.shape()[axis];
+  return detail::called_as("global_max_pool", "max_pool",
+                           [&] { return invoke(ops().max, {x}, a); });
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout) {
-  const int axes = axes_of(x, "global_avg_pool"),
-            first = channels_last(layout, axes, "global_avg_pool") ? 1 : 2;
-  const Axes all = axes == 1   ? Axes{first}
-                   : axes == 2 ? Axes{first, first + 1}
-                               : Axes{first, first + 1, first + 2};
-  return mean(x, {.axis = all, .keepdims = true});
+  const bool last = channels_last(layout, axes_of(x, "global_avg_pool"), "global_avg_pool");
+  const Axes axes = spatial_axes(x, last, "global_avg_pool");
+  return mean(x, {.axis = axes, .keepdims = true});
 }
 Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout) {
   const int axes = axes_of(x, "adaptive_avg_pool");
@@ -236,7 +247,8 @@ Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view l
   a.adaptive = true;
   size.spread(axes, "adaptive_avg_pool", "size", a.result);
   a.channels_last = channels_last(layout, axes, "adaptive_avg_pool");
-  return invoke(ops().average, {x}, a);
+  return detail::called_as("adaptive_avg_pool", "avg_pool",
+                           [&] { return invoke(ops().average, {x}, a); });
 }
 
 void register_pooling() {

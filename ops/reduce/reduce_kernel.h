@@ -1,89 +1,9 @@
 // The reductions, each written once for every device, and their lists.
-//
-// A reduction is a struct whose members are the op's attributes. Beside its base, which has the
-// op's name, the dtypes it has kernels for (others become f64, or bool) and what its gradient
-// reads, it says, for V, the type that elements are computed in:
-//   combine(a, b)      the accumulators of two sets of elements as one; associative up to rounding.
-//                      The members of b may be narrower than those of a, if they have any
-// and where the base's answer is not the right one
-//   Out<T>             the type of the result, T: what is stored
-//   Acc<V, I>          the accumulator, any trivially copyable type; I: an integer for counts. On
-//                      the CPU its members are as wide as V, and loops over them vector code
-//   init(zeros)        the accumulator of no elements
-//   add(acc, x, at)    takes one element in, at a Position; where it is missing,
-//                      combine(acc, map(x)) does it
-//   result(acc, n)     of n elements
-//   moved(acc, k)      acc with k added to the positions in it
-//   kernel(f)          calls f with the reduction that computes this one
-//   kInRange           every step of the gradient is exact or of the size of the gradient. The
-//   others
-//                      are computed in f32 for f16 and bf16
-//   Simple, kept(acc)  a faster reduction for blocks on the CPU whose f64 accumulators convert to
-//                      those of this one; whether it lost nothing
-//   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
-//                      length 1. over(R(), x) is another reduction over the same elements
-//   check(expect)      what the attributes must satisfy, as in formulas
-// Elements reach an accumulator in rising order. On the CPU blocks of at most 4096 (down columns:
-// 256) meet in Acc<V>, and the blocks' results in Acc<Widest<V>, int64_t>, in f64 for f32.
 #pragma once
 
-#include <type_traits>
-
-#include <locus/core/dtype.h>
-#include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/reduce/reduce_plan.h>
+#include <locus/ops/reduce/reduce_norm.h>
 
 namespace locus::reduction {
-
-using formula::kAll, formula::kBool, formula::kFloats, formula::kNothing, formula::kOut,
-    formula::kX, formula::List, formula::Name;
-
-template <class V, class I>
-struct Position {
-  I index;  // among the elements of the result; on the CPU, of the block
-  I count;  // elements in the accumulator, this one counted
-  V first;  // element 0 of the result, if the reduction is kCentered
-};
-
-// Sums and products of integers are i64, as in NumPy on 64-bit systems.
-template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
-template <class V>
-using Widest = std::conditional_t<std::is_integral_v<V>, int64_t, double>;
-
-template <class A>
-LOCUS_HD A highest(A a) {  // infinity, or the largest integer
-  if constexpr (std::is_floating_point_v<A>)
-    return m::infinity(a);
-  else
-    return sizeof(A) == 8 ? static_cast<A>(INT64_MAX) : static_cast<A>(INT32_MAX);
-}
-template <class A>
-LOCUS_HD A lowest(A a) {
-  return -highest(a) - A(1);
-}
-
-template <Name Of, unsigned Kinds, unsigned Reads = kNothing>
-struct Reduction {
-  static constexpr const char* name = Of.text;
-  static constexpr unsigned kKinds = Kinds, kReads = Reads;
-  static constexpr const char* kNoGradient = nullptr;  // why there is none
-  static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
-  static constexpr bool kCentered = false;             // uses Position::first
-  static constexpr bool kHeavy = false;                // costs more code than is worth repeating
-  static constexpr bool kInRange = Reads == kNothing;
-  static constexpr bool needs_elements() { return false; }
-  static void check(auto) {}
-
-  template <class T>
-  using Out = T;
-  template <class V, class I>
-  using Acc = V;
-  LOCUS_HD static auto init(auto zeros) { return zeros; }
-  LOCUS_HD static auto map(auto x) { return x; }
-  LOCUS_HD static auto result(auto acc, double) { return acc; }
-  LOCUS_HD static auto moved(auto acc, int64_t) { return acc; }
-};
 
 struct Sum : Reduction<"sum", kAll> {
   bool divides = false;  // by n
@@ -183,9 +103,6 @@ struct Arg : Reduction<Of, kAll> {
 struct ArgMax : Arg<"argmax", true> {};
 struct ArgMin : Arg<"argmin", false> {};
 
-// y, and 1 where that is 0.
-auto divisor(const auto& y) { return where(y == 0, 1, y); }
-
 // Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), of the distances
 // from element 0: their mean, and the sum of their squared distances from that.
 struct Var : Reduction<"var", kFloats, kX> {
@@ -246,108 +163,6 @@ struct LogSumExp : Reduction<"logsumexp", kFloats, kX | kOut> {
     const auto top = where(y == -m::infinity(1.0), 0, y);
     return exp(where(x == top, 0, x - top)) * dy;
   }
-};
-
-// Powers would overflow and vanish where the norm does not: they are those of x / top, for the x
-// whose power is greatest.
-struct Norm : Reduction<"norm", kFloats, kX | kOut> {
-  static constexpr bool kHeavy = true;
-  double ord = 2;
-
-  bool needs_elements() const { return greatest() || least(); }
-  LOCUS_HD bool greatest() const { return ord == m::infinity(ord); }
-  LOCUS_HD bool least() const { return ord == -m::infinity(ord); }
-  LOCUS_HD bool powers() const { return !(ord == 0 || ord == 1 || greatest() || least()); }
-  template <class V, class I>
-  struct Acc {
-    double top, sum;
-  };
-  LOCUS_HD auto init(auto a) const {
-    const double infinite = m::infinity(ord);
-    return decltype(a){powers() && ord < 0 ? infinite : 0., least() ? infinite : 0.};
-  }
-  template <class A>
-  LOCUS_HD A add(A a, auto x, const auto&) const {
-    const double v = m::abs(static_cast<double>(x));
-    if (powers()) {
-      if (ord > 0 ? v > a.top : v < a.top) return {v, a.sum * m::pow(a.top / v, ord) + 1};
-      return {a.top, a.sum + (v == a.top ? 1 : m::pow(v / a.top, ord))};
-    }
-    return combine(a, A{0, ord == 0 ? static_cast<double>(v != 0) : v});
-  }
-  LOCUS_HD auto combine(auto a, auto b) const {
-    using A = decltype(a);
-    if (greatest()) return A{0, m::max(b.sum, a.sum)};
-    if (least()) return A{0, m::min(b.sum, a.sum)};
-    if (!powers()) return A{0, a.sum + b.sum};
-    const bool up = ord > 0 ? b.top > a.top : b.top < a.top;
-    const double power = m::pow(up ? a.top / b.top : b.top / a.top, ord);
-    const double e = a.top == b.top ? 1 : power;  // infinities and zeros, too
-    return up ? A{b.top, a.sum * e + b.sum} : A{a.top, a.sum + b.sum * e};
-  }
-  LOCUS_HD double result(auto a, double) const {
-    return powers() ? a.top * m::pow(a.sum, 1 / ord) : a.sum;
-  }
-  // The norm that most ask for; its sum runs at the speed of memory.
-  struct Squares : Reduction<"norm", kFloats> {
-    template <class V, class I>
-    using Acc = double;
-    LOCUS_HD static double add(double a, auto x, const auto&) {
-      const double y = x;
-#ifdef __FMA__
-      if constexpr (kSame<decltype(x), float>) return __builtin_fma(y, y, a);  // y * y is exact
-#endif
-      return a + y * y;
-    }
-    LOCUS_HD static double combine(double a, double b) { return a + b; }
-    LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
-  };
-  // f64 has sums for the elements whose squares are too large or too small for it: those squares
-  // are scaled.
-  struct Euclidean : Squares {
-    struct Sums {
-      double middle, large, small;
-      Sums() = default;
-      LOCUS_HD Sums(double m, double l = 0, double s = 0) : middle(m), large(l), small(s) {}
-    };
-    template <class V, class I>
-    using Acc = If<kSame<V, double>, Sums, double>;
-    using Squares::add, Squares::combine, Squares::result;
-    LOCUS_HD static Sums add(Sums a, double x, const auto&) {
-      const double v = m::abs(x);
-      const bool large = v > 0x1p480, small = v < 0x1p-480;
-      const double scaled = v * (large ? 0x1p-600 : small ? 0x1p600 : 1.), y = scaled * scaled;
-      return {a.middle + (large || small ? 0. : y), a.large + (large ? y : 0.),
-              a.small + (small ? y : 0.)};
-    }
-    LOCUS_HD static Sums combine(Sums a, Sums b) {
-      return {a.middle + b.middle, a.large + b.large, a.small + b.small};
-    }
-    LOCUS_HD static double result(Sums a, double) {
-      if (a.large != 0) return m::sqrt(a.large + a.middle * 0x1p-600 * 0x1p-600) * 0x1p600;
-      if (a.middle == 0) return m::sqrt(a.small) * 0x1p-600;
-      return m::sqrt(a.middle + a.small * 0x1p-600 * 0x1p-600);
-    }
-    using Simple = Squares;
-    static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
-  };
-  void kernel(const auto& f) const {
-    if (ord == 2)
-      f(Euclidean());
-    else
-      f(*this);
-  }
-  // x / y first: 1 / y may be infinite.
-  auto grad(auto& x, auto& y, auto& dy, auto&) const {
-    if (ord == 2) return x / divisor(y) * dy;
-    auto slope = sign(x) * dy;
-    if (ord == 1) return slope;
-    if (ord == 0) return slope * 0;
-    if (greatest() || least()) return slope * (abs(x) == y);
-    const auto part = where(logical_or(x == 0, y == 0), 1, x / divisor(y));
-    return slope * (y != 0) * pow(abs(part), ord - 1);
-  }
-  void check(auto expect) const { expect(ord == ord, "ord", ord, "a number"); }
 };
 
 // A list is compiled as one CUDA file: a new reduction goes where its kin is, unless that file

@@ -128,9 +128,10 @@ template <class R, class V>
                                                                        V first = V()) {
   using I = Index<V>;
   const I n = static_cast<I>(length);
-  if constexpr (kSame<V, double> && requires { typename R::Simple; }) {
-    const auto simple = reduce_block<typename R::Simple>(x, length);
-    if (R::kept(simple)) return simple;
+  if constexpr (std::is_class_v<BlockAcc<R, V>> && requires { r.simple(); }) {
+    const auto simple = r.simple();
+    const auto acc = reduce_block(x, length, simple);
+    if (simple.kept(acc)) return r.from(acc, BlockAcc<R, V>());
   }
   if (n >= 128) return reduce_lanes<64>(r, x, n, first);
   if (n >= 16) return reduce_lanes<8>(r, x, n, first);

@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
       if (!active) return;
       const int64_t label = label_at(g.labels, row);
       const bool valid = label >= 0 && label < g.n;
-      if (!valid && lane == 0) report(g.fault, label, g.n, is_exact(label, g.labels.meta.dtype));
+      if (!valid && lane == 0)
+        report(g.fault, {FaultKind::label, label, g.n, row, is_exact(label, g.labels.meta.dtype)});
       if (kMode != Mode::loss_grad && lane == 0) {
         // NaN where there is no such class.
         const A picked = valid ? convert<A>(x[base + label]) : top;

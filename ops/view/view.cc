@@ -5,6 +5,7 @@
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/view/view_kernel.h>
@@ -163,6 +164,7 @@ Tensor detail::reshape_exact(const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
+  detail::expect_tensor("reshape", x);
   const Meta& m = x.impl().view.meta;
   const int64_t size = m.size();
   int64_t dims[kMaxRank], known = 1;
@@ -194,6 +196,7 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
 }
 
 Tensor flatten(const Tensor& x) {
+  detail::expect_tensor("flatten", x);
   const Shape s = x.shape();
   const int64_t n = s.rank() == 0 ? 1 : s[0];
   int64_t rest = 1;
@@ -202,6 +205,7 @@ Tensor flatten(const Tensor& x) {
 }
 
 Tensor transpose(const Tensor& x, std::span<const int> axes) {
+  detail::expect_tensor("transpose", x);
   static const OpRef<TransposeAttrs> op("transpose");
   const int rank = x.ndim();
   TransposeAttrs a;
@@ -226,6 +230,7 @@ Tensor transpose(const Tensor& x, std::initializer_list<int> axes) {
 }
 
 Tensor swapaxes(const Tensor& x, int a, int b) {
+  detail::expect_tensor("swapaxes", x);
   int axes[kMaxRank];
   const int rank = x.ndim();
   for (int i = 0; i < rank; ++i) axes[i] = i;
@@ -234,6 +239,7 @@ Tensor swapaxes(const Tensor& x, int a, int b) {
 }
 
 Tensor expand_dims(const Tensor& x, int axis) {
+  detail::expect_tensor("expand_dims", x);
   const int at = normalize_axis(axis, x.ndim() + 1, "expand_dims");
   if (x.ndim() == kMaxRank)
     throw ShapeError("expand_dims: ", describe(x), ": expected fewer than 8 axes");
@@ -241,12 +247,14 @@ Tensor expand_dims(const Tensor& x, int axis) {
 }
 
 Tensor squeeze(const Tensor& x) {
+  detail::expect_tensor("squeeze", x);
   Meta m = x.impl().view.meta;
   for (int axis = m.rank; axis-- > 0;)
     if (m.shape[axis] == 1) m = without_axis(m, axis);
   return detail::reshape_exact(x, Shape(m));
 }
 Tensor squeeze(const Tensor& x, int axis) {
+  detail::expect_tensor("squeeze", x);
   const Meta& m = x.impl().view.meta;
   const int at = normalize_axis(axis, m.rank, "squeeze");
   if (m.shape[at] != 1)
@@ -256,6 +264,7 @@ Tensor squeeze(const Tensor& x, int axis) {
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  detail::expect_tensor("broadcast_to", x);
   static const OpRef<ShapeAttrs> op("broadcast_to");
   return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
 }

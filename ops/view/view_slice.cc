@@ -3,6 +3,7 @@
 
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/view.h>
 #include <locus/ops/view/view_kernel.h>
 
@@ -37,9 +38,11 @@ Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
 }  // namespace
 
 Tensor flip(const Tensor& x, int axis) {
+  detail::expect_tensor("flip", x);
   return slice_one(x, normalize_axis(axis, x.ndim(), "flip"), Slice({}, {}, -1));
 }
 Tensor slice_axis(const Tensor& x, int axis, const Slice& slice) {
+  detail::expect_tensor("slice_axis", x);
   return slice_one(x, normalize_axis(axis, x.ndim(), "slice_axis"), slice);
 }
 

@@ -41,13 +41,17 @@ inline bool real_gpu() { return num_gpus() > 0 && !context_info(gpu(0)).emulated
 
 // Rates are of the clock: the processor time of one thread says nothing of others' work.
 inline void add(const std::string& name, std::function<void(benchmark::State&)> body) {
-  benchmark::RegisterBenchmark(name.c_str(), std::move(body))->UseRealTime();
+  benchmark::RegisterBenchmark(name.c_str(), std::move(body))
+      ->UseRealTime()
+      ->MinTime(0.1)
+      ->Unit(benchmark::kMicrosecond);
 }
 
-// With times of its own, in microseconds.
+// Runs `body` once. The body measures by rounds(), and the benchmark's time is that of one call.
 inline void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
   benchmark::RegisterBenchmark(name.c_str(), std::move(body))
       ->UseManualTime()
+      ->Iterations(1)
       ->Unit(benchmark::kMicrosecond);
 }
 
@@ -68,10 +72,27 @@ double timed(const F& f) {
   return seconds() - start;
 }
 
-// The median time of a call, in seconds, among `batch` in a row with one wait behind them; it is
-// the benchmark's, and its counter "us".
+// Calls `round` for a tenth of a second, at least five times. A round returns the seconds of one
+// call of what is measured. The benchmark's time is their median, which is also the result.
 template <class F>
-double per_call(benchmark::State& state, int batch, const F& call) {
+double rounds(benchmark::State& state, const F& round) {
+  constexpr double kSeconds = 0.1;
+  constexpr size_t kLeast = 5;
+  std::vector<double> times;
+  for (auto _ : state) {
+    const double start = seconds();
+    while (times.size() < kLeast || seconds() - start < kSeconds) times.push_back(round());
+    state.SetIterationTime(median(times));
+  }
+  return median(times);
+}
+
+// The seconds of a call when calls follow each other, with one wait at the end: as many calls as
+// take 20 ms, at most 200.
+template <class F>
+double per_call(benchmark::State& state, const F& call) {
+  constexpr double kRound = 0.02;
+  constexpr int kMost = 200;
   const auto run = [&](int calls) {
     return timed([&] {
              for (int i = 0; i < calls; ++i) call();
@@ -79,53 +100,47 @@ double per_call(benchmark::State& state, int batch, const F& call) {
            }) /
            calls;
   };
-  run(3);
-  std::vector<double> times;
-  for (auto _ : state) {
-    times.push_back(run(batch));
-    state.SetIterationTime(times.back());
-  }
-  state.counters["us"] = median(times) * 1e6;
-  return median(times);
+  run(1);
+  const int calls = static_cast<int>(std::clamp(kRound / run(2), 1.0, double{kMost}));
+  return rounds(state, [&] { return run(calls); });
 }
 
-// The median times of ours and of what it is compared with; they take turns. `time` measures one of
-// them once; ours' time is the benchmark's.
+// The median seconds of two calls that take turns. `time` measures one of them once. The
+// benchmark's time is that of `ours`.
 struct Turns {
   double ours, raw;
 };
 template <class Ours, class Raw, class Time>
 Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const Raw& raw,
                  const Time& time) {
-  std::vector<double> us, them;
+  std::vector<double> them;
   for (int i = 0; i < warm_up; ++i) time(ours), time(raw);
-  for (auto _ : state) {
+  const double us = rounds(state, [&] {
     them.push_back(time(raw));
-    us.push_back(time(ours));
-    state.SetIterationTime(us.back());
-  }
-  return {median(us), median(them)};
+    return time(ours);
+  });
+  return {us, median(them)};
 }
 template <class Ours, class Raw>
 Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const Raw& raw) {
   return take_turns(state, warm_up, ours, raw, [](const auto& f) { return timed(f); });
 }
 
-// The host's time a call, over batches of `calls` that start with empty queues; drain() waits for
-// them and is not timed.
+// The host's seconds a call, over batches of `calls` that start with empty queues. drain() waits
+// for the queues and is not timed.
 template <class Ours, class Raw, class Drain>
 void issue(benchmark::State& state, int calls, const Ours& ours, const Raw& raw,
            const Drain& drain) {
   const auto batch = [&](const auto& call) {
     drain();
     return timed([&] {
-      for (int i = 0; i < calls; ++i) call();
-    });
+             for (int i = 0; i < calls; ++i) call();
+           }) /
+           calls;
   };
   const Turns t = take_turns(state, 3, ours, raw, batch);
   drain();
-  state.counters["us"] = t.ours * 1e6 / calls;
-  state.counters["raw_us"] = t.raw * 1e6 / calls;
+  state.counters["raw_us"] = t.raw * 1e6;
   state.counters["ratio"] = t.ours / t.raw;
 }
 

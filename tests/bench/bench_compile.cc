@@ -1,12 +1,14 @@
 // A step of training as it runs, captured by hand and compiled, by batch: microseconds a step when
-// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then what a
-// replay costs the host, what recording costs in eager steps, and two compiled models on two GPUs
-// beside one.
+// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then a
+// function of a large tensor, what a call costs the host, what recording costs in eager steps, and
+// two compiled models on two GPUs beside one.
 #include <algorithm>
 
 #include <locus/core/capture.h>
 #include <locus/core/generator.h>
 #include <locus/nn/train_step.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 #include "tests/bench/bench.h"
 #include "tests/bench/training.h"
@@ -14,20 +16,18 @@
 namespace locus::bench {
 namespace {
 
-void time_steps(benchmark::State& state, Context c, const auto& step) {
-  per_call(state, is_host(c) ? 20 : 200, step);
-}
+constexpr int64_t kLarge = int64_t{16} << 20;  // 64 MB
 
 void eager(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
-  time_steps(state, c, [&] { t.step(); });
+  per_call(state, [&] { t.step(); });
 }
 
 // Its network alone is compiled.
 void hybridized(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   t.net.hybridize();
-  time_steps(state, c, [&] { t.step(); });
+  per_call(state, [&] { t.step(); });
 }
 
 void captured(benchmark::State& state, Context c, int64_t samples) {
@@ -36,22 +36,38 @@ void captured(benchmark::State& state, Context c, int64_t samples) {
   Capture capture(c);
   t.step();
   Graph graph = capture.end();
-  time_steps(state, c, [&] { graph.replay(); });
+  per_call(state, [&] { graph.replay(); });
 }
 
 void compiled(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
-  time_steps(state, c, [&] { step(t.image, t.label); });
+  per_call(state, [&] { step(t.image, t.label); });
 }
 
-// Batches that lie elsewhere each time, as a loader's.
+// Another batch each time, as of a loader.
 void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
   const Tensor images[] = {t.image, t.image.copyto(c)}, labels[] = {t.label, t.label.copyto(c)};
   size_t i = 0;
-  time_steps(state, c, [&] { step(images[i % 2], labels[i % 2]), ++i; });
+  per_call(state, [&] { step(images[i % 2], labels[i % 2]), ++i; });
+}
+
+// A function of a large tensor: eager, compiled, and the copy of its input, which a compiled call
+// makes beside that of its result.
+void large_eager(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  per_call(state, [&] { x + 1; });
+}
+void large_compiled(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  Compiled f([](const Tensors& in) { return Tensors{in[0] + 1}; });
+  per_call(state, [&] { f({x}); });
+}
+void large_copy(benchmark::State& state, Context c) {
+  const Tensor x = ones({kLarge}, c);
+  per_call(state, [&] { x.copyto(c); });
 }
 
 // Eager and compiled steps in turns, so that a machine's other work meets both alike.
@@ -64,17 +80,16 @@ void beside(benchmark::State& state, Context c, int64_t samples) {
     const double start = seconds();
     for (int i = 0; i < steps; ++i) once();
     d.synchronize({});
-    return (seconds() - start) * 1e6 / steps;
+    return (seconds() - start) / steps;
   };
-  std::vector<double> eager_us, compiled_us, ratios;
-  for (auto _ : state) {
-    eager_us.push_back(time_of([&] { plain.step(); }));
-    compiled_us.push_back(time_of([&] { step(replayed.image, replayed.label); }));
-    ratios.push_back(compiled_us.back() / eager_us.back());
-    state.SetIterationTime((eager_us.back() + compiled_us.back()) * 1e-6 * steps);
-  }
-  state.counters["eager_us"] = median(eager_us);
-  state.counters["compiled_us"] = median(compiled_us);
+  std::vector<double> eager_times, ratios;
+  rounds(state, [&] {
+    eager_times.push_back(time_of([&] { plain.step(); }));
+    const double time = time_of([&] { step(replayed.image, replayed.label); });
+    ratios.push_back(time / eager_times.back());
+    return time;
+  });
+  state.counters["eager_us"] = median(eager_times) * 1e6;
   state.counters["of_eager"] = median(ratios);
 }
 
@@ -85,16 +100,14 @@ void issue(benchmark::State& state, Context c) {
   Device& d = device(c);
   constexpr int kCalls = 50;
   for (int i = 0; i < kCalls; ++i) step(t.image, t.label);
-  std::vector<double> times;
-  for (auto _ : state) {
+  rounds(state, [&] {
     d.synchronize({});
-    const double start = seconds();
-    for (int i = 0; i < kCalls; ++i) step(t.image, t.label);
-    times.push_back((seconds() - start) * 1e6 / kCalls);
-    d.synchronize({});
-    state.SetIterationTime(times.back() * 1e-6 * kCalls);
-  }
-  state.counters["issue_us"] = median(times);
+    return timed([&] {
+             for (int i = 0; i < kCalls; ++i) step(t.image, t.label);
+           }) /
+           kCalls;
+  });
+  d.synchronize({});
 }
 
 // The first call and the wait for it, less an eager step's; in eager steps with their waits.
@@ -103,46 +116,44 @@ void recording(benchmark::State& state, Context c, int64_t samples) {
   Device& d = device(c);
   const auto once = [&](auto&& step) {
     d.synchronize({});
-    const double start = seconds();
-    step();
-    d.synchronize({});
-    return (seconds() - start) * 1e6;
+    return timed([&] {
+      step();
+      d.synchronize({});
+    });
   };
-  std::vector<double> plain, first;
+  std::vector<double> plain;
   for (int i = 0; i < 20; ++i) once([&] { t.step(); });
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
-  for (auto _ : state) {
+  const double first = rounds(state, [&] {
     plain.push_back(once([&] { t.step(); }));
     step.compiled().clear();
-    first.push_back(once([&] { step(t.image, t.label); }));
-    state.SetIterationTime(first.back() * 1e-6);
-  }
-  state.counters["first_us"] = median(first);
-  state.counters["eager_us"] = median(plain);
-  state.counters["eager_steps"] = (median(first) - median(plain)) / median(plain);
+    return once([&] { step(t.image, t.label); });
+  });
+  state.counters["eager_us"] = median(plain) * 1e6;
+  state.counters["eager_steps"] = (first - median(plain)) / median(plain);
 }
 
 void two_models(benchmark::State& state) {
   Training a(gpu(0), 1024), b(gpu(1), 1024);
   nn::TrainStep first(a.net, a.loss_fn, *a.trainer), second(b.net, b.loss_fn, *b.trainer);
-  constexpr int kSteps = 500;
+  constexpr int kSteps = 200;
   const auto run = [&](bool both) {
-    const double start = seconds();
-    for (int i = 0; i < kSteps; ++i) {
-      first(a.image, a.label);
-      if (both) second(b.image, b.label);
-    }
-    wait_all();
-    return seconds() - start;
+    return timed([&] {
+             for (int i = 0; i < kSteps; ++i) {
+               first(a.image, a.label);
+               if (both) second(b.image, b.label);
+             }
+             wait_all();
+           }) /
+           kSteps;
   };
   run(true);
-  std::vector<double> one, two;
-  for (auto _ : state) {
+  std::vector<double> one;
+  const double two = rounds(state, [&] {
     one.push_back(run(false));
-    two.push_back(run(true));
-    state.SetIterationTime(two.back());
-  }
-  state.counters["speed_up"] = 2 * median(one) / median(two);
+    return run(true);
+  });
+  state.counters["speed_up"] = 2 * median(one) / two;
 }
 
 }  // namespace
@@ -161,6 +172,9 @@ void add_compile() {
       add_timed("compile/compiled" + of, [=](auto& state) { compiled(state, c, samples); });
       add_timed("compile/batches" + of, [=](auto& state) { compiled_batches(state, c, samples); });
     }
+    add_timed("compile/large_eager" + where, [=](auto& state) { large_eager(state, c); });
+    add_timed("compile/large_compiled" + where, [=](auto& state) { large_compiled(state, c); });
+    add_timed("compile/large_copy" + where, [=](auto& state) { large_copy(state, c); });
     add_timed("compile/issue" + where, [=](auto& state) { issue(state, c); });
     add_timed("compile/recording/64" + where, [=](auto& state) { recording(state, c, 64); });
   }

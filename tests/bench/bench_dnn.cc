@@ -1,7 +1,7 @@
 // Our products beside cuDNN's plans, which dnn_convolution_wins() of
 // ops/convolution/convolution_ways.h goes by. A benchmark's time is ours, in microseconds of
-// the device; `first` is that of the plan that cuDNN ranks first, `best` that of the fastest of up
-// to eight, fewer where making and timing them takes long; 0: there is none.
+// the device; `first_us` is that of the plan that cuDNN ranks first, `best_us` that of the fastest
+// of up to eight, fewer where making and timing them takes long; 0: there is none.
 #include <algorithm>
 #include <limits>
 
@@ -101,25 +101,20 @@ void measure(benchmark::State& state, const cuda::Layer& layer, cuda::DnnKind ki
     }
   }
   for (auto _ : state) state.SetIterationTime(1e-6 * microseconds(layer, kind, "ours"));
-  state.counters["first"] = first;
-  state.counters["best"] = best;
+  state.counters["first_us"] = first;
+  state.counters["best_us"] = best;
 }
 
 void add_layer(const Shapes& s, DType d, bool tf32, bool last) {
   constexpr const char* kKindNames[] = {"forward", "data gradient", "weight gradient"};
   for (const cuda::DnnKind kind : cuda::kKinds)
-    benchmark::RegisterBenchmark(
-        text_of("dnn/", s.name, ", ", s.images, " ", tf32 ? "tf32" : name(d), last ? " NHWC " : " ",
-                kKindNames[static_cast<int>(kind)])
-            .c_str(),
-        [=](benchmark::State& state) {
-          set_matmul_precision(tf32 ? Precision::tf32 : Precision::f32);
-          measure(state, make_layer(s, d, last), kind);
-          set_matmul_precision(Precision::f32);
-        })
-        ->UseManualTime()
-        ->Iterations(1)
-        ->Unit(benchmark::kMicrosecond);
+    add_timed(text_of("dnn/", s.name, ", ", s.images, " ", tf32 ? "tf32" : name(d),
+                      last ? " NHWC " : " ", kKindNames[static_cast<int>(kind)]),
+              [=](benchmark::State& state) {
+                set_matmul_precision(tf32 ? Precision::tf32 : Precision::f32);
+                measure(state, make_layer(s, d, last), kind);
+                set_matmul_precision(Precision::f32);
+              });
 }
 
 // torchvision's, on images of 32x32.

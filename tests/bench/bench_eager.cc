@@ -107,15 +107,12 @@ void add_eager() {
   add("eager/add10_recorded/cpu(0)", eager_cpu_recorded);
   add("eager/add10_kernel/cpu(0)", kernel_cpu);
   for (const Context c : contexts())
-    benchmark::RegisterBenchmark(("eager/add10_over_kernel/" + to_string(c)).c_str(),
-                                 [c](benchmark::State& state) { eager_over_kernel(state, c); })
-        ->UseManualTime();
+    add_timed("eager/add10_over_kernel/" + to_string(c),
+              [c](benchmark::State& state) { eager_over_kernel(state, c); });
 #ifdef LOCUS_WITH_CUDA
   if (!real_gpu()) return;
-  benchmark::RegisterBenchmark("eager/add10_over_launch/gpu(0)", eager_over_launch)
-      ->UseManualTime();
-  benchmark::RegisterBenchmark("eager/device_launch_over_kernel/gpu(0)", device_launch_over_kernel)
-      ->UseManualTime();
+  add_timed("eager/add10_over_launch/gpu(0)", eager_over_launch);
+  add_timed("eager/device_launch_over_kernel/gpu(0)", device_launch_over_kernel);
 #endif
 }
 

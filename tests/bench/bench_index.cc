@@ -12,7 +12,7 @@ namespace {
 template <class F>
 void measure(const std::string& name, Context c, int64_t results, F f) {
   add_timed(name + "/" + to_string(c), [=](benchmark::State& state) {
-    state.counters["elements/s"] = static_cast<double>(results) / per_call(state, 10, f(c));
+    state.counters["elements/s"] = static_cast<double>(results) / per_call(state, f(c));
   });
 }
 

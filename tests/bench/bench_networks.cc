@@ -1,9 +1,8 @@
 // Steps of LeNet (1 x 28 x 28, 10 classes) and of torchvision's ResNet-18 (3 x 32 x 32, 1000
 // classes) by batch: gradients and the update by SGD with momentum. eager; hybridized: the network
-// alone is compiled; compiled: the whole step. Steps follow each other without a wait; "us" is a
-// step's. bf16: the network is cast, its norms and the optimizer's masters are f32; amp: the
-// network is f32, its products and convolutions are bf16; tf32: theirs may be. peers.py has the
-// same steps.
+// alone is compiled; compiled: the whole step. Steps follow each other without a wait. bf16: the
+// network is cast, its norms and the optimizer's masters are f32; amp: the network is f32, its
+// products and convolutions are bf16; tf32: theirs may be. peers.py has the same steps.
 #include <locus/core/generator.h>
 #include <locus/nn/train_step.h>
 #include <locus/ops/matmul.h>
@@ -28,8 +27,7 @@ constexpr const char* kNumbers[] = {"f32", "tf32", "bf16", "amp"};
 enum class How : uint8_t { eager, hybridized, compiled };
 constexpr const char* kHow[] = {"eager", "hybridized", "compiled"};
 
-// `steps`: between two waits.
-void add_steps(Context c, const Network& n, int64_t samples, Numbers numbers, int steps) {
+void add_steps(Context c, const Network& n, int64_t samples, Numbers numbers) {
   for (const How how : {How::eager, How::hybridized, How::compiled}) {
     const std::string name = std::string("networks/") + n.name + "/" + std::to_string(samples) +
                              "/" + kNumbers[static_cast<int>(numbers)] + "/" +
@@ -44,8 +42,8 @@ void add_steps(Context c, const Network& n, int64_t samples, Numbers numbers, in
       if (how == How::hybridized) t.net.hybridize();
       nn::TrainStep compiled([&](const Tensor& x, const Tensor& y) { return t.step(x, y); },
                              *t.trainer);
-      const double seconds = per_call(
-          state, steps, [&] { how == How::compiled ? compiled(t.image, t.label) : t.step(); });
+      const double seconds =
+          per_call(state, [&] { how == How::compiled ? compiled(t.image, t.label) : t.step(); });
       state.counters["images/s"] = static_cast<double>(samples) / seconds;
       set_matmul_precision(Precision::f32);
     });
@@ -57,15 +55,14 @@ void add_steps(Context c, const Network& n, int64_t samples, Numbers numbers, in
 void add_networks() {
   for (const Context c : contexts()) {
     const bool real = !is_host(c) && real_gpu();
-    for (const int64_t samples : {64, 1024})
-      add_steps(c, kLeNet, samples, Numbers::f32, real ? 100 : 2);
+    for (const int64_t samples : {64, 1024}) add_steps(c, kLeNet, samples, Numbers::f32);
     if (!real) {
-      add_steps(c, kResNet, 8, Numbers::f32, 1);
+      add_steps(c, kResNet, 8, Numbers::f32);
       continue;
     }
-    for (const int64_t samples : {64, 256}) add_steps(c, kResNet, samples, Numbers::f32, 20);
+    for (const int64_t samples : {64, 256}) add_steps(c, kResNet, samples, Numbers::f32);
     for (const Numbers numbers : {Numbers::tf32, Numbers::bf16, Numbers::amp})
-      add_steps(c, kResNet, 256, numbers, 20);
+      add_steps(c, kResNet, 256, numbers);
   }
 }
 

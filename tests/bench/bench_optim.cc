@@ -54,7 +54,6 @@ void measure(const std::string& name, Context c, DType d, bool master, int64_t b
     };
     const Turns turns = take_turns(
         state, 2, [&] { f(t); }, [&] { from.copyto(to); }, time);
-    state.counters["us"] = turns.ours * 1e6;
     state.counters["GB/s"] = 1e-9 * static_cast<double>(all) / turns.ours;
     state.counters["copy_GB/s"] = 1e-9 * static_cast<double>(all) / turns.raw;
   });

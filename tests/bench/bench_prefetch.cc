@@ -167,17 +167,15 @@ void hidden(benchmark::State& state, Context c) {
   Epochs epochs(c);
   std::vector<double> fractions;
   double upload = 0, compute = 0, step = 0;
-  for (auto _ : state) {
-    const double start = seconds();
+  rounds(state, [&] {
     upload = epochs.upload_ms();
     compute = epochs.compute_ms();
     step = epochs.step_ms();
     fractions.push_back(epochs.hidden());
-    state.SetIterationTime(seconds() - start);
-  }
-  state.counters["upload_ms"] = upload;
-  state.counters["compute_ms"] = compute;
-  state.counters["step_ms"] = step;
+    return 1e-3 * step;
+  });
+  state.counters["upload_us"] = 1e3 * upload;
+  state.counters["compute_us"] = 1e3 * compute;
   state.counters["hidden_percent"] = 100 * median(fractions);
 }
 
@@ -186,11 +184,8 @@ void hidden(benchmark::State& state, Context c) {
 void add_prefetch() {
   for (const Context c : contexts()) {
     if (is_host(c)) continue;
-    benchmark::RegisterBenchmark(("prefetch/hidden/" + to_string(c)).c_str(),
-                                 [=](benchmark::State& state) { hidden(state, c); })
-        ->UseManualTime()
-        ->Iterations(5)
-        ->Unit(benchmark::kMillisecond);
+    add_timed("prefetch/hidden/" + to_string(c),
+              [=](benchmark::State& state) { hidden(state, c); });
   }
 }
 

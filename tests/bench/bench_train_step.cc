@@ -12,26 +12,22 @@ namespace {
 
 constexpr int64_t kSamples = 64;
 
-// Microseconds a step over `steps` of them and the wait for the last.
+// Seconds a step over `steps` of them and the wait for the last.
 double per_step(Training& t, int steps) {
   Device& d = device(t.where);
   d.synchronize({});
-  const double start = seconds();
-  for (int i = 0; i < steps; ++i) t.step();
-  d.synchronize({});
-  return (seconds() - start) * 1e6 / steps;
+  return timed([&] {
+           for (int i = 0; i < steps; ++i) t.step();
+           d.synchronize({});
+         }) /
+         steps;
 }
 
 void train_step(benchmark::State& state, Context c, int steps) {
   random::seed(1);
   Training t(c, kSamples);
   per_step(t, 50);
-  std::vector<double> times;
-  for (auto _ : state) {
-    times.push_back(per_step(t, steps));
-    state.SetIterationTime(times.back() * 1e-6 * steps);
-  }
-  state.counters["step_us"] = median(times);
+  rounds(state, [&] { return per_step(t, steps); });
   state.counters["loss"] = static_cast<double>(t.forward().mean().item<float>());
 }
 
@@ -42,7 +38,7 @@ void train_parts(benchmark::State& state, Context c) {
   per_step(t, 50);
   Device& d = device(c);
   std::vector<double> forward, backward, update;
-  for (auto _ : state) {
+  rounds(state, [&] {
     const double t0 = seconds();
     Tensor loss;
     {
@@ -58,8 +54,8 @@ void train_parts(benchmark::State& state, Context c) {
     forward.push_back((t1 - t0) * 1e6);
     backward.push_back((t2 - t1) * 1e6);
     update.push_back((t3 - t2) * 1e6);
-    state.SetIterationTime(t3 - t0);
-  }
+    return t3 - t0;
+  });
   state.counters["forward_us"] = median(forward);
   state.counters["backward_us"] = median(backward);
   state.counters["update_us"] = median(update);
@@ -67,18 +63,7 @@ void train_parts(benchmark::State& state, Context c) {
 
 void inference(benchmark::State& state, Context c) {
   Training t(c, kSamples);
-  Device& d = device(c);
-  constexpr int kBatch = 200;
-  std::vector<double> times;
-  for (auto _ : state) {
-    d.synchronize({});
-    const double start = seconds();
-    for (int i = 0; i < kBatch; ++i) t.net(t.image);
-    d.synchronize({});
-    times.push_back((seconds() - start) * 1e6 / kBatch);
-    state.SetIterationTime(times.back() * 1e-6 * kBatch);
-  }
-  state.counters["forward_us"] = median(times);
+  per_call(state, [&] { t.net(t.image); });
 }
 
 }  // namespace
@@ -86,7 +71,7 @@ void inference(benchmark::State& state, Context c) {
 void add_train_step() {
   for (const Context c : contexts()) {
     const std::string where = "/" + to_string(c);
-    for (const int steps : {1, 500})
+    for (const int steps : {1, 100})
       add_timed("train_step/" + std::to_string(steps) + where,
                 [=](benchmark::State& state) { train_step(state, c, steps); });
     add_timed("train_step/parts" + where, [=](benchmark::State& state) { train_parts(state, c); });

@@ -1,10 +1,42 @@
-// Sets up every benchmark; Google Benchmark's own flags apply (--benchmark_filter=train_step,
-// --benchmark_format=json). Times of emulated GPUs say nothing about real ones.
+// Runs the benchmarks and prints one table: the microseconds of a call, then the benchmark's
+// counters. Google Benchmark's flags select benchmarks and write files
+// (--benchmark_filter=train_step,
+// --benchmark_out=FILE). Times of emulated GPUs say nothing about real ones.
+#include <cstdio>
 #include <iostream>
 
 #include <locus/ops/register.h>
 
 #include "tests/bench/bench.h"
+
+namespace {
+
+class Table : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override {
+    std::printf("%-64s %12s\n", "benchmark", "us");
+    return true;
+  }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      std::printf("%-64s %12.2f", run.run_name.function_name.c_str(), run.GetAdjustedRealTime());
+      for (const auto& [name, counter] : run.counters)
+        std::printf("  %s %.4g", name.c_str(), counter.value);
+      std::printf("%s%s\n", run.report_label.empty() ? "" : "  ", run.report_label.c_str());
+      std::fflush(stdout);
+    }
+    count_ += runs.size();
+  }
+  void Finalize() override {
+    std::printf("%zu benchmarks in %.0f s\n", count_, locus::bench::seconds() - start_);
+  }
+
+ private:
+  size_t count_ = 0;
+  double start_ = locus::bench::seconds();
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
   locus::register_builtins();
@@ -30,6 +62,7 @@ int main(int argc, char** argv) {
     const locus::ContextInfo info = locus::context_info(c);
     std::cerr << to_string(c) << ": " << info.name << (info.emulated ? " (emulated)" : "") << "\n";
   }
-  benchmark::RunSpecifiedBenchmarks();
+  Table table;
+  benchmark::RunSpecifiedBenchmarks(&table);
   benchmark::Shutdown();
 }

@@ -1,4 +1,4 @@
-#include <locus/ops/convolution/convolution_tile.h>
+#include <locus/ops/matmul/matmul_tile_cpu.h>
 
 namespace locus::LOCUS_ISA {
 namespace {
@@ -9,14 +9,13 @@ struct VectorOf {
 };
 
 template <class T, int64_t R>
-void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, bool add) {
+void tile(int64_t depth, const T* a, const T* b, int64_t b_step, T* c, int64_t ldc, bool add) {
   using V = typename VectorOf<T>::type;
-  constexpr int64_t kLanes = kColumns<T> / 2;
   V sum[R][2] = {};
   for (int64_t k = 0; k < depth; ++k) {
     V x0, x1;
-    std::memcpy(&x0, b + k * kColumns<T>, sizeof x0);
-    std::memcpy(&x1, b + k * kColumns<T> + kLanes, sizeof x1);
+    std::memcpy(&x0, b + k * b_step, sizeof x0);
+    std::memcpy(&x1, b + k * b_step + kVectorLanes<T>, sizeof x1);
 #pragma GCC unroll 12
     for (int64_t i = 0; i < R; ++i) {
       sum[i][0] += a[k * R + i] * x0;
@@ -29,17 +28,17 @@ void tile(int64_t depth, const T* a, const T* b, T* c, int64_t ldc, bool add) {
     if (add) {
       V old0, old1;
       std::memcpy(&old0, to, sizeof old0);
-      std::memcpy(&old1, to + kLanes, sizeof old1);
+      std::memcpy(&old1, to + kVectorLanes<T>, sizeof old1);
       sum[i][0] += old0;
       sum[i][1] += old1;
     }
     std::memcpy(to, &sum[i][0], sizeof(V));
-    std::memcpy(to + kLanes, &sum[i][1], sizeof(V));
+    std::memcpy(to + kVectorLanes<T>, &sum[i][1], sizeof(V));
   }
 }
 
 template <class T>
-using Tile = void (*)(int64_t, const T*, const T*, T*, int64_t, bool);
+using Tile = void (*)(int64_t, const T*, const T*, int64_t, T*, int64_t, bool);
 template <class T>
 constexpr Tile<T> kTiles[] = {
     tile<T, 1>, tile<T, 2>, tile<T, 3>, tile<T, 4>,  tile<T, 5>,  tile<T, 6>,
@@ -51,15 +50,14 @@ constexpr Tile<T> kTiles[] = {
 }  // namespace
 
 template <class T>
-void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
-              bool add) {
-  for (int64_t panel = 0; panel < rows.count; ++panel)
-    kTiles<T>[rows.each - 1](depth, a + panel * rows.each * depth, b, c + panel * rows.each * ldc,
-                             ldc, add);
+void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_step, T* c,
+                    int64_t ldc, bool add) {
+  kTiles<T>[rows - 1](depth, a, b, b_step, c, ldc, add);
 }
 
-template void multiply(const Panels&, int64_t, const float*, const float*, float*, int64_t, bool);
-template void multiply(const Panels&, int64_t, const double*, const double*, double*, int64_t,
-                       bool);
+template void multiply_panel(int64_t, int64_t, const float*, const float*, int64_t, float*, int64_t,
+                             bool);
+template void multiply_panel(int64_t, int64_t, const double*, const double*, int64_t, double*,
+                             int64_t, bool);
 
 }  // namespace locus::LOCUS_ISA

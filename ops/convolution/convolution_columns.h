@@ -1,49 +1,10 @@
-// The product that convolutions on the host are made of: small tiles of registers over packed
-// panels. Compiled once per instruction set; included by *_cpu.cc only.
-//
-// A panel of `a` holds R rows, side by side for each step of the sum; a panel of `b` kColumns<T>
-// columns. An element of a result is added up along the depth in one order, whatever the panels and
-// whoever computes them, so results do not depend on how work is shared.
+// The columns of a convolution's panels on the host. Compiled once per instruction set; included by
+// *_cpu.cc only.
 #pragma once
 
-#include <cstring>
-
-#include <locus/core/hd.h>
+#include <locus/ops/matmul/matmul_tile_cpu.h>
 
 namespace locus::LOCUS_ISA {
-
-#if defined(__AVX512F__)
-inline constexpr int64_t kVectorBytes = 64, kMaxRows = 12;
-#elif defined(__AVX2__)
-inline constexpr int64_t kVectorBytes = 32, kMaxRows = 6;
-#else
-inline constexpr int64_t kVectorBytes = 16, kMaxRows = 6;
-#endif
-
-template <class T>
-inline constexpr int64_t kColumns = 2 * kVectorBytes / static_cast<int64_t>(sizeof(T));
-// Longer sums are sums of blocks: exact, and a panel of b stays in the first-level cache.
-inline constexpr int64_t kBlockDepth = 256;
-
-// Rows in panels as even as can be.
-struct Panels {
-  explicit Panels(int64_t n)
-      : rows(n),
-        count((n + kMaxRows - 1) / kMaxRows),
-        each(count > 0 ? (n + count - 1) / count : 1) {}
-  int64_t rows, count, each;
-  int64_t padded() const { return count * each; }
-};
-
-// c[i][j] (ldc apart) = the sum over k < depth of a[k][i] · b[k][j], of all panels of rows: a's
-// panels follow each other. With `add` it comes on top. c has room for padded() rows.
-template <class T>
-void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
-              bool add);
-extern template void multiply(const Panels&, int64_t, const float*, const float*, float*, int64_t,
-                              bool);
-extern template void multiply(const Panels&, int64_t, const double*, const double*, double*,
-                              int64_t, bool);
 
 // The columns of a panel: where each one's elements lie, from that of the step. Neighbours that lie
 // side by side are moved together.

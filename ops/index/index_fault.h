@@ -1,0 +1,15 @@
+// What a kernel reports of an index that is out of range. Included by *.cu only.
+#pragma once
+
+#include <locus/devices/cuda_signals.h>
+#include <locus/ops/index/index_kernel.h>
+
+namespace locus::cuda {
+
+// Of a row whose bad_axis is not -1.
+__device__ __forceinline__ Finding bad_index(const TakePlan& p, const TakeRow& row) {
+  return {FaultKind::index, row.bad, p.length[row.bad_axis], p.axes[row.bad_axis],
+          is_exact(row.bad, p.id_dtype)};
+}
+
+}  // namespace locus::cuda

@@ -1,0 +1,116 @@
+// Packs the operands of a product into the panels of matmul_tile_cpu.h. Compiled once per
+// instruction set; included by *_cpu.cc only.
+//
+// Every function packs `lines` lines (rows of a, columns of b) of `depth` elements, so that step k
+// of line i lies at to[k * step + i]. It may write up to kVectorLanes<T> elements behind the panel.
+#pragma once
+
+#include <locus/ops/matmul/matmul_tile_cpu.h>
+
+namespace locus::LOCUS_ISA {
+
+template <class T>
+struct PackVector {
+  typedef T type __attribute__((vector_size(kVectorBytes)));
+};
+template <class T>
+struct PackLanes {
+  typedef int32_t type __attribute__((vector_size(kVectorBytes)));
+};
+template <>
+struct PackLanes<double> {
+  typedef int64_t type __attribute__((vector_size(kVectorBytes)));
+};
+
+// Exchanges the blocks of S x S elements beside the diagonal of each block of 2S x 2S.
+template <int64_t S, class T>
+LOCUS_HD void exchange(typename PackVector<T>::type* v) {
+  constexpr int64_t n = kVectorLanes<T>;
+  typename PackLanes<T>::type low, high;
+  for (int64_t i = 0; i < n; ++i) {
+    low[i] = (i & S) != 0 ? n + i - S : i;
+    high[i] = (i & S) != 0 ? n + i : i + S;
+  }
+#pragma GCC unroll 16
+  for (int64_t i = 0; i < n; ++i) {
+    if ((i & S) != 0) continue;
+    const auto a = v[i], b = v[i + S];
+    v[i] = __builtin_shuffle(a, b, low);
+    v[i + S] = __builtin_shuffle(a, b, high);
+  }
+}
+
+// kVectorLanes<T> vectors as a square matrix.
+template <class T>
+LOCUS_HD void transpose(typename PackVector<T>::type* v) {
+  constexpr int64_t n = kVectorLanes<T>;
+  if constexpr (n >= 2) exchange<1, T>(v);
+  if constexpr (n >= 4) exchange<2, T>(v);
+  if constexpr (n >= 8) exchange<4, T>(v);
+  if constexpr (n >= 16) exchange<8, T>(v);
+}
+
+// Lines whose elements lie side by side, `ld` from line to line; at most kVectorLanes<T> lines.
+// Writes zeros for the lines behind the last up to kVectorLanes<T>.
+template <class T>
+void pack_across_vector(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to,
+                        int64_t step) {
+  constexpr int64_t n = kVectorLanes<T>;
+  using V = typename PackVector<T>::type;
+  int64_t k = 0;
+  for (; k + n <= depth; k += n) {
+    V v[n];
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < n; ++i) {
+      v[i] = V{};
+      if (i < lines) std::memcpy(&v[i], from + i * ld + k, sizeof(V));
+    }
+    transpose<T>(v);
+#pragma GCC unroll 16
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + (k + i) * step, &v[i], sizeof(V));
+  }
+  for (; k < depth; ++k)
+    for (int64_t i = 0; i < n; ++i) to[k * step + i] = i < lines ? from[i * ld + k] : T(0);
+}
+
+// Vectors of lines from the last to the first: what a vector writes behind its lines, the next
+// steps and the vectors before it overwrite.
+template <class T>
+void pack_across(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to, int64_t step) {
+  constexpr int64_t n = kVectorLanes<T>;
+  for (int64_t i = (lines - 1) / n * n; i >= 0; i -= n)
+    pack_across_vector(from + i * ld, ld, lines - i < n ? lines - i : n, depth, to + i, step);
+}
+
+// Lines that lie side by side, `ld` from step to step.
+template <class T>
+void pack_along(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to, int64_t step) {
+  constexpr int64_t n = kVectorLanes<T>;
+  for (int64_t i = (lines - 1) / n * n; i >= 0; i -= n) {
+    const int64_t some = lines - i < n ? lines - i : n;
+    // Whole vectors where these end within the lines of a later step.
+    int64_t k = 0;
+    for (; k * ld + n <= (depth - 1) * ld + some; ++k)
+      std::memcpy(to + k * step + i, from + k * ld + i, kVectorBytes);
+    for (; k < depth; ++k)
+      for (int64_t j = i; j < i + some; ++j) to[k * step + j] = from[k * ld + j];
+  }
+}
+
+// A panel of kColumns<T> columns, of which those behind the first n are zeros.
+template <class T>
+void pack_columns(const T* from, int64_t ld, bool column_major, int64_t n, int64_t depth, T* to) {
+  constexpr int64_t all = kColumns<T>, half = kVectorLanes<T>;
+  if (column_major) {
+    pack_across_vector(from, ld, n < half ? n : half, depth, to, all);
+    pack_across_vector(n > half ? from + half * ld : from, ld, n > half ? n - half : 0, depth,
+                       to + half, all);
+  } else if (n == all) {
+    for (int64_t k = 0; k < depth; ++k) std::memcpy(to + k * all, from + k * ld, all * sizeof(T));
+  } else {
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t j = 0; j < all; ++j) to[k * all + j] = j < n ? from[k * ld + j] : T(0);
+  }
+}
+
+}  // namespace locus::LOCUS_ISA

@@ -1,0 +1,91 @@
+// What every reduction says of itself.
+//
+// A reduction is a struct whose members are the op's attributes. Beside its base, which has the
+// op's name, the dtypes it has kernels for (others become f64, or bool) and what its gradient
+// reads, it says, for V, the type that elements are computed in:
+//   combine(a, b)      the accumulators of two sets of elements as one; associative up to rounding.
+//                      The members of b may be narrower than those of a, if they have any
+// and where the base's answer is not the right one
+//   Out<T>             the type of the result, T: what is stored
+//   Acc<V, I>          the accumulator, any trivially copyable type; I: an integer for counts. On
+//                      the CPU its members are as wide as V, and loops over them vector code
+//   init(zeros)        the accumulator of no elements
+//   add(acc, x, at)    takes one element in, at a Position; where it is missing,
+//                      combine(acc, map(x)) does it
+//   result(acc, n)     of n elements
+//   moved(acc, k)      acc with k added to the positions in it
+//   kernel(f)          calls f with the reduction that computes this one
+//   kInRange           every step of the gradient is exact or of the size of the gradient. The
+//   others
+//                      are computed in f32 for f16 and bf16
+//   simple()           a faster reduction that blocks on the CPU try first. If its kept(acc) says
+//                      that nothing was lost, from(acc, zeros) is the block's accumulator
+//   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
+//                      length 1. over(R(), x) is another reduction over the same elements
+//   check(expect)      what the attributes must satisfy, as in formulas
+// Elements reach an accumulator in rising order. On the CPU blocks of at most 4096 (down columns:
+// 256) meet in Acc<V>, and the blocks' results in Acc<Widest<V>, int64_t>, in f64 for f32.
+#pragma once
+
+#include <type_traits>
+
+#include <locus/core/dtype.h>
+#include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/reduce/reduce_plan.h>
+
+namespace locus::reduction {
+
+using formula::kAll, formula::kBool, formula::kFloats, formula::kNothing, formula::kOut,
+    formula::kX, formula::List, formula::Name;
+
+template <class V, class I>
+struct Position {
+  I index;  // among the elements of the result; on the CPU, of the block
+  I count;  // elements in the accumulator, this one counted
+  V first;  // element 0 of the result, if the reduction is kCentered
+};
+
+// Sums and products of integers are i64, as in NumPy on 64-bit systems.
+template <class T>
+using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+template <class V>
+using Widest = std::conditional_t<std::is_integral_v<V>, int64_t, double>;
+
+template <class A>
+LOCUS_HD A highest(A a) {  // infinity, or the largest integer
+  if constexpr (std::is_floating_point_v<A>)
+    return m::infinity(a);
+  else
+    return sizeof(A) == 8 ? static_cast<A>(INT64_MAX) : static_cast<A>(INT32_MAX);
+}
+template <class A>
+LOCUS_HD A lowest(A a) {
+  return -highest(a) - A(1);
+}
+
+template <Name Of, unsigned Kinds, unsigned Reads = kNothing>
+struct Reduction {
+  static constexpr const char* name = Of.text;
+  static constexpr unsigned kKinds = Kinds, kReads = Reads;
+  static constexpr const char* kNoGradient = nullptr;  // why there is none
+  static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
+  static constexpr bool kCentered = false;             // uses Position::first
+  static constexpr bool kHeavy = false;                // costs more code than is worth repeating
+  static constexpr bool kInRange = Reads == kNothing;
+  static constexpr bool needs_elements() { return false; }
+  static void check(auto) {}
+
+  template <class T>
+  using Out = T;
+  template <class V, class I>
+  using Acc = V;
+  LOCUS_HD static auto init(auto zeros) { return zeros; }
+  LOCUS_HD static auto map(auto x) { return x; }
+  LOCUS_HD static auto result(auto acc, double) { return acc; }
+  LOCUS_HD static auto moved(auto acc, int64_t) { return acc; }
+};
+
+// y, and 1 where that is 0.
+auto divisor(const auto& y) { return where(y == 0, 1, y); }
+
+}  // namespace locus::reduction

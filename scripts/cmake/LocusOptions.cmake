@@ -1,0 +1,46 @@
+# The options of a build. Each is what CMake calls true or false, some are AUTO, too; LOCUS_SANITIZE is
+# a list. Other words are errors.
+
+# locus_switch(NAME DEFAULT HELP): sets LOCUS_<NAME> to ON or OFF, or to AUTO where that is the default.
+function(locus_switch name default help)
+  set(LOCUS_${name} ${default} CACHE STRING "${help}")
+  set(words ON OFF)
+  if(default STREQUAL "AUTO")
+    list(PREPEND words AUTO)
+  endif()
+  set_property(CACHE LOCUS_${name} PROPERTY STRINGS ${words})
+  string(TOUPPER "${LOCUS_${name}}" value)
+  if(value STREQUAL "AUTO" AND default STREQUAL "AUTO")
+    set(meaning AUTO)
+  elseif(value MATCHES "^(ON|YES|TRUE|Y|[0-9]*[1-9][0-9]*)$")
+    set(meaning ON)
+  elseif(value MATCHES "^(|OFF|NO|FALSE|N|0+|IGNORE|(.*-)?NOTFOUND)$")
+    set(meaning OFF)
+  else()
+    list(JOIN words ", " words)
+    message(FATAL_ERROR "LOCUS_${name}=${LOCUS_${name}}: expected one of ${words}")
+  endif()
+  set(LOCUS_${name} ${meaning} PARENT_SCOPE)
+endfunction()
+
+if(NOT DEFINED PROJECT_IS_TOP_LEVEL)
+  set(PROJECT_IS_TOP_LEVEL ON)
+endif()
+locus_switch(CUDA AUTO "CUDA back end; AUTO: when nvcc is found")
+locus_switch(CUDNN AUTO "cuDNN 9 in a build with CUDA; AUTO: when it is found")
+locus_switch(NCCL AUTO "NCCL in a build with CUDA; AUTO: when it is found")
+locus_switch(MPI AUTO "Ranks by MPI; AUTO: when it is found")
+locus_switch(TESTS ${PROJECT_IS_TOP_LEVEL} "Build the tests")
+locus_switch(BENCH OFF "Build the benchmarks (needs Google Benchmark)")
+locus_switch(EXAMPLES ${PROJECT_IS_TOP_LEVEL} "Build the examples")
+locus_switch(NATIVE OFF "Compile everything for this machine's processor")
+
+set(LOCUS_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+if(LOCUS_SANITIZE AND CMAKE_CXX_COMPILER)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -fsanitize=${LOCUS_SANITIZE} -fsyntax-only -x c++ /dev/null
+                  RESULT_VARIABLE refused ERROR_VARIABLE why)
+  if(refused)
+    message(FATAL_ERROR "LOCUS_SANITIZE=${LOCUS_SANITIZE}: expected a list such as address,undefined or "
+                        "thread; ${CMAKE_CXX_COMPILER} says: ${why}")
+  endif()
+endif()

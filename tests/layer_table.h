@@ -1,0 +1,31 @@
+// One sample of every layer: what the walk over layers walks (layer_walk_test.cc,
+// layer_runs_test.cc). A layer without a sample makes LayerTable.HasEveryLayerOfTheHeaders fail.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <locus/nn/block.h>
+
+namespace locus::test {
+
+struct LayerSample {
+  // A new layer, not initialized. Layers that span contexts compute on the two given.
+  std::function<std::shared_ptr<nn::Block>(const std::vector<Context>& pair)> make = {};
+  std::function<std::shared_ptr<nn::Block>(const nn::Block&)> copy = {};  // by value
+  std::function<std::shared_ptr<nn::Block>(const nn::Block&)> recomputed = {};
+  std::function<void(nn::Block&, const std::vector<Context>& pair)> initialize = {};
+  Shape input = {};
+  bool input_on_each = false;     // one input on each of the two contexts
+  bool training_differs = false;  // from predicting
+  bool spans = false;             // contexts
+  std::string name = {};          // of the class
+};
+
+const std::vector<LayerSample>& layer_samples();
+
+inline void PrintTo(const LayerSample& s, std::ostream* os) { *os << s.name; }
+
+}  // namespace locus::test

@@ -1,0 +1,121 @@
+// Programs that use a GPU before main(), while they exit, and in a child of fork(). Each is a
+// process of its own: on real GPUs and on emulated ones.
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include <locus/core/compile.h>
+#include <locus/core/op.h>
+#include <locus/core/stream.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include "tests/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using testing::Each;
+using testing::ExitedWithCode;
+
+constexpr const char* kAsk = "TEST_GLOBALS";
+
+struct Globals {
+  bool knows_copyto = find_op("copyto") != nullptr;
+  Tensor twos = full({2, 2}, 2, gpu(0));
+  Tensor product = matmul(twos, twos);
+  Stream stream{gpu(0)};
+  Compiled plus_one{[](const Tensors& in) { return Tensors{in[0] + 1}; }};
+};
+
+// Destroyed last: after all that starts with the first use of a GPU has ended.
+[[gnu::init_priority(200)]] std::optional<Globals> destroyed_last;
+// Made before main(), in a process that asks for it.
+const std::unique_ptr<Globals> made_first =
+    std::getenv(kAsk) ? std::make_unique<Globals>() : nullptr;
+
+// The child runs from the start of the program, and makes its globals anew.
+class ProcessEndDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    LOCUS_NEEDS_ANY_GPUS(1);
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    setenv(kAsk, "1", 1);
+  }
+  void TearDown() override {
+    unsetenv(kAsk);
+    GTEST_FLAG_SET(death_test_style, style_);
+  }
+
+ private:
+  const std::string style_ = GTEST_FLAG_GET(death_test_style);
+};
+
+bool works(Globals& g) {
+  const StreamScope on(g.stream);
+  return g.knows_copyto && values(g.product) == std::vector<double>(4, 8) &&
+         values(g.plus_one({g.product})[0]) == std::vector<double>(4, 9);
+}
+
+[[noreturn]] void use_globals() {
+  destroyed_last.emplace();
+  std::exit(works(*made_first) && works(*destroyed_last) ? 7 : 1);
+}
+
+TEST_F(ProcessEndDeathTest, GlobalsOnAGpuAreMadeBeforeMainAndDestroyedAfterIt) {
+  EXPECT_EXIT(use_globals(), ExitedWithCode(7), "");
+}
+
+std::atomic<int> rounds{0};
+
+void compute_for_ever(bool read) {
+  const Tensor twos = made_first->twos;
+  Tensor x = made_first->product;
+  for (;; ++rounds) {
+    x = matmul(x, twos) * 0.25f;
+    if (read || rounds % 64 == 0) x.to_vector<float>();
+  }
+}
+
+[[noreturn]] void exit_while_threads_compute() {
+  destroyed_last.emplace();
+  const bool right = works(*destroyed_last);
+  for (const bool read : {true, false}) std::thread(compute_for_ever, read).detach();
+  while (rounds < 100) std::this_thread::yield();
+  std::exit(right ? 7 : 1);
+}
+
+TEST_F(ProcessEndDeathTest, DetachedThreadsThatComputeLeaveTheExitCodeAsItIs) {
+  for (int i = 0; i < 5; ++i) EXPECT_EXIT(exit_while_threads_compute(), ExitedWithCode(7), "");
+}
+
+TEST(ForkDeathTest, AGpuThatTheParentUsedIsRefusedInTheChild) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Tensor x = ones({2}, gpu(0));
+  EXPECT_THAT(values(x), Each(1.));
+  const auto in_child = [&] {
+    const std::string text = message_of<DeviceError>([&] { values(x + 1); });
+    std::fprintf(stderr, "%s\n", text.c_str());
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(
+      in_child(), ExitedWithCode(0),
+      "^gpu\\(0\\) was used before fork\\(\\), and does not work in the child; use it in one "
+      "of the two processes only\n$");
+}
+
+TEST(ForkDeathTest, TheChildDestroysWhatTheParentMadeOnAGpu) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  std::optional<Globals> g(std::in_place);
+  ASSERT_TRUE(works(*g));
+  const auto in_child = [&] {
+    g.reset();
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(in_child(), ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace locus::test
