@@ -139,7 +139,7 @@ struct Op {
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
   const char* no_capture = nullptr;
-  bool random = false;    // the result depends on attributes only; no numeric reference
+  bool random = false;    // the result depends on attributes only
   bool in_place = false;  // outputs are written in place: call invoke_into
   // Its kernel waits for its like on other devices, and cannot run by itself; none on the host. The
   // owner of its attributes is their Meeting (communicator.h).

@@ -49,6 +49,10 @@ Known known() {
   add<WhereAttrs, 0, &WhereAttrs::x, &WhereAttrs::y, &WhereAttrs::x_scalar, &WhereAttrs::y_scalar,
       &WhereAttrs::dtype>(all, {"x", "y", "x_scalar", "y_scalar", "dtype"});
   add<f::LeakyRelu, 1, &f::LeakyRelu::slope>(all, {"slope"});
+  add<f::Silu, 1, &f::Silu::beta>(all, {"beta"});
+  using SiluGrad = f::WithNumber<f::SiluGrad>;
+  add<SiluGrad, 1, &SiluGrad::scalar, &SiluGrad::scalar_first, &SiluGrad::formula>(
+      all, {"scalar", "scalar_first", "formula"});
   add<f::Elu, 1, &f::Elu::alpha>(all, {"alpha"});
   add<f::HardSigmoid, 1, &f::HardSigmoid::alpha, &f::HardSigmoid::beta>(all, {"alpha", "beta"});
   add<f::SmoothL1, 1, &f::SmoothL1::scalar>(all, {"scalar"});

@@ -5,6 +5,8 @@
 namespace locus::test {
 namespace {
 
+constexpr Real kPi = 3.14159265358979323846264338327950288L;
+
 // f of one number, or of one and the op's attributes.
 template <class A = NoAttrs, class F>
 Reference unary(std::string op, F f) {
@@ -17,14 +19,19 @@ Reference unary(std::string op, F f) {
     })};
   }));
 }
-template <class F>
-Reference binary(std::string op, F f) {
-  return each_exact(
-      reference<BinaryAttrs>(std::move(op), [f](const Arrays& in, const BinaryAttrs& a) -> Arrays {
-        if (in.size() == 2) return {combined(in[0], in[1], f)};
-        const Array number({}, in[0].dtype, held(real(a.scalar), in[0].dtype));
-        return {a.scalar_first ? combined(number, in[0], f) : combined(in[0], number, f)};
-      }));
+template <class A = BinaryAttrs, class F>
+Reference binary(std::string op, F form) {
+  return each_exact(reference<A>(std::move(op), [form](const Arrays& in, const A& a) -> Arrays {
+    const auto f = [&](Real x, Real y) -> Real {
+      if constexpr (std::is_invocable_v<F, Real, Real>)
+        return form(x, y);
+      else
+        return form(x, y, a.formula);
+    };
+    if (in.size() == 2) return {combined(in[0], in[1], f)};
+    const Array number({}, in[0].dtype, held(real(a.scalar), in[0].dtype));
+    return {a.scalar_first ? combined(number, in[0], f) : combined(in[0], number, f)};
+  }));
 }
 // f also takes whether operands are integers.
 template <class F>
@@ -47,6 +54,8 @@ Real softplus(Real x) {
 }
 // x times a share of it that is 0 at -inf, where the product has the limit 0.
 Real gated(Real x, Real share) { return x == -kInf ? 0 : x * share; }
+// x times a density that vanishes faster than x grows.
+Real bell(Real x, Real density) { return density == 0 ? 0 : x * density; }
 // The wrapped product of 64-bit integers is exact in a Real only as bits.
 Real whole_power(Real x, Real y) {
   if (y < 0) return x == 1 ? 1 : x == -1 ? (std::fmod(y, 2) == 0 ? 1 : -1) : 0;
@@ -108,7 +117,8 @@ const References kActivations{{
     unary("softsign", [](Real x) { return std::isinf(x) ? sign(x) : x / (1 + std::fabs(x)); }),
     unary("softplus", [](Real x) { return softplus(x); }),
     unary("gelu", [](Real x) { return gated(x, std::erfc(-x / std::sqrt(2.L)) / 2); }),
-    unary("silu", [](Real x) { return gated(x, sigmoid(x)); }),
+    unary<formula::Silu>("silu",
+                         [](Real x, const auto& a) { return gated(x, sigmoid(a.beta * x)); }),
     unary("mish", [](Real x) { return gated(x, std::tanh(softplus(x))); }),
     unary("relu", [](Real x) { return std::isnan(x) || x > 0 ? x : 0; }),
     slope_cancels(unary("sigmoid", [](Real x) { return sigmoid(x); })),
@@ -135,6 +145,23 @@ const References kActivations{{
         "clip", [](Real x, const auto& a) { return least(greatest(x, a.a_min), a.a_max); }),
     slope_cancels(unary<formula::Softcap>(
         "softcap", [](Real x, const auto& a) { return a.c * std::tanh(x / Real{a.c}); })),
+    binary("erf_grad",
+           [](Real dy, Real x) { return dy * (2 / std::sqrt(kPi) * std::exp(-x * x)); }),
+    binary("gelu_grad",
+           [](Real dy, Real x) {
+             const Real density = std::exp(-x * x / 2) / std::sqrt(2 * kPi);
+             return dy * (std::erfc(-x / std::sqrt(2.L)) / 2 + bell(x, density));
+           }),
+    binary<formula::WithNumber<formula::SiluGrad>>("silu_grad",
+                                                   [](Real dy, Real x, const auto& a) {
+                                                     const Real t = a.beta * x, s = sigmoid(t);
+                                                     return dy * (s + bell(t, s * sigmoid(-t)));
+                                                   }),
+    binary("mish_grad",
+           [](Real dy, Real x) {
+             const Real t = std::tanh(softplus(x)), cosh = std::cosh(softplus(x));
+             return dy * (t + bell(x, sigmoid(x) / (cosh * cosh)));
+           }),
     binary("prelu", [](Real x, Real y) { return x > 0 ? x : x * y; }),
     binary("relu_grad", [](Real dy, Real y) { return y <= 0 ? 0 : dy; }),
     binary("sigmoid_grad", [](Real dy, Real y) { return dy * y * (1 - y); }),
@@ -158,6 +185,7 @@ const References kBinary{{
                              return stays ? x : x * std::exp2(y);
                            })),
     binary("xlogy", [](Real x, Real y) { return x == 0 && !std::isnan(y) ? 0 : x * std::log(y); }),
+    binary("hypot", [](Real x, Real y) { return std::hypot(x, y); }),
     binary("equal", [](Real x, Real y) { return x == y; }),
     binary("not_equal", [](Real x, Real y) { return !(x == y); }),
     binary("greater", [](Real x, Real y) { return x > y; }),

@@ -93,7 +93,7 @@ namespace r = reduction;
 const References kReductions{{
     reduction<r::Sum>(sum),
     reduction<r::Mean>(mean),
-    each_exact(reduction<r::Prod>(product)),
+    slope_of_result(each_exact(reduction<r::Prod>(product))),
     each_exact(reduction<r::Max>(greatest)),
     each_exact(reduction<r::Min>(least)),
     reduction<r::Any>(
