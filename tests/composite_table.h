@@ -185,6 +185,15 @@ inline const std::vector<Composite>& composites() {
        false,
        false,
        .5},
+      {"swish",
+       {{2, 3}},
+       [](const Tensors& x, O) -> Tensors { return {swish(x[0], 1.7)}; },
+       [](const Hosts& x) -> Hosts {
+         return {host(x[0].shape, [&](const Indices& i) {
+           return x[0].at(i) / (1 + std::exp(-1.7 * x[0].at(i)));
+         })};
+       },
+       kFloating},
       {"nonzero",
        {{2, 3}},
        [](const Tensors& x, O) { return nonzero(where(x[0] > 0, x[0], zeros_like(x[0]))); },

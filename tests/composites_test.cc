@@ -159,7 +159,7 @@ std::set<std::string> functions_of_headers() {
     bool detail = false;
     for (std::string text; std::getline(file, text);) {
       if (text.starts_with("namespace") && text.find("detail") != std::string::npos) detail = true;
-      if (text.starts_with("}")) detail = false;
+      if (text.starts_with("}  // namespace")) detail = false;
       if (detail || !std::regex_match(text, match, line)) continue;
       if (match[1] != "void" || match[3].str().find("Tensor") != std::string::npos)
         all.insert(match[2]);
