@@ -8,7 +8,8 @@ namespace locus {
 
 TensorImpl& Tensor::impl() const {
   if (!impl_) [[unlikely]]
-    throw EmptyTensor("Tensor: empty (default-constructed or moved from); assign a tensor to it first");
+    throw EmptyTensor(
+        "Tensor: empty (default-constructed or moved from); assign a tensor to it first");
   return *impl_;
 }
 

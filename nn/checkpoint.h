@@ -7,9 +7,10 @@
 // A checkpoint is a folder "run/checkpoint-000012" with a file for each part, in MXNet's .params
 // format (core/io.h), and manifest.json with the size and CRC-32 of each. It is written under
 // another name, flushed to the disk and renamed: a reader sees it whole or not at all, and whoever
-// is killed while writing leaves the ones before, and a hidden draft, ".checkpoint-000012-HOST-PID":
-// the next save() on that host removes it. Several may save into one folder: they take turns. The state of random numbers is always a part, and so are the ways of computing that were
-// measured (core/tuning.h), where some were.
+// is killed while writing leaves the ones before, and a hidden draft,
+// ".checkpoint-000012-HOST-PID": the next save() on that host removes it. Several may save into one
+// folder: they take turns. The state of random numbers is always a part, and so are the ways of
+// computing that were measured (core/tuning.h), where some were.
 //
 // load() takes the newest checkpoint that is whole. Every part is checked before any is touched,
 // in whichever order they are given: a Trainer's states, where shapes are not known yet, by those

@@ -60,8 +60,8 @@ class Parameter {
 
   bool valid() const { return state_ != nullptr; }
   bool is(const Parameter& other) const;  // one that is shared is the other
-  const std::string& name() const;        // "0.weight": the longest path among the blocks it was added to
-  Shape shape() const;                    // 0: not known yet
+  const std::string& name() const;  // "0.weight": the longest path among the blocks it was added to
+  Shape shape() const;              // 0: not known yet
   DType dtype() const;
   Part part() const;
   Shape full_shape() const;  // of a part its whole's

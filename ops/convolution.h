@@ -3,7 +3,8 @@
 // Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC. weight is MXNet's:
 // (out, in / groups, kernel...), with the channels last (out, kernel..., in / groups). dtypes f32,
 // f64, f16, bf16; the last two are computed in f32 and rounded once; operands of different floating
-// dtypes are promoted as NumPy promotes them. Sums are added up in blocks, in the same order each time, for any number of threads.
+// dtypes are promoted as NumPy promotes them. Sums are added up in blocks, in the same order each
+// time, for any number of threads.
 //
 // NaN and infinities of data spread to every result that they meet. What lies beyond the data
 // (padding; in a deconvolution and in a gradient of data also the gaps of strides) counts as 0.

@@ -231,8 +231,7 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   a.channels_last = channels_last(layout, axes, "global_max_pool");
   int i = 0;
   const Axes spatial = spatial_axes(x, a.channels_last, "global_max_pool");
-  for (const int axis : spatial.list())
-    a.window[i++] = x.shape()[axis];
+  for (const int axis : spatial.list()) a.window[i++] = x.shape()[axis];
   return detail::called_as("global_max_pool", "max_pool",
                            [&] { return invoke(ops().max, {x}, a); });
 }
