@@ -24,7 +24,7 @@ bool any_of(const std::vector<std::shared_ptr<GraphState>>& leaves, const Storag
 
 }  // namespace
 
-Entry::Entry(const Compiled::Function& f, const Tensors& in, const Mode& mode, Caller from)
+Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from)
     : mode_(mode), from_(from) {
   capture::Recording recording(from);
   recording.graph = mode_.graph;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,6 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
-#include <locus/core/compile.h>
 #include <locus/core/compile_gradient.h>
 #include <locus/core/recompute.h>
 #include <locus/core/recording.h>
@@ -33,8 +33,10 @@ struct Mode {
 // and the buffers that the function writes, are copied out afterwards.
 class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
  public:
+  using Function = std::function<Tensors(const Tensors&)>;
+
   // Runs f and records it. Throws where f cannot be replayed, or check() refuses the inputs.
-  Entry(const Compiled::Function& f, const Tensors& in, const Mode& mode, Caller from);
+  Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from);
 
   // The results of the run that was recorded. Call it once, after the constructor.
   Tensors first(const Tensors& in);

@@ -1,7 +1,6 @@
 // What becomes of gradients, and of their memory, behind backward().
 #pragma once
 
-#include <locus/core/autograd.h>
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -9,6 +8,8 @@ namespace locus {
 struct GraphState;
 
 namespace autograd {
+
+struct GradOptions;
 
 // The memory of the leaf x's gradient, which was summed into another replica's, is the pool's
 // again, once what is enqueued on it is done; handles that the program has keep it. Until

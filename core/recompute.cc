@@ -12,7 +12,7 @@
 #include <locus/core/generator.h>
 #include <locus/core/grad_memory.h>
 #include <locus/core/op.h>
-#include <locus/core/reads.h>
+#include <locus/core/recompute_reads.h>
 #include <locus/core/storage.h>
 #include <locus/core/tape.h>
 

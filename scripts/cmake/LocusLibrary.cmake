@@ -84,7 +84,7 @@ if(LOCUS_WITH_CUDA)
   target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
   target_link_libraries(locus PRIVATE CUDA::cudart_static)
   target_compile_options(locus PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-include,${PROJECT_SOURCE_DIR}/devices/cuda_first.h>)
+    $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-include,${PROJECT_SOURCE_DIR}/scripts/cmake/cuda_first.h>)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)

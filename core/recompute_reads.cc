@@ -1,4 +1,4 @@
-#include <locus/core/reads.h>
+#include <locus/core/recompute_reads.h>
 
 #include <algorithm>
 
