@@ -2,6 +2,7 @@
 // process of its own: on real GPUs and on emulated ones.
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -68,11 +69,8 @@ TEST_F(ProcessEndDeathTest, GlobalsOnAGpuAreMadeBeforeMainAndDestroyedAfterIt) {
   EXPECT_EXIT(use_globals(), ExitedWithCode(7), "");
 }
 
-std::atomic<int> rounds{0};
-
-void compute_for_ever(bool read) {
-  const Tensor twos = made_first->twos;
-  Tensor x = made_first->product;
+// The thread has tensors of its own: exit() destroys the globals, perhaps before the thread runs.
+void compute_for_ever(Tensor x, const Tensor& twos, bool read, std::atomic<int>& rounds) {
   for (;; ++rounds) {
     x = matmul(x, twos) * 0.25f;
     if (read || rounds % 64 == 0) x.to_vector<float>();
@@ -82,8 +80,12 @@ void compute_for_ever(bool read) {
 [[noreturn]] void exit_while_threads_compute() {
   destroyed_last.emplace();
   const bool right = works(*destroyed_last);
-  for (const bool read : {true, false}) std::thread(compute_for_ever, read).detach();
-  while (rounds < 100) std::this_thread::yield();
+  static std::atomic<int> rounds[2];
+  for (const bool read : {true, false})
+    std::thread(compute_for_ever, made_first->product, made_first->twos, read,
+                std::ref(rounds[read]))
+        .detach();
+  while (rounds[0] < 50 || rounds[1] < 50) std::this_thread::yield();
   std::exit(right ? 7 : 1);
 }
 
