@@ -1,5 +1,5 @@
-// Programs that use a GPU before main(), while they exit, and in a child of fork(). Each is a
-// process of its own: on real GPUs and on emulated ones.
+// Programs that compute before main(), while they exit, and in a child of fork(). Each is a process
+// of its own: on real GPUs and on emulated ones.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -7,9 +7,11 @@
 #include <optional>
 #include <thread>
 
+#include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/op.h>
 #include <locus/core/stream.h>
+#include <locus/nn/layers.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
@@ -91,6 +93,37 @@ void compute_for_ever(Tensor x, const Tensor& twos, bool read, std::atomic<int>&
 
 TEST_F(ProcessEndDeathTest, DetachedThreadsThatComputeLeaveTheExitCodeAsItIs) {
   for (int i = 0; i < 5; ++i) EXPECT_EXIT(exit_while_threads_compute(), ExitedWithCode(7), "");
+}
+
+// The destructor does what main() did, when the thread-local objects of main() are destroyed.
+struct LearnsAndFails {
+  ~LearnsAndFails() {
+    if (!works()) std::_Exit(1);
+  }
+  static bool works() {
+    const Tensor w = full({2}, 3);
+    w.attach_grad();
+    const Tensor y = [&] {
+      const autograd::Record record;
+      return w * w;
+    }();
+    nn::Dense layer(2);
+    layer.initialize();
+    layer(ones({1, 3}));
+    const std::string text = message_of<ShapeError>([&] { layer(ones({1, 4})); });
+    return values(autograd::grad(y, {w})[0]) == std::vector<double>(2, 6) &&
+           text.find(" (in Dense(3 -> 2, linear))") != text.npos;
+  }
+};
+
+[[noreturn]] void exit_with_a_global_that_learns() {
+  static const LearnsAndFails global;
+  std::exit(global.works() ? 7 : 1);
+}
+
+TEST(GlobalsDeathTest, DestructorsOfGlobalsDifferentiateAndNameBlocksInErrors) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_with_a_global_that_learns(), ExitedWithCode(7), "");
 }
 
 TEST(ForkDeathTest, AGpuThatTheParentUsedIsRefusedInTheChild) {
