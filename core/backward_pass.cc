@@ -25,7 +25,15 @@ namespace {
               "earlier call retain_graph = true, or record anew");
 }
 
-thread_local std::unique_ptr<PassNotes> spare;  // of the thread's last pass, cleared
+// Of the thread's last pass, cleared. A plain pointer is never destroyed: a destructor of a global
+// may differentiate, and runs after the destructors of the main thread's thread_local objects.
+thread_local PassNotes* spare = nullptr;
+
+struct Spare {
+  ~Spare() { keep(nullptr); }
+  void keep(PassNotes* notes) const { delete std::exchange(spare, notes); }
+};
+thread_local const Spare until_thread_ends;
 
 }  // namespace
 
@@ -66,14 +74,14 @@ Pass::Pass(const char* who, const Tensors& heads, const Tensors* variables,
       retain_(o.retain_graph || o.create_graph),
       create_(o.create_graph),
       all_(!variables),
-      notes_(std::move(spare)) {
+      notes_(std::exchange(spare, nullptr)) {
   if (!notes_) notes_ = std::make_unique<PassNotes>();
   prepare(heads, variables, o.head_gradients);
 }
 
 Pass::~Pass() {
   notes_->clear();
-  spare = std::move(notes_);
+  until_thread_ends.keep(notes_.release());
 }
 
 bool Pass::calls_hook(const GraphState& leaf) { return leaf.hook && !capture::active(); }

@@ -1,5 +1,7 @@
 // A block is called: forward(), compiled where that is asked for, between its hooks.
 #include <algorithm>
+#include <functional>
+#include <string>
 
 #include <locus/core/at_line.h>
 #include <locus/core/capture_check.h>
@@ -30,9 +32,12 @@ struct Calling : NonCopyable {
   const Block* const outer;
 };
 
-// The text, without a line, of the last Error on this thread that names its block: blocks around it
-// add no name.
-thread_local std::string named;
+// The hash of the text, without a line, of the last Error on this thread that names its block:
+// blocks around it add no name. A number is never destroyed: a destructor of a global may call
+// blocks, and runs after the destructors of the main thread's thread_local objects.
+thread_local size_t named = 0;
+
+size_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
 
 Tensors list(const Tensor& x) { return {x}; }
 const Tensors& list(const Tensors& all) { return all; }
@@ -141,12 +146,13 @@ T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
       for (const auto& [number, hook] : hooks.after) hook(*this, given[i], results[i]);
     return out;
   } catch (const Error& e) {
-    const bool is_named = without_line(e.what()) == named;
+    const bool is_named = hash_of(without_line(e.what())) == named;
     const std::string more =
         (is_named ? "" : text_of(" (in ", place(), ")")) + not_added_to(now.outer);
     std::rethrow_exception(reworded([&](const std::string& text) {
-      named = more.empty() ? without_line(text) : without_line(text) + more;
-      return with_line(more.empty() ? text : named, from);
+      const std::string full = without_line(text) + more;
+      named = hash_of(full);
+      return with_line(more.empty() ? text : full, from);
     }));
   }
 }

@@ -1,14 +1,17 @@
-// Programs that use a GPU before main(), while they exit, and in a child of fork(). Each is a
-// process of its own: on real GPUs and on emulated ones.
+// Programs that compute before main(), while they exit, and in a child of fork(). Each is a process
+// of its own: on real GPUs and on emulated ones.
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
 
+#include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/op.h>
 #include <locus/core/stream.h>
+#include <locus/nn/layers.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
@@ -68,11 +71,8 @@ TEST_F(ProcessEndDeathTest, GlobalsOnAGpuAreMadeBeforeMainAndDestroyedAfterIt) {
   EXPECT_EXIT(use_globals(), ExitedWithCode(7), "");
 }
 
-std::atomic<int> rounds{0};
-
-void compute_for_ever(bool read) {
-  const Tensor twos = made_first->twos;
-  Tensor x = made_first->product;
+// The thread has tensors of its own: exit() destroys the globals, perhaps before the thread runs.
+void compute_for_ever(Tensor x, const Tensor& twos, bool read, std::atomic<int>& rounds) {
   for (;; ++rounds) {
     x = matmul(x, twos) * 0.25f;
     if (read || rounds % 64 == 0) x.to_vector<float>();
@@ -82,13 +82,48 @@ void compute_for_ever(bool read) {
 [[noreturn]] void exit_while_threads_compute() {
   destroyed_last.emplace();
   const bool right = works(*destroyed_last);
-  for (const bool read : {true, false}) std::thread(compute_for_ever, read).detach();
-  while (rounds < 100) std::this_thread::yield();
+  static std::atomic<int> rounds[2];
+  for (const bool read : {true, false})
+    std::thread(compute_for_ever, made_first->product, made_first->twos, read,
+                std::ref(rounds[read]))
+        .detach();
+  while (rounds[0] < 50 || rounds[1] < 50) std::this_thread::yield();
   std::exit(right ? 7 : 1);
 }
 
 TEST_F(ProcessEndDeathTest, DetachedThreadsThatComputeLeaveTheExitCodeAsItIs) {
   for (int i = 0; i < 5; ++i) EXPECT_EXIT(exit_while_threads_compute(), ExitedWithCode(7), "");
+}
+
+// The destructor does what main() did, when the thread-local objects of main() are destroyed.
+struct LearnsAndFails {
+  ~LearnsAndFails() {
+    if (!works()) std::_Exit(1);
+  }
+  static bool works() {
+    const Tensor w = full({2}, 3);
+    w.attach_grad();
+    const Tensor y = [&] {
+      const autograd::Record record;
+      return w * w;
+    }();
+    nn::Dense layer(2);
+    layer.initialize();
+    layer(ones({1, 3}));
+    const std::string text = message_of<ShapeError>([&] { layer(ones({1, 4})); });
+    return values(autograd::grad(y, {w})[0]) == std::vector<double>(2, 6) &&
+           text.find(" (in Dense(3 -> 2, linear))") != text.npos;
+  }
+};
+
+[[noreturn]] void exit_with_a_global_that_learns() {
+  static const LearnsAndFails global;
+  std::exit(global.works() ? 7 : 1);
+}
+
+TEST(GlobalsDeathTest, DestructorsOfGlobalsDifferentiateAndNameBlocksInErrors) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_with_a_global_that_learns(), ExitedWithCode(7), "");
 }
 
 TEST(ForkDeathTest, AGpuThatTheParentUsedIsRefusedInTheChild) {
