@@ -12,7 +12,6 @@ namespace locus::test {
 // "test/op", or "test" for all ops.
 inline const std::vector<std::string>& open_faults() {
   static const std::vector<std::string> all = {
-      "HaveMemoryOfTheirOwn",
       "HoldsItsResults/std",
       "HoldsItsResults/layer_norm",
       "HoldsItsResults/group_norm",
