@@ -45,6 +45,7 @@ Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from
   Tensors out = f(given);
   finish(recording, std::move(out), std::move(given));
   check(in);
+  for (const auto& leaf : written_) leaf->placed = true;  // whoever else writes it writes it there
 }
 
 Entry::Input Entry::input_of(const Tensor& t, const Mode& mode) {
@@ -107,10 +108,7 @@ void Entry::finish(capture::Recording& r, Tensors out, Tensors given) {
   }
   out.clear();  // and the graph that these were in
   given.clear();
-  for (const auto& leaf : r.written) {
-    leaf->placed = true;  // whoever else writes it writes it there
-    after_.push_back({leaf, leaf->fresh});
-  }
+  for (const auto& leaf : r.written) after_.push_back({leaf, leaf->fresh});
   for (const auto& [leaf, before] : r.asked) after_.push_back({leaf, leaf->fresh});
   asked_ = std::move(r.asked);
   written_ = std::move(r.written);

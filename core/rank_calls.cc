@@ -28,7 +28,7 @@ struct Kinds {
   }
 };
 using Known = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, DeviceError,
-                    OutOfMemory, CaptureError, FormatError, Error>;
+                    OutOfMemory, CaptureError, FormatError, EmptyTensor, Error>;
 
 struct Head {  // of a rank's message; the text of a failure follows
   std::array<uint64_t, 4> spec;

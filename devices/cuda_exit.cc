@@ -28,9 +28,11 @@ void stop_thread_or_terminate() {
 
 void watch_exit() {
   static_cast<void>(std::atexit([] {
-    if (devices_unload.exchange(true)) return;
+    if (devices_unload) return;
     exits = true;
-    handler_before = std::set_terminate(&stop_thread_or_terminate);
+    handler_before = std::get_terminate();
+    std::set_terminate(&stop_thread_or_terminate);
+    devices_unload = true;
   }));
 }
 

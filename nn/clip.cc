@@ -32,6 +32,7 @@ std::vector<Tensors> alike(const Tensors& arrays) {
 // All that an op for some of the arrays would refuse after others have been written.
 void check(const char* who, const char* option, double limit, const Tensors& arrays) {
   if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
+  if (arrays.empty()) throw ValueError(who, ": no arrays; expected at least one");
   std::vector<std::pair<ByteRange, size_t>> places;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Tensor& t = arrays[i];

@@ -22,7 +22,7 @@ namespace locus {
 //
 // Errors of these functions, before anything is written: ValueError for no arrays, a negative limit
 // and arrays that share memory, such as one that is given twice; ShapeError for an array that is
-// not contiguous; DTypeError for one that is not floating.
+// not contiguous; DTypeError for one that is not floating; Error for one that is undefined.
 Tensor clip_global_norm(const Tensors& arrays, double max_norm);
 // Its two halves: the norm, and scaling by a norm that is known, one f64 on any context.
 Tensor global_norm(const Tensors& arrays);

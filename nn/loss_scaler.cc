@@ -60,11 +60,13 @@ void LossScaler::begin_pass(double scale) {
   overflowed_ = false;
   overflows_.expect(false);
   if (scale == scale_) return;
-  unskipped_ = 0;
-  scale_ = scale;
   const autograd::Pause pause;
   const MutexLock lock(mutex_);
-  for (const auto& [c, tensor] : scales_) full({}, scale, {c, f64}).copyto(tensor);
+  std::vector<std::pair<Tensor, Tensor>> copies;  // first: there may be no memory
+  for (const auto& [c, tensor] : scales_) copies.emplace_back(full({}, scale, {c, f64}), tensor);
+  for (const auto& [now, before] : copies) now.copyto(before);
+  unskipped_ = 0;
+  scale_ = scale;
 }
 
 Tensor LossScaler::scale(const Tensor& loss) {
@@ -110,6 +112,7 @@ void LossScaler::update() {
   capture::check(
       "LossScaler::update",
       "the host decides on the next scale; compile what comes before LossScaler::step()");
+  overflows_.expect(false);
   if (stepped_.empty()) return;
   double next = scale_;
   if (overflowed_) {

@@ -1,6 +1,7 @@
 // TrainStep: a compiled step of training (core/compile.h): forward, backward and update are
 // recorded at the first call for a shape and replayed from then on, with the same numbers. The step
-// owns its recordings. The trainer, and what the function refers to, must outlive the step.
+// owns its recordings. The trainer, and what the function refers to, must outlive the step and stay
+// where they are.
 // Threads, errors and memory are those of Compiled.
 //
 //   nn::TrainStep step(net, loss, trainer);

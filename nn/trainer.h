@@ -129,6 +129,8 @@ class Trainer {
                                         const ShapesToCome& to_come, Caller);
 
   class Impl;
+  Impl& impl() const;
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -319,39 +319,44 @@ Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 Trainer::~Trainer() = default;
 
-void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  impl_->step(batch_size, ignore_stale_grad, from);
+Trainer::Impl& Trainer::impl() const {
+  if (!impl_) throw Error("Trainer: was moved from; use the trainer that it was moved to");
+  return *impl_;
 }
-void Trainer::allreduce_grads(Caller from) { impl_->allreduce_grads(from); }
+
+void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) {
+  impl().step(batch_size, ignore_stale_grad, from);
+}
+void Trainer::allreduce_grads(Caller from) { impl().allreduce_grads(from); }
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) {
-  impl_->update(batch_size, ignore_stale_grad, from);
+  impl().update(batch_size, ignore_stale_grad, from);
 }
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) {
-  return impl_->update_if_finite(batch_size, loss_scale, ignore_stale_grad, from);
+  return impl().update_if_finite(batch_size, loss_scale, ignore_stale_grad, from);
 }
-void Trainer::discard(Caller from) { impl_->discard(from); }
+void Trainer::discard(Caller from) { impl().discard(from); }
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) {
-  return impl_->clip_global_norm(max_norm, batch_size, loss_scale, from);
+  return impl().clip_global_norm(max_norm, batch_size, loss_scale, from);
 }
 
-double Trainer::learning_rate() const { return impl_->optimizer().learning_rate(); }
-void Trainer::set_learning_rate(double v) { impl_->optimizer().set_learning_rate(v); }
-void Trainer::set_schedule(optim::Schedule s) { impl_->optimizer().set_schedule(std::move(s)); }
-int64_t Trainer::num_update() const { return impl_->optimizer().num_update(); }
+double Trainer::learning_rate() const { return impl().optimizer().learning_rate(); }
+void Trainer::set_learning_rate(double v) { impl().optimizer().set_learning_rate(v); }
+void Trainer::set_schedule(optim::Schedule s) { impl().optimizer().set_schedule(std::move(s)); }
+int64_t Trainer::num_update() const { return impl().optimizer().num_update(); }
 
-NamedTensors Trainer::states(Caller from) { return impl_->states(from); }
+NamedTensors Trainer::states(Caller from) { return impl().states(from); }
 void Trainer::set_states(const NamedTensors& states, Caller from) {
-  impl_->restore(states, "Trainer::set_states", from);
+  impl().restore(states, "Trainer::set_states", from);
 }
 void Trainer::save_states(const std::string& path, Caller from) { save(path, states(from), from); }
 void Trainer::load_states(const std::string& path, Caller from) {
-  impl_->restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
+  impl().restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
 }
 std::function<void()> Trainer::prepare_restore(NamedTensors states, const std::string& who,
                                                const ShapesToCome& to_come, Caller from) {
-  return impl_->prepare_restore(std::move(states), who, to_come, from);
+  return impl().prepare_restore(std::move(states), who, to_come, from);
 }
 
 }  // namespace locus::nn

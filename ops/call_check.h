@@ -11,10 +11,12 @@
 namespace locus::detail {
 
 [[noreturn]] inline void throw_empty(const char* who, const char* what) {
-  throw Error(who, ": ", what, " is an empty Tensor (default-constructed or moved from); assign a ",
-              "tensor to it first");
+  throw EmptyTensor(
+      who, ": ", what,
+      " is an empty Tensor (default-constructed or moved from); assign a tensor to it "
+      "first");
 }
-// Error unless x holds a tensor.
+// EmptyTensor unless x holds a tensor.
 inline void expect_tensor(const char* who, const Tensor& x, const char* what = "data") {
   if (!x.defined()) [[unlikely]]
     throw_empty(who, what);

@@ -348,6 +348,7 @@ TEST(Trainer, IsMovedAndNotCopied) {
     second.step(1);
     for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(2, -5));
     EXPECT_EQ(second.num_update(), 2);
+    EXPECT_THROW(first.step(1), Error) << "it was moved from";
   }
 }
 

@@ -150,7 +150,10 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
  public:
   explicit Turn(const Work& w) LOCUS_THREAD_SAFETY(acquire_capability(meeting_turns()))
       : work_(w), lock_(meeting_turns()) {}
-  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) { end(); }
+  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
+    FirstFailure failure;  // of the host's memory: the error that ended the turn counts
+    failure.run([this] { end(); });
+  }
 
   // The devices' parts follow.
   void begin(std::shared_ptr<const Meeting> m) {
