@@ -225,6 +225,7 @@ TEST(CompiledGraph, GradientsGoToPlacesOfTheProgram) {
 TEST(CompiledGraph, OutlivesTheFunction) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
+    wait_all();  // for what tests before this one enqueued
     const size_t before = memory_pool(c).stats().in_use;
     {
       const Tensor w = leaf(full({4}, 2, c));
