@@ -5,10 +5,10 @@
 // x: f32, f64, f16, bf16; others are cast to f64. The result has x's shape and dtype. gamma, beta
 // and running statistics are f32, for f64 x f64; others are cast. Statistics are accurate however
 // far the mean is from 0: they are those of the distances from an element (Chan, Golub and
-// LeVeque), and the mean is kept in f64. f32 and 16-bit x are computed in f32, so where squared
-// distances are more than 1e38 the result is 0. Where an element is NaN or infinite all that share
-// its statistics are NaN (of rms_norm, beside an infinite one, 0). Results repeat bit by bit, for
-// any number of threads.
+// LeVeque), and the mean is kept in f64. The variance is f64, too: it holds the squares of all f32
+// and 16-bit x. f64 x are normalised right where their distances from the mean are below 1e154.
+// Where an element is NaN or infinite all that share its statistics are NaN (of rms_norm, beside an
+// infinite one, 0). Results repeat bit by bit, for any number of threads.
 //
 // Differentiable to any order with respect to x, gamma and beta. The plain backward pass is one op
 // of two or three launches; with create_graph it is composed of others, in f64.

@@ -14,8 +14,9 @@
 // 4096 elements, each added in 64 lanes, in f64: the same bits for every number of threads, and
 // (logsumexp apart) for every instruction set.
 // Gradients: max and min send the gradient to every element equal to the result, as MXNet does.
-// That of prod is exact where elements are 0; its own gradient only where none is. Errors: an axis
-// out of range or given twice throws ShapeError, a NaN for ddof or ord ValueError.
+// That of prod is exact where elements are 0; its own gradient only where none is. It is the
+// product by each element, so it is right where f64 holds the product of all. Errors: an axis out
+// of range or given twice throws ShapeError, a NaN for ddof or ord ValueError.
 #pragma once
 
 #include <concepts>
@@ -88,7 +89,9 @@ Tensor argmax(const Tensor& x, const ReduceOptions& = {});
 Tensor argmin(const Tensor& x, const ReduceOptions& = {});
 
 // sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root; n <= ddof divides by 0.
-// NaN, not infinity, where the spread of x is more than the dtype holds.
+// Where f32 does not hold the squares, they are f64: f32 and 16-bit x have the variance that fits
+// their dtype, else infinity. f64 x must lie within 1e154 of their mean; std has all digits of
+// distances from 1e-146. NaN, not infinity, where the squares of f64 are more than it holds.
 // One pass, without the cancellation of mean(x^2) - mean(x)^2: what counts is the spread of x, not
 // its size. The gradient of std is 0 where std is.
 Tensor var(const Tensor& x, const VarOptions& = {});
@@ -99,8 +102,8 @@ Tensor std(const Tensor& x, const VarOptions& = {});  // with `using namespace l
 Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
 
 // sum(|x|^ord)^(1/ord): of a vector, over several axes as if flattened. ord = inf: max(|x|), -inf:
-// min(|x|), 0: how many are not 0. Sums are f64, so only f64 itself overflows (ord = 2: from
-// 1e154). Gradients: 0 where the norm or x is 0; inf and -inf as max and min.
+// min(|x|), 0: how many are not 0. No power overflows where the norm fits. Gradients: 0 where the
+// norm or x is 0; inf and -inf as max and min.
 Tensor norm(const Tensor& x, const NormOptions& = {});
 inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o) {
   return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out});

@@ -79,6 +79,8 @@ struct Reference {
   bool slope_cancels = false;
   // The gradient reads the result, which may have rounded to 0.
   bool slope_of_result = false;
+  // f64 inputs are right between 2^-most and 2^most: there f64 holds their squares.
+  int most_exponent = 1024;
 };
 
 // f takes the inputs, and the attributes where the op has any.
@@ -97,6 +99,10 @@ inline Reference each_exact(Reference r) {
 }
 inline Reference slope_of_result(Reference r) {
   r.slope_of_result = true;
+  return r;
+}
+inline Reference within_exponents(int most, Reference r) {
+  r.most_exponent = most;
   return r;
 }
 inline Reference slope_cancels(Reference r) {

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <locus/core/storage.h>
-#include "tests/open_faults.h"
 #include "tests/walk.h"
 
 namespace locus::test {
@@ -95,7 +94,6 @@ TEST_P(RegistryGradients, OfTheSecondOrderAgreeWithDifferences) {
 
 // Gradients that grad() gives may be written to: nothing else is in their memory.
 TEST_P(RegistryGradients, HaveMemoryOfTheirOwn) {
-  LOCUS_SKIP_OPEN_FAULTS();
   LOCUS_NEEDS_GRADIENT();
   each_sample([&](Context c, DType, const Sample& s) {
     Tensors variables, heads;

@@ -7,7 +7,6 @@
 
 #include <locus/core/storage.h>
 #include <locus/ops/create.h>
-#include "tests/open_faults.h"
 #include "tests/walk.h"
 
 namespace locus::test {
@@ -100,7 +99,6 @@ TEST_P(Registry, AgreesWithItsReferenceFarFromZero) {
 }
 
 TEST_P(Registry, AgreesWithItsReferenceOnNaNAndInfinity) {
-  LOCUS_SKIP_OPEN_FAULTS();
   LOCUS_NEEDS_REFERENCE();
   each_sample(
       [&](Context c, DType d, const Sample& s) {

@@ -26,7 +26,11 @@ struct Divide : Binary<"divide", kFloats, 1, kY | kOut> {
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return x / y; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
-  auto dy(auto&, auto& y, auto& z, auto& d) const { return -(d * (z / y)); }
+  // z is divided by a large y first and d z by a small y last, so no step overflows before dy does.
+  auto dy(auto&, auto& y, auto& z, auto& d) const {
+    const auto large = abs(y) >= 1;
+    return d * where(large, z / y, z) / where(large, -1, -y);
+  }
 };
 struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;

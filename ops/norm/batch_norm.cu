@@ -27,14 +27,14 @@ struct Table {
   }
 };
 
-// The table for given statistics; beta may be null.
+// The table for given statistics; means and beta may be null: all 0.
 template <class A, class S>
 __global__ void __launch_bounds__(kBlock)
     table_kernel(const S* means, const S* variances, const A* gamma, const A* beta, double epsilon,
                  const __grid_constant__ Table<A> table) {
   for (int64_t c = first_thread(); c < table.channels; c += all_threads())
-    table.set(c, {NormStat<A>::of(static_cast<double>(means[c]), static_cast<double>(variances[c]),
-                                  epsilon),
+    table.set(c, {NormStat<A>::of(means ? static_cast<double>(means[c]) : 0,
+                                  static_cast<double>(variances[c]), epsilon),
                   gamma[c], beta ? beta[c] : A(0)});
 }
 
@@ -43,13 +43,15 @@ struct Statistics {
   using A = Compute<T>;
   using Channel = OfChannel<A>;
   using Sum = Distances;
+  static constexpr bool kTriesF32 = !kSame<A, double>;
   static constexpr int kWhole = 16 / sizeof(T);
   const T* x;
   double *means, *variances;
   double count;
   int64_t inner;
 
-  struct Adder : AddDistances<A> {
+  template <class V>
+  struct Adder : AddDistances<V> {
     const T* x;
     template <int kN, int kM>
     __device__ void add(const int64_t (&)[kM], const int64_t (&at)[kM]) {
@@ -57,8 +59,8 @@ struct Statistics {
 #pragma unroll
       for (int m = 0; m < kM; ++m) v[m] = load<kN>(x + at[m]);
 #pragma unroll
-      for (int m = 0; m < kM; ++m) AddDistances<A>::add(v[m]);
-      AddDistances<A>::fold();
+      for (int m = 0; m < kM; ++m) AddDistances<V>::add(v[m]);
+      AddDistances<V>::fold();
     }
   };
   bool whole() const { return aligned(x, 16); }
@@ -68,8 +70,13 @@ struct Statistics {
     const A origin = count > 0 ? convert<A>(x[c * inner]) : A(0);
     return {{origin, 0, 0, 0, 0}, 0, 0};
   }
-  __device__ Adder adder(const Channel& v, int64_t) const {
-    return {AddDistances<A>(v.stat.high), x};
+  __device__ Adder<A> adder(const Channel& v, int64_t) const { return adder_in<A>(v); }
+  __device__ Adder<double> wide_adder(const Channel& v, int64_t) const {
+    return adder_in<double>(v);
+  }
+  template <class V>
+  __device__ Adder<V> adder_in(const Channel& v) const {
+    return {AddDistances<V>(static_cast<double>(v.stat.high)), x};
   }
   __device__ Channel after(const Channel& v, int64_t c, const Distances& sums) const {
     means[c] = sums.mean(static_cast<double>(v.stat.high), count);
@@ -123,6 +130,7 @@ struct Backward {
   using A = Compute<T>;
   using Channel = OfChannel<A>;
   using Sum = NormSums;
+  static constexpr bool kTriesF32 = false;
   static constexpr int kWhole = 16 / sizeof(T);
   const T *dy, *x;
   T* dx;              // null: not asked for
@@ -138,7 +146,7 @@ struct Backward {
     __device__ const NormStat<A>& operator()(int64_t) const { return stat; }
   };
   bool whole() const { return aligned(dy, 16) && aligned(x, 16) && aligned(dx, 16); }
-  bool applies() const { return dx != nullptr; }
+  bool applies() const { return dx != nullptr && !given; }
   __device__ Channel before(int64_t c) const {
     return {NormStat<A>::of(means[c], variances[c], epsilon), gamma[c], 0};
   }
@@ -147,7 +155,10 @@ struct Backward {
     if (dgamma) dgamma[c] = static_cast<A>(sums.hat);
     if (dbeta) dbeta[c] = static_cast<A>(sums.dy);
     const double g = static_cast<double>(v.gamma);
-    if (!given) v.stat.share({g * sums.dy, g * sums.hat}, count);
+    if (given)
+      v.stat = v.stat.given();
+    else
+      v.stat.share({g * sums.dy, g * sums.hat}, count);
     table.set(c, v);
     return v;
   }
@@ -295,12 +306,16 @@ struct Backend {
                          attrs.given,
                          {scratch.as<A>(), s.n}};
     if (attrs.gamma || attrs.beta || !attrs.given) {
-      if (for_channels(call, s, op)) return;
+      if (for_channels(call, s, op) && !attrs.given) return;
     } else {
-      launch(call.stream, s.n, table_kernel<A, double>, op.means, op.variances, op.gamma,
-             static_cast<const A*>(nullptr), attrs.epsilon, op.table);
+      launch(call.stream, s.n, table_kernel<A, double>, static_cast<const double*>(nullptr),
+             op.variances, op.gamma, static_cast<const A*>(nullptr), attrs.epsilon, op.table);
     }
-    if (op.dx) apply_all<true, T>(call, s, op.table, op.x, op.dy, op.dx);
+    if (!op.dx) return;
+    if (attrs.given)
+      apply_all<false, T>(call, s, op.table, op.dy, nullptr, op.dx);
+    else
+      apply_all<true, T>(call, s, op.table, op.x, op.dy, op.dx);
   }
 };
 

@@ -59,6 +59,22 @@ void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& t) {
   });
 }
 
+// The moments of n columns of `rows` rows, `width` apart, added in V.
+template <class V, class T>
+void column_moments(const T* x, int64_t width, int64_t n, int64_t rows, Moments<V>* all) {
+  using A = Compute<T>;
+  alignas(64) A first[kWide];
+  alignas(64) V mean[kWide] = {}, squares[kWide] = {};
+  alignas(64) Buffer<T> memory;
+  for (int64_t o = 0; o < rows; ++o) {
+    const A* v = loaded(x + o * width, n, memory);
+    if (o == 0)
+      for (int64_t k = 0; k < n; ++k) first[k] = v[k];
+    add_moments(v, n, o + 1, first, mean, squares);
+  }
+  for (int64_t k = 0; k < n; ++k) all[k] = {static_cast<V>(rows), mean[k], squares[k]};
+}
+
 // set(c, mean, variance) of each channel of the data.
 template <class T>
 void statistics_of(const Call& call, const Along& s, const auto& set) {
@@ -68,20 +84,22 @@ void statistics_of(const Call& call, const Along& s, const auto& set) {
       call, s,
       [&](int64_t c, int64_t o) { return moments_of<true>(x + (o * s.n + c) * s.inner, s.inner); },
       [&](int64_t j, int64_t n, int64_t begin, int64_t end, Moments<double>* all) {
-        alignas(64) A first[kWide], mean[kWide], squares[kWide];
-        alignas(64) Buffer<T> memory;
-        for (int64_t o = begin; o < end; ++o) {
-          const A* v = loaded(x + o * s.n * s.inner + j, n, memory);
-          if (o == begin)
-            for (int64_t k = 0; k < n; ++k) {
-              first[k] = v[k];
-              mean[k] = squares[k] = 0;
-            }
-          add_moments(v, n, o - begin + 1, first, mean, squares);
-        }
+        const int64_t width = s.n * s.inner;
+        const T* const from = x + begin * width + j;
+        Moments<A> part[kWide];
+        column_moments(from, width, n, end - begin, part);
+        const auto add = [&](int64_t k, const Moments<double>& m) {
+          all[k] = combine(all[k], widened(convert<A>(from[k]), m));
+        };
+        bool kept = true;
+        for (int64_t k = 0; k < n; ++k) kept &= kSame<A, double> || part[k].kept();
+        Moments<double> wide[kWide];
+        if (!kept) column_moments(from, width, n, end - begin, wide);
         for (int64_t k = 0; k < n; ++k)
-          all[k] = combine(all[k], widened(first[k], Moments<A>{static_cast<A>(end - begin),
-                                                                mean[k], squares[k]}));
+          if (kept || part[k].kept())
+            add(k, part[k]);
+          else
+            add(k, wide[k]);
       },
       [&](int64_t c, const Moments<double>& m) { set(c, mean(m), variance(m)); });
 }
@@ -168,9 +186,14 @@ struct Backend {
             table.set(c, stat, gamma[c], 0);
           });
     if (!attrs.data) return;
+    if (attrs.given)
+      for (int64_t c = 0; c < s.n; ++c) table.set(c, stat_of(c).given(), gamma[c], 0);
     T* dx = call.out[0].as<T>();
-    for_runs(s, table, [&](int64_t at, int64_t n, auto stat, auto g, auto) {
-      slope_run(dy + at, x + at, n, stat, g, dx + at);
+    for_runs(s, table, [&](int64_t at, int64_t n, auto stat, auto g, auto beta) {
+      if (attrs.given)
+        apply_run(dy + at, n, stat, g, beta, dx + at);
+      else
+        slope_run(dy + at, x + at, n, stat, g, dx + at);
     });
   }
 };

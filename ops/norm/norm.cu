@@ -47,16 +47,20 @@ __global__ void __launch_bounds__(1024, 1)
                    const __grid_constant__ Rows s, double epsilon) {
   using A = Compute<T>;
   const Lane<kN> lane(s);
-  const A origin = kCentred && lane.n > 0 ? convert<A>(x[lane.base]) : A(0);
-  AddDistances<A, kCentred> adder(origin);
-  lane.each([&](int64_t j) {
-    adder.add(load<kN>(x + lane.base + j));
-    adder.fold();
-  });
-  const Distances all = all_of_team(adder.end(), static_cast<int>(blockDim.x),
-                                    [](Distances a, Distances b) { return combine(a, b); });
+  const double origin = kCentred && lane.n > 0 ? convert<double>(x[lane.base]) : 0;
+  const auto take = [&](auto adder) {
+    lane.each([&](int64_t j) {
+      adder.add(load<kN>(x + lane.base + j));
+      adder.fold();
+    });
+    return all_of_team(adder.end(), static_cast<int>(blockDim.x),
+                       [](Distances a, Distances b) { return combine(a, b); });
+  };
+  Distances all = take(AddDistances<A, kCentred>(origin));
+  if constexpr (!kSame<A, double>)
+    if (!all.kept()) all = take(AddDistances<double, kCentred>(origin));
   const double n = static_cast<double>(s.n), spread = all.variance(n);
-  const double centre = kCentred ? all.mean(static_cast<double>(origin), n) : 0;
+  const double centre = kCentred ? all.mean(origin, n) : 0;
   if (threadIdx.x == 0 && lane.row < s.rows) {
     if (kCentred) means[lane.row] = centre;
     variances[lane.row] = spread;
@@ -98,14 +102,13 @@ __global__ void __launch_bounds__(1024, 1)
     for (int k = 0; k < kN; ++k) {
       const A e = convert<A>(d.v[k]) * gamma[lane.channel_of(j, k)];
       sums.dy += e;
-      sums.hat += e * stat.centred(convert<A>(v.v[k]));
+      sums.hat += e * stat.hat(convert<A>(v.v[k]));
     }
   });
   sums = all_of_team(sums, static_cast<int>(blockDim.x), [](Sums a, Sums b) {
     return Sums{a.dy + b.dy, a.hat + b.hat};
   });
-  stat.share({kCentred ? static_cast<double>(sums.dy) : 0,
-              static_cast<double>(sums.hat) * static_cast<double>(stat.rstd)},
+  stat.share({kCentred ? static_cast<double>(sums.dy) : 0, static_cast<double>(sums.hat)},
              static_cast<double>(s.n));
   lane.each([&](int64_t j) {
     const auto d = load<kN>(dy + lane.base + j);
@@ -140,6 +143,7 @@ struct Parameters {
   using A = Compute<T>;
   struct Channel {};
   using Sum = NormSums;
+  static constexpr bool kTriesF32 = false;
   static constexpr int kWhole = 16 / sizeof(T);
   const T *dy, *x;
   const NormStat<A>* stats;

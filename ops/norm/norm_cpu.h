@@ -74,9 +74,15 @@ void write(T* y, int64_t n, const auto& f) {
   }
 }
 
-struct SquareSum : Reduction<"square_sum", kFloats> {
-  LOCUS_HD static auto map(auto x) { return x * x; }
-  LOCUS_HD static auto combine(auto a, auto b) { return a + b; }
+// f32 holds the squares of most data.
+struct SquareSum : Norm::Squares {
+  struct Simple : Reduction<"square_sum", kFloats> {
+    LOCUS_HD static auto map(auto x) { return x * x; }
+    LOCUS_HD static auto combine(auto a, auto b) { return a + b; }
+    LOCUS_HD static bool kept(auto sum) { return Moments<decltype(sum)>{2, 0, sum}.kept(); }
+  };
+  LOCUS_HD static Simple simple() { return {}; }
+  LOCUS_HD static double from(double sum, double) { return sum; }
 };
 
 template <bool kCentred, class T>
@@ -137,7 +143,7 @@ __attribute__((noinline)) NormSums sums(const A* dy, const A* x, int64_t n, Norm
   const auto add = [&](int k, int64_t j) {
     const A d = dy[j] * gamma(j);
     a[k] += d;
-    b[k] += d * stat.centred(x[j]);
+    b[k] += d * stat.hat(x[j]);
   };
   int64_t j = 0;
   for (; j + kLanes <= n; j += kLanes)
@@ -148,7 +154,7 @@ __attribute__((noinline)) NormSums sums(const A* dy, const A* x, int64_t n, Norm
       a[k] += a[k + w];
       b[k] += b[k + w];
     }
-  return {static_cast<double>(a[0]), static_cast<double>(b[0] * stat.rstd)};
+  return {static_cast<double>(a[0]), static_cast<double>(b[0])};
 }
 template <class T>
 NormSums sums_of(const T* dy, const T* x, int64_t n, NormStat<Compute<T>> stat, auto gamma) {
@@ -162,11 +168,11 @@ NormSums sums_of(const T* dy, const T* x, int64_t n, NormStat<Compute<T>> stat, 
 }
 
 // Down the columns: what is added to accumulators side by side.
-template <class A>
+template <class A, class V>
 __attribute__((noinline)) void add_moments(const A* x, int64_t n, int64_t count, const A* first,
-                                           A* __restrict mean, A* __restrict squares) {
+                                           V* __restrict mean, V* __restrict squares) {
   for (int64_t j = 0; j < n; ++j) {
-    const Moments<A> m = Var::add(Moments<A>{0, mean[j], squares[j]}, x[j],
+    const Moments<V> m = Var::add(Moments<V>{0, mean[j], squares[j]}, x[j],
                                   Position<A, int64_t>{0, count, first[j]});
     mean[j] = m.mean;
     squares[j] = m.squares;

@@ -44,6 +44,8 @@ struct Distances {
     const double v = variance(n);
     return v == v ? n > 0 ? origin + sum / n : 0 : v;
   }
+  // Whether no square overflowed in f32, and those that vanished are too small to count.
+  __device__ bool kept() const { return squares > 0x1p-100 && squares < m::infinity(squares); }
 };
 
 // A thread's part of them. Elements are taken from the first of a few, which are added up in A:
@@ -52,7 +54,7 @@ struct Distances {
 template <class A, bool kCentred = true>
 class AddDistances {
  public:
-  __device__ explicit AddDistances(A origin) : origin_(static_cast<double>(origin)) {}
+  __device__ explicit AddDistances(double origin) : origin_(origin) {}
 
   template <int kN, class T>
   __device__ void add(const Pack<T, kN>& v) {
@@ -203,7 +205,8 @@ class Elements {
 //   Channel: what is known of a channel: before(c), and after(channel, c, sum), which writes what
 //     belongs to it; one thread calls them;
 //   Sum, and adder(channel, c), a thread's: add<kN>(o, at) takes the kN elements at each `at`, of
-//     rows o, and end() gives the sum;
+//     rows o, and end() gives the sum; if kTriesF32, wide_adder(channel, c) takes them again where
+//     the sum is not kept();
 //   apply<kN>(channel, at), called then if no other block shares the channel and applies();
 //   kWhole elements that are 16 bytes, and whole(): whether memory lets them be taken at once.
 template <bool kRuns, int kN, class Op>
@@ -220,9 +223,13 @@ __global__ void __launch_bounds__(kMost, 1)
   __syncthreads();
   Sum sum{};
   if (mine.there) {
-    auto adder = op.adder(channels[mine.channel], mine.c);
-    mine.each(s, w, [&](const auto& o, const auto& at) { adder.template add<kN>(o, at); });
-    sum = adder.end();
+    const auto take = [&](auto adder) {
+      mine.each(s, w, [&](const auto& o, const auto& at) { adder.template add<kN>(o, at); });
+      return adder.end();
+    };
+    sum = take(op.adder(channels[mine.channel], mine.c));
+    if constexpr (Op::kTriesF32)
+      if (!sum.kept()) sum = take(op.wide_adder(channels[mine.channel], mine.c));
   }
   sum = mine.all(sum, s, w);
   if (w.parts > 1) {

@@ -40,11 +40,10 @@ struct NormRows {
 
 // Of elements that were added up; mean is that of their distances from `first`, where it is said.
 template <class V>
-using Moments = reduction::Var::Acc<V, int64_t>;
+using Moments = reduction::Spread<V>;
 
-LOCUS_HD Moments<double> widened(double first, auto m) {
-  return {static_cast<double>(m.count), first + static_cast<double>(m.mean),
-          static_cast<double>(m.squares)};
+LOCUS_HD Moments<double> widened(double first, Moments<double> m) {
+  return {m.count, first + m.mean, m.squares};
 }
 // What is saved of them: 0 of nothing; NaN both where an element is not finite.
 LOCUS_HD double variance(const Moments<double>& m) { return m.count > 0 ? m.squares / m.count : 0; }
@@ -75,6 +74,8 @@ struct NormStat {
   LOCUS_HD A centred(A x) const { return (x - high) - low; }
   LOCUS_HD A hat(A x) const { return centred(x) * rstd; }
   LOCUS_HD A apply(A x, A gamma, A beta) const { return hat(x) * gamma + beta; }
+  // What apply() makes of dy is dx where statistics are given.
+  LOCUS_HD NormStat given() const { return {0, 0, rstd, 0, 0}; }
   LOCUS_HD A slope(A dy, A x, A gamma) const {
     return rstd * (dy * gamma - mean_dy - hat(x) * mean_hat);
   }

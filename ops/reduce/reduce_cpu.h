@@ -70,23 +70,38 @@ struct Reducer {
   }
 
   // Columns [0, width) over the rows of block b, each column from top to bottom.
-  __attribute__((noinline)) void column_block(const std::byte* base, int64_t width, int64_t b,
-                                              A* result) const {
+  void column_block(const std::byte* base, int64_t width, int64_t b, A* result) const {
+    if constexpr (tries_simple<R, V, I>()) {
+      const auto simple = r.simple();
+      BlockAcc<std::remove_const_t<decltype(simple)>, V> part[kWidth];
+      add_columns(simple, base, width, b, part);
+      bool all = true;
+      for (int64_t j = 0; j < width; ++j) all &= simple.kept(part[j]);
+      if (!all) add_columns(r, base, width, b, result);
+      for (int64_t j = 0; j < width; ++j)
+        if (all || simple.kept(part[j])) result[j] = r.from(part[j], A());
+    } else {
+      add_columns(r, base, width, b, result);
+    }
+  }
+  template <class S>
+  __attribute__((noinline)) void add_columns(const S& how, const std::byte* base, int64_t width,
+                                             int64_t b, BlockAcc<S, V>* result) const {
     const int64_t begin = b * kRows, n = p.count - begin < kRows ? p.count - begin : kRows;
-    Lanes<A, kWidth> acc;
-    for (int64_t j = 0; j < width; ++j) acc.set(j, r.init(A()));
-    alignas(64) V buffer[kBlock], first[R::kCentered ? kWidth : 1];
-    if constexpr (R::kCentered) in.row(base, p.across(), width, first);
+    Lanes<BlockAcc<S, V>, kWidth> acc;
+    for (int64_t j = 0; j < width; ++j) acc.set(j, how.init(BlockAcc<S, V>()));
+    alignas(64) V buffer[kBlock], first[S::kCentered ? kWidth : 1];
+    if constexpr (S::kCentered) in.row(base, p.across(), width, first);
     if (in.direct && p.reduce.rank == 1 && p.across() == 1) {
       const auto* const x = reinterpret_cast<const V*>(base + begin * p.down() * in.size);
-      add_rows(r, acc, x, p.down(), I(0), static_cast<I>(n), width, first);
+      add_rows(how, acc, x, p.down(), I(0), static_cast<I>(n), width, first);
     } else {
       const int64_t at_once = kBlock / width;
       for (int64_t k = 0; k < n; k += at_once) {
         const int64_t rows = n - k < at_once ? n - k : at_once;
         for (int64_t i = 0; i < rows; ++i)
           in.row(base + row_offset(begin + k + i) * in.size, p.across(), width, buffer + i * width);
-        add_rows(r, acc, buffer, width, static_cast<I>(k), static_cast<I>(rows), width, first);
+        add_rows(how, acc, buffer, width, static_cast<I>(k), static_cast<I>(rows), width, first);
       }
     }
     for (int64_t j = 0; j < width; ++j) result[j] = acc.get(j);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <type_traits>
 
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/launch.h>
@@ -70,6 +71,49 @@ __device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
   return a;
 }
 
+// What a lane takes in of an output's elements, those of its block.
+template <class R, class T>
+__device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePlan& p,
+                                      const Geometry& g, int lane) {
+  using V = Promoted<T>;
+  auto acc = r.init(typename R::template Acc<V, int64_t>());
+  const int64_t begin = blockIdx.y * g.length;
+  const int64_t end = begin + g.length < p.count ? begin + g.length : p.count;
+  const int64_t step = g.lanes;
+  int64_t k = begin + lane, count = 0;
+  const V first = R::kCentered && k < end ? convert<V>(*base) : V();
+  const auto add = [&](T v, int64_t index) {
+    acc = added(r, acc, convert<V>(v), Position<V, int64_t>{index, ++count, first});
+  };
+  if (p.reduce.rank == 1) {
+    const int64_t stride = p.reduce.stride[0][0];
+    for (; k + (kUnroll<R> - 1) * step < end; k += kUnroll<R> * step) {
+      T v[kUnroll<R>];
+#pragma unroll
+      for (int u = 0; u < kUnroll<R>; ++u) v[u] = base[(k + u * step) * stride];
+#pragma unroll
+      for (int u = 0; u < kUnroll<R>; ++u) add(v[u], k + u * step);
+    }
+    if (k < end) {  // in flight at once, too: short rows are nothing else
+      T v[kUnroll<R>];
+#pragma unroll
+      for (int u = 0; u < kUnroll<R>; ++u)
+        if (k + u * step < end) v[u] = base[(k + u * step) * stride];
+#pragma unroll
+      for (int u = 0; u < kUnroll<R>; ++u)
+        if (k + u * step < end) add(v[u], k + u * step);
+    }
+  } else {
+#pragma unroll(R::kHeavy ? 1 : 4)
+    for (; k < end; k += step) {
+      int64_t offset[1] = {};
+      offsets_of(p.reduce, k, offset);
+      add(base[offset[0]], k);
+    }
+  }
+  return acc;
+}
+
 template <class R, class T, class Out>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(const T* __restrict__ in, Out* __restrict__ out, const __grid_constant__ R r,
@@ -77,7 +121,6 @@ __global__ void __launch_bounds__(kThreads)
   using V = Promoted<T>;
   using A = typename R::template Acc<V, int64_t>;
   __shared__ alignas(16) unsigned char shared_bytes[kThreads * sizeof(A)];
-  A* shared = reinterpret_cast<A*>(shared_bytes);
 
   const int lane = g.rows ? threadIdx.x : threadIdx.y;
   const int64_t per_block = g.rows ? blockDim.y : blockDim.x;
@@ -86,45 +129,26 @@ __global__ void __launch_bounds__(kThreads)
 
   int64_t at[2] = {};  // out, in
   if (active) offsets_of(p.keep, o, at);
-  A acc = r.init(A());
-  if (active) {
-    const T* base = in + at[1];
-    const int64_t begin = blockIdx.y * g.length;
-    const int64_t end = begin + g.length < p.count ? begin + g.length : p.count;
-    const int64_t step = g.lanes;
-    int64_t k = begin + lane, count = 0;
-    const V first = R::kCentered && k < end ? convert<V>(*base) : V();
-    const auto add = [&](T v, int64_t index) {
-      acc = added(r, acc, convert<V>(v), Position<V, int64_t>{index, ++count, first});
-    };
-    if (p.reduce.rank == 1) {
-      const int64_t stride = p.reduce.stride[0][0];
-      for (; k + (kUnroll<R> - 1) * step < end; k += kUnroll<R> * step) {
-        T v[kUnroll<R>];
-#pragma unroll
-        for (int u = 0; u < kUnroll<R>; ++u) v[u] = base[(k + u * step) * stride];
-#pragma unroll
-        for (int u = 0; u < kUnroll<R>; ++u) add(v[u], k + u * step);
-      }
-      if (k < end) {  // in flight at once, too: short rows are nothing else
-        T v[kUnroll<R>];
-#pragma unroll
-        for (int u = 0; u < kUnroll<R>; ++u)
-          if (k + u * step < end) v[u] = base[(k + u * step) * stride];
-#pragma unroll
-        for (int u = 0; u < kUnroll<R>; ++u)
-          if (k + u * step < end) add(v[u], k + u * step);
-      }
-    } else {
-#pragma unroll(R::kHeavy ? 1 : 4)
-      for (; k < end; k += step) {
-        int64_t offset[1] = {};
-        offsets_of(p.reduce, k, offset);
-        add(base[offset[0]], k);
-      }
+  // Of all lanes of an output, in lane 0.
+  const auto all = [&](const auto& how) {
+    using Part = typename std::remove_cvref_t<decltype(how)>::template Acc<V, int64_t>;
+    Part part = how.init(Part());
+    if (active) part = taken(how, in + at[1], p, g, lane);
+    return combine_lanes(how, part, g.lanes, g.rows, reinterpret_cast<Part*>(shared_bytes));
+  };
+  A acc;
+  if constexpr (tries_simple<R, V, int64_t>()) {
+    const auto simple = r.simple();
+    const auto part = all(simple);
+    const bool lost = active && lane == 0 && !simple.kept(part);
+    acc = r.from(part, A());
+    if (__syncthreads_or(lost)) {  // the block's other outputs stay as they are
+      const A again = all(r);
+      if (lost) acc = again;
     }
+  } else {
+    acc = all(r);
   }
-  acc = combine_lanes(r, acc, g.lanes, g.rows, shared);
 
   if (g.splits > 1) {
     A* parts = static_cast<A*>(g.parts);
@@ -135,7 +159,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int s = lane; s < g.splits; s += g.lanes)
         acc = r.combine(
             acc, by_words(parts[s * p.outputs + o], [](const uint32_t* w) { return __ldcg(w); }));
-    acc = combine_lanes(r, acc, g.lanes, g.rows, shared);
+    acc = combine_lanes(r, acc, g.lanes, g.rows, reinterpret_cast<A*>(shared_bytes));
   }
   if (active && lane == 0) out[at[0]] = convert<Out>(r.result(acc, static_cast<double>(p.count)));
 }

@@ -30,12 +30,13 @@ struct Prod : Reduction<"prod", kAll, kX> {
   using Acc = Wide<V>;
   LOCUS_HD static int init(auto) { return 1; }
   LOCUS_HD static auto combine(auto a, auto b) { return m::multiply(a, b); }
-  // With exactly one 0 among the elements only that one has a gradient, with two none has.
+  // With exactly one 0 among the elements only that one has a gradient, with two none has. f64
+  // holds the product of all where narrower dtypes hold that of the others.
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
-    const auto is_zero = x == 0, nonzero = where(is_zero, 1, x), zeros = over(Sum(), is_zero);
-    const auto product = over(Prod(), nonzero);
+    const auto is_zero = x == 0, zeros = over(Sum(), is_zero);
+    const auto nonzero = where(is_zero, 1, x).astype(f64), product = over(Prod(), nonzero);
     const auto others = where(zeros == 0, product / nonzero * dy, 0);
-    return where(is_zero, where(zeros == 1, product * dy, 0), others);
+    return where(is_zero, where(zeros == 1, product * dy, 0), others).astype(dy.dtype());
   }
 };
 
@@ -105,26 +106,53 @@ struct ArgMin : Arg<"argmin", false> {};
 
 // Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), of the distances
 // from element 0: their mean, and the sum of their squared distances from that.
-struct Var : Reduction<"var", kFloats, kX> {
+template <class V>
+struct Spread {
+  V count, mean, squares;
+
+  template <class W>
+  LOCUS_HD operator Spread<W>() const {
+    return {static_cast<W>(count), static_cast<W>(mean), static_cast<W>(squares)};
+  }
+  // Whether no square overflowed in f32, and those that vanished are too small to count.
+  LOCUS_HD bool kept() const {
+    if (count <= 1) return squares == 0;
+    return squares > static_cast<V>(0x1p-100) && squares < m::infinity(squares);
+  }
+};
+
+struct SpreadSum : Reduction<"var", kFloats, kX> {
   static constexpr bool kCentered = true;
+  template <class V, class I>
+  using Acc = Spread<V>;
+  template <class V>
+  LOCUS_HD static Spread<V> add(Spread<V> a, auto x, const auto& at) {
+    const V n = static_cast<V>(at.count), y = static_cast<V>(x) - static_cast<V>(at.first),
+            d = y - a.mean, mean = a.mean + d * (1 / n);
+    return {n, mean, a.squares + d * (y - mean)};
+  }
+  template <class V>
+  LOCUS_HD static Spread<V> combine(Spread<V> a, Spread<V> b) {
+    const V n = a.count + b.count, d = b.mean - a.mean, part = n > 0 ? d * (b.count / n) : n;
+    return {n, a.mean + part, a.squares + b.squares + d * (part * a.count)};
+  }
+  template <class V>
+  LOCUS_HD static bool kept(const Spread<V>& a) {
+    return a.kept();
+  }
+  LOCUS_HD static auto result(auto a, double) { return a.squares; }
+};
+struct Var : SpreadSum {
   double ddof = 0;
   bool root = false;
 
+  // f32 holds the squares of most data, and f64 those of all f32.
   template <class V, class I>
-  struct Acc {
-    V count, mean, squares;
-  };
-  LOCUS_HD static auto add(auto a, auto x, const auto& at) {
-    const auto n = static_cast<decltype(x)>(at.count), y = x - at.first, d = y - a.mean;
-    const auto mean = a.mean + d * (1 / n);
-    return decltype(a){n, mean, a.squares + d * (y - mean)};
-  }
-  LOCUS_HD static auto combine(auto a, auto b) {
-    const auto n = a.count + b.count, d = b.mean - a.mean, part = n > 0 ? d * (b.count / n) : n;
-    return decltype(a){n, a.mean + part, a.squares + b.squares + d * (part * a.count)};
-  }
+  using Acc = Spread<double>;
+  LOCUS_HD static SpreadSum simple() { return {}; }
+  LOCUS_HD static auto from(auto sum, auto a) { return static_cast<decltype(a)>(sum); }
   LOCUS_HD auto result(auto a, double n) const {
-    a.squares /= static_cast<decltype(a.mean)>(n > ddof ? n - ddof : 0);
+    a.squares /= n > ddof ? n - ddof : 0;
     return root ? m::sqrt(a.squares) : a.squares;
   }
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
@@ -179,6 +207,16 @@ LOCUS_HD A added(const R& r, A acc, V x, const Position<V, I>& at) {
     return r.add(acc, x, at);
   else
     return r.combine(acc, static_cast<A>(r.map(static_cast<A>(x))));
+}
+
+// Whether r.simple() is tried first: where it has accumulators of its own.
+template <class R, class V, class I>
+constexpr bool tries_simple() {
+  if constexpr (requires(R r) { r.simple(); }) {
+    using Simple = decltype(R().simple());
+    return !kSame<typename Simple::template Acc<V, I>, typename R::template Acc<V, I>>;
+  }
+  return false;
 }
 
 // Calls f with the reduction whose kernel computes r.

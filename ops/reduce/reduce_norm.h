@@ -13,6 +13,7 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
 
   // The sum of the powers themselves, or the extreme.
   struct Plain : Reduction<"norm", kFloats> {
+    static constexpr bool kHeavy = true;
     double ord;
 
     LOCUS_HD bool greatest() const { return ord == m::infinity(ord); }
@@ -30,10 +31,12 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
       if (greatest()) return m::max(b, a);
       return least() ? m::min(b, a) : a + b;
     }
-    bool kept(double sum) const { return !powers() || (sum > 0x1p-900 && sum < 0x1p1000); }
+    LOCUS_HD bool kept(double sum) const { return !powers() || (sum > 0x1p-900 && sum < 0x1p1000); }
   };
   LOCUS_HD Plain simple() const { return {{}, ord}; }
-  auto from(double sum, auto a) const { return decltype(a){simple().powers() ? 1. : 0., sum}; }
+  LOCUS_HD auto from(double sum, auto a) const {
+    return decltype(a){simple().powers() ? 1. : 0., sum};
+  }
 
   bool needs_elements() const { return simple().greatest() || simple().least(); }
   template <class V, class I>
@@ -77,7 +80,7 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     }
     LOCUS_HD static double combine(double a, double b) { return a + b; }
     LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
-    static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
+    LOCUS_HD static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
   };
   // The squares of large and small f64 are scaled and have sums of their own.
   struct Euclidean : Squares {
@@ -104,8 +107,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
       if (a.middle == 0) return m::sqrt(a.small) * 0x1p-600;
       return m::sqrt(a.middle + a.small * 0x1p-600 * 0x1p-600);
     }
-    static Squares simple() { return {}; }
-    static Sums from(double sum, Sums) { return sum; }
+    LOCUS_HD static Squares simple() { return {}; }
+    LOCUS_HD static Sums from(double sum, Sums) { return sum; }
   };
   void kernel(const auto& f) const {
     if (ord == 2)

@@ -128,9 +128,9 @@ template <class R, class V>
                                                                        V first = V()) {
   using I = Index<V>;
   const I n = static_cast<I>(length);
-  if constexpr (std::is_class_v<BlockAcc<R, V>> && requires { r.simple(); }) {
+  if constexpr (tries_simple<R, V, I>()) {
     const auto simple = r.simple();
-    const auto acc = reduce_block(x, length, simple);
+    const auto acc = reduce_block(x, length, simple, first);
     if (simple.kept(acc)) return r.from(acc, BlockAcc<R, V>());
   }
   if (n >= 128) return reduce_lanes<64>(r, x, n, first);

@@ -18,8 +18,9 @@
 //   kInRange           every step of the gradient is exact or of the size of the gradient. The
 //   others
 //                      are computed in f32 for f16 and bf16
-//   simple()           a faster reduction that blocks on the CPU try first. If its kept(acc) says
-//                      that nothing was lost, from(acc, zeros) is the block's accumulator
+//   simple()           a faster reduction that is tried first where its accumulators are others.
+//                      If its kept(acc) says that nothing was lost, from(acc, zeros) is the
+//                      accumulator, else r adds the elements itself
 //   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
 //                      length 1. over(R(), x) is another reduction over the same elements
 //   check(expect)      what the attributes must satisfy, as in formulas

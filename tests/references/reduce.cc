@@ -103,8 +103,9 @@ const References kReductions{{
     reduction<r::ArgMin>([](const Values& v) { return first_of(v, least(v)); }),
     each_exact(reduction<r::Var>(
         [](const Values& v, const r::Var& how) { return variance(v, how.ddof); })),
-    each_exact(reduction<r::Std>(
-        [](const Values& v, const r::Std& how) { return std::sqrt(variance(v, how.ddof)); })),
+    within_exponents(485, each_exact(reduction<r::Std>([](const Values& v, const r::Std& how) {
+                       return std::sqrt(variance(v, how.ddof));
+                     }))),
     reduction<r::LogSumExp>(log_sum_exp),
     each_exact(
         reduction<r::Norm>([](const Values& v, const r::Norm& how) { return norm(v, how.ord); })),
