@@ -5,6 +5,7 @@
 
 #include <locus/core/context.h>
 #include <locus/core/error.h>
+#include <locus/devices/fork.h>
 
 namespace locus::cuda {
 namespace {
@@ -75,6 +76,8 @@ const Driver& driver() {
 // cudaSetDevice would restore a thread that had no current device by creating gpu(0)'s context. The
 // driver's stack of contexts has no such side effect.
 void Guard::enter(int device) {
+  if (fork_count() > 0) [[unlikely]]
+    throw_used_before_fork(gpu(device));
   const CUcontext wanted = primary(device);
   CUcontext current = nullptr;
   check(driver().get_context(&current), "cuCtxGetCurrent", device);

@@ -76,7 +76,8 @@ template <class R, class T>
 __device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePlan& p,
                                       const Geometry& g, int lane) {
   using V = Promoted<T>;
-  auto acc = r.init(typename R::template Acc<V, int64_t>());
+  using A = typename R::template Acc<V, int64_t>;
+  A acc = r.init(A());
   const int64_t begin = blockIdx.y * g.length;
   const int64_t end = begin + g.length < p.count ? begin + g.length : p.count;
   const int64_t step = g.lanes;
