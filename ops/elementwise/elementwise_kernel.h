@@ -29,7 +29,7 @@ struct Divide : Binary<"divide", kFloats, 1, kY | kOut> {
   // z is divided by a large y first and d z by a small y last, so no step overflows before dy does.
   auto dy(auto&, auto& y, auto& z, auto& d) const {
     const auto large = abs(y) >= 1;
-    return d * where(large, z / y, z) / where(large, -1, -y);
+    return d * (z / where(large, y, 1)) / where(large, -1, -y);
   }
 };
 struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {

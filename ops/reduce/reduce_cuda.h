@@ -71,8 +71,8 @@ __device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
   return a;
 }
 
-// What a lane takes in of an output's elements, those of its block.
-template <class R, class T>
+// What a lane takes in of an output's elements, those of its block, kAtOnce in flight.
+template <int kAtOnce, class R, class T>
 __device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePlan& p,
                                       const Geometry& g, int lane) {
   using V = Promoted<T>;
@@ -88,24 +88,24 @@ __device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePla
   };
   if (p.reduce.rank == 1) {
     const int64_t stride = p.reduce.stride[0][0];
-    for (; k + (kUnroll<R> - 1) * step < end; k += kUnroll<R> * step) {
-      T v[kUnroll<R>];
+    for (; k + (kAtOnce - 1) * step < end; k += kAtOnce * step) {
+      T v[kAtOnce];
 #pragma unroll
-      for (int u = 0; u < kUnroll<R>; ++u) v[u] = base[(k + u * step) * stride];
+      for (int u = 0; u < kAtOnce; ++u) v[u] = base[(k + u * step) * stride];
 #pragma unroll
-      for (int u = 0; u < kUnroll<R>; ++u) add(v[u], k + u * step);
+      for (int u = 0; u < kAtOnce; ++u) add(v[u], k + u * step);
     }
     if (k < end) {  // in flight at once, too: short rows are nothing else
-      T v[kUnroll<R>];
+      T v[kAtOnce];
 #pragma unroll
-      for (int u = 0; u < kUnroll<R>; ++u)
+      for (int u = 0; u < kAtOnce; ++u)
         if (k + u * step < end) v[u] = base[(k + u * step) * stride];
 #pragma unroll
-      for (int u = 0; u < kUnroll<R>; ++u)
+      for (int u = 0; u < kAtOnce; ++u)
         if (k + u * step < end) add(v[u], k + u * step);
     }
   } else {
-#pragma unroll(R::kHeavy ? 1 : 4)
+#pragma unroll(kAtOnce < 8 ? 1 : 4)
     for (; k < end; k += step) {
       int64_t offset[1] = {};
       offsets_of(p.reduce, k, offset);
@@ -131,24 +131,25 @@ __global__ void __launch_bounds__(kThreads)
   int64_t at[2] = {};  // out, in
   if (active) offsets_of(p.keep, o, at);
   // Of all lanes of an output, in lane 0.
-  const auto all = [&](const auto& how) {
+  const auto all = [&]<int kAtOnce>(const auto& how, std::integral_constant<int, kAtOnce>) {
     using Part = typename std::remove_cvref_t<decltype(how)>::template Acc<V, int64_t>;
     Part part = how.init(Part());
-    if (active) part = taken(how, in + at[1], p, g, lane);
+    if (active) part = taken<kAtOnce>(how, in + at[1], p, g, lane);
     return combine_lanes(how, part, g.lanes, g.rows, reinterpret_cast<Part*>(shared_bytes));
   };
+  const std::integral_constant<int, kUnroll<R>> many;
   A acc;
   if constexpr (tries_simple<R, V, int64_t>()) {
     const auto simple = r.simple();
-    const auto part = all(simple);
+    const auto part = all(simple, many);
     const bool lost = active && lane == 0 && !simple.kept(part);
     acc = r.from(part, A());
     if (__syncthreads_or(lost)) {  // the block's other outputs stay as they are
-      const A again = all(r);
+      const A again = all(r, std::integral_constant<int, 1>());
       if (lost) acc = again;
     }
   } else {
-    acc = all(r);
+    acc = all(r, many);
   }
 
   if (g.splits > 1) {
