@@ -66,7 +66,7 @@ run_tests() {
     bad=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log" || true)
     passed=$((passed + $(grep -c '^\[       OK \]' "$log" || true)))
     skipped=$((skipped + $(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$log" || true)))
-    if [ $ok = no ]; then grep -vE '^\[( RUN     |       OK|---)' "$log" | head -400; fi
+    if [ $ok = no ]; then grep -vE '^\[( RUN     |       OK|  SKIPPED|---)' "$log" | awk 'NR <= 400'; fi
     if [ $ok = no ] && ! grep -qE '^\[=+\] .* ran\.' "$log"; then
       bad=$((bad + 1))  # it died: the last test that started did it
       echo "died in $(grep '^\[ RUN' "$log" | tail -1 | sed 's/.*\] //')"

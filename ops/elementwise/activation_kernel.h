@@ -215,7 +215,7 @@ struct GeluGrad : Binary<"gelu_grad", kFloats, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto x) const {
     const auto half = m::c(x, 0.5), density = m::exp(-half * x * x);
-    const auto low = density == 0 ? density : x * density * m::c(x, 0.3989422804014327);
+    const auto low = (density == 0 ? density : x) * density * m::c(x, 0.3989422804014327);
     return dy * (half + half * m::erf(x * m::c(x, 0.70710678118654752)) + low);
   }
   auto dx(auto&, auto& x, auto&, auto& d) const { return gelu_grad(d, x); }
@@ -231,7 +231,7 @@ struct SiluGrad : Binary<"silu_grad", kFloats, 8, kX | kY> {
   LOCUS_HD auto apply(auto dy, auto x) const {
     const auto t = beta(x) * x, one = m::c(x, 1), e = m::exp(-m::abs(t));
     const auto part = one / (one + e), slope = e * part * part;
-    return dy * ((t < 0 ? e * part : part) + (slope == 0 ? slope : t * slope));
+    return dy * ((t < 0 ? e : one) * part + (slope == 0 ? slope : t) * slope);
   }
   auto dx(auto&, auto& x, auto&, auto& d) const { return silu_grad(d, x, beta); }
   auto dy(auto& dy, auto& x, auto&, auto& d) const {
@@ -243,7 +243,7 @@ struct MishGrad : Binary<"mish_grad", kFloats, 24, kX | kY> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto x) const {
     const auto t = m::tanh(Softplus().apply(x)), slope = m::sigmoid(x) * (m::c(x, 1) - t * t);
-    return dy * (t + (slope == 0 ? slope : x * slope));
+    return dy * (t + (slope == 0 ? slope : x) * slope);
   }
   auto dx(auto&, auto& x, auto&, auto& d) const { return mish_grad(d, x); }
   auto dy(auto& dy, auto& x, auto&, auto& d) const {
