@@ -75,7 +75,7 @@ void expect_at_ends(DType d, Context c, double end) {
 }
 
 TEST(Activations, HaveTheirLimitsAtInfinityAndTheLargestNumbers) {
-  for (Context c : contexts()) {
+  for (Context c : kernel_contexts()) {
     expect_at_ends(f64, c, std::numeric_limits<double>::max());
     expect_at_ends(f32, c, double{std::numeric_limits<float>::max()});
     expect_at_ends(f16, c, 65504);
@@ -88,7 +88,7 @@ TEST(Activations, HaveTheirLimitsAtInfinityAndTheLargestNumbers) {
 TEST(Activations, BendAsTheirSlopesChange) {
   const std::vector<double> at{-2.3, -.71, .44, 1.9, 7.};
   constexpr double kStep = 1e-5;
-  for (Context c : contexts()) {
+  for (Context c : kernel_contexts()) {
     for (const Case& one : kCases) {
       if (!one.bends) continue;
       SCOPED_TRACE(to_string(c) + " " + one.name);
@@ -126,7 +126,7 @@ TEST(Activations, RefuseAttributesThatAreNotFinite) {
 }
 
 TEST(Activations, TheLayerSwishIsItsFormula) {
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     EXPECT_THAT(values(nn::Swish(2)(array({-kInf, -1., 0., 1e308, kInf}, {c, f64}))),
                 testing::ElementsAre(0, testing::DoubleEq(-1 / (1 + std::exp(2))), 0, 1e308, kInf));
 }

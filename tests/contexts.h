@@ -28,6 +28,14 @@ inline std::vector<Context> distinct_contexts() {
 
 inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
 
+// One context for each set of kernels: cpu(0), and gpu(0) unless it is emulated, where it runs the
+// kernels of cpu(0). For long tests of numbers.
+inline std::vector<Context> kernel_contexts() {
+  std::vector<Context> list{cpu(0)};
+  if (num_gpus() > 0 && !emulated_gpus()) list.push_back(gpu(0));
+  return list;
+}
+
 // The test ends here unless there are n GPUs, real or emulated; unless they are emulated.
 #define LOCUS_NEEDS_ANY_GPUS(n)                                                  \
   if (locus::num_gpus() < (n))                                                   \

@@ -166,7 +166,7 @@ class GradientRange : public testing::TestWithParam<DType> {};
 
 TEST_P(GradientRange, OfUnaryOpsIsThatOfTheirDtype) {
   const DType d = GetParam();
-  for (Context c : contexts()) {
+  for (Context c : kernel_contexts()) {
     const Tensor x = from_values(all_of(d), {static_cast<int64_t>(all_of(d).size())}, c, d);
     const std::vector<double> at = values(x);
     x.attach_grad();
@@ -225,7 +225,7 @@ TEST_P(GradientRange, OfBinaryOpsIsThatOfTheirDtype) {
   std::vector<double> first, second;
   for (double x : line)
     for (double y : line) first.push_back(x), second.push_back(y);
-  for (Context c : contexts()) {
+  for (Context c : kernel_contexts()) {
     const Shape shape{static_cast<int64_t>(first.size())};
     const Tensor x = from_values(first, shape, c, d), y = from_values(second, shape, c, d);
     const std::vector<double> a = values(x), b = values(y);

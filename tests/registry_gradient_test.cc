@@ -14,7 +14,7 @@ class RegistryGradients : public RegistryWalk {
   template <class F>
   void each_sample(F f) {
     bool any = false;
-    for (Context c : contexts())
+    for (Context c : kernel_contexts())
       for (DType d : {f64, f32, f16, bf16}) {
         if (!has(op(), device(c).kernels(), d)) continue;
         for (const Sample& s : op().samples(c, d)) {

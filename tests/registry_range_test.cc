@@ -69,7 +69,7 @@ class RegistryRange : public RegistryWalk {
   template <class F>
   void each_scaled(bool gradients, F f) {
     bool any = false;
-    for (Context c : contexts())
+    for (Context c : kernel_contexts())
       for (DType d : kFloating) {
         if (!has(op(), device(c).kernels(), d)) continue;
         for (const Sample& s : op().samples(c, d)) {
@@ -224,7 +224,7 @@ TEST_P(RegistryRange, HasTheLimitsOfItsGradient) {
   LOCUS_NEEDS_GRADIENT();
   if (!is_elementwise(op()) || op().max_in != 1 || is_step(op()))
     GTEST_SKIP() << op().name << " is not a smooth function of one number";
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     for (DType d : kFloating) {
       if (!has(op(), device(c).kernels(), d)) continue;
       for (const Sample& s : op().samples(c, d))

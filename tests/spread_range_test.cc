@@ -8,7 +8,7 @@
 namespace locus {
 namespace {
 
-using test::contexts, test::from_values;
+using test::from_values, test::kernel_contexts;
 using testing::FloatNear, testing::Pointwise;
 using Values = std::vector<double>;
 
@@ -54,7 +54,7 @@ TEST(SpreadRange, NormsAreTheSameForEveryScaleOfTheData) {
                         {"batch_norm, columns", {700, 5}, batch},
                         {"batch_norm, runs", {4, 3, 32, 32}, batch},
                         {"batch_norm, one channel", {8, 1, 128, 128}, batch}};
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     for (DType d : {f32, bf16})
       for (const Case& k : cases) {
         const auto n = static_cast<size_t>(k.shape.size());
@@ -67,7 +67,7 @@ TEST(SpreadRange, NormsAreTheSameForEveryScaleOfTheData) {
 }
 
 TEST(SpreadRange, StandardDeviationsScaleWithTheData) {
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     for (const Shape& shape : {Shape{3, 7}, Shape{3, 5000}, Shape{700, 40}, Shape{1, 300000}})
       for (int axis : {0, 1}) {
         const auto n = static_cast<size_t>(shape.size());
@@ -83,7 +83,7 @@ TEST(SpreadRange, StandardDeviationsScaleWithTheData) {
 
 // Which rows are added again is a matter of each alone.
 TEST(SpreadRange, ResultsDoNotDependOnTheirNeighbours) {
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     for (int axis : {0, 1}) {
       const Shape shape = axis == 1 ? Shape{64, 33} : Shape{33, 64};
       Values v = data(64 * 33);
@@ -98,7 +98,7 @@ TEST(SpreadRange, ResultsDoNotDependOnTheirNeighbours) {
 
 // An infinite element has no part in the statistics of inference, nor in its own gradient.
 TEST(SpreadRange, GivenStatisticsTakeInfiniteDataToTheirOwnGradient) {
-  for (Context c : contexts())
+  for (Context c : kernel_contexts())
     for (bool recorded : {false, true}) {
       Tensor x = from_values({INFINITY, 1, NAN, 2}, {2, 2}, c, f32);
       x.attach_grad();
