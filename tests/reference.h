@@ -105,6 +105,12 @@ inline Reference within_exponents(int most, Reference r) {
   r.most_exponent = most;
   return r;
 }
+// The formula subtracts numbers near each other: a small result is right to rounding errors of
+// those.
+inline Reference cancels(Reference r) {
+  r.each_exact = false;
+  return r;
+}
 inline Reference slope_cancels(Reference r) {
   r.slope_cancels = true;
   return r;

@@ -116,7 +116,7 @@ const References kActivations{{
     unary("erf", [](Real x) { return std::erf(x); }),
     unary("softsign", [](Real x) { return std::isinf(x) ? sign(x) : x / (1 + std::fabs(x)); }),
     unary("softplus", [](Real x) { return softplus(x); }),
-    unary("gelu", [](Real x) { return gated(x, std::erfc(-x / std::sqrt(2.L)) / 2); }),
+    cancels(unary("gelu", [](Real x) { return gated(x, std::erfc(-x / std::sqrt(2.L)) / 2); })),
     unary<formula::Silu>("silu",
                          [](Real x, const auto& a) { return gated(x, sigmoid(a.beta * x)); }),
     unary("mish", [](Real x) { return gated(x, std::tanh(softplus(x))); }),
