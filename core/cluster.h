@@ -96,10 +96,9 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //   - The ledger and the profiler show copies on this rank, not what goes between ranks.
 
 // Calls that differ
-//   - Rank 0 compares what the ranks call before anything moves. Every rank throws, and names a
-//   rank
-//     that differs: Error for another call or purpose, ContextMismatch for other kinds of contexts,
-//     DTypeError, ShapeError. Nothing is written then, and the ranks may go on.
+//   - Rank 0 compares what the ranks call before anything moves. Every rank throws, and names
+//     a rank that differs: Error for another call or purpose, ContextMismatch for other kinds of
+//     contexts, DTypeError, ShapeError. Nothing is written then, and the ranks may go on.
 //   - A trainer's calls also compare batch size, loss scale and learning rate (nn/trainer.h).
 //   - Values of tensors are not compared. If a rank decides something by its own values, such as a
 //     learning rate by its loss, send the value through all_reduce() or broadcast() first.

@@ -15,9 +15,8 @@
 //   result(acc, n)     of n elements
 //   moved(acc, k)      acc with k added to the positions in it
 //   kernel(f)          calls f with the reduction that computes this one
-//   kInRange           every step of the gradient is exact or of the size of the gradient. The
-//   others
-//                      are computed in f32 for f16 and bf16
+//   kInRange           every step of the gradient is exact or of the size of the gradient. Other
+//                      gradients are computed in f32 for f16 and bf16
 //   simple()           a faster reduction that is tried first where its accumulators are others.
 //                      If its kept(acc) says that nothing was lost, from(acc, zeros) is the
 //                      accumulator, else r adds the elements itself
