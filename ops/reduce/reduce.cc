@@ -118,6 +118,12 @@ struct Over {
     static const OpRef<ReduceBy<R>> op(R::name);
     return invoke(op, {x}, {{axes, true}, how});
   }
+  Tensor sum(const Tensor& t) const { return (*this)(Sum(), t); }
+  // t less its mean, which the second mean keeps from being that of rounded numbers.
+  Tensor centered(const Tensor& t) const {
+    const Tensor near = t - (*this)(Mean(), t);
+    return near - (*this)(Mean(), near);
+  }
   // t / (count - ddof). A number beside f16 or bf16 is rounded to that, which has all whole ones up
   // to 256.
   Tensor share(const Tensor& t, double ddof = 0) const {

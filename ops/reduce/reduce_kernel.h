@@ -156,7 +156,7 @@ struct Var : SpreadSum {
     return root ? m::sqrt(a.squares) : a.squares;
   }
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
-    return (x - over(Mean(), x)) * over.share(dy, ddof) * 2;
+    return over.centered(x) * over.share(dy, ddof) * 2;
   }
   void check(auto expect) const { expect(ddof == ddof, "ddof", ddof, "a number"); }
 };
@@ -165,7 +165,7 @@ struct Std : Reduction<"std", kFloats, kX | kOut> {
 
   void kernel(const auto& f) const { f(Var{{}, ddof, true}); }
   auto grad(auto& x, auto& y, auto& dy, auto& over) const {
-    return (x - over(Mean(), x)) / divisor(y) * over.share(dy * (y != 0), ddof);
+    return over.centered(x) / divisor(y) * over.share(dy * (y != 0), ddof);
   }
   void check(auto expect) const { expect(ddof == ddof, "ddof", ddof, "a number"); }
 };
@@ -186,10 +186,12 @@ struct LogSumExp : Reduction<"logsumexp", kFloats, kX | kOut> {
     return decltype(a){up ? b.top : a.top, up ? a.sum * e + b.sum : a.sum + b.sum * e};
   }
   LOCUS_HD static auto result(auto a, double) { return a.top + m::log(a.sum); }
-  // Infinity less itself is 0 here; of -inf alone nothing is at the top.
-  auto grad(auto& x, auto& y, auto& dy, auto&) const {
+  // softmax: the sum takes out what y was rounded by. Infinity less itself is 0 here; of -inf alone
+  // nothing is at the top.
+  auto grad(auto& x, auto& y, auto& dy, auto& over) const {
     const auto top = where(y == -m::infinity(1.0), 0, y);
-    return exp(where(x == top, 0, x - top)) * dy;
+    const auto e = exp(where(x == top, 0, x - top));
+    return e * (dy / divisor(over(Sum(), e)));
   }
 };
 

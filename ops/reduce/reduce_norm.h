@@ -116,15 +116,18 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     else
       f(*this);
   }
-  // x / y first: 1 / y may be infinite.
-  auto grad(auto& x, auto& y, auto& dy, auto&) const {
+  // x / y first: 1 / y may be infinite. A great order would raise what y was rounded by to a power:
+  // elements are measured by the extreme one, and their norm by the sum of powers.
+  auto grad(auto& x, auto& y, auto& dy, auto& over) const {
     if (ord == 2) return x / divisor(y) * dy;
     auto slope = sign(x) * dy;
     if (ord == 1) return slope;
     if (ord == 0) return slope * 0;
     if (needs_elements()) return slope * (abs(x) == y);
-    const auto part = where(logical_or(x == 0, y == 0), 1, x / divisor(y));
-    return slope * (y != 0) * pow(abs(part), ord - 1);
+    const auto top = over(Norm{{}, m::copysign(m::infinity(ord), ord)}, x), zero = x == 0;
+    const auto part = where(logical_or(zero, y == 0), 1, abs(x) / divisor(top));
+    const auto powers = over.sum(where(zero, 0, pow(part, ord)));
+    return slope * (y != 0) * pow(part, ord - 1) * pow(divisor(powers), 1 / ord - 1);
   }
   void check(auto expect) const { expect(ord == ord, "ord", ord, "a number"); }
 };
