@@ -1,7 +1,7 @@
 // What core tells recordings, those of a Capture (capture.h) and of a compiled function
 // (compile.h), when it enqueues work, takes memory or waits: mostly only while active(). Internal
-// to core, but for active(), only_recorded(), Aside, check(what, why), depends_on() and settings.
-// In recording.cc.
+// to core, but for active(), find(), only_recorded(), Aside, check(what, why), depends_on() and
+// settings. In recording.cc.
 #pragma once
 
 #include <atomic>

@@ -90,6 +90,8 @@ class Compiled {
 //   - ValueError, at every call, for an input that the function writes and that has gaps or a
 //     negative stride, shares memory with another input, or is captured as well. At the first call
 //     the function has run by then, and no input is copied back.
+//   - array() in the function gives the numbers of the recording at each call. Numbers that the
+//     host writes through data_ptr() are not recorded.
 //   - A tensor that the function keeps elsewhere has the values of the last replay.
 //   - Gradients that the function writes keep their memory from then on. A gradient that the
 //     function attaches to an input belongs to the buffer.
@@ -111,8 +113,8 @@ class Compiled {
 
 // Errors:
 //   - CaptureError at the first call for what a replay cannot repeat: a host that reads or waits,
-//     pageable memory that is sent, an op that says so. It and OutOfMemory keep nothing; the work
-//     has run by then. The function still works uncompiled.
+//     reads a file or sends pageable memory, an op that says so. It and OutOfMemory keep nothing;
+//     the work has run by then. The function still works uncompiled.
 //   - A replay that fails, as by a bad index, leaves part of its writes; its random numbers and
 //     updates count as taken. A replay without memory for its results does not begin.
 //   - Error when what prepares a call, such as a parameter's initializer, calls the object.

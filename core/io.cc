@@ -10,6 +10,7 @@
 
 #include <locus/core/at_line.h>
 #include <locus/core/atomic_file.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
 
@@ -206,6 +207,7 @@ void save(const std::string& path, const NamedTensors& tensors, Caller from) try
 }
 
 NamedTensors load(const std::string& path, Context to, Caller from) try {
+  capture::check("load", "the host reads a file; load before");
   Reader file(path);
   const uint64_t magic = file.get<uint64_t>("the file's magic number");
   if (magic != kMagic)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
 #include <locus/ops/copy.h>
@@ -80,6 +81,7 @@ class Reader : NonCopyable {
 Tensor read_idx(const std::string& path) {
   constexpr std::pair<uint8_t, DType> kTypes[] = {
       {0x08, u8}, {0x09, i8}, {0x0C, i32}, {0x0D, f32}, {0x0E, f64}};
+  capture::check("read_idx", "the host reads a file; read it before");
   Reader file(path);
   uint8_t magic[4], lengths[kMaxRank][4];
   file.read(magic, sizeof magic, "a magic number");

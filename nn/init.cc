@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
 #include <locus/ops/copy.h>
@@ -90,6 +91,7 @@ void orthonormalize(const Tensor& matrix) {
 Initializer::Fill orthogonal_fill(const OrthogonalOptions& o) {
   return [o](const Shape& shape, DType dtype) {
     check_matrix("Orthogonal", shape);
+    capture::check("init::Orthogonal", "the host computes part of it; call it before");
     if (shape.size() == 0) return zeros(shape, {cpu(), dtype});
     const int64_t out = shape[0], in = shape.size() / out;
     const int64_t rows = std::min(out, in), columns = std::max(out, in);

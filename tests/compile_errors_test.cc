@@ -7,8 +7,11 @@
 #include <thread>
 
 #include <locus/core/autograd.h>
+#include <locus/core/io.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/stream.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -49,6 +52,9 @@ TEST(CompiledErrors, RefusesWhatAReplayCouldNotRepeat) {
     refused([](const Tensor& t) { const Tensor y = t[t > 1]; }, "mask_offsets");
     refused([&](const Tensor&) { random::permutation(3, c); }, "permutation");
     refused([](const Tensor& t) { any(isnan(t)).item<bool>(); }, "item");
+    refused([](const Tensor&) { load("none.params"); }, "load: the function called");
+    refused([](const Tensor&) { data::read_idx("none.idx"); }, "read_idx: the function called");
+    refused([](const Tensor&) { init::Orthogonal()({2, 2}, f32); }, "Orthogonal");
     if (is_host(c)) continue;
     refused([](const Tensor& t) { t.copyto(cpu()); }, "copyto");
     refused([&](const Tensor&) { ones({4}).as_in_context(c); }, "pageable");

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture.h>
 #include <locus/core/stream.h>
 #include <locus/devices/pool.h>
 #include <locus/ops/create.h>
@@ -229,6 +230,56 @@ TEST(CompiledMemory, WithoutMemoryACallIsRefusedUntilThereIsSome) {
       EXPECT_EQ(f({a})[0][-1].item<double>(), 2);
       EXPECT_EQ(f({b})[0][-1].item<double>(), 30);
     }
+  }
+}
+
+// Host memory is pinned for the copy to a device.
+TEST(CompiledMemory, NumbersOfTheHostAreThoseOfTheRecording) {
+  for (Context c : contexts())
+    for (DType d : {f32, f64}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      double made = 1;
+      const auto numbers = [&](TensorOptions o) {
+        const std::vector<double> given{made, made + 1, made + 2};
+        made += 10;
+        return array(given, o);
+      };
+      Compiled f([&](const Tensors& in) {
+        Tensor sum = in[0];
+        for (int i = 0; i < 3; ++i) {
+          sum = sum * 2 + numbers({c, d});
+          sum = sum + numbers({cpu_pinned(), d}).copyto(c, {.blocking = false});
+        }
+        Tensor written = numbers({c, d});
+        written += sum;
+        return Tensors{sum, written};
+      });
+      for (int i = 0; i < 4; ++i) {
+        const Tensors y = f({full({3}, i, {c, d})});
+        const double first = 8 * i + 4 * (1 + 11) + 2 * (21 + 31) + 41 + 51;
+        EXPECT_EQ(values(y[0]), (Values{first, first + 14, first + 28})) << i;
+        EXPECT_EQ(values(y[1]), (Values{first + 61, first + 76, first + 91})) << i;
+      }
+      EXPECT_EQ(f.recorded(), 1u);
+    }
+}
+
+TEST(CompiledMemory, NumbersOfTheHostOutliveACapture) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Context c = gpu(0);
+  const Tensor x = ones({2}, c);
+  Capture capture(c);
+  Tensor y = array({3., 4.}, c);
+  y += x;
+  const Tensor z = array({5., 6.}, cpu_pinned()).copyto(c, {.blocking = false}) + x;
+  Graph graph = capture.end();
+  for (int i = 1; i < 4; ++i) {
+    std::vector<Tensor> reused;
+    for (int k = 0; k < 4; ++k) reused.push_back(full({2}, 9, cpu_pinned()));
+    graph.replay();
+    EXPECT_EQ(values(y), (Values{3. + i, 4. + i}));
+    EXPECT_EQ(values(z), (Values{5. + i, 6. + i}));
+    x.detach() += 1;
   }
 }
 

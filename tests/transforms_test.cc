@@ -217,5 +217,20 @@ TEST(Transforms, ThatThrowInAWorkerThrowInTheLoop) {
   EXPECT_THROW(loader.begin(), ShapeError);
 }
 
+TEST(Transform, ReplaysTheDrawsOfTheRecording) {
+  const std::vector<int32_t> ids = numbers(3);
+  for (const Context c : test::contexts()) {
+    const Compose all({RandomCrop({3, 3}, {.pad = 1}), RandomFlipLeftRight(), Cast(f32),
+                       Normalize({1, 2}, {3, 4}), RandomFlipLeftRight()});
+    const Draw draw{.seed = 4, .samples = ids};
+    Compiled f([&](const Tensors& in) { return Tensors{all(in[0], draw)}; });
+    for (int i = 0; i < 4; ++i) {
+      const Tensor x = images(3, {c, i32}) + i;
+      EXPECT_EQ(test::values(f({x})[0]), test::values(all(x, draw))) << c;
+    }
+    EXPECT_EQ(f.recorded(), 1u);
+  }
+}
+
 }  // namespace
 }  // namespace locus

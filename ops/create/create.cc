@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <locus/core/at_line.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
@@ -95,6 +96,15 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
                  DType fallback, Caller from) try {
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
+  if (capture::active()) [[unlikely]] {
+    // A recording keeps the values; each replay copies them to the tensor that the program has.
+    Tensor values;
+    {
+      const capture::Aside aside;
+      values = from_host(data, d, shape, {to, dtype}, dtype, from);
+    }
+    return capture::find(to) ? row_major_copy(values, dtype) : values;
+  }
   Tensor t = allocate(host, checked_meta("array", d, shape));
   const size_t bytes = static_cast<size_t>(shape.size()) * static_cast<size_t>(size_of(d));
   if (bytes > 0) std::memcpy(t.impl().view.data, data, bytes);
