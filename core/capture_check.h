@@ -59,6 +59,8 @@ Noted note(Context c, PlanCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
 // What was noted last copied between two contexts of the host.
 void copied(Context from, Context to, size_t bytes, Caller asked);
+// Whether the memory is that of a recording that the calling thread makes.
+bool owns(const Storage& storage);
 // New memory on c.
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home);
 

@@ -1,5 +1,5 @@
 // Watches what a thread reads of memory that was there before (recompute_reads.h). Internal to
-// core. Memory of a compiled function's arena is not watched.
+// core. A recording's own memory is watched only while that recording is made.
 #pragma once
 
 #include <atomic>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
@@ -14,7 +15,7 @@ Watch::Watch() : outer(innermost), run(runs.fetch_add(1, std::memory_order_relax
 Watch::~Watch() { innermost = outer; }
 
 void tell(const Storage& storage) {
-  if (storage.owner()) return;
+  if (storage.owner() && !capture::owns(storage)) return;
   for (Watch* w = innermost; w; w = w->outer)
     if (storage.born() < w->run) w->read(storage);
 }

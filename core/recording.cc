@@ -143,6 +143,11 @@ void copied(Context from, Context to, size_t bytes, Caller asked) {
   recording_on(to)->plan->copied(from, to, bytes, asked);
 }
 
+bool owns(const Storage& storage) {
+  const Recording* const r = recording_on(storage.context());
+  return r && r->plan->owns(storage);
+}
+
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   Recording* const r = recording_on(c);
   if (!r) return std::make_shared<Storage>(c, bytes, home);

@@ -279,5 +279,31 @@ TEST(RecomputeReads, WritesThatAreOnlyCapturedCount) {
     }
 }
 
+TEST(RecomputeReads, WritesInACompiledFunctionCount) {
+  for (Context c : contexts())
+    for (const bool written : {false, true}) {
+      const Tensor w = full({2}, 3, c);
+      w.attach_grad();
+      Compiled f([&](const Tensors& in) {
+        Tensor scale = in[0] * 2, y;
+        {
+          const autograd::Record record;
+          y = autograd::recompute(
+              [scale](const Tensors& of) { return Tensors{of[0] * scale + of[0]}; }, {w}, {})[0];
+        }
+        if (written) scale += 1;
+        y.backward();
+        return Tensors{w.grad()};
+      });
+      if (written) {
+        EXPECT_THAT(message_of<Error>([&] { f({ones({2}, c)}); }),
+                    AllOf(HasSubstr("multiply: rhs"), HasSubstr("were changed in place since")));
+        continue;
+      }
+      for (int i = 0; i < 3; ++i)
+        EXPECT_EQ(values(f({full({2}, i, c)})[0]), (std::vector<double>(2, 2 * i + 1))) << c;
+    }
+}
+
 }  // namespace
 }  // namespace locus::test
