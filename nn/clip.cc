@@ -9,6 +9,7 @@
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/storage.h>
+#include <locus/core/tape.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/reduce.h>
@@ -29,16 +30,24 @@ std::vector<Tensors> alike(const Tensors& arrays) {
   return groups;
 }
 
-// All that an op for some of the arrays would refuse after others have been written.
-void check(const char* who, const char* option, double limit, const Tensors& arrays) {
-  if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
+void check(const char* who, const Tensors& arrays) {
   if (arrays.empty()) throw ValueError(who, ": no arrays; expected at least one");
-  std::vector<std::pair<ByteRange, size_t>> places;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Tensor& t = arrays[i];
     if (!t.defined()) throw Error(who, ": array ", i, " is undefined; expected a tensor");
     if (!is_floating(t.dtype()))
       throw DTypeError(who, ": array ", i, ", ", describe(t), "; expected a floating dtype");
+  }
+}
+
+// All that an op for some of the arrays would refuse after others have been written.
+void check_targets(const char* who, const char* option, double limit, const Tensors& arrays) {
+  if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
+  check(who, arrays);
+  std::vector<std::pair<ByteRange, size_t>> places;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Tensor& t = arrays[i];
+    check_in_place(text_of(who, ": array ", i), {}, t);
     if (!t.contiguous())
       throw ShapeError(who, ": array ", i, ", ", describe(t),
                        ", has gaps or another order; expected contiguous tensors, since they are "
@@ -65,7 +74,7 @@ void clip_arrays(const Tensors& arrays, const Tensor& norm, double max_norm) {
 }  // namespace
 
 Tensor global_norm(const Tensors& arrays) {
-  if (arrays.empty()) throw ValueError("global_norm: no arrays; expected at least one");
+  check("global_norm", arrays);
   const autograd::Pause pause;
   Tensor total;
   for (const Tensors& group : alike(arrays)) {
@@ -80,27 +89,27 @@ Tensor global_norm(const Tensors& arrays) {
 }
 
 void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm) {
-  check("clip_to_norm", "max_norm", max_norm, arrays);
+  check_targets("clip_to_norm", "max_norm", max_norm, arrays);
   if (norm.size() != 1 || norm.dtype() != f64)
     throw ShapeError("clip_to_norm: norm ", describe(norm), "; expected one f64");
   clip_arrays(arrays, norm, max_norm);
 }
 
 Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
-  check("clip_global_norm", "max_norm", max_norm, arrays);
+  check_targets("clip_global_norm", "max_norm", max_norm, arrays);
   const Tensor norm = global_norm(arrays);
   clip_arrays(arrays, norm, max_norm);
   return norm;
 }
 
 void clip_value(const Tensors& arrays, double limit) {
-  check("clip_value", "limit", limit, arrays);
+  check_targets("clip_value", "limit", limit, arrays);
   const autograd::Pause pause;
   for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
 }
 
 Tensor all_finite(const Tensors& arrays) {
-  if (arrays.empty()) throw ValueError("all_finite: no arrays; expected at least one");
+  check("all_finite", arrays);
   const autograd::Pause pause;
   Tensor all;
   for (const Tensors& group : alike(arrays)) {

@@ -20,9 +20,10 @@ namespace locus {
 // The gradients of a batch's sum of losses are divided by its size only in step(): multiply
 // max_norm by it.
 //
-// Errors of these functions, before anything is written: ValueError for no arrays, a negative limit
-// and arrays that share memory, such as one that is given twice; ShapeError for an array that is
-// not contiguous; DTypeError for one that is not floating; Error for one that is undefined.
+// Errors of these functions, before anything is written:
+//   - ValueError for no arrays, a negative limit and arrays that share memory;
+//   - ShapeError for an array that is not contiguous, DTypeError for one that is not floating;
+//   - Error for an undefined array, and in a Record scope for one that is in the graph.
 Tensor clip_global_norm(const Tensors& arrays, double max_norm);
 // Its two halves: the norm, and scaling by a norm that is known, one f64 on any context.
 Tensor global_norm(const Tensors& arrays);
@@ -32,7 +33,7 @@ void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm);
 void clip_value(const Tensors& arrays, double limit);
 
 // Whether all elements are finite: 1 or 0, one f64 on the first one's context. Writes nothing.
-// ValueError for no arrays.
+// ValueError for no arrays, DTypeError for one that is not floating.
 Tensor all_finite(const Tensors& arrays);
 
 namespace nn {

@@ -11,6 +11,7 @@
 namespace locus::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
@@ -304,6 +305,48 @@ TEST(Gradients, ListASharedParameterOnce) {
   net.add(layer, layer);
   net.initialize();
   EXPECT_EQ(nn::gradients(net).size(), 1u);
+}
+
+TEST(Clip, RefusesToWriteWhatIsRecorded) {
+  for (const Context c : contexts()) {
+    const Tensor w = full({2}, 10, c), free = full({2}, 10, c);
+    const Tensor norm = full({1}, 10, {c, f64});
+    w.attach_grad();
+    const autograd::Record record;
+    const Tensor y = w * 2;
+    for (const Tensor& t : {w, y}) {
+      const auto refused = [&](const char* who, const auto& f) {
+        EXPECT_THAT(message_of<Error>(f), AllOf(HasSubstr(std::string(who) + ": array 1: in-place"),
+                                                HasSubstr("being recorded")));
+      };
+      refused("clip_global_norm", [&] { clip_global_norm({free, t}, 1); });
+      refused("clip_to_norm", [&] { clip_to_norm({free, t}, norm, 1); });
+      refused("clip_value", [&] { clip_value({free, t}, 1); });
+    }
+    EXPECT_EQ(values(free), Values(2, 10));
+    clip_value({free}, 1);
+    EXPECT_EQ(values(free), Values(2, 1));
+    y.backward();
+    EXPECT_EQ(values(w.grad()), Values(2, 2));
+    clip_value({w.grad()}, 1);
+    EXPECT_EQ(values(w.grad()), Values(2, 1));
+  }
+}
+
+TEST(Clip, ErrorsNameTheFunctionThatWasCalled) {
+  const Tensor none, whole = ones({2}, i32);
+  const auto names = [&](const std::string& who, const auto& f) {
+    EXPECT_THAT(message_of<Error>([&] {
+                  f({ones({2}), none});
+                }),
+                testing::StartsWith(who + ": array 1 is undefined"));
+    EXPECT_THAT(message_of<DTypeError>([&] {
+                  f({ones({2}), whole});
+                }),
+                testing::StartsWith(who + ": array 1, cpu(0) (2,) i32; expected a floating dtype"));
+  };
+  names("all_finite", [](const Tensors& arrays) { all_finite(arrays); });
+  names("global_norm", [](const Tensors& arrays) { global_norm(arrays); });
 }
 
 }  // namespace
