@@ -46,6 +46,14 @@ Tensor leaf_of(const Tensor& x) {
   return leaf;
 }
 
+// `gradient` is like result i of the first run.
+void expect_as_before(size_t i, const Tensor& gradient, const Tensor& result) {
+  if (!result.defined() || result.context() != gradient.context() ||
+      result.shape() != gradient.shape() || result.dtype() != gradient.dtype())
+    throw Error("recompute: the function gave ", describe(gradient), " as result ", i,
+                " at first and ", describe(result), " now; it must do the same each time");
+}
+
 Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (autograd::is_recording())
     throw Error(
@@ -84,7 +92,9 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     throw Error("recompute: the function gave ", dout.size(), " results at first and ", out.size(),
                 " now; it must do the same each time");
   for (size_t i = 0; i < out.size(); ++i) {
-    if (!dout[i].defined() || !needs_grad(out[i].impl())) continue;
+    if (!dout[i].defined()) continue;
+    expect_as_before(i, dout[i], out[i]);
+    if (!needs_grad(out[i].impl())) continue;
     heads.push_back(out[i]);
     incoming.push_back(dout[i]);
   }
@@ -115,10 +125,10 @@ bool is_recomputing() { return again; }
 
 Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& inputs,
                   const Tensors& variables) {
+  if (!f) throw ValueError("recompute: the function is null; expected a function");
   if (!is_recording()) return f(inputs);
   const auto stretch = std::make_shared<Stretch>(
       Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
-  if (!stretch->f) throw ValueError("recompute: the function is null");
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
   for (const Tensor& t : variables)
     if (!t.defined()) throw ValueError("recompute: a variable is an undefined Tensor");

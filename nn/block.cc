@@ -178,6 +178,7 @@ void Block::share_parameters(const Block& other) {
 }
 
 void Block::apply(const std::function<void(Block&)>& visit) {
+  if (!visit) throw ValueError(type_name(), "::apply: visit is null; expected a function");
   for (const auto& [name, child] : children_) child->apply(visit);
   visit(*this);
 }

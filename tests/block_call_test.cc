@@ -189,6 +189,12 @@ TEST(Block, ApplyVisitsChildrenFirst) {
   EXPECT_THAT(seen, ElementsAre("Dense", "Dense", "Sequential"));
 }
 
+TEST(Block, ApplyRefusesNoFunction) {
+  nn::Sequential net = mlp();
+  EXPECT_EQ(test::message_of<ValueError>([&] { net.apply(nullptr); }),
+            "Sequential::apply: visit is null; expected a function");
+}
+
 TEST(Block, CastsItsParametersAndRefusesOtherInputs) {
   for (Context c : test::contexts()) {
     nn::Sequential net = mlp();

@@ -251,5 +251,35 @@ TEST(Recompute, RefusesAnotherNumberOfResults) {
   EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }), HasSubstr("gave 1 results at first"));
 }
 
+TEST(Recompute, RefusesResultsOfAnotherShapeOrDType) {
+  const Tensor x = array({2.f, 3.f});
+  x.attach_grad();
+  using Function = std::function<Tensor(const Tensor&)>;
+  for (const auto& [later, text] :
+       {std::pair<Function, const char*>([](const Tensor& t) { return t.sum(); }, "cpu(0) () f32"),
+        {[](const Tensor& t) { return t.astype(f64); }, "cpu(0) (2,) f64"},
+        {[](const Tensor&) { return Tensor(); }, "(empty)"}}) {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = autograd::recompute(
+          [&](const Tensors& in) {
+            return Tensors{autograd::is_recomputing() ? later(in[0]) : in[0] * 2};
+          },
+          {x}, {})[0];
+    }
+    EXPECT_THAT(test::message_of<Error>([&] { y.backward(); }),
+                HasSubstr(std::string("recompute: the function gave cpu(0) (2,) f32 as result 0 at "
+                                      "first and ") +
+                          text + " now"));
+  }
+}
+
+TEST(Recompute, RefusesNoFunction) {
+  EXPECT_THROW(autograd::recompute(nullptr, {ones({2})}, {}), ValueError);
+  const autograd::Record record;
+  EXPECT_THROW(autograd::recompute(nullptr, {ones({2})}, {}), ValueError);
+}
+
 }  // namespace
 }  // namespace locus
