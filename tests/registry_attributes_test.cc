@@ -46,8 +46,9 @@ Known known() {
   Known all;
   using Binary = BinaryAttrs;
   add<Binary, 0, &Binary::scalar, &Binary::scalar_first>(all, {"scalar", "scalar_first"});
-  add<WhereAttrs, 0, &WhereAttrs::x, &WhereAttrs::y, &WhereAttrs::x_scalar, &WhereAttrs::y_scalar,
-      &WhereAttrs::dtype>(all, {"x", "y", "x_scalar", "y_scalar", "dtype"});
+  add<TernaryAttrs, 0, &TernaryAttrs::x, &TernaryAttrs::y, &TernaryAttrs::x_scalar,
+      &TernaryAttrs::y_scalar, &TernaryAttrs::dtype>(all,
+                                                     {"x", "y", "x_scalar", "y_scalar", "dtype"});
   add<f::LeakyRelu, 1, &f::LeakyRelu::slope>(all, {"slope"});
   add<f::Silu, 1, &f::Silu::beta>(all, {"beta"});
   using SiluGrad = f::WithNumber<f::SiluGrad>;
@@ -142,6 +143,9 @@ bool is_unread(const std::string& op, const std::string& field) {
       "layer_norm_grad.given",
       "contiguous.dtype",
       "where.dtype",
+      "divide_grad.dtype",
+      "ratio_grad.dtype",
+      "power_grad.dtype",
       "rms_norm_grad.given",
       "convolution.size",
       "deconvolution.activation",

@@ -182,6 +182,7 @@ struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
 
 // One launch each for the backward passes of activations. Of dy and the result y:
 struct ReluGrad : Binary<"relu_grad", kFloats, 1, kY> {
+  static constexpr bool kExact = true;
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto y) const { return y <= 0 ? m::c(y, 0) : dy; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return relu_grad(d, y); }

@@ -9,6 +9,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 
 namespace locus {
@@ -42,6 +43,8 @@ DType meet(Meet rule, DType a, DType b);
 DType meet(const Op& op, Meet rule, DType a, Scalar& s);
 [[noreturn]] void two_numbers(const Op& op);
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y);
+// Of operands that have one dtype already.
+Tensor run_ternary(const Op& op, const Tensor& a, const Operand& x, const Operand& y);
 
 // `widens`: in an amp::Scope 16 bits are f32.
 template <class A>
@@ -80,19 +83,21 @@ concept Checked = requires(const F& f) {
 };
 
 DType infer_operands(std::span<const Meta> in, bool predicate, std::span<Meta> out);
-DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta> out);
+DType infer_ternary(std::span<const Meta> in, bool masked, const TernaryAttrs& a,
+                    std::span<Meta> out);
 template <class F>
 DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Meta> out) {
   if constexpr (Checked<F>) formula::formula_of<F>(a).check(Expect{in[0].dtype});
   if constexpr (F::kArity == 3)
-    return infer_where(in, a, out);
+    return infer_ternary(in, F::kMasked, a, out);
   else
     return infer_operands(in, F::kPredicate, out);
 }
 
-// Operands of a gradient in f32: f16 is too narrow for the gradient's steps.
-inline Tensor widened(const Tensor& t) { return t.defined() ? t.astype(f32) : t; }
-inline double widened(double number) { return convert<double>(convert<Half>(number)); }
+// Operands of a gradient whose steps are too large or too many for 16 bits: those are f32.
+inline Tensor widened(const Tensor& t) {
+  return t.defined() && size_of(t.dtype()) == 2 ? t.astype(f32) : t;
+}
 template <class F>
 Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const Tensor& d = dout[0];
@@ -100,26 +105,40 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const auto in = [&](int i) -> const Tensor& { return s.in(i); };
   const Tensor& out = s.out();
   const F f = formula::formula_of<F>(attrs);
-  // Calls step with the operands. In f16 the operands are widened unless the steps stay in range.
-  const auto run = [&](bool in_range, const auto& step, const auto&... from) {
-    return in_range || d.dtype() != f16 ? step(from...) : step(widened(from)...).astype(f16);
+  const auto wide = [&](const auto& x) {
+    if constexpr (std::is_same_v<decltype(x), const double&>)  // kernels round numbers
+      return d.dtype() == f16 ? convert<double>(convert<Half>(x))
+                              : convert<double>(convert<BFloat16>(x));
+    else
+      return widened(x);
   };
   Tensors g(static_cast<size_t>(s.n_in()));
+  // The gradient of input i, which `step` makes of operands `from`. Steps that may leave the range
+  // of f16, and terms of sums over broadcast axes, are f32 and rounded at the end.
+  const auto run = [&](int i, bool in_range, const auto& step, const auto&... from) {
+    if (!s.needs(i)) return;
+    const bool sums = !F::kExact && s.in_meta(i).size() != d.size() && size_of(d.dtype()) == 2;
+    g[static_cast<size_t>(i)] = sums || (!in_range && d.dtype() == f16)
+                                    ? as(sum_to(step(wide(from)...), s.in_shape(i)), d.dtype())
+                                    : step(from...);
+  };
+  constexpr bool kXInRange = (F::kInRange & formula::kX) != 0,
+                 kYInRange = (F::kInRange & formula::kY) != 0;
   if constexpr (F::kArity == 1) {
     const auto grad = [&](const auto&... all) -> Tensor { return f.grad(all...); };
-    g[0] = run((F::kInRange & formula::kX) != 0, grad, in(0), out, d);
+    run(0, kXInRange, grad, in(0), out, d);
   } else if constexpr (F::kArity == 2) {
-    const auto dx = [&](size_t at, auto& x, auto& y) {
-      if constexpr (requires { f.dx(x, y, out, d); })
-        if (s.needs(static_cast<int>(at)))
-          g[at] = run((F::kInRange & formula::kX) != 0,
-                      [&](const auto&... all) -> Tensor { return f.dx(all...); }, x, y, out, d);
+    const auto dx = [&](int at, auto& x, auto& y) {
+      if constexpr (requires { f.dx(x, y, out, d); }) {
+        const auto step = [&](const auto&... all) -> Tensor { return f.dx(all...); };
+        run(at, kXInRange, step, x, y, out, d);
+      }
     };
-    const auto dy = [&](size_t at, auto& x, auto& y) {
-      if constexpr (requires { f.dy(x, y, out, d); })
-        if (s.needs(static_cast<int>(at)))
-          g[at] = run((F::kInRange & formula::kY) != 0,
-                      [&](const auto&... all) -> Tensor { return f.dy(all...); }, x, y, out, d);
+    const auto dy = [&](int at, auto& x, auto& y) {
+      if constexpr (requires { f.dy(x, y, out, d); }) {
+        const auto step = [&](const auto&... all) -> Tensor { return f.dy(all...); };
+        run(at, kYInRange, step, x, y, out, d);
+      }
     };
     const double number = attrs.scalar.floating();
     if (s.n_in() == 2) {
@@ -131,18 +150,58 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
       dx(0, in(0), number);
     }
   } else {
-    int at = 1;
-    if (!attrs.x_scalar && s.needs(at++)) g[1] = f.dx(s.in(0), d);
-    if (!attrs.y_scalar && s.needs(at)) g[static_cast<size_t>(at)] = f.dy(s.in(0), d);
+    const auto all = [&](const auto& x, const auto& y) {
+      const Tensor& a = in(0);
+      const auto dx = [&](const auto&... from) -> Tensor { return f.dx(from...); };
+      const auto dy = [&](const auto&... from) -> Tensor { return f.dy(from...); };
+      int at = 1;
+      if constexpr (!F::kMasked) {
+        const auto da = [&](const auto&... from) -> Tensor { return f.da(from...); };
+        run(0, false, da, a, x, y, out, d);
+      }
+      if constexpr (std::is_same_v<decltype(x), const Tensor&>)
+        run(at++, kXInRange, dx, a, x, y, out, d);
+      if constexpr (std::is_same_v<decltype(y), const Tensor&>)
+        run(at, kYInRange, dy, a, x, y, out, d);
+    };
+    const double x = attrs.x.floating(), y = attrs.y.floating();
+    if (attrs.x_scalar && attrs.y_scalar)
+      all(x, y);
+    else if (attrs.x_scalar)
+      all(x, in(1));
+    else if (attrs.y_scalar)
+      all(in(1), y);
+    else
+      all(in(1), in(2));
   }
   return g;
 }
 
 Samples samples_where(Context c, DType d);
+template <class F>
+Samples samples_ternary(Context c, DType d) {
+  const auto a = [&](const Shape& shape) { return sample_values(c, d, shape, F::kLow, F::kHigh); };
+  const auto x = [&](const Shape& shape) {
+    return sample_values(c, d, shape, F::kLow2, F::kHigh2, 1);
+  };
+  const auto y = [&](const Shape& shape) {
+    return sample_values(c, d, shape, F::kLow3, F::kHigh3, 2);
+  };
+  TernaryAttrs of_tensors{.dtype = d}, of_x = of_tensors, of_y = of_tensors;
+  of_x.x = F::kLow2 + .7 * (F::kHigh2 - F::kLow2);
+  of_x.x_scalar = true;
+  of_y.y = F::kLow3 + .6 * (F::kHigh3 - F::kLow3);
+  of_y.y_scalar = true;
+  return {Sample({a({2, 3}), x({2, 3}), y({2, 3})}, of_tensors),
+          Sample({a({37}), x({37}), y({37})}, of_tensors),
+          Sample({a({3, 1, 4}), x({2, 1}), y({4})}, of_tensors),
+          Sample({a({3, 5}), y({3, 5})}, of_x), Sample({a({3, 5}), x({5})}, of_y)};
+}
 // Inputs whose values lie in (low, high), second operands in (low2, high2).
 template <class F>
 Samples samples(Context c, DType d) {
-  if constexpr (F::kArity == 3) return samples_where(c, d);
+  if constexpr (F::kMasked) return samples_where(c, d);
+  if constexpr (F::kArity == 3 && !F::kMasked) return samples_ternary<F>(c, d);
   Samples s;
   const auto x = [&](const Shape& shape, int variant) {
     return sample_values(c, d, shape, F::kLow, F::kHigh, variant);
@@ -187,15 +246,15 @@ Samples samples(Context c, DType d) {
 template <class F>
 void define_one() {
   // y is input 0 where x is a number.
-  constexpr Keep in = F::kArity == 3            ? keep_input(0)
-                      : F::kReads & formula::kY ? Keep::inputs
+  constexpr Keep in = F::kReads & formula::kY   ? Keep::inputs
                       : F::kReads & formula::kX ? keep_input(0)
                                                 : Keep::none;
   constexpr Keep kept = F::kReads & formula::kOut ? in | Keep::outputs : in;
-  OpDef<formula::AttrsOf<F>> op(F::name, F::kArity == 1 ? std::vector<std::string>{"data"}
-                                         : F::kArity == 2
-                                             ? std::vector<std::string>{"lhs", "rhs"}
-                                             : std::vector<std::string>{"condition", "x", "y"});
+  OpDef<formula::AttrsOf<F>> op(F::name, F::kArity == 1   ? std::vector<std::string>{"data"}
+                                         : F::kArity == 2 ? std::vector<std::string>{"lhs", "rhs"}
+                                         : F::kMasked
+                                             ? std::vector<std::string>{"condition", "x", "y"}
+                                             : std::vector<std::string>{"a", "x", "y"});
   op.template infer<&infer<F>>().layout(Layout::strided).template samples<&samples<F>>();
   if constexpr (F::kArity > 1) op.inputs(1, F::kArity).broadcasts();
   if constexpr (F::kPredicate)
@@ -224,10 +283,11 @@ Tensor call(const F& f, const Operand& x, const Operand& y) {
   if constexpr (!std::is_empty_v<F>) attrs.formula = f;
   return detail::run(op_of<F>(), kMeet<F>, F::kWidens, x, y, attrs);
 }
-// A mask before the operands, which may both be numbers.
+// x and y may both be numbers.
 template <class F>
-Tensor call(const F&, const Tensor& mask, const Operand& x, const Operand& y) {
-  return detail::run_where(op_of<F>(), mask, x, y);
+Tensor call(const F&, const Tensor& a, const Operand& x, const Operand& y) {
+  return F::kMasked ? detail::run_where(op_of<F>(), a, x, y)
+                    : detail::run_ternary(op_of<F>(), a, x, y);
 }
 
 }  // namespace locus

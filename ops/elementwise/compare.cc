@@ -12,16 +12,15 @@ DType number_dtype(const Scalar& a, const Scalar& b) {
   const auto kind = std::max(a.kind(), b.kind());
   return kind == Scalar::Kind::floating ? f32 : kind == Scalar::Kind::integer ? i64 : bool_;
 }
+TernaryAttrs numbers(const Operand& x, const Operand& y) {
+  return {x.scalar(), y.scalar(), x.is_scalar(), y.is_scalar()};
+}
 Tensor mask(Context c, const Shape& shape) { return sample_values(c, f32, shape, -2, 2, 3) > 0; }
 }  // namespace
 
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y) {
   const Tensor mask = condition.dtype() == bool_ ? condition : condition != 0;
-  WhereAttrs a;
-  a.x = x.scalar();
-  a.y = y.scalar();
-  a.x_scalar = x.is_scalar();
-  a.y_scalar = y.is_scalar();
+  TernaryAttrs a = numbers(x, y);
   if (a.x_scalar && a.y_scalar) {
     a.dtype = number_dtype(a.x, a.y);
     check_fits("where", a.dtype, a.x);
@@ -37,17 +36,26 @@ Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const 
   return invoke(op, {mask, as(x.tensor(), a.dtype), as(y.tensor(), a.dtype)}, a);
 }
 
-DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta> out) {
-  if (in[0].dtype != bool_)
+Tensor run_ternary(const Op& op, const Tensor& t, const Operand& x, const Operand& y) {
+  TernaryAttrs a = numbers(x, y);
+  a.dtype = t.dtype();
+  if (a.x_scalar && a.y_scalar) return invoke(op, {t}, a);
+  if (a.x_scalar || a.y_scalar) return invoke(op, {t, (a.x_scalar ? y : x).tensor()}, a);
+  return invoke(op, {t, x.tensor(), y.tensor()}, a);
+}
+
+DType infer_ternary(std::span<const Meta> in, bool masked, const TernaryAttrs& a,
+                    std::span<Meta> out) {
+  if (masked && in[0].dtype != bool_)
     throw DTypeError("expected a bool condition, got ", name(in[0].dtype),
                      "; compare it: condition != 0");
   const size_t wanted = 1u + !a.x_scalar + !a.y_scalar;
   if (in.size() != wanted)
     throw ValueError("expected ", wanted, " inputs beside ", 3 - wanted, " numbers");
   Shape shape(in[0]);
-  for (const Meta& m : in.subspan(1)) {
+  for (const Meta& m : in.subspan(masked ? 1 : 0)) {
     if (m.dtype != a.dtype)
-      throw DTypeError("expected x and y of dtype ", name(a.dtype), ", got ", name(m.dtype),
+      throw DTypeError("expected operands of dtype ", name(a.dtype), ", got ", name(m.dtype),
                        "; convert it first: x.astype(", name(a.dtype), ")");
     shape = broadcast_shapes(shape, Shape(m));
   }
@@ -58,7 +66,7 @@ DType infer_where(std::span<const Meta> in, const WhereAttrs& a, std::span<Meta>
 Samples samples_where(Context c, DType d) {
   Samples s;
   const auto x = [&](const Shape& shape) { return sample_values(c, d, shape, -2, 2); };
-  WhereAttrs a;
+  TernaryAttrs a;
   a.dtype = d;
   s.emplace_back(Tensors{mask(c, {2, 3}), x({2, 3}), sample_values(c, d, {2, 3}, -2, 2, 1)}, a);
   s.emplace_back(Tensors{mask(c, {3, 1}), x({4}), sample_values(c, d, {2, 1, 4}, -2, 2, 1)}, a);

@@ -62,11 +62,12 @@ struct IsFinite : Predicate<"isfinite", 1> {
       return true;
   }
 };
-// The operand before x and y is a mask.
-struct Where : Form<"where", 3, kAll, 1, kX> {
+struct Where : Ternary<"where", kAll, 1, kX> {
+  static constexpr bool kMasked = true, kExact = true;
+  static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto mask, auto x, auto y) const { return truth(mask) ? x : y; }
-  auto dx(auto& mask, auto& d) const { return where(mask, d, 0); }
-  auto dy(auto& mask, auto& d) const { return where(mask, 0, d); }
+  auto dx(auto& mask, auto&, auto&, auto&, auto& d) const { return where(mask, d, 0); }
+  auto dy(auto& mask, auto&, auto&, auto&, auto& d) const { return where(mask, 0, d); }
 };
 
 using CompareOps = List<Equal, NotEqual, Greater, GreaterEqual, Lesser, LesserEqual, LogicalAnd,

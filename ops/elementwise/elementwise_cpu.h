@@ -186,8 +186,8 @@ struct Engine {
       return &kernel_of<F, Out, T>;
     else if constexpr (F::kArity == 2)
       return &kernel_of<F, Out, T, T>;
-    else  // where: a mask before the data
-      return &kernel_of<F, Out, bool, T, T>;
+    else
+      return &kernel_of<F, Out, std::conditional_t<F::kMasked, bool, T>, T, T>;
   }
 };
 

@@ -1,7 +1,8 @@
-// The arithmetic of two operands.
+// The arithmetic of two operands, and the ops of their gradients.
 #pragma once
 
 #include <locus/ops/elementwise/form.h>
+#include <locus/ops/kernel/product.h>
 
 namespace locus::formula {
 
@@ -21,16 +22,12 @@ struct Multiply : Binary<"multiply", kAll, 1, kX | kY> {
   auto dx(auto&, auto& y, auto&, auto& d) const { return d * y; }
   auto dy(auto& x, auto&, auto&, auto& d) const { return d * x; }
 };
-struct Divide : Binary<"divide", kFloats, 1, kY | kOut> {
-  static constexpr unsigned kInRange = kX;
+struct Divide : Binary<"divide", kFloats, 1, kX | kY> {
+  static constexpr unsigned kInRange = kX | kY;
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return x / y; }
   auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
-  // z is divided by a large y first and d z by a small y last, so no step overflows before dy does.
-  auto dy(auto&, auto& y, auto& z, auto& d) const {
-    const auto large = abs(y) >= 1;
-    return d * (z / where(large, y, 1)) / where(large, -1, -y);
-  }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return divide_grad(d, x, y); }
 };
 struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;
@@ -39,28 +36,29 @@ struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor(x / y)); }
 };
-// x^0 has slope 0 everywhere, where y x^(y-1) would say 0 * inf at x = 0; x^y log x is 0 at x = 0.
+// x^y log x is 0 at x = 0.
 struct Power : Widens<Binary<"power", kNumbers, 32, kX | kY | kOut>> {
+  static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .3, kHigh = 3, kLow2 = .4, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::power(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {
-    return y == 0 ? zeros_like(d) : y == 1 ? d : y == 2 ? d * x * 2 : d * (power(x, y - 1) * y);
+    return y == 0 ? zeros_like(d) : y == 1 ? d : y == 2 ? d * x * 2 : power_grad(d, x, y);
   }
-  auto dx(auto& x, auto& y, auto&, auto& d) const {
-    return d * where(y == 0, 0, y * power(x, y - 1));
-  }
+  auto dx(auto& x, auto& y, auto&, auto& d) const { return power_grad(d, x, y); }
   auto dy(double x, auto&, auto& z, auto& d) const {
     return x == 0 ? zeros_like(d) : d * m::log(x) * z;
   }
   auto dy(auto& x, auto&, auto& z, auto& d) const { return d * log(where(x == 0, 1, x)) * z; }
 };
 struct Maximum : Binary<"maximum", kAll, 1, kX | kY> {
+  static constexpr bool kExact = true;
   static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::max(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, d, 0); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return where(x >= y, 0, d); }
 };
 struct Minimum : Binary<"minimum", kAll, 1, kX | kY> {
+  static constexpr bool kExact = true;
   static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return m::min(x, y); }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x <= y, d, 0); }
@@ -73,7 +71,7 @@ struct Ldexp : Binary<"ldexp", kFloats, 32, kX | kY | kOut> {
   auto dy(auto&, auto&, auto& z, auto& d) const { return d * 0.69314718055994531 * z; }
 };
 struct Xlogy : Binary<"xlogy", kFloats, 8, kX | kY> {
-  static constexpr unsigned kInRange = kX;
+  static constexpr unsigned kInRange = kX | kY;
   static constexpr double kLow2 = .3, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::xlogy(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {
@@ -82,25 +80,69 @@ struct Xlogy : Binary<"xlogy", kFloats, 8, kX | kY> {
   auto dx(auto& x, auto& y, auto&, auto& d) const {
     return d * log(where(logical_and(x == 0, y <= 0), 1, y));
   }
-  auto dy(auto& x, auto& y, auto&, auto& d) const {
-    return d * (x / where(logical_and(x == 0, y == 0), 1, y));
-  }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return ratio_grad(d, x, y); }
 };
 
 struct Hypot : Binary<"hypot", kFloats, 8, kX | kY | kOut> {
+  static constexpr unsigned kInRange = kX | kY;
   static constexpr double kLow = .5;
   LOCUS_HD auto apply(auto x, auto y) const { return m::hypot(x, y); }
-  auto dx(auto& x, auto&, auto& z, auto& d) const { return part(x, z, d); }
-  auto dy(auto&, auto& y, auto& z, auto& d) const { return part(y, z, d); }
+  auto dx(auto& x, auto&, auto& z, auto& d) const { return ratio_grad(d, x, z); }
+  auto dy(auto&, auto& y, auto& z, auto& d) const { return ratio_grad(d, y, z); }
+};
 
- private:
-  static auto part(auto& x, auto& z, auto& d) {
-    return d * where(isinf(x), sign(x), x / where(z == 0, 1, z));
+// One launch each for gradients that are products. No step overflows or vanishes where the gradient
+// does not.
+
+// -a x / y^2
+struct DivideGrad : Ternary<"divide_grad", kFloats, 4, kX | kY | kOut> {
+  static constexpr double kLow3 = .5, kHigh3 = 3;
+  LOCUS_HD auto apply(auto a, auto x, auto y) const { return -m::over_square(a, x, y); }
+  auto da(auto&, auto& x, auto& y, auto&, auto& d) const { return divide_grad(d, x, y); }
+  auto dx(auto& a, auto&, auto& y, auto&, auto& d) const { return divide_grad(d, a, y); }
+  auto dy(auto&, auto&, auto& y, auto& z, auto& d) const { return ratio_grad(d * -2, z, y); }
+};
+// a x / y, where x / y is 0 for two zeros, and 1 or -1 for two infinities.
+struct RatioGrad : Ternary<"ratio_grad", kFloats, 4, kX | kY | kOut> {
+  static constexpr double kLow3 = .5, kHigh3 = 3;
+  template <class V>
+  LOCUS_HD V apply(V a, V x, V y) const {
+    const V one = m::c(x, 1), top = m::infinity(x);
+    const bool ends = (m::abs(x) == top) & (m::abs(y) == top);
+    const V over = (x == 0) & (y == 0) ? one : ends ? m::copysign(one, y) : y;
+    return m::over(a, ends ? m::copysign(one, x) : x, over);
+  }
+  auto da(auto&, auto& x, auto& y, auto&, auto& d) const { return ratio_grad(d, x, y); }
+  auto dx(auto& a, auto&, auto& y, auto&, auto& d) const { return ratio_grad(d, a, y); }
+  auto dy(auto&, auto&, auto& y, auto& z, auto& d) const { return ratio_grad(-d, z, y); }
+};
+// a y x^(y-1), and 0 for y = 0, also where x = 0.
+struct PowerGrad : Ternary<"power_grad", kFloats, 32, kX | kY> {
+  static constexpr double kLow2 = .3, kHigh2 = 3, kLow3 = .4, kHigh3 = 3;
+  template <class V>
+  LOCUS_HD V apply(V a, V x, V y) const {
+    const V one = m::c(y, 1), power = m::pow(x, y - one), slope = power * y;
+    if (m::normal(power) && m::normal(slope)) return a * slope;
+    if (y == 0) return m::c(a, 0);
+    if (power != power) return power;
+    // The square root of a power out of range is in range.
+    const V root = m::pow(m::abs(x), (one - y) * m::c(y, .5));
+    return m::over_square(a, y * m::copysign(one, power), root);
+  }
+  auto da(auto&, auto& x, auto& y, auto&, auto& d) const { return power_grad(d, x, y); }
+  auto dx(auto& a, auto& x, auto& y, auto&, auto& d) const {
+    return power_grad(d * a * y, x, y - 1);
+  }
+  auto dy(auto& a, double x, auto& y, auto&, auto& d) const {
+    return d * a * power(x, y - 1) * (y * m::log(x == 0 ? 1 : x) + 1);
+  }
+  auto dy(auto& a, auto& x, auto& y, auto&, auto& d) const {
+    return d * a * power(x, y - 1) * (y * log(where(x == 0, 1, x)) + 1);
   }
 };
 
-using BinaryOps =
-    List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy, Hypot>;
+using BinaryOps = List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy,
+                       Hypot, DivideGrad, RatioGrad, PowerGrad>;
 
 }  // namespace locus::formula
 
@@ -117,5 +159,14 @@ Tensor minimum(const Operand& a, const Operand& b) { return call(formula::Minimu
 Tensor ldexp(const Operand& x, const Operand& e) { return call(formula::Ldexp(), x, e); }
 Tensor xlogy(const Operand& x, const Operand& y) { return call(formula::Xlogy(), x, y); }
 Tensor hypot(const Operand& x, const Operand& y) { return call(formula::Hypot(), x, y); }
+static Tensor divide_grad(const Tensor& a, const Operand& x, const Operand& y) {
+  return call(formula::DivideGrad(), a, x, y);
+}
+static Tensor ratio_grad(const Tensor& a, const Operand& x, const Operand& y) {
+  return call(formula::RatioGrad(), a, x, y);
+}
+static Tensor power_grad(const Tensor& a, const Operand& x, const Operand& y) {
+  return call(formula::PowerGrad(), a, x, y);
+}
 }  // namespace locus
 #endif

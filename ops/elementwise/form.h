@@ -2,7 +2,7 @@
 // Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
 //
 // A formula is a struct whose members are the op's attributes, of type Real; most have none:
-//   Unary or Binary      its base: the op's name; the dtypes it has kernels for; what apply() costs
+//   Unary, Binary, ...   its base: the op's name; the dtypes it has kernels for; what apply() costs
 //                        in additions (what is worth a second thread); what its gradient reads
 //   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
 //   grad(x, y, dy)       unary: the gradient of y = apply(x), written as if for numbers, but made
@@ -10,8 +10,11 @@
 //                        said to read is undefined
 //   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
 //                        one there is no gradient
+//   da, dx, dy(a, x, y, z, d)  ternary: the same for z = apply(a, x, y); x and y may be numbers
 //   kInRange             the gradients (kX, kY) whose every step has a result in f16's range if the
 //                        gradient has. In f16 the others are computed in f32
+//   kExact               the elements of the gradients are those of d, -d or 0. If not, 16 bits
+//                        compute gradients that are summed over broadcast axes in f32
 //   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
 //                        expect.holds(c): c is a number of the data's dtype, up to rounding
 //   Widens<...>          around the base, where results are too large or too close for 16 bits
@@ -53,8 +56,11 @@ struct Form {
   static constexpr bool kPredicate = Predicate;  // the result is bool_, else of the operands' dtype
   static constexpr bool kCountsBool = false;     // takes bool as i8
   static constexpr bool kWidens = false;         // takes 16 bits as f32 in an amp::Scope
+  static constexpr bool kMasked = false;         // the first of three operands is a mask
   static constexpr unsigned kInRange = Reads == kNothing ? kX | kY : kNothing;
-  static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh;
+  static constexpr bool kExact = Reads == kNothing;
+  static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh, kLow3 = kLow,
+                          kHigh3 = kHigh;
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
 struct Unary : Form<Of, 1, Kinds, Cost, Reads> {};
@@ -65,6 +71,8 @@ struct Step : Unary<Of, Kinds, Cost, kNothing> {
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
 struct Binary : Form<Of, 2, Kinds, Cost, Reads> {};
+template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
+struct Ternary : Form<Of, 3, Kinds, Cost, Reads> {};
 template <class Base>
 struct Widens : Base {
   static constexpr bool kWidens = true;

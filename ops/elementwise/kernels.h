@@ -10,9 +10,9 @@
 
 namespace locus {
 
-// The attributes of "where": the operands x and y may be numbers instead of inputs. `dtype` is the
-// result's; it selects the kernel when both are.
-struct WhereAttrs {
+// The attributes of ops of three operands: the last two, x and y, may be numbers instead of inputs.
+// `dtype` is the result's; it selects the kernel.
+struct TernaryAttrs {
   Scalar x = 0, y = 0;
   bool x_scalar = false, y_scalar = false;
   DType dtype = f32;
@@ -35,7 +35,7 @@ requires(F::kArity == 2) struct AttrsType<F> {
 };
 template <class F>
 requires(F::kArity == 3) struct AttrsType<F> {
-  using type = WhereAttrs;
+  using type = TernaryAttrs;
 };
 template <class F>
 using AttrsOf = typename AttrsType<F>::type;
@@ -63,7 +63,7 @@ LOCUS_HD Scalars scalars(const Call& call) {
       s.scalar[a.scalar_first ? 0 : 1] = &a.scalar;
     }
   } else if constexpr (Arity == 3) {
-    const WhereAttrs& a = call.attributes<WhereAttrs>();
+    const TernaryAttrs& a = call.attributes<TernaryAttrs>();
     if (a.x_scalar) s.scalar[1] = &a.x;
     if (a.y_scalar) s.scalar[2] = &a.y;
   }

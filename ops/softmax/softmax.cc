@@ -79,8 +79,7 @@ Tensors gradient_by(const Saved& saved, std::span<const Tensor> dout) {
   return {invoke(op, {saved.out(), dout[0]}, saved.attrs<SoftmaxAttrs>())};
 }
 
-// The formulas below have steps that leave the range of f16: 16 bits compute them in f32.
-Tensor widened(const Tensor& x) { return size_of(x.dtype()) == 2 ? x.astype(f32) : x; }
+using detail::widened;  // the formulas below have steps that leave the range of f16
 
 Tensors softmax_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<SoftmaxAttrs> op("softmax_grad");

@@ -1,7 +1,7 @@
 # Writes formula_source(): the headers that formulas are made of, as text.
 file(GLOB formula_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/elementwise/*_kernel.h)
 list(APPEND formula_headers core/hd.h core/half.h ops/kernel/types.h ops/kernel/cast.h
-                            ops/kernel/math.h ops/elementwise/form.h)
+                            ops/kernel/math.h ops/kernel/product.h ops/elementwise/form.h)
 set(formula_files)
 foreach(header ${formula_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})

@@ -46,6 +46,22 @@ Reference of_kinds(std::string op, F f) {
       }));
 }
 
+// f of the inputs and numbers of three operands.
+template <class F>
+Reference ternary(std::string op, F f) {
+  return each_exact(reference<TernaryAttrs>(
+      std::move(op), [f](const Arrays& in, const TernaryAttrs& a) -> Arrays {
+        const Array x = a.x_scalar ? Array({}, a.dtype, held(real(a.x), a.dtype)) : in[1];
+        const Array y = a.y_scalar ? Array({}, a.dtype, held(real(a.y), a.dtype)) : in.back();
+        const auto shape = common_shape(common_shape(in[0].shape, x.shape), y.shape);
+        Array z = spread(in[0], shape);
+        const Array second = spread(x, shape), third = spread(y, shape);
+        for (size_t i = 0; i < z.values.size(); ++i)
+          z.values[i] = f(z.values[i], second.values[i], third.values[i]);
+        return {z};
+      }));
+}
+
 Real sign(Real x) { return std::isnan(x) ? x : static_cast<Real>((x > 0) - (x < 0)); }
 Real sigmoid(Real x) { return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x)); }
 Real softplus(Real x) {
@@ -172,7 +188,7 @@ const References kBinary{{
     binary("add", [](Real x, Real y) { return x + y; }),
     binary("subtract", [](Real x, Real y) { return x - y; }),
     binary("multiply", [](Real x, Real y) { return x * y; }),
-    slope_of_result(binary("divide", [](Real x, Real y) { return x / y; })),
+    binary("divide", [](Real x, Real y) { return x / y; }),
     of_kinds("mod", remainder),
     slope_of_result(of_kinds(
         "power",
@@ -186,6 +202,14 @@ const References kBinary{{
                            })),
     binary("xlogy", [](Real x, Real y) { return x == 0 && !std::isnan(y) ? 0 : x * std::log(y); }),
     binary("hypot", [](Real x, Real y) { return std::hypot(x, y); }),
+    ternary("divide_grad", [](Real a, Real x, Real y) { return -a * x / (y * y); }),
+    ternary("ratio_grad",  // x / y has limits for zeros and for infinities
+            [](Real a, Real x, Real y) {
+              const bool ends = std::isinf(x) && std::isinf(y);
+              return a * (ends ? sign(x) * sign(y) : x == 0 && y == 0 ? 0 : x / y);
+            }),
+    ternary("power_grad",
+            [](Real a, Real x, Real y) { return y == 0 ? 0 : a * y * std::pow(x, y - 1); }),
     binary("equal", [](Real x, Real y) { return x == y; }),
     binary("not_equal", [](Real x, Real y) { return !(x == y); }),
     binary("greater", [](Real x, Real y) { return x > y; }),
@@ -199,9 +223,9 @@ const References kBinary{{
     unary("isnan", [](Real x) { return std::isnan(x); }),
     unary("isinf", [](Real x) { return std::isinf(x); }),
     unary("isfinite", [](Real x) { return std::isfinite(x); }),
-    each_exact(reference<WhereAttrs>(
+    each_exact(reference<TernaryAttrs>(
         "where",
-        [](const Arrays& in, const WhereAttrs& a) -> Arrays {
+        [](const Arrays& in, const TernaryAttrs& a) -> Arrays {
           const Array x = a.x_scalar ? Array({}, a.dtype, held(real(a.x), a.dtype)) : in[1];
           const Array y = a.y_scalar ? Array({}, a.dtype, held(real(a.y), a.dtype)) : in.back();
           const std::vector<int64_t> shape =
