@@ -5,25 +5,28 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
-#include <vector>
 
 #include <locus/core/edit_distance.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
 
 namespace locus {
 namespace {
 
-struct Declared {
-  Mutex mutex;
-  std::vector<std::string_view> variables LOCUS_GUARDED_BY(mutex){
-      "LOCUS_CHECK", "LOCUS_CLUSTER_TIMEOUT", "LOCUS_SYNC", "LOCUS_TRANSFERS",
-      "LOCUS_TUNE",  "LOCUS_TUNE_FILE"};
-};
-Declared& declared() {  // never destroyed: other statics ask
-  static Declared& d = *new Declared;
-  return d;
-}
+constexpr std::string_view kPrefix = "LOCUS_";
+constexpr std::string_view kVariables[] = {"LOCUS_CHECK",
+                                           "LOCUS_CLUSTER_TIMEOUT",
+                                           "LOCUS_EMULATED_GPUS",
+                                           "LOCUS_EMULATED_LINK",
+                                           "LOCUS_EMULATED_MEMORY",
+                                           "LOCUS_ISA",
+                                           "LOCUS_NUM_THREADS",
+                                           "LOCUS_P2P",
+                                           "LOCUS_PIN",
+                                           "LOCUS_POOL",
+                                           "LOCUS_SYNC",
+                                           "LOCUS_TRANSFERS",
+                                           "LOCUS_TUNE",
+                                           "LOCUS_TUNE_FILE"};
 
 std::string_view value_of(const char* variable) {
   const char* value = std::getenv(variable);
@@ -68,27 +71,19 @@ std::optional<size_t> environment_choice(const char* variable,
   refuse(variable, value, accepts);
 }
 
-void declare_environment(std::initializer_list<const char*> variables) {
-  Declared& d = declared();
-  const MutexLock lock(d.mutex);
-  d.variables.insert(d.variables.end(), variables.begin(), variables.end());
-}
+std::span<const std::string_view> environment_variables() { return kVariables; }
 
-std::string unknown_environment() {
-  constexpr size_t kNear = 4;  // LOCUS_THREADS is LOCUS_NUM_THREADS
-  Declared& d = declared();
-  const MutexLock lock(d.mutex);
+std::string misspelled_environment() {
   std::string text;
   for (char** entry = environ; entry && *entry; ++entry) {
-    const std::string_view name =
-        std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    if (!name.starts_with("LOCUS_") || std::ranges::count(d.variables, name) > 0) continue;
+    std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
+    if (!name.starts_with(kPrefix) || std::ranges::count(kVariables, name) > 0) continue;
     const auto distance = [&](std::string_view other) { return edit_distance(name, other); };
-    const std::string_view nearest = *std::ranges::min_element(d.variables, {}, distance);
-    text += text_of("Locus does not read ", name, " of the environment; ",
-                    distance(nearest) <= kNear ? text_of("did you mean ", nearest, "?")
-                                               : "it reads " + listed(d.variables),
-                    "\n");
+    const std::string_view nearest = *std::ranges::min_element(kVariables, {}, distance);
+    const size_t letters = std::max(name.size(), nearest.size()) - kPrefix.size();
+    if (2 * distance(nearest) < letters)  // LOCUS_THREADS: LOCUS_NUM_THREADS
+      text += text_of("Locus does not read ", name, " of the environment; did you mean ", nearest,
+                      "?\n");
   }
   return text;
 }

@@ -1,13 +1,14 @@
 // The LOCUS_* variables of the environment. A value that makes no sense throws Error naming the
 // variable, the value and what it may be, at each call that needs it (LOCUS_P2P: a copy between
-// GPUs); it is never guessed. A LOCUS_* variable that no part of the library reads is a warning on
-// stderr when the program starts. Threads: any, as long as nobody calls setenv.
+// GPUs); it is never guessed. A misspelled variable is a warning on stderr when the program starts.
+// Threads: any, as long as nobody calls setenv.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,10 +22,11 @@ std::optional<size_t> environment_bytes(const char* variable);
 std::optional<size_t> environment_choice(const char* variable,
                                          std::initializer_list<std::string_view> choices);
 
-// Each part of the library declares what it reads when it is registered; core's own variables are
-// declared in environment.cc.
-void declare_environment(std::initializer_list<const char*> variables);
-// A line for each LOCUS_* variable that is set and not declared, with the nearest name.
-std::string unknown_environment();
+// All variables that some build of the library reads: one list, so that a build without CUDA knows
+// LOCUS_P2P too.
+std::span<const std::string_view> environment_variables();
+// A line for each LOCUS_* variable that is set, not in environment_variables() and nearly one of
+// them: less than half of what follows LOCUS_ differs. Others belong to other programs.
+std::string misspelled_environment();
 
 }  // namespace locus

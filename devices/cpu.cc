@@ -180,7 +180,6 @@ void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void*)) {
 }
 
 void register_cpu() {
-  declare_environment({"LOCUS_ISA", "LOCUS_NUM_THREADS", "LOCUS_PIN", "LOCUS_POOL"});
   const auto count = [] { return kMaxDevices; };
   register_device(DeviceType::cpu, {"cpu", count, open_cpu, "cpu(0) always exists"});
   register_device(DeviceType::cpu_pinned,

@@ -22,7 +22,6 @@ namespace locus {
 // Registers gpu when the driver has a device, and returns whether it has one; without a driver
 // num_gpus() is 0 and nothing fails. Also gives cpu_pinned page-locked memory.
 bool register_cuda();
-void declare_cuda_environment();  // also of a program that does not register CUDA
 
 namespace cuda {
 

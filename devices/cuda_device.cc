@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/id_table.h>
 #include <locus/devices/cuda_nccl.h>
@@ -160,8 +159,6 @@ MemoryInfo CudaDevice::memory() {
 ContextInfo CudaDevice::info() { return {.name = name_, .emulated = false}; }
 
 }  // namespace cuda
-
-void declare_cuda_environment() { declare_environment({"LOCUS_P2P"}); }
 
 bool register_cuda() {
   static_cast<void>(fork_count());  // counts from here on

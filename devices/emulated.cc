@@ -171,7 +171,6 @@ class EmulatedDevice final : public Device {
 }  // namespace
 
 bool register_emulated() {
-  declare_environment({"LOCUS_EMULATED_GPUS", "LOCUS_EMULATED_LINK", "LOCUS_EMULATED_MEMORY"});
   try {
     device_count =
         static_cast<int>(environment_number("LOCUS_EMULATED_GPUS", 0, kMaxDevices).value_or(0));

@@ -26,12 +26,11 @@ bool register_builtins() {
     register_ranks();
     bool gpus = register_emulated();
 #ifdef LOCUS_WITH_CUDA
-    declare_cuda_environment();
     gpus = gpus || register_cuda();
 #endif
     if (!gpus) register_no_gpus();
     register_families();
-    std::fputs(unknown_environment().c_str(), stderr);
+    std::fputs(misspelled_environment().c_str(), stderr);
     return true;
   }();
   return once;
