@@ -32,6 +32,7 @@ Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from
   for (size_t i = 0; i < in.size(); ++i) {
     inputs_.push_back(input_of(in[i], mode_));
     buffers_.push_back(same_strides(in[i]));
+    recording.plan->filled(*buffers_[i].impl().storage);
     given.push_back(alias(buffers_[i], buffers_[i].impl().view));
     std::shared_ptr<GraphState>& graph = given[i].impl().graph;
     if (!mode_.graph) {

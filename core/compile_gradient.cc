@@ -74,6 +74,7 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
     heads_.push_back(i);
     heads.push_back(out[i]);
     incoming_.push_back(allocate(impl.context, impl.view.meta));
+    capture::innermost->plan->filled(*incoming_.back().impl().storage);
   }
   for (const auto& [leaf, state] : forward.leaves) {
     if (!state || state->req == GradReq::null) {

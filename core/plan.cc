@@ -73,6 +73,7 @@ PlanCall& Plan::add(PlanCall call) {
 void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (storage->bytes() == 0) return;
   touches_.back().push_back({storage->data(), write});
+  if (write) unwritten_.erase(storage->data());
   // A copy's ends are other streams' business, too.
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }

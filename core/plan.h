@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include <locus/core/arena.h>
@@ -69,6 +70,7 @@ class Plan : NonCopyable {
   // While it is recorded: a call, and then the memory that it uses.
   PlanCall& add(PlanCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
+  const char* last_name() const { return calls_.back().name(); }
   // It meets others: such calls of a device come one after the other.
   void meet_in_turn(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
@@ -81,6 +83,10 @@ class Plan : NonCopyable {
   void* block(Context c, size_t bytes);
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
+  // New memory of an arena: a read of it before a recorded write is an error.
+  void allocated(const Storage& storage) { unwritten_.insert(storage.data()); }
+  void filled(const Storage& storage) { unwritten_.erase(storage.data()); }  // before each replay
+  bool is_unwritten(const Storage& storage) const { return unwritten_.contains(storage.data()); }
   // Memory of its own that the program sees.
   void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
   // No more calls: finds what has to wait for what, and makes the devices' graphs. Calls that give
@@ -184,6 +190,7 @@ class Plan : NonCopyable {
   std::vector<std::vector<Touch>> touches_;
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
   std::vector<std::shared_ptr<Storage>> shown_;
+  std::unordered_set<const void*> unwritten_;
   std::vector<Room> rooms_;
   bool whole_ = false;   // finish() has all calls in their parts
   bool meets_ = false;   // some wait for their like on other devices

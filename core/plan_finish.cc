@@ -156,6 +156,7 @@ void Plan::finish(bool ran) {
   }
   calls_.clear();
   touches_.clear();
+  unwritten_.clear();
   whole_ = true;
   make_graphs();
 }

@@ -133,6 +133,11 @@ Noted note(Context c, PlanCall call) {
 
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   Recording& r = *recording_on(c);
+  if (!write && r.plan->is_unwritten(*storage))
+    throw CaptureError(r.text(), ", and ", r.plan->last_name(), " reads ", storage->bytes(),
+                       " bytes on ", c,
+                       " that no recorded call has written; a replay would not repeat what the "
+                       "host writes through data_ptr(): make the tensor before, or by array()");
   r.plan->touch(storage, write);
   if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
   // Who wants its values has something to wait for.
@@ -154,6 +159,7 @@ std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   const auto& arena = r->plan->arena(c);
   auto storage = std::make_shared<Storage>(c, bytes, r->only ? r->stream : home, arena);
   r->made.push_back(storage);
+  r->plan->allocated(*storage);
   return storage;
 }
 
