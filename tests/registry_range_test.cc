@@ -2,6 +2,7 @@
 // right, whatever their formulas come by on the way.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include <locus/core/storage.h>
 #include <locus/ops/create.h>
@@ -52,8 +53,9 @@ std::vector<Scaled> scaled(const Sample& s, DType d, bool normal, int most) {
 }
 
 bool is_step(const Op& op) {
-  return std::ranges::count(std::vector<std::string>{"floor", "ceil", "trunc", "round", "rint"},
-                            op.name) > 0;
+  return std::ranges::count(
+             std::vector<std::string>{"floor", "ceil", "trunc", "round", "rint", "sign"}, op.name) >
+         0;
 }
 
 // The ops that gradients are made of are walked as gradients.
@@ -84,6 +86,7 @@ class RegistryRange : public RegistryWalk {
         }
       }
     if (!any) GTEST_SKIP() << op().name << " has no sample with a floating input";
+    EXPECT_GT(compared_, 0) << "no value of " << op().name << " was compared";
   }
 
   // Whether results fit the dtype, and the terms of their sums, which may be larger than the sums.
@@ -98,24 +101,52 @@ class RegistryRange : public RegistryWalk {
   static double slack(DType d) { return (d == f16 ? 2 : 64) * range(d).least; }
 
   // Gradients in f64, added up along a direction, against differences of the reference.
-  void expect_sum(const Arrays& in, const Attrs& attrs, size_t k, const Array& dx, double head) {
-    std::vector<Real> direction;
-    for (double w : weights(dx.size(), 5)) direction.push_back(w);
+  void expect_sum(const Array& x, const Array& dx, const Slope& right, double head) {
+    const std::vector<Real> direction = direction_of(x);
     Real sum = 0, size = 0;
     for (size_t i = 0; i < direction.size(); ++i) {
-      direction[i] *= std::fabs(in[k].values[i]);
       sum += dx.values[i] * direction[i];
       size += std::fabs(dx.values[i] * direction[i]);
     }
-    const Slope right = slope_along(op(), in, attrs, k, direction, head);
+    const Real wanted = head * right.value, doubt = head * right.doubt;
     // Where the reference tells nothing, or gradients do not fit.
-    if (!std::isfinite(right.doubt) || std::fabs(right.value) < 10 * right.doubt) return;
-    for (Real x : in[k].values)
-      if (std::fabs(right.value) > std::fabs(x) * range(f64).most / 1024) return;
-    EXPECT_LE(std::fabs(sum - right.value), right.doubt + 1e-8 * (size + std::fabs(right.value)))
-        << "gradient of input " << k << ": along a direction " << double(sum)
-        << ", right: " << double(right.value);
+    if (!std::isfinite(doubt) || std::fabs(wanted) < 10 * doubt) return;
+    for (Real v : x.values)
+      if (std::fabs(wanted) > std::fabs(v) * range(f64).most / 1024) return;
+    ++compared_;
+    EXPECT_LE(std::fabs(sum - wanted), doubt + 1e-8 * (size + std::fabs(wanted)))
+        << "along a direction " << double(sum) << ", right: " << double(wanted);
   }
+  static std::vector<Real> direction_of(const Array& x) {
+    std::vector<Real> direction;
+    for (double w : weights(x.size(), 5)) direction.push_back(w);
+    for (size_t i = 0; i < direction.size(); ++i) direction[i] *= std::fabs(x.values[i]);
+    return direction;
+  }
+
+  // Gradients dx against the right ones, where those are no NaN and not above `most`. `nudged`
+  // gives the right ones of inputs that were rounded otherwise: dx may be as far off.
+  void expect_near(const Array& dx, Array right, double most, const Near& near,
+                   const std::function<Array()>& nudged) {
+    const auto skip = [&](auto told) {
+      for (size_t i = 0; i < right.values.size(); ++i)
+        if (!told(i, right.values[i])) right.values[i] = dx.values[i];
+    };
+    skip([&](size_t, Real r) {
+      const bool told = std::fabs(r) <= most;
+      compared_ += told;
+      return told;
+    });
+    if (difference(dx, right, near).empty()) return;
+    const Array off = nudged();
+    skip([&](size_t i, Real r) {
+      const Real by_rounding = 16 * std::fabs(r - off.values[i]);
+      return by_rounding <= std::fabs(r) && std::fabs(dx.values[i] - r) > by_rounding;
+    });
+    EXPECT_EQ(difference(dx, right, near), "");
+  }
+
+  int64_t compared_ = 0;
 };
 
 TEST_P(RegistryRange, HoldsItsResults) {
@@ -126,6 +157,7 @@ TEST_P(RegistryRange, HoldsItsResults) {
     if (!reference().each_exact && !fits(right, d)) return;
     Near near{tolerance(d), slack(d), 0, range(d).most};
     if (!reference().each_exact) near.of_most = tolerance(d);
+    for (const Array& a : right) compared_ += a.size();
     expect_results(run(op(), in, s.attrs, c), right, near, "result");
   });
 }
@@ -155,6 +187,20 @@ Tensors nudged(const Tensors& in, DType d) {
   return out;
 }
 
+// The slopes times `head`; NaN where they are in doubt, or their terms then above `most`.
+Array told(const Slopes& slopes, double head, double most) {
+  Array right = slopes.values;
+  for (size_t i = 0; i < right.values.size(); ++i) {
+    const Real r = right.values[i], doubt = slopes.doubt.values[i], size = slopes.size.values[i];
+    right.values[i] = 10 * doubt <= std::fabs(r) && !(head * size > most) ? head * r : kNaN;
+  }
+  return right;
+}
+Array times(Array a, double factor) {
+  for (Real& v : a.values) v *= factor;
+  return a;
+}
+
 TEST_P(RegistryRange, HoldsItsGradients) {
   LOCUS_NEEDS_GRADIENT();
   LOCUS_NEEDS_OP_OF_USERS();
@@ -171,6 +217,25 @@ TEST_P(RegistryRange, HoldsItsGradients) {
           !std::ranges::all_of(results[0].values, is_normal))
         return;
     }
+    // Of head 1: those of other heads are as many times as large.
+    std::vector<Array> right(in.size()), nudged_right(in.size());
+    std::vector<Slopes> terms(in.size());
+    std::vector<Slope> along(in.size());
+    const bool by_terms = is_elementwise(op()), by_sum = !by_terms && d == f64;
+    const Tensors wide =
+        by_terms || by_sum ? Tensors(in.size()) : gradients_of(op(), widened(in), s.attrs);
+    const auto is_compared = [&](size_t k) { return varies(in[k]) && in[k].size() > 0; };
+    for (size_t k = 0; k < in.size(); ++k) {
+      if (!is_compared(k)) continue;
+      if (by_sum) {
+        along[k] = slope_along(op(), from, s.attrs, k, direction_of(from[k]), 1);
+      } else if (by_terms) {
+        terms[k] = slopes(op(), from, s.attrs, k, 1, most);
+      } else if (wide[k].defined()) {
+        right[k] = array_of(wide[k]);
+        right[k].dtype = d;
+      }
+    }
     for (double head : {1., 1024., d == f16 ? 32768. : 65536.}) {
       SCOPED_TRACE(text_of("head ", head));
       const Tensors got = gradients_of(op(), in, s.attrs, head);
@@ -178,41 +243,24 @@ TEST_P(RegistryRange, HoldsItsGradients) {
       if (reference().slope_cancels) near.absolute += 16 * epsilon(d) * head;
       if (reference().slope_of_result)
         near.absolute += range(d).least * (d == f16 ? 1 : 128) * head;
-      Tensors wide, other;
-      if (!is_elementwise(op()) && d != f64) {
-        wide = gradients_of(op(), widened(in), s.attrs, head);
-        other = gradients_of(op(), nudged(widened(in), d), s.attrs, head);
-      }
+      if (!by_terms) near.of_most = relative;
       for (size_t k = 0; k < in.size(); ++k) {
-        if (!varies(in[k]) || in[k].size() == 0 || !got[k].defined()) continue;
+        if (!is_compared(k) || !got[k].defined()) continue;
+        SCOPED_TRACE(text_of("gradient of input ", k));
         const Array dx = array_of(got[k]);
-        if (!is_elementwise(op()) && d == f64) {
-          expect_sum(from, s.attrs, k, dx, head);
+        if (by_sum) {
+          expect_sum(from[k], dx, along[k], head);
           continue;
         }
-        Array right, off;
-        if (is_elementwise(op())) {
-          const Slopes slope = slopes(op(), from, s.attrs, k, head, most);
-          right = slope.values;
-          off = slopes(op(), nudged(from, d), s.attrs, k, head).values;
-          for (size_t i = 0; i < right.values.size(); ++i) {
-            const Real doubt = slope.doubt.values[i];
-            if (!(10 * doubt <= std::fabs(right.values[i]))) right.values[i] = kNaN;
-          }
-        } else {
-          right = array_of(wide[k]);
-          right.dtype = d;
-          off = array_of(other[k]);
-          if (!fits({right}, d)) continue;
-          near.of_most = relative;
-        }
-        for (size_t i = 0; i < right.values.size(); ++i) {
-          Real& r = right.values[i];
-          const Real by_rounding = 16 * std::fabs(r - off.values[i]);
-          const bool told = std::fabs(r) <= most && by_rounding <= std::fabs(r);
-          if (!told || std::fabs(dx.values[i] - r) <= by_rounding) r = dx.values[i];
-        }
-        EXPECT_EQ(difference(dx, right, near), "") << "gradient of input " << k;
+        const Array wanted = by_terms ? told(terms[k], head, most) : times(right[k], head);
+        if (!by_terms && !fits({wanted}, d)) continue;
+        expect_near(dx, wanted, most, near, [&] {
+          if (nudged_right[k].size() == 0)
+            nudged_right[k] =
+                by_terms ? slopes(op(), nudged(from, d), s.attrs, k, 1).values
+                         : array_of(gradients_of(op(), nudged(widened(in), d), s.attrs)[k]);
+          return times(nudged_right[k], head);
+        });
         if (HasFailure()) return;
       }
     }

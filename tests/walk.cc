@@ -32,7 +32,7 @@ std::string difference(const Array& got, const Array& wanted, const Near& near) 
     const bool beyond = std::fabs(w) > near.most && !std::isinf(w);
     const bool same = std::isnan(w)   ? std::isnan(g)
                       : std::isinf(w) ? g == w
-                      : beyond        ? !(std::fabs(g) < near.most / 2)
+                      : beyond        ? std::fabs(g) >= near.most / 2 && (g < 0) == (w < 0)
                                       : std::fabs(g - w) <= allowed;
     if (!same) return text_of("[", i, "]: ", double(g), ", right: ", double(w));
   }
@@ -90,8 +90,8 @@ Slopes slopes(const Op& op, const Arrays& in, const Attrs& attrs, size_t k, doub
   number = spread(number, y.shape);
   const std::vector<Real> up = moved(kSteps[1]), down = moved(-kSteps[1]), far = moved(kSteps[0]),
                           close = moved(kFine);
-  Slopes result{Array(in[k].shape, f64), Array(in[k].shape, f64)};
-  Array size = result.values;
+  const Array zeros(in[k].shape, f64);
+  Slopes result{zeros, zeros, zeros};
   for (size_t i = 0; i < y.values.size(); ++i) {
     const auto at = static_cast<size_t>(number.values[i]);
     const Real step = step_of(x.values[i], kSteps[1]), value = y.values[i];
@@ -105,11 +105,11 @@ Slopes slopes(const Op& op, const Arrays& in, const Attrs& attrs, size_t k, doub
                         std::fabs(nearest - slope) <= allowed + kRounding * std::fabs(value) / fine;
     const bool fits = std::fabs(value) <= most;
     result.values.values[at] += slope * h[i];
-    size.values[at] += std::fabs(slope * h[i]);
+    result.size.values[at] += std::fabs(slope * h[i]);
     result.doubt.values[at] += smooth && fits ? (rounding + 1e-9L * slope) * std::fabs(h[i]) : kNaN;
   }
-  for (size_t i = 0; i < size.values.size(); ++i)
-    if (size.values[i] > most) result.doubt.values[i] = kNaN;
+  for (size_t i = 0; i < zeros.values.size(); ++i)
+    if (result.size.values[i] > most) result.doubt.values[i] = kNaN;
   return result;
 }
 

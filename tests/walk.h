@@ -84,7 +84,7 @@ inline Arrays arrays_of(const Tensors& in) {
 // of the largest wanted element of its tensor.
 struct Near {
   double relative, absolute = 0, of_most = 0;
-  double most = std::numeric_limits<double>::max();  // larger ones need only be as large, or NaN
+  double most = std::numeric_limits<double>::max();  // larger ones need only be as large
 };
 // The first difference, or "".
 std::string difference(const Array& got, const Array& wanted, const Near& near);
@@ -101,9 +101,10 @@ Tensors gradients_of(const Op& op, const Tensors& in, const Attrs& attrs, double
 bool is_elementwise(const Op& op);
 // The gradient of input k of an elementwise op by differences of its reference. `doubt`: how far
 // it may be off; NaN where the reference is not smooth, or a result or a term of the gradient is
-// larger than `most`.
+// larger than `most`. `size`: the sum of the sizes of the gradient's terms. All are proportional to
+// `scale`.
 struct Slopes {
-  Array values, doubt;
+  Array values, doubt, size;
 };
 Slopes slopes(const Op& op, const Arrays& in, const Attrs& attrs, size_t k, double scale,
               double most = std::numeric_limits<double>::max());
