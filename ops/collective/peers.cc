@@ -89,11 +89,11 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                 .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
+  each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
       capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
-  each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   noted.plan->meet_in_turn(c);
   return noted;
 }
