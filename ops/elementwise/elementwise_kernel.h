@@ -107,10 +107,10 @@ struct RatioGrad : Ternary<"ratio_grad", kFloats, 4, kX | kY | kOut> {
   static constexpr double kLow3 = .5, kHigh3 = 3;
   template <class V>
   LOCUS_HD V apply(V a, V x, V y) const {
-    const V one = m::c(x, 1), top = m::infinity(x);
-    const bool ends = (m::abs(x) == top) & (m::abs(y) == top);
-    const V over = (x == 0) & (y == 0) ? one : ends ? m::copysign(one, y) : y;
-    return m::over(a, ends ? m::copysign(one, x) : x, over);
+    const V one = m::c(x, 1), u = m::abs(x), v = m::abs(y);
+    const bool zeros = m::max(u, v) == 0, ends = m::min(u, v) == m::infinity(x);
+    const V below = zeros ? one : ends ? m::copysign(one, y) : y;
+    return m::over(a, ends ? m::copysign(one, x) : x, below);
   }
   auto da(auto&, auto& x, auto& y, auto&, auto& d) const { return ratio_grad(d, x, y); }
   auto dx(auto& a, auto&, auto& y, auto&, auto& d) const { return ratio_grad(d, a, y); }
