@@ -60,8 +60,10 @@ Tensor mish(const Tensor& x);
 Tensor erf(const Tensor& x);
 // x where it is above 0, else slope x; the gradient at 0 is slope.
 Tensor leaky_relu(const Tensor& x, double slope = .25);
-// The same with slopes that are learned: alpha is (1,), or (C,) for an x (N, C, ...). dtypes meet
-// as those of two operands. ShapeError for another alpha. The gradient at 0 is alpha's.
+// The same with slopes that are learned. alpha is one number of any rank, or (C,) for an x
+// (N, C, ...); dtypes are promoted as those of two operands. Throws ShapeError for another alpha:
+// MXNet also takes slopes of axis 0, (N,), or of axes 0 and 1, (N, C). The gradient at 0 is
+// alpha's.
 Tensor prelu(const Tensor& x, const Tensor& alpha);
 // x where it is above 0, else alpha (exp(x) - 1), for an alpha that x's dtype holds.
 Tensor elu(const Tensor& x, double alpha = 1);

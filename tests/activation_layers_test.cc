@@ -8,6 +8,7 @@
 namespace locus::test {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Values = std::vector<double>;
@@ -106,8 +107,14 @@ TEST(PReLU, OfTensorsTakesOneSlopeOrThoseOfAxisOne) {
   EXPECT_THAT(values(prelu(array({-2., 2.}, f64), one)), ElementsAre(-.6, 2));
   EXPECT_THAT(values(prelu(array({-HUGE_VAL, HUGE_VAL}, f64), one)),
               ElementsAre(-INFINITY, INFINITY));
-  EXPECT_THAT(message_of<ShapeError>([&] { prelu(x, ones({2})); }), HasSubstr("prelu: data"));
-  EXPECT_THROW(prelu(ones({3}), three), ShapeError);
+  EXPECT_EQ(prelu(full({}, -2, f64), one).shape(), Shape{});
+  EXPECT_EQ(prelu(x, full({1, 1}, .3, f64)).shape(), x.shape());
+  for (const Shape& shape : {Shape{2}, Shape{2, 3}, Shape{1, 3}, Shape{3, 1}, Shape{0}})
+    EXPECT_THAT(message_of<ShapeError>([&] { prelu(x, ones(shape, f64)); }),
+                AllOf(HasSubstr("prelu: data cpu(0) (2,3,2) f64, alpha cpu(0) " + to_string(shape)),
+                      HasSubstr("or of shape (3,), a slope for each channel")));
+  EXPECT_THAT(message_of<ShapeError>([&] { prelu(ones({3}, f64), three); }),
+              HasSubstr("one number, since the data has no axis 1"));
 }
 
 TEST(Mish, IsFiniteAtTheEnds) {

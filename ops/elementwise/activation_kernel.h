@@ -295,12 +295,15 @@ Tensor softcap(const Tensor& x, double c) { return call(formula::Softcap{{}, c},
 Tensor prelu(const Tensor& x, const Tensor& alpha) {
   int64_t lengths[kMaxRank];  // alpha's shape beside x: along axis 1
   std::fill_n(lengths, kMaxRank, 1);
-  const bool one = alpha.size() == 1, fits = alpha.ndim() == 1 && x.ndim() > 1;
-  if (!one && !(fits && alpha.size() == x.shape()[1]))
+  const bool one = alpha.size() == 1, channels = x.ndim() > 1;
+  if (!one && !(channels && alpha.shape() == Shape{x.shape()[1]}))
     throw ShapeError("prelu: data ", describe(x), ", alpha ", describe(alpha),
-                     "; expected an alpha of one number, or of one for each channel, axis 1");
+                     "; expected an alpha of one number",
+                     channels ? text_of(", or of shape ", Shape{x.shape()[1]},
+                                        ", a slope for each channel of axis 1")
+                              : ", since the data has no axis 1");
   if (!one) lengths[1] = alpha.size();
-  return call(formula::Prelu(), x, alpha.reshape(Shape(lengths, std::max(x.ndim(), 1))));
+  return call(formula::Prelu(), x, alpha.reshape(Shape(lengths, x.ndim())));
 }
 static Tensor relu_grad(const Operand& dy, const Operand& y) {
   return call(formula::ReluGrad(), dy, y);
