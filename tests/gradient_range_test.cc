@@ -11,6 +11,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/unary.h>
+#include <locus/ops/view.h>
 #include "tests/gradcheck.h"
 
 namespace locus::test {
@@ -256,6 +257,23 @@ TEST_P(GradientRange, OfBinaryOpsIsThatOfTheirDtype) {
         if (HasFatalFailure()) break;
       }
     }
+  }
+}
+
+TEST_P(GradientRange, OfXlogyByASubnormalNumberIsThatOfItsDtype) {
+  const DType d = GetParam();
+  const double y = limits(d).least / 8, head = 0x1p-10;
+  for (Context c : kernel_contexts()) {
+    const Tensor x = from_values({1, 0, -.75}, {3}, c, d), below = from_values({y}, {1}, c, d);
+    const Tensor wide = broadcast_to(below, {3}).copyto(c);
+    wide.attach_grad();
+    Tensor z;
+    {
+      const autograd::Record record;
+      z = xlogy(x, wide);
+    }
+    z.backward({.head_gradient = full({3}, head, {c, d})});
+    EXPECT_EQ(values(wide.grad()), (std::vector<double>{head / y, 0, -.75 * head / y}));
   }
 }
 
