@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numbers>
+#include <optional>
 
 #include <locus/core/amp.h>
 #include <locus/core/error.h>
@@ -21,6 +23,19 @@
 
 namespace locus::nn {
 namespace {
+
+// Losses of f16 and bf16 are computed in f32, and rounded once.
+DType wide(DType d) { return size_of(d) == 2 ? f32 : d; }
+Tensor wide(const Tensor& x) { return size_of(x.dtype()) == 2 ? cast(x, f32) : x; }
+
+// Rounds to the dtype that the floating operands promote to. Within an amp::Scope f32 stays f32.
+Tensor rounded(const Tensor& loss, std::initializer_list<const Tensor*> operands) {
+  if (loss.dtype() != f32) return loss;
+  std::optional<DType> d;
+  for (const Tensor* t : operands)
+    if (t->defined() && is_floating(t->dtype())) d = d ? promote(*d, t->dtype()) : t->dtype();
+  return d && amp::widened(*d) != f32 && *d != f64 ? cast(loss, *d) : loss;
+}
 
 // Weights may have at most `limit`'s shape.
 Tensor weigh(const char* who, Tensor loss, double weight, const Tensor& sample_weight,
@@ -47,7 +62,7 @@ Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& sh
 }
 
 // Over all axes but one.
-Tensor reduced(const Tensor& loss, int batch_axis,
+Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
                Tensor (*reduce)(const Tensor&, const ReduceOptions&) = mean) {
   if (loss.ndim() == 0) return loss;
   const int axis = normalize_axis(batch_axis, loss.ndim(), "batch_axis");
@@ -55,9 +70,11 @@ Tensor reduced(const Tensor& loss, int batch_axis,
   return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1});
 }
 
-Tensor finish(const char* who, const Tensor& loss, const auto& options,
-              const Tensor& sample_weight) {
-  return reduced(weigh(who, loss, options.weight, sample_weight, loss.shape()), options.batch_axis);
+// Of a loss that was computed element by element.
+Tensor finish(const char* who, const Tensor& loss, const auto& options, const Tensor& pred,
+              const Tensor& label, const Tensor& sample_weight) {
+  const Tensor weighed = weigh(who, loss, options.weight, sample_weight, loss.shape());
+  return rounded(reduced(who, weighed, options.batch_axis), {&pred, &label, &sample_weight});
 }
 
 Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char* what = "label") {
@@ -65,7 +82,7 @@ Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char
     throw ShapeError(who, ": ", what, " ", describe(label), " for pred ", describe(pred),
                      "; expected as many elements");
   const Tensor shaped = label.shape() == pred.shape() ? label : label.reshape(pred.shape());
-  return is_floating(label.dtype()) ? amp::widen(shaped) : cast(shaped, pred.dtype());
+  return is_floating(label.dtype()) ? wide(shaped) : cast(shaped, wide(pred.dtype()));
 }
 
 // What a makes 0 is 0 for infinite b, too.
@@ -73,16 +90,12 @@ Tensor times(const Tensor& a, const Tensor& b) {
   return a * where(logical_and(a == 0, isinf(b)), 0, b);
 }
 
-double guard(const Tensor& x, double epsilon) {
-  return x.dtype() == f16 ? std::max(epsilon, 6e-8) : epsilon;  // its lowest number
-}
-
 Tensor binary_cross_entropy(const Tensor& x, const Tensor& z, const Tensor& positive) {
   return times(1 - z, softplus(x)) + times(positive, softplus(-x));
 }
 
-Tensor margin_loss(const Tensor& pred, const Tensor& label, double margin, const char* who) {
-  return relu(margin - pred * like(label, pred, who));
+Tensor margin_loss(const Tensor& scores, const Tensor& label, double margin, const char* who) {
+  return relu(margin - wide(scores) * like(label, scores, who));
 }
 
 // Whole numbers in [0, end) that a loss takes.
@@ -124,15 +137,17 @@ Tensor counted(const Tensor& labels) {
 
 Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  return finish(kName, square(pred - like(label, pred, kName)),
-                LossOptions{options_.weight / 2, options_.batch_axis}, sample_weight);
+  const Tensor pred = wide(scores);
+  return finish(kName, square(pred - like(label, scores, kName)),
+                LossOptions{options_.weight / 2, options_.batch_axis}, scores, label,
+                sample_weight);
 }
 
 Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label,
                           const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  return finish(kName, abs(pred - like(label, pred, kName)), options_, sample_weight);
+  const Tensor pred = wide(scores);
+  return finish(kName, abs(pred - like(label, scores, kName)), options_, scores, label,
+                sample_weight);
 }
 
 HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
@@ -141,22 +156,21 @@ HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
 
 Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  return finish(kName, smooth_l1(pred - like(label, pred, kName), 1 / std::sqrt(options_.rho)),
-                options_, sample_weight);
+  const Tensor pred = wide(scores);
+  return finish(kName, smooth_l1(pred - like(label, scores, kName), 1 / std::sqrt(options_.rho)),
+                options_, scores, label, sample_weight);
 }
 
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                            const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  const int rank = pred.ndim();
-  const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined();
+  const int rank = scores.ndim();
+  const bool plain = options_.sparse_label && !options_.from_logits && options_.weight == 1 &&
+                     !sample_weight.defined();
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
       options_.batch_axis == 0) [[likely]]
-    return weigh(
-        kName,
-        of_label(kName, label, pred.shape()[1], [&] { return softmax_cross_entropy(pred, label); }),
-        options_.weight, {}, {});
+    return of_label(kName, label, scores.shape()[1],
+                    [&] { return softmax_cross_entropy(scores, label); });
+  const Tensor pred = wide(scores);
   const int axis = normalize_axis(options_.axis, rank, kName);
   // The classes last, everything else one batch.
   Tensor last = pred;
@@ -165,10 +179,10 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
   Tensor each;
   if (!options_.sparse_label) {
     const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = axis});
-    each = -sum(times(like(label, pred, kName), log_p), {.axis = axis});
+    each = -sum(times(like(label, scores, kName), log_p), {.axis = axis});
   } else {
     if (label.size() != outer.size())
-      throw ShapeError(kName, ": label ", describe(label), " for pred ", describe(pred),
+      throw ShapeError(kName, ": label ", describe(label), " for pred ", describe(scores),
                        " with classes on axis ", axis, "; expected label shape ", outer);
     const Tensor rows = last.reshape({outer.size(), pred.shape()[axis]});
     const Tensor ids = label.reshape({outer.size()});
@@ -181,15 +195,18 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
     }
     each = each.reshape(outer);
   }
-  return reduced(weigh_over(kName, each, axis, pred.shape(), options_.weight, sample_weight),
-                 options_.batch_axis);
+  const Tensor weighed =
+      weigh_over(kName, each, axis, pred.shape(), options_.weight, sample_weight);
+  const Tensor& probabilities = options_.sparse_label ? scores : label;
+  return rounded(reduced(kName, weighed, options_.batch_axis),
+                 {&scores, &probabilities, &sample_weight});
 }
 
 Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                                  const Tensor& sample_weight,
                                                  const Tensor& pos_weight) const {
-  const Tensor pred = amp::widen(scores);
-  const Tensor z = like(label, pred, kName);
+  const Tensor pred = wide(scores);
+  const Tensor z = like(label, scores, kName);
   Tensor positive = z;
   if (pos_weight.defined()) {
     if (!broadcasts_to(pos_weight.shape(), pred.shape()))
@@ -198,63 +215,65 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Ten
     positive = z * pos_weight;
   }
   if (!options_.from_sigmoid)
-    return finish(kName, binary_cross_entropy(pred, z, positive), options_, sample_weight);
-  const double eps = guard(pred, 1e-12);
+    return finish(kName, binary_cross_entropy(pred, z, positive), options_, scores, label,
+                  sample_weight);
+  const double eps = 1e-12;
   return finish(kName, -(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
-                sample_weight);
+                scores, label, sample_weight);
 }
 
 Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
                                 const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  Tensor z = like(label, pred, kName);
+  const Tensor pred = wide(scores);
+  Tensor z = like(label, scores, kName);
   if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
-  return finish(kName, binary_cross_entropy(pred, z, z), options_, sample_weight);
+  return finish(kName, binary_cross_entropy(pred, z, z), options_, scores, label, sample_weight);
 }
 
 Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
+  const Tensor pred = wide(scores);
   const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
-  const Tensor z = like(label, pred, kName);
+  const Tensor z = like(label, scores, kName);
   const Tensor loss = xlogy(z, z) - times(z, log_p);
-  return reduced(weigh(kName, loss, options_.weight, sample_weight, pred.shape()),
-                 options_.batch_axis, sum);
+  const Tensor weighed = weigh(kName, loss, options_.weight, sample_weight, pred.shape());
+  return rounded(reduced(kName, weighed, options_.batch_axis, sum),
+                 {&scores, &label, &sample_weight});
 }
 
 Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label,
                              const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  return finish(kName, margin_loss(pred, label, options_.margin, kName), options_, sample_weight);
+  return finish(kName, margin_loss(scores, label, options_.margin, kName), options_, scores, label,
+                sample_weight);
 }
 
 Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
                                     const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  return finish(kName, square(margin_loss(pred, label, options_.margin, kName)), options_,
-                sample_weight);
+  return finish(kName, square(margin_loss(scores, label, options_.margin, kName)), options_, scores,
+                label, sample_weight);
 }
 
 Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive,
                                const Tensor& negative) const {
-  const Tensor pred = amp::widen(scores);
-  const Tensor near = square(like(positive, pred, kName, "positive") - pred);
-  const Tensor far = square(like(negative, pred, kName, "negative") - pred);
-  return weigh(kName, relu(reduced(near - far, options_.batch_axis, sum) + options_.margin),
-               options_.weight, {}, {});
+  const Tensor pred = wide(scores);
+  const Tensor near = square(like(positive, scores, kName, "positive") - pred);
+  const Tensor far = square(like(negative, scores, kName, "negative") - pred);
+  const Tensor apart = relu(reduced(kName, near - far, options_.batch_axis, sum) + options_.margin);
+  return rounded(weigh(kName, apart, options_.weight, {}, {}), {&scores, &positive, &negative});
 }
 
 Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
                                   const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
-  const Tensor z = like(label, pred, kName);
-  Tensor loss = options_.from_logits ? exp(pred) - times(z, pred)
-                                     : pred - z * log(pred + guard(pred, options_.epsilon));
+  const Tensor pred = wide(scores);
+  const Tensor z = like(label, scores, kName);
+  Tensor loss =
+      options_.from_logits ? exp(pred) - times(z, pred) : pred - z * log(pred + options_.epsilon);
   if (options_.compute_full) {
     const Tensor n = where(z > 1, z, 1);
     loss = loss + where(z > 1, n * log(n) - n + log(n * (2 * std::numbers::pi)) / 2, 0);
   }
-  return mean(weigh(kName, loss, options_.weight, sample_weight, pred.shape()));
+  return rounded(mean(weigh(kName, loss, options_.weight, sample_weight, pred.shape())),
+                 {&scores, &label, &sample_weight});
 }
 
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
@@ -265,24 +284,24 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
     return x / where(length == 0, 1, length);
   };
   const Tensor cosine =
-      sum(unit(like(input1, input2, kName, "input1")) * unit(amp::widen(input2)), {.axis = -1});
+      sum(unit(like(input1, input2, kName, "input1")) * unit(wide(input2)), {.axis = -1});
   const Tensor y = like(label, cosine, kName);
   const Tensor apart = where(y == -1, relu(cosine - options_.margin), 0);
   const Shape row = expand_dims(cosine, last).shape();
-  return squeeze(weigh_over(kName, where(y == 1, 1 - cosine, apart), last, row, options_.weight,
-                            sample_weight),
-                 last);
+  const Tensor weighed = weigh_over(kName, where(y == 1, 1 - cosine, apart), last, row,
+                                    options_.weight, sample_weight);
+  return rounded(squeeze(weighed, last), {&input1, &input2, &sample_weight});
 }
 
 // States are the labels with a blank before, between and behind them; alpha is the logarithm of the
 // probability of all readings that are in a state after a step.
 Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& pred_lengths,
                            const Tensor& label_lengths, const Tensor& sample_weight) const {
-  const Tensor pred = amp::widen(scores);
+  const Tensor pred = wide(scores);
   const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
   const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();
   if (y.ndim() != 3 || given.ndim() != 2 || given.shape()[0] != y.shape()[1] || y.shape()[0] == 0)
-    throw ShapeError(kName, ": pred ", describe(pred), ", label ", describe(label),
+    throw ShapeError(kName, ": pred ", describe(scores), ", label ", describe(label),
                      "; expected pred (N, T, classes) and label (N, L), or as the layouts say");
   const int64_t steps = y.shape()[0], n = y.shape()[1], classes = y.shape()[2],
                 length = given.shape()[1];
@@ -339,7 +358,8 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
                                         : read();
   if (pred_lengths.defined())
     loss = where(logical_and(pred_lengths >= 1, pred_lengths <= steps), loss, NAN);
-  return weigh(kName, loss.astype(y.dtype()), options_.weight, sample_weight, {n});
+  return rounded(weigh(kName, loss, options_.weight, sample_weight, {n}),
+                 {&scores, &sample_weight});
 }
 
 }  // namespace locus::nn

@@ -8,7 +8,8 @@
 // broadcast to pred's, else ShapeError. Where pred and label are compared element by element, label
 // takes pred's shape (ShapeError when it has another number of elements), and its dtype where the
 // label's is not floating. All are made of differentiable ops, to any order, and finite where the
-// formula is: what a label makes 0 is 0 for infinite predictions, too.
+// formula is: what a label makes 0 is 0 for infinite predictions, too. f16 and bf16 are computed in
+// f32, and rounded once.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -90,7 +91,7 @@ struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyLoss, SoftmaxCrossEntro
 using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
 struct SigmoidBCEOptions {
-  // pred is a probability already (then 1e-12, in f16 6e-8, guards the logarithms)
+  // pred is a probability already (then 1e-12 guards the logarithms)
   bool from_sigmoid = false;
   double weight = 1;
   int batch_axis = 0;
@@ -164,7 +165,7 @@ struct TripletLoss : Loss<TripletLoss, MarginOptions> {
 struct PoissonNLLOptions {
   bool from_logits = true;    // pred is the logarithm of the rate
   bool compute_full = false;  // with Stirling's approximation of log(label!) for labels above 1
-  double epsilon = 1e-8;      // guards the logarithm; in f16 at least 6e-8
+  double epsilon = 1e-8;      // guards the logarithm
   double weight = 1;
 };
 // exp(pred) - label * pred, or pred - label * log(pred + epsilon): one number, the mean over all
@@ -204,7 +205,7 @@ struct CTCOptions {
 // label_lengths (N,) are not given. Of each sequence the first pred_lengths (N,) steps count, T
 // where they are not given; a length outside 1 ... T makes the loss NaN. The result is (N,):
 // infinite, with gradient 0, where no reading fits (MXNet: 0). A label outside [0, classes - 1) is
-// an IndexError. Composed of ops, about six for each step; f16 and bf16 compute in f32.
+// an IndexError. Composed of ops, about six for each step.
 struct CTCLoss : Loss<CTCLoss, CTCOptions> {
   static constexpr const char* kName = "CTCLoss";
   using Loss::Loss;

@@ -1,0 +1,126 @@
+// Losses and their gradients that fit a dtype although numbers on the way do not.
+#include <functional>
+
+#include <locus/locus.h>
+#include "tests/contexts.h"
+
+namespace locus {
+namespace {
+
+using Values = std::vector<double>;
+
+struct Large {
+  const char* name;
+  std::function<Tensor(const Tensor& pred, const Tensor& label)> loss;
+  Values pred, label;
+  double expected;
+  Values slopes;
+};
+
+const nn::TripletLoss kTriplet({.weight = .5});
+const nn::SigmoidBCELoss kWeighed({.weight = .25});
+
+// pred and label have one row.
+const Large kLarge[] = {
+    {"L2", nn::L2Loss(), {400, 0}, {0, 0}, 40000, {200, 0}},
+    {"L1", nn::L1Loss({.weight = .25}), {60000}, {-60000}, 30000, {.25}},
+    {"Huber", nn::HuberLoss({.weight = .25}), {60000}, {-60000}, 29999.875, {.25}},
+    {"Hinge", nn::HingeLoss({.weight = .25}), {60000}, {-2}, 30000.25, {.5}},
+    {"SquaredHinge", nn::SquaredHingeLoss({.weight = .5}), {-299}, {1}, 45000, {-300}},
+    {"Triplet",
+     [](const Tensor& x, const Tensor& near) {
+       return kTriplet(x, near, full({1, 1}, 298, {x.context(), x.dtype()}));
+     },
+     {0},
+     {300},
+     598.5,
+     {-2}},
+    {"KLDiv", nn::KLDivLoss({.weight = .25}), {0}, {20000}, 5000 * std::log(20000.), {-5000}},
+    {"PoissonNLL",
+     nn::PoissonNLLLoss({.weight = .25}),
+     {12},
+     {0},
+     std::exp(12) / 4,
+     {std::exp(12) / 4}},
+    {"SigmoidBCE",
+     [](const Tensor& x, const Tensor& z) {
+       return kWeighed(x, z, {}, full({1, 1}, 2, {x.context(), x.dtype()}));
+     },
+     {-60000},
+     {1},
+     30000,
+     {-.5}},
+    {"Logistic", nn::LogisticLoss({.weight = .25}), {60000}, {-3}, 30000, {.5}},
+    {"SoftmaxCrossEntropy",
+     nn::SoftmaxCELoss({.sparse_label = false, .weight = .25}),
+     {60000, -60000},
+     {0, 1},
+     30000,
+     {.25, -.25}},
+    {"SoftmaxCrossEntropy of classes",
+     [](const Tensor& x, const Tensor&) {
+       return nn::SoftmaxCELoss({.weight = .25})(x, ones({1}, x.context()));
+     },
+     {60000, -60000},
+     {0, 1},
+     30000,
+     {.25, -.25}},
+    {"CosineEmbedding",
+     [](const Tensor& x, const Tensor& y) {
+       return nn::CosineEmbeddingLoss()(x, y, full({1}, -1, {x.context(), x.dtype()}));
+     },
+     {60000, 60000},
+     {60000, 0},
+     std::sqrt(.5),
+     {std::sqrt(.5) / 120000, -std::sqrt(.5) / 120000}},
+    {"CTC",
+     [](const Tensor& x, const Tensor&) {
+       return nn::CTCLoss({.weight = .25})(x.reshape({1, 2, 3}), array({{0, 1}}, x.context()));
+     },
+     {-60000, 0, 0, 0, -60000, 0},
+     {0, 0, 0, 0, 0, 0},
+     30000 + std::log(2.) / 2,
+     {-.25, .125, .125, .125, -.25, .125}},
+};
+
+Tensor row(const Values& v, TensorOptions o) {
+  return array(v, {*o.context, f64}).reshape({1, static_cast<int64_t>(v.size())}).astype(*o.dtype);
+}
+
+TEST(Losses, FitHalvesWhereTheirStepsDoNot) {
+  for (Context c : test::contexts())
+    for (const Large& l : kLarge)
+      for (const DType d : {f16, bf16, f32}) {
+        SCOPED_TRACE(text_of(c, " ", name(d), " ", l.name));
+        const Tensor pred = row(l.pred, {c, d}), label = row(l.label, {c, d});
+        pred.attach_grad();
+        Tensor y;
+        {
+          const autograd::Record record;
+          y = l.loss(pred, label);
+        }
+        y.backward();
+        const double rounding = d == f32 ? 1e-6 : d == f16 ? 1e-3 : 2e-2;
+        EXPECT_EQ(y.dtype(), d);
+        EXPECT_NEAR(y.item<double>(), l.expected, rounding * l.expected);
+        const Values slopes = test::values(pred.grad());
+        ASSERT_EQ(slopes.size(), l.slopes.size());
+        for (size_t i = 0; i < slopes.size(); ++i)
+          EXPECT_NEAR(slopes[i], l.slopes[i], rounding * std::abs(l.slopes[i]) + 1e-7) << i;
+      }
+}
+
+TEST(Losses, TakeTheDtypeThatTheirOperandsPromoteTo) {
+  const Tensor half = ones({2, 3}, f16), brain = ones({2, 3}, bf16);
+  const nn::L2Loss loss;
+  EXPECT_EQ(loss(half, half).dtype(), f16);
+  EXPECT_EQ(loss(half, ones({2, 3}, i64)).dtype(), f16);
+  EXPECT_EQ(loss(half, half, ones({2, 1}, f32)).dtype(), f32);
+  EXPECT_EQ(loss(half, brain).dtype(), f32);
+  EXPECT_EQ(loss(half, ones({2, 3}, f64)).dtype(), f64);
+  const amp::Scope mixed(bf16);
+  EXPECT_EQ(loss(half, half).dtype(), f32);
+}
+
+}  // namespace
+}  // namespace locus
