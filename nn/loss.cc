@@ -279,9 +279,13 @@ Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
                                        const Tensor& label, const Tensor& sample_weight) const {
   const int last = normalize_axis(-1, input2.ndim(), kName);
+  // The greatest element becomes 1 first: the norm of x itself may not fit its dtype. A unit vector
+  // does not depend on that factor, nor do its gradients.
   const auto unit = [](const Tensor& x) {
-    const Tensor length = norm(x, {.axis = -1, .keepdims = true});
-    return x / where(length == 0, 1, length);
+    const auto nonzero = [](const Tensor& size) { return where(size == 0, 1, size); };
+    const Tensor top = norm(x.detach(), {.ord = INFINITY, .axis = -1, .keepdims = true});
+    const Tensor near = x / nonzero(top);
+    return near / nonzero(norm(near, {.axis = -1, .keepdims = true}));
   };
   const Tensor cosine =
       sum(unit(like(input1, input2, kName, "input1")) * unit(wide(input2)), {.axis = -1});

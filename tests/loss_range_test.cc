@@ -122,5 +122,35 @@ TEST(Losses, TakeTheDtypeThatTheirOperandsPromoteTo) {
   EXPECT_EQ(loss(half, half).dtype(), f32);
 }
 
+TEST(CosineEmbeddingLoss, OfVectorsWhoseNormIsOutOfRange) {
+  for (Context c : test::contexts())
+    for (const double v : {3e38, 1e-40}) {
+      SCOPED_TRACE(text_of(c, " ", v));
+      const Tensor x = row({v, v, v}, {c, f32}), y = row({v, v, 0}, {c, f32});
+      const Tensor loss = nn::CosineEmbeddingLoss()(x, y, full({1}, -1, {c, f32}));
+      EXPECT_NEAR(loss.item<double>(), std::sqrt(2. / 3), 1e-6);
+    }
+}
+
+TEST(CosineEmbeddingLoss, SlopesOfLongVectorsAreFinite) {
+  for (Context c : test::contexts()) {
+    const Tensor x = row({1e38, 1e38, 1e38, 3e38}, {c, f32}), y = row({1, 2, 3, 4}, {c, f32});
+    x.attach_grad();
+    y.attach_grad();
+    {
+      const autograd::Record record;
+      nn::CosineEmbeddingLoss()(x, y, full({1}, 1, {c, f32})).backward();
+    }
+    // d cos / dy = (u - cos v) / |y| for unit vectors u of x and v of y.
+    const double ux[] = {1, 1, 1, 3}, n = std::sqrt(12.), m = std::sqrt(30.), cosine = 18 / n / m;
+    const Values dx = test::values(x.grad()), dy = test::values(y.grad());
+    for (size_t i = 0; i < 4; ++i) {
+      const double u = ux[i] / n, v = static_cast<double>(i + 1) / m;
+      EXPECT_NEAR(dy[i], (cosine * v - u) / m, 1e-7) << c << i;
+      EXPECT_NEAR(dx[i] * 1e38, (cosine * u - v) / n, 1e-6) << c << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace locus
