@@ -65,8 +65,11 @@ Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& sh
 Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
                Tensor (*reduce)(const Tensor&, const ReduceOptions&) = mean) {
   if (loss.ndim() == 0) return loss;
-  const int axis = normalize_axis(batch_axis, loss.ndim(), "batch_axis");
-  if (loss.ndim() == 1) return loss;
+  const int rank = loss.ndim(), axis = batch_axis < 0 ? batch_axis + rank : batch_axis;
+  if (axis < 0 || axis >= rank)
+    throw ShapeError(who, ": batch_axis ", batch_axis, " for losses of shape ", loss.shape(),
+                     "; expected an axis in [", -rank, ", ", rank, ")");
+  if (rank == 1) return loss;
   return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1});
 }
 

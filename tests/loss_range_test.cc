@@ -152,5 +152,14 @@ TEST(CosineEmbeddingLoss, SlopesOfLongVectorsAreFinite) {
   }
 }
 
+TEST(Losses, NameThemselvesWhereTheBatchAxisIsWrong) {
+  const Tensor x = ones({2, 3});
+  EXPECT_THAT(test::message_of<ShapeError>([&] { nn::L2Loss({.batch_axis = 2})(x, x); }),
+              testing::StrEq(
+                  "L2Loss: batch_axis 2 for losses of shape (2,3); expected an axis in [-2, 2)"));
+  EXPECT_THAT(test::message_of<ShapeError>([&] { nn::TripletLoss({.batch_axis = -3})(x, x, x); }),
+              testing::StartsWith("TripletLoss: batch_axis -3 for losses"));
+}
+
 }  // namespace
 }  // namespace locus
