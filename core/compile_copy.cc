@@ -1,21 +1,24 @@
 #include <locus/core/compile_copy.h>
 
+#include <algorithm>
+
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/invoke_check.h>
 #include <locus/core/layout.h>
+#include <locus/core/named_calls.h>
+#include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/core/stream.h>
 
 namespace locus::compiled {
 namespace {
 
-// The elements in the order in which they lie in memory.
-Tensor flat(const Tensor& t) {
-  const View& v = t.impl().view;
+// The elements of a dense view in the order in which they lie in memory.
+View flat(const View& v) {
   View view{v.data, {.dtype = v.meta.dtype, .rank = 1}, {1}};
   view.meta.shape[0] = v.meta.size();
-  return alias(t, view);
+  return view;
 }
 
 bool same_place(const TensorImpl& a, const TensorImpl& b) {
@@ -55,37 +58,66 @@ Tensors new_like(const Tensors& tensors) {
   return all;
 }
 
-void copy_all(const Tensors& from, const Tensors& to) {
-  static const OpRef<NoAttrs> copy_several("copy_several");
+void Copies::add(const Tensor& from, const Tensor& to) {
+  const TensorImpl &a = from.impl(), &b = to.impl();
+  if (same_place(a, b) || a.view.meta.size() == 0) return;
+  if ((a.contiguous && b.contiguous) || (same_layout(a.view, b.view) && dense(a.view))) {
+    pairs_.push_back({a.context, flat(a.view), flat(b.view), a.storage.get(), b.storage.get()});
+    return;
+  }
   const capture::Aside aside;
   const autograd::Pause pause;
-  Tensors sources, targets;
-  for (size_t i = 0; i < from.size(); ++i) {
-    const TensorImpl &a = from[i].impl(), &b = to[i].impl();
-    if (same_place(a, b) || a.view.meta.size() == 0) continue;
-    const bool row_major = a.contiguous && b.contiguous;
-    if (row_major || (same_layout(a.view, b.view) && dense(a.view))) {
-      sources.push_back(row_major ? from[i] : flat(from[i]));
-      targets.push_back(row_major ? to[i] : flat(to[i]));
-    } else if (repeats(b.view)) {
-      once(from[i]).copyto(once(to[i]));
-    } else {
-      from[i].copyto(to[i]);
-    }
+  if (repeats(b.view))
+    once(from).copyto(once(to));
+  else
+    from.copyto(to);
+}
+
+void Copies::run() {
+  for (auto first = pairs_.begin(); first != pairs_.end();) {
+    const auto end = std::stable_partition(
+        first, pairs_.end(), [c = first->context](const Pair& p) { return p.context == c; });
+    launch({first, end});
+    first = end;
   }
-  std::vector<Ref> in, out;
-  std::vector<bool> copied(sources.size());
-  for (size_t first = 0; first < sources.size(); ++first) {
-    if (copied[first]) continue;
-    in.clear();
-    out.clear();
-    for (size_t i = first; i < sources.size(); ++i) {
-      if (sources[i].context() != sources[first].context()) continue;
-      in.emplace_back(sources[i]);
-      out.emplace_back(targets[i]);
-      copied[i] = true;
-    }
-    invoke_into(copy_several, std::span<const Ref>(in), std::span<const Ref>(out));
+}
+
+void copy_all(const Tensors& from, const Tensors& to) {
+  Copies copies(from.size());
+  for (size_t i = 0; i < from.size(); ++i) copies.add(from[i], to[i]);
+  copies.run();
+}
+
+// All of one context, in one launch.
+void Copies::launch(std::span<const Pair> pairs) {
+  static const OpRef<NoAttrs> copy_several("copy_several");
+  const Op& op = copy_several;
+  const Context c = pairs[0].context;
+  const DType dtype = pairs[0].from.meta.dtype;
+  Device& d = device(c);
+  const StreamView s = current_stream(c, d);
+  const Kernel kernel = op.kernel(d.kernels(), dtype);
+  if (!kernel) [[unlikely]]
+    detail::no_kernel(op, {}, c, d.kernels(), dtype);
+  std::vector<View> in, out;
+  in.reserve(pairs.size());
+  out.reserve(pairs.size());
+  for (const Pair& p : pairs) {
+    in.push_back(p.from);
+    out.push_back(p.to);
+    p.read->before_read(s);
+    p.written->before_write(s);
+  }
+  if (s.id != 0) Timeline::of(s).before_launch();
+  const auto n = static_cast<int>(pairs.size());
+  const NoAttrs none;
+  trace::launch(d, kernel, {in.data(), out.data(), n, n, &none, sizeof none, s},
+                NamedCalls::name(op));
+  if (detail::sync_each()) [[unlikely]]
+    d.synchronize(s);
+  for (const Pair& p : pairs) {
+    p.read->after_read(s);
+    p.written->after_write(s);
   }
 }
 

@@ -1,6 +1,10 @@
 // Copies between tensors of the program and memory of a recording. Internal to compile.cc.
 #pragma once
 
+#include <span>
+#include <vector>
+
+#include <locus/core/storage.h>
 #include <locus/core/tensor.h>
 
 namespace locus::compiled {
@@ -11,8 +15,26 @@ Tensors new_like(const Tensors& tensors);
 // alike.
 Tensor same_strides(const Tensor& x);
 
-// Copies from[i] to to[i]. All pairs of one context that are dense in one layout take one launch;
-// each other pair takes a launch of its own. The copies are neither recorded nor in a graph.
-void copy_all(const Tensors& from, const Tensors& to);
+// Copies of one tensor to another of the same shape, dtype and context. All pairs of one context
+// that are dense in one layout take one launch; each other pair takes a launch of its own. The
+// copies are neither recorded nor in a graph. Nothing is checked: targets must lie apart.
+class Copies {
+ public:
+  explicit Copies(size_t pairs) { pairs_.reserve(pairs); }
+  // Both tensors must live until run(), which is called once.
+  void add(const Tensor& from, const Tensor& to);
+  void run();
+
+ private:
+  struct Pair {
+    Context context;
+    View from, to;
+    Storage *read, *written;
+  };
+  static void launch(std::span<const Pair> pairs);
+
+  std::vector<Pair> pairs_;
+};
+void copy_all(const Tensors& from, const Tensors& to);  // from[i] to to[i]
 
 }  // namespace locus::compiled

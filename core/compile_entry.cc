@@ -169,13 +169,11 @@ Tensors Entry::replay(const Tensors& in, Caller from) {
 }
 
 void Entry::copy_out(const Tensors& in, const Tensors& out) {
-  Tensors from = results_, to = out;
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (!inputs_[i].written) continue;
-    from.push_back(buffers_[i]);
-    to.push_back(in[i]);
-  }
-  copy_all(from, to);
+  Copies copies(out.size() + in.size());
+  for (size_t i = 0; i < out.size(); ++i) copies.add(results_[i], out[i]);
+  for (size_t i = 0; i < in.size(); ++i)
+    if (inputs_[i].written) copies.add(buffers_[i], in[i]);
+  copies.run();
 }
 
 // The results in a graph, if the call is in one.

@@ -7,6 +7,7 @@
 #include <locus/core/compile_copy.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
+#include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
@@ -36,6 +37,7 @@ const Op& op() {
   static const Op& made = *[] {
     Op* const op = new Op;
     op->name = "a compiled function";
+    op->n_out = Op::kAny;
     op->gradient = &call_gradient;
     op->keep_of = [](const void* attrs) {
       return static_cast<const Attrs*>(attrs)->gradient->keep();
@@ -147,25 +149,28 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
   const autograd::Pause pause;
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   Tensors made, places;
+  bool given_places = false;
   for (size_t i = 0; i < results_.size(); ++i) {
     const auto k = static_cast<int>(i);
     if (!saved.needs(k)) continue;
     Tensor& gradient = gradients[i];
     gradient = saved.place(k);
+    given_places = given_places || gradient.defined();
     if (!gradient.defined()) gradient = new_like({results_[i]})[0];
     made.push_back(results_[i]);
     places.push_back(gradient);
   }
-  Tensors given, to;
-  for (size_t i = 0; i < incoming.size(); ++i) {
-    if (incoming[i].defined()) {
-      given.push_back(incoming[i]);
-      to.push_back(incoming_[i]);
-    } else {
-      fill(incoming_[i], 0);
-    }
+  if (given_places) {
+    const std::vector<Ref> targets(places.begin(), places.end());
+    detail::check_apart(op(), targets, 0);
   }
-  copy_all(given, to);
+  Copies given(incoming.size());
+  for (size_t i = 0; i < incoming.size(); ++i)
+    if (incoming[i].defined())
+      given.add(incoming[i], incoming_[i]);
+    else
+      fill(incoming_[i], 0);
+  given.run();
   plan_->replay(from_);
   copy_all(made, places);
   return gradients;

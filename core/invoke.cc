@@ -20,14 +20,13 @@
 #include <locus/core/tape.h>
 
 namespace locus::detail {
-namespace {
 
-// LOCUS_SYNC=1 waits after each op, so that an asynchronous error surfaces at the call that caused
-// it.
 bool sync_each() {
   static const bool on = environment_number("LOCUS_SYNC", 0, 1).value_or(0) == 1;
   return on;
 }
+
+namespace {
 
 // An array on the stack when it is short, as it nearly always is.
 template <class T, size_t N>

@@ -6,6 +6,10 @@
 
 namespace locus::detail {
 
+// LOCUS_SYNC=1: the host waits after each op, so that an asynchronous error surfaces at the call
+// that caused it.
+bool sync_each();
+
 // The numbers of inputs and results and the type of the attributes, which infer and kernels rely
 // on.
 void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, size_t n_out);

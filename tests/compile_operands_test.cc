@@ -163,5 +163,24 @@ TEST(CompiledOperands, AViewWithGapsWaitsForBackwardTwice) {
   }
 }
 
+TEST(CompiledOperands, GradientsThatShareAPlaceAreRefused) {
+  for (const Context c : contexts()) {
+    const Tensor a = ones({2}, c), b = ones({2}, c), place = zeros({4}, c);
+    Compiled f([](const Tensors& in) { return Tensors{in[0] * 2 + in[1] * 3}; });
+    for (const int64_t from : {2, 0, 1}) {
+      a.attach_grad(place(Slice(0, 2)), GradReq::write);
+      b.attach_grad(place(Slice(from, from + 2)), GradReq::write);
+      const Tensor y = recorded(f, {a, b})[0];
+      if (from == 2) {
+        y.backward();
+        EXPECT_EQ(values(place), (Values{2, 2, 3, 3}));
+      } else {
+        EXPECT_THAT(message_of<ValueError>([&] { y.backward(); }),
+                    testing::HasSubstr("a compiled function: out 0 and out 1 share memory"));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace locus::test
