@@ -111,14 +111,16 @@ const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill,
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   LOCUS_CHECK(bytes <= kSlots, "numbers of ", bytes, " bytes");
   size_t i = 0;
-  while (i < numbers_.size() && (numbers_[i].context != c || numbers_[i].used + bytes > kSlots))
+  while (i < numbers_.size() &&
+         (numbers_[i].context != c || numbers_[i].now.size() + bytes > kSlots))
     ++i;
   if (i == numbers_.size()) {
     auto* const memory = static_cast<std::byte*>(block(c, kSlots));
-    numbers_.push_back({c, memory, {}, std::vector<std::byte>(kSlots)});
+    numbers_.push_back({c, memory, {}, {}});
   }
   Numbers& n = numbers_[i];
-  const size_t offset = std::exchange(n.used, n.used + bytes);
+  const size_t offset = n.now.size();
+  n.now.resize(offset + bytes);
   fills_.push_back({std::move(fill), i, offset});
   if (now) {
     fills_.back().fill(n.now.data() + offset);

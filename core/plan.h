@@ -151,7 +151,6 @@ class Plan : NonCopyable {
     Context context;
     std::byte* memory;
     std::vector<std::byte> sent, now;
-    size_t used = 0;
   };
   struct Number {
     std::function<void(void*)> fill;

@@ -115,7 +115,7 @@ void Plan::run_each(Part& part, StreamView s, Caller from) {
 void Plan::send_numbers(Context c, StreamView s) {
   for (Numbers& n : numbers_) {
     if (n.context != c || n.sent == n.now) continue;
-    device(c).copy(n.memory, c, n.now.data(), cpu(), n.used, s);
+    device(c).copy(n.memory, c, n.now.data(), cpu(), n.now.size(), s);
     n.sent = n.now;
   }
 }
