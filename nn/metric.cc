@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include <locus/core/autograd.h>
+#include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
@@ -24,6 +25,7 @@ std::function<void()> EvalMetric::measured(const Tensors& labels, const Tensors&
 }
 
 std::function<void()> Metric::measured(const Tensors& labels, const Tensors& preds) {
+  capture::check(name_, "the host counts; update it with the results of the call");
   if (labels.size() != preds.size())
     throw ShapeError(name_, ": ", labels.size(), " labels for ", preds.size(),
                      " preds; expected as many");

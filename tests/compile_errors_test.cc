@@ -12,6 +12,7 @@
 #include <locus/core/stream.h>
 #include <locus/nn/data.h>
 #include <locus/nn/init.h>
+#include <locus/nn/metric.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -53,6 +54,7 @@ TEST(CompiledErrors, RefusesWhatAReplayCouldNotRepeat) {
     refused([&](const Tensor&) { random::permutation(3, c); }, "permutation");
     refused([](const Tensor& t) { any(isnan(t)).item<bool>(); }, "item");
     refused([](const Tensor&) { load("none.params"); }, "load: the function called");
+    refused([](const Tensor& t) { metric::MAE().update(t, t); }, "mae: the function called");
     refused([](const Tensor&) { data::read_idx("none.idx"); }, "read_idx: the function called");
     refused([](const Tensor&) { init::Orthogonal()({2, 2}, f32); }, "Orthogonal");
     if (is_host(c)) continue;
