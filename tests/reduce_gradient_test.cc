@@ -171,5 +171,39 @@ TEST(ReduceGradient, FitsWhereItsFactorsDoNot) {
   }
 }
 
+TEST(ReduceGradient, OfAProductFitsWhereTheProductDoesNot) {
+  for (Context c : contexts()) {
+    const auto product = [](const Tensor& x) { return prod(x); };
+    const auto slopes = [&](const Values& x, double head = 1) {
+      return scaled_slope(product, x, head, {c, f64});
+    };
+    EXPECT_THAT(slopes({0x1p-700, -0x1p-600}), ElementsAre(-0x1p-600, 0x1p-700)) << c;
+    EXPECT_THAT(slopes({0x1p700, 0x1.8p600}), ElementsAre(0x1.8p600, 0x1p700)) << c;
+    EXPECT_THAT(slopes({0x1p-1074, 3}), ElementsAre(3, 0x1p-1074)) << c;
+    EXPECT_THAT(slopes({0x1p-700, 0x1p-400, 0x1p800}), ElementsAre(0x1p400, 0x1p100, 0)) << c;
+    EXPECT_THAT(slopes({0x1p900, 0, 0x1p900, 0x1p-800}), ElementsAre(0, 0x1p1000, 0, 0)) << c;
+    EXPECT_THAT(slopes({0x1p1000, 0x1p600}, 0x1p-800), ElementsAre(0x1p-200, 0x1p200)) << c;
+    // The mantissas, 1.4 each, have a product beyond f64; the elements' fits.
+    Values many(4000, 1.4);
+    for (size_t i = 0; i < many.size(); i += 2) many[i] = .7;
+    const Values g = slopes(many);
+    const double all = std::pow(.98, 2000);
+    EXPECT_NEAR(g[0] / all, 1 / .7, 1e-9) << c;
+    EXPECT_NEAR(g[1] / all, 1 / 1.4, 1e-9) << c;
+  }
+}
+
+TEST(ReduceGradient, OfAProductOutOfRangeHasASecondOrder) {
+  for (const double v : {0x1p-600, 0x1p600}) {
+    const Tensor x = from_values({v, v}, {2}, cpu(), f64);
+    x.attach_grad();
+    {
+      const autograd::Record record;
+      sum(autograd::grad(prod(x), {x}, {.create_graph = true})[0]).backward();
+    }
+    EXPECT_THAT(values(x.grad()), ElementsAre(1, 1)) << v;
+  }
+}
+
 }  // namespace
 }  // namespace locus::test
