@@ -13,11 +13,12 @@
 // fixed by the shape, so results repeat bit by bit. On the CPU f32 results join blocks of at most
 // 4096 elements, each added in 64 lanes, in f64: the same bits for every number of threads, and
 // (logsumexp apart) for every instruction set.
+// mean divides the sum: where f32 or f64 does not hold the sum, the mean is infinite, as in NumPy.
 // Gradients: max and min send the gradient to every element equal to the result, as MXNet does.
-// That of prod is exact where elements are 0; its own gradient only where none is. It fits where the
-// product of the other elements does, for up to 2000 elements whatever they are; for more where f64
-// holds the product of all, too. Errors: an axis out of range or given twice throws ShapeError, a
-// NaN for ddof or ord ValueError.
+// That of prod is exact where elements are 0; its own gradient only where none is. It fits where
+// the product of the other elements does, for up to 2000 elements whatever they are; for more where
+// f64 holds the product of all, too. Errors: an axis out of range or given twice throws ShapeError,
+// a NaN for ddof or ord ValueError.
 #pragma once
 
 #include <concepts>

@@ -2,6 +2,7 @@
 //
 // All are stable: the row's maximum is subtracted first. A row holding NaN or +inf is NaN. Floating
 // dtypes; integers and booleans are cast to f64. f16 and bf16 compute in f32.
+// The gradients read the rounded result, as in PyTorch: where softmax is 1 or 0, its slope is 0.
 #pragma once
 
 #include <locus/core/tensor.h>
