@@ -7,6 +7,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+# value OPTION WHAT [VALUE]: prints VALUE; ends with a message where there is none.
+value() {
+  [[ -n ${3-} && $3 != --* ]] || fail "$1 takes $2"
+  printf '%s' "$3"
+}
 # What a script's first lines say of it.
 usage() { sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"; exit 0; }
 need_git() {
@@ -146,4 +151,7 @@ build() {
   cmake --build "$folder" -j "$JOBS" "${targets[@]}"
 }
 
-if [ "${BASH_SOURCE[0]}" = "$0" ]; then setup "$@"; fi
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  [[ " $* " != *" --help "* && " $* " != *" -h "* ]] || usage
+  setup "$@"
+fi

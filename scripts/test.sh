@@ -11,11 +11,11 @@ cuda=AUTO sanitize="" filter="*" folder="" bench=OFF
 while [ $# -gt 0 ]; do
   case $1 in
     --no-cuda) cuda=OFF ;;
-    --sanitize) sanitize=${2:?--sanitize takes a list, such as address,undefined}; shift ;;
-    --filter) filter=${2:?--filter takes a GoogleTest filter}; shift ;;
+    --sanitize) sanitize=$(value $1 "a list, such as address,undefined" "${2-}"); shift ;;
+    --filter) filter=$(value $1 "a GoogleTest filter, such as 'Print.*'" "${2-}"); shift ;;
     --bench) bench=ON ;;
     -h | --help) usage ;;
-    --build) folder=${2:?--build takes a folder}; shift ;;
+    --build) folder=$(value $1 "a folder" "${2-}"); shift ;;
     *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F, --build DIR or" \
             "--bench" ;;
   esac

@@ -25,23 +25,26 @@ matches() { [ "$(sha256sum < "$2" | cut -d' ' -f1)" = "$1" ]; }
 # fetch SHA256 NAME: a file has its name only when it is whole and right; an interrupted download
 # is continued the next time.
 fetch() {
-  local file=data/mnist/$2.gz mirror status
+  local file=data/mnist/$2.gz mirror status problem
   [ -f "$file" ] && return 0
   for mirror in $MIRRORS; do
     local get=(curl -fsSL --connect-timeout 5 --speed-limit 1000 --speed-time 15
                -o "$file.part" "$mirror/$2.gz")
     status=0
-    "${get[@]}" -C - 2> /dev/null || status=$?
+    problem=$("${get[@]}" -C - 2>&1) || status=$?
     # 33, 416's 22: the server cannot continue what is there.
     if [ -f "$file.part" ] && { [ $status = 33 ] || [ $status = 22 ]; }; then
       if matches "$1" "$file.part"; then
         status=0
       else
         status=0
-        "${get[@]}" 2> /dev/null || status=$?
+        problem=$("${get[@]}" 2>&1) || status=$?
       fi
     fi
-    [ $status = 0 ] || continue
+    if [ $status != 0 ]; then
+      say "$mirror/$2.gz: $problem"
+      continue
+    fi
     if matches "$1" "$file.part"; then
       mv "$file.part" "$file"
       return 0
