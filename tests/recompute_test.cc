@@ -254,11 +254,7 @@ TEST(Recompute, RefusesAnotherNumberOfResults) {
 TEST(Recompute, RefusesResultsOfAnotherShapeOrDType) {
   const Tensor x = array({2.f, 3.f});
   x.attach_grad();
-  using Function = std::function<Tensor(const Tensor&)>;
-  for (const auto& [later, text] :
-       {std::pair<Function, const char*>([](const Tensor& t) { return t.sum(); }, "cpu(0) () f32"),
-        {[](const Tensor& t) { return t.astype(f64); }, "cpu(0) (2,) f64"},
-        {[](const Tensor&) { return Tensor(); }, "(empty)"}}) {
+  const auto refused = [&](const std::function<Tensor(const Tensor&)>& later, const char* text) {
     Tensor y;
     {
       const autograd::Record record;
@@ -272,7 +268,10 @@ TEST(Recompute, RefusesResultsOfAnotherShapeOrDType) {
                 HasSubstr(std::string("recompute: the function gave cpu(0) (2,) f32 as result 0 at "
                                       "first and ") +
                           text + " now"));
-  }
+  };
+  refused([](const Tensor& t) { return t.sum(); }, "cpu(0) () f32");
+  refused([](const Tensor& t) { return t.astype(f64); }, "cpu(0) (2,) f64");
+  refused([](const Tensor&) { return Tensor(); }, "(empty)");
 }
 
 TEST(Recompute, RefusesNoFunction) {
