@@ -9,6 +9,7 @@
 
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
+#include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -51,6 +52,8 @@ void read_records(const std::string& path, std::vector<uint8_t>& pixels,
 Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& options) {
   if (options.dtype != f32 && options.dtype != u8)
     throw DTypeError("cifar10: dtype ", name(options.dtype), "; expected f32 or u8");
+  locus::options::expect_enumerator("cifar10", "split", split, Split::test,
+                                    "Split::train or Split::test");
   std::vector<uint8_t> pixels;
   std::vector<int32_t> labels;
   const std::filesystem::path folder(directory);

@@ -11,6 +11,7 @@
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
+#include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 
@@ -126,6 +127,7 @@ Dataset read_set(const char* who, const std::string& directory, Split split, con
   if (shape.size() != 28 * 28)
     throw ShapeError(who, ": images of shape ", shape,
                      "; expected 784 elements, such as (1,28,28)");
+  options::expect_enumerator(who, "split", split, Split::test, "Split::train or Split::test");
   const std::string stem = split == Split::train ? "train" : "t10k";
   const auto find = [&](const std::string& kind) {
     const std::filesystem::path plain =

@@ -42,6 +42,14 @@ void check_matrix(const char* who, const Shape& shape) {
     throw ShapeError("init::", who, ": a shape of ", shape,
                      "; expected at least two axes, (out, in, ...)");
 }
+void check(const char* who, const char* option, RandomType t) {
+  options::expect_enumerator(who, option, t, RandomType::gaussian,
+                             "RandomType::uniform or RandomType::gaussian");
+}
+void check(const char* who, FactorType t) {
+  options::expect_enumerator(who, "factor_type", t, FactorType::out,
+                             "FactorType::avg, FactorType::in or FactorType::out");
+}
 std::vector<double> numbers(const XavierOptions& o) {
   return {static_cast<double>(o.rnd_type), static_cast<double>(o.factor_type), o.magnitude};
 }
@@ -155,17 +163,22 @@ Normal::Normal(double sigma)
 Xavier::Xavier(const XavierOptions& options)
     : Initializer("xavier", numbers(options), xavier_fill("Xavier", options)) {
   checked("init::Xavier", "magnitude", options.magnitude);
+  check("init::Xavier", "rnd_type", options.rnd_type);
+  check("init::Xavier", options.factor_type);
 }
 MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
     : Initializer(
           "msraprelu", {static_cast<double>(options.factor_type), options.slope},
           xavier_fill("MSRAPrelu", {.rnd_type = RandomType::gaussian,
                                     .factor_type = options.factor_type,
-                                    .magnitude = 2 / (1 + options.slope * options.slope)})) {}
+                                    .magnitude = 2 / (1 + options.slope * options.slope)})) {
+  check("init::MSRAPrelu", options.factor_type);
+}
 Orthogonal::Orthogonal(const OrthogonalOptions& options)
     : Initializer("orthogonal", {options.scale, static_cast<double>(options.rand_type)},
                   orthogonal_fill(options)) {
   checked("init::Orthogonal", "scale", options.scale);
+  check("init::Orthogonal", "rand_type", options.rand_type);
 }
 Bilinear::Bilinear() : Initializer("bilinear", {}, &bilinear) {}
 LSTMBias::LSTMBias(double forget_bias)

@@ -225,6 +225,12 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Ten
                 scores, label, sample_weight);
 }
 
+LogisticLoss::LogisticLoss(const LogisticOptions& options) : Loss(options) {
+  locus::options::expect_enumerator(kName, "label_format", options.label_format,
+                                    LabelFormat::binary,
+                                    "LabelFormat::signed_ or LabelFormat::binary");
+}
+
 Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
                                 const Tensor& sample_weight) const {
   const Tensor pred = wide(scores);
@@ -298,6 +304,14 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
   const Tensor weighed = weigh_over(kName, where(y == 1, 1 - cosine, apart), last, row,
                                     options_.weight, sample_weight);
   return rounded(squeeze(weighed, last), {&input1, &input2, &sample_weight});
+}
+
+CTCLoss::CTCLoss(const CTCOptions& options) : Loss(options) {
+  using locus::options::expect_enumerator;
+  expect_enumerator(kName, "layout", options.layout, CTCLayout::TNC,
+                    "CTCLayout::NTC or CTCLayout::TNC");
+  expect_enumerator(kName, "label_layout", options.label_layout, CTCLabelLayout::TN,
+                    "CTCLabelLayout::NT or CTCLabelLayout::TN");
 }
 
 // States are the labels with a blank before, between and behind them; alpha is the logarithm of the

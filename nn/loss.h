@@ -116,7 +116,8 @@ struct LogisticOptions {
 // log(1 + exp(-pred * label)) for signed labels: SigmoidBinaryCrossEntropyLoss of (label + 1) / 2.
 struct LogisticLoss : Loss<LogisticLoss, LogisticOptions> {
   static constexpr const char* kName = "LogisticLoss";
-  using Loss::Loss;
+  LogisticLoss() = default;
+  explicit LogisticLoss(const LogisticOptions& options);  // ValueError for another label_format
   Tensor operator()(const Tensor& pred, const Tensor& label,
                     const Tensor& sample_weight = {}) const;
 };
@@ -208,7 +209,8 @@ struct CTCOptions {
 // an IndexError. Composed of ops, about six for each step.
 struct CTCLoss : Loss<CTCLoss, CTCOptions> {
   static constexpr const char* kName = "CTCLoss";
-  using Loss::Loss;
+  CTCLoss() = default;
+  explicit CTCLoss(const CTCOptions& options);  // ValueError for another layout
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths = {},
                     const Tensor& label_lengths = {}, const Tensor& sample_weight = {}) const;
 };

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <locus/core/tensor.h>
+#include <locus/nn/options.h>
 
 namespace locus::metric {
 
@@ -113,13 +114,19 @@ enum class Average : uint8_t { macro, micro };
 struct AverageOptions {
   Average average = Average::macro;
 };
+// ValueError for an average that is neither of the two.
+inline Average checked(const std::string& who, const AverageOptions& o) {
+  options::expect_enumerator(who, "average", o.average, Average::micro,
+                             "Average::macro or Average::micro");
+  return o.average;
+}
 
 // Of two classes: preds (N, 2) scores, label 1 the positive. More than two labels in an update are
 // a ValueError, which get() throws.
 class BinaryMetric : public Metric {
  protected:
   BinaryMetric(std::string name, const AverageOptions& options)
-      : Metric(std::move(name)), average_(options.average) {}
+      : Metric(std::move(name)), average_(checked(this->name(), options)) {}
   // From f64 (2, 2): counts by prediction and label.
   virtual Tensor score(const Tensor& counts) const = 0;
 
@@ -232,7 +239,7 @@ class RMSE : public Metric {
 class PearsonCorrelation : public Metric {
  public:
   explicit PearsonCorrelation(const AverageOptions& options = {})
-      : Metric("pearsonr"), average_(options.average) {}
+      : Metric("pearsonr"), average_(checked(name(), options)) {}
 
  private:
   Measure measure(const Tensor& labels, const Tensor& preds) const override;

@@ -36,6 +36,13 @@ void expect(const auto& who, const char* option, const std::optional<double>& va
   if (value) expect(who, option, *value, range);
 }
 
+// One of an enum's values, which are 0 to `last`.
+template <class E>
+void expect_enumerator(const auto& who, const char* option, E value, E last, const char* names) {
+  const int v = static_cast<int>(value);
+  expect(who, option, v, v >= 0 && v <= static_cast<int>(last), names);
+}
+
 // A function that is to be called later is one.
 void expect_function(const auto& who, const char* option, const auto& f) {
   if (!f) [[unlikely]]

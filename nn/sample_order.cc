@@ -44,6 +44,8 @@ SampleOrder::SampleOrder(const char* who, int64_t samples, int64_t batch_size, b
   options::expect(who, "num_parts", part.count, part.count > 0, "at least 1");
   options::expect(who, "part_index", part.index, part.index >= 0 && part.index < part.count,
                   "0 to num_parts - 1");
+  options::expect_enumerator(who, "last_batch", last, LastBatch::rollover,
+                             "LastBatch::keep, LastBatch::discard or LastBatch::rollover");
   const int64_t rest = last == LastBatch::keep ? samples % batch_size : 0;
   if (batch_size % part.count != 0)
     throw ValueError(who, ": batch_size ", batch_size, " for ", part.count,

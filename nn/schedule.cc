@@ -19,6 +19,8 @@ Schedule warmed_up(const char* who, const Options& o, Schedule after) {
   expect(who, "warmup_steps", o.warmup_steps, not_negative);
   expect(who, "warmup_begin_lr", o.warmup_begin_lr,
          o.warmup_begin_lr >= 0 && o.warmup_begin_lr <= o.base_lr, "0 to base_lr ", o.base_lr);
+  options::expect_enumerator(who, "warmup_mode", o.warmup_mode, WarmupMode::constant,
+                             "WarmupMode::linear or WarmupMode::constant");
   if (o.warmup_steps == 0) return after;
   return [steps = o.warmup_steps, begin = o.warmup_begin_lr,
           rise = o.warmup_mode == WarmupMode::linear ? o.base_lr - o.warmup_begin_lr : 0,

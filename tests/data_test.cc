@@ -265,6 +265,15 @@ TEST(DataLoader, RefusesWhatCannotWork) {
     EXPECT_THROW(data::Prefetcher(numbers(3), {.batch_size = batch}), ValueError);
   }
   EXPECT_THROW(data::DataLoader(numbers(3), {.context = gpu(99)}), DeviceError);
+  const auto last = static_cast<data::LastBatch>(99);
+  EXPECT_THAT(
+      test::message_of<ValueError>([&] { data::DataLoader(numbers(3), {.last_batch = last}); }),
+      testing::HasSubstr("DataLoader: last_batch 99"));
+  const auto split = static_cast<data::Split>(2);
+  EXPECT_THAT(test::message_of<ValueError>([&] { data::mnist("none", split); }),
+              testing::StartsWith("mnist: split 2"));
+  EXPECT_THAT(test::message_of<ValueError>([&] { data::cifar10("none", split); }),
+              testing::StartsWith("cifar10: split 2"));
   EXPECT_THROW(data::Dataset(ones({3, 2}), ones({2})), ShapeError);
   EXPECT_THROW(data::Dataset(ones({}), ones({})), ShapeError);
   data::DataLoader none(numbers(0), {.batch_size = 2, .shuffle = true});

@@ -14,6 +14,17 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+TEST(IndexMode, RefusesOthers) {
+  const auto other = static_cast<IndexMode>(99);
+  const Tensor x = arange(3), ids = array({0});
+  EXPECT_THAT(message_of<ValueError>([&] { take(x, ids, {.mode = other}); }),
+              HasSubstr("take: mode 99; expected IndexMode::raise"));
+  EXPECT_THAT(message_of<ValueError>([&] {
+                pick(x.reshape({1, 3}), ids, {.mode = other});
+              }),
+              HasSubstr("pick: mode 99"));
+}
+
 TEST(IndexMode, ModesDecideWhatLiesOutside) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -31,6 +31,12 @@ TEST(Init, RefusesOptionsOutOfRangeByName) {
   named("init::Normal: sigma", [] { init::Normal(NAN); });
   named("init::Xavier: magnitude", [] { init::Xavier({.magnitude = -3}); });
   named("init::Orthogonal: scale", [] { init::Orthogonal({.scale = INFINITY}); });
+  const auto type = static_cast<init::RandomType>(99);
+  const auto factor = static_cast<init::FactorType>(3);
+  named("init::Xavier: rnd_type 99", [&] { init::Xavier({.rnd_type = type}); });
+  named("init::Xavier: factor_type 3", [&] { init::Xavier({.factor_type = factor}); });
+  named("init::MSRAPrelu: factor_type 3", [&] { init::MSRAPrelu({.factor_type = factor}); });
+  named("init::Orthogonal: rand_type 99", [&] { init::Orthogonal({.rand_type = type}); });
   named("init::mine: fill is empty", [] { init::Initializer("mine", {}); });
 }
 

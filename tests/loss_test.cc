@@ -168,6 +168,12 @@ TEST(Losses, NameThemselvesInErrors) {
               testing::StartsWith("HingeLoss: margin nan"));
   EXPECT_THAT(test::message_of<ValueError>([] { nn::PoissonNLLLoss({.epsilon = -1}); }),
               testing::StartsWith("PoissonNLLLoss: epsilon -1"));
+  EXPECT_THAT(test::message_of<ValueError>(
+                  [] { nn::LogisticLoss({.label_format = static_cast<nn::LabelFormat>(99)}); }),
+              testing::StrEq("LogisticLoss: label_format 99; expected LabelFormat::signed_ or "
+                             "LabelFormat::binary"));
+  EXPECT_THROW(nn::CTCLoss({.layout = static_cast<nn::CTCLayout>(2)}), ValueError);
+  EXPECT_THROW(nn::CTCLoss({.label_layout = static_cast<nn::CTCLabelLayout>(2)}), ValueError);
   const Tensor pred = ones({2, 3});
   EXPECT_THAT(test::message_of<ShapeError>([&] { nn::L2Loss()(pred, pred, ones({4})); }),
               testing::StartsWith("L2Loss: sample_weight cpu(0) (4,) f32"));

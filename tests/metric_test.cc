@@ -254,6 +254,14 @@ TEST(RegressionMetrics, AreMeansOverUpdates) {
   }
 }
 
+TEST(Metrics, RefuseAnAverageOutOfRange) {
+  const metric::AverageOptions other{.average = static_cast<metric::Average>(99)};
+  EXPECT_THAT(test::message_of<ValueError>([&] { metric::PearsonCorrelation m(other); }),
+              testing::StartsWith("pearsonr: average 99"));
+  EXPECT_THAT(test::message_of<ValueError>([&] { metric::F1 m(other); }),
+              testing::StartsWith("f1: average 99"));
+}
+
 TEST(PearsonCorrelation, OfUpdatesOrOfAll) {
   for (Context c : test::distinct_contexts()) {
     metric::PearsonCorrelation macro, micro({.average = metric::Average::micro});

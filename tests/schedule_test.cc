@@ -67,6 +67,7 @@ TEST(Schedule, RefusesOptionsOutOfRangeByName) {
   named("base_lr -1", [] { ConstantScheduler({.base_lr = -1, .warmup_begin_lr = -2}); });
   named("factor -0.5", [] { FactorScheduler({.step = 1, .factor = -.5}); });
   named("factor nan", [] { MultiFactorScheduler({.step = {2}, .factor = NAN}); });
+  named("warmup_mode 2", [] { ConstantScheduler({.warmup_mode = static_cast<WarmupMode>(2)}); });
   named("final_lr", [] { CosineScheduler({.max_update = 5, .final_lr = -1}); });
   named("stop_factor_lr", [] { FactorScheduler({.stop_factor_lr = NAN}); });
   named("warmup_begin_lr -1", [] { ConstantScheduler({.warmup_begin_lr = -1}); });

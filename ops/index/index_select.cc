@@ -293,13 +293,24 @@ std::ostream& operator<<(std::ostream& os, const Selection& s) {
   return os << At<Tensor>(s.gather(), SelectionAccess(s).from);
 }
 
+namespace {
+
+uint8_t checked(const char* op, IndexMode mode) {
+  if (mode > IndexMode::wrap)
+    throw ValueError(op, ": mode ", static_cast<int>(mode),
+                     "; expected IndexMode::raise, IndexMode::clip or IndexMode::wrap");
+  return static_cast<uint8_t>(mode);
+}
+
+}  // namespace
+
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
   detail::expect_tensor("take", x);
   detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
   const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
-                TakeAttrs{1, {axis}, axis, static_cast<uint8_t>(options.mode)});
+                TakeAttrs{1, {axis}, axis, checked("take", options.mode)});
 }
 Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
 
@@ -309,7 +320,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
   static const OpRef<PickAttrs> op("pick");
   PickAttrs a;
   a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
-  a.mode = static_cast<uint8_t>(options.mode);
+  a.mode = checked("pick", options.mode);
   a.keepdims = options.keepdims;
   return invoke(op, {x, detail::integer_ids("pick", ids)}, a);
 }
