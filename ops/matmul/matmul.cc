@@ -1,6 +1,9 @@
 #include <locus/ops/matmul.h>
 
+#include <algorithm>
+#include <bit>
 #include <string>
+#include <vector>
 
 #include <locus/core/amp.h>
 #include <locus/core/capture_check.h>
@@ -11,6 +14,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul/matmul_kernel.h>
+#include <locus/ops/view.h>
 
 namespace locus {
 
@@ -39,19 +43,50 @@ DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span
   return one_dtype(in);
 }
 
+// x, as a stack of `rank` axes, with its axes `summed` joined to the rows, or to the columns.
+Tensor joined(const Tensor& x, uint32_t summed, int rank, bool rows) {
+  int64_t dims[kMaxRank], joint = 1;
+  std::fill_n(dims, kMaxRank, 1);
+  const Shape given = x.shape();
+  std::copy(given.begin(), given.end(), dims + rank - given.rank());
+  std::vector<int> order;
+  std::vector<int64_t> lengths;
+  const auto keep = [&](int axis) {
+    order.push_back(axis);
+    lengths.push_back(dims[axis]);
+  };
+  for (int i = 0; i < rank - 2; ++i)
+    if (!(summed >> i & 1)) keep(i);
+  if (!rows) keep(rank - 2);
+  for (int i = 0; i < rank; ++i) {
+    if (i < rank - 2 ? !(summed >> i & 1) : i != (rows ? rank - 2 : rank - 1)) continue;
+    order.push_back(i);
+    joint *= dims[i];
+  }
+  lengths.push_back(joint);
+  if (rows) keep(rank - 1);
+  return transpose(x.reshape(Shape(dims, rank)), order).reshape(Shape(lengths));
+}
+
 Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<SumToAttrs> sum_to("sum_to");
   const auto [ta, tb] = saved.attrs<MatmulAttrs>();
   const Tensor &a = saved.in(0), &b = saved.in(1), &dc = dout[0];
   Tensors gradients(2);
-  // Summed over the axes along which the operand was broadcast.
+  // The axes along which operand i was broadcast are summed in the product: a stack of 16-bit
+  // products would be rounded, and may overflow, before its sum.
   const auto product = [&](int i, const Tensor& left, const Tensor& right, MatmulAttrs transposes) {
     const Meta& m = saved.in_meta(i);
-    const Shape s = dc.shape();
-    const bool whole = m.rank == s.rank() && std::equal(s.begin(), s.end() - 2, m.shape);
-    const Tensor g = matmul(left, right, transposes, whole ? saved.place(i) : Tensor());
-    gradients[static_cast<size_t>(i)] =
-        whole ? g : invoke(sum_to, {g}, SumToAttrs{m}, saved.place(i));
+    const int rank = dc.ndim(), more = rank - m.rank;
+    uint32_t summed = 0;
+    for (int k = 0; k < rank - 2; ++k)
+      if ((k < more || m.shape[k - more] == 1) && dc.shape()[k] != 1) summed |= 1u << k;
+    const bool placed = rank - std::popcount(summed) == m.rank;
+    const auto of = [&](const Tensor& x, bool rows) {
+      return summed ? joined(x, summed, rank, rows) : x;
+    };
+    const Tensor g = matmul(of(left, transposes.transpose_a), of(right, !transposes.transpose_b),
+                            transposes, placed ? saved.place(i) : Tensor());
+    gradients[static_cast<size_t>(i)] = placed ? g : g.reshape(saved.in_shape(i));
   };
   if (saved.needs(0)) ta ? product(0, b, dc, {tb, true}) : product(0, dc, b, {false, !tb});
   if (saved.needs(1)) tb ? product(1, dc, a, {true, ta}) : product(1, a, dc, {!ta, false});
