@@ -270,8 +270,9 @@ LOCUS_HD V sigmoid(V x) {
 template <class V>
 LOCUS_HD V hypot(V x, V y) {
   const V a = abs(x), b = abs(y), top = max(a, b), rest = min(a, b), part = rest / top;
-  const bool infinite = (a == infinity(x)) | (b == infinity(x));  // beside NaN, too
-  return infinite ? infinity(x) : rest == 0 ? top : top * sqrt(fma(part, part, c(x, 1)));
+  const V end = infinity(x);
+  const bool infinite = (a == end) | (b == end);  // beside NaN, too
+  return infinite ? end : rest == 0 ? top : top * sqrt(fma(part, part, c(x, 1)));
 }
 
 // Integers: two's complement, as NumPy.
