@@ -4,6 +4,7 @@
 
 #include <locus/core/accumulate.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
 #include <locus/core/layout.h>
@@ -125,6 +126,7 @@ void check_in_place(const std::string& who, std::span<const Ref> in, const Tenso
 }
 
 void Tensor::attach_grad(GradReq req) const {
+  detail::expect_tensor("attach_grad", *this);
   TensorImpl& t = impl();
   if (!is_floating(t.view.meta.dtype))
     throw DTypeError("attach_grad: ", describe(*this), "; expected a floating dtype");

@@ -9,6 +9,7 @@
 
 #include <locus/core/accumulate.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 
 namespace locus {
@@ -98,6 +99,7 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
   }
   Tensors given(heads.size());
   for (size_t i = 0; i < heads.size(); ++i) {
+    detail::expect_tensor(who_, heads[i], "head ", i);
     if (!gradients.empty()) given[i] = head_gradient(heads[i], gradients[i]);
     if (!needs_grad(heads[i].impl()))
       not_in_graph(who_, heads.size() == 1 ? "the head" : text_of("head ", i), heads[i]);

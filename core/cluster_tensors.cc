@@ -8,6 +8,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/communicator.h>
 #include <locus/core/device.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/rank_calls.h>
@@ -39,7 +40,7 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
   capture::check(name, "the ranks meet on the host; compile what comes before it");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
-    if (!t.defined()) throw Error(name, ": tensor ", i, " is undefined");
+    detail::expect_tensor(name, t, "tensor ", i);
     if (op && t.dtype() == bool_)
       throw DTypeError(name, ": tensor ", i, ", ", describe(t), "; expected numbers");
     if (op == ReduceOp::mean && !is_floating(t.dtype()))

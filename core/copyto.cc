@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/device.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/plan.h>
@@ -213,6 +214,8 @@ const Op& copyto_op() {
 }
 
 void assign(const Tensor& target, const Tensor& values, Caller from) {
+  detail::expect_tensor("assignment", target, "target");
+  detail::expect_tensor("assignment", values, "values");
   if (target.is(values)) return;
   if (!mix(target.context(), values.context()))
     throw ContextMismatch("assignment: operands live on different contexts: target ",
@@ -250,6 +253,7 @@ Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const try {
 }
 
 const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const try {
+  detail::expect_tensor("copyto", into, "target");
   invoke_into(copyto_op(), {*this}, {into}, CopytoAttrs{into.context(), options, from});
   return into;
 } catch (const Error&) {
@@ -257,6 +261,7 @@ const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller fro
 }
 
 Tensor Tensor::as_in_context(Context to, Caller from) const {
+  detail::expect_tensor("as_in_context", *this, "source");
   return context() == to ? *this : copyto(to, {}, from);
 }
 

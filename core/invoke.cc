@@ -285,7 +285,7 @@ void run_into(Invocation& call, size_t n_out, const auto& target) {
 
 void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                   std::span<Tensor> out) {
-  for (const Ref& r : in) checked(op, r);
+  for (size_t i = 0; i < in.size(); ++i) checked(op, in[i], i, in.size());
   if (capture::active()) [[unlikely]]
     capture::check(op.name, op.no_capture);
   if (!op.gradient || !autograd::is_recording()) [[likely]]
@@ -352,9 +352,9 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                  std::span<const Ref> out) try {
   check_call(op, in, attrs, out.size());
-  for (const Ref& target : out) {
-    checked(op, target);
-    check_in_place(op.name, in, *target.tensor_);
+  for (size_t i = 0; i < out.size(); ++i) {
+    checked(op, out[i], in.size() + i, in.size());
+    check_in_place(op.name, in, *out[i].tensor_);
   }
   if (op.function) [[unlikely]] {
     Buffer<Tensor, 2> targets(out.size());

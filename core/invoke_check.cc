@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <locus/core/device.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 
@@ -127,18 +128,18 @@ void no_kernel(const Op& op, std::span<const Ref> in, Context c, DeviceType type
                    listed.empty() ? "it has none for this device" : "expected one of " + listed);
 }
 
-void empty_operand(const Op& op) {
-  throw EmptyTensor(op.name, ": an operand is an empty Tensor (default-constructed or moved from)");
+void empty_operand(const Op& op, size_t i, size_t n_in) {
+  throw_empty(op.name, argument_name(op, i, n_in));
 }
 
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in) {
   const auto to_be_made = [&](size_t i) { return i >= n_in && !all[i].tensor_->defined(); };
   size_t first = 0;
   while (to_be_made(first)) ++first;
-  Context c = checked(op, all[first]).context;
+  Context c = checked(op, all[first], first, n_in).context;
   for (size_t i = first + 1; i < all.size(); ++i) {
     if (to_be_made(i)) continue;
-    const Context other = checked(op, all[i]).context;
+    const Context other = checked(op, all[i], i, n_in).context;
     if (other == c) [[likely]]
       continue;
     if (!mix(c, other)) context_mismatch(op, all, n_in, first, i);

@@ -23,10 +23,11 @@ Context common_context(const Op& op, std::span<const Ref> all, size_t n_in);
 // over by the other. Of two with gaps that is known where they begin at one element.
 void check_apart(const Op& op, std::span<const Ref> all, size_t n_in);
 
-[[noreturn]] void empty_operand(const Op& op);
-inline const TensorImpl& checked(const Op& op, const Ref& r) {
+// The i-th operand's handle; the inputs come first, n_in of them. Throws EmptyTensor.
+[[noreturn]] void empty_operand(const Op& op, size_t i, size_t n_in);
+inline const TensorImpl& checked(const Op& op, const Ref& r, size_t i, size_t n_in) {
   if (!r.tensor_->defined()) [[unlikely]]
-    empty_operand(op);
+    empty_operand(op, i, n_in);
   return *r.tensor_->handle();
 }
 

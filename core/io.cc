@@ -11,6 +11,7 @@
 #include <locus/core/at_line.h>
 #include <locus/core/atomic_file.h>
 #include <locus/core/capture_check.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/storage.h>
 
@@ -175,7 +176,7 @@ const Tensor* find_in(const NamedTensors& all, const std::string& name) {
 void save(const std::string& path, const NamedTensors& tensors, Caller from) try {
   size_t named = 0;
   for (const auto& [key, tensor] : tensors) {
-    if (!tensor.defined()) throw Error("save: ", path, ": '", key, "' is an undefined tensor");
+    detail::expect_tensor("save", tensor, path, ": '", key, "'");
     named += !key.empty();
   }
   if (named != 0 && named != tensors.size())

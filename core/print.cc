@@ -321,6 +321,7 @@ class Printer {
 std::string format_array(const void* data, const Meta& meta) { return Printer(data, meta).run(); }
 
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
+  if (!x.value.defined()) return os << "Tensor()";
   const trace::Scope scope(TransferKind::print, x.from);
   capture::check_wait(x.value.context(), "print", x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);

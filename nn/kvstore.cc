@@ -6,6 +6,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/cluster.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/core/rank_purpose.h>
@@ -86,7 +87,7 @@ void KVStore::check(const char* what, const Key& key, const Entry& entry,
                     const Tensors& given) const {
   if (given.empty()) throw Error(of(what, key), ": no tensors; expected at least one");
   for (const Tensor& t : given) {
-    if (!t.defined()) throw Error(of(what, key), ": a tensor is undefined");
+    if (!t.defined()) detail::throw_empty(of(what, key), "a tensor");
     if (t.shape() != entry.value.shape())
       throw ShapeError(of(what, key), ": ", describe(t), "; expected the shape it has, ",
                        entry.value.shape());
@@ -130,7 +131,7 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
       const bool number =
           entries_.empty() ? keys[0].is_number() : entries_.begin()->first.is_number();
       expect_kind("init", keys[i], number);
-      if (!values[i].defined()) throw Error(of("init", keys[i]), ": its value is undefined");
+      if (!values[i].defined()) detail::throw_empty(of("init", keys[i]), "its value");
     }
     for (const Tensor& v : values)
       copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
@@ -275,7 +276,7 @@ void KVStore::set_multipliers(const Key& key, double lr_mult, double wd_mult) {
 
 void KVStore::set_value(const Key& key, const Tensor& value, Caller from) {
   if (!entries_.empty()) expect_kind("set_value", key, entries_.begin()->first.is_number());
-  if (!value.defined()) throw Error(of("set_value", key), ": the value is undefined");
+  if (!value.defined()) detail::throw_empty(of("set_value", key), "the value");
   const autograd::Pause pause;
   const Context home = on_host_ ? cpu() : value.context();
   Tensor copy = value.copyto(home, {}, from);

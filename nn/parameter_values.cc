@@ -3,6 +3,7 @@
 
 #include <locus/core/at_line.h>
 #include <locus/core/device.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/nn/parameter_state.h>
 #include <locus/ops/compare.h>
@@ -19,6 +20,8 @@ void Parameter::zero_grad() const {
 
 void Parameter::set_data(const Tensor& values, Caller from) const try {
   State& s = state();
+  if (!values.defined())
+    detail::throw_empty(text_of("Parameter '", s.name, "'"), "the argument of set_data");
   if (!initialized()) {
     if (!deferred() || s.whole) refuse({});
     complete(values.shape());

@@ -5,22 +5,11 @@
 #include <string>
 #include <utility>
 
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/tensor.h>
 
 namespace locus::detail {
-
-[[noreturn]] inline void throw_empty(const char* who, const char* what) {
-  throw EmptyTensor(
-      who, ": ", what,
-      " is an empty Tensor (default-constructed or moved from); assign a tensor to it "
-      "first");
-}
-// EmptyTensor unless x holds a tensor.
-inline void expect_tensor(const char* who, const Tensor& x, const char* what = "data") {
-  if (!x.defined()) [[unlikely]]
-    throw_empty(who, what);
-}
 
 // DTypeError that names the operands unless all that are defined are floating. An integer would be
 // promoted to f64, and everything computed from the result with it.

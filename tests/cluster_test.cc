@@ -105,7 +105,7 @@ TEST(Cluster, RefusesWhatCannotBeSummed) {
   EXPECT_THAT(test::message_of<Error>([&] {
                 cluster::all_reduce({x, Tensor()});
               }),
-              HasSubstr("cluster::all_reduce(sum): tensor 1 is undefined"));
+              HasSubstr("cluster::all_reduce(sum): tensor 1 is an empty Tensor"));
   EXPECT_THAT(test::message_of<DTypeError>([&] { cluster::all_reduce({flags}); }),
               HasSubstr("bool"));
   EXPECT_THAT(test::message_of<DTypeError>([&] { cluster::all_reduce({whole}, ReduceOp::mean); }),

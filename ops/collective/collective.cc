@@ -5,6 +5,7 @@
 #include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/communicator.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/tape.h>
@@ -294,6 +295,7 @@ Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, 
 }
 
 Tensors broadcast(const Group& group, const Tensor& x, Caller from) try {
+  detail::expect_tensor("broadcast", x);
   const auto at = std::ranges::find(group, x.context());
   if (at == group.end())
     throw ContextMismatch("broadcast: ", describe(x), "; expected it on one of ", to_string(group));

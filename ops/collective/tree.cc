@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/print.h>
 #include <locus/core/text.h>
@@ -30,8 +31,7 @@ void check_places(const Group& g, std::span<const Tensor> parts) {
     throw Error(parts.size(), " parts for ", to_string(g), "; expected one a context, ", g.size());
   for (int i = 0; i < g.size(); ++i) {
     const Tensor& part = parts[static_cast<size_t>(i)];
-    if (!part.defined())
-      throw Error("part ", i, " of ", to_string(g), " is undefined; expected a tensor on ", g[i]);
+    detail::expect_tensor("", part, "part ", i, " of ", to_string(g));
     if (part.context() != g[i])
       throw ContextMismatch("part ", i, " of ", to_string(g), " is ", describe(part),
                             "; expected it on ", g[i], ": part.as_in_context(", g[i], ")");
@@ -75,9 +75,7 @@ void check_out(const Group& g, std::span<const Tensor> out) {
   if (static_cast<int>(out.size()) != g.size())
     throw Error(out.size(), " targets for ", to_string(g), "; expected one a context, ", g.size());
   for (int i = 0; i < g.size(); ++i)
-    if (!out[static_cast<size_t>(i)].defined())
-      throw Error("target ", i, " is undefined; expected a tensor on ", g[i],
-                  ", or no targets at all");
+    detail::expect_tensor("", out[static_cast<size_t>(i)], "target ", i, " of ", to_string(g));
 }
 
 void check_targets(const Group& g, std::span<const Tensor> out, const Tensor& result) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <locus/core/amp.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
@@ -49,6 +50,8 @@ Tensor run_ternary(const Op& op, const Tensor& a, const Operand& x, const Operan
 // `widens`: in an amp::Scope 16 bits are f32.
 template <class A>
 Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand& y, A attrs) {
+  if (!x.is_scalar()) expect_tensor(op.name, x.tensor(), "lhs");
+  if (!y.is_scalar()) expect_tensor(op.name, y.tensor(), "rhs");
   const auto taken = [&](const Tensor& t) { return widens ? amp::widened(t.dtype()) : t.dtype(); };
   if (x.is_scalar() || y.is_scalar()) {
     if (x.is_scalar() && y.is_scalar()) two_numbers(op);
@@ -272,6 +275,7 @@ void define(formula::List<F...>) {
 
 template <class F>
 Tensor call(const F& f, const Tensor& x) {
+  detail::expect_tensor(F::name, x);
   const DType d = detail::meet(kMeet<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs = f;

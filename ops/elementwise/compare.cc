@@ -19,6 +19,9 @@ Tensor mask(Context c, const Shape& shape) { return sample_values(c, f32, shape,
 }  // namespace
 
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y) {
+  expect_tensor(op.name, condition, "condition");
+  if (!x.is_scalar()) expect_tensor(op.name, x.tensor(), "x");
+  if (!y.is_scalar()) expect_tensor(op.name, y.tensor(), "y");
   const Tensor mask = condition.dtype() == bool_ ? condition : condition != 0;
   TernaryAttrs a = numbers(x, y);
   if (a.x_scalar && a.y_scalar) {

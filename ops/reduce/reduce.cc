@@ -6,6 +6,7 @@
 #include <string>
 
 #include <locus/core/amp.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
@@ -48,6 +49,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
 template <class R>
 Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
   static const OpRef<ReduceBy<R>> op(R::name);
+  detail::expect_tensor(R::name, data);
   const DType d = data.dtype(), taken = R::kKinds == kFloats ? inexact(d)
                                         : R::kKinds == kBool ? bool_
                                                              : d;

@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/elementwise/call.h>
@@ -185,6 +186,7 @@ Samples loss_grad_samples(Context c, DType d) {
 }
 
 Tensor run(const Op& op, const Tensor& data, const SoftmaxOptions& o) {
+  detail::expect_tensor(op.name, data);
   const Tensor x = amp::widen(data);
   const SoftmaxAttrs attrs{normalize_axis(o.axis, x.ndim(), op.name), o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
@@ -202,6 +204,8 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
 }
 Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels) {
   static const OpRef<> op("softmax_cross_entropy");
+  detail::expect_tensor("softmax_cross_entropy", data);
+  detail::expect_tensor("softmax_cross_entropy", labels, "labels");
   const Tensor logits = amp::widen(data);
   if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]] {
     // One kernel for the loss and, if it is a head, its gradient. Large ones would pay more for the

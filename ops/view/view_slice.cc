@@ -54,6 +54,7 @@ Tensor Tensor::view(std::initializer_list<Index> items) const {
 
 Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {
   static const OpRef<SliceAttrs> op("slice");
+  expect_tensor("slice", x);
   const Meta& m = x.impl().view.meta;
   const auto refuse = [&](const auto&... why) {
     throw IndexError("index: data ", describe(x), ": ", why...);
