@@ -132,6 +132,25 @@ TEST(Program, SaysWhatAnOptionTakesAndWhatItGot) {
               HasSubstr("some: --contexts: cpu_pinned(0) is memory for copies; expected "));
 }
 
+TEST(Program, NamesAnUnknownOptionBeforeOneThatIsMissing) {
+  Program program("some", "Nothing.", RunsOn::replicas);
+  std::string file;
+  program.options().add_option("--parameters", file, "file to read")->required();
+  const auto refusal = [&](std::vector<std::string> args) {
+    args.insert(args.begin(), "build/some");
+    std::vector<char*> argv;
+    for (std::string& a : args) argv.push_back(a.data());
+    testing::internal::CaptureStderr();
+    program.run(static_cast<int>(argv.size()), argv.data(), [](const Program&) {});
+    const std::string text = testing::internal::GetCapturedStderr();
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(refusal({"--bogus", "1"}), "some: --bogus: some has no such option");
+  EXPECT_EQ(refusal({"--parameter", "a"}),
+            "some: --parameter: some has no such option; did you mean --parameters?");
+  EXPECT_EQ(refusal({}), "some: --parameters: it is missing; expected the file to read");
+}
+
 TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
   const std::string help = said({"--help"});
   EXPECT_THAT(help, HasSubstr("--count N                   products of a round, from 1 to 9 "

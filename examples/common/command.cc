@@ -100,6 +100,10 @@ std::string refusal(const CLI::App& app, const std::string& program, const CLI::
   const CLI::Option* const o = app.get_option_no_throw(option);
   if (dynamic_cast<const CLI::ExtrasError*>(&e))
     return unknown(app, program, what.substr(what.find(": ") + 2));
+  // A misspelled option explains one that is missing.
+  if (const auto rest = app.remaining();
+      !rest.empty() && dynamic_cast<const CLI::RequiredError*>(&e))
+    return unknown(app, program, fmt::format("{}", fmt::join(rest, " ")));
   if (dynamic_cast<const CLI::RequiredError*>(&e) && o)
     return option + ": it is missing; expected the " + o->get_description();
   if (dynamic_cast<const CLI::RequiresError*>(&e))
