@@ -196,11 +196,15 @@ void Pass::step(const Step& s) {
   node.check_versions();
   if (!node.op.gradient)
     throw Error("backward: ", node.op.name, " has no gradient",
-                node.op.no_gradient ? std::string(": ") + node.op.no_gradient : "");
+                node.op.no_gradient
+                    ? std::string(": ") + node.op.no_gradient
+                    : "; detach() its inputs, or give the op one: OpDef's .gradient<&f>(keep)");
   Tensors dx = differentiate(s, head);
   if (dx.size() != node.in.size())
     throw Error("backward: the gradient of ", node.op.name, " gave ", dx.size(), " tensors for ",
-                node.in.size(), " inputs");
+                node.in.size(),
+                " inputs; it must return one an input, in their order: Tensor() where "
+                "saved.needs(i) is false");
   for (size_t i = 0; i < dx.size(); ++i) {
     const Node::Input& in = node.in[i];
     const PassInput& input = notes_->inputs[s.inputs + i];
@@ -208,7 +212,9 @@ void Pass::step(const Step& s) {
     const bool same = dx[i].shape() == Shape(in.meta);
     if (!same && !node.op.broadcasts)
       throw ShapeError("backward: the gradient of ", node.op.name, " has shape ", dx[i].shape(),
-                       " for an input of shape ", Shape(in.meta));
+                       " for input ", i, " of shape ", Shape(in.meta),
+                       "; return it in the shape of the input, or declare the op's .broadcasts(), "
+                       "which sums it");
     arrive(input.target,
            same ? std::move(dx[i]) : sum_to(dx[i], in.meta, input.place ? *input.place : Tensor()));
   }

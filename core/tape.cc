@@ -86,7 +86,8 @@ std::string why_no_graph(const TensorImpl& x) {
              "attach_grad() on these before the autograd::Record scope (detach() leaves the graph)";
     case Origin::not_differentiable:
       return "depends on tensors with attach_grad() only through an op that has no gradient, such "
-             "as a comparison or an index of the largest; differentiate what goes into that op";
+             "as a comparison or an index of the largest; differentiate what goes into that op, or "
+             "give an op of your own its .gradient<&f>(keep)";
     case Origin::made:
       break;
   }

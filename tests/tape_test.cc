@@ -240,6 +240,32 @@ TEST(Tape, CoreChoosesBetweenAComposedAndAFusedGradient) {
   EXPECT_EQ(floats(autograd::grad(g, {x})[0]), (std::vector<float>{2, 2}));
 }
 
+Tensors no_gradients(const Saved&, std::span<const Tensor>) { return {}; }
+Tensors sum_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0].sum()}; }
+
+TEST(Tape, AWrongGradientIsNamedWithWhatToWrite) {
+  const auto define = [](const char* name) {
+    return OpDef(name, {"x"})
+        .infer<&same_infer>()
+        .kernel(DeviceType::cpu, f32, &square_kernel<float>)
+        .kernel(DeviceType::cpu, f64, &square_kernel<double>);
+  };
+  static const Op &none = define("test_none").gradient<&no_gradients>(Keep::none),
+                  &shape = define("test_shape").gradient<&sum_gradient>(Keep::none),
+                  &constant = define("test_constant");
+  const Tensor x = leaf({1, 2});
+  const auto text = [&](const Op& op) {
+    return test::message_of<Error>([&] { recorded([&] { return invoke(op, {x}); }).backward(); });
+  };
+  EXPECT_THAT(text(none),
+              testing::HasSubstr("test_none gave 0 tensors for 1 inputs; it must return "
+                                 "one an input"));
+  EXPECT_THAT(text(shape),
+              testing::HasSubstr("test_shape has shape () for input 0 of shape (2,); return it in "
+                                 "the shape of the input, or declare the op's .broadcasts()"));
+  EXPECT_THAT(text(constant), testing::HasSubstr(".gradient<&f>(keep)"));
+}
+
 // x + 1 with a gradient that tells where it was asked for.
 int at_heads = 0;
 Tensors same_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0]}; }
