@@ -81,7 +81,7 @@ class Block {
   // on_replicas() of their blocks, one after the other, uncompiled; other blocks run forward() for
   // each, unless they implement this one, too. Throws ValueError for a context that comes twice,
   // ContextMismatch for different kinds of them.
-  Tensors on_replicas(const Tensors& xs);
+  Tensors on_replicas(const Tensors& xs, Caller = Caller::here());
   virtual Tensors forward_replicas(const Tensors& xs);
 
   // Run before and after each forward(), in the order of registration, by all copies of the block;

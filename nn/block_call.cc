@@ -176,12 +176,12 @@ Tensors Block::forward_replicas(const Tensors& xs) {
   return out;
 }
 
-Tensors Block::on_replicas(const Tensors& xs) {
+Tensors Block::on_replicas(const Tensors& xs, Caller from) try {
   std::vector<Context> contexts;
   for (const Tensor& x : xs) contexts.push_back(x.context());
   const Group distinct(contexts);
   return call(
-      xs, Caller(),
+      xs, from,
       [&] {
         Tensors out = forward_replicas(xs);
         if (out.size() != xs.size())
@@ -194,6 +194,8 @@ Tensors Block::on_replicas(const Tensors& xs) {
         for (const Tensor& t : all) each.push_back({t});
         return each;
       });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 HookHandle Block::register_forward_pre_hook(ForwardPreHook hook) {

@@ -16,6 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <locus/core/at_line.h>
 #include <locus/core/atomic_file.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
@@ -279,13 +280,15 @@ Read read(const std::string& directory, const Parts& parts, Caller from) {
 }  // namespace
 
 std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
-                 Caller from) {
+                 Caller from) try {
   std::string path;
   cluster::on_root([&] { path = write(directory, parts, options, from); }, from);
   return of_root(path, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) {
+std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) try {
   Read mine;
   cluster::together([&] { mine = read(directory, parts, from); }, from);
   const std::string path = mine.loaded ? mine.loaded->path : "";
@@ -303,6 +306,8 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts, Cal
       },
       from);
   return mine.loaded;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus::checkpoint

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/at_line.h>
 #include <locus/core/error.h>
 #include <locus/nn/whole.h>
 #include <locus/ops/create.h>
@@ -15,16 +16,18 @@ Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std
                      "; expected the same length of axis 0");
 }
 
-DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Caller from)
+DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Caller from) try
     : options_(options),
       order_("DataLoader", dataset.size(), options.batch_size, options.shuffle, options.last_batch,
              options.seed, {options.part_index, options.num_parts}) {
   const Context where = options.context ? *options.context : dataset.data().context();
   data_ = dataset.data().as_in_context(where, from);
   label_ = dataset.label().as_in_context(where, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-DataLoader::Iterator DataLoader::begin(Caller from) {
+DataLoader::Iterator DataLoader::begin(Caller from) try {
   Iterator first;
   first.loader_ = this;
   first.epoch_ = order_.begin();
@@ -32,9 +35,16 @@ DataLoader::Iterator DataLoader::begin(Caller from) {
   first.position_ = first.epoch_->given * order_.part_size();
   first.from_ = from;
   return first;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Batch DataLoader::Iterator::operator*() const {
+void DataLoader::Iterator::expect_batch(const char* what) const {
+  if (!epoch_ || *this == std::default_sentinel) refuse_end("DataLoader", what, from_);
+}
+
+Batch DataLoader::Iterator::operator*() const try {
+  expect_batch("*");
   const LoaderOptions& o = loader_->options_;
   const std::span<const int32_t> samples =
       std::span(epoch_->samples).subspan(static_cast<size_t>(position_));
@@ -44,9 +54,12 @@ Batch DataLoader::Iterator::operator*() const {
   Batch made{o.transform(loader_->data_.take(ids), draw), loader_->label_.take(ids)};
   epoch_->hand_out(batch());
   return made;
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  expect_batch("++");
   epoch_->hand_out(batch());
   position_ += loader_->order_.part_size();
   return *this;
@@ -57,7 +70,7 @@ DataLoader::Iterator& DataLoader::Iterator::operator++() {
 namespace locus {
 
 Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
-                       const SplitAndLoadOptions& options, Caller from) {
+                       const SplitAndLoadOptions& options, Caller from) try {
   const int axis = normalize_axis(options.batch_axis, batch.ndim(), "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
   const std::string what = text_of("split_and_load: data with shape ", batch.shape());
@@ -74,6 +87,8 @@ Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
     begin = end;
   }
   return parts;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

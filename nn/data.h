@@ -96,6 +96,7 @@ class DataLoader {
 
    private:
     friend class DataLoader;
+    void expect_batch(const char* what) const;
     int64_t batch() const { return position_ / loader_->order_.part_size(); }
 
     const DataLoader* loader_ = nullptr;

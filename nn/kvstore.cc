@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/cluster.h>
 #include <locus/core/empty_tensor.h>
@@ -70,8 +71,10 @@ KVStore::KVStore(std::string_view type)
 
 int KVStore::rank() const { return dist_ ? cluster::rank() : 0; }
 int KVStore::num_workers() const { return dist_ ? cluster::size() : 1; }
-void KVStore::barrier(Caller from) {
+void KVStore::barrier(Caller from) try {
   if (dist_) cluster::barrier(from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 KVStore::Entry& KVStore::find(const char* what, const Key& key) {
@@ -115,11 +118,13 @@ void KVStore::expect_kind(const char* what, const Key& key, bool number) const {
                    ", and others are not; mixed key types are not allowed");
 }
 
-void KVStore::init(const Key& key, const Tensor& value, Caller from) {
+void KVStore::init(const Key& key, const Tensor& value, Caller from) try {
   init(Keys{key}, Tensors{value}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
+void KVStore::init(const Keys& keys, const Tensors& values, Caller from) try {
   const autograd::Pause pause;
   Tensors copies;
   before_ranks(dist_, from, [&] {
@@ -143,6 +148,8 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) {
     if (number_ == 0) number_ = ++begun;
   }
   for (size_t i = 0; i < keys.size(); ++i) entries_[keys[i]].value = copies[i];
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor KVStore::sum(const Tensors& values, Context home, Caller from) const {
@@ -162,14 +169,18 @@ Tensor KVStore::sum(const Tensors& values, Context home, Caller from) const {
   return pushed ? parts[0].copyto(home, {}, from) : parts[0].as_in_context(home, from);
 }
 
-void KVStore::push(const Key& key, const Tensors& values, int priority, Caller from) {
+void KVStore::push(const Key& key, const Tensors& values, int priority, Caller from) try {
   push(Keys{key}, {values}, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-void KVStore::push(const Key& key, const Tensor& value, int priority, Caller from) {
+void KVStore::push(const Key& key, const Tensor& value, int priority, Caller from) try {
   push(Keys{key}, {Tensors{value}}, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) {
+void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) try {
   const autograd::Pause pause;
   std::vector<std::pair<Key, Pushed>> all;
   Tensors sums;
@@ -191,6 +202,8 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
     cluster::all_reduce(sums, ReduceOp::sum, from);
   }
   for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
@@ -210,29 +223,37 @@ void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
   }
 }
 
-void KVStore::pull(const Key& key, const Tensors& outs, int priority, Caller from) {
+void KVStore::pull(const Key& key, const Tensors& outs, int priority, Caller from) try {
   pull(Keys{key}, {outs}, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from) {
+void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from) try {
   pull(Keys{key}, {Tensors{out}}, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) {
+void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) try {
   expect("pull", keys, outs.size());
   for (size_t i = 0; i < keys.size(); ++i)
     check_targets("pull", keys[i], find("pull", keys[i]), outs[i]);
   const autograd::Pause pause;
   for (size_t i = 0; i < keys.size(); ++i)
     for (const Tensor& out : outs[i]) entries_.at(keys[i]).value.copyto(out, {}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::pushpull(const Key& key, const Tensors& values, const Tensors& outs, int priority,
-                       Caller from) {
+                       Caller from) try {
   pushpull(Keys{key}, {values}, {outs.empty() ? values : outs}, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
-                       const std::vector<Tensors>& outs, int priority, Caller from) {
+                       const std::vector<Tensors>& outs, int priority, Caller from) try {
   const std::vector<Tensors>& targets = outs.empty() ? values : outs;
   before_ranks(dist_, from, [&] {
     expect("pushpull", keys, targets.size());
@@ -241,15 +262,19 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
   });
   push(keys, values, priority, from);
   pull(keys, targets, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
-                        Caller from) {
+                        Caller from) try {
   before_ranks(dist_, from, [&] {
     if (value.defined()) check_targets("broadcast", key, {value}, outs);
   });
   init(key, value, from);
   pull(key, outs, priority, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::set_updater(Updater updater) {
@@ -274,7 +299,7 @@ void KVStore::set_multipliers(const Key& key, double lr_mult, double wd_mult) {
   entry.group.wd_mult = wd_mult;
 }
 
-void KVStore::set_value(const Key& key, const Tensor& value, Caller from) {
+void KVStore::set_value(const Key& key, const Tensor& value, Caller from) try {
   if (!entries_.empty()) expect_kind("set_value", key, entries_.begin()->first.is_number());
   if (!value.defined()) detail::throw_empty(of("set_value", key), "the value");
   const autograd::Pause pause;
@@ -290,6 +315,8 @@ void KVStore::set_value(const Key& key, const Tensor& value, Caller from) {
   } else {
     group = {.lr_mult = group.lr_mult, .wd_mult = group.wd_mult};
   }
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::set_rescale_grad(double v) {
@@ -322,16 +349,22 @@ NamedTensors KVStore::optimizer_states() {
   return all;
 }
 
-void KVStore::save_optimizer_states(const std::string& path, Caller from) {
+void KVStore::save_optimizer_states(const std::string& path, Caller from) try {
   save(path, optimizer_states(), from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void KVStore::load_optimizer_states(const std::string& path, Caller from) {
+void KVStore::load_optimizer_states(const std::string& path, Caller from) try {
   restore(load(path, cpu(), from), "KVStore::load_optimizer_states: " + path, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) {
+void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) try {
   restore(given, "KVStore::set_optimizer_states", from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void KVStore::restore(const NamedTensors& given, const std::string& who, Caller from) {

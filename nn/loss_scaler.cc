@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/cluster.h>
@@ -69,7 +70,7 @@ void LossScaler::begin_pass(double scale) {
   scale_ = scale;
 }
 
-Tensor LossScaler::scale(const Tensor& loss) {
+Tensor LossScaler::scale(const Tensor& loss, Caller from) try {
   overflows_.expect(scale_ > options_.min_scale);
   const Context c = loss.context();
   Tensor factor;
@@ -84,10 +85,12 @@ Tensor LossScaler::scale(const Tensor& loss) {
   }
   const DType d = loss.dtype() == f64 ? f64 : f32;
   return (loss.dtype() == d ? loss : loss.astype(d)) * factor.astype(d);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,
-                      Caller from) {
+                      Caller from) try {
   cluster::share_failure(
       [&] {
         expect(kWho, "batch_size", batch_size, options::count);
@@ -106,6 +109,8 @@ bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stal
     overflowed_ = true;
   }
   return finite;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void LossScaler::update() {

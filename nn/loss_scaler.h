@@ -65,7 +65,7 @@ class LossScaler : NonCopyable {
 
   // loss * loss_scale(), to call backward() on: f32, or f64 for an f64 loss. Several threads may
   // call it at the same time.
-  Tensor scale(const Tensor& loss);
+  Tensor scale(const Tensor& loss, Caller = Caller::here());
   // Sums gradients over replicas. If all new gradients are finite, it updates and returns true, as
   // trainer.step() does. Else new gradients count as used, and it returns false. Error for the
   // second step() of a trainer without update() in between. With grad_req add the program sets

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -13,15 +14,23 @@
 
 namespace locus::metric {
 
-std::pair<std::string, double> EvalMetric::get(Caller from) const {
+std::pair<std::string, double> EvalMetric::get(Caller from) const try {
   NamedValues values = get_name_value(from);
   if (values.size() != 1)
     throw Error("get: a metric of ", values.size(), " values; call get_name_value()");
   return values[0];
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 std::function<void()> EvalMetric::measured(const Tensors& labels, const Tensors& preds) {
-  return [this, labels, preds] { update(labels, preds); };
+  return [this, labels, preds] { update(labels, preds, Caller()); };
+}
+
+void Metric::update(const Tensors& labels, const Tensors& preds, Caller from) try {
+  measured(labels, preds)();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 std::function<void()> Metric::measured(const Tensors& labels, const Tensors& preds) {
@@ -57,7 +66,7 @@ std::function<void()> Metric::measured(const Tensors& labels, const Tensors& pre
   };
 }
 
-NamedValues Metric::get_name_value(Caller from) const {
+NamedValues Metric::get_name_value(Caller from) const try {
   const autograd::Pause pause;
   std::optional<Measure> all;
   for (const Measure& total : totals_) {
@@ -66,6 +75,8 @@ NamedValues Metric::get_name_value(Caller from) const {
   }
   const bool any = all && all->instances > 0;
   return {{name_, any ? result(*all) : std::numeric_limits<double>::quiet_NaN()}};
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Measure Metric::merge(const Measure& a, const Measure& b) const {
@@ -114,11 +125,19 @@ void CompositeEvalMetric::reset() {
   for (const auto& metric : metrics_) metric->reset();
 }
 
-NamedValues CompositeEvalMetric::get_name_value(Caller from) const {
+void CompositeEvalMetric::update(const Tensors& labels, const Tensors& preds, Caller from) try {
+  measured(labels, preds)();
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+NamedValues CompositeEvalMetric::get_name_value(Caller from) const try {
   NamedValues all;
   for (const auto& metric : metrics_)
     for (auto& value : metric->get_name_value(from)) all.push_back(std::move(value));
   return all;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 namespace {

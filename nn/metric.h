@@ -31,11 +31,11 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 class EvalMetric {
  public:
   virtual ~EvalMetric() = default;
-  void update(const Tensor& labels, const Tensor& preds) {
-    update(Tensors{labels}, Tensors{preds});
+  void update(const Tensor& labels, const Tensor& preds, Caller from = Caller::here()) {
+    update(Tensors{labels}, Tensors{preds}, from);
   }
   // One of each per context.
-  virtual void update(const Tensors& labels, const Tensors& preds) = 0;
+  virtual void update(const Tensors& labels, const Tensors& preds, Caller = Caller::here()) = 0;
   // Checks and measures; what it returns counts that. Of a metric that has only update(): that.
   virtual std::function<void()> measured(const Tensors& labels, const Tensors& preds);
   virtual void reset() = 0;
@@ -62,7 +62,7 @@ struct Measure {
 class Metric : public EvalMetric {
  public:
   using EvalMetric::update;
-  void update(const Tensors& labels, const Tensors& preds) override { measured(labels, preds)(); }
+  void update(const Tensors& labels, const Tensors& preds, Caller = Caller::here()) override;
   std::function<void()> measured(const Tensors& labels, const Tensors& preds) override;
   void reset() override { totals_.clear(); }
   NamedValues get_name_value(Caller = Caller::here()) const override;
@@ -275,7 +275,7 @@ class CompositeEvalMetric : public EvalMetric {
   using EvalMetric::update;
   void add(std::shared_ptr<EvalMetric> metric);
   EvalMetric& get_metric(int64_t i) const;  // IndexError
-  void update(const Tensors& labels, const Tensors& preds) override { measured(labels, preds)(); }
+  void update(const Tensors& labels, const Tensors& preds, Caller = Caller::here()) override;
   std::function<void()> measured(const Tensors& labels, const Tensors& preds) override;
   void reset() override;
   NamedValues get_name_value(Caller = Caller::here()) const override;

@@ -5,6 +5,7 @@
 #include <typeinfo>
 
 #include <locus/core/accumulate.h>
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/core/grad_memory.h>
@@ -99,9 +100,11 @@ std::string Pipeline::repr() const {
 }
 
 void Pipeline::initialize(const init::Initializer& global, const InitializeOptions& options,
-                          Caller from) {
+                          Caller from) try {
   for (size_t s = 0; s < stages_.size(); ++s)
     stages_[s]->initialize(global, contexts_.list()[s], options, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Contexts Pipeline::home(const Parameter& p) const {
@@ -219,7 +222,7 @@ std::vector<bool> Pipeline::stages_that_train() const {
 }
 
 Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
-                                  const LossFunction& loss_fn, Caller from) {
+                                  const LossFunction& loss_fn, Caller from) try {
   options::expect_function("Pipeline", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   if (n < options_.microbatches)
@@ -228,6 +231,8 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
   check_batch("Pipeline", data, label);
   check_stages();
   return run(data, label, loss_fn, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 // Those that this pipeline makes, not those of replicas elsewhere.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
 #include <locus/core/capture_check.h>
 #include <locus/core/error.h>
@@ -157,9 +158,11 @@ Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
 }
 
 void Planned::initialize(const init::Initializer& global, const InitializeOptions& options,
-                         Caller from) {
+                         Caller from) try {
   for (size_t s = 0; s < stages_.size(); ++s)
     stages_[s].initialize(global, Contexts(plan_.stages[s].contexts), options, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Contexts Planned::home(const Parameter& p) const {
@@ -181,7 +184,7 @@ Tensor Planned::forward(const Tensor& x) {
 }
 
 Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
-                                 const LossFunction& loss_fn, Caller from) {
+                                 const LossFunction& loss_fn, Caller from) try {
   options::expect_function("Planned", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);
@@ -200,6 +203,8 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
       if (p.initialized()) std::ranges::copy(p.list_data(), std::back_inserter(weights));
     rethrow_behind([&] { autograd::drop_grads(weights); });
   }
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor Planned::run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,

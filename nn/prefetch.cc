@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <locus/core/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/mutex.h>
 #include <locus/core/stream.h>
@@ -276,10 +277,14 @@ class Prefetcher::Epoch {
   std::vector<std::thread> workers_;
 };
 
-Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options, Caller from)
-    : Prefetcher(dataset.size(), rows_of(dataset, from), options) {}
+Prefetcher::Prefetcher(const Dataset& dataset, const PrefetchOptions& options, Caller from) try
+    : Prefetcher(dataset.size(), rows_of(dataset, from), options, from) {
+} catch (const Error&) {
+  rethrow_at(from);
+}
 
-Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options)
+Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options,
+                       Caller from) try
     : decode_(std::move(decode)),
       options_(options),
       order_("Prefetcher", samples, options.batch_size, options.shuffle, options.last_batch,
@@ -290,23 +295,37 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
     throw Error("Prefetcher: decode is empty; expected a function of a sample's number");
   if (!options_.context) options_.context = current_context();
   device(*options_.context);  // one that is not there fails here
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Prefetcher::Iterator Prefetcher::begin(Caller from) {
+Prefetcher::Iterator Prefetcher::begin(Caller from) try {
   Iterator first;
   first.order_ = order_.begin();
   first.number_ = first.order_->given - 1;
   PrefetchOptions of_part = options_;
   of_part.batch_size = order_.part_size();
   first.epoch_ = std::make_shared<Epoch>(decode_, of_part, first.order_, from);
+  first.from_ = from;
   return ++first;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Prefetcher::Iterator& Prefetcher::Iterator::operator++() {
+const Batch& Prefetcher::Iterator::operator*() const {
+  if (!epoch_) refuse_end("Prefetcher", "*", from_);
+  order_->hand_out(number_);
+  return batch_;
+}
+
+Prefetcher::Iterator& Prefetcher::Iterator::operator++() try {
+  if (!epoch_) refuse_end("Prefetcher", "++", from_);
   std::shared_ptr<Epoch> epoch = std::move(epoch_);  // let go when take throws, too
   order_->hand_out(number_++);
   if (epoch->take(batch_)) epoch_ = std::move(epoch);
   return *this;
+} catch (const Error&) {
+  rethrow_at(from_);
 }
 
 }  // namespace locus::data

@@ -54,7 +54,8 @@ class Prefetcher {
   explicit Prefetcher(const Dataset& dataset, const PrefetchOptions& options = {},
                       Caller = Caller::here());
   // Samples 0 ... samples - 1. All samples of a batch must agree in shape and dtype.
-  Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {});
+  Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {},
+             Caller = Caller::here());
 
   // Owns the current batch, and with its copies the epoch, which may outlive the Prefetcher. ++
   // waits until the next batch is on its way (not until it is there: ops wait for it on the
@@ -63,10 +64,7 @@ class Prefetcher {
   // they are decoding.
   class Iterator {
    public:
-    const Batch& operator*() const {
-      order_->hand_out(number_);
-      return batch_;
-    }
+    const Batch& operator*() const;
     Iterator& operator++();
     friend bool operator==(const Iterator& i, std::default_sentinel_t) {
       return i.epoch_ == nullptr;
@@ -78,6 +76,7 @@ class Prefetcher {
     std::shared_ptr<EpochOrder> order_;
     int64_t number_ = -1;  // of the batch
     Batch batch_;
+    Caller from_;
   };
   // Starts an epoch; its uploads are put down to this line.
   Iterator begin(Caller = Caller::here());

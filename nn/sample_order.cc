@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include <locus/core/at_line.h>
 #include <locus/nn/options.h>
 
 namespace locus::data {
@@ -133,6 +134,11 @@ void SampleOrder::set_state(const LoaderState& s) {
   check_state(s);
   state_ = s;
   now_.reset();
+}
+
+void refuse_end(const char* who, const char* what, Caller from) {
+  throw IndexError(with_line(
+      text_of(who, ": ", what, " of an iterator at the end; compare it with end() first"), from));
 }
 
 }  // namespace locus::data

@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include <locus/core/caller.h>
+
 namespace locus::data {
 
 enum class LastBatch : uint8_t { keep, discard, rollover };
@@ -42,6 +44,9 @@ struct EpochOrder {
   int64_t given;  // batches handed out: an iterator advances it
   void hand_out(int64_t batch) { given = batch < given ? given : batch + 1; }
 };
+
+// IndexError: `what` (++ or *) was called for an iterator of `who` that is at the end.
+[[noreturn]] void refuse_end(const char* who, const char* what, Caller from);
 
 // Which part of each batch a loader gives, where several loaders share it.
 struct BatchPart {

@@ -1,8 +1,17 @@
 #include <locus/nn/train_step.h>
 
+#include <locus/core/at_line.h>
 #include <locus/core/error.h>
 
 namespace locus::nn {
+
+Tensor TrainStep::operator()(const Tensors& in, Caller from) try {
+  Tensor l = compiled_(in, from)[0];
+  if (update_) update_(in, from);
+  return l;
+} catch (const Error&) {
+  rethrow_at(from);
+}
 
 void TrainStep::check(const Tensors& in, size_t expected) {
   if (in.size() != expected)

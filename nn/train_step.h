@@ -86,11 +86,7 @@ class TrainStep {
             [f = checked(std::move(f))](const Tensors& in) mutable { return Tensors{call(f, in)}; },
             o) {}
 
-  Tensor operator()(const Tensors& in, Caller from = Caller::here()) {
-    Tensor l = compiled_(in, from)[0];
-    if (update_) update_(in, from);
-    return l;
-  }
+  Tensor operator()(const Tensors& in, Caller = Caller::here());
   Tensor operator()(const Tensor& x, Caller from = Caller::here()) {
     return (*this)(Tensors{x}, from);
   }

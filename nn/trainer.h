@@ -66,8 +66,7 @@ class Trainer {
   // By name (optim::create): Trainer(net.parameters(), "sgd", {{"learning_rate", .1}}).
   Trainer(const Parameters& parameters, std::string_view optimizer,
           const optim::OptionValues& options = {}, const TrainerOptions& trainer_options = {},
-          Caller from = Caller::here())
-      : Trainer(parameters, optim::create(optimizer, options), trainer_options, from) {}
+          Caller = Caller::here());
 
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;

@@ -8,6 +8,7 @@ namespace {
 
 using kvstore::Key;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Values = std::vector<double>;
 
 Tensor full_of(double v, Context c = cpu(), const Shape& shape = {2}, DType d = f32) {
@@ -240,11 +241,11 @@ TEST_P(KVStoreOf, WhatIsRecordedIsNotPulledInto) {
 
 TEST_P(KVStoreOf, WhatDoesNotFitIsRefusedAndChangesNothing) {
   kv->init({"a", "b"}, {full_of(1), full_of(2)});
-  EXPECT_EQ(message_of<ValueError>([&] { kv->init("a", full_of(5)); }),
-            "KVStore::init: key a is there already; expected it once");
+  EXPECT_THAT(message_of<ValueError>([&] { kv->init("a", full_of(5)); }),
+              StartsWith("KVStore::init: key a is there already; expected it once (at "));
   EXPECT_THROW(kv->init({"c", "c"}, {full_of(1), full_of(1)}), ValueError);
-  EXPECT_EQ(message_of<ValueError>([&] { kv->push("z", full_of(5)); }),
-            "KVStore::push: key z does not exist; expected one of a, b");
+  EXPECT_THAT(message_of<ValueError>([&] { kv->push("z", full_of(5)); }),
+              StartsWith("KVStore::push: key z does not exist; expected one of a, b (at "));
   EXPECT_THROW(kv->pull("z", full_of(5)), ValueError);
   EXPECT_THROW(kv->pushpull("z", rising(2)), ValueError);
   EXPECT_THAT(message_of<ValueError>([&] { kv->init(3, full_of(5)); }),

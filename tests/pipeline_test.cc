@@ -16,6 +16,7 @@ namespace {
 using nn::Pipeline, nn::Schedule;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 using Values = std::vector<double>;
 
 nn::Sequential make_net(DType d) {
@@ -370,8 +371,8 @@ TEST(Pipeline, AfterAnErrorInTheMiddleGradientsAreStale) {
     trainer.step(8);
     return said;
   };
-  EXPECT_EQ(refused([](const Tensor&) -> Tensor { throw Error("the third one"); }),
-            "the third one");
+  EXPECT_THAT(refused([](const Tensor&) -> Tensor { throw Error("the third one"); }),
+              StartsWith("the third one (at "));
   EXPECT_THAT(refused([](const Tensor& l) { return l.mean(); }), HasSubstr("one loss a sample"));
   EXPECT_THAT(refused([](const Tensor& l) { return l.as_in_context(cpu()); }),
               HasSubstr("expected it on cpu(1)"));
