@@ -1,4 +1,6 @@
 // What placement says of a machine that is not here.
+#include <regex>
+
 #include <locus/locus.h>
 #include "planning/study.h"
 #include "tests/contexts.h"
@@ -98,6 +100,18 @@ TEST(PlanReport, ComparesMeasuredPlansWithMeasuredOnes) {
   EXPECT_THAT(explanation({best, one}), Not(HasSubstr("times as fast")));
   EXPECT_THAT(explanation({best, result(1, 2, .011, .030), one}),
               HasSubstr("; 1.50 times as fast as on cpu(0), 2 microbatches."));
+}
+
+TEST(PlanReport, LongNamesOfPlansStayOnThePage) {
+  Result r{prediction(2, 1, 16, .010), {}};
+  r.predicted.layout.begins = {0, 1, 2};  // two stages
+  r.plan = r.predicted.layout.plan({cpu(0), cpu(1), cpu(2), cpu(3)});
+  const std::string name = r.plan.summary(), s = picture({r}, "title", "conditions");
+  ASSERT_THAT(name, HasSubstr("2 stages over 2 replicas, 16 microbatches"));
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(s, found, std::regex("x=\"([0-9.]+)\"[^>]*\"end\"[^>]*>" + name)));
+  // 12 px of a sans-serif font: about 6.3 a letter.
+  EXPECT_GT(std::stod(found[1]), 6.3 * static_cast<double>(name.size()) + 20);
 }
 
 TEST(PlanReport, OnlyPlansThatFitCountForTheLimitAndAreTheBest) {

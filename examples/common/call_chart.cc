@@ -22,6 +22,20 @@ constexpr size_t kListed = 100;  // calls, at most
 size_t at(int i) { return static_cast<size_t>(i); }
 double seconds(double us) { return us * 1e-6; }
 
+// "reads > writes" in at most kOperands letters: what is left out is of the reads, unless what is
+// written is too long itself.
+std::string shortened(const std::string& operands) {
+  constexpr size_t kOperands = 34, kReads = 8;
+  if (operands.size() <= kOperands) return operands;
+  const size_t arrow = operands.find(" > ");
+  if (arrow == std::string::npos) return operands.substr(0, kOperands - 1) + "…";
+  std::string writes = operands.substr(arrow);
+  if (writes.size() > kOperands - kReads) writes = writes.substr(0, kOperands - kReads - 1) + "…";
+  const size_t left = kOperands - std::min(writes.size(), kOperands - kReads);
+  return arrow <= left ? operands.substr(0, arrow) + writes
+                       : operands.substr(0, left - 1) + "…" + writes;
+}
+
 class Chart {
  public:
   explicit Chart(const Calls& calls)
@@ -160,17 +174,14 @@ class Chart {
   }
 
   std::string entry(double x, double y, size_t i) const {
-    constexpr size_t kOperands = 38;
     const CompiledCall& c = calls_[i];
     const svg::TextStyle muted{.color = svg::kMuted, .size = 11};
-    const std::string operands =
-        c.operands.size() > kOperands ? c.operands.substr(0, kOperands - 1) + "…" : c.operands;
     return svg::text(x + 24, y, fmt::format("{}", i),
                      {.color = svg::kMuted, .size = 12, .anchor = "end"}) +
            svg::rectangle({x + 32, y - 9, 10, 10, color(i), hint(i)}) +
            svg::text(x + 50, y, c.op, {.size = 12}) +
            svg::text(x + 310, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"}) +
-           svg::text(x + 322, y, operands, muted);
+           svg::text(x + 322, y, shortened(c.operands), muted);
   }
 
   const Calls& calls_;

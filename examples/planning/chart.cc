@@ -14,7 +14,7 @@ using namespace locus;
 namespace planning {
 namespace {
 
-constexpr double kWidth = 960, kLeft = 40, kBars = 300, kEnd = 820, kRow = 24;
+constexpr double kWidth = 960, kLeft = 40, kEnd = 820, kRow = 24;
 constexpr size_t kMostBars = 16, kMostRows = 8;
 constexpr const char* kBubble = "#cbd5e1";
 constexpr const char* kLink = svg::kAmber;
@@ -44,14 +44,17 @@ void bars(Page& page, const std::vector<Result>& results) {
   for (size_t i = 0; i < shown; ++i)
     longest =
         std::max({longest, results[i].predicted.seconds, results[i].measured + results[i].spread});
-  const svg::TimeAxis axis(kBars, kEnd - kBars, longest);
+  size_t letters = 0;
+  for (size_t i = 0; i < shown; ++i) letters = std::max(letters, results[i].plan.summary().size());
+  const double begin = kLeft + 12 + 6.5 * static_cast<double>(letters);
+  const svg::TimeAxis axis(begin, kEnd - begin, longest);
   const double bottom = page.y + kRow * static_cast<double>(shown) + 4;
   page.body += axis.grid(page.y - 2, bottom);
   for (size_t i = 0; i < shown; ++i) {
     const Result& r = results[i];
     const Prediction& p = r.predicted;
     const double y = page.y + kRow * static_cast<double>(i) + 4;
-    page.body += svg::text(kBars - 12, y + 15, r.plan.summary(), {.size = 12, .anchor = "end"});
+    page.body += svg::text(begin - 12, y + 15, r.plan.summary(), {.size = 12, .anchor = "end"});
     double at = 0;
     for (const auto& [part, color] : {std::pair{p.compute, svg::kBlue},
                                       {p.bubble, kBubble},
