@@ -19,15 +19,10 @@
 namespace locus {
 
 // Calls f(i) for contexts[i], each on a thread of its own, all at once, and returns when all have
-// returned. There, current_context() is contexts[i], and whether autograd records and trains, the
-// dtype of an amp::Scope and an autograd::Accumulate are as they are here; a StreamScope is taken
-// along to none, and thread_local variables of the program are the caller's own for i == 0, unless
-// it has a StreamScope. Random numbers are the same in each run (core/generator.h). What f refers
-// to is shared by the threads: one may not write what another uses. An exception of f is rethrown,
-// of several that of the smallest i. Inside f, work for the context of the thread itself runs at
-// once; for another one it is an Error, since that thread could wait for this one. Throws
-// CaptureError while a compiled function is recorded: the threads' work would not be; and Error in
-// what autograd::recompute() runs, whose second run they would not take for one.
+// returned. In f, current_context() is contexts[i]. The threads share what f refers to: one may not
+// write what another uses. Rethrows an exception of f; of several, that of the smallest i. Throws
+// Error inside f for another context than the thread's own, and in what autograd::recompute() runs;
+// CaptureError while a compiled function is recorded. Scopes: below, under Details.
 void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 
 // For the framework's own steps behind it, which need nothing of the caller's scopes: f(i) on these
@@ -38,5 +33,14 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 // own context alone there. Rethrows as parallel() does.
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind = {});
+
+// --- Details ---
+
+// Scopes in f of parallel(): autograd's modes, the dtype of an amp::Scope and an
+// autograd::Accumulate are the caller's. A StreamScope is taken along to no thread. For i == 0
+// thread_local variables of the program are the caller's own, unless the caller has a StreamScope.
+// Random numbers are the same in each run (core/generator.h). Inside f, parallel() for the context
+// of the thread itself runs at once; for another context it would wait for a thread that could wait
+// for this one. The threads of a compiled function or of recompute() would not be recorded.
 
 }  // namespace locus

@@ -1,21 +1,11 @@
-// Which of several ways to compute the same is taken: by a key that says what is computed and on
-// which hardware, and the name of the way.
+// Chooses between several ways to compute the same result. A choice has a key, which says what is
+// computed and on which hardware, and the name of the way.
 //
-// Ways differ in how they round, so a measurement or a file decides only where the user says so:
-// ops have a rule of their own for what to take, and that alone counts by default. With
-// LOCUS_TUNE=1 an op that meets a new key times its ways on its device, takes the fastest, and adds
-// it to LOCUS_TUNE_FILE, else $XDG_CACHE_HOME/locus/plans.json, else ~/.cache/locus/plans.json,
-// which is read then, and only then. Processes may share the file. While work is captured nothing
-// can be timed, and a new key there is computed by the rule; what is compiled (compile.h) runs
-// first, and is timed then.
-//
-// A checkpoint (nn/checkpoint.h) holds all choices of its process, so that a resumed run computes
-// with the same ones, with LOCUS_TUNE and the file or without. A recorded call keeps the way that
-// it ran in first, when it was compiled, or when its capture ended: what is chosen or loaded
-// afterwards changes neither its numbers nor its memory, whatever graphs are made of it.
-//
-// A way is a name that its op reads. An op throws FormatError, naming the key and the way, for one
-// that it does not have, as of a file that was edited: nothing else is taken in its place.
+// By default each op chooses by a rule of its own. With LOCUS_TUNE=1 an op that meets a new key
+// times its ways on its device, takes the fastest, and adds it to a file: LOCUS_TUNE_FILE, else
+// $XDG_CACHE_HOME/locus/plans.json, else ~/.cache/locus/plans.json. The file is read only with
+// LOCUS_TUNE=1. Processes may share it. Ways differ in how they round, so nothing is measured
+// unless the user asks for it.
 #pragma once
 
 #include <atomic>
@@ -137,5 +127,17 @@ class Timed : NonCopyable {
   const Point before_;
   std::optional<Point> after_;
 };
+
+// --- Details ---
+
+// Captured work cannot be timed: a new key is computed by the op's rule there. A compiled function
+// (compile.h) runs before it is recorded, and is timed then. A recorded call keeps the way that it
+// ran in first: later choices, and files loaded later, change neither its numbers nor its memory.
+
+// A checkpoint (nn/checkpoint.h) holds all choices of its process. A resumed run computes with the
+// same choices, with LOCUS_TUNE and the file or without.
+
+// An op throws FormatError, naming the key and the way, for a way that it does not have, such as
+// one from an edited file. No other way is taken instead.
 
 }  // namespace locus::tuning

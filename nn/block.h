@@ -1,31 +1,15 @@
 // Block: a piece of a network, made of parameters and other blocks.
 //
-// A block is a handle: its state is in its Parameters and children, which copies share, so layers
-// travel by value. To write one: derive, create parameters with add_parameter() and children with
-// add_child() in the constructor, implement forward().
+// A block is a handle: copies share its parameters and its children, so layers travel by value. To
+// write a block, derive from Block, create parameters with add_parameter() and children with
+// add_child() in the constructor, and implement forward():
 //   struct Net : nn::Block {
 //     nn::Dense hidden{256, nn::relu}, output{10};
 //     Net() { add_child("hidden", hidden); add_child("output", output); }
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
-// forward() runs where its input lives and uses the replicas there. A block of several inputs or
-// results implements the other forward(). In C++ an override of one forward() hides the other one,
-// so `using Block::forward` keeps both callable by name; calls of the block, both(...), need no
-// using:
-//   struct Both : nn::Block {
-//     using Block::forward;
-//     Tensors forward(const Tensors& in) override {
-//       expect_inputs(in, 2);
-//       return {in[0] + in[1], in[0] - in[1]};
-//     }
-//   };
-//   Tensors both = Both()({x, y});
-// A parameter of the block's own has an initializer, unless its name ends as Gluon's do (weight,
-// bias, gamma, beta, ...). Values that training does not learn, such as running means, are
-// parameters with .differentiable = false: they are saved, moved and replicated with the rest.
-//   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
-//   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
-//   nn::Parameter scale;
+// forward() runs on the context of its input and uses the replicas there. Several inputs or
+// results, and parameters of a block's own: below, under Details.
 #pragma once
 
 #include <concepts>
@@ -222,5 +206,27 @@ class Block {
 };
 
 std::ostream& operator<<(std::ostream& os, const Block& block);
+
+// --- Details ---
+
+// A block of several inputs or results implements the other forward(). In C++ an override of one
+// forward() hides the other: `using Block::forward` keeps both callable by name. Calls of the
+// block, both(...), need no using:
+//   struct Both : nn::Block {
+//     using Block::forward;
+//     Tensors forward(const Tensors& in) override {
+//       expect_inputs(in, 2);
+//       return {in[0] + in[1], in[0] - in[1]};
+//     }
+//   };
+//   Tensors both = Both()({x, y});
+
+// A parameter of a block's own needs an initializer, unless its name ends as Gluon's do (weight,
+// bias, gamma, beta, ...):
+//   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
+//   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
+//   nn::Parameter scale;
+// Values that training does not learn, such as running means, are parameters with
+// .differentiable = false. They are saved, moved and replicated with the rest.
 
 }  // namespace locus::nn

@@ -1,30 +1,12 @@
-// Checkpoints: the whole state of a training run on disk, so that it can stop, or be stopped, at
-// any moment and go on as if it had not.
+// Checkpoints: the whole state of a training run on disk, so that the run can stop, or be stopped,
+// at any moment and go on as if it had not.
 //
 //   checkpoint::save("run", {net, trainer, loader});              // after some steps
 //   if (checkpoint::load("run", {net, trainer, loader})) ...      // in another process
 //
-// A checkpoint is a folder "run/checkpoint-000012" with a file for each part, in MXNet's .params
-// format (core/io.h), and manifest.json with the size and CRC-32 of each. It is written under
-// another name, flushed to the disk and renamed: a reader sees it whole or not at all, and whoever
-// is killed while writing leaves the ones before, and a hidden draft,
-// ".checkpoint-000012-HOST-PID": the next save() on that host removes it. Several may save into one
-// folder: they take turns. The state of random numbers is always a part, and so are the ways of
-// computing that were measured (core/tuning.h), where some were.
-//
-// load() takes the newest checkpoint that is whole. Every part is checked before any is touched,
-// in whichever order they are given: a Trainer's states, where shapes are not known yet, by those
-// that its network has in the checkpoint. Networks are restored first. Of replicas one value is
-// kept: what differs among them, as the running statistics of a BatchNorm that is not synchronised,
-// is their mean afterwards (nn/block.h).
-//
-// Of several ranks (core/cluster.h), which all call save() and load(), rank 0 writes while the
-// others wait, and all read: the folder is one that all see. As many ranks as one likes go on from
-// it, with the same batch_size of all together, and with rank 0's random numbers: ranks that are to
-// draw others call random::seed() behind load(). What fails on one rank is thrown on all.
-//
-// Restoring needs the same program: networks with the same parameters, the same optimizer, a loader
-// of the same data. A part whose state another program or model wrote is refused with what differs.
+// A checkpoint is a folder "run/checkpoint-000012". It has a file for each part, in MXNet's .params
+// format (core/io.h), and manifest.json with the size and CRC-32 of each file. The state of random
+// numbers is always a part; so are the ways of computing that were measured (core/tuning.h).
 #pragma once
 
 #include <optional>
@@ -54,5 +36,27 @@ struct Loaded {
 // it does not fit. Nothing is touched then.
 std::optional<Loaded> load(const std::string& directory, const Parts& parts,
                            Caller = Caller::here());
+
+// --- Details ---
+
+// Restoring needs the same program: networks with the same parameters, the same optimizer, a loader
+// of the same data. load() refuses a part whose state another program or model wrote, and names
+// what differs.
+
+// Writing: save() writes under another name, flushes to the disk and renames, so that a reader sees
+// a checkpoint whole or not at all. A process that is killed while it writes leaves the earlier
+// checkpoints and a hidden draft, ".checkpoint-000012-HOST-PID", which the next save() on that host
+// removes. Several processes may save into one folder: they take turns.
+
+// Reading: load() takes the newest checkpoint that is whole. It checks every part before it changes
+// any, in whichever order they are given, and restores networks first. A Trainer's states are
+// checked against its network in the checkpoint where shapes are not known yet. A checkpoint keeps
+// one value of all replicas: where replicas differ, as the running statistics of a BatchNorm that
+// is not synchronised, the mean (nn/block.h).
+
+// Ranks (core/cluster.h) all call save() and load(), on a folder that all of them see. Rank 0
+// writes while the others wait; all ranks read. Any number of ranks may go on from a checkpoint,
+// with the same batch_size of all together and with rank 0's random numbers: ranks that are to draw
+// others call random::seed() after load(). A failure on one rank is thrown on all.
 
 }  // namespace locus::checkpoint

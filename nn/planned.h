@@ -1,4 +1,4 @@
-// Planned: a network that is trained as a plan says (nn/plan.h).
+// Planned: a network that is trained as a plan says (nn/plan.h), on one context or on many.
 //
 //   nn::Planned net(layers, nn::Plan::load("gpus.plan"));    // of an nn::Sequential
 //   net.initialize(init::Xavier());                          // each layer where the plan has it
@@ -8,26 +8,8 @@
 //     trainer.step(image.shape()[0]);
 //   }
 //
-// trains as Record, backward() and step() of the Sequential on one context do, to rounding, but for
-// what depends on a batch: BatchNorm and Dropout see each replica's microbatch as one of its own
-// (nn/pipeline.h). SyncBatchNorm with a plan of several replicas is an Error of forward_backward:
-// run the network by net.on_replicas(xs) instead. The same code runs on one context and on many; a
-// function that is compiled may call forward_backward (nn/train_step.h).
-//
-// A network of several replicas is enqueued by a thread for each (parallel()), where nothing is
-// recorded; loss_fn is called by all of them then, and Dropout draws each replica's numbers by
-// themselves (core/generator.h), not those that it draws where the step is compiled.
-//
-// Cut stages are made of Dense layers two by two, the first ColumnParallelDense, the second
-// RowParallelDense, with one sum between contexts in each direction; a single one is a row whose
-// input every context has, or at the stage's beginning a column whose results are gathered.
-// Between and beside them there may be Activate and, but for within a pair, Flatten; ValueError for
-// another layer, which has no parts, ShapeError for fewer units than contexts.
-//
-// Layers are shared with the Sequential, but those that are cut: these have parameters of their
-// own, by the names, and in files the shapes, of its Dense layers', with their dtype, grad_req and
-// multipliers as they are when this is made. ValueError for one that shares them with another
-// layer.
+// Training gives what Record, backward() and step() of the Sequential on one context give, to
+// rounding. A function that is compiled may call forward_backward (nn/train_step.h).
 #pragma once
 
 #include <memory>
@@ -74,5 +56,26 @@ class Planned : public Block {
   std::vector<Sequential> stages_;
   std::vector<Pipeline> pipelines_;
 };
+
+// --- Details ---
+
+// What depends on a batch differs from the Sequential: BatchNorm and Dropout see each replica's
+// microbatch as a batch (nn/pipeline.h). With SyncBatchNorm and several replicas forward_backward
+// throws Error: run the network by net.on_replicas(xs) instead.
+
+// Threads: where nothing is recorded, a thread for each replica enqueues it (parallel()). All of
+// these threads call loss_fn, and Dropout draws each replica's numbers by themselves
+// (core/generator.h): other numbers than in a compiled step.
+
+// Cut stages hold Dense layers in pairs, the first ColumnParallelDense, the second
+// RowParallelDense, with one sum between contexts in each direction. A single Dense is a row whose
+// input every context has, or, at the stage's beginning, a column whose results are gathered.
+// Activate may stand between and beside Dense layers; so may Flatten, but not within a pair.
+// ValueError for another layer, which has no parts; ShapeError for fewer units than contexts.
+
+// Layers are shared with the Sequential, except those that are cut. These have parameters of their
+// own, with the names of the Sequential's Dense layers and, in files, their shapes; dtype, grad_req
+// and multipliers are copied when the Planned is made. ValueError for a cut layer that shares
+// parameters with another layer.
 
 }  // namespace locus::nn

@@ -1,20 +1,13 @@
-// Prefetcher: batches that are made and uploaded while the one before is used.
+// Prefetcher: makes and uploads batches while the program uses the one before.
 //
 //   data::Prefetcher loader(set, {.batch_size = 64, .shuffle = true, .context = gpu(0)});
 //   for (auto [image, label] : loader) { ... }
 //
-// Worker threads together decode the samples of a batch and collate them in page-locked memory, as
-// far ahead as prefetch says; the upload runs on the context's to_device lane, beside the compute
-// stream. The batches are those of a DataLoader with the same options, in its order, for any number
-// of workers; state() is of batches handed out, however many are made ahead. Use it when the set
-// does not fit the context or samples are decoded on the fly; a DataLoader keeps the whole set
-// there.
+// Use it when the set does not fit the context or samples are decoded on the fly; a DataLoader
+// keeps the whole set on its context. The batches are those of a DataLoader with the same options,
+// in its order, for any number of workers.
 //
-// Where no context is named, batches go to current_context(), as new tensors do: samples come from
-// the host, wherever the set is. A DataLoader's are made where the set's data is, so that it need
-// not move.
-//
-// Threads: a Prefetcher is used by one thread at a time, and so is an iterator with its copies;
+// Threads: one thread at a time uses a Prefetcher, and one at a time an iterator with its copies.
 // state() looks at the iterators of the epoch begun last. Two epochs may run at once.
 #pragma once
 
@@ -94,5 +87,15 @@ class Prefetcher {
   PrefetchOptions options_;
   SampleOrder order_;
 };
+
+// --- Details ---
+
+// Worker threads together decode the samples of a batch and collate them in page-locked memory, at
+// most `prefetch` batches ahead. The upload runs on the context's to_device lane, beside the
+// compute stream. state() counts batches handed out, however many are made ahead.
+
+// Where no context is named, batches go to current_context(), as new tensors do: samples come from
+// the host, wherever the set is. A DataLoader makes them where the set's data is, so that the data
+// need not move.
 
 }  // namespace locus::data

@@ -10,26 +10,8 @@
 //   l.backward();
 //   trainer.step(n);
 //
-// Tensors go in and come out, one a context, in the contexts' order, and are moved by collectives
-// alone (ops/collective.h): one all_reduce in each direction for such a pair. The host enqueues
-// context after context and waits for nothing.
-//
-// Each context has its part of a weight as a parameter of its own (nn/parameter.h, Part), which is
-// never summed with the others: "weight.0", "weight.1", ... In files there is the whole under
-// Dense's names, "weight" and "bias", so a file of a Dense loads here, on any number of contexts,
-// and the reverse; so do a Trainer's states. The values are the parts of what a Dense draws from
-// the same seed. Where a length does not divide by the number of contexts, the first parts are one
-// longer. Parts stay on their contexts, whatever contexts initialize() is told.
-//
-// Gradients are those of the tensors as they are, which are several also where they are equal: that
-// of x on one context is what reaches it there, and the whole one is the sum over the contexts,
-// made where the copies come from, by broadcast()'s gradient or by that of the all_reduce of the
-// layer before. So a loss is of ONE of the equal results; the sum of losses of n of them has n
-// times the gradient.
-//
-// Errors: those of Group for contexts, ShapeError for fewer units or inputs than contexts, Error
-// where there are not as many inputs as contexts, ContextMismatch for an input that lives
-// elsewhere, ShapeError for inputs that do not fit together, or the weight.
+// A layer takes and returns one tensor per context, in the contexts' order. Only collectives
+// (ops/collective.h) move tensors: one all_reduce in each direction for such a pair.
 #pragma once
 
 #include <optional>
@@ -107,5 +89,26 @@ class RowParallelDense : public ParallelDense {
  private:
   const bool parallel_;
 };
+
+// --- Details ---
+
+// Parameters: each context has its part of a weight as a parameter of its own (nn/parameter.h,
+// Part), "weight.0", "weight.1", ..., which is never summed with the others. Files hold the whole
+// weight under Dense's names, "weight" and "bias": a file of a Dense loads here, on any number of
+// contexts, and the reverse; so do a Trainer's states. The values are the parts of what a Dense
+// draws from the same seed. Where a length does not divide by the number of contexts, the first
+// parts are one longer. Parts stay on their contexts, whatever contexts initialize() is told.
+
+// Gradients: equal results on n contexts are n tensors, each with its own gradient. The gradient of
+// x on one context is what reaches x there. The whole gradient is the sum over the contexts:
+// broadcast()'s gradient makes it, or that of the all_reduce of the layer before. A loss is
+// therefore of ONE of the equal results: a sum of losses of all n has n times the gradient.
+
+// Errors:
+//   - Group's for the contexts;
+//   - ShapeError for fewer units or inputs than contexts, and for inputs that do not fit together
+//     or the weight;
+//   - Error where the number of inputs is not that of the contexts;
+//   - ContextMismatch for an input that lives elsewhere.
 
 }  // namespace locus::nn
