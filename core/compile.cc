@@ -14,6 +14,7 @@
 #include <locus/core/compile_entry.h>
 #include <locus/core/error.h>
 #include <locus/core/nan_check.h>
+#include <locus/core/parallel.h>
 
 namespace locus {
 
@@ -74,7 +75,8 @@ struct Compiled::State {
 class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
  public:
   Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {
-    if (s.holder.load(std::memory_order_relaxed) == std::this_thread::get_id())
+    const std::thread::id holder = s.holder.load(std::memory_order_relaxed);
+    if (holder == std::this_thread::get_id() || waits_for_this_thread(holder))
       throw Error("Compiled", what, ": called by what its own call runs, such as a parameter's ",
                   "initializer; call the plain function there");
     s.mutex.lock();

@@ -56,6 +56,14 @@ constexpr microseconds kHostAwake{50};
 
 thread_local std::optional<Context> works_for;
 
+// The thread that waits for this one's work.
+thread_local std::thread::id waiting;
+class WaitedFor : NonCopyable {
+ public:
+  explicit WaitedFor(std::thread::id by) { waiting = by; }
+  ~WaitedFor() { waiting = {}; }
+};
+
 class Worker {
  public:
   explicit Worker(Context c) : context_(c) {
@@ -138,8 +146,11 @@ std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
   std::vector<std::function<void()>> tasks;
   std::atomic<uint32_t> left{static_cast<uint32_t>(workers.size())};
   std::atomic<bool> failed{false};
+  const std::thread::id caller = std::this_thread::get_id();
   for (size_t i = 0; i < workers.size(); ++i)
     tasks.emplace_back([&, i]() noexcept {
+      std::optional<WaitedFor> waited;
+      if (workers[i]) waited.emplace(caller);
       const auto run = [&](const std::function<void(int)>& part) {
         try {
           part(static_cast<int>(i));
@@ -232,6 +243,10 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   go_on();
   for (const std::exception_ptr& e : failures)
     if (e) std::rethrow_exception(e);
+}
+
+bool waits_for_this_thread(std::thread::id thread) {
+  return thread != std::thread::id() && thread == waiting;
 }
 
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <locus/core/context.h>
@@ -33,6 +34,10 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f);
 // own context alone there. Rethrows as parallel() does.
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind = {});
+
+// Whether `thread` has called parallel() or on_threads() and waits for this thread's f. For locks:
+// a lock that `thread` holds is never freed while this thread waits for it.
+bool waits_for_this_thread(std::thread::id thread);
 
 // --- Details ---
 

@@ -8,6 +8,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/core/parallel.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
@@ -266,6 +267,27 @@ TEST(CompiledCalls, WhatACallPreparesMayNotAskForItsCalls) {
   f({x});
   inside = nullptr;
   EXPECT_EQ(f.calls().size(), 1);
+}
+
+// The other thread would wait for the call's end, which waits for that thread.
+TEST(CompiledCalls, WhatACallPreparesMayNotCallItOnAnotherThread) {
+  const Tensor x = ones({2}, cpu(1));
+  Compiled* inside = nullptr;
+  std::string texts[2];
+  Compiled f([&](const Tensors& in) {
+    if (inside) {
+      const capture::Aside aside;
+      parallel(Contexts{cpu(0), cpu(1)},
+               [&](int i) { texts[i] = message_of<Error>([&] { (*inside)({x}); }); });
+    }
+    return Tensors{in[0] + 1};
+  });
+  inside = &f;
+  f({x});
+  inside = nullptr;
+  for (const std::string& text : texts)
+    EXPECT_THAT(text, HasSubstr("called by what its own call runs"));
+  EXPECT_EQ(values(f({x})[0]), Values(2, 2));
 }
 
 }  // namespace
