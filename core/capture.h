@@ -1,21 +1,13 @@
-// Work of a context recorded once and replayed: a CUDA graph, where that is the device.
+// Records the work of one context and replays it: a CUDA graph, where the context is a GPU.
 //
 //   Capture capture(gpu(0));
 //   Tensor y = relu(dot(x, w));    // recorded, not run
 //   Graph graph = capture.end();
 //   graph.replay();                // now y has its values; x's new ones at the next replay
 //
-// In between, what this thread calls on that context's current stream is recorded.
-// All memory it takes is the graph's alone until the graph dies (stats() counts it), so that
-// addresses stay. Tensors from outside are kept alive; a replay is ordered with eager work on them
-// as one op that reads and writes them all would be. What a replay could not repeat throws
-// CaptureError: a host that reads, waits or sends pageable memory, an op that says so
-// (Op::no_capture), work on a context that the thread does not capture.
-//
-// What the host computes is frozen, but for the numbers that ops take through live(): random keys,
-// and what an optimizer is told to ask for anew. So n replays draw what n eager runs would have
-// drawn. Multipliers of an optimizer's parameters, the batch size, the products' precision and
-// the mode (training or not) are frozen. Contents of results are undefined before the first replay.
+// In between, what this thread calls on that context's current stream is recorded. Operations that
+// cannot be replayed throw CaptureError: host reads, waits, copies from pageable memory, ops marked
+// no_capture, and work on a context that the thread does not capture.
 //
 // Threads: a Capture belongs to one, a Graph to one at a time; several may capture at once.
 #pragma once
@@ -76,5 +68,17 @@ Live<T> live(Context c, auto source) {
   const auto fill = [source = std::move(source)](void* to) { *static_cast<T*>(to) = source(); };
   return {T{}, static_cast<const T*>(capture::slot(c, sizeof(T), fill))};
 }
+
+// --- Details ---
+
+// Memory: what is recorded allocates from memory that belongs to the graph alone until the graph is
+// destroyed (stats() counts it), so that addresses stay. The graph keeps tensors from outside
+// alive. Eager work on them waits for a replay, and a replay for eager work, as for one op that
+// reads and writes them all. Contents of results are undefined before the first replay.
+
+// Host-side values are frozen at recording time: multipliers of an optimizer's parameters, the
+// batch size, the precision of products and the mode (training or not). Numbers that ops take
+// through live() are read anew at each replay: random keys, and what an optimizer is told to ask
+// for anew. So n replays draw what n eager runs would have drawn.
 
 }  // namespace locus

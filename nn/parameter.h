@@ -1,15 +1,12 @@
 // Parameter: a named tensor that training changes, with one replica (and gradient) per context.
 //
 // A handle: copies are the same parameter. The shape may hold 0 for lengths not known yet (Dense
-// learns its input width from the first input); initialize() then only notes what to do, and the
-// values are drawn when the shape is complete: once, on cpu(0), and copied to each context.
+// learns its input width from the first input). initialize() then only notes what to do. Values are
+// drawn once, when the shape is complete, on cpu(0), and copied to each context.
 //
-// A parameter may be a part of a larger tensor, its whole (nn/tensor_parallel.h): it lives on one
-// context, whatever context is named when it is initialized or loaded, its values are its part of
-// values drawn as one tensor, once for all parts that have equal initializers, files hold the
-// whole, and a Trainer takes it as what it is, a parameter of its own. Threads: create and
-// initialize from one; then several may call data() and complete its shape. Errors are Error with
-// Gluon's texts; a replica asked for on a context that has none is a ContextMismatch.
+// Threads: create and initialize a parameter from one thread; then several may call data() and
+// complete its shape. Errors are Error with Gluon's texts; a replica asked for on a context that
+// has none is a ContextMismatch.
 #pragma once
 
 #include <memory>
@@ -151,5 +148,14 @@ using ShapesToCome = std::vector<std::pair<Parameter, Shape>>;
 std::string lengths_text(const Shape& shape);
 // "Parameter 0.weight (shape=(256,784), dtype=f32)".
 std::ostream& operator<<(std::ostream& os, const Parameter& p);
+
+// --- Details ---
+
+// A parameter may be a part of a larger tensor, its whole (nn/tensor_parallel.h):
+//   - It lives on one context, whatever context is named when it is initialized or loaded.
+//   - Its values are its part of values drawn as one tensor, once for all parts that have equal
+//     initializers.
+//   - Files hold the whole.
+//   - A Trainer takes the part as a parameter of its own.
 
 }  // namespace locus::nn
