@@ -60,20 +60,28 @@ void apply_all(const Call& call, const Along& s, const Table<Compute<T>>& t) {
 }
 
 // The moments of n columns of `rows` rows, `width` apart, added in V.
-template <class V, class T>
-void column_moments(const T* x, int64_t width, int64_t n, int64_t rows, Moments<V>* all) {
-  using A = Compute<T>;
-  alignas(64) A first[kWide];
-  alignas(64) V mean[kWide] = {}, squares[kWide] = {};
-  alignas(64) Buffer<T> memory;
-  for (int64_t o = 0; o < rows; ++o) {
-    const A* v = loaded(x + o * width, n, memory);
-    if (o == 0)
-      for (int64_t k = 0; k < n; ++k) first[k] = v[k];
-    add_moments(v, n, o + 1, first, mean, squares);
+template <class V>
+struct ColumnMoments {
+  alignas(64) V mean[kWide], squares[kWide];
+  V count;
+
+  template <class T>
+  ColumnMoments(const T* x, int64_t width, int64_t n, int64_t rows) : count(static_cast<V>(rows)) {
+    using A = Compute<T>;
+    alignas(64) A first[kWide];
+    alignas(64) Buffer<T> memory;
+    for (int64_t o = 0; o < rows; ++o) {
+      const A* v = loaded(x + o * width, n, memory);
+      if (o == 0)
+        for (int64_t k = 0; k < n; ++k) {
+          first[k] = v[k];
+          mean[k] = squares[k] = 0;
+        }
+      add_moments(v, n, o + 1, first, mean, squares);
+    }
   }
-  for (int64_t k = 0; k < n; ++k) all[k] = {static_cast<V>(rows), mean[k], squares[k]};
-}
+  Moments<V> operator[](int64_t k) const { return {count, mean[k], squares[k]}; }
+};
 
 // set(c, mean, variance) of each channel of the data.
 template <class T>
@@ -86,20 +94,23 @@ void statistics_of(const Call& call, const Along& s, const auto& set) {
       [&](int64_t j, int64_t n, int64_t begin, int64_t end, Moments<double>* all) {
         const int64_t width = s.n * s.inner;
         const T* const from = x + begin * width + j;
-        Moments<A> part[kWide];
-        column_moments(from, width, n, end - begin, part);
+        const ColumnMoments<A> part(from, width, n, end - begin);
         const auto add = [&](int64_t k, const Moments<double>& m) {
           all[k] = combine(all[k], widened(convert<A>(from[k]), m));
         };
-        bool kept = true;
-        for (int64_t k = 0; k < n; ++k) kept &= kSame<A, double> || part[k].kept();
-        Moments<double> wide[kWide];
-        if (!kept) column_moments(from, width, n, end - begin, wide);
-        for (int64_t k = 0; k < n; ++k)
-          if (kept || part[k].kept())
-            add(k, part[k]);
-          else
-            add(k, wide[k]);
+        int lost = 0;
+        if constexpr (!kSame<A, double>)
+          for (int64_t k = 0; k < n; ++k) lost |= !part[k].kept();
+        if (!lost) {
+          for (int64_t k = 0; k < n; ++k) add(k, part[k]);
+        } else {
+          const ColumnMoments<double> wide(from, width, n, end - begin);
+          for (int64_t k = 0; k < n; ++k)
+            if (part[k].kept())
+              add(k, part[k]);
+            else
+              add(k, wide[k]);
+        }
       },
       [&](int64_t c, const Moments<double>& m) { set(c, mean(m), variance(m)); });
 }
