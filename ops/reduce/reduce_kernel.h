@@ -127,8 +127,9 @@ struct Spread {
   }
   // Whether no square overflowed in f32, and those that vanished are too small to count.
   LOCUS_HD bool kept() const {
-    if (count <= 1) return squares == 0;
-    return squares > static_cast<V>(0x1p-100) && squares < m::infinity(squares);
+    // Bit operations: loops over columns become vector code.
+    return ((squares > static_cast<V>(0x1p-100)) & (squares < m::infinity(squares))) |
+           ((count <= 1) & (squares == 0));
   }
 };
 

@@ -103,6 +103,14 @@ using Index = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
 template <class R, class V>
 using BlockAcc = typename R::template Acc<V, Index<V>>;
 
+// Whether every element is `first`. The spread of these is exactly 0: no square vanished.
+template <class V>
+inline bool all_equal(const V* x, Index<V> n, V first) {
+  Index<V> others = 0;
+  for (Index<V> i = 0; i < n; ++i) others += x[i] != first;
+  return others == 0;
+}
+
 // The order of additions depends on n alone: kLanes side by side, then a tree.
 template <int kLanes, class R, class V>
 inline BlockAcc<R, V> reduce_lanes(const R& r, const V* __restrict x, Index<V> n, V first) {
@@ -131,7 +139,9 @@ template <class R, class V>
   if constexpr (tries_simple<R, V, I>()) {
     const auto simple = r.simple();
     const auto acc = reduce_block(x, length, simple, first);
-    if (simple.kept(acc)) return r.from(acc, BlockAcc<R, V>());
+    bool kept = simple.kept(acc);
+    if constexpr (R::kCentered) kept = kept || all_equal(x, n, first);
+    if (kept) return r.from(acc, BlockAcc<R, V>());
   }
   if (n >= 128) return reduce_lanes<64>(r, x, n, first);
   if (n >= 16) return reduce_lanes<8>(r, x, n, first);
