@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <Eigen/Core>
 
 #include <locus/ops/matmul/matmul_cpu.h>
@@ -114,17 +116,17 @@ void multiply_rows(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Ma
                     Target<T>{c + wide, 1, ldc}, packed);
 }
 
-// Bias and activation run on rows that are still in the cache.
+// Bias and activation run on rows that are still in the cache. Without `packed` Eigen multiplies.
 template <class T>
 void slab(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
-          int64_t ldc, const T* bias, bool relu, bool eigens, T* packed) {
+          int64_t ldc, const T* bias, bool relu, T* packed) {
   for (int64_t row = 0; row < m; row += kChunkRows<T>) {
     const int64_t rows = m - row < kChunkRows<T> ? m - row : kChunkRows<T>;
     T* const to = c + row * ldc;
     if constexpr (kFloating<T>) {
-      if (!eigens) multiply_rows(rows, n, k, rows_from(a, row), b, to, ldc, packed);
+      if (packed) multiply_rows(rows, n, k, rows_from(a, row), b, to, ldc, packed);
     }
-    if (eigens) eigen(rows, n, k, rows_from(a, row), b, to, ldc);
+    if (!packed) eigen(rows, n, k, rows_from(a, row), b, to, ldc);
     if (bias == nullptr && !relu) continue;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < n; ++j) {
@@ -153,29 +155,64 @@ LOCUS_HD int64_t share(int64_t n, int threads, int64_t unit) {
   return (each + unit - 1) / unit * unit;
 }
 
-// Cuts the product for the threads. Our own sums do not depend on the cut. Eigen's do: vectors get
-// pieces of one length, however many threads there are. Eigen also computes integers, which are
-// exact, and small products, which the calling thread computes alone.
+// Vectors, small products and integers. The sums of vectors depend on the cut: they get pieces of
+// one length, however many threads there are. Integers are exact, and the calling thread computes
+// small products alone.
 template <class T>
-void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
-         const T* bias, bool relu, int threads, T* packed) {
-  const bool vector = m == 1 || n == 1, eigens = by_eigen<T>(m, n, k);
+void cut_eigen(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+               const T* bias, bool relu, int threads) {
+  const bool vector = m == 1 || n == 1;
   const bool by_rows = m >= n || m >= 32 * threads;
   const bool dots = by_rows ? !a.column_major : b.column_major;
   const int64_t length = by_rows ? m : n, vector_piece = dots ? 64 : 256;
   const int64_t unit = vector ? vector_piece : by_rows ? 1 : kVectorLanes<T>;
-  const bool alone = threads <= 1 || (kFloating<T> && eigens && !vector);
-  const int64_t each = alone ? length : share(length, threads, unit);
-  parallel_for(length, each, [&](int64_t begin, int64_t end) {
-    T* const own = eigens ? nullptr : packed + begin / each * packed_elements<T>(m, k);
-    const int64_t piece = vector ? vector_piece : end - begin;
-    for (int64_t at = begin; at < end; at += piece) {
-      const int64_t some = end - at < piece ? end - at : piece;
-      if (by_rows)
-        slab(some, n, k, rows_from(a, at), b, c + at * n, n, bias, relu, eigens, own);
-      else
-        slab(m, some, k, a, columns_from(b, at), c + at, n, bias == nullptr ? bias : bias + at,
-             relu, eigens, own);
+  const bool alone = threads <= 1 || (kFloating<T> && !vector);
+  parallel_for(length, alone ? length : share(length, threads, unit),
+               [&](int64_t begin, int64_t end) {
+                 const int64_t piece = vector ? vector_piece : end - begin;
+                 for (int64_t at = begin; at < end; at += piece) {
+                   const int64_t some = end - at < piece ? end - at : piece;
+                   if (by_rows)
+                     slab<T>(some, n, k, rows_from(a, at), b, c + at * n, n, bias, relu, nullptr);
+                   else
+                     slab<T>(m, some, k, a, columns_from(b, at), c + at, n,
+                             bias == nullptr ? bias : bias + at, relu, nullptr);
+                 }
+               });
+}
+
+// The rectangle of results that each thread computes: the one with the least to multiply and to
+// pack. To pack an element takes about as long as kPack multiplications.
+struct Rectangle {
+  int64_t rows, columns;
+};
+template <class T>
+Rectangle rectangle(int64_t m, int64_t n, int threads) {
+  constexpr int64_t kPack = 24;
+  Rectangle best{m, n};
+  int64_t least = m * n + kPack * (m + n);
+  for (int down = 1; down <= threads; ++down) {
+    const Rectangle r{share(m, down, 1), share(n, threads / down, kColumns<T>)};
+    const int64_t cost = r.rows * r.columns + kPack * (r.rows + r.columns);
+    if (cost < least) least = cost, best = r;
+  }
+  return best;
+}
+
+// Cuts the product for the threads; our own sums do not depend on the cut.
+template <class T>
+void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
+         const T* bias, bool relu, int threads, T* packed) {
+  if (by_eigen<T>(m, n, k)) return cut_eigen(m, n, k, a, b, c, bias, relu, threads);
+  const Rectangle r = rectangle<T>(m, n, threads);
+  const int64_t down = (m + r.rows - 1) / r.rows, across = (n + r.columns - 1) / r.columns;
+  parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / across * r.rows, column = i % across * r.columns;
+      const int64_t rows = m - row < r.rows ? m - row : r.rows;
+      const int64_t columns = n - column < r.columns ? n - column : r.columns;
+      slab(rows, columns, k, rows_from(a, row), columns_from(b, column), c + row * n + column, n,
+           bias == nullptr ? bias : bias + column, relu, packed + i * packed_elements<T>(m, k));
     }
   });
 }
@@ -183,8 +220,8 @@ void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b
 template <class T>
 void sum_blocks(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
                 const T* bias, bool relu, int threads, void* scratch) {
-  const int64_t results = m * n, blocks = (k + kDepth - 1) / kDepth;
-  const int64_t most = blocks_at_once(results, k);
+  const int64_t results = m * n, length = depth_of_blocks<T>(m, n, k);
+  const int64_t blocks = (k + length - 1) / length, most = blocks_at_once<T>(m, n, k);
   const GemmScratch<T> memory(m, n, k, threads);
   double* const totals = static_cast<double*>(scratch);
   T* const parts = reinterpret_cast<T*>(static_cast<char*>(scratch) + memory.parts);
@@ -192,7 +229,7 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matri
   const int64_t a_step = a.column_major ? a.ld : 1, b_step = b.column_major ? 1 : b.ld;
   const bool strided = results == 1 && (a_step != 1 || b_step != 1);
   const auto multiply = [&](int64_t block, T* part, int threads_here, T* packed_here) {
-    const int64_t begin = block * kDepth, depth = k - begin < kDepth ? k - begin : kDepth;
+    const int64_t begin = block * length, depth = k - begin < length ? k - begin : length;
     const Matrix<T> left = columns_from(a, begin), right = rows_from(b, begin);
     if (strided)
       *part = dot(depth, left.data, a_step, right.data, b_step);
@@ -211,11 +248,10 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matri
       });
     }
     parallel_for(results, threads > 1 ? 1 << 15 : results, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; ++at) {
-        double sum = first == 0 ? 0 : totals[at];
-        for (int64_t i = 0; i < some; ++i) sum += static_cast<double>(parts[i * results + at]);
-        totals[at] = sum;
-      }
+      if (first == 0) std::fill(totals + begin, totals + end, 0.);
+      for (int64_t i = 0; i < some; ++i)
+        for (int64_t at = begin; at < end; ++at)
+          totals[at] += static_cast<double>(parts[i * results + at]);
     });
   }
   for (int64_t at = 0; at < results; ++at) {

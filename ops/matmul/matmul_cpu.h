@@ -32,27 +32,35 @@ extern template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*,
                           const double*, bool, int, void*);
 
-// A floating sum over more than twice kDepth is the sum, in f64, of the sums over blocks of k: as
-// exact as a short one. The threads share the blocks when the results are few. Products of more
-// than kManyResults add up blocks of kBlockDepth in T.
-inline constexpr int64_t kDepth = 2048, kFewResults = 4096, kManyResults = 1 << 18;
-
-template <class T>
-LOCUS_HD bool in_blocks(int64_t m, int64_t n, int64_t k) {
-  return T(0.5) != T(0) && k > 2 * kDepth && m * n > 0 && m * n <= kManyResults;
-}
-// How many blocks are summed side by side.
-LOCUS_HD int64_t blocks_at_once(int64_t results, int64_t k) {
-  const int64_t blocks = (k + kDepth - 1) / kDepth;
-  return results > kFewResults ? 1 : blocks < 64 ? blocks : 64;
-}
-LOCUS_HD size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Eigen multiplies these, on one thread or in pieces of one length.
 template <class T>
 LOCUS_HD bool by_eigen(int64_t m, int64_t n, int64_t k) {
   return !kFloating<T> || m == 1 || n == 1 || m * n * k <= 8192;
 }
+// A floating sum over more than twice the depth of a block is the sum, in f64, of the sums over
+// blocks of k: as exact as a short one. Blocks are kDepth deep, or kBlockDepth where the results
+// are so few panels that most threads would have none. The threads share the blocks when the
+// results are few. Products of more than kManyResults add up blocks of kBlockDepth in T.
+inline constexpr int64_t kDepth = 2048, kFewResults = 4096, kManyResults = 1 << 18, kFewPanels = 8;
+
+template <class T>
+LOCUS_HD int64_t depth_of_blocks(int64_t m, int64_t n, int64_t k) {
+  const int64_t down = (m + kMaxRows - 1) / kMaxRows, across = (n + kColumns<T> - 1) / kColumns<T>;
+  return !by_eigen<T>(m, n, k) && down * across <= kFewPanels ? kBlockDepth : kDepth;
+}
+template <class T>
+LOCUS_HD bool in_blocks(int64_t m, int64_t n, int64_t k) {
+  return T(0.5) != T(0) && k > 2 * depth_of_blocks<T>(m, n, k) && m * n > 0 &&
+         m * n <= kManyResults;
+}
+// How many blocks are summed side by side.
+template <class T>
+LOCUS_HD int64_t blocks_at_once(int64_t m, int64_t n, int64_t k) {
+  const int64_t depth = depth_of_blocks<T>(m, n, k), blocks = (k + depth - 1) / depth;
+  return m * n > kFewResults ? 1 : blocks < 64 ? blocks : 64;
+}
+LOCUS_HD size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
 // Packed rows of one chunk stay in the second-level cache.
 template <class T>
 inline constexpr int64_t kChunkRows = 1920 / static_cast<int64_t>(sizeof(T)) / kMaxRows* kMaxRows;
@@ -75,7 +83,8 @@ struct GemmScratch {
     if (in_blocks<T>(m, n, k)) {
       const size_t results = static_cast<size_t>(m * n);
       parts = padded(results * sizeof(double));
-      packed = parts + padded(results * static_cast<size_t>(blocks_at_once(m * n, k)) * sizeof(T));
+      packed =
+          parts + padded(results * static_cast<size_t>(blocks_at_once<T>(m, n, k)) * sizeof(T));
     }
     all = packed;
     if (!by_eigen<T>(m, n, k))
