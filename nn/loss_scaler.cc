@@ -94,7 +94,7 @@ bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stal
   cluster::share_failure(
       [&] {
         expect(kWho, "batch_size", batch_size, options::count);
-        if (std::ranges::find(stepped_, &trainer) != stepped_.end())
+        if (std::ranges::find(stepped_, trainer.id()) != stepped_.end())
           throw Error(
               kWho,
               ": step() was called twice with one trainer in a pass; call update() after the "
@@ -103,7 +103,7 @@ bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stal
       from);
   trainer.allreduce_grads(from);
   const bool finite = trainer.update_if_finite(batch_size, scale_, ignore_stale_grad, from);
-  stepped_.push_back(&trainer);
+  stepped_.push_back(trainer.id());
   if (!finite) {
     ++skipped_;
     overflowed_ = true;

@@ -90,9 +90,9 @@ class LossScaler : NonCopyable {
   LossScalerOptions options_;
   double scale_;
   int64_t unskipped_ = 0, skipped_ = 0;
-  std::vector<const nn::Trainer*> stepped_ = {};  // in this pass
-  bool overflowed_ = false;                       // in a step of this pass
-  OverflowCheck overflows_;                       // of what is scaled
+  std::vector<uint64_t> stepped_ = {};  // trainers, in this pass
+  bool overflowed_ = false;             // in a step of this pass
+  OverflowCheck overflows_;             // of what is scaled
   Mutex mutex_;
   // On each context, for compiled code.
   std::map<Context, Tensor> scales_ LOCUS_GUARDED_BY(mutex_);

@@ -30,6 +30,8 @@ Trainer::Impl& Trainer::impl() const {
   return *impl_;
 }
 
+uint64_t Trainer::id() const { return impl().id(); }
+
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) try {
   impl().step(batch_size, ignore_stale_grad, from);
 } catch (const Error&) {

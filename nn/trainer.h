@@ -12,6 +12,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -71,6 +72,9 @@ class Trainer {
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
+
+  // Of this trainer alone among those the process made. A trainer that is moved keeps it.
+  uint64_t id() const;
 
   // allreduce_grads(), then update(). Gradients of a sum of losses over batch_size samples are
   // divided by batch_size, > 0. If backward() has not written a gradient since the last step,

@@ -24,6 +24,11 @@ double rescale_of(int64_t batch_size, double loss_scale = 1) {
 
 }  // namespace
 
+uint64_t Trainer::Impl::next_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
                     const TrainerOptions& options, Caller from)
     : options_(options), optimizer_(std::move(optimizer)) {

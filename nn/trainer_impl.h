@@ -21,6 +21,7 @@ class Trainer::Impl : NonCopyable {
   // Trainer's functions of these names.
   Impl(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
        const TrainerOptions& options, Caller from);
+  uint64_t id() const { return id_; }
   optim::Optimizer& optimizer() const { return *optimizer_; }
   void step(int64_t batch_size, bool ignore_stale_grad, Caller);
   void allreduce_grads(Caller);
@@ -49,6 +50,7 @@ class Trainer::Impl : NonCopyable {
     optim::ParameterGroup group;
     std::vector<size_t> slots;
   };
+  static uint64_t next_id();
   void check_store_options() const;
   void check_store() const;
   void take_to_store(Caller);
@@ -125,8 +127,9 @@ class Trainer::Impl : NonCopyable {
   std::vector<uint64_t> generations_;
   std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
   std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
-  uint64_t number_ = 0;                 // that ranks tell their trainers apart by
-  std::vector<uint64_t> equal_;         // of each parameter, the origin() of rank 0's values
+  const uint64_t id_ = next_id();
+  uint64_t number_ = 0;          // that ranks tell their trainers apart by
+  std::vector<uint64_t> equal_;  // of each parameter, the origin() of rank 0's values
 };
 
 }  // namespace locus::nn

@@ -1,6 +1,7 @@
 #include <locus/nn/loss_scaler.h>
 
 #include <cmath>
+#include <optional>
 
 #include <locus/locus.h>
 #include "tests/contexts.h"
@@ -49,6 +50,32 @@ TEST(LossScaler, UpdatesAsWithoutItWhateverTheScale) {
     EXPECT_EQ(values(scaled.w.data()), values(plain.w.data()));
     EXPECT_NE(values(plain.w.data()), Values(2, 1));
   }
+}
+
+TEST(LossScaler, KnowsTrainersApartWhereverTheyLie) {
+  nn::Parameter w("weight", {2});
+  w.initialize(init::One());
+  const nn::Parameters parameters{{"weight", w}};
+  std::optional<nn::Trainer> trainer;
+  amp::LossScaler scaler;
+  const auto backward = [&] {
+    Tensor l;
+    {
+      const autograd::Record record;
+      l = scaler.scale(w.data().sum());
+    }
+    l.backward();
+  };
+  for (int i = 0; i < 2; ++i) {  // the second lies where the first did
+    trainer.emplace(parameters, optim::SGD());
+    backward();
+    EXPECT_TRUE(scaler.step(*trainer, 1));
+  }
+  const uint64_t id = trainer->id();
+  nn::Trainer moved = std::move(*trainer);
+  EXPECT_EQ(moved.id(), id);
+  EXPECT_THAT(message_of<Error>([&] { scaler.step(moved, 1); }),
+              HasSubstr("twice with one trainer in a pass"));
 }
 
 TEST(LossScaler, SkipsAStepThatIsNotFiniteWithoutATrace) {
