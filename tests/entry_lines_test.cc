@@ -1,8 +1,7 @@
 // Errors of calls that compute, copy or wait name the line of the program that made the call.
-#include <filesystem>
-
 #include <locus/locus.h>
 #include "tests/contexts.h"
+#include "tests/folder.h"
 
 namespace locus::test {
 namespace {
@@ -86,7 +85,7 @@ TEST_F(EntryLines, OfStores) {
   EXPECT_NAMES_ITS_LINE(store->broadcast(3, wide_, Tensors{wide_}));
   store->set_optimizer(optim::SGD());
   EXPECT_NAMES_ITS_LINE(store->save_optimizer_states("/nowhere/states"));
-  EXPECT_NAMES_ITS_LINE(store->save_optimizer_states("/nowhere/states"));
+  EXPECT_NAMES_ITS_LINE(store->load_optimizer_states("/nowhere/states"));
 }
 
 TEST_F(EntryLines, OfCheckpoints) {
@@ -94,12 +93,10 @@ TEST_F(EntryLines, OfCheckpoints) {
   net(x_);
   const checkpoint::Parts parts{net};
   EXPECT_NAMES_ITS_LINE(checkpoint::save("/proc/nowhere", parts));
-  const auto folder = std::filesystem::temp_directory_path() / "locus_entry_lines";
-  std::filesystem::remove_all(folder);
-  checkpoint::save(folder.string(), parts);
+  const Folder folder;
+  checkpoint::save(folder / "all", parts);
   const checkpoint::Parts more{net, checkpoint::Part(net).named("other")};
-  EXPECT_NAMES_ITS_LINE(checkpoint::load(folder.string(), more));
-  std::filesystem::remove_all(folder);
+  EXPECT_NAMES_ITS_LINE(checkpoint::load(folder / "all", more));
 }
 
 TEST_F(EntryLines, OfNetworksOverSeveralContexts) {
