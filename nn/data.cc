@@ -40,7 +40,7 @@ DataLoader::Iterator DataLoader::begin(Caller from) try {
 }
 
 void DataLoader::Iterator::expect_batch(const char* what) const {
-  if (!epoch_ || *this == std::default_sentinel) refuse_end("DataLoader", what, from_);
+  if (*this == std::default_sentinel) refuse_end("DataLoader", what, from_);
 }
 
 Batch DataLoader::Iterator::operator*() const try {

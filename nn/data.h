@@ -91,7 +91,7 @@ class DataLoader {
     Batch operator*() const;
     Iterator& operator++();
     friend bool operator==(const Iterator& i, std::default_sentinel_t) {
-      return i.position_ >= std::ssize(i.epoch_->samples);
+      return !i.epoch_ || i.position_ >= std::ssize(i.epoch_->samples);
     }
 
    private:

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include <locus/locus.h>
 #include "tests/folder.h"
@@ -279,6 +280,19 @@ TEST(DataLoader, RefusesWhatCannotWork) {
   data::DataLoader none(numbers(0), {.batch_size = 2, .shuffle = true});
   EXPECT_EQ(none.size(), 0);
   EXPECT_EQ(run(none), Epoch{});
+}
+
+TEST(DataLoader, AnIteratorWithoutAnEpochIsAtTheEnd) {
+  data::DataLoader loader(numbers(4), {.batch_size = 2});
+  data::DataLoader::Iterator from = loader.begin();
+  const data::DataLoader::Iterator to = std::move(from);
+  const data::DataLoader::Iterator made;
+  EXPECT_FALSE(to == loader.end());
+  EXPECT_TRUE(from == loader.end());
+  EXPECT_TRUE(made == loader.end());
+  EXPECT_THROW(*from, IndexError);
+  EXPECT_THROW(++from, IndexError);
+  EXPECT_THROW(*made, IndexError);
 }
 
 TEST(SplitAndLoad, CutsEvenlyOrSaysWhyNot) {  // MXNet: test_gluon_utils / test_split_data
