@@ -12,9 +12,6 @@
 
 namespace locus::detail {
 
-// `who` may be empty when a caller adds the name.
-[[noreturn]] void throw_empty(std::string_view who, std::string_view what);
-
 // EmptyTensor unless x holds a tensor. `what` in pieces: "array ", i.
 inline void expect_tensor(std::string_view who, const Tensor& x, const auto&... what) {
   if (!x.defined()) [[unlikely]]

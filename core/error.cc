@@ -36,6 +36,13 @@ std::string type_name(const std::type_info& type) {
   return status == 0 ? text.get() : type.name();
 }
 
+void detail::throw_empty(std::string_view who, std::string_view what) {
+  throw EmptyTensor(
+      who, who.empty() ? "" : ": ", what,
+      " is an empty Tensor (default-constructed or moved from); assign a tensor to it "
+      "first");
+}
+
 void check_failed(const char* file, int line, const char* condition, const std::string& message) {
   throw Error(message, " (", condition, " failed at ", file, ":", line, ")");
 }

@@ -47,6 +47,10 @@ class ValueError : public Error {
 class EmptyTensor : public Error {
   using Error::Error;
 };
+namespace detail {
+// EmptyTensor: `what` of the call `who` is one. `who` may be empty when a caller adds the name.
+[[noreturn]] void throw_empty(std::string_view who, std::string_view what);
+}  // namespace detail
 // A device that is not there, or that failed.
 class DeviceError : public Error {
   using Error::Error;

@@ -1,18 +1,11 @@
 #include <locus/core/tensor.h>
 
 #include <locus/core/capture_check.h>
-#include <locus/core/empty_tensor.h>
+#include <locus/core/error.h>
 #include <locus/core/storage.h>
 #include <locus/core/stream.h>
 
 namespace locus {
-
-void detail::throw_empty(std::string_view who, std::string_view what) {
-  throw EmptyTensor(
-      who, who.empty() ? "" : ": ", what,
-      " is an empty Tensor (default-constructed or moved from); assign a tensor to it "
-      "first");
-}
 
 TensorImpl& Tensor::impl() const {
   if (!impl_) [[unlikely]]

@@ -10,7 +10,6 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 
 namespace locus {
@@ -101,6 +100,10 @@ DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Me
 inline Tensor widened(const Tensor& t) {
   return t.defined() && size_of(t.dtype()) == 2 ? t.astype(f32) : t;
 }
+inline Tensor summed_to(const Tensor& t, const Shape& shape) {
+  static const OpRef<SumToAttrs> op("sum_to");
+  return t.shape() == shape ? t : invoke(op, {t}, SumToAttrs{make_meta(t.dtype(), shape)});
+}
 template <class F>
 Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
   const Tensor& d = dout[0];
@@ -122,7 +125,7 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
     if (!s.needs(i)) return;
     const bool sums = !F::kExact && s.in_meta(i).size() != d.size() && size_of(d.dtype()) == 2;
     g[static_cast<size_t>(i)] = sums || (!in_range && d.dtype() == f16)
-                                    ? as(sum_to(step(wide(from)...), s.in_shape(i)), d.dtype())
+                                    ? as(summed_to(step(wide(from)...), s.in_shape(i)), d.dtype())
                                     : step(from...);
   };
   constexpr bool kXInRange = (F::kInRange & formula::kX) != 0,
