@@ -91,7 +91,8 @@ class Compiled {
 //     negative stride, shares memory with another input, or is captured as well. At the first call
 //     the function has run by then, and no input is copied back.
 //   - array() in the function gives the numbers of the recording at each call. Numbers that the
-//     host writes through data_ptr() are not recorded.
+//     host writes through data_ptr() are not recorded: an op that reads memory which no op has
+//     written throws CaptureError, and what the host writes later is lost.
 //   - A tensor that the function keeps elsewhere has the values of the last replay.
 //   - Gradients that the function writes keep their memory from then on. A gradient that the
 //     function attaches to an input belongs to the buffer.

@@ -74,6 +74,7 @@ void Copies::add(const Tensor& from, const Tensor& to) {
 }
 
 void Copies::run() {
+  const capture::Aside aside;
   for (auto first = pairs_.begin(); first != pairs_.end();) {
     const auto end = std::stable_partition(
         first, pairs_.end(), [c = first->context](const Pair& p) { return p.context == c; });

@@ -84,7 +84,9 @@ class Plan : NonCopyable {
   // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
   // New memory of an arena: a read of it before a recorded write is an error.
-  void allocated(const Storage& storage) { unwritten_.insert(storage.data()); }
+  void allocated(const Storage& storage) {
+    if (storage.bytes() > 0) unwritten_.insert(storage.data());
+  }
   void filled(const Storage& storage) { unwritten_.erase(storage.data()); }  // before each replay
   bool is_unwritten(const Storage& storage) const { return unwritten_.contains(storage.data()); }
   // Memory of its own that the program sees.

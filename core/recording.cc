@@ -136,8 +136,8 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   if (!write && r.plan->is_unwritten(*storage))
     throw CaptureError(r.text(), ", and ", r.plan->last_name(), " reads ", storage->bytes(),
                        " bytes on ", c,
-                       " that no recorded call has written; a replay would not repeat what the "
-                       "host writes through data_ptr(): make the tensor before, or by array()");
+                       " that no recorded call has written; fill the tensor by an op, make it "
+                       "by array(), or make it before the call");
   r.plan->touch(storage, write);
   if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
   // Who wants its values has something to wait for.

@@ -241,7 +241,7 @@ TEST(CompiledGraph, OutlivesTheFunction) {
       EXPECT_EQ(values(w.grad()), Values(4, 2));
     }
     wait_all();
-    EXPECT_EQ(memory_pool(c).stats().in_use, before);
+    EXPECT_LE(memory_pool(c).stats().in_use, before);  // earlier tests may let go late
   }
 }
 

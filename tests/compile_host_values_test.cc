@@ -73,6 +73,14 @@ TEST(CompiledHostValues, ATransformGivesWhatItGivesEagerly) {
   }
 }
 
+TEST(CompiledHostValues, AnEmptyIntermediateMayBeRead) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) { return Tensors{(in[0] * 2).sum() + 1}; });
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(values(f({zeros({0}, c)})[0]), Values({1}));
+  }
+}
+
 TEST(CompiledHostValues, MemoryThatTheHostFilledIsRefused) {
   Compiled f([](const Tensors& in) {
     const Tensor made = empty({3}, f64);
