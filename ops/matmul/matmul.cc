@@ -1,7 +1,6 @@
 #include <locus/ops/matmul.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -78,9 +77,16 @@ Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
     const Meta& m = saved.in_meta(i);
     const int rank = dc.ndim(), more = rank - m.rank;
     uint32_t summed = 0;
+    int kept = 2;
+    bool placed = true;  // the axes that are left are those of the operand
     for (int k = 0; k < rank - 2; ++k)
-      if ((k < more || m.shape[k - more] == 1) && dc.shape()[k] != 1) summed |= 1u << k;
-    const bool placed = rank - std::popcount(summed) == m.rank;
+      if ((k < more || m.shape[k - more] == 1) && dc.shape()[k] != 1) {
+        summed |= 1u << k;
+      } else {
+        ++kept;
+        placed = placed && kept <= m.rank && dc.shape()[k] == m.shape[kept - 3];
+      }
+    placed = placed && kept == m.rank;
     const auto of = [&](const Tensor& x, bool rows) {
       return summed ? joined(x, summed, rank, rows) : x;
     };
