@@ -5,6 +5,8 @@
 // of line i lies at to[k * step + i]. It may write up to kVectorLanes<T> elements behind the panel.
 #pragma once
 
+#include <utility>
+
 #include <locus/ops/matmul/matmul_tile_cpu.h>
 
 namespace locus::LOCUS_ISA {
@@ -13,30 +15,17 @@ template <class T>
 struct PackVector {
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
-template <class T>
-struct PackLanes {
-  typedef int32_t type __attribute__((vector_size(kVectorBytes)));
-};
-template <>
-struct PackLanes<double> {
-  typedef int64_t type __attribute__((vector_size(kVectorBytes)));
-};
 
 // Exchanges the blocks of S x S elements beside the diagonal of each block of 2S x 2S.
-template <int64_t S, class T>
-LOCUS_HD void exchange(typename PackVector<T>::type* v) {
+template <int64_t S, class T, int64_t... I>
+LOCUS_HD void exchange(typename PackVector<T>::type* v, std::integer_sequence<int64_t, I...>) {
   constexpr int64_t n = kVectorLanes<T>;
-  typename PackLanes<T>::type low, high;
-  for (int64_t i = 0; i < n; ++i) {
-    low[i] = (i & S) != 0 ? n + i - S : i;
-    high[i] = (i & S) != 0 ? n + i : i + S;
-  }
 #pragma GCC unroll 16
   for (int64_t i = 0; i < n; ++i) {
     if ((i & S) != 0) continue;
     const auto a = v[i], b = v[i + S];
-    v[i] = __builtin_shuffle(a, b, low);
-    v[i + S] = __builtin_shuffle(a, b, high);
+    v[i] = __builtin_shufflevector(a, b, ((I & S) != 0 ? n + I - S : I)...);
+    v[i + S] = __builtin_shufflevector(a, b, ((I & S) != 0 ? n + I : I + S)...);
   }
 }
 
@@ -44,10 +33,11 @@ LOCUS_HD void exchange(typename PackVector<T>::type* v) {
 template <class T>
 LOCUS_HD void transpose(typename PackVector<T>::type* v) {
   constexpr int64_t n = kVectorLanes<T>;
-  if constexpr (n >= 2) exchange<1, T>(v);
-  if constexpr (n >= 4) exchange<2, T>(v);
-  if constexpr (n >= 8) exchange<4, T>(v);
-  if constexpr (n >= 16) exchange<8, T>(v);
+  constexpr auto lanes = std::make_integer_sequence<int64_t, n>{};
+  if constexpr (n >= 2) exchange<1, T>(v, lanes);
+  if constexpr (n >= 4) exchange<2, T>(v, lanes);
+  if constexpr (n >= 8) exchange<4, T>(v, lanes);
+  if constexpr (n >= 16) exchange<8, T>(v, lanes);
 }
 
 // Lines whose elements lie side by side, `ld` from line to line; at most kVectorLanes<T> lines.
