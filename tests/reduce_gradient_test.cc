@@ -70,6 +70,14 @@ TEST(ReduceGradient, OfNormsWithZerosAmongTheElementsIsFinite) {
   EXPECT_THAT(slope_of(inverse, {0, 1e-20, 1}, f32), ElementsAre(0, 0, 0));
 }
 
+TEST(ReduceGradient, OfFiniteElementsBesideAnInfiniteOneIsZero) {
+  for (double ord : {3., 1.5}) {
+    const auto f = [ord](const Tensors& x) { return Tensors{norm(x[0], {.ord = ord})}; };
+    const double w = weights(1, 0)[0];
+    EXPECT_THAT(slope_of(f, {2, kInf, -3}, f32), ElementsAre(0, testing::DoubleNear(w, 1e-6), 0));
+  }
+}
+
 TEST(ReduceGradient, OfSubnormalResultsIsFinite) {
   const double w = weights(1, 0)[0];
   const auto length = [](const Tensors& x) { return Tensors{norm(x[0])}; };

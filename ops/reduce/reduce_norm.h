@@ -125,7 +125,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     if (ord == 0) return slope * 0;
     if (needs_elements()) return slope * (abs(x) == y);
     const auto top = over(Norm{{}, m::copysign(m::infinity(ord), ord)}, x), zero = x == 0;
-    const auto part = where(logical_or(zero, y == 0), 1, abs(x) / divisor(top));
+    const auto whole = logical_or(logical_or(zero, y == 0), abs(x) == top);
+    const auto part = where(whole, 1, abs(x) / divisor(top));
     const auto powers = over.sum(where(zero, 0, pow(part, ord)));
     return slope * (y != 0) * pow(part, ord - 1) * pow(divisor(powers), 1 / ord - 1);
   }
