@@ -75,9 +75,10 @@ Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
 
 // Of a loss that was computed element by element.
 Tensor finish(const char* who, const Tensor& loss, const auto& options, const Tensor& pred,
-              const Tensor& label, const Tensor& sample_weight) {
+              const Tensor& label, const Tensor& sample_weight, const auto&... others) {
   const Tensor weighed = weigh(who, loss, options.weight, sample_weight, loss.shape());
-  return rounded(reduced(who, weighed, options.batch_axis), {&pred, &label, &sample_weight});
+  return rounded(reduced(who, weighed, options.batch_axis),
+                 {&pred, &label, &sample_weight, &others...});
 }
 
 Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char* what = "label") {
@@ -167,12 +168,14 @@ Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                            const Tensor& sample_weight) const {
   const int rank = scores.ndim();
-  const bool plain = options_.sparse_label && !options_.from_logits && options_.weight == 1 &&
-                     !sample_weight.defined();
+  // 16 bits round once: after the weight.
+  const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined() &&
+                     (options_.weight == 1 || size_of(scores.dtype()) != 2);
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
       options_.batch_axis == 0) [[likely]]
-    return of_label(kName, label, scores.shape()[1],
-                    [&] { return softmax_cross_entropy(scores, label); });
+    return of_label(kName, label, scores.shape()[1], [&] {
+      return weigh(kName, softmax_cross_entropy(scores, label), options_.weight, {}, {});
+    });
   const Tensor pred = wide(scores);
   const int axis = normalize_axis(options_.axis, rank, kName);
   // The classes last, everything else one batch.
@@ -219,10 +222,10 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Ten
   }
   if (!options_.from_sigmoid)
     return finish(kName, binary_cross_entropy(pred, z, positive), options_, scores, label,
-                  sample_weight);
+                  sample_weight, pos_weight);
   const double eps = 1e-12;
   return finish(kName, -(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
-                scores, label, sample_weight);
+                scores, label, sample_weight, pos_weight);
 }
 
 LogisticLoss::LogisticLoss(const LogisticOptions& options) : Loss(options) {

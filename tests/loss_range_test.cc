@@ -118,6 +118,10 @@ TEST(Losses, TakeTheDtypeThatTheirOperandsPromoteTo) {
   EXPECT_EQ(loss(half, half, ones({2, 1}, f32)).dtype(), f32);
   EXPECT_EQ(loss(half, brain).dtype(), f32);
   EXPECT_EQ(loss(half, ones({2, 3}, f64)).dtype(), f64);
+  const Tensor positive = full({1, 3}, 1e5, f32);
+  const Tensor weighed = nn::SigmoidBCELoss()(-half, half, {}, positive);
+  EXPECT_EQ(weighed.dtype(), f32);
+  EXPECT_NEAR(test::values(weighed)[0], 1e5 * std::log1p(std::exp(1.)), 1);
   const amp::Scope mixed(bf16);
   EXPECT_EQ(loss(half, half).dtype(), f32);
 }
