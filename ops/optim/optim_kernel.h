@@ -181,10 +181,11 @@ struct FtrlRule : Rule<FtrlUpdate, 2> {
   LOCUS_HD static void update(const FtrlUpdate& u, A& w, A g, A& z, A& n) {
     if (u.lr == 0) return;  // nothing moves, and z is in units of 1 / lr
     g = gradient(u, g);
-    const A before = m::sqrt(n);
+    // Without squares that vanish or overflow, nor a difference of roots near each other.
+    const A before = m::sqrt(n), root = m::hypot(before, g);
+    const A growth = g == A(0) ? A(0) : g * (g / (root + before));
     n += g * g;
-    const A root = m::sqrt(n);
-    z += g - (root - before) * w * A(1 / u.lr);
+    z += g - growth * w * A(1 / u.lr);
     const A rate = (A(u.beta) + root) * A(1 / u.lr) + A(u.wd);
     w = m::abs(z) <= A(u.lamda1) ? A(0) : (sign(z) * A(u.lamda1) - z) / rate;
   }
