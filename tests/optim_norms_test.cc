@@ -58,18 +58,21 @@ void lars(const LarsUpdate& u, Values& w, const Values& g, std::vector<Values>& 
   }
 }
 
-// Those that go by the norms of whole tensors, twice in a row.
+// Updates twice in a row, of more tensors than a launch takes. Large tensors are in the first
+// launch and in the second.
 template <class N>
 void expect_norms(const UpdateOp<N>& op, size_t n_states, const N& u, auto formula) {
-  const std::vector<Shape> shapes{{3, 5}, {4099}, {0, 2}, {}, {64, 3, 3, 50}, {1, 1}, {70, 130}};
+  const std::vector<Shape> shapes{{3, 5}, {4099}, {0, 2}, {}, {64, 3, 3, 20}, {1, 1}, {70, 130}};
   for (Context c : contexts())
     for (const auto& [d, master] : std::vector<std::pair<DType, bool>>{
              {f32, false}, {f64, false}, {f16, false}, {bf16, false}, {f16, true}, {bf16, true}}) {
       SCOPED_TRACE(std::string(op.name) + " " + to_string(c) + " " + name(d));
       Tensors w, g;
       std::vector<Tensors> states(n_states);
-      for (int copies = 0; copies < 12; ++copies)
+      constexpr int kCopies = 12;
+      for (int copy = 0; copy < kCopies; ++copy)
         for (const Shape& shape : shapes) {
+          if (shape.size() > 5000 && copy > 0 && copy < kCopies - 1) continue;
           const int seed = static_cast<int>(w.size());
           w.push_back(seed == 0 ? zeros(shape, {c, d})  // a norm of 0
                                 : from_values(irregular(shape.size(), seed), shape, c, d));
