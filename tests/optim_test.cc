@@ -318,28 +318,6 @@ TEST(SGDUpdate, FollowsMXNetsTrainerExample) {
   }
 }
 
-// The square of a small gradient is 0 in f32, and that of a large one infinite.
-TEST(FtrlUpdate, DividesByTheRootOfSquaresThatVanishOrOverflow) {
-  for (Context c : contexts())
-    for (double size : {1e-30, 1e30}) {
-      SCOPED_TRACE(text_of(c, " ", size));
-      const Tensor w = zeros({2}, c), z = zeros({2}, c), n = zeros({2}, c);
-      const FtrlUpdate numbers{.lr = .5, .lamda1 = 0, .beta = 0};
-      ftrl_update({w}, {from_values({size, -2 * size}, {2}, c, f32)}, {{z}, {n}}, numbers);
-      expect_near(values(z), Values{size, -2 * size}, 1e-6, "z");
-      expect_near(values(w), Values{-.5, .5}, 1e-6, "weight");
-    }
-}
-
-// n + g^2 is near n, so the difference of their roots would be rounding alone.
-TEST(FtrlUpdate, KeepsASmallGrowthOfARootBesideALargeWeight) {
-  for (Context c : contexts()) {
-    const Tensor w = full({1}, 1e9, c), z = zeros({1}, c), n = full({1}, 4, c);
-    ftrl_update({w}, {full({1}, 1e-4, c)}, {{z}, {n}}, {.lr = .5});
-    expect_near(values(z), Values{1e-4 - 1e-8 / 4 * 1e9 / .5}, 1e-5, "z");
-  }
-}
-
 TEST(OptimizerUpdates, DoNotDependOnTheNumberOfThreads) {
   struct Restore {
     int n = num_threads();

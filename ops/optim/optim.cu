@@ -51,7 +51,7 @@ __device__ __forceinline__ void update_one(const typename R::Numbers& u, double 
   ((states[K] = convert<S>(v[K])), ...);
 }
 
-// The first launch of a rule that goes by norms: of each tensor, and its states.
+// The first launch of a rule that goes by norms: the norms of each tensor.
 template <class T, class S, class R, size_t... K>
 __global__ void __launch_bounds__(kBlock)
     measure(const __grid_constant__ TableOf<R> t, const typename R::Numbers numbers,
@@ -67,14 +67,13 @@ __global__ void __launch_bounds__(kBlock)
   for (int i = static_cast<int>(threadIdx.x); i < Cut<T, S>::kChunk; i += kBlock) {
     if (i >= left) break;
     const int64_t at = begin + i;
-    S* const states[] = {static_cast<S*>(t.operand[2 + K][tensor])...};
-    A v[] = {convert<A>(states[K][at])...};
+    const S* const states[] = {static_cast<const S*>(t.operand[2 + K][tensor])...};
+    const A v[] = {convert<A>(states[K][at])...};
     const S* const masters = static_cast<const S*>(t.operand[2 + R::kStates][tensor]);
     const A w = value_of(static_cast<const T*>(t.operand[0][tensor])[at],
                          Cut<T, S>::kMaster ? masters[at] : S());
     const A g = convert<A>(static_cast<const T*>(t.operand[1][tensor])[at]);
     const double d = static_cast<double>(R::measure(u, w, g, v[K]...));
-    if constexpr (R::kMoves) ((states[K][at] = convert<S>(v[K])), ...);
     sum.weight += static_cast<double>(w) * static_cast<double>(w);
     sum.other += d * d;
   }

@@ -39,7 +39,7 @@ void update_run(const void* numbers, double ratio, int64_t n, A* w, const A* g, 
 
 template <class A, class R>
 void measure(const typename R::Numbers& u, int64_t n, A* __restrict measured, const A* w,
-             const A* __restrict g, auto* __restrict... states) {
+             const A* __restrict g, const auto* __restrict... states) {
   for (int64_t i = 0; i < n; ++i) measured[i] = R::measure(u, w[i], g[i], states[i]...);
 }
 template <class A, class R>

@@ -1,13 +1,13 @@
 // The update rules of the optimizers, each written once for every device.
 //
-// A rule has its op's name, its numbers (ops/optim_numbers.h) and the number of its states, and a
+// A rule has its op's name, its numbers (ops/optim_numbers.h), the number of its states, and a
 // function update() that changes one weight and its states, in the type A that elements compute in.
-// What it makes of the numbers alone is made once for a whole run of elements. One that goes by the
-// norms of whole tensors has a measure() that is called on all elements first: it gives an element
-// of what the second norm is of, the first being that of the weight, and where it kMoves it changes
-// the states. A new optimizer is a rule in the list below, its numbers, a line in ops/optim.h and
-// one in optim.cc; multi_tensor in optim_cpu.cc and optim.cu updates any number of tensors by it at
-// once.
+// What update() makes of the numbers alone is made once for a whole run of elements. A rule that
+// goes by the norms of whole tensors also has measure() and ratio(). measure() is called on all
+// elements first and changes nothing; it gives an element of the second norm, the first being that
+// of the weight. ratio() makes one number of both norms, which update() multiplies by in f64: the
+// ratio may be outside of A's range where its products are not. A new optimizer is a rule in the
+// list below, its numbers, a line in ops/optim.h and one in optim.cc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -53,7 +53,6 @@ template <class N, int kCount>
 struct NormRule : Rule<N, kCount> {
   static constexpr bool kNorms = true;
   static constexpr bool kMatrices = false;  // the ratio of vectors and scalars is 1
-  static constexpr bool kMoves = false;     // measure() changes the states
 };
 
 struct SGDRule : Rule<SGDUpdate, 0> {
@@ -220,18 +219,17 @@ struct LionRule : Rule<LionUpdate, 1> {
 
 struct LambRule : NormRule<LambUpdate, 2> {
   static constexpr const char* kName = "lamb_update";
-  static constexpr bool kMoves = true;
   template <class A>
-  LOCUS_HD static A direction(const LambUpdate& u, A w, A mean, A var) {
+  LOCUS_HD static A direction(const LambUpdate& u, A w, A g, A& mean, A& var) {
+    g = gradient(u, g);
+    mean = moved(u.beta1, mean, g);
+    var = moved(u.beta2, var, g * g);
     const A root = m::sqrt(var * A(1 / u.correction2)) + A(u.epsilon);
     return mean * A(1 / u.correction1) / root + A(u.wd) * w;
   }
   template <class A>
-  LOCUS_HD static A measure(const LambUpdate& u, A w, A g, A& mean, A& var) {
-    g = gradient(u, g);
-    mean = moved(u.beta1, mean, g);
-    var = moved(u.beta2, var, g * g);
-    return direction(u, w, mean, var);
+  LOCUS_HD static A measure(const LambUpdate& u, A w, A g, A mean, A var) {
+    return direction(u, w, g, mean, var);
   }
   LOCUS_HD static double ratio(const LambUpdate& u, double weight, double step) {
     if (u.lower_bound >= 0 && weight < u.lower_bound) weight = u.lower_bound;
@@ -239,8 +237,8 @@ struct LambRule : NormRule<LambUpdate, 2> {
     return weight == 0 || step == 0 ? 1 : weight / step;
   }
   template <class A>
-  LOCUS_HD static void update(const LambUpdate& u, double ratio, A& w, A, A& mean, A& var) {
-    w -= A(u.lr * ratio) * direction(u, w, mean, var);
+  LOCUS_HD static void update(const LambUpdate& u, double ratio, A& w, A g, A& mean, A& var) {
+    w -= A(u.lr * ratio * static_cast<double>(direction(u, w, g, mean, var)));
   }
 };
 
@@ -248,7 +246,7 @@ struct LarsRule : NormRule<LarsUpdate, 1> {
   static constexpr const char* kName = "lars_update";
   static constexpr bool kMatrices = true;
   template <class A>
-  LOCUS_HD static A measure(const LarsUpdate& u, A, A g, A&) {
+  LOCUS_HD static A measure(const LarsUpdate& u, A, A g, A) {
     return A(u.rescale_grad) * g;
   }
   LOCUS_HD static double ratio(const LarsUpdate& u, double weight, double grad) {
@@ -257,7 +255,8 @@ struct LarsRule : NormRule<LarsUpdate, 1> {
   }
   template <class A>
   LOCUS_HD static void update(const LarsUpdate& u, double ratio, A& w, A g, A& mom) {
-    mom = A(u.momentum) * mom - A(ratio) * (gradient(u, g) + A(u.wd) * w);
+    const A step = gradient(u, g) + A(u.wd) * w;
+    mom = A(u.momentum) * mom - A(ratio * static_cast<double>(step));
     w += A(u.lr) * mom;
   }
 };
