@@ -13,6 +13,7 @@
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/norm/norm_kernel.h>
+#include <locus/ops/optim_numbers.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/random/random_kernel.h>
 #include <locus/ops/reduce/reduce_kernel.h>
@@ -39,6 +40,43 @@ void add_reductions(Known& all, formula::List<R...>) {
       all[typeid(A)].pop_back();  // set by kernels alone
   };
   (add_one(R()), ...);
+}
+
+// The numbers of an optimizer, which stand at the begin of its attributes.
+template <class N, auto... Members>
+void add_numbers(Known& all, std::vector<std::string> names) {
+  for (const char* each : {"lr", "wd", "rescale_grad", "clip_gradient"}) names.emplace_back(each);
+  add<N, 0, Members..., &N::lr, &N::wd, &N::rescale_grad, &N::clip_gradient>(all, names);
+  static_assert(std::is_standard_layout_v<Live<N>>);
+  all[typeid(Live<N>)] = all[typeid(N)];
+}
+void add_optimizers(Known& all) {
+  add_numbers<SGDUpdate, &SGDUpdate::momentum>(all, {"momentum"});
+  add_numbers<AdamUpdate, &AdamUpdate::beta1, &AdamUpdate::beta2, &AdamUpdate::epsilon>(
+      all, {"beta1", "beta2", "epsilon"});
+  add_numbers<AdamWUpdate, &AdamWUpdate::eta, &AdamWUpdate::beta1, &AdamWUpdate::beta2,
+              &AdamWUpdate::epsilon>(all, {"eta", "beta1", "beta2", "epsilon"});
+  using RMSProp = RMSPropUpdate;
+  add_numbers<RMSProp, &RMSProp::gamma1, &RMSProp::gamma2, &RMSProp::epsilon,
+              &RMSProp::clip_weights>(all, {"gamma1", "gamma2", "epsilon", "clip_weights"});
+  add_numbers<AdaGradUpdate, &AdaGradUpdate::epsilon>(all, {"epsilon"});
+  add_numbers<AdaDeltaUpdate, &AdaDeltaUpdate::rho, &AdaDeltaUpdate::epsilon>(all,
+                                                                              {"rho", "epsilon"});
+  using Nadam = NadamUpdate;
+  add_numbers<Nadam, &Nadam::beta1, &Nadam::beta2, &Nadam::epsilon, &Nadam::momentum,
+              &Nadam::next_momentum, &Nadam::schedule, &Nadam::correction2>(
+      all, {"beta1", "beta2", "epsilon", "momentum", "next_momentum", "schedule", "correction2"});
+  add_numbers<FtrlUpdate, &FtrlUpdate::lamda1, &FtrlUpdate::beta>(all, {"lamda1", "beta"});
+  add_numbers<SignumUpdate, &SignumUpdate::momentum, &SignumUpdate::wd_lh>(all,
+                                                                           {"momentum", "wd_lh"});
+  add_numbers<LionUpdate, &LionUpdate::beta1, &LionUpdate::beta2>(all, {"beta1", "beta2"});
+  using Lamb = LambUpdate;
+  add_numbers<Lamb, &Lamb::beta1, &Lamb::beta2, &Lamb::epsilon, &Lamb::correction1,
+              &Lamb::correction2, &Lamb::lower_bound, &Lamb::upper_bound>(
+      all,
+      {"beta1", "beta2", "epsilon", "correction1", "correction2", "lower_bound", "upper_bound"});
+  add_numbers<LarsUpdate, &LarsUpdate::momentum, &LarsUpdate::eta, &LarsUpdate::epsilon>(
+      all, {"momentum", "eta", "epsilon"});
 }
 
 Known known() {
@@ -122,6 +160,7 @@ Known known() {
   using Random = RandomAttrs;
   add<Random, 0, &Random::a, &Random::b, &Random::low, &Random::range, &Random::key, &Random::meta>(
       all, {"a", "b", "low", "range", "key", "meta"});
+  add_optimizers(all);
   return all;
 }
 

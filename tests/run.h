@@ -31,20 +31,41 @@ inline Tensor strided(const Tensor& x) {
   return seen;
 }
 
-// An op that writes in place, with one result, has its target first.
+// The inputs that an in-place op writes, by its results: with one result the first, with any
+// number all but gradients.
+inline std::vector<size_t> targets(const Op& op, size_t inputs) {
+  if (!op.in_place) return {};
+  if (op.n_out == 1) return {0};
+  std::vector<size_t> written;
+  for (size_t i = 0; i < inputs; ++i)
+    if (op.arguments[i % op.arguments.size()] != "grad") written.push_back(i);
+  return written;
+}
+
 inline Tensors run_directly(const Op& op, const Tensors& in, const Attrs& attrs, Context where) {
   const std::vector<Ref> refs(in.begin(), in.end());
   if (op.in_place) {
-    detail::invoke_into(op, refs, attrs.view(), {refs.data(), 1});
-    return {in[0]};
+    Tensors written;
+    for (const size_t i : targets(op, in.size())) written.push_back(in[i]);
+    detail::invoke_into(op, refs, attrs.view(), std::vector<Ref>(written.begin(), written.end()));
+    return written;
   }
   Tensors out(static_cast<size_t>(op.results(in.size())));
   detail::invoke(op, refs, attrs.view(), &where, out);
   return out;
 }
-// The inputs are left as they are.
+// The inputs are left as they are. An op of any number of targets needs contiguous ones.
 inline Tensors run(const Op& op, Tensors in, const Attrs& attrs, Context where) {
-  if (op.in_place) in[0] = in[0].contiguous() ? in[0].copyto(in[0].context()) : strided(in[0]);
+  const std::vector<size_t> written = targets(op, in.size());
+  for (const size_t i : written) {
+    if (op.n_out == 1 && !in[i].contiguous()) {
+      in[i] = strided(in[i]);
+      continue;
+    }
+    const Tensor own = allocate(in[i].context(), make_meta(in[i].dtype(), in[i].shape()));
+    in[i].copyto(own);
+    in[i] = own;
+  }
   return run_directly(op, in, attrs, where);
 }
 

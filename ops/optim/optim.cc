@@ -7,6 +7,7 @@
 
 #include <locus/core/op.h>
 #include <locus/ops/optim/optim_kernel.h>
+#include <locus/ops/optim/optim_samples.h>
 
 namespace locus {
 
@@ -100,7 +101,7 @@ void define() {
       .template infer<&infer_update<R>>()
       .in_place()
       .no_gradient("updates in place, outside the graph")
-      .no_samples("updates in place: tests/optim_test.cc");
+      .template samples<&optim_samples::samples<typename R::Numbers, op>>();
 }
 
 }  // namespace
