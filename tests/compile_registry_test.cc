@@ -16,7 +16,7 @@ TEST_P(CompiledRegistry, ReplaysAsItRuns) {
   const Op& op = *GetParam();
   if (!op.samples) GTEST_SKIP() << op.name << " has no samples: " << op.no_samples;
   if (op.no_capture) GTEST_SKIP() << op.name << " cannot be captured: " << op.no_capture;
-  for (const Context c : contexts()) {
+  for (const Context c : end_contexts()) {
     for (int i = 0; i < kNumDTypes; ++i) {
       const auto d = static_cast<DType>(i);
       if (!op.make_view && !op.function && !op.kernel(device(c).kernels(), d)) continue;

@@ -28,6 +28,13 @@ inline std::vector<Context> distinct_contexts() {
 
 inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
 
+// Of them cpu(0), the first GPU and the last. For walks over a table, since GPUs are alike.
+inline std::vector<Context> end_contexts() {
+  std::vector<Context> list = contexts();
+  if (list.size() > 3) list.erase(list.begin() + 2, list.end() - 1);
+  return list;
+}
+
 // One context for each set of kernels: cpu(0), and gpu(0) unless it is emulated, where it runs the
 // kernels of cpu(0). For long tests of numbers.
 inline std::vector<Context> kernel_contexts() {

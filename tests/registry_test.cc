@@ -17,7 +17,7 @@ class Registry : public RegistryWalk {
   // Calls f with each context, dtype and sample.
   template <class F>
   void each_sample(F f, bool floating = false) {
-    for (Context c : contexts())
+    for (Context c : end_contexts())
       for (DType d : dtypes(op(), c)) {
         if (floating && !is_floating(d)) continue;
         for (const Sample& s : op().samples(c, d)) {
