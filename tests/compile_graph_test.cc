@@ -225,8 +225,8 @@ TEST(CompiledGraph, GradientsGoToPlacesOfTheProgram) {
 TEST(CompiledGraph, OutlivesTheFunction) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    // Earlier tests may have freed blocks that other streams were using. The pool counts such blocks
-    // as in use until it looks at them again.
+    // Earlier tests may have freed blocks that other streams were using. The pool counts such
+    // blocks as in use until it looks at them again.
     wait_all();
     memory_pool(c).release_cached();
     const size_t before = memory_pool(c).stats().in_use;
