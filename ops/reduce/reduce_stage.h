@@ -54,6 +54,7 @@ template <class T, class V>
 void convert_row(const std::byte* x, int64_t stride, int64_t n, V* values) {
   const T* const from = reinterpret_cast<const T*>(x);
   if (stride == 1) return convert_run(from, values, n);
+#pragma GCC unroll 8
   for (int64_t i = 0; i < n; ++i) values[i] = convert<V>(from[i * stride]);
 }
 template <class T>
