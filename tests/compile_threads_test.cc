@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include <locus/devices/pool.h>
 #include "tests/captures.h"
 #include "tests/slow.h"
 #include "tests/training.h"
@@ -102,6 +103,7 @@ TEST(CompiledThreads, OneIsCalledByTwoThreads) {
 }
 
 TEST(CompiledThreads, DestroyedWhileItsReplaysRunItWaitsForThem) {
+  LOCUS_NEEDS_POOL();  // else memory that is freed waits for its GPU
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
   for (int round = 0; round < 5; ++round) {
