@@ -4,6 +4,7 @@
 
 #include <locus/core/accumulate.h>
 #include <locus/core/compile_copy.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/tape.h>
@@ -94,10 +95,10 @@ std::string Entry::text() const {
 }
 
 void Entry::finish(capture::Recording& r, Tensors out, Tensors given) {
-  for (const Tensor& t : out) {
-    if (!t.defined())
-      throw Error("Compiled: the function called at ", to_string(from_), " gave an empty tensor");
-    results_.push_back(alias(t, t.impl().view));
+  for (size_t i = 0; i < out.size(); ++i) {
+    detail::expect_tensor("Compiled", out[i], "result ", i, " of the function called at ",
+                          to_string(from_));
+    results_.push_back(alias(out[i], out[i].impl().view));
   }
   std::optional<capture::Recording> backward;
   if (mode_.graph) {

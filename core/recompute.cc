@@ -8,6 +8,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
 #include <locus/core/grad_memory.h>
@@ -130,8 +131,8 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
   const auto stretch = std::make_shared<Stretch>(
       Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
-  for (const Tensor& t : variables)
-    if (!t.defined()) throw ValueError("recompute: a variable is an undefined Tensor");
+  for (size_t i = 0; i < variables.size(); ++i)
+    detail::expect_tensor("recompute", variables[i], "variable ", i);
   std::vector<Ref> operands;
   for (const Tensor& t : inputs)
     if (t.defined()) operands.emplace_back(t);

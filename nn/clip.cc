@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
+#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/layout.h>
 #include <locus/core/storage.h>
@@ -34,7 +35,7 @@ void check(const char* who, const Tensors& arrays) {
   if (arrays.empty()) throw ValueError(who, ": no arrays; expected at least one");
   for (size_t i = 0; i < arrays.size(); ++i) {
     const Tensor& t = arrays[i];
-    if (!t.defined()) throw Error(who, ": array ", i, " is undefined; expected a tensor");
+    detail::expect_tensor(who, t, "array ", i);
     if (!is_floating(t.dtype()))
       throw DTypeError(who, ": array ", i, ", ", describe(t), "; expected a floating dtype");
   }

@@ -31,6 +31,19 @@ namespace {
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
+TEST(CompiledErrors, NamesAnEmptyInputAndAnEmptyResult) {
+  const Tensor x = ones({2});
+  Compiled same([](const Tensors& in) { return in; });
+  EXPECT_THAT(
+      message_of<EmptyTensor>([&] {
+        same({x, {}});
+      }),
+      testing::StartsWith("Compiled: input 1 of the call at tests/compile_errors_test.cc:"));
+  Compiled none([](const Tensors& in) { return Tensors{in[0] + 1, {}}; });
+  EXPECT_THAT(message_of<EmptyTensor>([&] { none({x}); }),
+              testing::StartsWith("Compiled: result 1 of the function called at tests/"));
+}
+
 TEST(CompiledErrors, RefusesWhatAReplayCouldNotRepeat) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -274,6 +274,15 @@ TEST(Recompute, RefusesResultsOfAnotherShapeOrDType) {
   refused([](const Tensor&) { return Tensor(); }, "(empty)");
 }
 
+TEST(Recompute, RefusesAnEmptyVariable) {
+  const autograd::Record record;
+  const auto f = [](const Tensors& in) { return in; };
+  EXPECT_THAT(test::message_of<EmptyTensor>([&] {
+                autograd::recompute(f, {ones({2})}, {ones({2}), {}});
+              }),
+              testing::StartsWith("recompute: variable 1 is an empty Tensor"));
+}
+
 TEST(Recompute, RefusesNoFunction) {
   EXPECT_THROW(autograd::recompute(nullptr, {ones({2})}, {}), ValueError);
   const autograd::Record record;
