@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,11 +14,13 @@ namespace locus::nn {
 struct Kept {
   std::vector<Context> contexts;
   size_t bytes;
+  std::optional<size_t> owner = {};  // the number of the one that keeps it already
 };
 
-// The number, among each one's contexts, of its owner. The largest go first, each to the context
-// that keeps least by then, the first of these: no context keeps more than the mean and the largest
-// one. What has one context counts there. The same for the same list.
+// The number, among each one's contexts, of its owner. What has an owner keeps it, what has one
+// context is kept there. Of the rest the largest go first, each to the context that keeps least by
+// then, the first of these: from an empty start no context keeps more than the mean and the largest
+// one. The same for the same list.
 std::vector<size_t> owners(std::span<const Kept> all);
 
 }  // namespace locus::nn

@@ -37,7 +37,8 @@ struct TrainerOptions {
   bool overlap = false;
   // The stage of ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: Memory Optimizations Toward Training
   // Trillion Parameter Models", SC 2020). ValueError for another number. A parameter with replicas
-  // has an owner among their contexts; all contexts own about as many bytes.
+  // has an owner among their contexts, the same one while it has a replica there; of those that get
+  // owners at once, all contexts own about as many bytes.
   //   0  each context keeps the optimizer's states of its replicas and updates them
   //   1  only the owner keeps the states, f32 masters among them; it updates the weight, which is
   //      then copied to the other replicas

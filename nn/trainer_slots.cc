@@ -87,19 +87,14 @@ std::vector<size_t> Trainer::Impl::find_owners(const std::vector<size_t>& traine
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
     all.push_back({p.list_ctx(), bytes_of(p.list_data()[0].impl().view.meta)});
+    // Its states, and a sum that is not used yet, stay where they are.
+    const std::vector<Context>& contexts = all.back().contexts;
+    each_slot(i, [&](const Slot& s) {
+      const auto at = std::ranges::find(contexts, s.context);
+      if (at != contexts.end()) all.back().owner = static_cast<size_t>(at - contexts.begin());
+    });
   }
-  std::vector<size_t> owner = owners(all);
-  // A sum that is not used yet is where it was to go.
-  for (const Slot& s : slots_) {
-    const auto at = std::ranges::find(trained, s.parameter);
-    if (at == trained.end() || !autograd::summed_grad(s.weight)) continue;
-    const Tensors replicas = parameters_[s.parameter].list_data();
-    const auto is_owner = [&](const Tensor& t) { return t.is(s.weight); };
-    const auto it = std::ranges::find_if(replicas, is_owner);
-    if (it != replicas.end())
-      owner[static_cast<size_t>(at - trained.begin())] = static_cast<size_t>(it - replicas.begin());
-  }
-  return owner;
+  return owners(all);
 }
 
 void Trainer::Impl::each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const {

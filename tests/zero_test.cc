@@ -21,6 +21,28 @@ TEST(Owners, KeepAboutAsMuchAndAreTheSameEachTime) {
   // cpu(2) has 50; 60 to cpu(0), 30 to cpu(1), 30 to cpu(1), 20 to cpu(2), 10 to cpu(0).
   EXPECT_EQ(nn::owners(all), (std::vector<size_t>{0, 0, 0, 1, 1, 1, 1}));
   EXPECT_TRUE(nn::owners({}).empty());
+  // cpu(0) keeps 10, cpu(1) 60; 30 to cpu(2).
+  EXPECT_EQ(nn::owners(std::vector<nn::Kept>{{three, 10, 0}, {three, 30}, {two, 60, 0}}),
+            (std::vector<size_t>{0, 2, 0}));
+}
+
+TEST(Zero, AParameterThatIsFrozenMovesNoOwner) {
+  for (const Group& g : sharding_groups()) {
+    SCOPED_TRACE(to_string(g));
+    Training training(g.contexts(), {.zero = 1});
+    const auto contexts_of_states = [&] {
+      std::vector<Context> all;
+      for (const auto& [name, state] : training.trainer->states()) all.push_back(state.context());
+      return all;
+    };
+    const std::vector<Context> before = (training.run(1), contexts_of_states());
+    const nn::Parameter largest = training.net.parameters()[2].second;
+    for (const GradReq req : {GradReq::null, GradReq::write}) {
+      largest.set_grad_req(req);
+      training.run(1);
+      EXPECT_EQ(contexts_of_states(), before);
+    }
+  }
 }
 
 TEST(Zero, TrainsToTheSameBitsAsWithoutIt) {
