@@ -8,8 +8,8 @@
 // Counts and sums are f64 (MXNet's means of an update have the precision of its arrays). Several
 // contexts count apart and are joined by get(). A metric that is a mean over updates counts each
 // alike, whatever its size, as in MXNet. Labels and predictions that do not fit throw ShapeError
-// and are not counted. No update is in a graph; update() in a compiled function throws
-// CaptureError.
+// and are not counted. No update is in a graph; in a compiled function the metrics of this header
+// throw CaptureError.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Gradients of reductions do not depend on how the result, or a mean, was rounded.
+// Gradients of reductions do not depend on how the result, or a mean, was rounded. What else they
+// are is in the walks over the registry.
 #include <cmath>
 #include <functional>
 
