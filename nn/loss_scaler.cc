@@ -51,23 +51,23 @@ LossScalerState LossScaler::state() const {
 
 void LossScaler::set_state(const LossScalerState& s) {
   check_state(s);
-  begin_pass(s.loss_scale);
-  unskipped_ = s.unskipped;
+  begin_pass(s.loss_scale, s.unskipped);
   skipped_ = s.skipped;
 }
 
-void LossScaler::begin_pass(double scale) {
+void LossScaler::begin_pass(double scale, int64_t unskipped) {
+  if (scale != scale_) {
+    const autograd::Pause pause;
+    const MutexLock lock(mutex_);
+    std::vector<std::pair<Tensor, Tensor>> copies;  // first: there may be no memory
+    for (const auto& [c, tensor] : scales_) copies.emplace_back(full({}, scale, {c, f64}), tensor);
+    for (const auto& [now, before] : copies) now.copyto(before);
+    scale_ = scale;
+  }
   stepped_.clear();
   overflowed_ = false;
   overflows_.expect(false);
-  if (scale == scale_) return;
-  const autograd::Pause pause;
-  const MutexLock lock(mutex_);
-  std::vector<std::pair<Tensor, Tensor>> copies;  // first: there may be no memory
-  for (const auto& [c, tensor] : scales_) copies.emplace_back(full({}, scale, {c, f64}), tensor);
-  for (const auto& [now, before] : copies) now.copyto(before);
-  unskipped_ = 0;
-  scale_ = scale;
+  unskipped_ = unskipped;
 }
 
 Tensor LossScaler::scale(const Tensor& loss, Caller from) try {
@@ -119,15 +119,11 @@ void LossScaler::update() {
       "the host decides on the next scale; compile what comes before LossScaler::step()");
   overflows_.expect(false);
   if (stepped_.empty()) return;
-  double next = scale_;
-  if (overflowed_) {
-    unskipped_ = 0;
-    next = std::max(scale_ / options_.scale_factor, options_.min_scale);
-  } else if (++unskipped_ == options_.scale_window) {
-    unskipped_ = 0;
-    next = std::min(scale_ * options_.scale_factor, options_.max_scale);
-  }
-  begin_pass(next);
+  const bool doubles = !overflowed_ && unskipped_ + 1 == options_.scale_window;
+  const double next = overflowed_ ? std::max(scale_ / options_.scale_factor, options_.min_scale)
+                      : doubles   ? std::min(scale_ * options_.scale_factor, options_.max_scale)
+                                  : scale_;
+  begin_pass(next, overflowed_ || doubles ? 0 : unskipped_ + 1);
 }
 
 void LossScaler::update(double loss_scale) {
@@ -135,7 +131,7 @@ void LossScaler::update(double loss_scale) {
   capture::check(
       "LossScaler::update",
       "the host decides on the next scale; compile what comes before LossScaler::step()");
-  begin_pass(loss_scale);
+  begin_pass(loss_scale, loss_scale == scale_ ? unskipped_ : 0);
 }
 
 }  // namespace locus::amp

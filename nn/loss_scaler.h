@@ -85,7 +85,7 @@ class LossScaler : NonCopyable {
   void set_state(const LossScalerState& state);  // begins a pass
 
  private:
-  void begin_pass(double scale);
+  void begin_pass(double scale, int64_t unskipped);
 
   LossScalerOptions options_;
   double scale_;

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <optional>
 
+#include <locus/devices/pool.h>
 #include <locus/locus.h>
+#include "tests/captures.h"
 #include "tests/contexts.h"
 #include "tests/folder.h"
 
@@ -109,6 +111,34 @@ TEST(LossScaler, DoublesAfterAWindowAndHalvesAfterASkip) {
     scales.push_back(m.scaler.loss_scale());
   }
   EXPECT_EQ(scales, (std::vector<double>{8, 8, 16, 16, 16, 16, 8, 8, 8, 4, 4, 4}));
+}
+
+TEST(LossScaler, AnUpdateThatFoundNoMemoryCanBeMadeAgain) {
+  LOCUS_NEEDS_POOL();
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Model m(c, {.init_scale = 8, .scale_window = 2});
+    // The first halves the scale, the third doubles it.
+    for (const auto& [gradient, then] : {std::pair{double(INFINITY), 4.}, {1., 4.}, {1., 8.}}) {
+      const double before = m.scaler.loss_scale();
+      Tensor l;
+      {
+        const autograd::Record record;
+        l = m.scaler.scale((m.w.data() * gradient).sum());
+      }
+      l.backward();
+      EXPECT_EQ(m.scaler.step(m.trainer, 2), std::isfinite(gradient));
+      if (then != before) {
+        const Shortage shortage(c);
+        Tensors taken;
+        EXPECT_THROW(for (;;) taken.push_back(empty({}, {c, f64})), OutOfMemory);
+        EXPECT_THROW(m.scaler.update(), OutOfMemory);
+        EXPECT_EQ(m.scaler.loss_scale(), before);
+      }
+      m.scaler.update();
+      EXPECT_EQ(m.scaler.loss_scale(), then);
+    }
+  }
 }
 
 // Two trainers, by gradients of one pass; `bad` is which of them has one that is infinite.
