@@ -140,7 +140,11 @@ void Entry::check(const Tensors& in) const {
     };
     if (written && !dense(t.view))
       refuse("which has gaps or a negative stride; pass a dense copy, and copy that back");
-    if (written ? plan_->uses(*t.storage) : writes_captured(*t.storage))
+    const auto has_memory = [&](const Tensor& result) {
+      return result.impl().storage == t.storage;
+    };
+    if (written ? plan_->uses(*t.storage) || std::ranges::any_of(results_, has_memory)
+                : writes_captured(*t.storage))
       refuse("and has captured its memory as well; pass the tensor or capture it, not both");
     for (size_t k = 0; written && k < in.size(); ++k)
       if (k != i && overlap(t.view, in[k].impl().view))

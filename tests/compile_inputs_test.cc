@@ -133,6 +133,13 @@ TEST(CompiledInputs, AWrittenOneThatIsCapturedIsRefused) {
         EXPECT_THAT(text, HasSubstr("writes input 0, " + describe(w)));
         EXPECT_THAT(text, HasSubstr("captured its memory as well; pass the tensor or capture it"));
       }
+    const Function returns_captured = [&](const Tensors& in) {
+      Tensor x = in[0];
+      x += 1;
+      return Tensors{w};
+    };
+    for (const std::string& text : refused(returns_captured, {ones({3}, c)}, {w}))
+      EXPECT_THAT(text, HasSubstr("captured its memory as well; pass the tensor or capture it"));
     Compiled reads([&](const Tensors& in) { return Tensors{in[0] + w}; });
     const Values expected = values(w + w);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(values(reads({w})[0]), expected);
