@@ -102,12 +102,11 @@ Compiled::~Compiled() = default;
 
 Tensors Compiled::operator()(const Tensors& in, Caller from) {
   if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
-  if (capture::active() || checks_nan()) return state_->function(in);
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined())
       detail::throw_empty("Compiled", text_of("input ", i, " of the call at ", to_string(from)));
   const Turn turn(*state_, "");
-  return state_->call(in, from);
+  return capture::active() || checks_nan() ? state_->function(in) : state_->call(in, from);
 }
 
 Compiled::State& Compiled::state(const char* what) const {

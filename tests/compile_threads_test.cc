@@ -1,6 +1,7 @@
 // Compiled functions in several threads, on several streams, and gone while their work runs.
 #include <locus/core/compile.h>
 
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -100,6 +101,36 @@ TEST(CompiledThreads, OneIsCalledByTwoThreads) {
     EXPECT_EQ(calls.item<double>(), 200);
     EXPECT_EQ(f.recorded(), 3u);
   }
+}
+
+// Whether two calls of it ran at once.
+class Overlaps {
+ public:
+  Tensors operator()(const Tensors& in) {
+    if (inside_++ > 0) seen_ = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --inside_;
+    return {in[0] + 1};
+  }
+  bool seen() const { return seen_; }
+
+ private:
+  std::atomic<int> inside_{0};
+  std::atomic<bool> seen_{false};
+};
+
+TEST(CompiledThreads, TakeTurnsInsideOtherRecordings) {
+  Overlaps overlaps;
+  Compiled inner([&](const Tensors& in) { return overlaps(in); });
+  const auto work = [&] {
+    for (int i = 0; i < 20; ++i)
+      EXPECT_EQ(values(Compiled([&](const Tensors& in) { return inner(in); })({ones({3})})[0]),
+                Values(3, 2));
+  };
+  std::thread a(work), b(work);
+  a.join();
+  b.join();
+  EXPECT_FALSE(overlaps.seen());
 }
 
 TEST(CompiledThreads, DestroyedWhileItsReplaysRunItWaitsForThem) {
