@@ -15,8 +15,9 @@ namespace locus::autograd {
 //
 // The second run draws the random numbers of the first, and gives the same bits. backward() throws
 // Error if f then reads a tensor that its first run did not read, that was made since the first run
-// began, or that was written since. Results of captured graphs (capture.h) are not checked. f must
-// not write again what it wrote in place: it asks is_recomputing(), as batch_norm does.
+// began, or that was written since. Not checked are results of captured graphs (capture.h) and what
+// the host reads through data_ptr(). f must not write again what it wrote in place: it asks
+// is_recomputing(), as batch_norm does.
 //
 // f runs in one thread: parallel() in f is an Error. recompute() inside of parallel() is allowed.
 // The gradient has no gradient itself: create_graph is an Error.
