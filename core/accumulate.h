@@ -15,7 +15,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/noncopyable.h>
 
 namespace locus {

@@ -15,7 +15,7 @@
 #include <functional>
 #include <memory>
 
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/context.h>
 
 namespace locus {

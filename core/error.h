@@ -10,7 +10,7 @@
 #include <string_view>
 #include <typeinfo>
 
-#include <locus/core/text.h>
+#include <locus/core/base/text.h>
 
 namespace locus {
 

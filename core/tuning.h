@@ -16,10 +16,10 @@
 #include <span>
 #include <string>
 
+#include <locus/core/base/lru.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
 #include <locus/core/kernel.h>
-#include <locus/core/lru.h>
-#include <locus/core/mutex.h>
 #include <locus/core/noncopyable.h>
 
 namespace locus::tuning {

@@ -14,8 +14,8 @@
 #include <cpuid.h>
 #endif
 
+#include <locus/core/base/environment.h>
 #include <locus/core/device.h>
-#include <locus/core/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/host_memory.h>
 

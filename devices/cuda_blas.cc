@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_driver.h>

@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include <locus/core/base/id_table.h>
 #include <locus/core/error.h>
-#include <locus/core/id_table.h>
 #include <locus/devices/cuda_nccl.h>
 
 namespace locus {

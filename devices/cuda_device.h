@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include <locus/core/communicator.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
-#include <locus/core/mutex.h>
+#include <locus/core/ranks/communicator.h>
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda_driver.h>
 #include <locus/devices/cuda_faults.h>

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include <locus/core/text.h>
+#include <locus/core/base/text.h>
 
 namespace locus::cuda {
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include <locus/core/text.h>
+#include <locus/core/base/text.h>
 #include <locus/devices/cuda_library.h>
 
 #ifdef LOCUS_WITH_CUDNN
-#include <locus/core/lru.h>
-#include <locus/core/mutex.h>
+#include <locus/core/base/lru.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda_dnn_graph.h>
 #include <locus/devices/cuda_exit.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/core/error.h>
-#include <locus/core/unload.h>
+#include <locus/core/memory/unload.h>
 #include <locus/devices/cuda_driver.h>
 #include <locus/devices/fork.h>
 

@@ -4,8 +4,8 @@
 
 #include <atomic>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/context.h>
-#include <locus/core/mutex.h>
 #include <locus/devices/cuda.h>
 
 namespace locus::cuda {

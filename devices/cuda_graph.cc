@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
-#include <locus/core/plan.h>
+#include <locus/core/replay/plan.h>
 #include <locus/devices/cuda_device.h>
 #include <locus/devices/cuda_exit.h>
 

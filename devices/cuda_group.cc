@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/communicator.h>
 #include <locus/core/error.h>
+#include <locus/core/ranks/communicator.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_device.h>
 #include <locus/devices/cuda_exit.h>

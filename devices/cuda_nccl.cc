@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_nccl_calls.h>

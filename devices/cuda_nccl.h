@@ -6,7 +6,7 @@
 
 #include <locus/core/group.h>
 #include <locus/core/kernel.h>
-#include <locus/core/ranks.h>
+#include <locus/core/ranks/ranks.h>
 
 namespace locus::cuda {
 

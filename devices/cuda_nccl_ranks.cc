@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
+#include <locus/core/base/text.h>
 #include <locus/core/shape.h>
-#include <locus/core/text.h>
 #include <locus/devices/cuda_check.h>
 #include <locus/devices/cuda_exit.h>
 #include <locus/devices/cuda_nccl_calls.h>

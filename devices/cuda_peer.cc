@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cuda_device.h>
 

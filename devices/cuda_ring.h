@@ -10,8 +10,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/kernel.h>
-#include <locus/core/mutex.h>
 #include <locus/core/noncopyable.h>
 #include <locus/devices/spares.h>
 

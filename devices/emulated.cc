@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/base/environment.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
-#include <locus/core/environment.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/emulated_queue.h>
 #include <locus/devices/host_memory.h>

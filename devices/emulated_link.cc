@@ -8,9 +8,9 @@
 #include <string>
 #include <thread>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/context.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
 
 namespace locus::emulated {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/devices/share_cpus.h>
 
 namespace locus::emulated {

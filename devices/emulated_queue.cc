@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
-#include <locus/core/named_calls.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/fork.h>

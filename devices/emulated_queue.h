@@ -12,8 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
-#include <locus/core/mutex.h>
 #include <locus/core/op.h>
 #include <locus/devices/emulated_pace.h>
 

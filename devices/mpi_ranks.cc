@@ -5,7 +5,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/dtype.h>
 #include <locus/core/error.h>
-#include <locus/core/ranks.h>
+#include <locus/core/ranks/ranks.h>
 
 #ifdef LOCUS_WITH_MPI
 #include <mpi.h>

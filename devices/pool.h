@@ -20,8 +20,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
-#include <locus/core/mutex.h>
 
 namespace locus {
 

@@ -5,7 +5,7 @@
 #include <climits>
 #include <utility>
 
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/pool_blocks.h>
 

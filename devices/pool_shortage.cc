@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
+#include <locus/core/base/table.h>
 #include <locus/core/error.h>
-#include <locus/core/nowhere.h>
+#include <locus/core/memory/nowhere.h>
 #include <locus/core/stream.h>
-#include <locus/core/table.h>
 #include <locus/devices/pool_blocks.h>
 
 namespace locus {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 
 namespace locus {
 

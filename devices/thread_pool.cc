@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/share_cpus.h>

@@ -8,8 +8,8 @@
 #include <typeinfo>
 
 #include <locus/core/amp.h>
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
 #include <locus/ops/join.h>

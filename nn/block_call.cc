@@ -3,12 +3,12 @@
 #include <functional>
 #include <string>
 
-#include <locus/core/at_line.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/capture_check.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
-#include <locus/core/mutex.h>
 #include <locus/nn/block.h>
 #include <locus/nn/options.h>
 

@@ -16,10 +16,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <locus/core/at_line.h>
-#include <locus/core/atomic_file.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/io/atomic_file.h>
 #include <locus/core/tuning.h>
 #include <locus/ops/create.h>
 

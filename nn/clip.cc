@@ -6,11 +6,11 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
+#include <locus/core/base/layout.h>
 #include <locus/core/error.h>
-#include <locus/core/layout.h>
-#include <locus/core/storage.h>
-#include <locus/core/tape.h>
+#include <locus/core/memory/storage.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/reduce.h>

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/nn/whole.h>
 #include <locus/ops/create.h>

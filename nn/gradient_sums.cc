@@ -5,11 +5,11 @@
 
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
-#include <locus/core/grad_memory.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/ops/collective.h>
 
 namespace locus::nn {

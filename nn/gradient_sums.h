@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/caller.h>
 #include <locus/core/group.h>
-#include <locus/core/mutex.h>
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>
 

@@ -4,14 +4,14 @@
 #include <atomic>
 #include <cmath>
 
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/cluster.h>
-#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
-#include <locus/core/rank_purpose.h>
-#include <locus/core/tape.h>
+#include <locus/core/ranks/rank_purpose.h>
+#include <locus/core/tape/tape.h>
 #include <locus/nn/options.h>
 #include <locus/nn/state_check.h>
 #include <locus/ops/collective.h>

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include <locus/core/amp.h>
+#include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
-#include <locus/core/named_calls.h>
 #include <locus/nn/options.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 
 namespace locus::nn {
 

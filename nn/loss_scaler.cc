@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>

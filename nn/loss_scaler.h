@@ -34,8 +34,8 @@
 #include <memory>
 #include <vector>
 
-#include <locus/core/mutex.h>
-#include <locus/core/nan_check.h>
+#include <locus/core/base/mutex.h>
+#include <locus/core/observe/nan_check.h>
 #include <locus/core/tensor.h>
 #include <locus/nn/trainer.h>
 

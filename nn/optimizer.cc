@@ -6,9 +6,9 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
 #include <locus/nn/options.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

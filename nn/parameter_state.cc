@@ -2,8 +2,8 @@
 #include <iostream>
 #include <utility>
 
-#include <locus/core/at_line.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>

@@ -1,9 +1,9 @@
 // The values of a Parameter: written, loaded, moved, cast.
 #include <algorithm>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/device.h>
-#include <locus/core/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/nn/parameter_state.h>
 #include <locus/ops/compare.h>

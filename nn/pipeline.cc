@@ -5,11 +5,11 @@
 #include <typeinfo>
 
 #include <locus/core/accumulate.h>
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
-#include <locus/core/grad_memory.h>
 #include <locus/core/order.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/whole.h>

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
+#include <locus/core/io/atomic_file.h>
 
 namespace locus::nn {
 namespace {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/core/grad_memory.h>
 #include <locus/core/parallel.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/tensor_parallel.h>

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/view.h>

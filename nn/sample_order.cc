@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 #include <locus/nn/options.h>
 
 namespace locus::data {

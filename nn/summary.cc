@@ -4,8 +4,8 @@
 #include <vector>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/table.h>
 #include <locus/core/error.h>
-#include <locus/core/table.h>
 #include <locus/nn/block.h>
 #include <locus/ops/create.h>
 

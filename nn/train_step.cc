@@ -1,6 +1,6 @@
 #include <locus/nn/train_step.h>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 
 namespace locus::nn {

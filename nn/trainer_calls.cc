@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 #include <locus/nn/trainer_impl.h>
 
 namespace locus::nn {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <locus/core/context.h>
-#include <locus/core/rank_purpose.h>
+#include <locus/core/ranks/rank_purpose.h>
 #include <locus/nn/gradient_sums.h>
 #include <locus/nn/trainer.h>
 

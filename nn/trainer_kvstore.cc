@@ -3,10 +3,10 @@
 #include <optional>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
-#include <locus/core/grad_memory.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/trainer_impl.h>
 

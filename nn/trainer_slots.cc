@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/nn/owners.h>
 #include <locus/nn/trainer_impl.h>
 

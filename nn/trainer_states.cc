@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include <locus/core/autograd.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
 #include <locus/core/error.h>
 #include <locus/nn/state_check.h>
 #include <locus/nn/trainer_impl.h>

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/tensor.h>
 

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
+#include <locus/core/call/register.h>
 #include <locus/core/observe/register.h>
-#include <locus/core/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #include <locus/devices/mpi_ranks.h>

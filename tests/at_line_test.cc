@@ -1,5 +1,5 @@
 // Errors name the user's line where functions know it.
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 
 #include <functional>
 

@@ -1,7 +1,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>

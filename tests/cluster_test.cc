@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include <locus/core/rank_purpose.h>
+#include <locus/core/ranks/rank_purpose.h>
 
 #include "tests/training.h"
 

@@ -3,8 +3,8 @@
 #include <random>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
 #include <locus/core/op.h>
-#include <locus/core/text.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -10,7 +10,7 @@
 
 #include <locus/core/capture.h>
 #include <locus/core/compile.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/tuning.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <locus/core/capture.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/devices/pool.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/view.h>

@@ -1,5 +1,5 @@
 // A Tensor that holds none: one text, which names the call and its operand, and a print.
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
 
 #include <functional>
 #include <sstream>

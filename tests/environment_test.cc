@@ -1,5 +1,5 @@
 // The LOCUS_* variables of the environment.
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
 
 #include <unistd.h>
 

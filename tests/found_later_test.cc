@@ -1,8 +1,8 @@
 // Errors that a device finds after the call has returned: with the text that the host throws at the
 // call.
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/call/named_calls.h>
 #include <locus/core/compile.h>
-#include <locus/core/named_calls.h>
 #include <locus/nn/loss.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>

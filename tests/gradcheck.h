@@ -6,7 +6,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 #include "tests/contexts.h"
 
 namespace locus::test {

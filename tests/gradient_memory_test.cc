@@ -1,7 +1,7 @@
 // Whose memory gradients have: each its own.
 #include <functional>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/locus.h>
 #include "tests/contexts.h"
 

@@ -1,6 +1,6 @@
 // Gradients in memory that the program chose: x.attach_grad(place).
 #include <locus/core/autograd.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>

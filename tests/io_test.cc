@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include <locus/core/atomic_file.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
+#include <locus/core/io/atomic_file.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include "tests/folder.h"

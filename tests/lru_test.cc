@@ -1,5 +1,5 @@
 // A table that keeps what was used last.
-#include <locus/core/lru.h>
+#include <locus/core/base/lru.h>
 
 #include <gtest/gtest.h>
 

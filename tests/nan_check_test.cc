@@ -1,5 +1,5 @@
 // LOCUS_CHECK=nan, in a process of its own.
-#include <locus/core/nan_check.h>
+#include <locus/core/observe/nan_check.h>
 
 #include <cmath>
 #include <cstdlib>

@@ -2,8 +2,8 @@
 #include <locus/core/order.h>
 
 #include <locus/core/autograd.h>
-#include <locus/core/grad_memory.h>
 #include <locus/core/stream.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include "tests/contexts.h"

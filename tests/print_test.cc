@@ -1,5 +1,5 @@
 // The expected texts are str(numpy.ndarray)'s, NumPy 1.24.2.
-#include <locus/core/print.h>
+#include <locus/core/io/print.h>
 
 #include <algorithm>
 #include <limits>

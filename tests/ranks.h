@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include <locus/core/rank_calls.h>
+#include <locus/core/ranks/rank_calls.h>
 #include "tests/training.h"
 
 namespace locus::test::ranks {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 
 namespace locus::test {
 namespace {

@@ -2,7 +2,7 @@
 // gradients against differences of gradients.
 #include <cmath>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include "tests/walk.h"
 
 namespace locus::test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/ops/create.h>
 #include "tests/walk.h"
 

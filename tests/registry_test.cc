@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/ops/create.h>
 #include "tests/walk.h"
 

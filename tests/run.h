@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/ops/register.h>
 
 namespace locus::test {

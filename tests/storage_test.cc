@@ -1,6 +1,6 @@
 // The order of reads and writes that a tensor's memory keeps, in the cases that are rare: its home
 // moves, an op is refused.
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>

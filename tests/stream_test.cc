@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/transfer_log.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>

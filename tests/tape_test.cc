@@ -1,5 +1,5 @@
 // What recording keeps and what a backward pass computes.
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 
 #include <cstdlib>
 #include <functional>

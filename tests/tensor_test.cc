@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>

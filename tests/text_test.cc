@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <locus/core/text.h>
+#include <locus/core/base/text.h>
 
 namespace locus {
 namespace {

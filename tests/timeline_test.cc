@@ -1,5 +1,5 @@
 // The order between streams, on a device that only counts.
-#include <locus/core/timeline.h>
+#include <locus/core/memory/timeline.h>
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // A compiled step of training beside the same step as it runs: equal bit by bit.
 #include <locus/nn/train_step.h>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
 
 #include "tests/folder.h"
 #include "tests/training.h"

@@ -1,4 +1,4 @@
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/profiler.h>
 
 #include <atomic>

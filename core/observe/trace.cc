@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 
 namespace locus::trace {
 namespace {

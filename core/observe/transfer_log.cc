@@ -1,4 +1,4 @@
-#include <locus/core/mutex.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/transfer_log.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <tuple>
 
-#include <locus/core/environment.h>
+#include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/register.h>
 #include <locus/core/observe/trace.h>

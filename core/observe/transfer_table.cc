@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include <locus/core/table.h>
-#include <locus/core/text.h>
+#include <locus/core/base/table.h>
+#include <locus/core/base/text.h>
 #include <locus/core/transfer_log.h>
 
 namespace locus {

@@ -10,9 +10,9 @@
 #include <sstream>
 
 #include <fmt/format.h>
+#include <locus/core/base/text.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
-#include <locus/core/text.h>
 #include <CLI/CLI.hpp>
 
 namespace examples {

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include <locus/core/atomic_file.h>
+#include <locus/core/io/atomic_file.h>
 #include <locus/locus.h>
 
 #include "training/models.h"

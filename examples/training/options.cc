@@ -8,10 +8,10 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <locus/core/base/text.h>
 #include <locus/core/cluster.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
-#include <locus/core/text.h>
 #include <CLI/CLI.hpp>
 
 #include "common/command.h"

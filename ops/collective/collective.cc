@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include <locus/core/at_line.h>
 #include <locus/core/autograd.h>
-#include <locus/core/communicator.h>
-#include <locus/core/empty_tensor.h>
-#include <locus/core/invoke_check.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/empty_tensor.h>
+#include <locus/core/call/invoke_check.h>
 #include <locus/core/op.h>
-#include <locus/core/tape.h>
+#include <locus/core/ranks/communicator.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/collective/tree.h>

@@ -4,10 +4,10 @@
 #include <optional>
 #include <vector>
 
-#include <locus/core/communicator.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/parallel.h>
+#include <locus/core/ranks/communicator.h>
 #include <locus/core/shape.h>
-#include <locus/core/storage.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/collective/tree.h>
 

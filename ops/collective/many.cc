@@ -3,11 +3,11 @@
 #include <map>
 #include <vector>
 
+#include <locus/core/call/invoke_check.h>
 #include <locus/core/error.h>
-#include <locus/core/invoke_check.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>

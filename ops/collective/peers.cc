@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
+#include <locus/core/base/mutex.h>
 #include <locus/core/error.h>
-#include <locus/core/mutex.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
-#include <locus/core/plan.h>
-#include <locus/core/storage.h>
+#include <locus/core/replay/plan.h>
 #include <locus/core/stream.h>
 
 namespace locus {

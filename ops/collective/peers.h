@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include <locus/core/communicator.h>
+#include <locus/core/ranks/communicator.h>
 #include <locus/core/tensor.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>

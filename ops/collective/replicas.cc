@@ -5,7 +5,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/cluster.h>
 #include <locus/core/op.h>
-#include <locus/core/rank_purpose.h>
+#include <locus/core/ranks/rank_purpose.h>
 #include <locus/ops/collective.h>
 
 namespace locus {

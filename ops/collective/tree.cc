@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
+#include <locus/core/base/text.h>
 #include <locus/core/error.h>
-#include <locus/core/print.h>
-#include <locus/core/text.h>
+#include <locus/core/io/print.h>
 #include <locus/ops/elementwise.h>
 
 namespace locus {

@@ -7,8 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include <locus/core/base/text.h>
 #include <locus/core/error.h>
-#include <locus/core/text.h>
 #include <locus/devices/cuda_dnn.h>
 #include <locus/ops/convolution/convolution_kernel.h>
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include <locus/core/at_line.h>
-#include <locus/core/capture_check.h>
-#include <locus/core/storage.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/capture_check.h>
+#include <locus/core/memory/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
 

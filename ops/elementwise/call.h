@@ -4,7 +4,7 @@
 #pragma once
 
 #include <locus/core/amp.h>
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include <locus/core/storage.h>
+#include <locus/core/memory/storage.h>
 #include <locus/ops/elementwise/call.h>
 
 #define LOCUS_FUNCTIONS

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <ostream>
 
-#include <locus/core/at_line.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>

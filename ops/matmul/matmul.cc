@@ -5,9 +5,9 @@
 #include <vector>
 
 #include <locus/core/amp.h>
-#include <locus/core/capture_check.h>
+#include <locus/core/base/capture_check.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>

@@ -2,7 +2,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/recompute.h>
-#include <locus/core/tape.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/create.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/norm/norm_parts.h>

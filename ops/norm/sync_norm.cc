@@ -5,8 +5,8 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/recompute.h>
-#include <locus/core/storage.h>
 #include <locus/ops/collective/replicas.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>

@@ -6,7 +6,7 @@
 #include <string>
 
 #include <locus/core/amp.h>
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>

@@ -4,7 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
-#include <locus/core/empty_tensor.h>
+#include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/elementwise/call.h>

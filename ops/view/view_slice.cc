@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/view.h>
 #include <locus/ops/view/view_kernel.h>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <limits>
 
+#include <locus/core/base/text.h>
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
-#include <locus/core/text.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
 

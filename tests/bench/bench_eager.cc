@@ -2,8 +2,8 @@
 // prepared Call, and on a GPU beside a bare launch, in the same run.
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
+#include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/storage.h>
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>

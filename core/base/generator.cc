@@ -1,0 +1,94 @@
+#include <locus/core/generator.h>
+
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <locus/core/base/capture_check.h>
+#include <locus/core/base/mutex.h>
+#include <locus/core/error.h>
+
+namespace locus::random {
+namespace {
+
+Mutex mutex;
+std::optional<PhiloxKey> next LOCUS_GUARDED_BY(mutex);
+
+thread_local PhiloxKey* own = nullptr;  // where it has one: the thread's sequence
+thread_local Draws* noted = nullptr;
+thread_local const Draws* repeated = nullptr;
+thread_local size_t next_repeated = 0;
+
+}  // namespace
+
+NoteDraws::NoteDraws(Draws& draws) : outer_(std::exchange(noted, &draws)) {}
+NoteDraws::~NoteDraws() {
+  if (outer_) outer_->insert(outer_->end(), noted->begin(), noted->end());
+  noted = outer_;
+}
+
+RepeatDraws::RepeatDraws(const Draws& draws)
+    : noted_(std::exchange(noted, nullptr)),
+      outer_(std::exchange(repeated, &draws)),
+      outer_next_(std::exchange(next_repeated, 0)) {}
+RepeatDraws::~RepeatDraws() {
+  noted = noted_;
+  repeated = outer_;
+  next_repeated = outer_next_;
+}
+
+bool notes_or_repeats() { return noted || repeated; }
+
+std::function<PhiloxKey()> source(uint64_t n) {
+  if (repeated) {
+    if (next_repeated == repeated->size())
+      throw Error("random numbers are drawn that were not when this ran first, after ",
+                  repeated->size(), " draws; a recomputed function must do the same each time");
+    const std::shared_ptr<PhiloxKey>& key = (*repeated)[next_repeated++];
+    if (noted) noted->push_back(key);
+    return [key] { return *key; };
+  }
+  if (!noted) return [n] { return reserve(n); };
+  return
+      [n, key = noted->emplace_back(std::make_shared<PhiloxKey>())] { return *key = reserve(n); };
+}
+
+void seed(uint64_t value) { set_state({value, 0}); }
+
+void set_state(PhiloxKey key) {
+  capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
+  const MutexLock lock(mutex);
+  next = key;
+}
+
+PhiloxKey state() { return reserve(0); }
+
+PhiloxKey reserve(uint64_t n) {
+  const auto taken = [n](PhiloxKey& key) {
+    return std::exchange(key, {key.seed, key.offset + (n + 3) / 4});
+  };
+  if (own) return taken(*own);
+  const MutexLock lock(mutex);
+  if (!next) {
+    std::random_device entropy;
+    next = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
+  }
+  return taken(*next);
+}
+
+// SplitMix64's mixing (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
+PhiloxKey key_of(PhiloxKey state, uint64_t i) {
+  uint64_t mixed = state.seed;
+  for (const uint64_t part : {state.offset, i}) {
+    mixed += 0x9e3779b97f4a7c15 * (part + 1);
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
+    mixed ^= mixed >> 31;
+  }
+  return {mixed, 0};
+}
+
+Sequence::Sequence(PhiloxKey* next) : outer_(std::exchange(own, next)) {}
+Sequence::~Sequence() { own = outer_; }
+
+}  // namespace locus::random

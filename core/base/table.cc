@@ -1,0 +1,34 @@
+#include <locus/core/base/table.h>
+
+#include <algorithm>
+
+#include <locus/core/base/text.h>
+
+namespace locus {
+
+std::string memory_text(uint64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double v = static_cast<double>(bytes);
+  int unit = 0;
+  for (; v >= 1024 && unit < 4; ++unit) v /= 1024;
+  return formatted("%.4g %s", v, units[unit]);
+}
+
+std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& rows,
+                                     std::string_view align) {
+  std::vector<size_t> width(align.size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    std::string& line = lines.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(width[i] - row[i].size(), ' ');
+      line += (i == 0 ? "" : "  ") + (align[i] == 'r' ? pad + row[i] : row[i] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+  }
+  return lines;
+}
+
+}  // namespace locus

@@ -1,0 +1,13 @@
+#include <locus/core/order.h>
+
+#include <locus/core/base/capture_check.h>
+#include <locus/core/memory/storage.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+
+void wait_for(const Tensor& x, Context c) {
+  if (!is_host(c) && !capture::active()) x.impl().storage->before_read(current_stream(c));
+}
+
+}  // namespace locus

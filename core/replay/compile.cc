@@ -1,0 +1,162 @@
+// How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
+// a plan (plan.h): its memory stays (arena.h), it finds what has to wait for what (plan_finish.cc),
+// and runs the calls again (plan_replay.cc), on a GPU as graphs (devices/cuda_graph.cc). A plan
+// with buffers for inputs and results (compile_copy.h) and a gradient (compile_gradient.h) is an
+// Entry (compile_entry.h). Here is which of them takes a call.
+#include <locus/core/compile.h>
+
+#include <algorithm>
+#include <atomic>
+#include <list>
+#include <thread>
+#include <utility>
+
+#include <locus/core/error.h>
+#include <locus/core/observe/nan_check.h>
+#include <locus/core/parallel.h>
+#include <locus/core/replay/compile_entry.h>
+
+namespace locus {
+
+using compiled::Entry;
+using compiled::Mode;
+
+struct Compiled::State {
+  State(Function f, const CompileOptions& o) : function(std::move(f)), options(o) {}
+
+  Function function;
+  CompileOptions options;
+  mutable Mutex mutex;
+  std::list<std::shared_ptr<Entry>> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
+  std::atomic<size_t> recorded{0};
+  std::atomic<std::thread::id> holder{};  // of the mutex
+
+  Tensors record(const Tensors& in, const Mode& mode, Caller from) LOCUS_REQUIRES(mutex) {
+    const auto entry = std::make_shared<Entry>(function, in, mode, from);
+    Tensors results = entry->first(in);
+    entries.push_front(entry);
+    ++recorded;
+    while (keys() > options.keys) entries.pop_back();
+    return results;
+  }
+
+  // A key with several calls whose backward() is to come has as many recordings.
+  size_t keys() const LOCUS_REQUIRES(mutex) {
+    size_t n = 0;
+    for (auto e = entries.begin(); e != entries.end(); ++e)
+      n += std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
+    return n;
+  }
+
+  Entry& last(const char* what) LOCUS_REQUIRES(mutex) {
+    if (entries.empty())
+      throw Error("Compiled::", what, ": nothing is recorded yet; call it first");
+    return *entries.front();
+  }
+
+  Tensors call(const Tensors& in, Caller from) LOCUS_REQUIRES(mutex) {
+    const Mode mode;
+    for (auto e = entries.begin(); e != entries.end();) {
+      const auto at = e++;
+      Entry& entry = **at;
+      if (!entry.fits(in, mode)) continue;
+      if (entry.stale()) {
+        entries.erase(at);
+      } else if (!entry.pending() && entry.as_fresh()) {
+        entries.splice(entries.begin(), entries, at);
+        return entry.replay(in, from);
+      }
+    }
+    return record(in, mode, from);
+  }
+};
+
+// A thread's turn. What prepares a recording, and is not part of it, must not begin another.
+class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
+ public:
+  Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {
+    const std::thread::id holder = s.holder.load(std::memory_order_relaxed);
+    if (holder == std::this_thread::get_id() || waits_for_this_thread(holder))
+      throw Error("Compiled", what, ": called by what its own call runs, such as a parameter's ",
+                  "initializer; call the plain function there");
+    s.mutex.lock();
+    s.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
+    state_.holder.store({}, std::memory_order_relaxed);
+    state_.mutex.unlock();
+  }
+
+ private:
+  State& state_;
+};
+
+Compiled::Compiled(Function f, const CompileOptions& options)
+    : state_(new State(std::move(f), options)) {
+  if (!state_->function) throw Error("Compiled: the function is null");
+  if (options.keys < 1) throw ValueError("Compiled: keys 0; expected at least 1");
+}
+Compiled::Compiled(Compiled&&) noexcept = default;
+Compiled& Compiled::operator=(Compiled&&) noexcept = default;
+Compiled::~Compiled() = default;
+
+Tensors Compiled::operator()(const Tensors& in, Caller from) {
+  if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i].defined())
+      detail::throw_empty("Compiled", text_of("input ", i, " of the call at ", to_string(from)));
+  const Turn turn(*state_, "");
+  return capture::active() || checks_nan() ? state_->function(in) : state_->call(in, from);
+}
+
+Compiled::State& Compiled::state(const char* what) const {
+  if (!state_) throw Error("Compiled::", what, ": it was moved from; use the one it was moved to");
+  return *state_;
+}
+
+std::vector<CompiledCall> Compiled::calls() {
+  State& s = state("calls");
+  capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
+  const Turn turn(s, "::calls");
+  Entry& last = s.last("calls");
+  const MutexLock lock(last.turn());
+  std::vector<CompiledCall> list = last.plan().measured();
+  Plan* const gradient = last.gradient();
+  if (!gradient) return list;
+  const int before = static_cast<int>(list.size()), parts = list.empty() ? 0 : list.back().part + 1;
+  for (CompiledCall& call : gradient->measured()) {
+    for (int& n : call.after) n += before;
+    call.part += parts;
+    list.push_back(std::move(call));
+  }
+  return list;
+}
+
+std::string Compiled::describe() {
+  State& s = state("describe");
+  capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
+  const Turn turn(s, "::describe");
+  Entry& last = s.last("describe");
+  const MutexLock lock(last.turn());
+  std::string text = "recorded for " + last.text() + "\n" + last.plan().describe();
+  if (Plan* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
+  return text;
+}
+
+std::string Compiled::dot() const {
+  State& s = state("dot");
+  capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
+  const Turn turn(s, "::dot");
+  return s.last("dot").plan().dot();
+}
+
+size_t Compiled::recorded() const { return state("recorded").recorded; }
+
+void Compiled::clear() {
+  State& s = state("clear");
+  capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
+  const Turn turn(s, "::clear");
+  s.entries.clear();
+}
+
+}  // namespace locus

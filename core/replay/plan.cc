@@ -1,0 +1,133 @@
+#include <locus/core/replay/plan.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <locus/core/error.h>
+#include <locus/core/memory/unload.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+constexpr size_t kSlots = 4096;  // bytes of numbers that are sent together
+
+bool in_any(const std::vector<std::shared_ptr<Arena>>& arenas, const Storage& storage) {
+  return std::any_of(arenas.begin(), arenas.end(),
+                     [&](const auto& arena) { return storage.owner() == arena.get(); });
+}
+
+}  // namespace
+
+Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
+  View view{storage->data(), {.dtype = u8, .rank = 1}, {1}};
+  view.meta.shape[0] = static_cast<int64_t>(storage->bytes());
+  return Tensor(
+      std::make_shared<TensorImpl>(TensorImpl{view, storage->context(), true, storage, nullptr}));
+}
+
+Plan::Plan(const Plan* before) {
+  if (!before) return;
+  others_ = before->arenas_;
+  last_ = before->last_;
+}
+
+Plan::~Plan() {
+  for (Last& l : *last_) {
+    if (devices_unload) break;
+    try {
+      if (l.at == 0) l.at = l.line->advance();  // its recording was given up
+      l.line->wait(l.at, StreamView{});
+    } catch (const Error&) {
+      // It stays with the device: the next call that may throw has it.
+    }
+  }
+  parts_.clear();
+  calls_.clear();
+  seen_.clear();
+  shown_.clear();
+  for (const auto& arena : arenas_) arena->close();
+}
+
+const std::shared_ptr<Arena>& Plan::arena(Context c) {
+  for (const auto& arena : arenas_)
+    if (arena->context() == c) return arena;
+  return arenas_.emplace_back(std::make_shared<Arena>(c));
+}
+
+void* Plan::block(Context c, size_t bytes) {
+  const StreamView s = current_stream(c);
+  void* const data = arena(c)->keep(bytes, s);
+  if (s.id == 0) return data;
+  ran_on(s);
+  for (Last& l : *last_)
+    if (l.line->stream.id == s.id) l.at = l.line->advance();
+  return data;
+}
+
+PlanCall& Plan::add(PlanCall call) {
+  touches_.emplace_back();
+  return calls_.emplace_back(std::move(call));
+}
+
+void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
+  if (storage->bytes() == 0) return;
+  touches_.back().push_back({storage->data(), write});
+  if (write) unwritten_.erase(storage->data());
+  // A copy's ends are other streams' business, too.
+  if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
+}
+
+void Plan::meet_in_turn(Context c) {
+  static const std::byte tokens[kMaxDevices] = {};
+  touches_.back().push_back({&tokens[c.index], true});
+}
+
+void Plan::copied(Context from, Context to, size_t bytes, Caller asked) {
+  PlanCall& call = calls_.back();
+  call.from = from;
+  call.to = to;
+  call.bytes = bytes;
+  call.asked = asked;
+}
+
+void Plan::ran_on(StreamView s) {
+  if (s.id == 0) return;
+  Timeline* const line = &Timeline::of(s);
+  if (std::none_of(last_->begin(), last_->end(), [&](const Last& l) { return l.line == line; }))
+    last_->push_back({s.context, line, 0});
+}
+
+bool Plan::writes(const Storage& storage) const {
+  const auto used = used_.find(&storage);
+  return used != used_.end() && used->second;
+}
+
+bool Plan::made(const Storage& storage) const { return in_any(arenas_, storage); }
+bool Plan::owns(const Storage& storage) const { return made(storage) || in_any(others_, storage); }
+
+const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {
+  constexpr size_t kAlignment = 16;
+  bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  LOCUS_CHECK(bytes <= kSlots, "numbers of ", bytes, " bytes");
+  size_t i = 0;
+  while (i < numbers_.size() &&
+         (numbers_[i].context != c || numbers_[i].now.size() + bytes > kSlots))
+    ++i;
+  if (i == numbers_.size()) {
+    auto* const memory = static_cast<std::byte*>(block(c, kSlots));
+    numbers_.push_back({c, memory, {}, {}});
+  }
+  Numbers& n = numbers_[i];
+  const size_t offset = n.now.size();
+  n.now.resize(offset + bytes);
+  fills_.push_back({std::move(fill), i, offset});
+  if (now) {
+    fills_.back().fill(n.now.data() + offset);
+    Device& d = device(c);
+    d.copy(n.memory + offset, c, n.now.data() + offset, cpu(), bytes, current_stream(c, d));
+  }
+  return n.memory + offset;
+}
+
+}  // namespace locus

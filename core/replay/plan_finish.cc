@@ -1,0 +1,174 @@
+// A plan once all its calls are noted: what has to wait for what, and which are enqueued together.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <locus/core/replay/plan.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+// A call: of which part, and its number there.
+struct Place {
+  size_t part;
+  int number;
+};
+
+// Who wrote and read each memory so far.
+class Order {
+ public:
+  // The calls that one which touches these waits for.
+  std::vector<Place> before(const auto& touches) const {
+    std::vector<Place> found;
+    for (const auto& t : touches) {
+      const auto users = memory_.find(t.memory);
+      if (users == memory_.end()) continue;
+      const auto& [writer, readers] = users->second;
+      if (writer) found.push_back(*writer);
+      if (t.write) found.insert(found.end(), readers.begin(), readers.end());
+    }
+    return found;
+  }
+  void note(const auto& touches, Place call) {
+    for (const auto& t : touches) {
+      Users& users = memory_[t.memory];
+      if (!t.write) {
+        users.readers.push_back(call);
+        continue;
+      }
+      users.writer = call;
+      users.readers.clear();
+    }
+  }
+
+ private:
+  struct Users {
+    std::optional<Place> writer;
+    std::vector<Place> readers;  // since
+  };
+  std::map<const void*, Users> memory_;
+};
+
+void wait_for(const std::vector<Place>& before, size_t part, PlanCall& call) {
+  for (const Place& p : before)
+    if (p.part == part)
+      call.after.push_back(p.number);
+    else
+      call.across.emplace_back(p.part, p.number);
+  std::sort(call.after.begin(), call.after.end());
+  call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
+}
+
+}  // namespace
+
+// Results of the plan's own that depend on nothing, such as the ones that backward() begins with.
+void Plan::take_constants(bool ran) {
+  std::map<const void*, int> writers;
+  for (const auto& list : touches_)
+    for (const Touch& t : list) writers[t.memory] += t.write;
+  const auto own_result = [&](const Touch& t) {
+    return writers[t.memory] == 1 &&
+           std::any_of(arenas_.begin(), arenas_.end(),
+                       [&](const auto& arena) { return arena->idle(t.memory); });
+  };
+  std::set<const void*> constant;
+  size_t kept = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const PlanCall& call = calls_[i];
+    const bool once = call.op && !call.op->random && !call.op->in_place &&
+                      std::all_of(touches_[i].begin(), touches_[i].end(), [&](const Touch& t) {
+                        return t.write ? own_result(t) : constant.contains(t.memory);
+                      });
+    if (once) {
+      for (const Touch& t : touches_[i]) constant.insert(t.memory);
+      if (!ran) run(calls_[i], current_stream(call.context), true);
+      continue;
+    }
+    if (kept != i) {
+      calls_[kept] = std::move(calls_[i]);
+      touches_[kept] = std::move(touches_[i]);
+    }
+    ++kept;
+  }
+  calls_.erase(calls_.begin() + static_cast<ptrdiff_t>(kept), calls_.end());
+  touches_.resize(kept);
+}
+
+// The first part from number `first` on that takes the call.
+size_t Plan::part_for(const PlanCall& call, size_t first) {
+  for (size_t i = first; !call.crosses() && i < parts_.size(); ++i)
+    if (parts_[i].context == call.context && !parts_[i].crosses) return i;
+  Part& part = parts_.emplace_back();
+  part.context = call.context;
+  part.crosses = call.crosses();
+  return parts_.size() - 1;
+}
+
+void Plan::use(Part& part, const Touch& t) {
+  const auto seen = seen_.find(t.memory);
+  if (seen == seen_.end()) return;
+  Storage* const storage = seen->second.get();
+  bool& written = used_[storage];
+  written = written || t.write;
+  const auto use = std::find_if(part.uses.begin(), part.uses.end(),
+                                [&](const Use& u) { return u.storage == storage; });
+  if (use == part.uses.end())
+    part.uses.push_back({storage, t.write});
+  else
+    use->write = use->write || t.write;
+}
+
+void Plan::finish(bool ran) {
+  for (const auto& s : shown_) seen_.emplace(s->data(), s);
+  for (const auto& arena : arenas_) arena->seal();
+  take_constants(ran);
+  for (Last& l : *last_) l.at = l.line->advance();
+  Order order;
+  std::map<Context, size_t> behind_copies;
+  size_t behind_waits = 0;  // parts that may wait for others before they are enqueued
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    PlanCall& call = calls_[i];
+    const std::vector<Place> before = order.before(touches_[i]);
+    // A copy to another device waits for the part before it, in which nothing that comes later
+    // belongs.
+    size_t first = call.crosses() ? 0 : behind_copies[call.context];
+    for (const Place& p : before) {
+      const Part& part = parts_[p.part];
+      const bool joins = part.context == call.context && !part.crosses && !call.crosses();
+      first = std::max(first, p.part + !joins);
+    }
+    // Between calls that meet, none may wait for one of them: they come behind all that wait.
+    const bool meets = call.op && call.op->meets;
+    if (meets) first = std::max(first, behind_waits);
+    const size_t at = part_for(call, first);
+    if (call.crosses()) behind_copies[call.from] = at + 1;
+    if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
+    wait_for(before, at, call);
+    Part& part = parts_[at];
+    order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
+    for (const Touch& t : touches_[i]) use(part, t);
+    part.meets = part.meets || meets;
+    meets_ = meets_ || meets;
+    part.calls.push_back(std::move(call));
+  }
+  calls_.clear();
+  touches_.clear();
+  unwritten_.clear();
+  whole_ = true;
+  make_graphs();
+}
+
+void Plan::make_graphs() {
+  for (Part& part : parts_) {
+    if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
+    for (PlanCall& call : part.calls)
+      for (size_t i = 0; i < call.scratch.size(); ++i)
+        if (!call.scratch[i].data && call.scratch[i].bytes > 0)
+          call.scratch[i] = room(call, i, call.scratch[i].bytes);
+  }
+}
+
+}  // namespace locus

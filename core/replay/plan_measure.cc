@@ -1,0 +1,147 @@
+// How long the calls of a plan take: they are run, and then all memory is restored.
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/observe/trace.h>
+#include <locus/core/ranks/communicator.h>
+#include <locus/core/replay/plan.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace {
+
+constexpr int kRounds = 5;
+// A short call is timed so many times in a row: the events around one take longer.
+constexpr double kShort = 100;  // us
+constexpr int kInARow = 16;
+
+// Microseconds of `run` on s.
+double time_of(Device& d, StreamView s, const auto& run) {
+  const double start = trace::now();
+  trace::Bracket events(d, s);
+  run();
+  events.finish();
+  if (!events.timed()) return (trace::now() - start) * 1e6;
+  events.wait();
+  return events.seconds() * 1e6;
+}
+
+// Calls that have one Meeting: of the one that came last, which waits for none.
+using Together = std::vector<std::pair<PlanCall*, CompiledCall*>>;
+double time_of(Plan& plan, const Together& calls) {
+  const MutexLock turn(meeting_turns());
+  std::deque<trace::Bracket> events;
+  for (const auto& [call, shown] : calls) {
+    Device& d = device(call->context);
+    const StreamView s = current_stream(call->context, d);
+    before_meeting(s);
+    trace::Bracket& around = events.emplace_back(d, s);
+    FirstFailure failure;
+    failure.run([&, &each = *call] { plan.run(each, s, false); });
+    around.finish();
+    after_meeting(s);
+    failure.rethrow();
+  }
+  double least = std::numeric_limits<double>::infinity();
+  for (const trace::Bracket& e : events) {
+    e.wait();
+    least = std::min(least, e.seconds() * 1e6);
+  }
+  return least;
+}
+
+}  // namespace
+
+std::vector<CompiledCall> Plan::measured() {
+  const autograd::Pause pause;
+  struct Written {
+    Tensor now, before;
+    uint64_t version;
+  };
+  std::vector<Written> saved;
+  for (const auto& [memory, storage] : seen_) {
+    if (!writes(*storage)) continue;
+    const Tensor now = bytes_of(storage);
+    saved.push_back({now, made(*storage) ? now : now.copyto(now.context()), storage->version()});
+  }
+  wait_all();
+  // Its own memory as well: what a backward() that is to come reads may not be what would be made
+  // now.
+  const auto copy = [](Context c, void* to, const void* from, size_t bytes) {
+    device(c).copy(to, c, from, c, bytes, current_stream(c));
+  };
+  std::vector<std::pair<std::span<std::byte>, Tensor>> inside;
+  for (const auto& arena : arenas_) {
+    for (const std::span<std::byte> b : arena->blocks()) {
+      const Meta bytes = make_meta(u8, Shape{static_cast<int64_t>(b.size())});
+      inside.emplace_back(b, allocate(arena->context(), bytes));
+      copy(arena->context(), inside.back().second.data_ptr(), b.data(), b.size());
+    }
+  }
+  wait_all();
+  std::vector<CompiledCall> list = calls();
+  std::map<const void*, Together> meetings;
+  size_t number = 0;
+  for (Part& part : parts_)
+    for (PlanCall& call : part.calls) {
+      CompiledCall& shown = list[number++];
+      if (call.op && call.op->meets && !broken_)
+        meetings[call.attrs.owner.memory.get()].emplace_back(&call, &shown);
+    }
+  const auto measure = [&] {
+    for (int round = 0; round < kRounds; ++round) {
+      for (const auto& [meeting, together] : meetings) {
+        double us = 0;
+        try {
+          us = time_of(*this, together);
+        } catch (...) {
+          break_off();
+          throw;
+        }
+        for (const auto& [call, shown] : together)
+          shown->us = round == 0 ? us : std::min(shown->us, us);
+      }
+      size_t i = 0;
+      for (Part& part : parts_) {
+        Device& d = device(part.context);
+        const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
+        for (PlanCall& call : part.calls) {
+          if (call.op && call.op->meets) {
+            ++i;
+            continue;
+          }
+          const int times = round > 0 && list[i].us < kShort ? kInARow : 1;
+          const double us = time_of(d, s, [&] {
+            for (int k = 0; k < times; ++k) run(call, s, false);
+          });
+          list[i].us = round == 0 ? us : std::min(list[i].us, us / times);
+          ++i;
+        }
+        d.synchronize(s);
+      }
+    }
+  };
+  // Whatever failed, all is restored, and nothing that had begun stores into it behind that.
+  FirstFailure failure;
+  failure.run(measure);
+  failure.run([] { wait_all(); });
+  for (const auto& block : inside)
+    failure.run([&, &now = block.first, &before = block.second] {
+      copy(before.context(), now.data(), before.data_ptr(), now.size());
+    });
+  for (const Written& w : saved)
+    failure.run([&] {
+      w.before.copyto(w.now);
+      w.now.impl().storage->restored(w.version);
+    });
+  failure.run([] { wait_all(); });
+  failure.rethrow();
+  return list;
+}
+
+}  // namespace locus

@@ -1,0 +1,126 @@
+// What a plan consists of, for readers.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <locus/core/base/table.h>
+#include <locus/core/base/text.h>
+#include <locus/core/compile.h>
+#include <locus/core/replay/plan.h>
+
+namespace locus {
+namespace {
+
+size_t moved(const PlanCall& call) {
+  if (!call.op) return 2 * call.bytes;
+  size_t sum = 0;
+  for (const View& v : call.views) sum += bytes_of(v.meta);
+  return sum;
+}
+
+std::string operands(const PlanCall& call) {
+  constexpr size_t kMost = 8;
+  if (!call.op) return text_of(call.from, " to ", call.to);
+  std::string text;
+  for (size_t i = 0; i < call.views.size(); ++i) {
+    if (i == kMost) return text + text_of(" and ", call.views.size() - kMost, " more");
+    if (static_cast<int>(i) == call.n_in) text += " > ";
+    const Meta& m = call.views[i].meta;
+    text += text_of(i == 0 || static_cast<int>(i) == call.n_in ? "" : " ", name(m.dtype), Shape(m));
+  }
+  return text;
+}
+
+std::string joined(const std::vector<int>& numbers) {
+  std::string text;
+  for (const int n : numbers) text += (text.empty() ? "" : " ") + std::to_string(n);
+  return text;
+}
+
+// The first call of another part.
+auto end_of_part(auto begin, auto end) {
+  return std::find_if(begin, end, [&](const CompiledCall& c) { return c.part != begin->part; });
+}
+
+// "gpu(0): 12 calls as one graph, 2 branches, 1.2 MB moved".
+std::string part_text(auto begin, auto end) {
+  int branches = 0;
+  size_t bytes = 0;
+  for (auto c = begin; c != end; ++c) {
+    branches = std::max(branches, c->branch + 1);
+    bytes += c->bytes;
+  }
+  return text_of(begin->context, ": ", end - begin, end - begin == 1 ? " call" : " calls",
+                 begin->graph ? " as one graph" : "", ", ", branches,
+                 branches == 1 ? " branch, " : " branches, ", memory_text(bytes), " moved\n");
+}
+
+}  // namespace
+
+std::vector<CompiledCall> Plan::calls() const {
+  std::vector<CompiledCall> list;
+  std::vector<int> first;  // call of each part
+  for (const Part& part : parts_) {
+    first.push_back(static_cast<int>(list.size()));
+    for (const PlanCall& call : part.calls) {
+      std::set<int> after;
+      for (const int n : call.after) after.insert(first.back() + n);
+      for (const auto& [p, n] : call.across) after.insert(first[p] + n);
+      list.push_back({.op = call.name(),
+                      .context = part.context,
+                      .from = call.op ? part.context : call.from,
+                      .to = call.op ? part.context : call.to,
+                      .operands = operands(call),
+                      .bytes = moved(call),
+                      .after = {after.begin(), after.end()},
+                      .part = static_cast<int>(first.size()) - 1,
+                      .branch = call.branch,
+                      .graph = part.graph != nullptr});
+    }
+  }
+  return list;
+}
+
+std::string Plan::describe() {
+  const std::vector<CompiledCall> list = measured();
+  std::vector<std::vector<std::string>> rows{
+      {"", "context", "branch", "call", "us", "moves", "after", "operands"}};
+  std::string text;
+  double sum = 0;
+  for (auto begin = list.begin(); begin != list.end();) {
+    const auto end = end_of_part(begin, list.end());
+    text += part_text(begin, end);
+    for (; begin != end; ++begin) {
+      const CompiledCall& c = *begin;
+      rows.push_back({std::to_string(rows.size() - 1), to_string(c.context),
+                      std::to_string(c.branch), c.op, formatted("%.1f", c.us), memory_text(c.bytes),
+                      joined(c.after), c.operands});
+      sum += c.us;
+    }
+  }
+  size_t own = 0;
+  for (const auto& arena : arenas_) own += arena->bytes();
+  text += text_of("memory of its own: ", memory_text(own), "; call by call ",
+                  formatted("%.1f", sum), " us\n\n");
+  for (const std::string& line : table_lines(rows, "rlrlrrll")) text += line + "\n";
+  return text;
+}
+
+std::string Plan::dot() const {
+  const std::vector<CompiledCall> list = calls();
+  std::string nodes, edges;
+  size_t number = 0;
+  for (auto begin = list.begin(); begin != list.end();) {
+    const auto end = end_of_part(begin, list.end());
+    nodes +=
+        text_of("  subgraph cluster_", begin->part, " {\n    label=\"", begin->context, "\";\n");
+    for (; begin != end; ++begin, ++number) {
+      nodes += text_of("    n", number, " [label=\"", begin->op, "\\n", begin->operands, "\"];\n");
+      for (const int before : begin->after) edges += text_of("  n", before, " -> n", number, ";\n");
+    }
+    nodes += "  }\n";
+  }
+  return "digraph plan {\n  node [shape=box, fontname=\"sans-serif\"];\n" + nodes + edges + "}\n";
+}
+
+}  // namespace locus

@@ -1,0 +1,221 @@
+#include <locus/core/replay/recording.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <locus/core/accumulate.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/error.h>
+#include <locus/core/memory/nowhere.h>
+#include <locus/core/stream.h>
+
+namespace locus {
+namespace capture {
+namespace {
+
+// Streams that no device has, for memory without values: numbers that are used again.
+struct Nowhere {
+  Mutex mutex;
+  std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
+  std::vector<StreamView> all LOCUS_GUARDED_BY(mutex);
+
+  StreamView take(Context c) {
+    const MutexLock lock(mutex);
+    for (StreamView& s : unused) {
+      if (s.context != c) continue;
+      std::swap(s, unused.back());
+      const StreamView found = unused.back();
+      unused.pop_back();
+      return found;
+    }
+    const StreamView made{c, new_stream_id(), nullptr};
+    all.push_back(made);
+    return made;
+  }
+  void put(StreamView s) {
+    const MutexLock lock(mutex);
+    unused.push_back(s);
+  }
+};
+Nowhere& nowhere() {
+  static Nowhere* const streams = new Nowhere;
+  return *streams;
+}
+
+}  // namespace
+}  // namespace capture
+
+bool is_nowhere(StreamView s) {
+  capture::Nowhere& streams = capture::nowhere();
+  const MutexLock lock(streams.mutex);
+  return std::ranges::any_of(streams.all, [&](const StreamView& one) {
+    return one.id == s.id && one.context == s.context;
+  });
+}
+
+namespace capture {
+
+Recording* recording_on(std::optional<Context> c) {
+  Recording* r = innermost;
+  while (r && c && r->only && *r->only != *c) r = r->outer;
+  return r;
+}
+
+Recording::Recording(Context c)
+    : only(c), stream(nowhere().take(c)), current(current_stream(c)), line(&Timeline::of(stream)) {
+  line->set_capturing(true);
+  outer = std::exchange(innermost, this);
+}
+
+Recording::Recording(Caller who) : from(who), first_node(next_node()) {
+  outer = std::exchange(innermost, this);
+}
+
+Recording::Recording(const Recording* before)
+    : from(before->from),
+      plan(std::make_unique<Plan>(before->plan.get())),
+      first_node(before->first_node),
+      outer(std::exchange(innermost, this)) {}
+
+void Recording::leave() {
+  for (Recording** r = &innermost; *r; r = &(*r)->outer) {
+    if (*r != this) continue;
+    *r = outer;
+    break;
+  }
+  if (!line) return;
+  std::exchange(line, nullptr)->set_capturing(false);
+  // Results live on: as if made on the compute stream.
+  const StreamView compute = device(*only).stream(Lane::compute);
+  for (const auto& seen : made)
+    if (const auto storage = seen.lock(); storage && storage->home().id == stream.id)
+      storage->leave_home(compute);
+  made.clear();
+  nowhere().put(stream);
+}
+
+Recording::~Recording() { leave(); }
+
+void Recording::end() {
+  for (const auto& seen : made)
+    if (const auto storage = seen.lock()) plan->show(storage);
+  leave();
+  plan->finish(!only);
+}
+
+std::string Recording::text() const {
+  if (only) return to_string(*only) + " is being captured";
+  return "the function called at " + to_string(from) + " is being recorded";
+}
+
+bool find(Context c) { return recording_on(c) != nullptr; }
+bool runs() { return !innermost->only; }
+
+void check(const std::string& what, const char* why) {
+  if (active() && why)
+    throw CaptureError(what, ": ", innermost->text(), ", and this cannot be replayed: ", why);
+}
+
+void check(const std::string& what, Context c, const StreamView* s) {
+  const Recording* const r = recording_on(c);
+  if (r && (!s || !r->only || s->id == r->current.id)) return;
+  throw CaptureError(what, ": ", innermost->text(),
+                     ", and work on another stream or context, here of ", c,
+                     ", would not be replayed; do it before or after, or capture that context too");
+}
+
+Noted note(Context c, PlanCall call) {
+  Recording& r = *recording_on(c);
+  PlanCall& kept = r.plan->add(std::move(call));
+  if (!r.only) r.plan->ran_on(current_stream(c));
+  return {r.plan.get(), &kept};
+}
+
+void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
+  Recording& r = *recording_on(c);
+  if (!write && r.plan->is_unwritten(*storage))
+    throw CaptureError(r.text(), ", and ", r.plan->last_name(), " reads ", storage->bytes(),
+                       " bytes on ", c,
+                       " that no recorded call has written; fill the tensor by an op, make it "
+                       "by array(), or make it before the call");
+  r.plan->touch(storage, write);
+  if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
+  // Who wants its values has something to wait for.
+  if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
+}
+
+void copied(Context from, Context to, size_t bytes, Caller asked) {
+  recording_on(to)->plan->copied(from, to, bytes, asked);
+}
+
+bool owns(const Storage& storage) {
+  const Recording* const r = recording_on(storage.context());
+  return r && r->plan->owns(storage);
+}
+
+std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
+  Recording* const r = recording_on(c);
+  if (!r) return std::make_shared<Storage>(c, bytes, home);
+  const auto& arena = r->plan->arena(c);
+  auto storage = std::make_shared<Storage>(c, bytes, r->only ? r->stream : home, arena);
+  r->made.push_back(storage);
+  r->plan->allocated(*storage);
+  return storage;
+}
+
+void depends_on(std::shared_ptr<const uint64_t> generation) {
+  auto& all = innermost->generations;
+  const auto same = [&](const auto& g) { return g == generation; };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(generation));
+}
+
+void depends_on(const Tensor& leaf) {
+  auto& all = innermost->leaves;
+  const std::shared_ptr<GraphState>& state = leaf.impl().graph;
+  if (!state && innermost->plan->owns(*leaf.impl().storage)) return;
+  const auto same = [&](const Leaf& l) { return state ? l.state == state : l.tensor.is(leaf); };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back({leaf, state});
+}
+
+void check_tape(uint64_t order) {
+  if (order < innermost->first_node)
+    throw CaptureError("backward: ", innermost->text(),
+                       ", and a graph that was recorded before cannot be replayed; call the "
+                       "function with the data, and record inside");
+}
+
+void wrote(const std::shared_ptr<GraphState>& leaf) {
+  if (innermost->graph)
+    throw CaptureError(
+        "backward: ", innermost->text(),
+        " under autograd::Record, which is to differentiate it; call a function that "
+        "calls backward() itself outside of Record");
+  auto &all = innermost->written, &zeroed = innermost->zeroed;
+  if (std::find(all.begin(), all.end(), leaf) != all.end()) return;
+  all.push_back(leaf);
+  if (autograd::adds_to(*leaf) && std::find(zeroed.begin(), zeroed.end(), leaf) == zeroed.end())
+    innermost->added.push_back(leaf);
+}
+
+void asked_fresh(const Tensor& leaf) {
+  Recording& r = *innermost;
+  const std::shared_ptr<GraphState>& state = leaf.impl().graph;
+  if (std::find(r.written.begin(), r.written.end(), state) != r.written.end()) return;
+  const auto same = [&](const Freshness& f) { return f.leaf == state; };
+  if (std::any_of(r.asked.begin(), r.asked.end(), same)) return;
+  r.asked.push_back({state, state->fresh});
+  depends_on(leaf);
+}
+
+void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
+  const Recording* const r = recording_on(c);
+  if (!r) return;
+  throw CaptureError(with_line(
+      text_of(what, ": ", r->text(),
+              r->only ? ", and the host cannot wait for it: nothing runs yet; read after the replay"
+                      : ", and a replay does not come back to the host; read after the call"),
+      from));
+}
+
+}  // namespace capture
+}  // namespace locus
