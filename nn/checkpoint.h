@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <locus/nn/checkpoint_part.h>
+#include <locus/nn/checkpoint/checkpoint_part.h>
 
 namespace locus::checkpoint {
 

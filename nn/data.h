@@ -13,7 +13,7 @@
 #include <string>
 
 #include <locus/core/tensor.h>
-#include <locus/nn/sample_order.h>
+#include <locus/nn/data/sample_order.h>
 #include <locus/nn/transforms.h>
 
 namespace locus::data {

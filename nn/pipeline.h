@@ -20,7 +20,7 @@
 #include <vector>
 
 #include <locus/nn/block.h>
-#include <locus/nn/loss_function.h>
+#include <locus/nn/layers/loss_function.h>
 
 namespace locus::nn {
 

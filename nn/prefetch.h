@@ -17,7 +17,7 @@
 #include <optional>
 
 #include <locus/nn/data.h>
-#include <locus/nn/sample_order.h>
+#include <locus/nn/data/sample_order.h>
 
 namespace locus::data {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include <locus/nn/clip.h>
-#include <locus/nn/owners.h>
+#include <locus/nn/train/owners.h>
 #include "tests/sharded.h"
 
 namespace locus::test {

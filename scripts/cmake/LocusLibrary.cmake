@@ -4,7 +4,8 @@
 #   ops/<family>/<stem>_kernel.h   what both kinds of kernels share: attributes, formulas, the list
 #   ops/<family>/<stem>_cpu.cc     CPU kernels, compiled once per instruction set
 #   ops/<family>/<stem>.cu         CUDA kernels
-file(GLOB sources CONFIGURE_DEPENDS core/*.cc core/*/*.cc devices/*.cc ops/*.cc ops/*/*.cc nn/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS core/*.cc core/*/*.cc devices/*.cc ops/*.cc ops/*/*.cc nn/*.cc
+     nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})

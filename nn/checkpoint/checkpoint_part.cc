@@ -1,4 +1,4 @@
-#include <locus/nn/checkpoint_part.h>
+#include <locus/nn/checkpoint/checkpoint_part.h>
 
 #include <algorithm>
 #include <bit>

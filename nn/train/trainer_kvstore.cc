@@ -8,7 +8,7 @@
 #include <locus/core/error.h>
 #include <locus/core/tape/grad_memory.h>
 #include <locus/nn/kvstore.h>
-#include <locus/nn/trainer_impl.h>
+#include <locus/nn/train/trainer_impl.h>
 
 namespace locus::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include <locus/nn/whole.h>
+#include <locus/nn/block/whole.h>
 
 #include <algorithm>
 

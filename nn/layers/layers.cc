@@ -2,7 +2,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
-#include <locus/nn/dense_parts.h>
+#include <locus/nn/layers/dense_parts.h>
 #include <locus/nn/options.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>

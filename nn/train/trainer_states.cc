@@ -7,9 +7,9 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/capture_check.h>
 #include <locus/core/error.h>
-#include <locus/nn/state_check.h>
-#include <locus/nn/trainer_impl.h>
-#include <locus/nn/whole.h>
+#include <locus/nn/block/whole.h>
+#include <locus/nn/train/state_check.h>
+#include <locus/nn/train/trainer_impl.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
 #include <locus/ops/view.h>

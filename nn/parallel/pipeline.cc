@@ -10,9 +10,9 @@
 #include <locus/core/error.h>
 #include <locus/core/order.h>
 #include <locus/core/tape/grad_memory.h>
+#include <locus/nn/block/whole.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
-#include <locus/nn/whole.h>
 #include <locus/ops/create.h>
 #include <locus/ops/join.h>
 #include <locus/ops/view.h>

@@ -7,8 +7,8 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
-#include <locus/nn/owners.h>
-#include <locus/nn/trainer_impl.h>
+#include <locus/nn/train/owners.h>
+#include <locus/nn/train/trainer_impl.h>
 
 namespace locus::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include <locus/nn/state_check.h>
+#include <locus/nn/train/state_check.h>
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include <locus/nn/sample_order.h>
+#include <locus/nn/data/sample_order.h>
 
 #include <algorithm>
 #include <numeric>

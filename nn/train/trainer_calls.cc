@@ -4,7 +4,7 @@
 #include <utility>
 
 #include <locus/core/base/at_line.h>
-#include <locus/nn/trainer_impl.h>
+#include <locus/nn/train/trainer_impl.h>
 
 namespace locus::nn {
 

@@ -1,4 +1,4 @@
-#include <locus/nn/loss_function.h>
+#include <locus/nn/layers/loss_function.h>
 
 #include <utility>
 

@@ -13,7 +13,7 @@
 #include <locus/core/ranks/rank_purpose.h>
 #include <locus/core/tape/tape.h>
 #include <locus/nn/options.h>
-#include <locus/nn/state_check.h>
+#include <locus/nn/train/state_check.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>

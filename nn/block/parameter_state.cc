@@ -7,8 +7,8 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/nn/block/parameter_state.h>
 #include <locus/nn/options.h>
-#include <locus/nn/parameter_state.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -5,7 +5,7 @@
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
-#include <locus/nn/parameter_state.h>
+#include <locus/nn/block/parameter_state.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -1,4 +1,4 @@
-#include <locus/nn/dense_parts.h>
+#include <locus/nn/layers/dense_parts.h>
 
 #include <locus/core/error.h>
 #include <locus/ops/dense.h>

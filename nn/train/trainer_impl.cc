@@ -1,4 +1,4 @@
-#include <locus/nn/trainer_impl.h>
+#include <locus/nn/train/trainer_impl.h>
 
 #include <algorithm>
 #include <atomic>

@@ -9,10 +9,10 @@
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
 #include <locus/core/tape/grad_memory.h>
+#include <locus/nn/block/whole.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/tensor_parallel.h>
-#include <locus/nn/whole.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/join.h>
 #include <locus/ops/view.h>

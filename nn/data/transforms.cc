@@ -4,8 +4,8 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
+#include <locus/nn/data/sample_order.h>
 #include <locus/nn/options.h>
-#include <locus/nn/sample_order.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -11,7 +11,7 @@
 
 #include <locus/core/context.h>
 #include <locus/core/ranks/rank_purpose.h>
-#include <locus/nn/gradient_sums.h>
+#include <locus/nn/train/gradient_sums.h>
 #include <locus/nn/trainer.h>
 
 namespace locus::nn {

@@ -1,4 +1,4 @@
-#include <locus/nn/gradient_sums.h>
+#include <locus/nn/train/gradient_sums.h>
 
 #include <algorithm>
 #include <utility>

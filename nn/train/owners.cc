@@ -1,4 +1,4 @@
-#include <locus/nn/owners.h>
+#include <locus/nn/train/owners.h>
 
 #include <algorithm>
 #include <map>

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <mutex>
 
+#include <locus/nn/block/whole.h>
 #include <locus/nn/parameter.h>
-#include <locus/nn/whole.h>
 
 namespace locus::nn {
 

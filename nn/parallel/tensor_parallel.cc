@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
-#include <locus/nn/dense_parts.h>
-#include <locus/nn/whole.h>
+#include <locus/nn/block/whole.h>
+#include <locus/nn/layers/dense_parts.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/view.h>
 
