@@ -15,7 +15,7 @@
 #include <cuda_runtime_api.h>
 
 #include <locus/core/kernel.h>
-#include <locus/devices/cuda_signals.h>
+#include <locus/devices/cuda/cuda_signals.h>
 
 namespace locus {
 

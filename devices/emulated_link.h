@@ -21,7 +21,7 @@
 #include <string_view>
 
 #include <locus/core/kernel.h>
-#include <locus/devices/emulated_pace.h>
+#include <locus/devices/emulated/emulated_pace.h>
 
 namespace locus::emulated {
 

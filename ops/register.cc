@@ -7,7 +7,7 @@
 #include <locus/core/observe/register.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
-#include <locus/devices/mpi_ranks.h>
+#include <locus/devices/ranks/mpi_ranks.h>
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda.h>
 #endif

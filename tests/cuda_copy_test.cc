@@ -8,7 +8,7 @@
 
 #include "tests/cuda_support.h"
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda_device.h>
+#include <locus/devices/cuda/cuda_device.h>
 #endif
 
 namespace locus {

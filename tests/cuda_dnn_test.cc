@@ -21,7 +21,7 @@
 
 #ifdef LOCUS_WITH_CUDA
 
-#include <locus/devices/cuda_open.h>
+#include <locus/devices/cuda/cuda_open.h>
 
 #include "tests/cuda_dnn.h"
 

@@ -12,7 +12,7 @@
 #include "tests/contexts.h"
 #include "tests/cuda_support.h"
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda_driver.h>
+#include <locus/devices/cuda/cuda_driver.h>
 #endif
 
 namespace locus {

@@ -20,7 +20,7 @@
 #include <locus/core/stream.h>
 #include <locus/core/transfer_log.h>
 #include <locus/devices/cpu.h>
-#include <locus/devices/emulated_queue.h>
+#include <locus/devices/emulated/emulated_queue.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <tests/contexts.h>

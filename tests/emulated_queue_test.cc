@@ -1,5 +1,5 @@
 // Queues of emulated GPUs whose process forks or ends, and that are closed and opened again.
-#include <locus/devices/emulated_queue.h>
+#include <locus/devices/emulated/emulated_queue.h>
 
 #include <cstdlib>
 #include <string>

@@ -15,7 +15,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/stream.h>
-#include <locus/devices/host_memory.h>
+#include <locus/devices/host/host_memory.h>
 #include <locus/ops/create.h>
 #include <tests/contexts.h>
 #include <tests/fake_device.h>

@@ -4,13 +4,12 @@
 #   ops/<family>/<stem>_kernel.h   what both kinds of kernels share: attributes, formulas, the list
 #   ops/<family>/<stem>_cpu.cc     CPU kernels, compiled once per instruction set
 #   ops/<family>/<stem>.cu         CUDA kernels
-file(GLOB sources CONFIGURE_DEPENDS core/*.cc core/*/*.cc devices/*.cc ops/*.cc ops/*/*.cc nn/*.cc
-     nn/*/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS core/*/*.cc devices/*/*.cc ops/*.cc ops/*/*.cc nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
-  list(FILTER sources EXCLUDE REGEX "devices/cuda[a-z_]*\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "devices/[a-z]+/cuda_[a-z_]*\\.cc$")
   set(cuda_kernels)
 endif()
 
@@ -89,13 +88,13 @@ if(LOCUS_WITH_CUDA)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
-    set_source_files_properties(devices/cuda_dnn_graph.cc devices/cuda_dnn_plans.cc
-                                devices/cuda_dnn_probe.cc PROPERTIES
+    set_source_files_properties(devices/cuda/cuda_dnn_graph.cc devices/cuda/cuda_dnn_plans.cc
+                                devices/cuda/cuda_dnn_probe.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
   endif()
   if(LOCUS_WITH_NCCL)
     list(APPEND libraries nccl)
-    set_source_files_properties(devices/cuda_nccl.cc devices/cuda_nccl_ranks.cc PROPERTIES
+    set_source_files_properties(devices/ranks/cuda_nccl.cc devices/ranks/cuda_nccl_ranks.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_NCCL COMPILE_OPTIONS -isystem${LOCUS_NCCL_INCLUDE})
   endif()
   foreach(name ${libraries})
@@ -106,7 +105,7 @@ endif()
 if(LOCUS_WITH_MPI)
   target_link_libraries(locus PRIVATE ${MPI_CXX_LIBRARIES})
   list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE mpi_headers)
-  set_source_files_properties(devices/mpi_ranks.cc PROPERTIES
+  set_source_files_properties(devices/ranks/mpi_ranks.cc PROPERTIES
     COMPILE_DEFINITIONS "LOCUS_WITH_MPI;OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX"
     COMPILE_OPTIONS "${mpi_headers}")
 endif()

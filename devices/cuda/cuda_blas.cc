@@ -1,0 +1,77 @@
+#include <locus/devices/cuda/cuda_blas.h>
+
+#include <cublas_v2.h>
+
+#include <memory>
+
+#include <locus/core/base/mutex.h>
+#include <locus/core/scratch.h>
+#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/cuda_library.h>
+
+namespace locus::cuda {
+
+[[noreturn]] void failed(cublasStatus_t status, const char* call, const char* file, int line) {
+  failed(status == CUBLAS_STATUS_ALLOC_FAILED, cublasGetStatusString(status), call, file, line);
+}
+
+namespace {
+
+constexpr size_t kWorkspace = size_t{32} << 20;
+
+// A device's. Its calls enqueue and return, so threads take turns with it: one a stream would hold
+// 64 MiB of device memory each.
+struct Blas {
+  Mutex mutex;
+  cublasHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
+};
+
+cudaDataType_t blas_type(DType d) {
+  return d == f64 ? CUDA_R_64F : d == f16 ? CUDA_R_16F : d == bf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+}  // namespace
+
+void* make_blas() {
+  auto blas = std::make_unique<Blas>();
+  {
+    const MutexLock lock(blas->mutex);
+    LOCUS_CUDA(cublasCreate(&blas->handle));
+    // Parts of a 16-bit product are added up in f32, too.
+    LOCUS_CUDA(cublasSetMathMode(
+        blas->handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
+                                                CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+  }
+  return blas.release();
+}
+
+void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+                  void* c, int64_t count, const BlasOptions& options) {
+  const auto op = [](const Matrix& x) { return x.column_major ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  const cudaDataType_t type = blas_type(in), result = blas_type(options.out);
+  const cublasComputeType_t compute = in == f64                   ? CUBLAS_COMPUTE_64F
+                                      : in == f32 && options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                  : CUBLAS_COMPUTE_32F;
+  const float one = 1, old = options.accumulate ? 1 : 0;
+  const double one64 = 1, old64 = old;
+  const void* alpha = in == f64 ? static_cast<const void*>(&one64) : &one;
+  const void* beta = in == f64 ? static_cast<const void*>(&old64) : &old;
+  const Scratch workspace(call, kWorkspace);
+  Blas& blas = *static_cast<Blas*>(library(call.stream, Library::blas));
+  const MutexLock lock(blas.mutex);
+  const cublasHandle_t handle = blas.handle;
+  const OutsideCapture allowed;  // a product of a new kind loads its kernels
+  LOCUS_CUDA(cublasSetStream(handle, static_cast<cudaStream_t>(call.stream.native)));
+  LOCUS_CUDA(cublasSetWorkspace(handle, workspace.data(), kWorkspace));
+  // Row-major c is column-major c', which is b' · a'.
+  if (count == 1)
+    LOCUS_CUDA(cublasGemmEx_64(handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, a.data,
+                               type, a.ld, beta, c, result, n, compute, CUBLAS_GEMM_DEFAULT));
+  else
+    LOCUS_CUDA(cublasGemmStridedBatchedEx_64(
+        handle, op(b), op(a), n, m, k, alpha, b.data, type, b.ld, b.batch, a.data, type, a.ld,
+        a.batch, beta, c, result, n, m * n, count, compute, CUBLAS_GEMM_DEFAULT));
+}
+
+}  // namespace locus::cuda

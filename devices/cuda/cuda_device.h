@@ -1,0 +1,134 @@
+// Internal to devices/cuda*.cc: one GPU, its streams, and the table that finds a stream by its id.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include <locus/core/base/mutex.h>
+#include <locus/core/device.h>
+#include <locus/core/ranks/communicator.h>
+#include <locus/devices/cuda.h>
+#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/cuda_faults.h>
+#include <locus/devices/cuda/cuda_library.h>
+#include <locus/devices/cuda/cuda_ring.h>
+#include <locus/devices/host/fork.h>
+#include <locus/devices/host/spares.h>
+#include <locus/devices/pool.h>
+
+namespace locus::cuda {
+
+class CudaDevice;
+struct CudaStream;
+
+int first_opened();  // the first device that was opened; -1: none yet
+
+// A stream and what belongs to it. Never destroyed: a closed stream waits for the next
+// open_stream(), so that tensors allocated on it can still be freed in its order.
+//
+// launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together:
+// they share the counters. A capture begins, and the host waits for a stream made for captures,
+// with it held: to wait for one that is being captured would end the capture.
+struct CudaStream {
+  CudaDevice* device = nullptr;
+  StreamView view;
+  unsigned* counters = nullptr;          // kMaxCounters
+  std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
+  std::atomic<bool> open{true}, capturing{false};
+  bool for_captures = false;
+
+  Mutex mutex;
+
+  cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
+};
+
+// Throws Error when the stream is not one of this back end's.
+CudaStream& find_stream(StreamView s);
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(Context context);
+
+  MemoryPool& allocator() override { return *pool_; }
+  MemoryInfo memory() override;
+  ContextInfo info() override;
+  DeviceType kernels() const override { return DeviceType::gpu; }
+
+  StreamView stream(Lane lane) override { return lanes_[static_cast<int>(lane)]->view; }
+  StreamView open_stream() override;
+  void close_stream(StreamView s) noexcept override;
+
+  void launch(Kernel kernel, const Call& call, const char* name) override;
+  void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
+            StreamView s) override;
+
+  EventView record(StreamView s) override { return record(s, false); }
+  EventView record_time(StreamView s) override { return record(s, true); }
+  void release(EventView e) noexcept override;
+  bool done(EventView e) override;
+  void wait(StreamView waiter, EventView e) override;
+  void wait_host(EventView e) override;
+  double elapsed_ms(EventView from, EventView to) override;
+  void synchronize(StreamView s) override;
+
+  std::unique_ptr<RecordedWork> make_graph(Plan& plan, std::span<PlanCall> calls) override;
+
+  int index() const { return context_.index; }
+  int multiprocessors() const { return multiprocessors_; }
+  Faults& faults() { return faults_; }
+  void* library(Library l) const { return libraries_[static_cast<int>(l)]; }
+
+  // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
+  // blocks back to the driver when there is no other memory. Not for kernel functions.
+  void* allocate_raw(size_t bytes);
+  // Whether one reaches the other's memory; checked once.
+  static bool direct(CudaDevice& source, CudaDevice& target);
+
+ private:
+  class Work;
+  class Branches;
+  CudaStream* new_stream(bool for_captures = false);
+  CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one
+  CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
+  void check_process() const {           // throws DeviceError in a child of fork()
+    if (fork_count() > 0) [[unlikely]]
+      throw_used_before_fork(context_);
+  }
+  EventView record(StreamView s, bool timed);
+  void wait_for(CudaStream& s);
+  void check_faults();
+  void download(void* dst, const void* src, size_t bytes, CudaStream& s);
+  void copy_peer(void* dst, Context to, const void* src, Context from, size_t bytes, CudaStream& s);
+  void copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
+                   CudaStream& s);
+  static const char* try_direct(CudaDevice& source, CudaDevice& target);
+
+  Context context_;
+  std::string name_;
+  int multiprocessors_ = 0;
+  std::unique_ptr<CachingPool> pool_;
+  void* libraries_[kNumLibraries] = {};
+  CudaStream* lanes_[kNumLanes] = {};
+  Faults faults_;
+  Ring up_{context_}, down_{context_};  // up_ also carries peer copies without a direct path
+  SmallBuffers small_;
+
+  Mutex streams_mutex_;
+  std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
+  Spares<CudaStream*> closed_;    // to be opened again
+  Spares<CudaStream*> captured_;  // for captures; tensors do not live there
+  Spares<cudaEvent_t> events_, timed_events_;
+};
+
+// The next copy between two devices checks their link again.
+void forget_links();
+
+// Memory of one GPU for its pool.
+std::unique_ptr<CachingPool> make_pool(Context context);
+// What a group offers for collectives.
+std::unique_ptr<Communicator> make_group(const Group& g);
+// Lets cpu_pinned take page-locked memory.
+void offer_pinned_memory();
+
+}  // namespace locus::cuda

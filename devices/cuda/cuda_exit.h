@@ -1,0 +1,28 @@
+// Internal to devices/cuda*.cc: the end of the process. exit() unloads CUDA and its libraries while
+// detached threads may still compute. Their next call fails with a DeviceError.
+#pragma once
+
+#include <locus/core/error.h>
+#include <locus/core/memory/unload.h>
+#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/host/fork.h>
+
+namespace locus::cuda {
+
+// After this call, a DeviceError that a thread does not catch while the process exits stops that
+// thread, and the process ends with the status that exit() was given. Call it again when another
+// library has started: exit handlers run in reverse order, and this one has to be the first.
+void watch_exit();
+
+// For destructors: calls f() with `device` current. Where that is not possible, as in a process
+// that exits or in a child of fork(), the system releases what f() would have released.
+void release_on(int device, const auto& f) noexcept {
+  if (devices_unload || fork_count() > 0) return;
+  try {
+    const Guard guard(device);
+    f();
+  } catch (const Error&) {
+  }
+}
+
+}  // namespace locus::cuda

@@ -1,0 +1,80 @@
+// Internal to devices/cuda*.cc: page-locked slots through which pageable memory is copied.
+//
+// A copy is cut into chunks. Threads of the host's pool move one chunk between the program's memory
+// and a slot while the copy engine moves those before or after it; the driver alone takes turns and
+// reaches a fraction of the link. Threads: `mutex` is held for a whole copy.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstddef>
+
+#include <locus/core/base/mutex.h>
+#include <locus/core/kernel.h>
+#include <locus/core/noncopyable.h>
+#include <locus/devices/host/spares.h>
+
+namespace locus::cuda {
+
+class Ring {
+ public:
+  static constexpr int kSlots = 8;
+  static constexpr size_t kSlotBytes = size_t{2} << 20;
+  struct Slot {
+    char* memory = nullptr;
+    cudaEvent_t free = nullptr;  // fires when the slot's last copy is done
+  };
+
+  explicit Ring(Context context) : context_(context) {}
+
+  // Returns when src is read; the last chunks may still be on their way.
+  void upload(void* dst, const void* src, size_t bytes, cudaStream_t s);
+  // Returns when dst is filled. s should be idle: others wait for the ring meanwhile.
+  void download(void* dst, const void* src, size_t bytes, cudaStream_t s);
+
+  // For copies that use the slots themselves: an empty slot. Throws OutOfMemory
+  // when there is no page-locked memory.
+  Slot& take() LOCUS_REQUIRES(mutex);
+  Mutex mutex;
+
+ private:
+  void open() LOCUS_REQUIRES(mutex);
+  const Context context_;
+  Slot slots_[kSlots] LOCUS_GUARDED_BY(mutex);
+  int next_ LOCUS_GUARDED_BY(mutex) = 0;
+};
+
+// Small page-locked buffers for small downloads, each its caller's until done: threads that wait
+// for different streams do not wait for each other.
+class SmallBuffers {
+ public:
+  static constexpr size_t kBytes = size_t{64} << 10;
+
+  class Lease : NonCopyable {
+   public:
+    explicit Lease(SmallBuffers& from);
+    ~Lease() { from_.free_.put(memory_); }
+    void* memory() const { return memory_; }
+
+   private:
+    SmallBuffers& from_;
+    void* memory_;
+  };
+
+ private:
+  Spares<void*> free_;
+};
+
+// nullptr when there is none. cuda_memory.cc.
+void* pinned_memory(size_t bytes);
+
+// What no machine does on demand, for tests: no page-locked memory for a new ring; direct links
+// between GPUs that deliver other bytes.
+struct Pretend {
+  std::atomic<bool> no_pinned_memory{false};
+  std::atomic<bool> links_lie{false};
+};
+Pretend& pretend();
+
+}  // namespace locus::cuda
