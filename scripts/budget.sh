@@ -101,7 +101,7 @@ arrows() {
     function stem(f) { sub(/\.[a-z]+$/, "", f); sub(/^[a-z]+\//, "", f); return f }
     function node(f, s, parts) {
       s = stem(f)
-      if (room != "ops") return s
+      if (room != "ops") {sub(/^.*\//, "", s); return s}
       if (split(s, parts, "/") > 1) return parts[1]
       return s in home ? home[s] : s
     }
@@ -121,6 +121,18 @@ for room in "${rooms[@]}"; do
   done < <(arrows "$room" | tsort 2>&1 > /dev/null |
     awk '/loop/ {if (text) print text; text = ""; next} {text = text (text ? " <- " : "") $2}
          END {print text}')
+done
+
+# A room can be drawn from memory: public headers on top, their internals in folders.
+most_on_top=40 most_in_folder=30
+for room in core devices nn; do
+  n=$(sources "$room/*.h" | grep -c "^$room/[^/]*$" || true)
+  [ "$n" -le $most_on_top ] || breach "$room has $n headers on top; at most $most_on_top"
+  hits=$(sources "$room/*.cc" "$room/*.cu" | grep "^$room/[^/]*$" || true)
+  [ -z "$hits" ] || breach "$room has sources on top; each belongs into a folder:"$'\n'"$hits"
+  while read -r n inner; do
+    [ -z "$inner" ] || [ "$n" -le $most_in_folder ] || breach "$inner has $n files; at most $most_in_folder"
+  done < <(sources "$room/*/*" | xargs -r -n 1 dirname | sort | uniq -c)
 done
 
 # Public headers say what, not how.
