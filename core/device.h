@@ -1,8 +1,8 @@
 // The seam between the framework and hardware: memory, order, launches and copies.
 //
 // Implement Device, register a factory, and every op with kernels for your device type (or for the
-// type kernels() names) runs on it; tests/plugin_test.cc is a complete small example. Devices live
-// until the process ends and are never destroyed, so nothing races with static destructors.
+// type kernels() names) runs on it; tests/core/plugin_test.cc is a complete small example. Devices
+// live until the process ends and are never destroyed, so nothing races with static destructors.
 // Threads: every method may be called from any thread at any time.
 #pragma once
 

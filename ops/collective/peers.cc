@@ -348,7 +348,7 @@ void register_peers() {
         .in_place()
         .meets()
         .no_gradient("the collective has it")
-        .no_samples("one device's part of a collective: tests/collective_test.cc");
+        .no_samples("one device's part of a collective: tests/ranks/collective_test.cc");
 }
 
 }  // namespace locus

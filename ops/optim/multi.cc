@@ -105,7 +105,7 @@ void register_optim_multi() {
       .infer<&infer_clip>()
       .in_place()
       .no_gradient(kWhy)
-      .no_samples("updates in place: tests/clip_test.cc");
+      .no_samples("updates in place: tests/train/clip_test.cc");
 }
 
 }  // namespace locus

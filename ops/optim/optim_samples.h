@@ -13,7 +13,8 @@ namespace locus::optim_samples {
 
 // Two sets of numbers. Every number that an update reads differs between them. No epsilon is small,
 // because 1 / epsilon multiplies the rounding of a subnormal mean. No lower bound of a norm is
-// above 0, because it does the same for a subnormal direction; tests/optim_norms_test.cc has one.
+// above 0, because it does the same for a subnormal direction; tests/ops/optim_norms_test.cc has
+// one.
 template <class N>
 struct Two {
   N first, second;

@@ -1,13 +1,12 @@
-# One GoogleTest program of all tests/*_test.cc and what they share; benchmarks are one Google
+# One GoogleTest program of all tests/<folder>/*_test.cc and what they share; benchmarks are one Google
 # Benchmark program.
 if(LOCUS_TESTS)
   enable_testing()
   find_package(GTest REQUIRED)
   include(GoogleTest)
-  file(GLOB tests CONFIGURE_DEPENDS tests/*_test.cc tests/references/*.cc tests/reference.cc
-       tests/walk.cc)
+  file(GLOB tests CONFIGURE_DEPENDS tests/*/*_test.cc tests/references/*.cc tests/registry/walk.cc)
   if(NOT TARGET locus_examples)
-    list(FILTER tests EXCLUDE REGEX "tests/examples_[a-z_]*\\.cc$")
+    list(FILTER tests EXCLUDE REGEX "tests/programs/examples_[a-z_]*\\.cc$")
   endif()
   add_executable(locus_tests ${tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})

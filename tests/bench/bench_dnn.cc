@@ -14,7 +14,7 @@
 #include "tests/bench/bench.h"
 
 #ifdef LOCUS_WITH_CUDA
-#include "tests/cuda_dnn.h"
+#include "tests/devices/cuda_dnn.h"
 #endif
 
 namespace locus::bench {

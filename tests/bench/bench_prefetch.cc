@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/bench/bench.h"
-#include "tests/folder.h"
+#include "tests/support/folder.h"
 
 namespace locus::bench {
 namespace {

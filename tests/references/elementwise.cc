@@ -1,6 +1,6 @@
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

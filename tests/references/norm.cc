@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include <locus/ops/norm/norm_kernel.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <locus/ops/optim_numbers.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

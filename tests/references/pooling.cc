@@ -1,5 +1,5 @@
 #include <locus/ops/pooling/pooling_kernel.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

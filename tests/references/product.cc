@@ -1,7 +1,7 @@
 // Products of matrices, convolutions and what is done to many tensors at once.
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/matmul_attrs.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

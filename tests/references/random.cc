@@ -1,6 +1,6 @@
 // Philox 4x32-10 (Salmon et al. 2011) and what the distributions make of its words.
 #include <locus/ops/random/random_kernel.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

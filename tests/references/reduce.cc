@@ -3,7 +3,7 @@
 
 #include <locus/ops/reduce/reduce_kernel.h>
 #include <locus/ops/softmax/softmax_kernel.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

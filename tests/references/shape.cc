@@ -2,7 +2,7 @@
 #include <locus/ops/create/create_kernel.h>
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/view/view_kernel.h>
-#include "tests/reference.h"
+#include "tests/references/reference.h"
 
 namespace locus::test {
 namespace {

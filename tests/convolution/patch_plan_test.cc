@@ -1,0 +1,291 @@
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include <locus/ops/convolution/patch_plan.h>
+#include "tests/convolution/convolved.h"
+
+namespace locus::cuda {
+namespace {
+
+using Values = std::vector<double>;
+
+constexpr int64_t kLongest = 4096, kCounters = 8192;
+constexpr PatchDevice kH200 = {132, 227 << 10, 228 << 10}, kSmall = {10, 48 << 10, 64 << 10},
+                      kTiny = {2, 12 << 10, 12 << 10};
+
+Convolution convolution(int64_t images, int64_t in, int64_t out, int64_t rows, int64_t width,
+                        int64_t kernel, int64_t padding) {
+  Convolution g;
+  g.images = images, g.in = in, g.out = out;
+  for (int a = 0; a < 3; ++a) {
+    g.kernel[a] = a == 0 ? 1 : kernel;
+    g.stride[a] = g.dilation[a] = 1;
+    g.padding[a] = a == 0 ? 0 : padding;
+    g.data[a] = a == 0 ? 1 : a == 1 ? rows : width;
+    g.result[a] = convolved_length(g.data[a], g.kernel[a], 1, g.padding[a]);
+  }
+  return g;
+}
+
+// Two axes, and results in fours; half of them have as much data.
+Convolution draw(std::mt19937& random) {
+  const auto pick = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  Convolution g = convolution(pick(1, 9), pick(1, 6), pick(1, 24), 1, 1, 1, 0);
+  g.groups = pick(1, 2);
+  const bool same = pick(0, 1) == 1;
+  for (int a = 1; a < 3; ++a) {
+    g.kernel[a] = pick(0, 1) == 0 ? pick(1, 5) : pick(1, 2) * 2 + 1;
+    g.stride[a] = same || pick(0, 1) == 0 ? 1 : pick(2, 6);
+    g.dilation[a] = pick(0, 2) == 0 ? pick(2, 3) : 1;
+    const int64_t span = kernel_span(g.kernel[a], g.dilation[a]);
+    g.padding[a] = same ? span / 2 : pick(0, 4);
+    const int64_t results = a == 1 ? pick(1, 14) : 4 * pick(1, 6);
+    g.data[a] = std::max(span - 2 * g.padding[a], (results - 1) * g.stride[a] + span -
+                                                      2 * g.padding[a] + pick(0, g.stride[a] - 1));
+    g.data[a] = std::max<int64_t>(g.data[a], 1);
+    g.result[a] = convolved_length(g.data[a], span, g.stride[a], g.padding[a]);
+  }
+  return g;
+}
+
+// The patch of places [first, end), filled and read as kernels do it.
+class Patch {
+ public:
+  Patch(const GatheredProduct& p, const Side& results, const Side& taps, const PatchTiles& plan,
+        int first, int end)
+      : results_(results),
+        meet_(meeting(results, taps)),
+        region_(region_of(meet_, results, first, end)),
+        pitch_(plan.pitch) {
+    EXPECT_LE(region_.rows * pitch_, plan.patch);
+    for (int i = 0; i < region_.rows * pitch_; ++i)
+      source_.push_back(source_of(region_, meet_, i, plan.by_pitch, p.extent, results.b.stride[0]));
+  }
+  // What tap u meets at place n, in b of channel 0; -1: padding.
+  int met(int n, int u) const {
+    const int down = u / meet_.taps[1], across = u % meet_.taps[1];
+    // Places come in fours that lie side by side.
+    const int four = place_in(region_, meet_, results_, n / 4 * 4, pitch_);
+    return source_.at(static_cast<size_t>(four + n % 4 * meet_.step[1] +
+                                          down * meet_.gap[0] * pitch_ + across * meet_.gap[1]));
+  }
+
+ private:
+  const Side& results_;
+  Meeting meet_;
+  Region region_;
+  int pitch_;
+  std::vector<int> source_;
+};
+
+double at(const Values& v, int64_t i) { return v.at(static_cast<size_t>(i)); }
+
+void multiply(const GatheredProducts& all, const PatchPlan& plan, const Values& a, const Values& b,
+              Values& c) {
+  const GatheredProduct& p = all.each[0];
+  const Meeting meet = meeting(p.column, p.depth);
+  const int taps = meet.taps[0] * meet.taps[1], columns = plan.columns();
+  for (int n0 = 0; n0 < p.column.count; n0 += columns) {
+    const int end = std::min(n0 + columns, p.column.count);
+    const Patch patch(p, p.column, p.depth, plan, n0, end);
+    for (int n = n0; n < end; ++n)
+      for (int group = 0; group < all.groups; ++group) {
+        const int64_t to = group * all.c_group + other_place(p.column, n);
+        for (int row = 0; row < p.m; ++row) c.at(static_cast<size_t>(to + row * p.c_row)) = 0;
+        for (int k = 0; k < p.depth.count; ++k) {
+          const int met = patch.met(n, k % taps), channel = k / taps;
+          if (met < 0) continue;
+          const double v = at(b, group * all.b_group + met + channel * p.depth.b.stride[0]);
+          const int64_t from = group * all.a_group + p.depth.other.base +
+                               channel * p.depth.other.stride[0] +
+                               tap_in_weight(meet, p.depth, k % taps);
+          for (int row = 0; row < p.m; ++row)
+            c[static_cast<size_t>(to + row * p.c_row)] += at(a, from + row * p.a_row) * v;
+        }
+      }
+  }
+}
+
+void multiply(const GatheredProducts& all, const WeightPatchPlan& plan, const Values& a,
+              const Values& b, Values& c) {
+  const GatheredProduct& p = all.each[0];
+  const Meeting meet = meeting(p.depth, p.column);
+  const int taps = meet.taps[0] * meet.taps[1];
+  for (int k0 = 0; k0 < p.depth.count; k0 += plan.places) {
+    const int end = std::min(k0 + plan.places, p.depth.count);
+    const Patch patch(p, p.depth, p.column, plan, k0, end);
+    for (int n = 0; n < p.column.count; ++n)
+      for (int k = k0; k < end; ++k) {
+        const int met = patch.met(k, n % taps), four = other_place(p.depth, k / 4 * 4);
+        if (met < 0) continue;
+        for (int group = 0; group < all.groups; ++group) {
+          const double v = at(b, group * all.b_group + met + n / taps * p.column.b.stride[0]);
+          const int64_t from = group * all.a_group + four + k % 4,
+                        to = group * all.c_group + other_place(p.column, n);
+          for (int row = 0; row < p.m; ++row)
+            c.at(static_cast<size_t>(to + row * p.c_row)) += at(a, from + row * p.a_row) * v;
+        }
+      }
+  }
+}
+
+TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
+  std::mt19937 random(5);
+  int forwards = 0, data = 0, weights = 0;
+  for (int i = 0; i < 80; ++i) {
+    const Convolution g = draw(random);
+    const PatchDevice device = i % 3 == 0 ? kSmall : kH200;
+    const auto forward = plan_patches(forward_products(g), kLongest, false, device, kCounters);
+    const auto back = plan_patches(data_products(g, 0), kLongest, true, device, kCounters);
+    const auto weight =
+        plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
+    if (!forward && !back && !weight) continue;
+    const auto [x, w, dy, y, dx, dw] = test::Convolved(g, random);
+    if (forward) {
+      Values got(y.size(), 0.5);
+      multiply(forward_products(g), *forward, w, x, got);
+      ASSERT_EQ(got, y) << i;
+      ++forwards;
+    }
+    if (back) {
+      Values got(dx.size(), 0.5);
+      multiply(data_products(g, 0), *back, w, dy, got);
+      ASSERT_EQ(got, dx) << i;
+      ++data;
+    }
+    if (weight) {
+      Values got(dw.size());
+      multiply(weight_products(g, false), *weight, dy, x, got);
+      ASSERT_EQ(got, dw) << i;
+      ++weights;
+    }
+  }
+  EXPECT_GT(forwards, 10);
+  EXPECT_GT(data, 5);
+  EXPECT_GT(weights, 40);
+}
+
+// Every row of any run of places that begins at a multiple of their number.
+TEST(Patch, HasRoomForAllItsRows) {
+  std::mt19937 random(6);
+  for (int i = 0; i < 1000; ++i) {
+    const Convolution g = draw(random);
+    const GatheredProduct p = forward_products(g).each[0];
+    const Meeting meet = meeting(p.column, p.depth);
+    for (const int places : {4, 20, 32, 96, 128, 256, 640})
+      for (int n = 0; n < p.column.count; n += places)
+        ASSERT_LE(region_of(meet, p.column, n, std::min(n + places, p.column.count)).rows,
+                  patch_rows(meet, places, g.images))
+            << i << ", " << places << " from " << n;
+  }
+}
+
+void expect_tiles(const PatchTiles& plan, const GatheredProduct& p, const PatchDevice& device) {
+  EXPECT_LE(plan.bytes, device.block_bytes);
+  EXPECT_GE(plan.bytes, 4 * (int64_t{plan.table} + 2 * int64_t{plan.stage}));
+  EXPECT_EQ(plan.table % 4, 0);
+  EXPECT_EQ(plan.stage % 4, 0);
+  EXPECT_GE(plan.tiles_m * plan.rows(), p.m);
+  EXPECT_GE(plan.tiles_n * plan.columns(), p.column.count);
+  EXPECT_LT((plan.tiles_n - 1) * plan.columns(), p.column.count);
+  EXPECT_LE(plan.threads, 640);
+}
+
+TEST(PatchPlan, HoldsWhatAKernelKeepsInSharedMemory) {
+  std::mt19937 random(7);
+  int plans = 0;
+  for (int i = 0; i < 4000; ++i) {
+    Convolution g = draw(random);
+    g.in *= 1 + i % 20;
+    g.out *= 1 + i % 9;
+    g.images *= 1 + i % 30;
+    const int masks = 1 + i % 2;
+    for (const PatchDevice& device : {kH200, kSmall, kTiny}) {
+      for (const GatheredProducts& all : {forward_products(g), data_products(g, 0)}) {
+        const auto plan = plan_patches(all, kLongest, masks == 2, device, kCounters);
+        if (!plan) continue;
+        ++plans;
+        const GatheredProduct& p = all.each[0];
+        const Meeting meet = meeting(p.column, p.depth);
+        const int taps = meet.taps[0] * meet.taps[1], channels = p.depth.count / taps,
+                  weights = plan->channels * taps;
+        expect_tiles(*plan, p, device);
+        EXPECT_GE(plan->table, plan->patch + 2 * weights * plan->rows());
+        EXPECT_GE(plan->stage, plan->channels * masks * plan->patch + weights * plan->line);
+        EXPECT_GE(plan->splits * plan->each, channels);
+        EXPECT_LT((plan->splits - 1) * plan->each, channels);
+        EXPECT_LE(plan->each * taps, std::max<int64_t>(kLongest, weights));
+        EXPECT_LE(plan->threads, 320);
+        // What a thread reads of a row, in fours.
+        EXPECT_GE(plan->pitch, meet.width - 4 + (plan->across + 6) / 4 * 4);
+      }
+      const GatheredProducts all = weight_products(g, false);
+      const auto plan = plan_weight_patches(all, kLongest, masks == 2, device);
+      if (!plan) continue;
+      ++plans;
+      const GatheredProduct& p = all.each[0];
+      const Meeting meet = meeting(p.depth, p.column);
+      const int taps = meet.taps[0] * meet.taps[1];
+      const int stages = (p.depth.count + plan->places - 1) / plan->places;
+      expect_tiles(*plan, p, device);
+      for (int n = 0; n < p.column.count; n += plan->columns())
+        EXPECT_LE((std::min(n + plan->columns(), p.column.count) - 1) / taps - n / taps + 1,
+                  plan->channels);
+      EXPECT_GE(plan->table, 2 * plan->patch + 5 * (plan->places / 4) + plan->rows());
+      EXPECT_GE(plan->stage, plan->channels * plan->patch + masks * plan->places * plan->rows());
+      EXPECT_GE(plan->bytes, 4 * plan->warps_k * plan->rows() * plan->columns());
+      EXPECT_GE(plan->splits * plan->each, stages);
+      EXPECT_LT((plan->splits - 1) * plan->each, stages);
+      EXPECT_LE(plan->each * plan->places / plan->warps_k, kLongest);
+    }
+  }
+  EXPECT_GT(plans, 4000);
+}
+
+TEST(PatchPlan, GetsSmallerOnASmallerDevice) {
+  const Convolution g = convolution(64, 64, 64, 32, 32, 3, 1);
+  const auto large = plan_patches(forward_products(g), kLongest, false, kH200, kCounters),
+             small = plan_patches(forward_products(g), kLongest, false, kSmall, kCounters);
+  ASSERT_TRUE(large && small);
+  EXPECT_LE(small->bytes, kSmall.block_bytes);
+  EXPECT_FALSE(plan_patches(forward_products(g), kLongest, false, kTiny, kCounters));
+  EXPECT_TRUE(plan_weight_patches(weight_products(g, false), kLongest, false, kH200));
+  EXPECT_FALSE(plan_weight_patches(weight_products(g, false), kLongest, false, kTiny));
+}
+
+TEST(PatchPlan, CutsLongSumsAlsoWhereTilesFillTheDevice) {
+  const Convolution g = convolution(256, 512, 512, 56, 56, 3, 1);
+  const auto weight = plan_weight_patches(weight_products(g, false), kLongest, false, kH200);
+  ASSERT_TRUE(weight);
+  EXPECT_LE(weight->each * weight->places / weight->warps_k, kLongest);
+  const Convolution huge = convolution(1 << 19, 1, 8, 32, 32, 3, 1);
+  const auto most = plan_weight_patches(weight_products(huge, false), 32, false, kH200);
+  ASSERT_TRUE(most);
+  EXPECT_LE(most->splits, kMostParts);
+}
+
+TEST(PatchPlan, LeavesToOthersWhat32BitsDoNotCount) {
+  // Rows of a patch whose bytes need 33 bits.
+  Convolution far = convolution(1, 1, 8, (1 << 27) + 4, 8, 3, 1);
+  far.dilation[1] = 1 << 26;
+  far.padding[1] = 0;
+  far.result[1] = 4;
+  ASSERT_TRUE(gatherable(far, 1));
+  EXPECT_FALSE(plan_patches(forward_products(far), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(plan_weight_patches(weight_products(far, false), kLongest, false, kH200));
+  // The last tile's columns, and the last stage's places, end behind 2^31.
+  const Convolution many = convolution((1 << 27) - 1, 1, 1, 4, 4, 3, 1);
+  ASSERT_TRUE(gatherable(many, many.images));
+  EXPECT_FALSE(plan_patches(forward_products(many), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(plan_patches(data_products(many, 0), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(plan_weight_patches(weight_products(many, false), kLongest, false, kH200));
+  const Convolution fewer = convolution((1 << 27) - 64, 1, 1, 4, 4, 3, 1);
+  EXPECT_TRUE(plan_patches(forward_products(fewer), kLongest, false, kH200, kCounters));
+}
+
+}  // namespace
+}  // namespace locus::cuda

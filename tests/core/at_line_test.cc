@@ -1,0 +1,111 @@
+// Errors name the user's line where functions know it.
+#include <locus/core/base/at_line.h>
+
+#include <functional>
+
+#include <locus/locus.h>
+#include "tests/support/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+// What f throws names the line that f notes.
+template <class E>
+void expect_line(const std::function<void(unsigned& line)>& f) {
+  unsigned line = 0;
+  const std::string text = message_of<E>([&] { f(line); });
+  EXPECT_THAT(text, EndsWith(text_of("at_line_test.cc:", line, ")")));
+}
+
+TEST(AtLine, TheOutermostCallThatKnowsALineIsNamedOnce) {
+  EXPECT_EQ(with_line("x: no", {"a.cc", 3}), "x: no (at a.cc:3)");
+  EXPECT_EQ(with_line("x: no (at a.cc:3)", {"b.cc", 7}), "x: no (at b.cc:7)");
+  EXPECT_EQ(with_line("x: no (at a.cc:3)", {}), "x: no (at a.cc:3)");
+  EXPECT_EQ(with_line("x (at a) no", {"b.cc", 7}), "x (at a) no (at b.cc:7)");
+}
+
+TEST(AtLine, IsThatOfCopiesAndReads) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({2}, c), other = ones({3}, c);
+    expect_line<ShapeError>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      x.item<float>();
+    });
+    expect_line<ShapeError>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      x.copyto(other);
+    });
+    expect_line<ShapeError>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      x(Slice()) = other;
+    });
+    expect_line<Error>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      all_reduce(Group(std::vector<Context>{c}), {x, x});
+    });
+    expect_line<EmptyTensor>([&](unsigned& line) {
+      line = __LINE__ + 1;
+      Tensor().copyto(c);
+    });
+  }
+}
+
+TEST(AtLine, IsThatOfTheCallOfANetwork) {
+  nn::Sequential net;
+  net.add(nn::Dense(3), nn::Dense(1, {}, {.in_units = 2}));
+  net.initialize();
+  const Tensor x = ones({1, 4});
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    net(x);
+  });
+  EXPECT_THAT(message_of<ShapeError>([&] { net(x); }), HasSubstr("(in layer '1' Dense(2 -> 1"));
+}
+TEST(AtLine, IsThatOfSelections) {
+  const Tensor x = ones({2, 3}), ids = array({0, 1}), wide = ones({7});
+  expect_line<IndexError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    const Tensor y = x[array({5})];
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] = wide;
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    x[ids] += wide;
+  });
+}
+
+TEST(AtLine, IsThatOfParametersAndFiles) {
+  nn::Dense layer(3, {}, {.in_units = 2});
+  layer.initialize();
+  const nn::Parameter weight = layer.parameter("weight");
+  const Tensor other = ones({5});
+  expect_line<ShapeError>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    weight.set_data(other);
+  });
+  expect_line<Error>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    layer.load_parameters("/nowhere/at_all.params");
+  });
+  expect_line<Error>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    load("/nowhere/at_all.params");
+  });
+}
+
+TEST(AtLine, LeavesTypesOfTheProgramAlone) {
+  struct Own : Error {
+    using Error::Error;
+  };
+  nn::Lambda layer([](const Tensor&) -> Tensor { throw Own("mine"); });
+  EXPECT_THROW(layer(ones({1})), Own);
+}
+
+}  // namespace
+}  // namespace locus::test

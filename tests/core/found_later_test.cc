@@ -1,0 +1,100 @@
+// Errors that a device finds after the call has returned: with the text that the host throws at the
+// call.
+#include <locus/core/base/at_line.h>
+#include <locus/core/call/named_calls.h>
+#include <locus/core/compile.h>
+#include <locus/nn/loss.h>
+#include <locus/ops/create.h>
+#include <locus/ops/index.h>
+#include <locus/ops/softmax.h>
+#include "tests/support/contexts.h"
+
+namespace locus::test {
+namespace {
+
+// What f(context) throws on c, at the latest when c is waited for.
+std::string error_on(Context c, const auto& f) {
+  return message_of<IndexError>([&] {
+    f(c);
+    device(c).synchronize({});
+  });
+}
+
+// An error that is found later knows no line of the user's.
+void expect_same_text(const auto& f) {
+  const std::string at_once = without_line(error_on(cpu(0), f));
+  for (const Context c : gpus(num_gpus()))
+    EXPECT_EQ(error_on(c, f), at_once + " (found asynchronously on " + to_string(c) + ")");
+}
+
+class FoundLater : public testing::Test {
+ protected:
+  void SetUp() override { LOCUS_NEEDS_ANY_GPUS(1); }
+  static Tensor numbers(const std::vector<double>& v, Context c, DType d) {
+    return array(v, {c, d});
+  }
+};
+
+TEST_F(FoundLater, AnIndexOutOfRangeNamesItsOpItsAxisAndItsValue) {
+  for (const DType d : {i32, i64, f32}) {
+    expect_same_text([&](Context c) { take(ones({3}, c), numbers({1, 7}, c, d)); });
+    expect_same_text([&](Context c) {
+      take(ones({3, 4, 5}, c), numbers({-5, 2}, c, d), {.axis = 1});
+    });
+    expect_same_text([&](Context c) { pick(ones({2, 3}, c), numbers({0, 3}, c, d)); });
+    expect_same_text([&](Context c) {
+      Tensor x = ones({3, 4}, c);
+      x(numbers({4}, c, d)) = 9;
+    });
+  }
+}
+
+TEST_F(FoundLater, AnErrorNamesWhoCalledTheOp) {
+  for (const Context c : gpus(num_gpus())) {
+    const auto wrong = [](Context place) { take(ones({3}, place), array({7}, place)); };
+    const std::string plain = error_on(c, wrong);
+    const std::string named = error_on(c, [&](Context place) {
+      const NamedCalls outer("L1Loss", "pred"), inner("CTCLoss", "label");
+      wrong(place);
+    });
+    EXPECT_EQ(named, "CTCLoss: label: " + plain);
+    EXPECT_EQ(error_on(c, wrong), plain);
+  }
+}
+
+TEST_F(FoundLater, ALossNamesItselfAndItsLabelAlsoWhenItIsReplayed) {
+  const nn::SoftmaxCrossEntropyLoss loss;
+  Compiled compiled([&](const Tensors& in) { return Tensors{loss(in[0], in[1])}; });
+  for (const Context c : gpus(num_gpus())) {
+    const Tensor scores = ones({2, 5}, c);
+    const std::string text =
+        "SoftmaxCrossEntropyLoss: label: softmax_cross_entropy: label 7 of row 1";
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           loss(scores, array({0, 7}, c));
+                         }),
+                testing::StartsWith(text));
+    compiled({scores, array({0, 4}, c)});
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           compiled({scores, array({0, 7}, c)});
+                         }),
+                testing::StartsWith(text));
+    EXPECT_THAT(error_on(c,
+                         [&](Context) {
+                           nn::CTCLoss()(ones({1, 4, 3}, c), array({{0., 9.}}, c));
+                         }),
+                testing::StartsWith("CTCLoss: "));
+  }
+}
+
+TEST_F(FoundLater, ALabelOutOfRangeNamesItsRow) {
+  for (const double label : {5., -1., 1.5}) {
+    expect_same_text([&](Context c) {
+      softmax_cross_entropy(ones({3, 5}, c), numbers({0, 1, label}, c, f32));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace locus::test

@@ -1,0 +1,21 @@
+// What the tests of compiled functions share.
+#pragma once
+
+#include <locus/core/compile.h>
+
+#include <locus/locus.h>
+
+#include "tests/support/contexts.h"
+
+namespace locus::test {
+
+using Values = std::vector<double>;
+using Function = Compiled::Function;
+
+// x, a variable from now on.
+inline Tensor leaf(const Tensor& x, GradReq req = GradReq::write) {
+  x.attach_grad(req);
+  return x;
+}
+
+}  // namespace locus::test
