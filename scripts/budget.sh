@@ -125,7 +125,7 @@ done
 
 # A room can be drawn from memory: public headers on top, their internals in folders.
 most_on_top=40 most_in_folder=30
-for room in core devices nn; do
+for room in core devices nn tests; do
   n=$(sources "$room/*.h" | grep -c "^$room/[^/]*$" || true)
   [ "$n" -le $most_on_top ] || breach "$room has $n headers on top; at most $most_on_top"
   hits=$(sources "$room/*.cc" "$room/*.cu" | grep "^$room/[^/]*$" || true)
