@@ -31,11 +31,11 @@ class Graph {
 
  private:
   friend class Capture;
-  Graph(Context c, std::unique_ptr<Plan> plan);
+  Graph(Context c, std::unique_ptr<Replay> replay);
   void check() const;
 
   Context context_;
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Replay> replay_;
 };
 
 class Capture : NonCopyable {

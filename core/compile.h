@@ -31,10 +31,10 @@ struct CompiledCall {
   std::string operands;         // "f32(64,784) > f32(64,256)"; of a copy "gpu(0) to gpu(1)"
   size_t bytes = 0;             // read and written
   std::vector<int> after = {};  // the calls that it waits for, by number
-  // Calls of one context are enqueued part by part; a part begins when those that it waits for have
-  // ended. In it, calls of a branch run in order, branches side by side.
-  int part = 0, branch = 0;
-  bool graph = false;  // whether the part is one CUDA graph
+  // Calls of one context are enqueued segment by segment; a segment begins when those that it waits
+  // for have ended. In it, calls of a branch run in order, branches side by side.
+  int segment = 0, branch = 0;
+  bool graph = false;  // whether the segment is one CUDA graph
   double us = 0;       // by itself, or with those that it meets: the least of a few runs
 };
 

@@ -61,8 +61,8 @@ class RecordedWork {
   virtual ~RecordedWork() = default;
   virtual void replay(StreamView s) = 0;  // enqueues all of it
 };
-class Plan;
-struct PlanCall;  // plan.h
+class Replay;
+struct ReplayCall;  // replay.h
 
 // A context's own streams. Ops run on compute. Copies that make a new tensor run beside it: from
 // the host on the target's to_device, from another device on the target's peer, non-blocking ones
@@ -114,10 +114,12 @@ class Device {
   // Asynchronous errors surface here, once, naming the op.
   virtual void synchronize(StreamView s) = 0;
 
-  // For what is replayed (plan.h), and optional: the calls of a plan, each run once by plan.run()
-  // on a stream that records, in an order that obeys PlanCall::after. CaptureError when the device
-  // refuses them. Null, as here: a replay launches one after the other.
-  virtual std::unique_ptr<RecordedWork> make_graph(Plan&, std::span<PlanCall>) { return nullptr; }
+  // For what is replayed (replay.h), and optional: the calls of a replay, each run once by
+  // replay.run() on a stream that records, in an order that obeys ReplayCall::after. CaptureError
+  // when the device refuses them. Null, as here: a replay launches one after the other.
+  virtual std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) {
+    return nullptr;
+  }
 };
 
 // How many devices of this type the machine has, at most kMaxDevices, and how to open one. `open`

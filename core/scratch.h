@@ -27,7 +27,7 @@ class Scratch : NonCopyable {
  private:
   StreamView stream_;
   size_t bytes_;
-  bool of_plan_ = false;  // of a call that is replayed, which keeps it
+  bool of_replay_ = false;  // of a call that is replayed, which keeps it
   void* data_ = nullptr;
 };
 

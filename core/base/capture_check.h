@@ -16,12 +16,12 @@
 
 namespace locus {
 
-class Plan;
+class Replay;
 class Storage;
 class Tensor;
 struct GraphState;
 struct Op;
-struct PlanCall;
+struct ReplayCall;
 
 namespace capture {
 
@@ -52,10 +52,10 @@ void check(const std::string& what, Context c, const StreamView* s);
 
 // What was recorded last, to be run now.
 struct Noted {
-  Plan* plan = nullptr;
-  PlanCall* call = nullptr;
+  Replay* replay = nullptr;
+  ReplayCall* call = nullptr;
 };
-Noted note(Context c, PlanCall call);
+Noted note(Context c, ReplayCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
 // What was noted last copied between two contexts of the host.
 void copied(Context from, Context to, size_t bytes, Caller asked);

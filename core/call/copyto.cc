@@ -12,7 +12,7 @@
 #include <locus/core/memory/storage.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape/tape.h>
 #include <locus/core/tensor.h>

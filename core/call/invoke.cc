@@ -15,7 +15,7 @@
 #include <locus/core/observe/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape/tape.h>
 
@@ -178,7 +178,7 @@ class Invocation {
       for (size_t i = 0; i < n_out; ++i) out(i).handle()->storage->before_write(stream_);
     if (stream_.id != 0) Timeline::of(stream_).before_launch();
     if (noted.call) [[unlikely]] {
-      noted.plan->run(*noted.call, stream_, true);
+      noted.replay->run(*noted.call, stream_, true);
     } else {
       const Call call{in_views_.data(),
                       out_.data(),
@@ -210,13 +210,13 @@ class Invocation {
   }
   // For replays: the launch, and what it reads and writes.
   capture::Noted note(const auto& out) const {
-    PlanCall call{.context = context_,
-                  .op = &op_,
-                  .kernel = op_.kernel(device_->kernels(), column_),
-                  .launch_name = NamedCalls::name(op_),
-                  .views = {in_views_.data(), in_views_.data() + in_.size()},
-                  .n_in = static_cast<int>(in_.size()),
-                  .attrs = attrs_};
+    ReplayCall call{.context = context_,
+                    .op = &op_,
+                    .kernel = op_.kernel(device_->kernels(), column_),
+                    .launch_name = NamedCalls::name(op_),
+                    .views = {in_views_.data(), in_views_.data() + in_.size()},
+                    .n_in = static_cast<int>(in_.size()),
+                    .attrs = attrs_};
     call.views.insert(call.views.end(), out_.data(), out_.data() + out_.size());
     const capture::Noted noted = capture::note(context_, std::move(call));
     size_t copied = 0;

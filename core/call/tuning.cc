@@ -19,7 +19,7 @@
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/io/atomic_file.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 
 namespace locus::tuning {
 namespace {
@@ -175,10 +175,10 @@ Choices& choices() {
   return all;
 }
 
-std::shared_ptr<const void>* kept_place() { return Plan::kept(); }
+std::shared_ptr<const void>* kept_place() { return Replay::kept(); }
 
 Timed::Timed(const Call& call, const std::function<void()>& run) : before_(call.stream) {
-  const Plan::Trial trial;
+  const Replay::Trial trial;
   run();
   after_.emplace(call.stream);
 }

@@ -9,7 +9,7 @@ namespace locus {
 
 const void* capture::slot(Context c, size_t bytes, std::function<void(void*)> fill) {
   Recording& r = *recording_on(c);
-  return r.plan->slot(c, bytes, std::move(fill), !r.only);
+  return r.replay->slot(c, bytes, std::move(fill), !r.only);
 }
 
 Capture::Capture(Context c) {
@@ -30,16 +30,16 @@ Graph Capture::end() {
     throw CaptureError("Capture::end: the capture was begun by another thread; end it there");
   const auto recording = std::move(recording_);
   recording->end();
-  return Graph(*recording->only, std::move(recording->plan));
+  return Graph(*recording->only, std::move(recording->replay));
 }
 
-Graph::Graph(Context c, std::unique_ptr<Plan> plan) : context_(c), plan_(std::move(plan)) {}
+Graph::Graph(Context c, std::unique_ptr<Replay> replay) : context_(c), replay_(std::move(replay)) {}
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 Graph::~Graph() = default;
 
 void Graph::check() const {
-  if (!plan_) throw Error("Graph: it was moved from; use the Graph it was moved to");
+  if (!replay_) throw Error("Graph: it was moved from; use the Graph it was moved to");
 }
 
 Context Graph::context() const {
@@ -50,7 +50,7 @@ Context Graph::context() const {
 void Graph::replay(Caller from) {
   capture::check("Graph::replay", "a graph is not recorded in another one");
   check();
-  plan_->replay(from);
+  replay_->replay(from);
 }
 
 }  // namespace locus

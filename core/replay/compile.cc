@@ -1,8 +1,8 @@
 // How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
-// a plan (plan.h): its memory stays (arena.h), it finds what has to wait for what (plan_finish.cc),
-// and runs the calls again (plan_replay.cc), on a GPU as graphs (devices/cuda_graph.cc). A plan
-// with buffers for inputs and results (compile_copy.h) and a gradient (compile_gradient.h) is an
-// Entry (compile_entry.h). Here is which of them takes a call.
+// a replay (replay.h): its memory stays (arena.h), it finds what has to wait for what
+// (replay_finish.cc), and runs the calls again (replay_run.cc), on a GPU as graphs
+// (devices/cuda_graph.cc). A replay with buffers for inputs and results (compile_copy.h) and a
+// gradient (compile_gradient.h) is an Entry (compile_entry.h). Here is which of them takes a call.
 #include <locus/core/compile.h>
 
 #include <algorithm>
@@ -120,13 +120,14 @@ std::vector<CompiledCall> Compiled::calls() {
   const Turn turn(s, "::calls");
   Entry& last = s.last("calls");
   const MutexLock lock(last.turn());
-  std::vector<CompiledCall> list = last.plan().measured();
-  Plan* const gradient = last.gradient();
+  std::vector<CompiledCall> list = last.replay().measured();
+  Replay* const gradient = last.gradient();
   if (!gradient) return list;
-  const int before = static_cast<int>(list.size()), parts = list.empty() ? 0 : list.back().part + 1;
+  const int before = static_cast<int>(list.size()),
+            segments = list.empty() ? 0 : list.back().segment + 1;
   for (CompiledCall& call : gradient->measured()) {
     for (int& n : call.after) n += before;
-    call.part += parts;
+    call.segment += segments;
     list.push_back(std::move(call));
   }
   return list;
@@ -138,8 +139,8 @@ std::string Compiled::describe() {
   const Turn turn(s, "::describe");
   Entry& last = s.last("describe");
   const MutexLock lock(last.turn());
-  std::string text = "recorded for " + last.text() + "\n" + last.plan().describe();
-  if (Plan* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
+  std::string text = "recorded for " + last.text() + "\n" + last.replay().describe();
+  if (Replay* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
   return text;
 }
 
@@ -147,7 +148,7 @@ std::string Compiled::dot() const {
   State& s = state("dot");
   capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
   const Turn turn(s, "::dot");
-  return s.last("dot").plan().dot();
+  return s.last("dot").replay().dot();
 }
 
 size_t Compiled::recorded() const { return state("recorded").recorded; }

@@ -33,7 +33,7 @@ Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from
   for (size_t i = 0; i < in.size(); ++i) {
     inputs_.push_back(input_of(in[i], mode_));
     buffers_.push_back(same_strides(in[i]));
-    recording.plan->filled(*buffers_[i].impl().storage);
+    recording.replay->filled(*buffers_[i].impl().storage);
     given.push_back(alias(buffers_[i], buffers_[i].impl().view));
     std::shared_ptr<GraphState>& graph = given[i].impl().graph;
     if (!mode_.graph) {
@@ -119,15 +119,15 @@ void Entry::finish(capture::Recording& r, Tensors out, Tensors given) {
   if (gradient_) gradient_->finish(r, *backward);
   backward.reset();
   r.end();
-  plan_ = std::move(r.plan);
+  replay_ = std::move(r.replay);
   for (auto& g : r.generations) generations_.emplace_back(g, *g);
   for (size_t i = 0; i < inputs_.size(); ++i)
-    inputs_[i].written = plan_->writes(*buffers_[i].impl().storage);
+    inputs_[i].written = replay_->writes(*buffers_[i].impl().storage);
 }
 
 // Whether the function writes this memory of the program's otherwise than as an input.
 bool Entry::writes_captured(const Storage& s) const {
-  return plan_->writes(s) && (!plan_->owns(s) || any_of(written_, s));
+  return replay_->writes(s) && (!replay_->owns(s) || any_of(written_, s));
 }
 
 void Entry::check(const Tensors& in) const {
@@ -143,7 +143,7 @@ void Entry::check(const Tensors& in) const {
     const auto has_memory = [&](const Tensor& result) {
       return result.impl().storage == t.storage;
     };
-    if (written ? plan_->uses(*t.storage) || std::ranges::any_of(results_, has_memory)
+    if (written ? replay_->uses(*t.storage) || std::ranges::any_of(results_, has_memory)
                 : writes_captured(*t.storage))
       refuse("and has captured its memory as well; pass the tensor or capture it, not both");
     for (size_t k = 0; written && k < in.size(); ++k)
@@ -166,7 +166,7 @@ Tensors Entry::replay(const Tensors& in, Caller from) {
   Tensors out = new_like(results_);  // first: there may be no memory
   copy_all(in, buffers_);
   FirstFailure failure;
-  failure.run([&] { plan_->replay(from); });
+  failure.run([&] { replay_->replay(from); });
   failure.run([&] { copy_out(in, out); });  // what was written before it, too
   failure.rethrow();
   for (const capture::Freshness& f : after_) f.leaf->fresh = f.fresh;

@@ -51,10 +51,10 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   // Whether a backward() is to come that reads the memory of the last call.
   bool pending() const { return pending_.load(std::memory_order_acquire); }
 
-  Plan& plan() { return *plan_; }
-  Plan* gradient() { return gradient_ ? &gradient_->plan() : nullptr; }
+  Replay& replay() { return *replay_; }
+  Replay* gradient() { return gradient_ ? &gradient_->replay() : nullptr; }
   std::string text() const;  // its key
-  // Held by whoever replays one of the plans or measures it: backward() may be in another thread.
+  // Held by whoever replays one of the replays or measures it: backward() may be in another thread.
   Mutex& turn() { return turn_; }
 
  private:
@@ -78,7 +78,7 @@ class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
   Mutex turn_;
   Caller from_;
   std::vector<Input> inputs_;
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Replay> replay_;
   Tensors buffers_, results_;  // where the function reads inputs, and leaves results
   std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
   std::vector<capture::Leaf> leaves_;

@@ -76,7 +76,7 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
     heads_.push_back(i);
     heads.push_back(out[i]);
     incoming_.push_back(allocate(impl.context, impl.view.meta));
-    capture::innermost->plan->filled(*incoming_.back().impl().storage);
+    capture::innermost->replay->filled(*incoming_.back().impl().storage);
   }
   for (const auto& [leaf, state] : forward.leaves) {
     if (!state || state->req == GradReq::null) {
@@ -114,12 +114,12 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
 void Gradient::finish(const capture::Recording& forward, capture::Recording& recording) {
   // Whoever writes memory that the program or the next call sees waits for what reads it here.
   for (const auto& seen : forward.made)
-    if (const auto storage = seen.lock()) recording.plan->show(storage);
+    if (const auto storage = seen.lock()) recording.replay->show(storage);
   recording.end();
-  plan_ = std::move(recording.plan);
+  replay_ = std::move(recording.replay);
   const auto reads = [&](const Tensor& t) {
     const Storage& s = *t.impl().storage;
-    return plan_->uses(s) && !plan_->owns(s);
+    return replay_->uses(s) && !replay_->owns(s);
   };
   std::erase_if(others_, [&](const Tensor& t) { return !reads(t); });
   int k = 0;
@@ -171,7 +171,7 @@ Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
     else
       fill(incoming_[i], 0);
   given.run();
-  plan_->replay(from_);
+  replay_->replay(from_);
   copy_all(made, places);
   return gradients;
 }

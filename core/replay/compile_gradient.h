@@ -1,5 +1,5 @@
 // The gradient of a compiled function that is called under autograd::Record: recorded with it, as a
-// plan of its own that reads the memory of the call, and replayed by backward(). Internal to
+// replay of its own that reads the memory of the call, and replayed by backward(). Internal to
 // compile.cc.
 //
 // The function's graph is walked once, while it is recorded, and dropped. What the program sees is
@@ -30,7 +30,7 @@ class Gradient : NonCopyable {
   Tensors replay(const Saved& saved, std::span<const Tensor> incoming);
   Keep keep() const { return keep_; }
   bool empty() const { return heads_.empty() || operands_.empty(); }  // nothing to do
-  Plan& plan() { return *plan_; }
+  Replay& replay() { return *replay_; }
 
  private:
   // What has a gradient: an input of the function, else a leaf.
@@ -42,10 +42,10 @@ class Gradient : NonCopyable {
 
   std::vector<size_t> heads_;  // numbers of the results that have a graph
   std::vector<Operand> operands_;
-  Tensors others_;  // captured tensors without a gradient that the plan reads
+  Tensors others_;  // captured tensors without a gradient that the replay reads
   Mutex& turn_;
   Tensors incoming_, results_;  // gradients of the heads, and of the operands
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Replay> replay_;
   Keep keep_ = Keep::none;
   Caller from_;
 };

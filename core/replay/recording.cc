@@ -73,7 +73,7 @@ Recording::Recording(Caller who) : from(who), first_node(next_node()) {
 
 Recording::Recording(const Recording* before)
     : from(before->from),
-      plan(std::make_unique<Plan>(before->plan.get())),
+      replay(std::make_unique<Replay>(before->replay.get())),
       first_node(before->first_node),
       outer(std::exchange(innermost, this)) {}
 
@@ -98,9 +98,9 @@ Recording::~Recording() { leave(); }
 
 void Recording::end() {
   for (const auto& seen : made)
-    if (const auto storage = seen.lock()) plan->show(storage);
+    if (const auto storage = seen.lock()) replay->show(storage);
   leave();
-  plan->finish(!only);
+  replay->finish(!only);
 }
 
 std::string Recording::text() const {
@@ -124,42 +124,42 @@ void check(const std::string& what, Context c, const StreamView* s) {
                      ", would not be replayed; do it before or after, or capture that context too");
 }
 
-Noted note(Context c, PlanCall call) {
+Noted note(Context c, ReplayCall call) {
   Recording& r = *recording_on(c);
-  PlanCall& kept = r.plan->add(std::move(call));
-  if (!r.only) r.plan->ran_on(current_stream(c));
-  return {r.plan.get(), &kept};
+  ReplayCall& kept = r.replay->add(std::move(call));
+  if (!r.only) r.replay->ran_on(current_stream(c));
+  return {r.replay.get(), &kept};
 }
 
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   Recording& r = *recording_on(c);
-  if (!write && r.plan->is_unwritten(*storage))
-    throw CaptureError(r.text(), ", and ", r.plan->last_name(), " reads ", storage->bytes(),
+  if (!write && r.replay->is_unwritten(*storage))
+    throw CaptureError(r.text(), ", and ", r.replay->last_name(), " reads ", storage->bytes(),
                        " bytes on ", c,
                        " that no recorded call has written; fill the tensor by an op, make it "
                        "by array(), or make it before the call");
-  r.plan->touch(storage, write);
+  r.replay->touch(storage, write);
   if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
   // Who wants its values has something to wait for.
   if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
 }
 
 void copied(Context from, Context to, size_t bytes, Caller asked) {
-  recording_on(to)->plan->copied(from, to, bytes, asked);
+  recording_on(to)->replay->copied(from, to, bytes, asked);
 }
 
 bool owns(const Storage& storage) {
   const Recording* const r = recording_on(storage.context());
-  return r && r->plan->owns(storage);
+  return r && r->replay->owns(storage);
 }
 
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   Recording* const r = recording_on(c);
   if (!r) return std::make_shared<Storage>(c, bytes, home);
-  const auto& arena = r->plan->arena(c);
+  const auto& arena = r->replay->arena(c);
   auto storage = std::make_shared<Storage>(c, bytes, r->only ? r->stream : home, arena);
   r->made.push_back(storage);
-  r->plan->allocated(*storage);
+  r->replay->allocated(*storage);
   return storage;
 }
 
@@ -172,7 +172,7 @@ void depends_on(std::shared_ptr<const uint64_t> generation) {
 void depends_on(const Tensor& leaf) {
   auto& all = innermost->leaves;
   const std::shared_ptr<GraphState>& state = leaf.impl().graph;
-  if (!state && innermost->plan->owns(*leaf.impl().storage)) return;
+  if (!state && innermost->replay->owns(*leaf.impl().storage)) return;
   const auto same = [&](const Leaf& l) { return state ? l.state == state : l.tensor.is(leaf); };
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({leaf, state});
 }

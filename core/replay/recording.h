@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <locus/core/base/capture_check.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/tape/tape.h>
 
 namespace locus::capture {
@@ -39,7 +39,7 @@ struct Recording : NonCopyable {
   const std::optional<Context> only;
   const Caller from;
   bool graph = false;  // under autograd::Record: results are put in a graph
-  std::unique_ptr<Plan> plan = std::make_unique<Plan>();
+  std::unique_ptr<Replay> replay = std::make_unique<Replay>();
   const uint64_t first_node = 0;  // nodes of tapes made meanwhile come after it
   // What was used, or asked, and makes another recording necessary when it changes.
   std::vector<std::shared_ptr<const uint64_t>> generations;

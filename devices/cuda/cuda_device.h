@@ -72,7 +72,7 @@ class CudaDevice final : public Device {
   double elapsed_ms(EventView from, EventView to) override;
   void synchronize(StreamView s) override;
 
-  std::unique_ptr<RecordedWork> make_graph(Plan& plan, std::span<PlanCall> calls) override;
+  std::unique_ptr<RecordedWork> make_graph(Replay& replay, std::span<ReplayCall> calls) override;
 
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }

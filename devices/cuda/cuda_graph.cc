@@ -1,4 +1,4 @@
-// Graphs: the calls of a plan as one launch, independent ones side by side.
+// Graphs: the calls of a replay as one launch, independent ones side by side.
 //
 // Each branch is captured on a stream of its own, which stays with the graph: its kernels share
 // that stream's counters, so those of one branch run one after the other.
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/devices/cuda/cuda_device.h>
 #include <locus/devices/cuda/cuda_exit.h>
 
@@ -21,7 +21,7 @@ constexpr size_t kMostBranches = 4;
 constexpr size_t kShortest = 4;
 
 // Chains of calls: each is behind the last call of a chain that it waits for, else begins one.
-std::vector<size_t> chains_of(std::span<const PlanCall> calls) {
+std::vector<size_t> chains_of(std::span<const ReplayCall> calls) {
   std::vector<size_t> chain(calls.size());
   std::vector<int> last;
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -39,7 +39,7 @@ std::vector<size_t> chains_of(std::span<const PlanCall> calls) {
 }
 
 // Calls that wait for other devices, but for the last, which nothing hides: beside all others.
-std::vector<bool> waits_beside(std::span<const PlanCall> calls) {
+std::vector<bool> waits_beside(std::span<const ReplayCall> calls) {
   std::vector<bool> beside(calls.size());
   bool last = true;
   for (size_t i = calls.size(); i-- > 0;)
@@ -49,7 +49,7 @@ std::vector<bool> waits_beside(std::span<const PlanCall> calls) {
 
 // Which branch each call is in: the longest chains are branches; calls of others are where the call
 // before them is.
-std::vector<size_t> branches_of(std::span<const PlanCall> calls, size_t& count) {
+std::vector<size_t> branches_of(std::span<const ReplayCall> calls, size_t& count) {
   const std::vector<size_t> chain = chains_of(calls);
   std::vector<size_t> length(calls.size()), order(calls.size()), branch(calls.size());
   for (const size_t c : chain) ++length[c];
@@ -99,13 +99,13 @@ class CudaDevice::Branches : NonCopyable {
 
 class CudaDevice::Work final : public RecordedWork {
  public:
-  Work(CudaDevice& d, Plan& plan, std::span<PlanCall> calls)
+  Work(CudaDevice& d, Replay& replay, std::span<ReplayCall> calls)
       : device_(d), branch_of_(branches_of(calls, count_)), branches_(d, count_) {
     for (size_t i = 0; i < calls.size(); ++i) calls[i].branch = static_cast<int>(branch_of_[i]);
     const Guard guard(d.index());
     try {
       begin();
-      capture(plan, calls);
+      capture(replay, calls);
     } catch (...) {
       static_cast<void>(end());
       destroy();
@@ -143,7 +143,7 @@ class CudaDevice::Work final : public RecordedWork {
   }
 
   // Calls that others of another branch wait for leave an event.
-  void capture(Plan& plan, std::span<PlanCall> calls) {
+  void capture(Replay& replay, std::span<ReplayCall> calls) {
     std::vector<EventView> done(calls.size());
     std::vector<bool> awaited(calls.size());
     for (size_t i = 0; i < calls.size(); ++i)
@@ -155,7 +155,7 @@ class CudaDevice::Work final : public RecordedWork {
       for (const int before : calls[i].after)
         if (branch_of_[static_cast<size_t>(before)] != branch_of_[i])
           order(s, done[static_cast<size_t>(before)]);
-      plan.run(calls[i], s, false);
+      replay.run(calls[i], s, false);
       if (awaited[i]) done[i] = record(s);
     }
     for (size_t b = 1; b < count_; ++b) order(branches_[0].view, record(branches_[b].view));
@@ -190,9 +190,9 @@ class CudaDevice::Work final : public RecordedWork {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-std::unique_ptr<RecordedWork> CudaDevice::make_graph(Plan& plan, std::span<PlanCall> calls) {
+std::unique_ptr<RecordedWork> CudaDevice::make_graph(Replay& replay, std::span<ReplayCall> calls) {
   if (calls.empty()) return nullptr;
-  return std::make_unique<Work>(*this, plan, calls);
+  return std::make_unique<Work>(*this, replay, calls);
 }
 
 }  // namespace locus::cuda

@@ -63,11 +63,11 @@ Schedule schedule(const Calls& calls) {
   Moment host, last;
   for (size_t first = 0; first < calls.size();) {
     size_t behind = first;
-    while (behind < calls.size() && calls[behind].part == calls[first].part) ++behind;
+    while (behind < calls.size() && calls[behind].segment == calls[first].segment) ++behind;
     Moment start = host;
     for (size_t i = first; i < behind; ++i)
       for (const int n : calls[i].after)
-        if (at(n) < first) start.wait_for(part_end[at(calls[at(n)].part)]);
+        if (at(n) < first) start.wait_for(part_end[at(calls[at(n)].segment)]);
     for (size_t r = 0; r < rows.size(); ++r)
       if (rows[r].beside(CallRow(calls[first]))) start.wait_for(row_end[r]);
     Moment part = start;

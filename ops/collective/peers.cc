@@ -14,7 +14,7 @@
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -81,12 +81,12 @@ void prepare(const Work& w, int me) LOCUS_REQUIRES(meeting_turns()) {
 capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<View>& in,
                     const std::vector<View>& out) {
   const Context c = stream_of(w, attrs.me).context;
-  PlanCall call{.context = c,
-                .op = &w.op,
-                .kernel = w.kernel,
-                .views = in,
-                .n_in = static_cast<int>(in.size()),
-                .attrs = AttrsView::of(attrs, w.owner)};
+  ReplayCall call{.context = c,
+                  .op = &w.op,
+                  .kernel = w.kernel,
+                  .views = in,
+                  .n_in = static_cast<int>(in.size()),
+                  .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
   const capture::Noted noted = capture::note(c, std::move(call));
   each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
@@ -94,7 +94,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
     if (t.context() == c)
       capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
-  noted.plan->meet_in_turn(c);
+  noted.replay->meet_in_turn(c);
   return noted;
 }
 
@@ -134,7 +134,7 @@ void enqueue(const Work& w, int me) {
   const auto bytes = [&] { return bytes_read(w, me); };
   trace::Reads reads(d, s, w.group.contexts(), bytes);
   if (noted.call) {
-    noted.plan->run(*noted.call, s, true);
+    noted.replay->run(*noted.call, s, true);
   } else {
     const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a),
                     s,         &w.owner};

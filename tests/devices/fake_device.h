@@ -57,7 +57,7 @@ class FakeDevice final : public Device {
   }
   double elapsed_ms(EventView, EventView) override { return 0; }
   void synchronize(StreamView) override {}
-  std::unique_ptr<RecordedWork> make_graph(Plan&, std::span<PlanCall>) override {
+  std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) override {
     throw std::bad_alloc();
   }
 

@@ -23,7 +23,7 @@ CompiledCall call(Context c, int part, int branch, double us, std::vector<int> a
           .operands = "f32(2,) > f32(2,)",
           .bytes = 16,
           .after = std::move(after),
-          .part = part,
+          .segment = part,
           .branch = branch,
           .us = us};
 }

@@ -9,7 +9,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 #include <locus/devices/pool.h>
 #include <locus/nn/optimizer.h>

@@ -40,7 +40,7 @@ TEST(CompiledCalls, CallsSayWhatTheyAreAndTake) {
     for (const CompiledCall& call : calls) {
       EXPECT_EQ(call.context, c);
       EXPECT_EQ(call.from, call.to);
-      EXPECT_EQ(call.part, 0);
+      EXPECT_EQ(call.segment, 0);
       EXPECT_GT(call.us, 0);
     }
   }
@@ -61,11 +61,11 @@ TEST(CompiledCalls, CallsOfTheGradientFollow) {
     wait_all();
     const std::vector<CompiledCall> calls = f.calls();
     ASSERT_GT(calls.size(), 3);
-    EXPECT_EQ(calls[1].part, 0);
+    EXPECT_EQ(calls[1].segment, 0);
     EXPECT_THAT(calls[1].after, ElementsAre(0));
-    EXPECT_EQ(calls[2].part, 1);
+    EXPECT_EQ(calls[2].segment, 1);
     EXPECT_TRUE(calls[2].after.empty());
-    EXPECT_EQ(calls.back().part, 1);
+    EXPECT_EQ(calls.back().segment, 1);
     EXPECT_THAT(calls.back().after, Contains(static_cast<int>(calls.size()) - 2));
   }
 }
@@ -87,7 +87,7 @@ TEST(CompiledCalls, CallsWaitForThoseOfOtherContexts) {
   EXPECT_EQ(calls[2].to, gpu(1));
   EXPECT_THAT(calls[2].after, ElementsAre(0));
   EXPECT_THAT(calls[3].after, ElementsAre(1, 2));
-  EXPECT_NE(calls[1].part, calls[3].part);
+  EXPECT_NE(calls[1].segment, calls[3].segment);
   const std::string dot = f.dot();
   EXPECT_THAT(dot, HasSubstr("n2 -> n3"));
   EXPECT_THAT(dot, Not(HasSubstr("n0 -> n1")));

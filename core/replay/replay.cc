@@ -1,4 +1,4 @@
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 
 #include <algorithm>
 #include <utility>
@@ -26,13 +26,13 @@ Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
       std::make_shared<TensorImpl>(TensorImpl{view, storage->context(), true, storage, nullptr}));
 }
 
-Plan::Plan(const Plan* before) {
+Replay::Replay(const Replay* before) {
   if (!before) return;
   others_ = before->arenas_;
   last_ = before->last_;
 }
 
-Plan::~Plan() {
+Replay::~Replay() {
   for (Last& l : *last_) {
     if (devices_unload) break;
     try {
@@ -42,20 +42,20 @@ Plan::~Plan() {
       // It stays with the device: the next call that may throw has it.
     }
   }
-  parts_.clear();
+  segments_.clear();
   calls_.clear();
   seen_.clear();
   shown_.clear();
   for (const auto& arena : arenas_) arena->close();
 }
 
-const std::shared_ptr<Arena>& Plan::arena(Context c) {
+const std::shared_ptr<Arena>& Replay::arena(Context c) {
   for (const auto& arena : arenas_)
     if (arena->context() == c) return arena;
   return arenas_.emplace_back(std::make_shared<Arena>(c));
 }
 
-void* Plan::block(Context c, size_t bytes) {
+void* Replay::block(Context c, size_t bytes) {
   const StreamView s = current_stream(c);
   void* const data = arena(c)->keep(bytes, s);
   if (s.id == 0) return data;
@@ -65,12 +65,12 @@ void* Plan::block(Context c, size_t bytes) {
   return data;
 }
 
-PlanCall& Plan::add(PlanCall call) {
+ReplayCall& Replay::add(ReplayCall call) {
   touches_.emplace_back();
   return calls_.emplace_back(std::move(call));
 }
 
-void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
+void Replay::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (storage->bytes() == 0) return;
   touches_.back().push_back({storage->data(), write});
   if (write) unwritten_.erase(storage->data());
@@ -78,35 +78,37 @@ void Plan::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 
-void Plan::meet_in_turn(Context c) {
+void Replay::meet_in_turn(Context c) {
   static const std::byte tokens[kMaxDevices] = {};
   touches_.back().push_back({&tokens[c.index], true});
 }
 
-void Plan::copied(Context from, Context to, size_t bytes, Caller asked) {
-  PlanCall& call = calls_.back();
+void Replay::copied(Context from, Context to, size_t bytes, Caller asked) {
+  ReplayCall& call = calls_.back();
   call.from = from;
   call.to = to;
   call.bytes = bytes;
   call.asked = asked;
 }
 
-void Plan::ran_on(StreamView s) {
+void Replay::ran_on(StreamView s) {
   if (s.id == 0) return;
   Timeline* const line = &Timeline::of(s);
   if (std::none_of(last_->begin(), last_->end(), [&](const Last& l) { return l.line == line; }))
     last_->push_back({s.context, line, 0});
 }
 
-bool Plan::writes(const Storage& storage) const {
+bool Replay::writes(const Storage& storage) const {
   const auto used = used_.find(&storage);
   return used != used_.end() && used->second;
 }
 
-bool Plan::made(const Storage& storage) const { return in_any(arenas_, storage); }
-bool Plan::owns(const Storage& storage) const { return made(storage) || in_any(others_, storage); }
+bool Replay::made(const Storage& storage) const { return in_any(arenas_, storage); }
+bool Replay::owns(const Storage& storage) const {
+  return made(storage) || in_any(others_, storage);
+}
 
-const void* Plan::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {
+const void* Replay::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {
   constexpr size_t kAlignment = 16;
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   LOCUS_CHECK(bytes <= kSlots, "numbers of ", bytes, " bytes");

@@ -23,7 +23,7 @@ namespace locus {
 struct CompiledCall;
 
 // One call, with all that it needs. Its memory stays where it is.
-struct PlanCall {
+struct ReplayCall {
   Context context;         // that enqueues it
   const Op* op = nullptr;  // null: a copy
   // Of an op's kernel.
@@ -32,8 +32,8 @@ struct PlanCall {
   std::vector<View> views = {};       // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
-  // In the order in which the kernel asks: memory, null until the plan is whole, and what it chose
-  // once (tuning.h).
+  // In the order in which the kernel asks: memory, null until the replay is whole, and what it
+  // chose once (tuning.h).
   struct Scratch {
     std::byte* data = nullptr;
     size_t bytes = 0;
@@ -47,10 +47,11 @@ struct PlanCall {
   size_t bytes = 0;
   Caller asked = {};
 
-  // Calls of the same part, by number, that come before it; which of the part's branches it is in.
+  // Calls of the same segment, by number, that come before it; which of the segment's branches it
+  // is in.
   std::vector<int> after = {};
   int branch = 0;
-  std::vector<std::pair<size_t, int>> across = {};  // of other parts: part and number
+  std::vector<std::pair<size_t, int>> across = {};  // of other segments: segment and number
 
   const char* name() const { return op ? op->name.c_str() : "copyto"; }
   const char* full_name() const { return launch_name ? launch_name : name(); }
@@ -60,24 +61,24 @@ struct PlanCall {
 // All of its bytes, as a tensor.
 Tensor bytes_of(const std::shared_ptr<Storage>& storage);
 
-class Plan : NonCopyable {
+class Replay : NonCopyable {
  public:
-  // `before`: a plan of which all calls are noted, where this one goes on: it may use memory of
+  // `before`: a replay of which all calls are noted, where this one goes on: it may use memory of
   // that, and replays of the two come one after the other.
-  explicit Plan(const Plan* before = nullptr);
-  ~Plan();  // blocks until its replays are done
+  explicit Replay(const Replay* before = nullptr);
+  ~Replay();  // blocks until its replays are done
 
   // While it is recorded: a call, and then the memory that it uses.
-  PlanCall& add(PlanCall call);
+  ReplayCall& add(ReplayCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   const char* last_name() const { return calls_.back().name(); }
   // It meets others: such calls of a device come one after the other.
   void meet_in_turn(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
   void ran_on(StreamView s);                                          // the call, at once
-  // Whether the storage lies in the plan's arenas, or in those of the plan before it.
+  // Whether the storage lies in the replay's arenas, or in those of the replay before it.
   bool owns(const Storage& storage) const;
-  // Memory of the plan's own.
+  // Memory of the replay's own.
   const std::shared_ptr<Arena>& arena(Context c);
   // A block of it. What the current stream had in it before is done when a replay begins.
   void* block(Context c, size_t bytes);
@@ -113,14 +114,14 @@ class Plan : NonCopyable {
   std::string dot() const;  // in Graphviz's language
 
   // Runs one call on s; `traced`: reported to whoever listens.
-  void run(PlanCall& call, StreamView s, bool traced);
+  void run(ReplayCall& call, StreamView s, bool traced);
 
-  // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a plan's.
-  static void* scratch(size_t bytes, bool& of_plan);
-  // Its next place for a choice; null: it is not one of a plan's. Valid until the next is asked
+  // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a replay's.
+  static void* scratch(size_t bytes, bool& of_replay);
+  // Its next place for a choice; null: it is not one of a replay's. Valid until the next is asked
   // for.
   static std::shared_ptr<const void>* kept();
-  // Meanwhile no call is a plan's: what runs in this thread is only measured (tuning.h).
+  // Meanwhile no call is a replay's: what runs in this thread is only measured (tuning.h).
   class Trial : NonCopyable {
    public:
     Trial();
@@ -140,11 +141,11 @@ class Plan : NonCopyable {
     bool write;
   };
   // Calls of one context that are enqueued together.
-  struct Part {
+  struct Segment {
     Context context;
     bool crosses = false;
     bool meets = false;  // a call waits for its like on other devices
-    std::vector<PlanCall> calls = {};
+    std::vector<ReplayCall> calls = {};
     std::vector<Use> uses = {};
     std::unique_ptr<RecordedWork> graph = {};
   };
@@ -169,35 +170,35 @@ class Plan : NonCopyable {
     Context context;
     int branch;
     size_t ask;
-    PlanCall::Scratch memory;
+    ReplayCall::Scratch memory;
   };
   class Running;
 
   bool made(const Storage& storage) const;  // in its own arenas
   void take_constants(bool ran);
-  size_t part_for(const PlanCall& call, size_t first);
-  void use(Part& part, const Touch& t);
+  size_t segment_for(const ReplayCall& call, size_t first);
+  void use(Segment& segment, const Touch& t);
   void make_graphs();
-  PlanCall::Scratch room(const PlanCall& call, size_t ask, size_t bytes);
+  ReplayCall::Scratch room(const ReplayCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
-  static void mark(const Part& part, StreamView s);  // work on s uses what it does
-  void enqueue(Part& part, Caller from);
+  static void mark(const Segment& segment, StreamView s);  // work on s uses what it does
+  void enqueue(Segment& segment, Caller from);
   void break_off();
-  void run_each(Part& part, StreamView s, Caller from);
+  void run_each(Segment& segment, StreamView s, Caller from);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
-  std::vector<std::shared_ptr<Arena>> others_;  // of the plan before it
-  std::deque<PlanCall> calls_;                  // until finish()
+  std::vector<std::shared_ptr<Arena>> others_;  // of the replay before it
+  std::deque<ReplayCall> calls_;                // until finish()
   std::vector<std::vector<Touch>> touches_;
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
   std::vector<std::shared_ptr<Storage>> shown_;
   std::unordered_set<const void*> unwritten_;
   std::vector<Room> rooms_;
-  bool whole_ = false;   // finish() has all calls in their parts
+  bool whole_ = false;   // finish() has all calls in their segments
   bool meets_ = false;   // some wait for their like on other devices
   bool broken_ = false;  // of those, some were enqueued alone
-  std::vector<Part> parts_;
-  std::unordered_map<const Storage*, bool> used_;  // by all parts; true: written
+  std::vector<Segment> segments_;
+  std::unordered_map<const Storage*, bool> used_;  // by all segments; true: written
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;
   std::shared_ptr<std::vector<Last>> last_ = std::make_shared<std::vector<Last>>();

@@ -1,4 +1,4 @@
-// What a plan consists of, for readers.
+// What a replay consists of, for readers.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -6,19 +6,19 @@
 #include <locus/core/base/table.h>
 #include <locus/core/base/text.h>
 #include <locus/core/compile.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 
 namespace locus {
 namespace {
 
-size_t moved(const PlanCall& call) {
+size_t moved(const ReplayCall& call) {
   if (!call.op) return 2 * call.bytes;
   size_t sum = 0;
   for (const View& v : call.views) sum += bytes_of(v.meta);
   return sum;
 }
 
-std::string operands(const PlanCall& call) {
+std::string operands(const ReplayCall& call) {
   constexpr size_t kMost = 8;
   if (!call.op) return text_of(call.from, " to ", call.to);
   std::string text;
@@ -37,13 +37,14 @@ std::string joined(const std::vector<int>& numbers) {
   return text;
 }
 
-// The first call of another part.
-auto end_of_part(auto begin, auto end) {
-  return std::find_if(begin, end, [&](const CompiledCall& c) { return c.part != begin->part; });
+// The first call of another segment.
+auto end_of_segment(auto begin, auto end) {
+  return std::find_if(begin, end,
+                      [&](const CompiledCall& c) { return c.segment != begin->segment; });
 }
 
 // "gpu(0): 12 calls as one graph, 2 branches, 1.2 MB moved".
-std::string part_text(auto begin, auto end) {
+std::string segment_text(auto begin, auto end) {
   int branches = 0;
   size_t bytes = 0;
   for (auto c = begin; c != end; ++c) {
@@ -57,39 +58,39 @@ std::string part_text(auto begin, auto end) {
 
 }  // namespace
 
-std::vector<CompiledCall> Plan::calls() const {
+std::vector<CompiledCall> Replay::calls() const {
   std::vector<CompiledCall> list;
-  std::vector<int> first;  // call of each part
-  for (const Part& part : parts_) {
+  std::vector<int> first;  // call of each segment
+  for (const Segment& segment : segments_) {
     first.push_back(static_cast<int>(list.size()));
-    for (const PlanCall& call : part.calls) {
+    for (const ReplayCall& call : segment.calls) {
       std::set<int> after;
       for (const int n : call.after) after.insert(first.back() + n);
       for (const auto& [p, n] : call.across) after.insert(first[p] + n);
       list.push_back({.op = call.name(),
-                      .context = part.context,
-                      .from = call.op ? part.context : call.from,
-                      .to = call.op ? part.context : call.to,
+                      .context = segment.context,
+                      .from = call.op ? segment.context : call.from,
+                      .to = call.op ? segment.context : call.to,
                       .operands = operands(call),
                       .bytes = moved(call),
                       .after = {after.begin(), after.end()},
-                      .part = static_cast<int>(first.size()) - 1,
+                      .segment = static_cast<int>(first.size()) - 1,
                       .branch = call.branch,
-                      .graph = part.graph != nullptr});
+                      .graph = segment.graph != nullptr});
     }
   }
   return list;
 }
 
-std::string Plan::describe() {
+std::string Replay::describe() {
   const std::vector<CompiledCall> list = measured();
   std::vector<std::vector<std::string>> rows{
       {"", "context", "branch", "call", "us", "moves", "after", "operands"}};
   std::string text;
   double sum = 0;
   for (auto begin = list.begin(); begin != list.end();) {
-    const auto end = end_of_part(begin, list.end());
-    text += part_text(begin, end);
+    const auto end = end_of_segment(begin, list.end());
+    text += segment_text(begin, end);
     for (; begin != end; ++begin) {
       const CompiledCall& c = *begin;
       rows.push_back({std::to_string(rows.size() - 1), to_string(c.context),
@@ -106,21 +107,21 @@ std::string Plan::describe() {
   return text;
 }
 
-std::string Plan::dot() const {
+std::string Replay::dot() const {
   const std::vector<CompiledCall> list = calls();
   std::string nodes, edges;
   size_t number = 0;
   for (auto begin = list.begin(); begin != list.end();) {
-    const auto end = end_of_part(begin, list.end());
+    const auto end = end_of_segment(begin, list.end());
     nodes +=
-        text_of("  subgraph cluster_", begin->part, " {\n    label=\"", begin->context, "\";\n");
+        text_of("  subgraph cluster_", begin->segment, " {\n    label=\"", begin->context, "\";\n");
     for (; begin != end; ++begin, ++number) {
       nodes += text_of("    n", number, " [label=\"", begin->op, "\\n", begin->operands, "\"];\n");
       for (const int before : begin->after) edges += text_of("  n", before, " -> n", number, ";\n");
     }
     nodes += "  }\n";
   }
-  return "digraph plan {\n  node [shape=box, fontname=\"sans-serif\"];\n" + nodes + edges + "}\n";
+  return "digraph replay {\n  node [shape=box, fontname=\"sans-serif\"];\n" + nodes + edges + "}\n";
 }
 
 }  // namespace locus

@@ -1,4 +1,4 @@
-// A plan's calls as they run: one by one, or all that was recorded.
+// A replay's calls as they run: one by one, or all that was recorded.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/ranks/communicator.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -14,8 +14,8 @@ namespace {
 
 // Whose scratch memory and choices a kernel that runs in this thread is given.
 struct Asking {
-  Plan* plan = nullptr;
-  PlanCall* call = nullptr;
+  Replay* replay = nullptr;
+  ReplayCall* call = nullptr;
   size_t next = 0, next_kept = 0;
 };
 thread_local Asking* asking = nullptr;
@@ -23,9 +23,10 @@ thread_local Asking* asking = nullptr;
 }  // namespace
 
 // While a kernel's function runs.
-class Plan::Running : NonCopyable {
+class Replay::Running : NonCopyable {
  public:
-  Running(Plan& plan, PlanCall& call) : now_{&plan, &call}, outer_(std::exchange(asking, &now_)) {}
+  Running(Replay& replay, ReplayCall& call)
+      : now_{&replay, &call}, outer_(std::exchange(asking, &now_)) {}
   ~Running() { asking = outer_; }
 
  private:
@@ -33,29 +34,29 @@ class Plan::Running : NonCopyable {
   Asking* const outer_;
 };
 
-Plan::Trial::Trial() : outer_(std::exchange(asking, nullptr)) {}
-Plan::Trial::~Trial() { asking = static_cast<Asking*>(outer_); }
+Replay::Trial::Trial() : outer_(std::exchange(asking, nullptr)) {}
+Replay::Trial::~Trial() { asking = static_cast<Asking*>(outer_); }
 
-void* Plan::scratch(size_t bytes, bool& of_plan) {
+void* Replay::scratch(size_t bytes, bool& of_replay) {
   Asking* const a = asking;
-  of_plan = a != nullptr && a->plan->whole_;
+  of_replay = a != nullptr && a->replay->whole_;
   if (!a) return nullptr;
   const size_t ask = a->next++;
-  std::vector<PlanCall::Scratch>& given = a->call->scratch;
+  std::vector<ReplayCall::Scratch>& given = a->call->scratch;
   if (ask == given.size()) given.emplace_back();
-  PlanCall::Scratch& memory = given[ask];
-  if (!of_plan) {  // it is recorded, and has memory of the pool
+  ReplayCall::Scratch& memory = given[ask];
+  if (!of_replay) {  // it is recorded, and has memory of the pool
     memory.bytes = bytes;
     return nullptr;
   }
   // More than when it was recorded: more threads take part.
-  if (!memory.data || memory.bytes < bytes) memory = a->plan->room(*a->call, ask, bytes);
+  if (!memory.data || memory.bytes < bytes) memory = a->replay->room(*a->call, ask, bytes);
   return memory.data;
 }
 
 // Calls of a branch run one after the other, and replays do: they share what they ask for. A
 // recording by hand ran nothing, and knows no sizes before its graph is made.
-PlanCall::Scratch Plan::room(const PlanCall& call, size_t ask, size_t bytes) {
+ReplayCall::Scratch Replay::room(const ReplayCall& call, size_t ask, size_t bytes) {
   const auto same = [&](const Room& r) {
     return r.context == call.context && r.branch == call.branch && r.ask == ask;
   };
@@ -65,15 +66,15 @@ PlanCall::Scratch Plan::room(const PlanCall& call, size_t ask, size_t bytes) {
     found = rooms_.end() - 1;
   }
   if (found->memory.bytes >= bytes) return found->memory;
-  for (const Part& part : parts_)
-    for (const PlanCall& c : part.calls)
+  for (const Segment& segment : segments_)
+    for (const ReplayCall& c : segment.calls)
       if (c.context == call.context && c.branch == call.branch && ask < c.scratch.size())
         bytes = std::max(bytes, c.scratch[ask].bytes);
   found->memory = {static_cast<std::byte*>(block(call.context, bytes)), bytes};
   return found->memory;
 }
 
-std::shared_ptr<const void>* Plan::kept() {
+std::shared_ptr<const void>* Replay::kept() {
   Asking* const a = asking;
   if (!a) return nullptr;
   auto& all = a->call->kept;
@@ -81,7 +82,7 @@ std::shared_ptr<const void>* Plan::kept() {
   return &all[a->next_kept++];
 }
 
-void Plan::run(PlanCall& c, StreamView s, bool traced) {
+void Replay::run(ReplayCall& c, StreamView s, bool traced) {
   Device& d = device(c.context);
   if (!c.op) {
     if (!traced) return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
@@ -99,8 +100,8 @@ void Plan::run(PlanCall& c, StreamView s, bool traced) {
   trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.full_name()); });
 }
 
-void Plan::run_each(Part& part, StreamView s, Caller from) {
-  for (PlanCall& call : part.calls) {
+void Replay::run_each(Segment& segment, StreamView s, Caller from) {
+  for (ReplayCall& call : segment.calls) {
     try {
       run(call, s, true);
     } catch (const Error&) {
@@ -112,7 +113,7 @@ void Plan::run_each(Part& part, StreamView s, Caller from) {
   }
 }
 
-void Plan::send_numbers(Context c, StreamView s) {
+void Replay::send_numbers(Context c, StreamView s) {
   for (Numbers& n : numbers_) {
     if (n.context != c || n.sent == n.now) continue;
     device(c).copy(n.memory, c, n.now.data(), cpu(), n.now.size(), s);
@@ -121,22 +122,22 @@ void Plan::send_numbers(Context c, StreamView s) {
 }
 
 // A call failed when others that meet it may have begun.
-void Plan::break_off() {
+void Replay::break_off() {
   broken_ = true;
-  for (const Part& part : parts_) {
+  for (const Segment& segment : segments_) {
     // Kernels of other devices wait for its own for a while, and then store into what it has.
-    for (const Part& other : parts_)
-      if (part.meets && other.meets) mark(part, current_stream(other.context));
-    for (const PlanCall& call : part.calls)
+    for (const Segment& other : segments_)
+      if (segment.meets && other.meets) mark(segment, current_stream(other.context));
+    for (const ReplayCall& call : segment.calls)
       if (call.op && call.op->meets)
         static_cast<const Meeting*>(call.attrs.owner.memory.get())->broken = true;
   }
 }
 
-void Plan::replay(Caller from) {
+void Replay::replay(Caller from) {
   for (const Number& n : fills_) n.fill(numbers_[n.numbers].now.data() + n.offset);
   const auto all = [&] {
-    for (Part& part : parts_) enqueue(part, from);
+    for (Segment& segment : segments_) enqueue(segment, from);
   };
   if (!meets_) return all();
   if (broken_)
@@ -152,36 +153,37 @@ void Plan::replay(Caller from) {
   }
 }
 
-void Plan::mark(const Part& part, StreamView s) {
-  for (const Use& u : part.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
+void Replay::mark(const Segment& segment, StreamView s) {
+  for (const Use& u : segment.uses) u.write ? u.storage->after_write(s) : u.storage->after_read(s);
 }
 
-void Plan::enqueue(Part& part, Caller from) {
-  Device& d = device(part.context);
-  const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
+void Replay::enqueue(Segment& segment, Caller from) {
+  Device& d = device(segment.context);
+  const StreamView s = segment.crosses ? d.stream(Lane::peer) : current_stream(segment.context, d);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
-  if (!part.crosses)
+  if (!segment.crosses)
     for (const Last& l : *last_)
-      if (l.context == part.context && l.line != line) l.line->wait(l.at, s);
-  for (const Use& u : part.uses) u.write ? u.storage->before_write(s) : u.storage->before_read(s);
+      if (l.context == segment.context && l.line != line) l.line->wait(l.at, s);
+  for (const Use& u : segment.uses)
+    u.write ? u.storage->before_write(s) : u.storage->before_read(s);
   if (line) line->before_launch();
   // What was enqueued before an error is in flight.
   FirstFailure failure;
   failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the turn
-    if (!part.crosses) send_numbers(part.context, s);
+    if (!segment.crosses) send_numbers(segment.context, s);
     const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
-    if (part.meets) before_meeting(s);
-    // Nor can the calls of a part that meets others: the host would wait for room behind one.
-    if (part.graph && (!apart || part.meets))
-      part.graph->replay(s);
+    if (segment.meets) before_meeting(s);
+    // Nor can the calls of a segment that meets others: the host would wait for room behind one.
+    if (segment.graph && (!apart || segment.meets))
+      segment.graph->replay(s);
     else
-      run_each(part, s, from);
-    if (part.meets) after_meeting(s);
+      run_each(segment, s, from);
+    if (segment.meets) after_meeting(s);
   });
-  mark(part, s);
-  if (line && !part.crosses) {
-    std::erase_if(*last_, [&](const Last& l) { return l.context == part.context; });
-    last_->push_back({part.context, line, line->advance()});
+  mark(segment, s);
+  if (line && !segment.crosses) {
+    std::erase_if(*last_, [&](const Last& l) { return l.context == segment.context; });
+    last_->push_back({segment.context, line, line->advance()});
   }
   failure.rethrow();
 }

@@ -1,19 +1,20 @@
-// A plan once all its calls are noted: what has to wait for what, and which are enqueued together.
+// A replay once all its calls are noted: what has to wait for what, and which are enqueued
+// together.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 
 namespace locus {
 namespace {
 
-// A call: of which part, and its number there.
+// A call: of which segment, and its number there.
 struct Place {
-  size_t part;
+  size_t segment;
   int number;
 };
 
@@ -52,20 +53,20 @@ class Order {
   std::map<const void*, Users> memory_;
 };
 
-void wait_for(const std::vector<Place>& before, size_t part, PlanCall& call) {
+void wait_for(const std::vector<Place>& before, size_t segment, ReplayCall& call) {
   for (const Place& p : before)
-    if (p.part == part)
+    if (p.segment == segment)
       call.after.push_back(p.number);
     else
-      call.across.emplace_back(p.part, p.number);
+      call.across.emplace_back(p.segment, p.number);
   std::sort(call.after.begin(), call.after.end());
   call.after.erase(std::unique(call.after.begin(), call.after.end()), call.after.end());
 }
 
 }  // namespace
 
-// Results of the plan's own that depend on nothing, such as the ones that backward() begins with.
-void Plan::take_constants(bool ran) {
+// Results of the replay's own that depend on nothing, such as the ones that backward() begins with.
+void Replay::take_constants(bool ran) {
   std::map<const void*, int> writers;
   for (const auto& list : touches_)
     for (const Touch& t : list) writers[t.memory] += t.write;
@@ -77,7 +78,7 @@ void Plan::take_constants(bool ran) {
   std::set<const void*> constant;
   size_t kept = 0;
   for (size_t i = 0; i < calls_.size(); ++i) {
-    const PlanCall& call = calls_[i];
+    const ReplayCall& call = calls_[i];
     const bool once = call.op && !call.op->random && !call.op->in_place &&
                       std::all_of(touches_[i].begin(), touches_[i].end(), [&](const Touch& t) {
                         return t.write ? own_result(t) : constant.contains(t.memory);
@@ -97,62 +98,62 @@ void Plan::take_constants(bool ran) {
   touches_.resize(kept);
 }
 
-// The first part from number `first` on that takes the call.
-size_t Plan::part_for(const PlanCall& call, size_t first) {
-  for (size_t i = first; !call.crosses() && i < parts_.size(); ++i)
-    if (parts_[i].context == call.context && !parts_[i].crosses) return i;
-  Part& part = parts_.emplace_back();
-  part.context = call.context;
-  part.crosses = call.crosses();
-  return parts_.size() - 1;
+// The first segment from number `first` on that takes the call.
+size_t Replay::segment_for(const ReplayCall& call, size_t first) {
+  for (size_t i = first; !call.crosses() && i < segments_.size(); ++i)
+    if (segments_[i].context == call.context && !segments_[i].crosses) return i;
+  Segment& segment = segments_.emplace_back();
+  segment.context = call.context;
+  segment.crosses = call.crosses();
+  return segments_.size() - 1;
 }
 
-void Plan::use(Part& part, const Touch& t) {
+void Replay::use(Segment& segment, const Touch& t) {
   const auto seen = seen_.find(t.memory);
   if (seen == seen_.end()) return;
   Storage* const storage = seen->second.get();
   bool& written = used_[storage];
   written = written || t.write;
-  const auto use = std::find_if(part.uses.begin(), part.uses.end(),
+  const auto use = std::find_if(segment.uses.begin(), segment.uses.end(),
                                 [&](const Use& u) { return u.storage == storage; });
-  if (use == part.uses.end())
-    part.uses.push_back({storage, t.write});
+  if (use == segment.uses.end())
+    segment.uses.push_back({storage, t.write});
   else
     use->write = use->write || t.write;
 }
 
-void Plan::finish(bool ran) {
+void Replay::finish(bool ran) {
   for (const auto& s : shown_) seen_.emplace(s->data(), s);
   for (const auto& arena : arenas_) arena->seal();
   take_constants(ran);
   for (Last& l : *last_) l.at = l.line->advance();
   Order order;
   std::map<Context, size_t> behind_copies;
-  size_t behind_waits = 0;  // parts that may wait for others before they are enqueued
+  size_t behind_waits = 0;  // segments that may wait for others before they are enqueued
   for (size_t i = 0; i < calls_.size(); ++i) {
-    PlanCall& call = calls_[i];
+    ReplayCall& call = calls_[i];
     const std::vector<Place> before = order.before(touches_[i]);
-    // A copy to another device waits for the part before it, in which nothing that comes later
+    // A copy to another device waits for the segment before it, in which nothing that comes later
     // belongs.
     size_t first = call.crosses() ? 0 : behind_copies[call.context];
     for (const Place& p : before) {
-      const Part& part = parts_[p.part];
-      const bool joins = part.context == call.context && !part.crosses && !call.crosses();
-      first = std::max(first, p.part + !joins);
+      const Segment& segment = segments_[p.segment];
+      const bool joins = segment.context == call.context && !segment.crosses && !call.crosses();
+      first = std::max(first, p.segment + !joins);
     }
     // Between calls that meet, none may wait for one of them: they come behind all that wait.
     const bool meets = call.op && call.op->meets;
     if (meets) first = std::max(first, behind_waits);
-    const size_t at = part_for(call, first);
+    const size_t at = segment_for(call, first);
     if (call.crosses()) behind_copies[call.from] = at + 1;
     if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
     wait_for(before, at, call);
-    Part& part = parts_[at];
-    order.note(touches_[i], {at, static_cast<int>(part.calls.size())});
-    for (const Touch& t : touches_[i]) use(part, t);
-    part.meets = part.meets || meets;
+    Segment& segment = segments_[at];
+    order.note(touches_[i], {at, static_cast<int>(segment.calls.size())});
+    for (const Touch& t : touches_[i]) use(segment, t);
+    segment.meets = segment.meets || meets;
     meets_ = meets_ || meets;
-    part.calls.push_back(std::move(call));
+    segment.calls.push_back(std::move(call));
   }
   calls_.clear();
   touches_.clear();
@@ -161,10 +162,10 @@ void Plan::finish(bool ran) {
   make_graphs();
 }
 
-void Plan::make_graphs() {
-  for (Part& part : parts_) {
-    if (!part.crosses) part.graph = device(part.context).make_graph(*this, part.calls);
-    for (PlanCall& call : part.calls)
+void Replay::make_graphs() {
+  for (Segment& segment : segments_) {
+    if (!segment.crosses) segment.graph = device(segment.context).make_graph(*this, segment.calls);
+    for (ReplayCall& call : segment.calls)
       for (size_t i = 0; i < call.scratch.size(); ++i)
         if (!call.scratch[i].data && call.scratch[i].bytes > 0)
           call.scratch[i] = room(call, i, call.scratch[i].bytes);

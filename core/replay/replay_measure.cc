@@ -1,4 +1,4 @@
-// How long the calls of a plan take: they are run, and then all memory is restored.
+// How long the calls of a replay take: they are run, and then all memory is restored.
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -9,7 +9,7 @@
 #include <locus/core/compile.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/ranks/communicator.h>
-#include <locus/core/replay/plan.h>
+#include <locus/core/replay/replay.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -32,8 +32,8 @@ double time_of(Device& d, StreamView s, const auto& run) {
 }
 
 // Calls that have one Meeting: of the one that came last, which waits for none.
-using Together = std::vector<std::pair<PlanCall*, CompiledCall*>>;
-double time_of(Plan& plan, const Together& calls) {
+using Together = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
+double time_of(Replay& replay, const Together& calls) {
   const MutexLock turn(meeting_turns());
   std::deque<trace::Bracket> events;
   for (const auto& [call, shown] : calls) {
@@ -42,7 +42,7 @@ double time_of(Plan& plan, const Together& calls) {
     before_meeting(s);
     trace::Bracket& around = events.emplace_back(d, s);
     FirstFailure failure;
-    failure.run([&, &each = *call] { plan.run(each, s, false); });
+    failure.run([&, &each = *call] { replay.run(each, s, false); });
     around.finish();
     after_meeting(s);
     failure.rethrow();
@@ -57,7 +57,7 @@ double time_of(Plan& plan, const Together& calls) {
 
 }  // namespace
 
-std::vector<CompiledCall> Plan::measured() {
+std::vector<CompiledCall> Replay::measured() {
   const autograd::Pause pause;
   struct Written {
     Tensor now, before;
@@ -87,8 +87,8 @@ std::vector<CompiledCall> Plan::measured() {
   std::vector<CompiledCall> list = calls();
   std::map<const void*, Together> meetings;
   size_t number = 0;
-  for (Part& part : parts_)
-    for (PlanCall& call : part.calls) {
+  for (Segment& segment : segments_)
+    for (ReplayCall& call : segment.calls) {
       CompiledCall& shown = list[number++];
       if (call.op && call.op->meets && !broken_)
         meetings[call.attrs.owner.memory.get()].emplace_back(&call, &shown);
@@ -107,10 +107,11 @@ std::vector<CompiledCall> Plan::measured() {
           shown->us = round == 0 ? us : std::min(shown->us, us);
       }
       size_t i = 0;
-      for (Part& part : parts_) {
-        Device& d = device(part.context);
-        const StreamView s = part.crosses ? d.stream(Lane::peer) : current_stream(part.context, d);
-        for (PlanCall& call : part.calls) {
+      for (Segment& segment : segments_) {
+        Device& d = device(segment.context);
+        const StreamView s =
+            segment.crosses ? d.stream(Lane::peer) : current_stream(segment.context, d);
+        for (ReplayCall& call : segment.calls) {
           if (call.op && call.op->meets) {
             ++i;
             continue;
