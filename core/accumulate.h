@@ -33,13 +33,13 @@ class [[nodiscard]] Accumulate : NonCopyable {
   Accumulate();
   ~Accumulate();
 
-  // Internal to core: the scope of this thread, or null; and, while a Part lives, that of the one
+  // Internal to core: the scope of this thread, or null; and, while a Worker lives, that of the one
   // that it works for.
   static Accumulate* here();
-  class Part : NonCopyable {
+  class Worker : NonCopyable {
    public:
-    explicit Part(Accumulate* whole);
-    ~Part();
+    explicit Worker(Accumulate* whole);
+    ~Worker();
 
    private:
     Accumulate* const outer_;

@@ -3,7 +3,7 @@
 //
 // By default each op chooses by a rule of its own. With LOCUS_TUNE=1 an op that meets a new key
 // times its ways on its device, takes the fastest, and adds it to a file: LOCUS_TUNE_FILE, else
-// $XDG_CACHE_HOME/locus/plans.json, else ~/.cache/locus/plans.json. The file is read only with
+// $XDG_CACHE_HOME/locus/choices.json, else ~/.cache/locus/choices.json. The file is read only with
 // LOCUS_TUNE=1. Processes may share it. Ways differ in how they round, so nothing is measured
 // unless the user asks for it.
 #pragma once

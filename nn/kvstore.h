@@ -146,29 +146,30 @@ class KVStore : NonCopyable {
   void load_optimizer_states(const std::string& path, Caller = Caller::here());
 
  private:
-  struct Entry {
+  struct StoredValue {
     Tensor value;
     optim::ParameterGroup group = {};  // of an optimizer; without weights before its first update
   };
   struct Pushed {
-    Entry* entry;
+    StoredValue* entry;
     Tensors values;
   };
-  Entry& find(const char* what, const Key& key);
-  void check(const char* what, const Key& key, const Entry& entry, const Tensors& given) const;
-  void check_targets(const char* what, const Key& key, const Entry& entry,
+  StoredValue& find(const char* what, const Key& key);
+  void check(const char* what, const Key& key, const StoredValue& entry,
+             const Tensors& given) const;
+  void check_targets(const char* what, const Key& key, const StoredValue& entry,
                      const Tensors& outs) const;
   void expect(const char* what, const Keys& keys, size_t lists) const;
   void expect_kind(const char* what, const Key& key, bool number) const;
   Tensor sum(const Tensors& values, Context home, Caller) const;
-  void prepare(Entry& entry) const;
-  void update(const Key& key, Entry& entry, const Tensor& merged);
+  void prepare(StoredValue& entry) const;
+  void update(const Key& key, StoredValue& entry, const Tensor& merged);
   void restore(const NamedTensors& states, const std::string& who, Caller);
 
   const std::string type_;
   const bool on_host_, dist_;
   uint64_t number_ = 0;  // that ranks tell their stores apart by
-  std::map<Key, Entry> entries_;
+  std::map<Key, StoredValue> entries_;
   Updater updater_;
   std::shared_ptr<optim::Optimizer> optimizer_;
   double rescale_grad_ = 1;

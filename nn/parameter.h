@@ -36,9 +36,9 @@ struct InitializeOptions {
   bool force_reinit = false;
 };
 
-class Whole;
+class ShardedTensor;
 // Which part of its whole a parameter is, of how many, along which axis.
-struct Part {
+struct Shard {
   size_t index = 0, of = 1;
   int axis = 0;
 };
@@ -60,7 +60,7 @@ class Parameter {
   const std::string& name() const;  // "0.weight": the longest path among the blocks it was added to
   Shape shape() const;              // 0: not known yet
   DType dtype() const;
-  Part part() const;
+  Shard part() const;
   Shape full_shape() const;  // of a part its whole's
   bool initialized() const;  // it has values
   bool deferred() const;     // initialize() was called, but the shape is not complete

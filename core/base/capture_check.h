@@ -1,7 +1,7 @@
 // What core tells recordings, those of a Capture (capture.h) and of a compiled function
 // (compile.h), when it enqueues work, takes memory or waits: mostly only while active(). Internal
-// to core, but for active(), find(), only_recorded(), Aside, check(what, why), depends_on() and
-// settings. In recording.cc.
+// to core, but for active(), find(), only_recorded(), RecordingPause, check(what, why),
+// depends_on() and settings. In recording.cc.
 #pragma once
 
 #include <atomic>
@@ -36,10 +36,10 @@ bool runs();
 inline bool only_recorded() { return active() && !runs(); }
 
 // What is done meanwhile is not recorded: it prepares what later runs find done.
-class Aside : NonCopyable {
+class RecordingPause : NonCopyable {
  public:
-  Aside() : outer_(innermost) { innermost = nullptr; }
-  ~Aside() { innermost = outer_; }
+  RecordingPause() : outer_(innermost) { innermost = nullptr; }
+  ~RecordingPause() { innermost = outer_; }
 
  private:
   Recording* const outer_;
@@ -51,11 +51,11 @@ void check(const std::string& what, const char* why);
 void check(const std::string& what, Context c, const StreamView* s);
 
 // What was recorded last, to be run now.
-struct Noted {
+struct RecordedCall {
   Replay* replay = nullptr;
   ReplayCall* call = nullptr;
 };
-Noted note(Context c, ReplayCall call);
+RecordedCall note(Context c, ReplayCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
 // What was noted last copied between two contexts of the host.
 void copied(Context from, Context to, size_t bytes, Caller asked);

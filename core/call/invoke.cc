@@ -166,7 +166,7 @@ class Invocation {
     bool empty = true;
     for (size_t i = 0; i < n_out; ++i) empty = empty && out_[i].meta.size() == 0;
     if (empty) return;
-    capture::Noted noted;
+    capture::RecordedCall noted;
     if (capture::active()) [[unlikely]] {
       noted = note(out);
       if (!capture::runs()) return;
@@ -209,7 +209,7 @@ class Invocation {
     }
   }
   // For replays: the launch, and what it reads and writes.
-  capture::Noted note(const auto& out) const {
+  capture::RecordedCall note(const auto& out) const {
     ReplayCall call{.context = context_,
                     .op = &op_,
                     .kernel = op_.kernel(device_->kernels(), column_),
@@ -218,7 +218,7 @@ class Invocation {
                     .n_in = static_cast<int>(in_.size()),
                     .attrs = attrs_};
     call.views.insert(call.views.end(), out_.data(), out_.data() + out_.size());
-    const capture::Noted noted = capture::note(context_, std::move(call));
+    const capture::RecordedCall noted = capture::note(context_, std::move(call));
     size_t copied = 0;
     for (size_t i = 0; i < in_.size(); ++i) {
       const bool copy =

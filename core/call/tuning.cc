@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *kWho = "LOCUS_TUNE", *kFormat = "locus plans";
+constexpr const char *kWho = "LOCUS_TUNE", *kFormat = "locus choices";
 constexpr int kVersion = 1, kRuns = 5;
 
 // Of all processes that write the file. Another file beside it: that one is replaced.
@@ -81,7 +81,7 @@ std::string default_file() {
       throw Error(kWho, "=1: there is no HOME for the file of choices; set LOCUS_TUNE_FILE");
     folder += "/.cache";
   }
-  return folder + "/locus/plans.json";
+  return folder + "/locus/choices.json";
 }
 
 }  // namespace

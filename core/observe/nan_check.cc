@@ -16,9 +16,9 @@ namespace {
 std::atomic<int> expecting{0};
 
 thread_local bool looking = false;  // the reading itself runs ops
-struct Looking : NonCopyable {
-  Looking() { looking = true; }
-  ~Looking() { looking = false; }
+struct CheckScope : NonCopyable {
+  CheckScope() { looking = true; }
+  ~CheckScope() { looking = false; }
 };
 
 struct Found {
@@ -53,7 +53,7 @@ bool checks_nan() {
 
 void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result) {
   if (looking) return;
-  const Looking now;
+  const CheckScope now;
   const Found found = look(result);
   if (found.nan == 0) return;
   std::string had;

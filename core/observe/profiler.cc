@@ -191,7 +191,7 @@ class Profiler final : public trace::Listener {
     const auto now = session();
     if (!now) return;
     const StreamView s = copy.stream;
-    Bar bar{.what = Bar::What::copy,
+    Bar bar{.kind = Bar::Kind::copy,
             .name = "copy",
             .from = copy.from,
             .to = copy.to,
@@ -207,7 +207,7 @@ class Profiler final : public trace::Listener {
   void waited(const trace::WaitRecord& wait) override {
     const auto now = session();
     if (!now || trace::recorded_as_a_whole()) return;
-    Bar bar{.what = Bar::What::wait,
+    Bar bar{.kind = Bar::Kind::wait,
             .name = name(wait.kind),
             .from = wait.waited_for,
             .caller = wait.caller,

@@ -13,8 +13,8 @@ namespace locus::profiler {
 
 // One bar of the timeline.
 struct Bar {
-  enum class What : uint8_t { op, copy, wait };
-  What what = What::op;
+  enum class Kind : uint8_t { op, copy, wait };
+  Kind kind = Kind::op;
   const char* name = "";                        // of an op; of a wait, what the host waited in
   std::vector<Meta> in = {}, out = {};          // of an op
   Context from = {}, to = {};                   // of a copy; `from` of a wait

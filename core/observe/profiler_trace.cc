@@ -49,18 +49,18 @@ class Writer {
     event["dur"] = (b.end - b.start) * 1e6;
     json& args = event["args"];
     if (b.caller.file) args["line"] = to_string(b.caller);
-    switch (b.what) {
-      case Bar::What::op:
+    switch (b.kind) {
+      case Bar::Kind::op:
         event["cat"] = "op";
         args["in"] = texts(b.in);
         args["out"] = texts(b.out);
         return write_on(row, event);
-      case Bar::What::wait:
+      case Bar::Kind::wait:
         event["cat"] = "wait";
         event["name"] = "wait: " + std::string(b.name);
         args["for"] = to_string(b.from);
         return write_on(row, event);
-      case Bar::What::copy:
+      case Bar::Kind::copy:
         event["cat"] = "copy";
         event["name"] = "copy " + to_string(b.from) + " to " + to_string(b.to);
         args["bytes"] = b.bytes;

@@ -34,7 +34,7 @@ void set_gpu_identity(GpuIdentity f) { gpu_identity = f ? f : &name_and_number; 
 namespace cluster {
 namespace {
 
-constinit Ranks::Place here;
+constinit Ranks::RankInfo here;
 constexpr int64_t kStart = 25;  // seconds, at least, for all ranks to start
 
 // Of the process that joined, not of its children; and what it did where nobody catches.
@@ -114,7 +114,7 @@ void init() {
   if (!join_ranks) return;
   std::unique_ptr<Ranks> joined = join_ranks(static_cast<double>(std::max(kStart, limit)));
   if (!joined) return;
-  here = joined->place();
+  here = joined->info();
   use(*joined.release(), static_cast<double>(limit));
   process = getpid();
   terminated_alone = std::set_terminate(&terminated);

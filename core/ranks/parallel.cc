@@ -205,7 +205,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   const auto run_as = [&](int i) {
     const ContextScope here(contexts.list()[static_cast<size_t>(i)]);
     const amp::Scope amp(mixed);
-    const autograd::Accumulate::Part sums(accumulate);
+    const autograd::Accumulate::Worker sums(accumulate);
     const random::Sequence sequence(&draws[static_cast<size_t>(i)]);
     std::optional<autograd::Record> record;
     std::optional<autograd::Pause> pause;

@@ -27,8 +27,8 @@ struct Kinds {
     throw Error(text);
   }
 };
-using Known = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, DeviceError,
-                    OutOfMemory, CaptureError, FormatError, EmptyTensor, Error>;
+using FailureKinds = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError,
+                           DeviceError, OutOfMemory, CaptureError, FormatError, EmptyTensor, Error>;
 
 struct Head {  // of a rank's message; the text of a failure follows
   std::array<uint64_t, 4> spec;
@@ -99,7 +99,7 @@ std::vector<int> differing(const Messages& messages, size_t k) {
 }
 
 Verdict failed() {
-  return {.kind = Known::of(DeviceError("")),
+  return {.kind = FailureKinds::of(DeviceError("")),
           .failed = 1,
           .fresh = 0,
           .differ = 0,
@@ -139,8 +139,8 @@ std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, con
                                         const RankCall& call, double seconds) {
   if (const std::string why = missing(texts, call, seconds); !why.empty()) return {failed(), why};
   const size_t k = v.differ - size_t{1};
-  const uint8_t kinds[] = {Known::of(Error("")), Known::of(ContextMismatch("")),
-                           Known::of(DTypeError("")), Known::of(ShapeError(""))};
+  const uint8_t kinds[] = {FailureKinds::of(Error("")), FailureKinds::of(ContextMismatch("")),
+                           FailureKinds::of(DTypeError("")), FailureKinds::of(ShapeError(""))};
   const char* const in_what[] = {"what is called, or for what",
                                  "kinds of contexts, or how many there are", "dtypes",
                                  "shapes, or which share a context"};
@@ -157,7 +157,7 @@ std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, con
 // Rank 0's verdict, on every rank.
 std::pair<Verdict, std::string> answer_of(const std::pair<Verdict, std::string>& mine,
                                           const RankCall& call, double seconds) {
-  const bool root = ranks()->place().rank == 0;
+  const bool root = ranks()->info().rank == 0;
   // Rank 0 may come as late as `seconds`, and waits for the others from then on.
   const double longest = 2 * seconds + 2;
   const auto answer =
@@ -209,15 +209,15 @@ Agreed agree(const RankCall& call, double seconds) {
   if (call.failure) try {
       std::rethrow_exception(call.failure);
     } catch (const std::exception& e) {
-      head.failure = Known::of(e);
+      head.failure = FailureKinds::of(e);
       text = e.what();
     } catch (...) {
-      head.failure = Known::of(Error(""));
+      head.failure = FailureKinds::of(Error(""));
       text = "an exception of an unknown type";
     }
   std::pair<Verdict, std::string> verdict;
   carry_out([&] {
-    const bool root = ranks()->place().rank == 0;
+    const bool root = ranks()->info().rank == 0;
     const Messages messages = ranks()->gather(packed(head, text), seconds);
     verdict = answer_of(root ? judge(messages, call, seconds) : verdict, call, seconds);
     if (verdict.first.differ == 0) return;
@@ -227,8 +227,8 @@ Agreed agree(const RankCall& call, double seconds) {
   });
   const auto& [v, why] = verdict;
   if (v.failed) failed_by() = why;
-  if (v.thrower == ranks()->place().rank) std::rethrow_exception(call.failure);
-  if (v.kind != 0) Known::raise(v.kind, why);
+  if (v.thrower == ranks()->info().rank) std::rethrow_exception(call.failure);
+  if (v.kind != 0) FailureKinds::raise(v.kind, why);
   return {.link = v.link, .fresh = v.fresh != 0};
 }
 

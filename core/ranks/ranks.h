@@ -22,12 +22,12 @@ class Ranks {
   static constexpr size_t kLongest = 1000;  // of a message, in bytes
   static constexpr double kForever = std::numeric_limits<double>::infinity();
 
-  struct Place {
+  struct RankInfo {
     int rank = 0, size = 1, local_rank = 0, local_size = 1;
   };
 
   virtual ~Ranks() = default;
-  virtual Place place() const = 0;
+  virtual RankInfo info() const = 0;
 
   // On rank 0 everyone's message, none of those that did not come in time; elsewhere nothing.
   virtual std::vector<std::optional<std::string>> gather(const std::string& mine,

@@ -18,7 +18,7 @@
 
 namespace locus {
 
-using compiled::Entry;
+using compiled::CompiledEntry;
 using compiled::Mode;
 
 struct Compiled::State {
@@ -27,12 +27,13 @@ struct Compiled::State {
   Function function;
   CompileOptions options;
   mutable Mutex mutex;
-  std::list<std::shared_ptr<Entry>> entries LOCUS_GUARDED_BY(mutex);  // the one used last is first
+  std::list<std::shared_ptr<CompiledEntry>> entries
+      LOCUS_GUARDED_BY(mutex);  // the one used last is first
   std::atomic<size_t> recorded{0};
   std::atomic<std::thread::id> holder{};  // of the mutex
 
   Tensors record(const Tensors& in, const Mode& mode, Caller from) LOCUS_REQUIRES(mutex) {
-    const auto entry = std::make_shared<Entry>(function, in, mode, from);
+    const auto entry = std::make_shared<CompiledEntry>(function, in, mode, from);
     Tensors results = entry->first(in);
     entries.push_front(entry);
     ++recorded;
@@ -48,7 +49,7 @@ struct Compiled::State {
     return n;
   }
 
-  Entry& last(const char* what) LOCUS_REQUIRES(mutex) {
+  CompiledEntry& last(const char* what) LOCUS_REQUIRES(mutex) {
     if (entries.empty())
       throw Error("Compiled::", what, ": nothing is recorded yet; call it first");
     return *entries.front();
@@ -58,7 +59,7 @@ struct Compiled::State {
     const Mode mode;
     for (auto e = entries.begin(); e != entries.end();) {
       const auto at = e++;
-      Entry& entry = **at;
+      CompiledEntry& entry = **at;
       if (!entry.fits(in, mode)) continue;
       if (entry.stale()) {
         entries.erase(at);
@@ -118,7 +119,7 @@ std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
   const Turn turn(s, "::calls");
-  Entry& last = s.last("calls");
+  CompiledEntry& last = s.last("calls");
   const MutexLock lock(last.turn());
   std::vector<CompiledCall> list = last.replay().measured();
   Replay* const gradient = last.gradient();
@@ -137,7 +138,7 @@ std::string Compiled::describe() {
   State& s = state("describe");
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
   const Turn turn(s, "::describe");
-  Entry& last = s.last("describe");
+  CompiledEntry& last = s.last("describe");
   const MutexLock lock(last.turn());
   std::string text = "recorded for " + last.text() + "\n" + last.replay().describe();
   if (Replay* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();

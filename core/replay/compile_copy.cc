@@ -65,7 +65,7 @@ void Copies::add(const Tensor& from, const Tensor& to) {
     pairs_.push_back({a.context, flat(a.view), flat(b.view), a.storage.get(), b.storage.get()});
     return;
   }
-  const capture::Aside aside;
+  const capture::RecordingPause aside;
   const autograd::Pause pause;
   if (repeats(b.view))
     once(from).copyto(once(to));
@@ -74,7 +74,7 @@ void Copies::add(const Tensor& from, const Tensor& to) {
 }
 
 void Copies::run() {
-  const capture::Aside aside;
+  const capture::RecordingPause aside;
   for (auto first = pairs_.begin(); first != pairs_.end();) {
     const auto end = std::stable_partition(
         first, pairs_.end(), [c = first->context](const Pair& p) { return p.context == c; });

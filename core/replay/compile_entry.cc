@@ -25,7 +25,7 @@ bool any_of(const std::vector<std::shared_ptr<GraphState>>& leaves, const Storag
 
 }  // namespace
 
-Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from)
+CompiledEntry::CompiledEntry(const Function& f, const Tensors& in, const Mode& mode, Caller from)
     : mode_(mode), from_(from) {
   capture::Recording recording(from);
   recording.graph = mode_.graph;
@@ -50,42 +50,42 @@ Entry::Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from
   for (const auto& leaf : written_) leaf->placed = true;  // whoever else writes it writes it there
 }
 
-Entry::Input Entry::input_of(const Tensor& t, const Mode& mode) {
+CompiledEntry::Input CompiledEntry::input_of(const Tensor& t, const Mode& mode) {
   const TensorImpl& impl = t.impl();
   const bool needed = needs_grad(impl);
   const bool leaf = needed && !mode.graph && !impl.graph->node;
   return {impl.view, impl.context, needed, leaf ? impl.graph : nullptr};
 }
 
-bool Entry::same_key(const Input& a, const Input& b) {
+bool CompiledEntry::same_key(const Input& a, const Input& b) {
   return a.context == b.context && same_layout(a.view, b.view) && a.needs_grad == b.needs_grad &&
          !a.leaf.owner_before(b.leaf) && !b.leaf.owner_before(a.leaf);
 }
 
-bool Entry::fits(const Tensors& in, const Mode& mode) const {
+bool CompiledEntry::fits(const Tensors& in, const Mode& mode) const {
   if (in.size() != inputs_.size() || !(mode == mode_)) return false;
   for (size_t i = 0; i < in.size(); ++i)
     if (!same_key(inputs_[i], input_of(in[i], mode))) return false;
   return true;
 }
 
-bool Entry::same_key(const Entry& other) const {
+bool CompiledEntry::same_key(const CompiledEntry& other) const {
   return other.mode_ == mode_ &&
          std::ranges::equal(inputs_, other.inputs_,
                             [](const Input& a, const Input& b) { return same_key(a, b); });
 }
 
-bool Entry::as_fresh() const {
+bool CompiledEntry::as_fresh() const {
   return std::ranges::all_of(asked_, [](const auto& a) { return a.leaf->fresh == a.fresh; });
 }
 
-bool Entry::stale() const {
+bool CompiledEntry::stale() const {
   return std::ranges::any_of(generations_, [](const auto& g) { return *g.first != g.second; }) ||
          std::ranges::any_of(leaves_,
                              [](const auto& l) { return l.tensor.impl().graph != l.state; });
 }
 
-std::string Entry::text() const {
+std::string CompiledEntry::text() const {
   const std::string inputs = listed(inputs_, [](const Input& i) {
     return text_of(name(i.view.meta.dtype), Shape(i.view.meta), " on ", i.context,
                    i.needs_grad ? " that needs a gradient" : "");
@@ -94,7 +94,7 @@ std::string Entry::text() const {
                  mode_.graph ? ", in a graph" : "");
 }
 
-void Entry::finish(capture::Recording& r, Tensors out, Tensors given) {
+void CompiledEntry::finish(capture::Recording& r, Tensors out, Tensors given) {
   for (size_t i = 0; i < out.size(); ++i) {
     detail::expect_tensor("Compiled", out[i], "result ", i, " of the function called at ",
                           to_string(from_));
@@ -126,11 +126,11 @@ void Entry::finish(capture::Recording& r, Tensors out, Tensors given) {
 }
 
 // Whether the function writes this memory of the program's otherwise than as an input.
-bool Entry::writes_captured(const Storage& s) const {
+bool CompiledEntry::writes_captured(const Storage& s) const {
   return replay_->writes(s) && (!replay_->owns(s) || any_of(written_, s));
 }
 
-void Entry::check(const Tensors& in) const {
+void CompiledEntry::check(const Tensors& in) const {
   for (size_t i = 0; i < in.size(); ++i) {
     const TensorImpl& t = in[i].impl();
     const bool written = inputs_[i].written;
@@ -153,13 +153,13 @@ void Entry::check(const Tensors& in) const {
   }
 }
 
-Tensors Entry::first(const Tensors& in) {
+Tensors CompiledEntry::first(const Tensors& in) {
   Tensors out = new_like(results_);
   copy_out(in, out);
   return linked(in, std::move(out));
 }
 
-Tensors Entry::replay(const Tensors& in, Caller from) {
+Tensors CompiledEntry::replay(const Tensors& in, Caller from) {
   for (const auto& leaf : added_) autograd::check_adds_to(*leaf);
   from_ = from;
   check(in);
@@ -173,7 +173,7 @@ Tensors Entry::replay(const Tensors& in, Caller from) {
   return linked(in, std::move(out));
 }
 
-void Entry::copy_out(const Tensors& in, const Tensors& out) {
+void CompiledEntry::copy_out(const Tensors& in, const Tensors& out) {
   Copies copies(out.size() + in.size());
   for (size_t i = 0; i < out.size(); ++i) copies.add(results_[i], out[i]);
   for (size_t i = 0; i < in.size(); ++i)
@@ -182,7 +182,7 @@ void Entry::copy_out(const Tensors& in, const Tensors& out) {
 }
 
 // The results in a graph, if the call is in one.
-Tensors Entry::linked(const Tensors& in, Tensors out) {
+Tensors CompiledEntry::linked(const Tensors& in, Tensors out) {
   if (!gradient_) return out;
   pending_.store(true, std::memory_order_relaxed);
   std::shared_ptr<const void> call(this, [self = shared_from_this()](const void*) {

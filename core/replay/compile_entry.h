@@ -31,19 +31,19 @@ struct Mode {
 
 // Inputs are copied to buffers before each run of the function, which sees the buffers. Results,
 // and the buffers that the function writes, are copied out afterwards.
-class Entry : public std::enable_shared_from_this<Entry>, NonCopyable {
+class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCopyable {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
 
   // Runs f and records it. Throws where f cannot be replayed, or check() refuses the inputs.
-  Entry(const Function& f, const Tensors& in, const Mode& mode, Caller from);
+  CompiledEntry(const Function& f, const Tensors& in, const Mode& mode, Caller from);
 
   // The results of the run that was recorded. Call it once, after the constructor.
   Tensors first(const Tensors& in);
   Tensors replay(const Tensors& in, Caller from);
 
   bool fits(const Tensors& in, const Mode& mode) const;
-  bool same_key(const Entry& other) const;
+  bool same_key(const CompiledEntry& other) const;
   // Whether gradients that the function asked about are new, or summed, as they were then.
   bool as_fresh() const;
   // Whether a parameter or a leaf changed so that replays would be wrong.

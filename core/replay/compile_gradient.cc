@@ -96,7 +96,7 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
         operands_[k].heads |= 1u << std::min<size_t>(i, 31);
   }
   {
-    const capture::Aside aside;
+    const capture::RecordingPause aside;
     const autograd::Pause pause;
     for (const Tensor& t : incoming_) fill(t, 1);
   }

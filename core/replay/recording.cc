@@ -124,7 +124,7 @@ void check(const std::string& what, Context c, const StreamView* s) {
                      ", would not be replayed; do it before or after, or capture that context too");
 }
 
-Noted note(Context c, ReplayCall call) {
+RecordedCall note(Context c, ReplayCall call) {
   Recording& r = *recording_on(c);
   ReplayCall& kept = r.replay->add(std::move(call));
   if (!r.only) r.replay->ran_on(current_stream(c));

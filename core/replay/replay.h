@@ -166,7 +166,7 @@ class Replay : NonCopyable {
     uint64_t at;
   };
   // What the calls of one branch have as scratch memory in turn; `ask`: the how many-th of a call.
-  struct Room {
+  struct SharedScratch {
     Context context;
     int branch;
     size_t ask;
@@ -179,7 +179,7 @@ class Replay : NonCopyable {
   size_t segment_for(const ReplayCall& call, size_t first);
   void use(Segment& segment, const Touch& t);
   void make_graphs();
-  ReplayCall::Scratch room(const ReplayCall& call, size_t ask, size_t bytes);
+  ReplayCall::Scratch scratch_for(const ReplayCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
   static void mark(const Segment& segment, StreamView s);  // work on s uses what it does
   void enqueue(Segment& segment, Caller from);
@@ -193,7 +193,7 @@ class Replay : NonCopyable {
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
   std::vector<std::shared_ptr<Storage>> shown_;
   std::unordered_set<const void*> unwritten_;
-  std::vector<Room> rooms_;
+  std::vector<SharedScratch> scratches_;
   bool whole_ = false;   // finish() has all calls in their segments
   bool meets_ = false;   // some wait for their like on other devices
   bool broken_ = false;  // of those, some were enqueued alone

@@ -13,7 +13,7 @@ namespace locus {
 namespace {
 
 // A call: of which segment, and its number there.
-struct Place {
+struct CallIndex {
   size_t segment;
   int number;
 };
@@ -22,8 +22,8 @@ struct Place {
 class Order {
  public:
   // The calls that one which touches these waits for.
-  std::vector<Place> before(const auto& touches) const {
-    std::vector<Place> found;
+  std::vector<CallIndex> before(const auto& touches) const {
+    std::vector<CallIndex> found;
     for (const auto& t : touches) {
       const auto users = memory_.find(t.memory);
       if (users == memory_.end()) continue;
@@ -33,7 +33,7 @@ class Order {
     }
     return found;
   }
-  void note(const auto& touches, Place call) {
+  void note(const auto& touches, CallIndex call) {
     for (const auto& t : touches) {
       Users& users = memory_[t.memory];
       if (!t.write) {
@@ -47,14 +47,14 @@ class Order {
 
  private:
   struct Users {
-    std::optional<Place> writer;
-    std::vector<Place> readers;  // since
+    std::optional<CallIndex> writer;
+    std::vector<CallIndex> readers;  // since
   };
   std::map<const void*, Users> memory_;
 };
 
-void wait_for(const std::vector<Place>& before, size_t segment, ReplayCall& call) {
-  for (const Place& p : before)
+void wait_for(const std::vector<CallIndex>& before, size_t segment, ReplayCall& call) {
+  for (const CallIndex& p : before)
     if (p.segment == segment)
       call.after.push_back(p.number);
     else
@@ -132,11 +132,11 @@ void Replay::finish(bool ran) {
   size_t behind_waits = 0;  // segments that may wait for others before they are enqueued
   for (size_t i = 0; i < calls_.size(); ++i) {
     ReplayCall& call = calls_[i];
-    const std::vector<Place> before = order.before(touches_[i]);
+    const std::vector<CallIndex> before = order.before(touches_[i]);
     // A copy to another device waits for the segment before it, in which nothing that comes later
     // belongs.
     size_t first = call.crosses() ? 0 : behind_copies[call.context];
-    for (const Place& p : before) {
+    for (const CallIndex& p : before) {
       const Segment& segment = segments_[p.segment];
       const bool joins = segment.context == call.context && !segment.crosses && !call.crosses();
       first = std::max(first, p.segment + !joins);
@@ -168,7 +168,7 @@ void Replay::make_graphs() {
     for (ReplayCall& call : segment.calls)
       for (size_t i = 0; i < call.scratch.size(); ++i)
         if (!call.scratch[i].data && call.scratch[i].bytes > 0)
-          call.scratch[i] = room(call, i, call.scratch[i].bytes);
+          call.scratch[i] = scratch_for(call, i, call.scratch[i].bytes);
   }
 }
 

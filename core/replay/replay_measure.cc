@@ -32,8 +32,8 @@ double time_of(Device& d, StreamView s, const auto& run) {
 }
 
 // Calls that have one Meeting: of the one that came last, which waits for none.
-using Together = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
-double time_of(Replay& replay, const Together& calls) {
+using PeerCalls = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
+double time_of(Replay& replay, const PeerCalls& calls) {
   const MutexLock turn(meeting_turns());
   std::deque<trace::Bracket> events;
   for (const auto& [call, shown] : calls) {
@@ -59,11 +59,11 @@ double time_of(Replay& replay, const Together& calls) {
 
 std::vector<CompiledCall> Replay::measured() {
   const autograd::Pause pause;
-  struct Written {
+  struct SavedMemory {
     Tensor now, before;
     uint64_t version;
   };
-  std::vector<Written> saved;
+  std::vector<SavedMemory> saved;
   for (const auto& [memory, storage] : seen_) {
     if (!writes(*storage)) continue;
     const Tensor now = bytes_of(storage);
@@ -85,7 +85,7 @@ std::vector<CompiledCall> Replay::measured() {
   }
   wait_all();
   std::vector<CompiledCall> list = calls();
-  std::map<const void*, Together> meetings;
+  std::map<const void*, PeerCalls> meetings;
   size_t number = 0;
   for (Segment& segment : segments_)
     for (ReplayCall& call : segment.calls) {
@@ -135,7 +135,7 @@ std::vector<CompiledCall> Replay::measured() {
     failure.run([&, &now = block.first, &before = block.second] {
       copy(before.context(), now.data(), before.data_ptr(), now.size());
     });
-  for (const Written& w : saved)
+  for (const SavedMemory& w : saved)
     failure.run([&] {
       w.before.copyto(w.now);
       w.now.impl().storage->restored(w.version);

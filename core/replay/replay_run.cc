@@ -50,20 +50,20 @@ void* Replay::scratch(size_t bytes, bool& of_replay) {
     return nullptr;
   }
   // More than when it was recorded: more threads take part.
-  if (!memory.data || memory.bytes < bytes) memory = a->replay->room(*a->call, ask, bytes);
+  if (!memory.data || memory.bytes < bytes) memory = a->replay->scratch_for(*a->call, ask, bytes);
   return memory.data;
 }
 
 // Calls of a branch run one after the other, and replays do: they share what they ask for. A
 // recording by hand ran nothing, and knows no sizes before its graph is made.
-ReplayCall::Scratch Replay::room(const ReplayCall& call, size_t ask, size_t bytes) {
-  const auto same = [&](const Room& r) {
+ReplayCall::Scratch Replay::scratch_for(const ReplayCall& call, size_t ask, size_t bytes) {
+  const auto same = [&](const SharedScratch& r) {
     return r.context == call.context && r.branch == call.branch && r.ask == ask;
   };
-  auto found = std::find_if(rooms_.begin(), rooms_.end(), same);
-  if (found == rooms_.end()) {
-    rooms_.push_back({call.context, call.branch, ask, {}});
-    found = rooms_.end() - 1;
+  auto found = std::find_if(scratches_.begin(), scratches_.end(), same);
+  if (found == scratches_.end()) {
+    scratches_.push_back({call.context, call.branch, ask, {}});
+    found = scratches_.end() - 1;
   }
   if (found->memory.bytes >= bytes) return found->memory;
   for (const Segment& segment : segments_)

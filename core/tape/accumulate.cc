@@ -20,8 +20,8 @@ Accumulate::~Accumulate() {
 }
 
 Accumulate* Accumulate::here() { return current; }
-Accumulate::Part::Part(Accumulate* whole) : outer_(std::exchange(current, whole)) {}
-Accumulate::Part::~Part() { current = outer_; }
+Accumulate::Worker::Worker(Accumulate* whole) : outer_(std::exchange(current, whole)) {}
+Accumulate::Worker::~Worker() { current = outer_; }
 
 bool adds_to(const GraphState& leaf) {
   if (leaf.req == GradReq::add || !current) return leaf.req == GradReq::add;

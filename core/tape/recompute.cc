@@ -21,9 +21,9 @@ namespace locus {
 namespace {
 
 thread_local bool again = false;
-struct Again : NonCopyable {
-  Again() : outer(std::exchange(again, true)) {}
-  ~Again() { again = outer; }
+struct SecondRun : NonCopyable {
+  SecondRun() : outer(std::exchange(again, true)) {}
+  ~SecondRun() { again = outer; }
   const bool outer;
 };
 
@@ -34,7 +34,7 @@ struct Stretch {
   Context current;
   std::optional<DType> amp;
   random::Draws draws;
-  reads::Noted reads;
+  reads::FirstReads reads;
 };
 struct RecomputeAttrs {
   Stretch* stretch;  // which the attributes' owner is
@@ -85,7 +85,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     const ContextScope current(s.current);
     const amp::Scope mixed(s.amp);
     const random::RepeatDraws repeat(s.draws);
-    const Again second;
+    const SecondRun second;
     const reads::Second unchanged(s.reads);
     out = s.f(in);
   }

@@ -26,7 +26,7 @@ bool expects(const GraphState* state) {
   return true;
 }
 
-First::First(Noted& noted, std::span<const Ref> operands) : noted_(noted) {
+First::First(FirstReads& noted, std::span<const Ref> operands) : noted_(noted) {
   noted.run = run;
   for (const Ref& r : operands) operands_.push_back(r.tensor_->impl().graph.get());
 }

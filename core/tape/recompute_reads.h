@@ -17,30 +17,30 @@ class Ref;
 
 namespace reads {
 
-struct Noted {
+struct FirstReads {
   uint64_t run = 0;                                      // the first one
   std::unordered_map<const Storage*, uint64_t> version;  // at the first read
 };
 class First final : public Watch {
  public:
   // `operands`: what it may use of a graph.
-  First(Noted& noted, std::span<const Ref> operands);
+  First(FirstReads& noted, std::span<const Ref> operands);
   void read(const Storage& storage) override;
   bool expects(const GraphState* state) const override;
 
  private:
-  Noted& noted_;
+  FirstReads& noted_;
   std::vector<const GraphState*> operands_;
 };
 // Throws Error for a read of what the first run did not read, or what was written since.
 class Second final : public Watch {
  public:
-  explicit Second(const Noted& noted) : noted_(noted) {}
+  explicit Second(const FirstReads& noted) : noted_(noted) {}
   void read(const Storage& storage) override;
   bool expects(const GraphState*) const override { return true; }  // it is recorded
 
  private:
-  const Noted& noted_;
+  const FirstReads& noted_;
 };
 
 }  // namespace reads

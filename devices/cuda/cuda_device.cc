@@ -54,15 +54,15 @@ Fault* fault(const Call& call) {
 }
 
 // The name is for errors, and others launch meanwhile.
-Opened::Opened(StreamView s) LOCUS_THREAD_SAFETY(no_thread_safety_analysis)
+UnlockedStream::UnlockedStream(StreamView s) LOCUS_THREAD_SAFETY(no_thread_safety_analysis)
     : stream_(find_stream(s)), op_(stream_.op.load(std::memory_order_relaxed)) {
   stream_.mutex.unlock();
 }
-Opened::~Opened() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
+UnlockedStream::~UnlockedStream() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
   stream_.mutex.lock();
   stream_.op.store(op_, std::memory_order_relaxed);
 }
-void Opened::enqueue(const std::function<void()>& f) const {
+void UnlockedStream::enqueue(const std::function<void()>& f) const {
   const MutexLock lock(stream_.mutex);
   stream_.op.store(op_, std::memory_order_relaxed);
   f();

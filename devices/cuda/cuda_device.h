@@ -86,7 +86,7 @@ class CudaDevice final : public Device {
   static bool direct(CudaDevice& source, CudaDevice& target);
 
  private:
-  class Work;
+  class GraphWork;
   class Branches;
   CudaStream* new_stream(bool for_captures = false);
   CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one

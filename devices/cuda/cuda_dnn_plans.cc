@@ -204,7 +204,7 @@ std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::str
   };
   if (complete()) return found;
 
-  const Opened others_launch(call.stream);
+  const UnlockedStream others_launch(call.stream);
   const MutexLock turn(dnn.making);
   const OutsideCapture allowed_here;  // it may load kernels
   dnn.start();

@@ -29,10 +29,10 @@ DnnConvolution small(DnnConvolution c) {
 }
 
 // A stream, and memory there.
-class Room : NonCopyable {
+class ProbeStream : NonCopyable {
  public:
-  explicit Room(Context c) : device_(device(c)), stream_(device_.open_stream()) {}
-  ~Room() {
+  explicit ProbeStream(Context c) : device_(device(c)), stream_(device_.open_stream()) {}
+  ~ProbeStream() {
     for (const auto& [data, bytes] : taken_) device_.allocator().deallocate(data, bytes, stream_);
     device_.close_stream(stream_);
   }
@@ -52,19 +52,19 @@ class Room : NonCopyable {
 // n numbers on the device.
 template <class S>
 struct Array {
-  Room& room;
+  ProbeStream& probe;
   const size_t n;
-  void* const data = room.take(n * sizeof(S));
+  void* const data = probe.take(n * sizeof(S));
 
   void fill(double v) const {
     const std::vector<S> all(n, S(static_cast<float>(v)));
-    LOCUS_CUDA(copy_up(data, all.data(), n * sizeof(S), room.stream()));
-    LOCUS_CUDA(synchronize(room.stream()));
+    LOCUS_CUDA(copy_up(data, all.data(), n * sizeof(S), probe.stream()));
+    LOCUS_CUDA(synchronize(probe.stream()));
   }
   std::vector<float> values() const {
     std::vector<S> all(n);
-    LOCUS_CUDA(copy_down(all.data(), data, n * sizeof(S), room.stream()));
-    LOCUS_CUDA(synchronize(room.stream()));
+    LOCUS_CUDA(copy_down(all.data(), data, n * sizeof(S), probe.stream()));
+    LOCUS_CUDA(synchronize(probe.stream()));
     std::vector<float> found(n);
     std::ranges::transform(all, found.begin(), [](S v) { return static_cast<float>(v); });
     return found;
@@ -75,21 +75,21 @@ struct Array {
 // what is not finite. What meets nothing is 0 where the other is of ones, too.
 template <class S>
 bool keeps(const DnnConvolution& c, const Descriptor& plan, cudnnHandle_t handle, Context where) {
-  Room room(where);
+  ProbeStream probe(where);
   const auto array = [&](int64_t first, int64_t channels, const int64_t(&n)[3]) {
-    return Array<S>{room, static_cast<size_t>(first * channels * n[0] * n[1] * n[2])};
+    return Array<S>{probe, static_cast<size_t>(first * channels * n[0] * n[1] * n[2])};
   };
   const Array<S> data = array(c.images, c.groups * c.in, c.data),
                  weight = array(c.groups * c.out, c.in, c.kernel),
                  result = array(c.images, c.groups * c.out, c.result);
-  const Array<S> bias{room, c.bias ? static_cast<size_t>(c.groups * c.out) : 0};
-  const void* const workspace = room.take(workspace_of(plan));
+  const Array<S> bias{probe, c.bias ? static_cast<size_t>(c.groups * c.out) : 0};
+  const void* const workspace = probe.take(workspace_of(plan));
   const Array<S>&ones = c.kind == DnnKind::weight_gradient ? data : weight,
         &other = c.kind == DnnKind::forward ? data : result,
         &to = c.kind == DnnKind::forward         ? result
               : c.kind == DnnKind::data_gradient ? data
                                                  : weight;
-  LOCUS_CUDA(cudnnSetStream(handle, room.stream()));
+  LOCUS_CUDA(cudnnSetStream(handle, probe.stream()));
   ones.fill(c.relu ? 1 : -1);
   if (c.bias) bias.fill(0);
   const auto with = [&](double v) {

@@ -97,9 +97,9 @@ class CudaDevice::Branches : NonCopyable {
   std::vector<CudaStream*> streams_;
 };
 
-class CudaDevice::Work final : public RecordedWork {
+class CudaDevice::GraphWork final : public RecordedWork {
  public:
-  Work(CudaDevice& d, Replay& replay, std::span<ReplayCall> calls)
+  GraphWork(CudaDevice& d, Replay& replay, std::span<ReplayCall> calls)
       : device_(d), branch_of_(branches_of(calls, count_)), branches_(d, count_) {
     for (size_t i = 0; i < calls.size(); ++i) calls[i].branch = static_cast<int>(branch_of_[i]);
     const Guard guard(d.index());
@@ -121,7 +121,7 @@ class CudaDevice::Work final : public RecordedWork {
     if (error == cudaErrorMemoryAllocation) throw OutOfMemory(text);
     throw CaptureError(text);
   }
-  ~Work() override { destroy(); }
+  ~GraphWork() override { destroy(); }
 
   void replay(StreamView s) override {
     const Guard guard(device_.index());
@@ -192,7 +192,7 @@ class CudaDevice::Work final : public RecordedWork {
 
 std::unique_ptr<RecordedWork> CudaDevice::make_graph(Replay& replay, std::span<ReplayCall> calls) {
   if (calls.empty()) return nullptr;
-  return std::make_unique<Work>(*this, replay, calls);
+  return std::make_unique<GraphWork>(*this, replay, calls);
 }
 
 }  // namespace locus::cuda

@@ -19,10 +19,10 @@ namespace {
 CudaDevice& cuda_device(Context c) { return static_cast<CudaDevice&>(device(c)); }
 
 // Memory on each device of a group, as long as the process unless not all have it.
-class Made : NonCopyable {
+class GroupMemory : NonCopyable {
  public:
-  explicit Made(const Group& group) : group_(group) {}
-  ~Made() {
+  explicit GroupMemory(const Group& group) : group_(group) {}
+  ~GroupMemory() {
     for (const auto& [at, memory] : made_)
       release_on(group_[at].index, [p = memory] { static_cast<void>(cudaFree(p)); });
   }
@@ -89,7 +89,7 @@ class CudaGroup final : public Communicator {
   }
   Meeting* make() LOCUS_REQUIRES(mutex_) {
     auto m = std::make_unique<Meeting>();
-    Made made(group_);
+    GroupMemory made(group_);
     for (int i = 0; i < group_.size(); ++i) {
       CudaDevice& d = cuda_device(group_[i]);
       constexpr size_t kBytes = Meeting::kWords * sizeof(unsigned);
@@ -106,7 +106,7 @@ class CudaGroup final : public Communicator {
   void make_inboxes(Meeting& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
     if (m.inbox_bytes >= bytes) return;
     bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16));
-    Made made(group_);
+    GroupMemory made(group_);
     std::byte* inbox[Meeting::kMostDevices] = {};
     for (int i = 0; i < group_.size(); ++i)
       inbox[i] =

@@ -17,10 +17,10 @@ namespace locus::cuda {
 
 struct CudaStream;
 
-class Opened : NonCopyable {
+class UnlockedStream : NonCopyable {
  public:
-  explicit Opened(StreamView s);
-  ~Opened();
+  explicit UnlockedStream(StreamView s);
+  ~UnlockedStream();
   // f() with the mutex held again.
   void enqueue(const std::function<void()>& f) const;
 

@@ -54,7 +54,7 @@ void stream_piece(char* dst, const char* src, size_t n) {
 // Page-locked memory; the pinned pool's cached blocks go back first when there is none left.
 void* allocate_pinned(size_t bytes, const std::string& what) {
   for (const bool again : {false, true}) {
-    if (void* p = pretend().no_pinned_memory ? nullptr : pinned_memory(bytes)) return p;
+    if (void* p = test_faults().no_pinned_memory ? nullptr : pinned_memory(bytes)) return p;
     if (!again) memory_pool(cpu_pinned()).release_cached();
   }
   throw OutOfMemory("out of page-locked memory: ", what, " needs ", bytes >> 10,
@@ -64,8 +64,8 @@ void* allocate_pinned(size_t bytes, const std::string& what) {
 
 }  // namespace
 
-Pretend& pretend() {
-  static Pretend p;
+TestFaults& test_faults() {
+  static TestFaults p;
   return p;
 }
 

@@ -71,10 +71,10 @@ void* pinned_memory(size_t bytes);
 
 // What no machine does on demand, for tests: no page-locked memory for a new ring; direct links
 // between GPUs that deliver other bytes.
-struct Pretend {
+struct TestFaults {
   std::atomic<bool> no_pinned_memory{false};
   std::atomic<bool> links_lie{false};
 };
-Pretend& pretend();
+TestFaults& test_faults();
 
 }  // namespace locus::cuda

@@ -75,7 +75,7 @@ class EmulatedDevice final : public Device {
   }
 
   EventView record(StreamView s) override {
-    auto event = std::make_unique<EventRef>(std::make_shared<emulated::Event>());
+    auto event = std::make_unique<EventRef>(std::make_shared<emulated::Fence>());
     queue(s).record(*event);
     return {context_, event.release()};
   }

@@ -43,7 +43,7 @@ void Queue::check_usable() const {
 }
 
 void Queue::start() {
-  ring_ = std::make_unique<Entry[]>(kCapacity);
+  ring_ = std::make_unique<Operation[]>(kCapacity);
   process_ = fork_count();
   try {
     // Detached, and never ended by static destructors: the process may exit while it works.
@@ -67,7 +67,7 @@ void Queue::push(const auto& fill) {
   if (ring_ == nullptr) start();
   while (pushed_ - finished_ == kCapacity) lock.wait(space_);
   check_usable();
-  Entry& entry = ring_[pushed_ % kCapacity];
+  Operation& entry = ring_[pushed_ % kCapacity];
   fill(entry);
   if (link_model()) entry.pushed = Clock::now();
   ++pushed_;
@@ -75,8 +75,8 @@ void Queue::push(const auto& fill) {
 }
 
 void Queue::launch(Kernel kernel, const Call& call, const char* name) {
-  push([&](Entry& entry) {
-    entry.what = What::launch;
+  push([&](Operation& entry) {
+    entry.kind = Kind::launch;
     entry.kernel = kernel;
     entry.name = name;
     entry.views.assign(call.in, call.in + call.n_in);
@@ -87,8 +87,8 @@ void Queue::launch(Kernel kernel, const Call& call, const char* name) {
 }
 
 void Queue::copy(void* dst, Context to, const void* src, Context from, size_t bytes, bool staged) {
-  push([&](Entry& entry) {
-    entry.what = What::copy;
+  push([&](Operation& entry) {
+    entry.kind = Kind::copy;
     entry.name = "copyto";
     entry.dst = dst;
     entry.src = src;
@@ -107,14 +107,14 @@ void Queue::record(EventRef event) {
     const MutexLock lock(mutex_);
     if (closed_) return event->fire(Clock::now());
   }
-  push_event(What::record, std::move(event));
+  push_event(Kind::record, std::move(event));
 }
 
-void Queue::wait(EventRef event) { push_event(What::wait, std::move(event)); }
+void Queue::wait(EventRef event) { push_event(Kind::wait, std::move(event)); }
 
-void Queue::push_event(What what, EventRef event) {
-  push([&](Entry& entry) {
-    entry.what = what;
+void Queue::push_event(Kind kind, EventRef event) {
+  push([&](Operation& entry) {
+    entry.kind = kind;
     entry.event = std::move(event);
   });
 }
@@ -138,8 +138,8 @@ void Queue::close() {
     if (std::exchange(closed_, true) || ring_ == nullptr) return;
     if (process_ != fork_count()) return;  // its thread stayed in the other one
     while (pushed_ - finished_ == kCapacity) lock.wait(space_);
-    Entry& entry = ring_[pushed_ % kCapacity];
-    entry.what = What::stop;
+    Operation& entry = ring_[pushed_ % kCapacity];
+    entry.kind = Kind::stop;
     entry.pushed = {};
     const uint64_t target = ++pushed_;
     if (asleep_) work_.notify_one();
@@ -167,8 +167,8 @@ void Queue::serve() {
     asleep_ = true;
     while (finished_ == pushed_) lock.wait(work_);
     asleep_ = false;
-    Entry& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
-    stopped = entry.what == What::stop;
+    Operation& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
+    stopped = entry.kind == Kind::stop;
     Clock::time_point now = clock_;
     mutex_.unlock();
     run(entry, now);
@@ -183,12 +183,12 @@ void Queue::serve() {
 }
 
 // `now`: the queue's clock, where there is a link model.
-void Queue::run(Entry& entry, Clock::time_point& now) {
+void Queue::run(Operation& entry, Clock::time_point& now) {
   const bool modelled = link_model().has_value();
   if (modelled) now = std::max(now, entry.pushed);
   try {
-    switch (entry.what) {
-      case What::launch: {
+    switch (entry.kind) {
+      case Kind::launch: {
         const View* in = entry.views.data();
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
         // The host's stream: what the kernel takes and frees now is not in the order of this queue,
@@ -202,18 +202,18 @@ void Queue::run(Entry& entry, Clock::time_point& now) {
           entry.kernel(call);
         break;
       }
-      case What::copy:
+      case Kind::copy:
         now = copy_over_link(entry.dst, entry.to, entry.src, entry.from, entry.bytes, now);
         break;
-      case What::record:
+      case Kind::record:
         std::exchange(entry.event, nullptr)->fire(modelled ? now : Clock::now());
         break;
-      case What::wait: {
+      case Kind::wait: {
         const Clock::time_point fired = std::exchange(entry.event, nullptr)->wait_fired();
         if (modelled) now = std::max(now, fired);
         break;
       }
-      case What::stop:
+      case Kind::stop:
         break;
     }
   } catch (...) {

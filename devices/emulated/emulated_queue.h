@@ -20,7 +20,7 @@
 namespace locus::emulated {
 
 // Fires once. Held by its creator and by queue entries.
-class Event {
+class Fence {
  public:
   bool done() const { return fired() && time_ <= Clock::now(); }
   // Until it has fired: what it stands for has been done, if before its time.
@@ -42,7 +42,7 @@ class Event {
   std::atomic<bool> fired_{false};
   Clock::time_point time_;
 };
-using EventRef = std::shared_ptr<Event>;
+using EventRef = std::shared_ptr<Fence>;
 
 // The first failure of asynchronous work on one device since a synchronize() threw one. As on CUDA,
 // those that followed it are not told: most have the same cause.
@@ -77,10 +77,10 @@ class Queue {
   void close();
   void reopen();
 
-  enum class What : uint8_t { launch, copy, record, wait, stop };
+  enum class Kind : uint8_t { launch, copy, record, wait, stop };
   // One operation. Entries are reused, and with them their buffers.
-  struct Entry {
-    What what = What::stop;
+  struct Operation {
+    Kind kind = Kind::stop;
     Kernel kernel = nullptr;
     const char* name = nullptr;
     std::vector<View> views;  // inputs, then outputs
@@ -97,12 +97,12 @@ class Queue {
 
  private:
   void push(const auto& fill);
-  void push_event(What what, EventRef event);
+  void push_event(Kind kind, EventRef event);
   void start() LOCUS_REQUIRES(mutex_);
   void check_usable() const LOCUS_REQUIRES(mutex_);
   void wait_until_finished(uint64_t target, MutexLock& lock) LOCUS_REQUIRES(mutex_);
   void serve();
-  void run(Entry& entry, Clock::time_point& now);
+  void run(Operation& entry, Clock::time_point& now);
 
   const Context context_;
   const uint32_t id_;
@@ -111,7 +111,7 @@ class Queue {
   Mutex mutex_;
   std::condition_variable work_, space_, progress_;
   // null until the first operation, and when closed
-  std::unique_ptr<Entry[]> ring_ LOCUS_GUARDED_BY(mutex_);
+  std::unique_ptr<Operation[]> ring_ LOCUS_GUARDED_BY(mutex_);
   uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
   Clock::time_point clock_ LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: behind what is finished_
   int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;

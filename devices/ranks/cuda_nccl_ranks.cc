@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point t) {
 // would wait for ever, and the host with it.
 class Watch {
  public:
-  struct Work {
+  struct WatchedCall {
     Ranks* ranks;
     ncclComm_t comm;
     Context context;
@@ -58,7 +58,7 @@ class Watch {
     LOCUS_CUDA(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
     return e;
   }
-  void add(const Work& w) {
+  void add(const WatchedCall& w) {
     const MutexLock lock(mutex_);
     if (!started_) std::thread([this] { live(); }).detach();  // as long as the process
     started_ = true;
@@ -93,13 +93,13 @@ class Watch {
     }
   }
 
-  static void fail(const Work& w, const std::string& why) {
+  static void fail(const WatchedCall& w, const std::string& why) {
     w.ranks->end_all(text_of("NCCL: ", w.call, " on ", w.context, ": ", why), 1);
   }
 
   Mutex mutex_;
   bool started_ LOCUS_GUARDED_BY(mutex_) = false;
-  std::list<Work> under_way_ LOCUS_GUARDED_BY(mutex_);
+  std::list<WatchedCall> under_way_ LOCUS_GUARDED_BY(mutex_);
   std::map<Context, std::vector<cudaEvent_t>> spare_ LOCUS_GUARDED_BY(mutex_);
 };
 
@@ -108,12 +108,12 @@ class NcclLink final : public RankLink {
   NcclLink(Ranks& ranks, Context c, double seconds)
       : ranks_(ranks), context_(c), seconds_(seconds) {
     ncclUniqueId id{};
-    if (ranks.place().rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    if (ranks.info().rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
     ranks.broadcast(&id, sizeof id, 0, seconds);
     const Guard guard(c.index);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;  // so that a rank that dies meanwhile is noticed
-    settle(ncclCommInitRankConfig(&comm_, ranks.place().size, id, ranks.place().rank, &config),
+    settle(ncclCommInitRankConfig(&comm_, ranks.info().size, id, ranks.info().rank, &config),
            "ncclCommInitRankConfig");
     watch_exit();
   }
@@ -131,7 +131,7 @@ class NcclLink final : public RankLink {
   }
   void send_recv(std::span<const View> data, const std::vector<int>& sources,
                  StreamView s) override {
-    const int me = ranks_.place().rank, source = sources[static_cast<size_t>(me)];
+    const int me = ranks_.info().rank, source = sources[static_cast<size_t>(me)];
     enqueue("ncclSend", data.first(1), s, [&](const View& mine, cudaStream_t stream) {
       const size_t bytes = bytes_of(mine.meta);
       ncclResult_t first = ncclSuccess;

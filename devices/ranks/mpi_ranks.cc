@@ -112,40 +112,40 @@ class MpiRanks final : public Ranks {
                   "; expected MPI_THREAD_SERIALIZED");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &all_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(all_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(all_, &place_.rank), "MPI_Comm_rank");
-    check(MPI_Comm_size(all_, &place_.size), "MPI_Comm_size");
+    check(MPI_Comm_rank(all_, &info_.rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(all_, &info_.size), "MPI_Comm_size");
     MPI_Comm local;
-    check(MPI_Comm_split_type(all_, MPI_COMM_TYPE_SHARED, place_.rank, MPI_INFO_NULL, &local),
+    check(MPI_Comm_split_type(all_, MPI_COMM_TYPE_SHARED, info_.rank, MPI_INFO_NULL, &local),
           "MPI_Comm_split_type");
-    check(MPI_Comm_rank(local, &place_.local_rank), "MPI_Comm_rank");
-    check(MPI_Comm_size(local, &place_.local_size), "MPI_Comm_size");
+    check(MPI_Comm_rank(local, &info_.local_rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(local, &info_.local_size), "MPI_Comm_size");
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
     sched_getaffinity(0, sizeof cpus, &cpus);
     const bool bound = bound_apart(cpus, local);
-    if (!bound && CPU_COUNT(&cpus) < place_.local_size) spin_ = 0;
-    share_cpus(place_.local_rank, place_.local_size, bound);
+    if (!bound && CPU_COUNT(&cpus) < info_.local_size) spin_ = 0;
+    share_cpus(info_.local_rank, info_.local_size, bound);
     check(MPI_Comm_free(&local), "MPI_Comm_free");
-    letters_.resize(static_cast<size_t>(place_.rank == 0 ? place_.size : 1));
-    requests_.assign(static_cast<size_t>(std::max(place_.size, 2)), MPI_REQUEST_NULL);
+    letters_.resize(static_cast<size_t>(info_.rank == 0 ? info_.size : 1));
+    requests_.assign(static_cast<size_t>(std::max(info_.size, 2)), MPI_REQUEST_NULL);
   }
 
-  Place place() const override { return place_; }
+  RankInfo info() const override { return info_; }
 
   std::vector<std::optional<std::string>> gather(const std::string& mine, double seconds) override {
-    if (place_.rank != 0) {  // sent when rank 0 has answered
+    if (info_.rank != 0) {  // sent when rank 0 has answered
       letters_[0].write(mine);
       check(MPI_Isend(&letters_[0], sizeof(Letter), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
             "MPI_Isend");
       return {};
     }
     letters_[0].write(mine);
-    for (int r = 1; r < place_.size; ++r)
+    for (int r = 1; r < info_.size; ++r)
       check(MPI_Irecv(&letters_[static_cast<size_t>(r)], sizeof(Letter), MPI_BYTE, r, kToRoot, all_,
                       &requests_[static_cast<size_t>(r)]),
             "MPI_Irecv");
-    const bool all = all_came_ = wait(&requests_[1], place_.size - 1, seconds);
-    std::vector<std::optional<std::string>> came(static_cast<size_t>(place_.size));
+    const bool all = all_came_ = wait(&requests_[1], info_.size - 1, seconds);
+    std::vector<std::optional<std::string>> came(static_cast<size_t>(info_.size));
     for (size_t r = 0; r < came.size(); ++r) {
       int here = all || r == 0;
       if (!here) check(MPI_Test(&requests_[r], &here, MPI_STATUS_IGNORE), "MPI_Test");
@@ -155,19 +155,19 @@ class MpiRanks final : public Ranks {
   }
 
   std::optional<std::string> from_root(const std::string& mine, double seconds) override {
-    if (place_.rank != 0) {
+    if (info_.rank != 0) {
       check(MPI_Irecv(&answer_, sizeof(Letter), MPI_BYTE, 0, kFromRoot, all_, &requests_[1]),
             "MPI_Irecv");
       if (!wait(requests_.data(), 2, seconds)) return std::nullopt;
       return answer_.read();
     }
     answer_.write(mine);
-    for (int r = 1; r < place_.size; ++r)
+    for (int r = 1; r < info_.size; ++r)
       check(MPI_Isend(&answer_, sizeof(Letter), MPI_BYTE, r, kFromRoot, all_,
                       &requests_[static_cast<size_t>(r)]),
             "MPI_Isend");
     // One that did not come may not take its letter.
-    if (!wait(&requests_[1], place_.size - 1, all_came_ ? seconds : 1) && all_came_)
+    if (!wait(&requests_[1], info_.size - 1, all_came_ ? seconds : 1) && all_came_)
       throw DeviceError("MPI: a rank that came did not take rank 0's answer within ", seconds,
                         " s");
     return mine;
@@ -182,9 +182,9 @@ class MpiRanks final : public Ranks {
     });
     if (op != ReduceOp::mean) return;
     if (dtype == f32)
-      divide<float>(data, elements, place_.size);
+      divide<float>(data, elements, info_.size);
     else
-      divide<double>(data, elements, place_.size);
+      divide<double>(data, elements, info_.size);
   }
 
   void broadcast(void* data, size_t bytes, int root, double seconds) override {
@@ -197,13 +197,13 @@ class MpiRanks final : public Ranks {
 
   void send_recv(const void* mine, void* theirs, size_t bytes, const std::vector<int>& sources,
                  double seconds) override {
-    const int source = sources[static_cast<size_t>(place_.rank)];
+    const int source = sources[static_cast<size_t>(info_.rank)];
     in_pieces(theirs, bytes, 1, [&](void* to, int n) {
       const auto* const at =
           static_cast<const char*>(mine) + (static_cast<char*>(to) - static_cast<char*>(theirs));
       std::vector<MPI_Request> requests;
-      for (int r = 0; r < place_.size; ++r)
-        if (sources[static_cast<size_t>(r)] == place_.rank)
+      for (int r = 0; r < info_.size; ++r)
+        if (sources[static_cast<size_t>(r)] == info_.rank)
           check(MPI_Isend(at, n, MPI_BYTE, r, kPart, all_, &requests.emplace_back()), "MPI_Isend");
       if (source >= 0)
         check(MPI_Irecv(to, n, MPI_BYTE, source, kPart, all_, &requests.emplace_back()),
@@ -221,8 +221,8 @@ class MpiRanks final : public Ranks {
   [[noreturn]] void end_all(const std::string& why, int status) noexcept override {
     char host[256] = {};
     gethostname(host, sizeof host - 1);
-    std::fprintf(stderr, "locus: rank %d of %d, on %s, ends all ranks: %s\n", place_.rank,
-                 place_.size, host, why.c_str());
+    std::fprintf(stderr, "locus: rank %d of %d, on %s, ends all ranks: %s\n", info_.rank,
+                 info_.size, host, why.c_str());
     std::fflush(stderr);
     MPI_Abort(MPI_COMM_WORLD, status);
     _exit(status);
@@ -244,7 +244,7 @@ class MpiRanks final : public Ranks {
 
   // Whether the launcher gave each of this host's ranks CPUs of its own.
   bool bound_apart(const cpu_set_t& mine, MPI_Comm local) const {
-    std::vector<cpu_set_t> all(static_cast<size_t>(place_.local_size));
+    std::vector<cpu_set_t> all(static_cast<size_t>(info_.local_size));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, local),
           "MPI_Allgather");
     return std::ranges::any_of(all, [&](const cpu_set_t& s) { return !CPU_EQUAL(&s, &mine); });
@@ -277,7 +277,7 @@ class MpiRanks final : public Ranks {
         static_cast<int>(std::min(each, elements - begin)));
   }
 
-  Place place_;
+  RankInfo info_;
   MPI_Comm all_ = MPI_COMM_NULL;
   bool ours_ = false;
   bool all_came_ = true;  // on rank 0, to the last gather()
@@ -316,9 +316,8 @@ std::unique_ptr<Ranks> join(double seconds) {
   std::jthread limit = start_limit(n, seconds);
   auto ranks = std::make_unique<MpiRanks>();
   limit = {};
-  if (ranks->place().size < n)
-    throw Error("cluster::init: this process is one of ", n, ", but MPI finds ",
-                ranks->place().size,
+  if (ranks->info().size < n)
+    throw Error("cluster::init: this process is one of ", n, ", but MPI finds ", ranks->info().size,
                 "; start it with the mpirun of the MPI that it was built with, or under Slurm with "
                 "srun --mpi=pmix (srun --mpi=list says what there is)");
   return ranks;

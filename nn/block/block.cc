@@ -36,14 +36,14 @@ Parameters distinct(Parameters all) {
 }
 
 // What files have: a parameter, or the parts of one whole under its name.
-struct Entry {
+struct FileEntry {
   std::string name;
   std::vector<Parameter> parts;
 };
-std::vector<Entry> entries(const Parameters& all) {
-  std::vector<Entry> list;
+std::vector<FileEntry> entries(const Parameters& all) {
+  std::vector<FileEntry> list;
   for (const auto& [name, p] : all)
-    if (const Part part = p.part(); part.index > 0)
+    if (const Shard part = p.part(); part.index > 0)
       list.back().parts.push_back(p);
     else
       list.push_back({part.of == 1 ? name : name.substr(0, name.rfind('.')), {p}});
@@ -228,7 +228,7 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
                                           const std::optional<Contexts>& contexts,
                                           const LoadOptions& options, Caller from,
                                           ShapesToCome* to_come) const {
-  const std::vector<Entry> all = entries(parameters());
+  const std::vector<FileEntry> all = entries(parameters());
   std::set<std::string_view> keys;
   for (auto& [key, tensor] : file) {
     // export() and Module write "arg:0.weight" and "aux:...".
@@ -279,7 +279,7 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
   }
   if (!options.ignore_extra)
     for (const auto& [key, tensor] : file)
-      if (std::ranges::find(all, key, &Entry::name) == all.end())
+      if (std::ranges::find(all, key, &FileEntry::name) == all.end())
         throw FormatError("Parameter '", key, "' loaded from file '", path,
                           "' is not present in this block, which contains parameters ", names(all),
                           ". Set ignore_extra to ignore.");

@@ -19,9 +19,9 @@ thread_local bool plain = false;  // calls run forward(), whoever hybridized the
 
 // The block whose forward() of several asks for the one of one tensor.
 thread_local const Block* asked = nullptr;
-struct Asked : NonCopyable {
-  explicit Asked(const Block* block) { asked = block; }
-  ~Asked() { asked = nullptr; }
+struct ForwardScope : NonCopyable {
+  explicit ForwardScope(const Block* block) { asked = block; }
+  ~ForwardScope() { asked = nullptr; }
 };
 
 // The innermost block that this thread calls.
@@ -78,7 +78,7 @@ Tensor Block::forward(const Tensor& x) {
 
 Tensors Block::forward(const Tensors& in) {
   expect_inputs(in, 1);
-  const Asked now(this);
+  const ForwardScope now(this);
   return {forward(in[0])};
 }
 

@@ -43,7 +43,7 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
 
 std::vector<Parameter> Parameter::parts(const std::string& name, const Shape& shape, int axis,
                                         const Contexts& contexts, const ParameterOptions& options) {
-  const auto whole = std::make_shared<Whole>(shape, axis, contexts);
+  const auto whole = std::make_shared<ShardedTensor>(shape, axis, contexts);
   std::vector<Parameter> all;
   for (size_t i = 0; i < contexts.size(); ++i) {
     const std::string own = contexts.size() == 1 ? name : text_of(name, ".", i);
@@ -81,9 +81,9 @@ bool Parameter::deferred() const {
   const Unready look(s.ready);
   return s.pending.has_value();
 }
-Part Parameter::part() const {
+Shard Parameter::part() const {
   const State& s = state();
-  return s.whole ? Part{s.index, s.whole->parts(), s.whole->axis()} : Part{};
+  return s.whole ? Shard{s.index, s.whole->parts(), s.whole->axis()} : Shard{};
 }
 Shape Parameter::full_shape() const {
   const State& s = state();
@@ -166,7 +166,7 @@ void Parameter::infer_shape(const Shape& full) const {
   const Unready one(s.ready);  // of several threads that come with a first input
   complete(full);
   if (initialized() || !deferred()) return;
-  const capture::Aside aside;               // what is drawn, too
+  const capture::RecordingPause aside;      // what is drawn, too
   const random::Sequence program(nullptr);  // whichever thread of a parallel() comes first
   create(draw(*s.pending), s.contexts, s.asked);
 }
@@ -198,7 +198,7 @@ void Parameter::complete(const Shape& full) const {
 // Replicas of `values`, from now on the parameter's.
 void Parameter::create(const Tensor& values, std::vector<Context> contexts, Caller from) const {
   State& s = state();
-  const capture::Aside aside;
+  const capture::RecordingPause aside;
   const autograd::Pause pause;
   const Tensor cast_values = values.dtype() == dtype() ? values : locus::cast(values, dtype());
   Tensors replicas;

@@ -33,9 +33,9 @@ struct Parameter::State {
   std::atomic<bool> ready{false};  // they are there; until then threads look while they are Unready
   uint64_t generation = 0, origin = 0;
   GradReq made_req = GradReq::write;
-  std::shared_ptr<State> shared = {};  // the one that is used in place of this
-  std::shared_ptr<Whole> whole = {};   // that it is a part of, shared by all of them
-  size_t index = 0;                    // which one
+  std::shared_ptr<State> shared = {};         // the one that is used in place of this
+  std::shared_ptr<ShardedTensor> whole = {};  // that it is a part of, shared by all of them
+  size_t index = 0;                           // which one
 
   const Shape& full() const { return whole ? whole->shape() : shape; }
   std::string part_text() const { return whole ? whole->text(index) : "a whole one"; }

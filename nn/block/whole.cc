@@ -15,24 +15,24 @@ PhiloxKey next_numbers() {
 
 }  // namespace
 
-Shape Whole::part_shape(size_t i) const {
+Shape ShardedTensor::part_shape(size_t i) const {
   std::vector<int64_t> part(shape_.begin(), shape_.end());
   int64_t& length = part[static_cast<size_t>(axis_)];
   length = part_begin(length, parts(), i + 1) - part_begin(length, parts(), i);
   return Shape(part);
 }
 
-Tensor Whole::part(const Tensor& whole, size_t i) const {
+Tensor ShardedTensor::part(const Tensor& whole, size_t i) const {
   const int64_t length = whole.shape()[axis_];
   return slice_axis(whole, axis_,
                     Slice(part_begin(length, parts(), i), part_begin(length, parts(), i + 1)));
 }
 
-std::string Whole::text(size_t i) const {
+std::string ShardedTensor::text(size_t i) const {
   return text_of("part ", i, " of ", parts(), " along axis ", axis_, ", on ", contexts_[i]);
 }
 
-Tensor Whole::draw(size_t i, const init::Initializer& init, DType dtype) {
+Tensor ShardedTensor::draw(size_t i, const init::Initializer& init, DType dtype) {
   const PhiloxKey now = next_numbers();
   const bool seeded = now.seed != after_.seed || now.offset < after_.offset;
   if (!drawn_.defined() || taken_[i] || seeded || *by_ != init) {

@@ -20,10 +20,10 @@ inline int64_t part_begin(int64_t length, size_t n, size_t i) {
   return at * (length / parts) + (at < length % parts ? at : length % parts);
 }
 
-class Whole {
+class ShardedTensor {
  public:
   // Lengths that are not known yet are 0.
-  Whole(const Shape& shape, int axis, const Contexts& contexts)
+  ShardedTensor(const Shape& shape, int axis, const Contexts& contexts)
       : shape_(shape), axis_(axis), contexts_(contexts.list()) {}
 
   const Shape& shape() const { return shape_; }

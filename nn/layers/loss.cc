@@ -103,7 +103,7 @@ Tensor margin_loss(const Tensor& scores, const Tensor& label, double margin, con
 }
 
 // Whole numbers in [0, end) that a loss takes.
-struct Whole {
+struct WholeNumbers {
   const char* who;
   const char* what;
   const Tensor& values;
@@ -112,7 +112,7 @@ struct Whole {
 
 // f(), or an IndexError that names the loss and its numbers instead of the op that met them. `used`
 // gives those that count. On a GPU the op reports a wrong one later, and the error names the loss.
-Tensor checked(const Whole& w, const auto& used, const auto& f) {
+Tensor checked(const WholeNumbers& w, const auto& used, const auto& f) {
   const NamedCalls named(w.who, w.what);
   if (!is_host(w.values.context())) return f();
   try {

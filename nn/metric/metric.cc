@@ -148,11 +148,11 @@ std::shared_ptr<EvalMetric> make() {
 }  // namespace
 
 std::shared_ptr<EvalMetric> create(const std::string& name) {
-  struct Known {
+  struct NamedMetric {
     const char *name, *alias;
     std::shared_ptr<EvalMetric> (*make)();
   };
-  static constexpr Known kKnown[] = {
+  static constexpr NamedMetric kKnown[] = {
       {"accuracy", "acc", &make<Accuracy>},
       {"f1", "f1", &make<F1>},
       {"mcc", "mcc", &make<MCC>},
@@ -167,7 +167,7 @@ std::shared_ptr<EvalMetric> create(const std::string& name) {
       {"loss", "loss", &make<Loss>},
   };
   std::string names;
-  for (const Known& known : kKnown) {
+  for (const NamedMetric& known : kKnown) {
     if (name == known.name || name == known.alias) return known.make();
     names += text_of(names.empty() ? "" : ", ", known.name);
   }

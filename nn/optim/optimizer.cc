@@ -75,10 +75,10 @@ double product_of_momenta(const NadamOptions& o, double t) {
 struct Optimizer::Progress {
   // Whose schedule this thread is asking.
   static inline thread_local const Progress* asks = nullptr;
-  class Asked : NonCopyable {
+  class ScheduleScope : NonCopyable {
    public:
-    explicit Asked(const Progress* p) : before_(std::exchange(asks, p)) {}
-    ~Asked() { asks = before_; }
+    explicit ScheduleScope(const Progress* p) : before_(std::exchange(asks, p)) {}
+    ~ScheduleScope() { asks = before_; }
 
    private:
     const Progress* const before_;
@@ -93,8 +93,8 @@ struct Optimizer::Progress {
 
   double rate(int64_t n) const {
     if (!schedule) return learning_rate;
-    const capture::Aside aside;  // what is recorded asks anew
-    const Asked now(this);
+    const capture::RecordingPause aside;  // what is recorded asks anew
+    const ScheduleScope now(this);
     return schedule(n);
   }
   void add(int64_t& count, int64_t t, double rate) {  // the t-th update of what has this count
@@ -337,7 +337,7 @@ LARS::LARS(const LARSOptions& o) : Optimizer("LARS", checked("LARS", o)) {
 
 namespace {
 
-template <class Made, class Options>
+template <class Rule, class Options>
 std::shared_ptr<Optimizer> make(const std::string& who, const OptionValues& given) {
   Options o;
   std::string known;
@@ -354,17 +354,17 @@ std::shared_ptr<Optimizer> make(const std::string& who, const OptionValues& give
   if (taken < given.size())
     throw ValueError(who, ": options ", listed(given, [](const auto& each) { return each.first; }),
                      "; expected some of ", known);
-  return std::make_shared<Made>(o);
+  return std::make_shared<Rule>(o);
 }
 
 }  // namespace
 
 std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options) {
-  struct Known {
+  struct NamedOptimizer {
     const char* name;
     std::shared_ptr<Optimizer> (*make)(const std::string&, const OptionValues&);
   };
-  static constexpr Known kKnown[] = {
+  static constexpr NamedOptimizer kKnown[] = {
       {"sgd", &make<SGD, SGDOptions>},
       {"nag", &make<NAG, NAGOptions>},
       {"adam", &make<Adam, AdamOptions>},
@@ -382,10 +382,10 @@ std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& opt
   };
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const Known& known : kKnown)
+  for (const NamedOptimizer& known : kKnown)
     if (lower == known.name) return known.make(text_of("optim::create: ", lower), options);
   throw ValueError("optim::create: \"", name, "\"; expected one of ",
-                   listed(kKnown, [](const Known& k) { return k.name; }));
+                   listed(kKnown, [](const NamedOptimizer& k) { return k.name; }));
 }
 
 }  // namespace locus::optim

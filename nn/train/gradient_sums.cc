@@ -32,7 +32,7 @@ GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std:
     std::vector<Context> contexts;
     for (const Tensor& t : p->replicas) contexts.push_back(t.context());
     const Group group(contexts);
-    auto at = std::ranges::find(all_, group, &Together::group);
+    auto at = std::ranges::find(all_, group, &GradientGroup::group);
     if (at == all_.end()) at = all_.insert(at, {.group = group});
     at->parameters.push_back(&*p);
   }
@@ -46,7 +46,7 @@ GradientSums::~GradientSums() {
     for (const Tensor& w : p.replicas) autograd::mark_used(w);
 }
 
-std::vector<GradientSums::Bucket> GradientSums::buckets(Together& all) const {
+std::vector<GradientSums::Bucket> GradientSums::buckets(GradientGroup& all) const {
   std::vector<Bucket> made;
   size_t bytes = 0;
   for (size_t i = 0; i < all.parameters.size(); ++i) {
@@ -103,7 +103,7 @@ void GradientSums::expect_ready() {
 
 void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
   LOCUS_CHECK(!behind || group(), "sums of several groups have no one end");
-  for (Together& all : all_) {
+  for (GradientGroup& all : all_) {
     // Where a step is recorded, each bucket's sum can run while backward() goes on.
     const std::vector<Bucket> parts =
         capture::active() ? buckets(all) : std::vector<Bucket>{{&all, 0, all.parameters.size()}};
@@ -124,7 +124,7 @@ bool GradientSums::are_of(const std::vector<Parameter>& parameters) const {
 void GradientSums::overlap(Caller from) {
   const MutexLock lock(mutex_);
   if (!std::exchange(overlaps_, true)) {
-    for (Together& all : all_) {
+    for (GradientGroup& all : all_) {
       for (const Context c : all.group)
         if (!is_host(c)) all.streams.emplace_back(c, from);
       for (Bucket& b : buckets(all)) {

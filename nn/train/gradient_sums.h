@@ -57,19 +57,20 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
  private:
   // About this many bytes at once: an all-reduce of them is near the links' speed.
   static constexpr size_t kBucket = size_t{4} << 20;
-  struct Together {  // on the same contexts, the last parameter first, as backward() comes to them
+  struct GradientGroup {  // on the same contexts, the last parameter first, as backward() comes to
+                          // them
     Group group;
     std::vector<const Parameter*> parameters = {};
     std::deque<Stream> streams = {};
   };
   struct Bucket {
-    Together* all;
+    GradientGroup* all;
     size_t begin, end;                 // of its parameters
     std::vector<bool> there = {};      // of each parameter's replicas in turn
     std::vector<size_t> missing = {};  // on each context
   };
 
-  std::vector<Bucket> buckets(Together& all) const;
+  std::vector<Bucket> buckets(GradientGroup& all) const;
   void add_up(const Bucket& bucket, bool beside, const std::function<void(int)>& behind,
               Caller from) const;
   void expect_first(size_t bucket, size_t at);
@@ -78,7 +79,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   void reset() LOCUS_REQUIRES(mutex_);
 
   const std::vector<Parameter> parameters_;
-  std::deque<Together> all_;
+  std::deque<GradientGroup> all_;
   bool overlaps_ = false;
   Mutex mutex_;
   std::vector<Bucket> waiting_ LOCUS_GUARDED_BY(mutex_);

@@ -77,7 +77,7 @@ void KVStore::barrier(Caller from) try {
   rethrow_at(from);
 }
 
-KVStore::Entry& KVStore::find(const char* what, const Key& key) {
+KVStore::StoredValue& KVStore::find(const char* what, const Key& key) {
   const auto at = entries_.find(key);
   if (at != entries_.end()) return at->second;
   throw ValueError(of(what, key), " does not exist; expected one of ",
@@ -86,7 +86,7 @@ KVStore::Entry& KVStore::find(const char* what, const Key& key) {
                    }));
 }
 
-void KVStore::check(const char* what, const Key& key, const Entry& entry,
+void KVStore::check(const char* what, const Key& key, const StoredValue& entry,
                     const Tensors& given) const {
   if (given.empty()) throw Error(of(what, key), ": no tensors; expected at least one");
   for (const Tensor& t : given) {
@@ -100,7 +100,7 @@ void KVStore::check(const char* what, const Key& key, const Entry& entry,
   }
 }
 
-void KVStore::check_targets(const char* what, const Key& key, const Entry& entry,
+void KVStore::check_targets(const char* what, const Key& key, const StoredValue& entry,
                             const Tensors& outs) const {
   check(what, key, entry, outs);
   for (const Tensor& out : outs) check_in_place(of(what, key), {}, out);
@@ -187,7 +187,7 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
   before_ranks(dist_, from, [&] {
     expect("push", keys, values.size());
     for (size_t i = 0; i < keys.size(); ++i) {
-      Entry& entry = find("push", keys[i]);
+      StoredValue& entry = find("push", keys[i]);
       check("push", keys[i], entry, values[i]);
       auto at = std::ranges::find(all, keys[i], &std::pair<Key, Pushed>::first);
       if (at == all.end()) at = all.insert(all.end(), {keys[i], {&entry, {}}});
@@ -206,7 +206,7 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
   rethrow_at(from);
 }
 
-void KVStore::update(const Key& key, Entry& entry, const Tensor& merged) {
+void KVStore::update(const Key& key, StoredValue& entry, const Tensor& merged) {
   if (optimizer_) {
     prepare(entry);
     entry.group.gradients = {merged};
@@ -292,7 +292,7 @@ void KVStore::set_optimizer(std::shared_ptr<optim::Optimizer> optimizer, double 
 }
 
 void KVStore::set_multipliers(const Key& key, double lr_mult, double wd_mult) {
-  Entry& entry = find("set_multipliers", key);
+  StoredValue& entry = find("set_multipliers", key);
   options::expect("KVStore", "lr_mult", lr_mult, options::not_negative);
   options::expect("KVStore", "wd_mult", wd_mult, options::not_negative);
   entry.group.lr_mult = lr_mult;
@@ -305,7 +305,7 @@ void KVStore::set_value(const Key& key, const Tensor& value, Caller from) try {
   const autograd::Pause pause;
   const Context home = on_host_ ? cpu() : value.context();
   Tensor copy = value.copyto(home, {}, from);
-  Entry& entry = entries_[key];
+  StoredValue& entry = entries_[key];
   const Tensor old = std::exchange(entry.value, std::move(copy));
   optim::ParameterGroup& group = entry.group;
   if (group.weights.empty()) return;
@@ -327,7 +327,7 @@ void KVStore::set_rescale_grad(double v) {
 
 int64_t KVStore::num_update(const Key& key) { return *find("num_update", key).group.count; }
 
-void KVStore::prepare(Entry& entry) const {
+void KVStore::prepare(StoredValue& entry) const {
   if (!entry.group.weights.empty()) return;
   optim::ParameterGroup group = entry.group;
   group.weights = {entry.value};

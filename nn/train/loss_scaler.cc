@@ -77,7 +77,7 @@ Tensor LossScaler::scale(const Tensor& loss, Caller from) try {
   {
     const MutexLock lock(mutex_);
     if (!scales_.contains(c)) {
-      const capture::Aside aside;
+      const capture::RecordingPause aside;
       const autograd::Pause pause;
       scales_.emplace(c, full({}, scale_, {c, f64}));
     }

@@ -6,11 +6,11 @@
 
 namespace locus::nn {
 
-std::vector<size_t> owners(std::span<const Kept> all) {
+std::vector<size_t> owners(std::span<const OwnedState> all) {
   std::vector<size_t> order(all.size()), owner(all.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    const auto fixed = [](const Kept& k) { return k.owner || k.contexts.size() == 1; };
+    const auto fixed = [](const OwnedState& k) { return k.owner || k.contexts.size() == 1; };
     return fixed(all[a]) != fixed(all[b]) ? fixed(all[a]) : all[a].bytes > all[b].bytes;
   });
   std::map<Context, size_t> kept;

@@ -11,7 +11,7 @@
 namespace locus::nn {
 
 // What one of its contexts is to keep.
-struct Kept {
+struct OwnedState {
   std::vector<Context> contexts;
   size_t bytes;
   std::optional<size_t> owner = {};  // the number of the one that keeps it already
@@ -21,6 +21,6 @@ struct Kept {
 // context is kept there. Of the rest the largest go first, each to the context that keeps least by
 // then, the first of these: from an empty start no context keeps more than the mean and the largest
 // one. The same for the same list.
-std::vector<size_t> owners(std::span<const Kept> all);
+std::vector<size_t> owners(std::span<const OwnedState> all);
 
 }  // namespace locus::nn

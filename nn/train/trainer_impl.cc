@@ -240,7 +240,7 @@ std::vector<Context> Trainer::Impl::contexts_apart() const {
 
 // Where an update failed on some contexts alone, replicas there become what it made of another.
 void Trainer::Impl::share_updates(const std::vector<bool>& fresh, Caller from) {
-  const capture::Aside aside;
+  const capture::RecordingPause aside;
   const auto updated = [&](size_t i) {
     return fresh[i] && !autograd::fresh_grad(slots_[i].weight);
   };
@@ -273,23 +273,23 @@ void Trainer::Impl::apply(Batch& batch, double rescale) {
 }
 
 void Trainer::Impl::copy_to_others(const std::vector<bool>& fresh, Caller from) {
-  struct Together {
+  struct WeightGroup {
     Group group;
     std::vector<Tensors> weights = {};
     std::vector<int> owners = {};
   };
-  std::vector<Together> all;  // by the replicas' contexts
+  std::vector<WeightGroup> all;  // by the replicas' contexts
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     if (!fresh[i] || slot.others.empty() || autograd::fresh_grad(slot.weight)) continue;
     const Parameter& p = parameters_[slot.parameter];
     const Group group(p.list_ctx());
-    auto at = std::ranges::find(all, group, &Together::group);
+    auto at = std::ranges::find(all, group, &WeightGroup::group);
     if (at == all.end()) at = all.insert(at, {.group = group});
     at->weights.push_back(p.list_data());
     at->owners.push_back(static_cast<int>(std::ranges::find(group, slot.context) - group.begin()));
   }
-  for (const Together& t : all) {
+  for (const WeightGroup& t : all) {
     broadcast_many(t.group, t.weights, t.owners, from);
     for (const Tensors& replicas : t.weights)
       for (const Tensor& weight : replicas) autograd::mark_used(weight);

@@ -98,7 +98,7 @@ class Trainer::Impl : NonCopyable {
   NamedTensors states_to_come(const NamedTensors& given, const std::string& who,
                               const ShapesToCome& to_come) const;
   // The slots of a parameter's replicas, or of the parts of a whole.
-  struct Saved {
+  struct SavedState {
     std::string name;
     std::vector<const Slot*> slots;
     int axis = -1;  // that parts are cut along
@@ -108,9 +108,9 @@ class Trainer::Impl : NonCopyable {
   };
   std::string whole_of(size_t parameter) const;
   std::string name_in(const NamedTensors& states, size_t parameter) const;
-  std::vector<Saved> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
+  std::vector<SavedState> kept(const std::vector<Slot>& frozen, const NamedTensors* given) const;
   void expect_names_that_differ(const char* what) const;
-  NamedTensors states_of(const std::vector<Saved>& kept) const;
+  NamedTensors states_of(const std::vector<SavedState>& kept) const;
   std::vector<Slot> frozen_in(const NamedTensors& states) const;
   std::vector<const Tensor*> check(const NamedTensors& states, const std::vector<Slot>& frozen,
                                    const std::string& who, Caller) const;

@@ -29,7 +29,7 @@ void Trainer::Impl::refresh(Caller from) {
   if (std::ranges::equal(generations_, parameters_, {}, {}, &Parameter::generation)) [[likely]]
     return;
 
-  const capture::Aside aside;
+  const capture::RecordingPause aside;
   const autograd::Pause pause;
   std::vector<Slot> slots, frozen;
   std::vector<size_t> trained;
@@ -83,7 +83,7 @@ std::vector<size_t> Trainer::Impl::distinct_parameters() const {
 }
 
 std::vector<size_t> Trainer::Impl::find_owners(const std::vector<size_t>& trained) const {
-  std::vector<Kept> all;
+  std::vector<OwnedState> all;
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
     all.push_back({p.list_ctx(), bytes_of(p.list_data()[0].impl().view.meta)});

@@ -38,7 +38,7 @@ NamedTensors Trainer::Impl::states(Caller from) {
 }
 
 // Whether parts have states of one kind, each like its part.
-bool Trainer::Impl::Saved::alike() const {
+bool Trainer::Impl::SavedState::alike() const {
   return std::ranges::all_of(slots, [&](const Slot* s) {
     return s->weight.dtype() == slots[0]->weight.dtype() &&
            s->state.size() == slots[0]->state.size() &&
@@ -47,14 +47,14 @@ bool Trainer::Impl::Saved::alike() const {
   });
 }
 
-Tensor Trainer::Impl::Saved::value(size_t state) const {
+Tensor Trainer::Impl::SavedState::value(size_t state) const {
   if (axis < 0) return slots[0]->state[state];
   Tensors parts;
   for (const Slot* s : slots) parts.push_back(s->state[state].as_in_context(cpu()));
   return concat(parts, {.axis = axis});
 }
 
-void Trainer::Impl::Saved::set(size_t state, const Tensor& value, Caller from) const {
+void Trainer::Impl::SavedState::set(size_t state, const Tensor& value, Caller from) const {
   int64_t begin = 0;
   for (const Slot* s : slots) {
     const Tensor& mine = s->state[state];
@@ -68,13 +68,13 @@ void Trainer::Impl::Saved::set(size_t state, const Tensor& value, Caller from) c
 // The name of the whole that a parameter is a part of, where all parts are there one after the
 // other; else "".
 std::string Trainer::Impl::whole_of(size_t parameter) const {
-  const Part part = parameters_[parameter].part();
+  const Shard part = parameters_[parameter].part();
   if (part.of == 1 || parameter < part.index || parameter - part.index + part.of > names_.size())
     return {};
   const size_t first = parameter - part.index;
   const std::string name = names_[first].substr(0, names_[first].rfind('.'));
   for (size_t i = 0; i < part.of; ++i) {
-    const Part other = parameters_[first + i].part();
+    const Shard other = parameters_[first + i].part();
     if (other.index != i || other.of != part.of || names_[first + i] != text_of(name, ".", i))
       return {};
   }
@@ -88,16 +88,16 @@ std::string Trainer::Impl::name_in(const NamedTensors& given, size_t parameter) 
 }
 
 // Parts as the whole where `given` has them so; where there is none, where they have counts alike.
-std::vector<Trainer::Impl::Saved> Trainer::Impl::kept(const std::vector<Slot>& frozen,
-                                                      const NamedTensors* given) const {
+std::vector<Trainer::Impl::SavedState> Trainer::Impl::kept(const std::vector<Slot>& frozen,
+                                                           const NamedTensors* given) const {
   std::map<size_t, std::vector<const Slot*>> slots;  // by parameter
   for (const std::vector<Slot>* each : {&slots_, &frozen})
     for (const Slot& slot : *each) slots[slot.parameter].push_back(&slot);
-  std::vector<Saved> all;
+  std::vector<SavedState> all;
   for (auto it = slots.begin(); it != slots.end();) {
-    const Part part = parameters_[it->first].part();
+    const Shard part = parameters_[it->first].part();
     const std::string whole = part.index == 0 ? whole_of(it->first) : "";
-    Saved one{whole, {}, part.axis};
+    SavedState one{whole, {}, part.axis};
     for (size_t i = 0; !whole.empty() && i < part.of && slots.contains(it->first + i); ++i)
       one.slots.push_back(slots.at(it->first + i)[0]);
     const auto counts_as_first = [&](const Slot* s) { return *s->count == *one.slots[0]->count; };
@@ -112,7 +112,7 @@ std::vector<Trainer::Impl::Saved> Trainer::Impl::kept(const std::vector<Slot>& f
     }
   }
   std::set<std::string> taken;
-  for (const Saved& one : all)
+  for (const SavedState& one : all)
     if (!taken.insert(one.name).second)
       throw Error("Trainer: states: a parameter and the whole of parts have one name, '", one.name,
                   "'; give the Trainer names that differ");
@@ -125,10 +125,10 @@ void Trainer::Impl::expect_names_that_differ(const char* what) const {
                 "; give the Trainer names that differ");
 }
 
-NamedTensors Trainer::Impl::states_of(const std::vector<Saved>& kept) const {
+NamedTensors Trainer::Impl::states_of(const std::vector<SavedState>& kept) const {
   expect_names_that_differ("states");
   NamedTensors all{{optimizer_key(*optimizer_), number(optimizer_->num_update())}};
-  for (const Saved& k : kept) {
+  for (const SavedState& k : kept) {
     all.emplace_back(k.name + "/count", number(*k.slots[0]->count));
     const Slot& first = *k.slots[0];
     for (size_t i = 0; i < first.state.size(); ++i)
@@ -191,7 +191,7 @@ NamedTensors Trainer::Impl::states_to_come(const NamedTensors& given, const std:
                   "a batch passed through it before");
     const Shape full = come == to_come.end() ? p.full_shape() : come->second;
     shape.assign(full.begin(), full.end());
-    const Part part = p.part();
+    const Shard part = p.part();
     if (int64_t* const cut =
             name == names_[i] && part.of > 1 ? &shape[static_cast<size_t>(part.axis)] : nullptr)
       *cut = part_begin(*cut, part.of, part.index + 1) - part_begin(*cut, part.of, part.index);
@@ -224,7 +224,7 @@ void Trainer::Impl::restore(const NamedTensors& given, const std::string& who, C
   std::map<const Slot*, int64_t> read;
   const autograd::Pause pause;
   size_t at = 1;
-  for (const Saved& k : kept(frozen, &given)) {
+  for (const SavedState& k : kept(frozen, &given)) {
     for (const Slot* slot : k.slots) read[slot] = count(at);
     ++at;
     for (size_t i = 0; i < k.slots[0]->state.size(); ++i) k.set(i, *values[at++], from);

@@ -25,7 +25,7 @@ DType infer(std::span<const Meta>, const PeersAttrs&, std::span<Meta>) {
 }
 
 // What all devices of a call have in common.
-struct Work {
+struct SharedCall {
   const Group& group;
   const Op& op;
   Kernel kernel;
@@ -37,7 +37,7 @@ struct Work {
 };
 
 // What the kernel of device `me` is given before its results: f(tensor).
-void each_operand(const Work& w, int me, const auto& f) {
+void each_operand(const SharedCall& w, int me, const auto& f) {
   const Context here = w.group[me];
   for (const Piece& p : w.pieces)
     if (p.result.context() == here)
@@ -53,7 +53,7 @@ void each_operand(const Work& w, int me, const auto& f) {
 }
 
 // f(tensor) of those of device `me` that are read, by any device.
-void each_read(const Work& w, int me, const auto& f) {
+void each_read(const SharedCall& w, int me, const auto& f) {
   for (const Piece& p : w.pieces)
     for (const Tensor& t : p.parts)
       if (t.context() == w.group[me]) f(t);
@@ -61,16 +61,16 @@ void each_read(const Work& w, int me, const auto& f) {
     f(w.tensors[k]);
 }
 // Its results.
-void each_result(const Work& w, int me, const auto& f) {
+void each_result(const SharedCall& w, int me, const auto& f) {
   for (const Piece& p : w.pieces)
     if (p.result.context() == w.group[me]) f(p.result);
   for (auto k = static_cast<size_t>(me); k < w.out.size(); k += w.streams.size()) f(w.out[k]);
 }
 Storage& storage_of(const Tensor& t) { return *t.handle()->storage; }
-StreamView stream_of(const Work& w, int me) { return w.streams[static_cast<size_t>(me)]; }
+StreamView stream_of(const SharedCall& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
 // All that may wait, before the first kernel of the work runs.
-void prepare(const Work& w, int me) LOCUS_REQUIRES(meeting_turns()) {
+void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(meeting_turns()) {
   const StreamView s = stream_of(w, me);
   each_read(w, me, [&](const Tensor& t) { storage_of(t).before_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).before_write(s); });
@@ -78,8 +78,8 @@ void prepare(const Work& w, int me) LOCUS_REQUIRES(meeting_turns()) {
   Timeline::of(s).before_launch();
 }
 
-capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<View>& in,
-                    const std::vector<View>& out) {
+capture::RecordedCall note(const SharedCall& w, const PeersAttrs& attrs,
+                           const std::vector<View>& in, const std::vector<View>& out) {
   const Context c = stream_of(w, attrs.me).context;
   ReplayCall call{.context = c,
                   .op = &w.op,
@@ -88,7 +88,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
                   .n_in = static_cast<int>(in.size()),
                   .attrs = AttrsView::of(attrs, w.owner)};
   call.views.insert(call.views.end(), out.begin(), out.end());
-  const capture::Noted noted = capture::note(c, std::move(call));
+  const capture::RecordedCall noted = capture::note(c, std::move(call));
   each_result(w, attrs.me, [&](const Tensor& t) { capture::touch(c, t.handle()->storage, true); });
   each_operand(w, attrs.me, [&](const Tensor& t) {
     if (t.context() == c)
@@ -99,7 +99,7 @@ capture::Noted note(const Work& w, const PeersAttrs& attrs, const std::vector<Vi
 }
 
 // That device `me` reads from each other one.
-std::vector<size_t> bytes_read(const Work& w, int me) {
+std::vector<size_t> bytes_read(const SharedCall& w, int me) {
   std::vector<size_t> bytes(w.streams.size());
   size_t own = 0;
   each_result(w, me, [&](const Tensor& t) { own += bytes_of(t.handle()->view.meta); });
@@ -114,13 +114,13 @@ std::vector<size_t> bytes_read(const Work& w, int me) {
 }
 
 // Work on s uses what device `me` has.
-void mark(const Work& w, int me, StreamView s) {
+void mark(const SharedCall& w, int me, StreamView s) {
   each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
 }
 
 // What device `me` does.
-void enqueue(const Work& w, int me) {
+void enqueue(const SharedCall& w, int me) {
   PeersAttrs a = w.attrs;
   a.me = me;
   const StreamView s = stream_of(w, me);
@@ -130,7 +130,8 @@ void enqueue(const Work& w, int me) {
   each_operand(w, me, [&](const Tensor& t) { in.push_back(t.handle()->view); });
   each_result(w, me, [&](const Tensor& t) { out.push_back(t.handle()->view); });
   const auto n_in = static_cast<int>(in.size()), n_out = static_cast<int>(out.size());
-  const capture::Noted noted = capture::active() ? note(w, a, in, out) : capture::Noted();
+  const capture::RecordedCall noted =
+      capture::active() ? note(w, a, in, out) : capture::RecordedCall();
   const auto bytes = [&] { return bytes_read(w, me); };
   trace::Reads reads(d, s, w.group.contexts(), bytes);
   if (noted.call) {
@@ -148,7 +149,7 @@ void enqueue(const Work& w, int me) {
 // meeting is broken when that does not come about.
 class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
  public:
-  explicit Turn(const Work& w) LOCUS_THREAD_SAFETY(acquire_capability(meeting_turns()))
+  explicit Turn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(meeting_turns()))
       : work_(w), lock_(meeting_turns()) {}
   ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
     FirstFailure failure;  // of the host's memory: the error that ended the turn counts
@@ -178,13 +179,13 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
     for (const StreamView& s : work_.streams) after_meeting(s);
   }
 
-  const Work& work_;
+  const SharedCall& work_;
   MutexLock lock_;
   std::shared_ptr<const Meeting> meeting_;
 };
 
 // On all devices; false, and nothing is done, where they do not meet.
-bool run(Work& w, Communicator& c, size_t inbox_bytes,
+bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
          const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
   // Also of what a first meeting allocates, while no other one is half enqueued.
@@ -231,14 +232,14 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
   const bool few = capture::active() || bytes <= kMostPeerBytes;
   if (!kernel || !few) return false;
 
-  Work w{.group = g,
-         .op = kernels,
-         .kernel = kernel,
-         .attrs = {.devices = g.size(),
-                   .mean = options.op == ReduceOp::mean,
-                   .beside = options.beside},
-         .tensors = tensors,
-         .out = out};
+  SharedCall w{.group = g,
+               .op = kernels,
+               .kernel = kernel,
+               .attrs = {.devices = g.size(),
+                         .mean = options.op == ReduceOp::mean,
+                         .beside = options.beside},
+               .tensors = tensors,
+               .out = out};
   w.attrs.pushed = static_cast<size_t>(g.size() - 1) * chunks * kPeersChunk <= Meeting::kMostInbox;
   return run(w, c, w.attrs.pushed ? chunks * kPeersChunk : 0, options.behind);
 }
@@ -317,14 +318,14 @@ bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp
   const DType dtype = parts == 1 ? u8 : pieces[0].result.dtype();
   const Kernel kernel = kernels.kernel(device(g[0]).kernels(), dtype);
   if (!kernel) return false;
-  Work w{.group = g,
-         .op = kernels,
-         .kernel = kernel,
-         .attrs = {.devices = g.size(),
-                   .mean = op == ReduceOp::mean,
-                   .beside = beside,
-                   .parts = static_cast<int>(parts)},
-         .pieces = pieces};
+  SharedCall w{.group = g,
+               .op = kernels,
+               .kernel = kernel,
+               .attrs = {.devices = g.size(),
+                         .mean = op == ReduceOp::mean,
+                         .beside = beside,
+                         .parts = static_cast<int>(parts)},
+               .pieces = pieces};
   for (const Context here : g) {
     int results = 0, chunks = 0;
     for (const Piece& p : pieces) {

@@ -267,7 +267,7 @@ struct Gpu {
         names.push_back(dnn_name(*plan));
         ways.push_back({kAnyTile, std::move(plan)});
       }
-    const Opened others_launch(call.stream);
+    const UnlockedStream others_launch(call.stream);
     const auto milliseconds = [&](size_t i) {
       std::optional<tuning::Timed> timed;
       others_launch.enqueue([&] { timed.emplace(call, [&] { run(ways[i]); }); });

@@ -11,17 +11,18 @@ namespace {
 
 // Where element `at` of an array lies that has the channels (of all groups) last or before `size`.
 // I: uint32_t below 2^31 elements.
-struct Place {
+struct ElementIndex {
   int64_t n, channel, at;
 };
 template <class I>
-__device__ __forceinline__ Place place_of(int64_t at, int64_t channels, int64_t size, bool last) {
+__device__ __forceinline__ ElementIndex place_of(int64_t at, int64_t channels, int64_t size,
+                                                 bool last) {
   const I fast = static_cast<I>(last ? channels : size),
           slow = static_cast<I>(last ? size : channels);
   const I from = static_cast<I>(at), quotient = from / fast, f = from - quotient * fast;
   const I n = quotient / slow, s = quotient - n * slow;
-  return last ? Place{int64_t(n), int64_t(f), int64_t(s)}
-              : Place{int64_t(n), int64_t(s), int64_t(f)};
+  return last ? ElementIndex{int64_t(n), int64_t(f), int64_t(s)}
+              : ElementIndex{int64_t(n), int64_t(s), int64_t(f)};
 }
 // `at` counted along three axes.
 template <class I>
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kBlock)
     direct_forward_kernel(const __grid_constant__ Convolution g, const S* x, const S* w,
                           const S* bias, bool relu, S* y, int64_t total) {
   for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of<I>(i, g.groups * g.out, g.positions(), g.channels_last);
+    const ElementIndex p = place_of<I>(i, g.groups * g.out, g.positions(), g.channels_last);
     const int64_t first = p.channel / g.out * g.in;
     int64_t at[3];
     split<I>(p.at, g.result, at);
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kBlock)
     direct_data_kernel(const __grid_constant__ Convolution g, const S* dy, const S* y, const S* w,
                        const S* bias, S* dx, int64_t total) {
   for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const Place p = place_of<I>(i, g.groups * g.in, g.elements(), g.channels_last);
+    const ElementIndex p = place_of<I>(i, g.groups * g.in, g.elements(), g.channels_last);
     const int64_t group = p.channel / g.in, first = group * g.out, c = p.channel - group * g.in;
     int64_t at[3];
     split<I>(p.at, g.data, at);
@@ -120,7 +121,7 @@ template <class S, class I>
 __global__ void __launch_bounds__(kBlock)
     direct_weight_kernel(const __grid_constant__ Convolution g, const S* x, const S* dy, const S* y,
                          S* dw) {
-  const Place p = place_of<I>(blockIdx.x, g.in, g.taps(), g.channels_last);
+  const ElementIndex p = place_of<I>(blockIdx.x, g.in, g.taps(), g.channels_last);
   const int64_t channel = p.n / g.out * g.in + p.channel, size = g.positions();
   int64_t tap[3];
   split<I>(p.at, g.kernel, tap);

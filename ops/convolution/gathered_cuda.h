@@ -3,7 +3,7 @@
 
 #include <locus/core/kernel.h>
 #include <locus/ops/convolution/gathered.h>
-#include <locus/ops/convolution/gathered_plan.h>
+#include <locus/ops/convolution/gathered_tiling.h>
 
 namespace locus::cuda {
 

@@ -54,22 +54,22 @@ void multiply_gathered(const Call& call, const GatheredProducts& products, Gathe
   if (n == 0 || rows == 0) return;
   std::span<const GatheredTile> tiles = tiles_of<S>();
   if (tile_index != kAnyTile) tiles = tiles.subspan(static_cast<size_t>(tile_index), 1);
-  const GatheredPlan plan =
-      plan_gathered(tiles, rows, std::span(sizes, static_cast<size_t>(products.n)), products.groups,
-                    kLongestSum, multiprocessors(call.stream), kMaxCounters);
-  const GatheredTile& tile = plan.tile;
-  const int64_t places = plan.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
-  const bool cut = plan.splits > 1;
+  const GatheredTiling tiling = choose_gathered_tiling(
+      tiles, rows, std::span(sizes, static_cast<size_t>(products.n)), products.groups, kLongestSum,
+      multiprocessors(call.stream), kMaxCounters);
+  const GatheredTile& tile = tiling.tile;
+  const int64_t places = tiling.tiles * copies, size = (tile.rows * tile.columns + kGatherThreads);
+  const bool cut = tiling.splits > 1;
   const Scratch partial(
-      call, cut ? static_cast<size_t>(places * plan.splits * size) * sizeof(Compute<S>) : 0);
+      call, cut ? static_cast<size_t>(places * tiling.splits * size) * sizeof(Compute<S>) : 0);
   m.partial = partial.as<Compute<S>>();
   m.arrived = cut ? counters(call.stream, static_cast<int>(places)) : nullptr;
-  m.splits = plan.splits;
-  m.k_split = plan.k_split;
+  m.splits = tiling.splits;
+  m.k_split = tiling.k_split;
   m.tiles_n = static_cast<int>((n + tile.columns - 1) / tile.columns);
-  const dim3 grid(static_cast<unsigned>(plan.tiles), static_cast<unsigned>(plan.splits),
+  const dim3 grid(static_cast<unsigned>(tiling.tiles), static_cast<unsigned>(tiling.splits),
                   static_cast<unsigned>(copies));
-  const auto kernel = kernel_of<S>(plan.tile, products.a_along_depth, products.b_along_depth);
+  const auto kernel = kernel_of<S>(tiling.tile, products.a_along_depth, products.b_along_depth);
   kernel<<<grid, kGatherThreads, 0, stream(call)>>>(products, m);
 }
 

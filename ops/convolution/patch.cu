@@ -8,17 +8,17 @@
 namespace locus::cuda {
 namespace {
 
-using PatchKernel = void (*)(GatheredProducts, GatheredMemory<float>, PatchPlan);
-PatchKernel kernel_of(const PatchPlan& plan) {
-  if (plan.tile_m == 8) return plan.across == 3 ? &patch_kernel<8, 3> : &patch_kernel<8, 5>;
-  return plan.across == 3 ? &patch_kernel<10, 3> : &patch_kernel<10, 5>;
+using PatchKernel = void (*)(GatheredProducts, GatheredMemory<float>, PatchTiling);
+PatchKernel kernel_of(const PatchTiling& tiling) {
+  if (tiling.tile_m == 8) return tiling.across == 3 ? &patch_kernel<8, 3> : &patch_kernel<8, 5>;
+  return tiling.across == 3 ? &patch_kernel<10, 3> : &patch_kernel<10, 5>;
 }
-using WeightKernel = void (*)(GatheredProducts, GatheredMemory<float>, WeightPatchPlan, int64_t);
-WeightKernel kernel_of(const WeightPatchPlan& plan) {
-  if (plan.tile_m == 20) return &patch_weight_kernel<20, 1>;
-  if (plan.tile_m == 10)
-    return plan.tile_n == 1 ? &patch_weight_kernel<10, 1> : &patch_weight_kernel<10, 4>;
-  return plan.tile_n == 1 ? &patch_weight_kernel<8, 1> : &patch_weight_kernel<8, 4>;
+using WeightKernel = void (*)(GatheredProducts, GatheredMemory<float>, WeightPatchTiling, int64_t);
+WeightKernel kernel_of(const WeightPatchTiling& tiling) {
+  if (tiling.tile_m == 20) return &patch_weight_kernel<20, 1>;
+  if (tiling.tile_m == 10)
+    return tiling.tile_n == 1 ? &patch_weight_kernel<10, 1> : &patch_weight_kernel<10, 4>;
+  return tiling.tile_n == 1 ? &patch_weight_kernel<8, 1> : &patch_weight_kernel<8, 4>;
 }
 
 PatchDevice device_of(const Call& call) {
@@ -43,24 +43,25 @@ void allow(auto kernel, int64_t bytes, const PatchDevice& device) {
 bool multiply_patches(const Call& call, const GatheredProducts& products,
                       GatheredMemory<float> memory) {
   const PatchDevice device = device_of(call);
-  const auto plan =
-      plan_patches(products, kLongestSum, memory.mask_b != nullptr, device, kMaxCounters);
-  if (!plan) return false;
+  const auto tiling =
+      choose_patch_tiling(products, kLongestSum, memory.mask_b != nullptr, device, kMaxCounters);
+  if (!tiling) return false;
   const GatheredProduct& p = products.each[0];
   memory.quads =
       aligned(memory.c, 16) && products.c_group % 4 == 0 && p.c_row % 4 == 0 && in_quads(p.column);
-  const int64_t tiles = int64_t{plan->tiles_m} * plan->tiles_n, places = tiles * products.groups;
-  const int64_t size = int64_t{plan->tile_m} * plan->tile_n * plan->threads;
-  const bool cut = plan->splits > 1;
+  const int64_t tiles = int64_t{tiling->tiles_m} * tiling->tiles_n,
+                places = tiles * products.groups;
+  const int64_t size = int64_t{tiling->tile_m} * tiling->tile_n * tiling->threads;
+  const bool cut = tiling->splits > 1;
   const Scratch partial(
-      call, cut ? static_cast<size_t>(places * plan->splits * size) * sizeof(float) : 0);
+      call, cut ? static_cast<size_t>(places * tiling->splits * size) * sizeof(float) : 0);
   memory.partial = partial.as<float>();
   memory.arrived = cut ? counters(call.stream, static_cast<int>(places)) : nullptr;
-  const PatchKernel kernel = kernel_of(*plan);
-  allow(kernel, plan->bytes, device);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(plan->splits),
+  const PatchKernel kernel = kernel_of(*tiling);
+  allow(kernel, tiling->bytes, device);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(tiling->splits),
                   static_cast<unsigned>(products.groups));
-  kernel<<<grid, plan->threads, plan->bytes, stream(call)>>>(products, memory, *plan);
+  kernel<<<grid, tiling->threads, tiling->bytes, stream(call)>>>(products, memory, *tiling);
   return true;
 }
 
@@ -69,24 +70,25 @@ bool weight_patches(const Call& call, const GatheredProducts& products,
   if (!aligned(memory.a, 16) || (memory.mask_a != nullptr && !aligned(memory.mask_a, 16)))
     return false;
   const PatchDevice device = device_of(call);
-  const auto plan = plan_weight_patches(products, kLongestSum, memory.mask_a != nullptr, device);
-  if (!plan) return false;
+  const auto tiling =
+      choose_weight_patch_tiling(products, kLongestSum, memory.mask_a != nullptr, device);
+  if (!tiling) return false;
   const GatheredProduct& p = products.each[0];
   const int64_t weights = int64_t{products.groups} * p.m * p.column.count,
                 size = weights + (memory.row_sum ? int64_t{products.groups} * p.m : 0);
-  const bool cut = plan->splits > 1;
-  const Scratch parts(call, cut ? static_cast<size_t>(plan->splits * size) * sizeof(float) : 0);
+  const bool cut = tiling->splits > 1;
+  const Scratch parts(call, cut ? static_cast<size_t>(tiling->splits * size) * sizeof(float) : 0);
   float *const dw = memory.c, *const db = memory.row_sum;
   if (cut) {
     memory.c = parts.as<float>();
     if (db) memory.row_sum = memory.c + weights;
   }
-  const WeightKernel kernel = kernel_of(*plan);
-  allow(kernel, plan->bytes, device);
-  const dim3 grid(static_cast<unsigned>(plan->tiles_m * plan->tiles_n),
-                  static_cast<unsigned>(plan->splits), static_cast<unsigned>(products.groups));
-  kernel<<<grid, plan->threads, plan->bytes, stream(call)>>>(products, memory, *plan, size);
-  if (cut) join_parts(call, memory.c, plan->splits, weights, size, dw, db);
+  const WeightKernel kernel = kernel_of(*tiling);
+  allow(kernel, tiling->bytes, device);
+  const dim3 grid(static_cast<unsigned>(tiling->tiles_m * tiling->tiles_n),
+                  static_cast<unsigned>(tiling->splits), static_cast<unsigned>(products.groups));
+  kernel<<<grid, tiling->threads, tiling->bytes, stream(call)>>>(products, memory, *tiling, size);
+  if (cut) join_parts(call, memory.c, tiling->splits, weights, size, dw, db);
   return true;
 }
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <locus/ops/convolution/gathered_cuda.h>
-#include <locus/ops/convolution/patch_plan.h>
+#include <locus/ops/convolution/patch_tiling.h>
 #include <locus/ops/kernel/async_copy.h>
 #include <locus/ops/kernel/launch.h>
 
@@ -34,21 +34,21 @@ template <int kM, int kAcross>
 __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
     patch_kernel(const __grid_constant__ GatheredProducts all,
                  const __grid_constant__ GatheredMemory<float> memory,
-                 const __grid_constant__ PatchPlan plan) {
+                 const __grid_constant__ PatchTiling tiling) {
   extern __shared__ __align__(16) float shared[];
   const int t = static_cast<int>(threadIdx.x), lane = t % 32, warp = t / 32;
   const int threads = static_cast<int>(blockDim.x);
   const int group = static_cast<int>(blockIdx.z);
   const GatheredProduct& p = all.each[0];
   constexpr int kN = 4;
-  const int rows = plan.warps_m * kM, columns = plan.warps_n * kN * 32;
-  const int m0 = static_cast<int>(blockIdx.x) / plan.tiles_n * rows,
-            n0 = static_cast<int>(blockIdx.x) % plan.tiles_n * columns;
+  const int rows = tiling.warps_m * kM, columns = tiling.warps_n * kN * 32;
+  const int m0 = static_cast<int>(blockIdx.x) / tiling.tiles_n * rows,
+            n0 = static_cast<int>(blockIdx.x) % tiling.tiles_n * columns;
   const Meeting meet = meeting(p.column, p.depth);
   const Region region = region_of(meet, p.column, n0, min(n0 + columns, p.column.count));
   const int taps = meet.taps[0] * meet.taps[1], channels = p.depth.count / taps;
-  const int begin = min(channels, static_cast<int>(blockIdx.y) * plan.each),
-            end = min(channels, begin + plan.each);
+  const int begin = min(channels, static_cast<int>(blockIdx.y) * tiling.each),
+            end = min(channels, begin + tiling.each);
   const float* const a = memory.a + group * all.a_group;
   const float* const b = memory.b + group * all.b_group;
   const float* const mask = memory.mask_b ? memory.mask_b + group * all.b_group : nullptr;
@@ -59,46 +59,47 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   struct Weight {
     int from, to;
   };
-  auto* const weights = reinterpret_cast<Weight*>(source + plan.patch);
-  const int most = plan.channels * taps * rows;
-  const int elements = region.rows * plan.pitch;
+  auto* const weights = reinterpret_cast<Weight*>(source + tiling.patch);
+  const int most = tiling.channels * taps * rows;
+  const int elements = region.rows * tiling.pitch;
   for (int i = t; i < elements; i += threads)
-    source[i] = source_of(region, meet, i, plan.by_pitch, p.extent, p.column.b.stride[0]);
+    source[i] = source_of(region, meet, i, tiling.by_pitch, p.extent, p.column.b.stride[0]);
   for (int i = t; i < most; i += threads) {
-    const int slow = i / plan.fast, fast = i - slow * static_cast<int>(plan.fast.value);
+    const int slow = i / tiling.fast, fast = i - slow * static_cast<int>(tiling.fast.value);
     const int row = all.a_along_depth ? slow : fast, k = all.a_along_depth ? fast : slow;
     const int c = k / p.depth.length[2] / p.depth.length[1];
     const int from = c * p.depth.other.stride[0] + tap_in_weight(meet, p.depth, k - c * taps);
     weights[i] = m0 + row < p.m ? Weight{from + (m0 + row) * p.a_row,
-                                         k * plan.line + row / kM * patch_line(kM) + row % kM}
+                                         k * tiling.line + row / kM * patch_line(kM) + row % kM}
                                 : Weight{0, INT32_MAX};
   }
-  for (int i = t; i < plan.stage / 2; i += threads)
-    reinterpret_cast<Pack<float, 4>*>(shared + plan.table)[i] = {};
+  for (int i = t; i < tiling.stage / 2; i += threads)
+    reinterpret_cast<Pack<float, 4>*>(shared + tiling.table)[i] = {};
   __syncthreads();
 
-  const int my_rows = warp % plan.warps_m, my_column = n0 + (warp / plan.warps_m * 32 + lane) * kN;
+  const int my_rows = warp % tiling.warps_m,
+            my_column = n0 + (warp / tiling.warps_m * 32 + lane) * kN;
   const int place =
-      my_column < p.column.count ? place_in(region, meet, p.column, my_column, plan.pitch) : 0;
+      my_column < p.column.count ? place_in(region, meet, p.column, my_column, tiling.pitch) : 0;
 
-  const int kept = plan.channels * plan.patch;  // a stage: the patch, its mask, the weight
-  const auto stage_of = [&](int buffer) { return shared + plan.table + buffer * plan.stage; };
+  const int kept = tiling.channels * tiling.patch;  // a stage: the patch, its mask, the weight
+  const auto stage_of = [&](int buffer) { return shared + tiling.table + buffer * tiling.stage; };
   const auto stage = [&](int buffer, int first) {
     const SharedFloat to(stage_of(buffer));
-    const int n = min(plan.channels, end - first);
+    const int n = min(tiling.channels, end - first);
     for (int c = 0; c < n; ++c) {
       const int channel = (first + c) * p.depth.b.stride[0];
 #pragma unroll 4
       for (int i = t; i < elements; i += threads) {
         const int from = source[i];
         if (from < 0) continue;
-        copy_async(to + (c * plan.patch + i), b + (channel + from));
-        if (mask) copy_async(to + (kept + c * plan.patch + i), mask + (channel + from));
+        copy_async(to + (c * tiling.patch + i), b + (channel + from));
+        if (mask) copy_async(to + (kept + c * tiling.patch + i), mask + (channel + from));
       }
     }
     const SharedFloat weight = to + (mask ? 2 : 1) * kept;
     const float* const from = a + p.depth.other.base + first * p.depth.other.stride[0];
-    const int present = n * taps * plan.line;
+    const int present = n * taps * tiling.line;
 #pragma unroll 4
     for (int i = t; i < most; i += threads) {
       const Weight w = weights[i];
@@ -110,29 +111,29 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   float sum[kM][kN] = {};
   if (begin < end) stage(0, begin);
   int buffer = 0;
-  for (int first = begin; first < end; first += plan.channels) {
+  for (int first = begin; first < end; first += tiling.channels) {
     float* const here = stage_of(buffer);
-    const int n = min(plan.channels, end - first);
+    const int n = min(tiling.channels, end - first);
     wait_for_copies();
     if (mask)
       for (int c = 0; c < n; ++c)
 #pragma unroll 4
         for (int i = t; i < elements; i += threads)
-          if (here[kept + c * plan.patch + i] <= 0) here[c * plan.patch + i] = 0;
+          if (here[kept + c * tiling.patch + i] <= 0) here[c * tiling.patch + i] = 0;
     __syncthreads();
     buffer ^= 1;
-    if (first + plan.channels < end) stage(buffer, first + plan.channels);
+    if (first + tiling.channels < end) stage(buffer, first + tiling.channels);
     const float* weight = here + (mask ? 2 : 1) * kept + my_rows * patch_line(kM);
     for (int c = 0; c < n; ++c) {
       for (int down = 0; down < meet.taps[0]; ++down) {
-        const float* const x = here + c * plan.patch + down * meet.gap[0] * plan.pitch;
+        const float* const x = here + c * tiling.patch + down * meet.gap[0] * tiling.pitch;
         float v[(kAcross + kN + 2) / 4 * 4];
         load_rows(x + place, v);
 #pragma unroll
         for (int across = 0; across < kAcross; ++across) {
           float w[kM];
           load_rows(weight, w);
-          weight += plan.line;
+          weight += tiling.line;
 #pragma unroll
           for (int r = 0; r < kM; ++r)
 #pragma unroll
@@ -142,17 +143,17 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
     }
   }
 
-  if (plan.splits > 1) {
+  if (tiling.splits > 1) {
     const int size = kM * kN * threads;
     const int64_t tile = int64_t{blockIdx.z} * gridDim.x + blockIdx.x;
-    float* const parts = memory.partial + tile * plan.splits * size + t;
+    float* const parts = memory.partial + tile * tiling.splits * size + t;
 #pragma unroll
     for (int i = 0; i < kM * kN; ++i)
       __stcg(parts + int64_t{blockIdx.y} * size + i * threads, sum[i / kN][i % kN]);
-    if (!arrives_last(memory.arrived + tile, static_cast<unsigned>(plan.splits))) return;
+    if (!arrives_last(memory.arrived + tile, static_cast<unsigned>(tiling.splits))) return;
 #pragma unroll
     for (int i = 0; i < kM * kN; ++i) sum[i / kN][i % kN] = 0;
-    for (int s = 0; s < plan.splits; ++s)
+    for (int s = 0; s < tiling.splits; ++s)
 #pragma unroll
       for (int i = 0; i < kM * kN; ++i)
         sum[i / kN][i % kN] += __ldcg(parts + int64_t{s} * size + i * threads);

@@ -100,7 +100,7 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
     // A recording keeps the values; each replay copies them to the tensor that the program has.
     Tensor values;
     {
-      const capture::Aside aside;
+      const capture::RecordingPause aside;
       values = from_host(data, d, shape, {to, dtype}, dtype, from);
     }
     return capture::find(to) ? row_major_copy(values, dtype) : values;

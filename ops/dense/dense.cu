@@ -71,9 +71,9 @@ bool fused_backward(const Call& call, const Backward& b) {
 
   // Each product gets half of the machine, and both the tile of the weight's.
   const int half = multiprocessors(call.stream) / (b.dx != nullptr && b.dw != nullptr ? 2 : 1);
-  TilePlan data, weight;
-  if (b.dx != nullptr) data = plan_tiles(b.rows, b.inputs, b.units, 1, half);
-  if (b.dw != nullptr) weight = plan_tiles(b.units, b.inputs, b.rows, 1, half);
+  Tiling data, weight;
+  if (b.dx != nullptr) data = choose_tiling(b.rows, b.inputs, b.units, 1, half);
+  if (b.dw != nullptr) weight = choose_tiling(b.units, b.inputs, b.rows, 1, half);
   const int tile = b.dw != nullptr ? weight.tile : data.tile;
   if (b.dx != nullptr && data.tile != tile) data = recut(b.rows, b.inputs, b.units, tile, half);
   data = in_runs(data, b.rows, b.inputs, b.units);
@@ -182,11 +182,11 @@ struct Backend {
     const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
     if constexpr (D == f32) {
       if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
-        const TilePlan plan = plan_tiles(rows, units, inputs, 1, multiprocessors(call.stream));
-        TileProduct p = tile_product(plan, rows, units, inputs, x, w, y);
+        const Tiling tiling = choose_tiling(rows, units, inputs, 1, multiprocessors(call.stream));
+        TileProduct p = tile_product(tiling, rows, units, inputs, x, w, y);
         p.bias = bias;
         p.relu = relu;
-        return launch_tiles(call, plan, p, false, true);
+        return launch_tiles(call, tiling, p, false, true);
       }
     }
     if constexpr (k16Bit<S>) {

@@ -72,7 +72,7 @@ template <class T>
 }
 
 template <int N>
-[[gnu::noinline]] Walk<N> plan_of(const View* const (&views)[N]) {
+[[gnu::noinline]] Walk<N> make_walk(const View* const (&views)[N]) {
   return walk_of<N>(views);
 }
 
@@ -114,14 +114,14 @@ struct Run {
       flat = flat && (views[i] == nullptr || views[i]->contiguous());
     }
     views[kIn] = &call.out[0];
-    Walk<kIn + 1> plan;
-    if (!flat) plan = plan_of<kIn + 1>(views);
-    const bool out_in_order = flat || plan.dense(kIn);
+    Walk<kIn + 1> walk;
+    if (!flat) walk = make_walk<kIn + 1>(views);
+    const bool out_in_order = flat || walk.dense(kIn);
 
     struct Sources : Operand<I, In>... {};
     Sources sources;
     (set<In>(static_cast<Operand<I, In>&>(sources).source, views[I], numbers.scalar[I],
-             flat || (views[I] && plan.dense(I))),
+             flat || (views[I] && walk.dense(I))),
      ...);
     const bool direct =
         kDirect && (out_in_order && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
@@ -144,8 +144,8 @@ struct Run {
         R* const result = in_place ? reinterpret_cast<R*>(out + at) : results;
         loop(call.attrs, result, length,
              static_cast<Operand<I, In>&>(sources).source.fetch(
-                 plan.path(I), at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
-        if (!in_place) store(out, out_in_order, plan.path(kIn), at, length, results);
+                 walk.path(I), at, length, static_cast<Block<I, Compute<In>>&>(blocks).values)...);
+        if (!in_place) store(out, out_in_order, walk.path(kIn), at, length, results);
       }
     });
   }

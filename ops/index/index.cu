@@ -8,7 +8,7 @@ namespace {
 
 // Take reads data and writes result; put the other way. I: uint32_t below 2^31 elements.
 template <class T, class I, bool kPut>
-__global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* result, Fault* fault) {
+__global__ void __launch_bounds__(kBlock) move_rows(TakeWalk p, T* data, T* result, Fault* fault) {
   const I inner = static_cast<I>(p.inner.size);
   const int64_t n = p.rows * p.inner.size;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kBlock) move_rows(TakePlan p, T* data, T* resu
 // limit, so a thread an element does as well as any other way.
 template <class T, class I>
 __global__ void __launch_bounds__(kBlock)
-    take_elements(const __grid_constant__ TakePlan p, const T* __restrict__ data,
+    take_elements(const __grid_constant__ TakeWalk p, const T* __restrict__ data,
                   T* __restrict__ result, Fault* fault) {
   const int64_t i = first_thread();
   if (i >= p.rows) return;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kBlock)
 
 template <bool kPut>
 void run_rows(const Call& call, const View& data, const View& result, const View* ids) {
-  TakePlan p = make_take_plan(data, result, ids, call.attributes<TakeAttrs>());
+  TakeWalk p = make_take_walk(data, result, ids, call.attributes<TakeAttrs>());
   if (p.rows * p.inner.size == 0) return;
   const int bytes = widen(p.inner, size_of(data.meta.dtype), data.data, result.data,
                           Strides{p.data_stride, p.rank}, Strides{p.result_stride, p.rank},

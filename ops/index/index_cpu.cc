@@ -11,12 +11,12 @@ LOCUS_HD int64_t grain_of(int64_t inner) { return inner >= kGrain ? 1 : kGrain /
 
 // Throws where a row has an index out of range. For all rows before anything is written to a target
 // that others see; a row at a time where the result is new.
-LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakePlan& p, const TakeAttrs& a) {
+LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakeWalk& p, const TakeAttrs& a) {
   if (row.bad_axis >= 0)
     detail::throw_out_of_bounds(op, row.bad, p.id_dtype, a.axes[row.bad_axis],
                                 p.length[row.bad_axis]);
 }
-void check_rows(const char* op, const TakePlan& p, const TakeAttrs& a) {
+void check_rows(const char* op, const TakeWalk& p, const TakeAttrs& a) {
   parallel_for(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (; begin < end; ++begin) check_row(op, take_row(p, begin), p, a);
   });
@@ -24,7 +24,7 @@ void check_rows(const char* op, const TakePlan& p, const TakeAttrs& a) {
 
 // move(data, result, stride of data, stride of result, n) on every run of every row.
 template <class F>
-LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a, int64_t begin,
+LOCUS_HD void for_each_run(const char* op, const TakeWalk& p, const TakeAttrs& a, int64_t begin,
                            int64_t end, const F& move) {
   const int last = p.inner.rank - 1;
   const int64_t run = p.inner.shape[last];
@@ -43,7 +43,7 @@ LOCUS_HD void for_each_run(const char* op, const TakePlan& p, const TakeAttrs& a
 // Single elements by one index tensor without strides of its own: the loop that most takes are. The
 // places of a few are known before the first is read, so that many reads are on their way at once.
 template <class T, class I>
-void take_elements(const TakePlan& p, const TakeAttrs& a, const T* data, T* result) {
+void take_elements(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result) {
   constexpr int64_t kAhead = 64;
   const I* ids = static_cast<const I*>(p.ids[0]);
   const int64_t n = p.length[0], step = p.step[0], id_stride = p.ids_stride[0][0];
@@ -67,7 +67,7 @@ void take_elements(const TakePlan& p, const TakeAttrs& a, const T* data, T* resu
 }
 
 template <class T>
-void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result) {
+void take_sized(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result) {
   if (p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner.size == 1 && p.mode == 0) {
     if (p.id_dtype == i64) return take_elements<T, int64_t>(p, a, data, result);
     if (p.id_dtype == i32) return take_elements<T, int32_t>(p, a, data, result);
@@ -85,29 +85,29 @@ void take_sized(const TakePlan& p, const TakeAttrs& a, const T* data, T* result)
 
 // One thread: a repeated index must leave one whole value, not a mix.
 template <class T>
-void put_sized(const TakePlan& p, const TakeAttrs& a, T* data, const T* values) {
+void put_sized(const TakeWalk& p, const TakeAttrs& a, T* data, const T* values) {
   for_each_run("put", p, a, 0, p.rows,
                [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
                  for (int64_t k = 0; k < n; ++k) data[d + k * sd] = values[r + k * sr];
                });
 }
 
-struct Entry {
+struct IndexedRow {
   uint64_t place;  // in data, of an index row's beginning
   int64_t row;
 };
 
 // Sorts by place, equal places in the order of the rows; `other` is as long. Returns which holds
 // the result.
-Entry* sort_by_place(Entry* a, Entry* other, int64_t n, uint64_t places) {
+IndexedRow* sort_by_place(IndexedRow* a, IndexedRow* other, int64_t n, uint64_t places) {
   constexpr int kBits = 11;
   for (int shift = 0; shift < 64 && places >> shift != 0; shift += kBits) {
     int64_t begin[(1 << kBits) + 1] = {};
-    const auto digit = [&](const Entry& e) { return e.place >> shift & ((1 << kBits) - 1); };
+    const auto digit = [&](const IndexedRow& e) { return e.place >> shift & ((1 << kBits) - 1); };
     for (int64_t i = 0; i < n; ++i) ++begin[digit(a[i]) + 1];
     for (int d = 0; d < 1 << kBits; ++d) begin[d + 1] += begin[d];
     for (int64_t i = 0; i < n; ++i) other[begin[digit(a[i])]++] = a[i];
-    Entry* const sorted = other;
+    IndexedRow* const sorted = other;
     other = a;
     a = sorted;
   }
@@ -155,7 +155,7 @@ void compress(const View& mask_view, const int64_t* offsets, T* out, const F& va
 struct Backend {
   static void take(const Call& call) {
     const TakeAttrs& a = call.attributes<TakeAttrs>();
-    const TakePlan p = make_take_plan(call.in[0], call.out[0], call.in + 1, a);
+    const TakeWalk p = make_take_walk(call.in[0], call.out[0], call.in + 1, a);
     by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
       using T = decltype(word);
       take_sized<T>(p, a, call.in[0].as<T>(), call.out[0].as<T>());
@@ -165,7 +165,7 @@ struct Backend {
   // Inputs: the target itself, the values, the indices.
   static void put(const Call& call) {
     const TakeAttrs& a = call.attributes<TakeAttrs>();
-    const TakePlan p = make_take_plan(call.out[0], call.in[1], call.in + 2, a);
+    const TakeWalk p = make_take_walk(call.out[0], call.in[1], call.in + 2, a);
     if (p.rows * p.inner.size == 0) return;
     check_rows("put", p, a);
     by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
@@ -216,11 +216,11 @@ struct Backend {
   static void take_grad(const Call& call) {
     const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
     Views::fill(call.out[0], 0, call.stream);
-    const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
+    const TakeWalk p = make_take_walk(call.out[0], call.in[0], call.in + 1, a.take);
     const int64_t n = p.index_rows();
     if (p.rows * p.inner.size == 0) return;
-    const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(Entry));
-    Entry* const unsorted = memory.as<Entry>();
+    const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(IndexedRow));
+    IndexedRow* const unsorted = memory.as<IndexedRow>();
     parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const TakeRow row = take_row(p, i);
@@ -228,7 +228,7 @@ struct Backend {
         unsorted[i] = {static_cast<uint64_t>(row.data), i};
       }
     });
-    const Entry* e =
+    const IndexedRow* e =
         sort_by_place(unsorted, unsorted + n, n, static_cast<uint64_t>(call.out[0].meta.size()));
     T* data = call.out[0].as<T>();
     const T* dout = call.in[0].as<T>();

@@ -7,7 +7,7 @@
 namespace locus::cuda {
 
 // Of a row whose bad_axis is not -1.
-__device__ __forceinline__ Finding bad_index(const TakePlan& p, const TakeRow& row) {
+__device__ __forceinline__ Finding bad_index(const TakeWalk& p, const TakeRow& row) {
   return {FaultKind::index, row.bad, p.length[row.bad_axis], p.axes[row.bad_axis],
           is_exact(row.bad, p.id_dtype)};
 }

@@ -1,4 +1,4 @@
-// Attributes of the index family, and the plan by which its kernels walk, for the host and for
+// Attributes of the index family, and the walk of its kernels, for the host and for
 // nvcc.
 #pragma once
 
@@ -66,7 +66,7 @@ LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
 // How an indexed tensor (`data`) and its counterpart (`result`: what take writes, what put and
 // take_grad read) are walked together. A row is one place of the result's axes up to and including
 // those of the index; its elements are the remaining axes.
-struct TakePlan {
+struct TakeWalk {
   int rank = 0;  // of the rows
   int64_t rows = 1;
   int64_t shape[kMaxRank] = {};
@@ -108,9 +108,9 @@ struct TakePlan {
   }
 };
 
-LOCUS_HD TakePlan make_take_plan(const View& data, const View& result, const View* ids,
+LOCUS_HD TakeWalk make_take_walk(const View& data, const View& result, const View* ids,
                                  const TakeAttrs& a) {
-  TakePlan p;
+  TakeWalk p;
   p.n_ids = a.n_axes;
   p.mode = a.mode;
   p.id_dtype = ids[0].meta.dtype;
@@ -147,7 +147,7 @@ struct TakeRow {
   int64_t bad = 0;
   int bad_axis = -1;  // among the indexed ones
 };
-LOCUS_HD TakeRow take_row(const TakePlan& p, int64_t row) {
+LOCUS_HD TakeRow take_row(const TakeWalk& p, int64_t row) {
   TakeRow out;
   int64_t at[kMaxRank] = {};
   for (int i = p.rank - 1; i >= 0; --i) {

@@ -13,7 +13,7 @@ namespace {
 
 // The place in the result's memory that each index names; `none` where it is out of range.
 __global__ void __launch_bounds__(kBlock)
-    find_places(TakePlan p, int64_t n, uint64_t none, uint64_t* key, uint32_t* value,
+    find_places(TakeWalk p, int64_t n, uint64_t none, uint64_t* key, uint32_t* value,
                 Fault* fault) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const TakeRow row = take_row(p, i);
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kBlock)
 // first of them adds all up in f64, always in the same order.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    add_places(TakePlan p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
+    add_places(TakeWalk p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
                const uint32_t* value, const T* dout, T* data) {
   const int64_t total = n * others;
   for (int64_t i = first_thread(); i < total; i += all_threads()) {
@@ -169,7 +169,7 @@ struct Backend {
   static void take_grad(const Call& call) {
     const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
     Views::fill(call.out[0], 0, call.stream);
-    const TakePlan p = make_take_plan(call.out[0], call.in[0], call.in + 1, a.take);
+    const TakeWalk p = make_take_walk(call.out[0], call.in[0], call.in + 1, a.take);
     if (p.rows * p.inner.size == 0) return;
     const int64_t n = p.index_rows();
     const int64_t others = p.rows / n * p.inner.size;

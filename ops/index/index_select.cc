@@ -30,11 +30,11 @@ struct SelectionAccess {
 namespace {
 
 // A mask counted: waits for the number of its ones, which shapes the result.
-struct Counted {
+struct MaskCount {
   Tensor mask, offsets;
   MaskAttrs attrs;
 
-  Counted(const Tensor& m, Caller from) : mask(m) {
+  MaskCount(const Tensor& m, Caller from) : mask(m) {
     static const OpRef<> op("mask_offsets");
     offsets = invoke(op, {mask});
     attrs.count = offsets[-1].item<int64_t>(from);
@@ -69,7 +69,7 @@ void check_mask(const Tensor& base, int axis, const Tensor& mask) {
 }
 
 // A selection as one take: masks become positions, index tensors one shape and dtype.
-struct Resolved {
+struct SelectionTake {
   Tensor base;
   Tensors ids;
   TakeAttrs attrs{0, {}, 0, 0};
@@ -81,8 +81,8 @@ struct Resolved {
   }
 };
 
-Resolved resolve(const SelectionAccess& s) {
-  Resolved r{s.base, {}};
+SelectionTake resolve(const SelectionAccess& s) {
+  SelectionTake r{s.base, {}};
   int axis = 0;
   const auto add = [&](const Tensor& ids) {
     r.attrs.axes[r.attrs.n_axes++] = static_cast<int8_t>(axis++);
@@ -95,7 +95,7 @@ Resolved resolve(const SelectionAccess& s) {
       add(detail::integer_ids("index", ids));
     } else {
       check_mask(r.base, axis, ids);
-      const Tensor flat = Counted(ids, s.from).positions();
+      const Tensor flat = MaskCount(ids, s.from).positions();
       const int n = ids.ndim();
       if (n == 0) r.base = expand_dims(r.base, axis);  // as an axis of length 1, taken or not
       if (n <= 1) {
@@ -126,7 +126,7 @@ Resolved resolve(const SelectionAccess& s) {
   return r;
 }
 
-void put(Resolved r, const Tensor& given) {
+void put(SelectionTake r, const Tensor& given) {
   static const OpRef<TakeAttrs> op("put");
   for (Tensor& ids : r.ids)  // read while the target is written
     if (ids.shares_memory_with(r.base)) ids = copy(ids);
@@ -170,7 +170,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 // x[...] op= values: gathered, changed, put back.
 void update(const Selection& s, const auto& change) try {
   static const OpRef<TakeAttrs> op("take");
-  const Resolved r = resolve(s);
+  const SelectionTake r = resolve(s);
   Tensor t = invoke(op, r.refs({r.base}), r.attrs);
   change(t);
   put(r, t);
@@ -253,8 +253,8 @@ Tensor& Tensor::operator=(const Selection& values) && {
 Tensor Selection::gather() const try {
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
-    return Counted(ids_[0], from_).select(base_);
-  const Resolved r = resolve(*this);
+    return MaskCount(ids_[0], from_).select(base_);
+  const SelectionTake r = resolve(*this);
   return invoke(op, r.refs({r.base}), r.attrs);
 } catch (const Error&) {
   rethrow_at(from_);
@@ -269,7 +269,7 @@ Selection& Selection::operator=(const Selection& values) try {
 void Selection::operator=(const Operand& values) && try {
   if (!values.is_scalar()) return put(resolve(*this), values.tensor());
   if (fill_mask(*this, values.scalar())) return;
-  const Resolved r = resolve(*this);
+  const SelectionTake r = resolve(*this);
   Tensor value = allocate(r.base.context(), make_meta(r.base.dtype(), Shape{}));
   std::move(value) = values.scalar();
   put(r, value);
@@ -337,7 +337,7 @@ Tensors nonzero(const Tensor& x, Caller from) try {
   detail::expect_tensor("nonzero", x);
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
-  const Tensor parts = unravel(Counted(mask, from).positions(), shape);
+  const Tensor parts = unravel(MaskCount(mask, from).positions(), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;

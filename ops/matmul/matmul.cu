@@ -122,8 +122,8 @@ void f32_product(const Call& call, int64_t m, int64_t n, int64_t k, Matrix a, Ma
                  int64_t count) {
   if (count == 1 && row_dots(call, m, n, k, a, b, c)) return;
   if (!own_product(m, n, k, count)) return library_product(call, f32, m, n, k, a, b, c, count);
-  const TilePlan plan = plan_tiles(m, n, k, count, multiprocessors(call.stream));
-  launch_tiles(call, plan, tile_product(plan, m, n, k, a, b, c, count), a.column_major,
+  const Tiling tiling = choose_tiling(m, n, k, count, multiprocessors(call.stream));
+  launch_tiles(call, tiling, tile_product(tiling, m, n, k, a, b, c, count), a.column_major,
                b.column_major, count);
 }
 
@@ -219,7 +219,7 @@ void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   if (out == bf16) add(static_cast<BFloat16*>(c));
 }
 
-TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+TileProduct tile_product(const Tiling& tiling, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                          float* c, int64_t count) {
   TileProduct p;
   p.a = static_cast<const float*>(a.data);
@@ -235,24 +235,24 @@ TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, 
     p.b_batch = b.batch;
     p.c_batch = m * n;
   }
-  p.tiles = plan.tiles();
-  p.tiles_n = plan.tiles_n;
-  p.splits = plan.splits;
-  p.k_split = plan.k_split;
+  p.tiles = tiling.tiles();
+  p.tiles_n = tiling.tiles_n;
+  p.splits = tiling.splits;
+  p.k_split = tiling.k_split;
   p.vector_a = aligned(a.data, a.ld, p.a_batch);
   p.vector_b = aligned(b.data, b.ld, p.b_batch);
   return p;
 }
 
-void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
+void launch_tiles(const Call& call, const Tiling& tiling, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count) {
-  const Scratch partial(call, static_cast<size_t>(plan.scratch()) * sizeof(float));
+  const Scratch partial(call, static_cast<size_t>(tiling.scratch()) * sizeof(float));
   p.partial = partial.as<float>();
-  if (plan.splits > 1) p.arrived = counters(call.stream, plan.counters());
-  const TilesKernel kernel = (plan.tile == 64   ? kOfTile<64>
-                              : plan.tile == 32 ? kOfTile<32>
-                                                : kOfTile<16>)[a_column_major][b_column_major];
-  const dim3 grid(static_cast<unsigned>(plan.blocks()), 1, static_cast<unsigned>(count));
+  if (tiling.splits > 1) p.arrived = counters(call.stream, tiling.counters());
+  const TilesKernel kernel = (tiling.tile == 64   ? kOfTile<64>
+                              : tiling.tile == 32 ? kOfTile<32>
+                                                  : kOfTile<16>)[a_column_major][b_column_major];
+  const dim3 grid(static_cast<unsigned>(tiling.blocks()), 1, static_cast<unsigned>(count));
   kernel<<<grid, kTileThreads, 0, stream(call)>>>(p);
 }
 

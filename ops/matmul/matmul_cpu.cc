@@ -285,11 +285,11 @@ namespace {
 // One entry of the batch. f32 and f64 are multiplied where they lie when BLAS could read them, all
 // else through packed copies.
 template <class S>
-struct Entry {
+struct BatchEntry {
   using T = Factor<S>;
   static constexpr bool kDirect = std::is_same_v<S, float> || std::is_same_v<S, double>;
 
-  explicit Entry(const Product& product)
+  explicit BatchEntry(const Product& product)
       : p(product),
         la(leading(p.m, p.k, p.a_m, p.a_k)),
         lb(leading(p.k, p.n, p.b_k, p.b_n)),
@@ -337,7 +337,7 @@ struct Backend {
     using S = CppTypeOf<D>;
     const Product p =
         make_product(call.in[0], call.in[1], call.out[0], call.attributes<MatmulAttrs>());
-    const Entry<S> product(p);
+    const BatchEntry<S> product(p);
     const int64_t count = p.batch.size;
     const int threads = threads_for(p.m * count, p.n, p.k);
     const bool apart = threads > 1 && count >= threads;  // an entry a thread

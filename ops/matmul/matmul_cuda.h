@@ -5,8 +5,8 @@
 #include <locus/core/dtype.h>
 #include <locus/devices/cuda/cuda_blas.h>
 #include <locus/ops/kernel/launch.h>
-#include <locus/ops/matmul/matmul_plan.h>
 #include <locus/ops/matmul/matmul_tile.h>
+#include <locus/ops/matmul/matmul_tiling.h>
 
 namespace locus::cuda {
 
@@ -19,11 +19,11 @@ inline void library_product(const Call& call, DType dtype, int64_t m, int64_t n,
   library_product(call, dtype, m, n, k, a, b, c, count, dtype);
 }
 
-// The same for our own f32 kernels, ready to launch but for scratch memory: a plan says how much.
-TileProduct tile_product(const TilePlan& plan, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
+// The same for our own f32 kernels, ready to launch but for scratch memory: a tiling says how much.
+TileProduct tile_product(const Tiling& tiling, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                          float* c, int64_t count = 1);
-// Takes scratch memory when the plan needs it.
-void launch_tiles(const Call& call, const TilePlan& plan, TileProduct p, bool a_column_major,
+// Takes scratch memory when the tiling needs it.
+void launch_tiles(const Call& call, const Tiling& tiling, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count = 1);
 
 }  // namespace locus::cuda

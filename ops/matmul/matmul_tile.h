@@ -11,7 +11,7 @@
 #pragma once
 
 #include <locus/ops/kernel/launch.h>
-#include <locus/ops/matmul/matmul_plan.h>
+#include <locus/ops/matmul/matmul_tiling.h>
 
 namespace locus::cuda {
 

@@ -26,7 +26,7 @@ struct Box {
 
 // An element of the data or of the result.
 template <class I>
-struct Place {
+struct PoolIndex {
   I outer, at[3], channel;
 };
 
@@ -40,8 +40,8 @@ struct Planes : PoolingOf<I> {
   int lanes;   // threads of a window: a power of two
 
   // Element i of what has so many along the spatial axes.
-  __device__ Place<I> place(I i, const I (&length)[3], const DivisorOf<I> (&by)[3]) const {
-    Place<I> p;
+  __device__ PoolIndex<I> place(I i, const I (&length)[3], const DivisorOf<I> (&by)[3]) const {
+    PoolIndex<I> p;
     const auto cut = [&i](I n, DivisorOf<I> d) {
       const I quotient = i / d, rest = i - quotient * n;
       i = quotient;
@@ -52,12 +52,14 @@ struct Planes : PoolingOf<I> {
     p.outer = i;
     return p;
   }
-  __device__ Place<I> place_of_window(I i) const { return place(i, this->result, this->by_result); }
+  __device__ PoolIndex<I> place_of_window(I i) const {
+    return place(i, this->result, this->by_result);
+  }
   // The first element of run i.
-  __device__ Place<I> place_of_run(I i) const {
+  __device__ PoolIndex<I> place_of_run(I i) const {
     const I length[] = {this->data[0], this->data[1], runs};
     const DivisorOf<I> by[] = {this->by_data[0], this->by_data[1], by_runs};
-    Place<I> p = place(i, length, by);
+    PoolIndex<I> p = place(i, length, by);
     p.at[2] *= kRun;
     return p;
   }
@@ -93,8 +95,9 @@ struct Planes : PoolingOf<I> {
 // f(offsets) for a lane's elements of a box from the beginning of `range` on, four at a time, in
 // row-major order. Those out of the range have negative offsets.
 template <class I>
-__device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box, const Place<I>& p,
-                                          const RangeOf<I> (&range)[3], I lane, const auto& f) {
+__device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box,
+                                          const PoolIndex<I>& p, const RangeOf<I> (&range)[3],
+                                          I lane, const auto& f) {
   const I row = (p.outer * g.data[0] + range[0].begin) * g.data[1] + range[1].begin;
   const I first = (row * g.data[2] + range[2].begin) * g.inner + p.channel;
   if (g.lanes == 1) {
@@ -131,7 +134,7 @@ template <class A, class S, class I>
 __device__ __forceinline__ void each_element(const Planes<I>& g, const S* x, I window, I lane,
                                              const auto& f) {
   if (window >= g.n_result) return;
-  const Place<I> p = g.place_of_window(window);
+  const PoolIndex<I> p = g.place_of_window(window);
   const RangeOf<I> range[] = {g.range(0, p.at[0]), g.range(1, p.at[1]), g.range(2, p.at[2])};
   each_four(g, g.box, p, range, lane, [&](const I(&offset)[4]) {
     A v[4];
@@ -204,7 +207,7 @@ __global__ void __launch_bounds__(1024, 1)
   g.each_window([&](I window, I lane) {
     const I maximum = max_place(g, x, window, lane);
     if (window >= g.n_result) return;
-    const Place<I> p = g.place_of_window(window);
+    const PoolIndex<I> p = g.place_of_window(window);
     RangeOf<I> range[3];
     for (int a = 0; a < 3; ++a) {
       const I from = p.at[a] * g.stride[a] - g.padding[a];
@@ -228,7 +231,7 @@ __global__ void __launch_bounds__(kBlock)
   using A = Compute<S>;
   const bool whole = g.inner == 1 && g.data[2] % kRun == 0 && aligned(dx, kRun * sizeof(S));
   for (int64_t i = first_thread(); i < g.n_runs; i += all_threads()) {
-    const Place<I> p = g.place_of_run(static_cast<I>(i));
+    const PoolIndex<I> p = g.place_of_run(static_cast<I>(i));
     const I rest = g.data[2] - p.at[2], n = rest < kRun ? rest : kRun;
     const I row = (p.outer * g.data[0] + p.at[0]) * g.data[1] + p.at[1];
     const I first = (row * g.data[2] + p.at[2]) * g.inner + p.channel;

@@ -37,9 +37,9 @@ __attribute__((noinline)) void add_rows(const R& r, Lanes<BlockAcc<R, V>, kWidth
                        Position<V, Index<V>>{k, k + 1, R::kCentered ? first[j] : V()}));
 }
 
-[[maybe_unused]] __attribute__((noinline)) ReducePlan plan(const Call& call, uint32_t axes,
-                                                           bool ordered) {
-  return ReducePlan(call.in[0], axes, ordered);
+[[maybe_unused]] __attribute__((noinline)) ReduceWalk make_walk(const Call& call, uint32_t axes,
+                                                              bool ordered) {
+  return ReduceWalk(call.in[0], axes, ordered);
 }
 
 template <class R, class V>
@@ -52,7 +52,7 @@ struct Reducer {
   R r;
   Source<V> in;
   Sink<Result> out;
-  ReducePlan p;
+  ReduceWalk p;
 
   __attribute__((noinline)) void store(int64_t at, int64_t apart, const Total* total,
                                        int64_t n) const {
@@ -200,7 +200,7 @@ struct Engine {
       using Out = typename R::template Out<T>;
       using Result = typename Reducer<R, V>::Result;
       const Sink<Result> sink{call.out[0].as<std::byte>(), store_results<Out, Result>};
-      run(Reducer<R, V>{r, source_of<T>(call.in[0]), sink, plan(call, axes, R::kOrdered)});
+      run(Reducer<R, V>{r, source_of<T>(call.in[0]), sink, make_walk(call, axes, R::kOrdered)});
     });
   }
   template <class R, class V>

@@ -73,7 +73,7 @@ __device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
 
 // What a lane takes in of an output's elements, those of its block, kAtOnce in flight.
 template <int kAtOnce, class R, class T>
-__device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePlan& p,
+__device__ __forceinline__ auto taken(const R& r, const T* base, const ReduceWalk& p,
                                       const Geometry& g, int lane) {
   using V = Promoted<T>;
   using A = typename R::template Acc<V, int64_t>;
@@ -118,7 +118,7 @@ __device__ __forceinline__ auto taken(const R& r, const T* base, const ReducePla
 template <class R, class T, class Out>
 __global__ void __launch_bounds__(kThreads)
     reduce_kernel(const T* __restrict__ in, Out* __restrict__ out, const __grid_constant__ R r,
-                  const __grid_constant__ ReducePlan p, const __grid_constant__ Geometry g) {
+                  const __grid_constant__ ReduceWalk p, const __grid_constant__ Geometry g) {
   using V = Promoted<T>;
   using A = typename R::template Acc<V, int64_t>;
   __shared__ alignas(16) unsigned char shared_bytes[kThreads * sizeof(A)];
@@ -173,14 +173,14 @@ inline int power_of_two_above(int64_t n, int limit) {
 }
 
 struct Launch {
-  ReducePlan plan;
+  ReduceWalk walk;
   Geometry geometry;
   dim3 grid, block;
 };
 // `unroll`: elements that a thread has in flight.
 [[maybe_unused]] __attribute__((noinline)) Launch arrange(const Call& call, uint32_t axes,
                                                           bool ordered, int unroll) {
-  const ReducePlan p(call.in[0], axes, ordered);
+  const ReduceWalk p(call.in[0], axes, ordered);
   Geometry g{};
   g.rows = p.outputs == 1 || magnitude(p.down()) <= magnitude(p.across()) || p.width() == 1;
   int outputs;
@@ -216,12 +216,12 @@ void launch_reduce(const Call& call, uint32_t axes, const R& r) {
   Geometry& g = l.geometry;
   std::optional<Scratch> parts;
   if (g.splits > 1) {
-    const auto accumulators = static_cast<size_t>(g.splits * l.plan.outputs);
+    const auto accumulators = static_cast<size_t>(g.splits * l.walk.outputs);
     g.parts = parts.emplace(call, accumulators * sizeof(A)).data();
     g.finished = counters(call.stream, static_cast<int>(l.grid.x));
   }
   reduce_kernel<R, T><<<l.grid, l.block, 0, stream(call)>>>(
-      call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, l.plan, g);
+      call.in[0].as<T>(), call.out[0].as<typename R::template Out<T>>(), r, l.walk, g);
 }
 
 struct Engine {

@@ -18,7 +18,7 @@ constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 struct Offsets {
   int64_t in = 0, out = 0;
 };
-LOCUS_HD Offsets output_offsets(const ReducePlan& p, int64_t o, int axes) {
+LOCUS_HD Offsets output_offsets(const ReduceWalk& p, int64_t o, int axes) {
   int64_t at[2] = {};
   p.keep.locate(o, at, axes);
   return {at[1], at[0]};
@@ -36,7 +36,7 @@ struct Source {
   LOCUS_HD const std::byte* at(int64_t element) const { return data + element * size; }
   // Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
   // the right type already, else in `buffer`.
-  __attribute__((noinline)) const V* stage(const std::byte* base, const ReducePlan& p, int64_t k,
+  __attribute__((noinline)) const V* stage(const std::byte* base, const ReduceWalk& p, int64_t k,
                                            int64_t n, V* buffer) const {
     if (p.reduce.rank == 1) {
       const std::byte* const x = base + k * p.down() * size;
@@ -153,7 +153,7 @@ template <class R, class V>
 
 // Whether to go down the columns: neighbouring outputs lie side by side in memory, or have so few
 // elements that each alone is no work for a vector.
-LOCUS_HD bool by_columns(const ReducePlan& p) {
+LOCUS_HD bool by_columns(const ReduceWalk& p) {
   return p.width() >= 8 && ((p.across() == 1 && p.down() != 1) || p.count < 16);
 }
 

@@ -31,7 +31,7 @@
 
 #include <locus/core/dtype.h>
 #include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/reduce/reduce_plan.h>
+#include <locus/ops/reduce/reduce_walk.h>
 
 namespace locus::reduction {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <locus/ops/convolution/gathered.h>
-#include <locus/ops/convolution/gathered_plan.h>
+#include <locus/ops/convolution/gathered_tiling.h>
 #include "tests/convolution/convolved.h"
 
 namespace locus::cuda {
@@ -164,11 +164,12 @@ TEST(Gathered, PlacesThatNeedMoreThan32BitsAreKnown) {
   EXPECT_FALSE(gatherable(g, 2));
 }
 
-TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
+TEST(GatheredTiling, CutsAllOfTheDepthAndKeepsPartsShort) {
   for (int64_t k : {0, 1, 15, 16, 17, 4096, 4097, 100000})
     for (int64_t n : {1, 100, 100000}) {
       const GatheredSize size{n, k};
-      const GatheredPlan p = plan_gathered(kCoreTiles, 64, {&size, 1}, 1, 4096, 132, 8192);
+      const GatheredTiling p =
+          choose_gathered_tiling(kCoreTiles, 64, {&size, 1}, 1, 4096, 132, 8192);
       EXPECT_GE(int64_t{p.splits} * p.k_split, k);
       EXPECT_LT(int64_t{p.splits - 1} * p.k_split, std::max<int64_t>(k, 1));
       EXPECT_LE(p.k_split, 4096);
@@ -176,10 +177,10 @@ TEST(GatheredPlan, CutsAllOfTheDepthAndKeepsPartsShort) {
     }
 }
 
-TEST(GatheredPlan, CutsAHugeDepthIntoAFewParts) {
+TEST(GatheredTiling, CutsAHugeDepthIntoAFewParts) {
   for (int64_t k : {int64_t{1} << 22, (int64_t{1} << 22) + 1, int64_t{1} << 30}) {
     const GatheredSize size{1, k};
-    const GatheredPlan p = plan_gathered(kCoreTiles, 1, {&size, 1}, 1, 4096, 132, 8192);
+    const GatheredTiling p = choose_gathered_tiling(kCoreTiles, 1, {&size, 1}, 1, 4096, 132, 8192);
     EXPECT_GE(int64_t{p.splits} * p.k_split, k);
     EXPECT_LE(p.splits, kMostParts);
     EXPECT_GT(p.splits, kMostParts / 2);

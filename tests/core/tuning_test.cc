@@ -31,7 +31,7 @@ const std::vector<std::string> kWays{"ours", "ours 2", "library"};
 
 class Tuning : public testing::Test {
  protected:
-  std::string file() const { return (folder_ / "deep" / "plans.json").string(); }
+  std::string file() const { return (folder_ / "deep" / "choices.json").string(); }
   std::string written() const {
     std::ostringstream text;
     text << std::ifstream(file()).rdbuf();
@@ -209,10 +209,10 @@ TEST_F(Tuning, SeveralProcessesWriteOneFile) {
 }
 
 TEST_F(Tuning, ADamagedFileIsNamed) {
-  for (const char* text : {"", "{", "[]", R"({"format": "locus plans", "version": 1})",
-                           R"({"format": "locus plans", "version": 1, "choices": {"a": 1}})",
+  for (const char* text : {"", "{", "[]", R"({"format": "locus choices", "version": 1})",
+                           R"({"format": "locus choices", "version": 1, "choices": {"a": 1}})",
                            R"({"format": "other", "version": 1, "choices": {}})",
-                           R"({"format": "locus plans", "version": 2, "choices": {}})"}) {
+                           R"({"format": "locus choices", "version": 2, "choices": {}})"}) {
     write(text);
     EXPECT_THAT(test::message_of<FormatError>([&] { Choices choices(file()); }), HasSubstr(file()))
         << text;
@@ -240,7 +240,7 @@ TEST_F(Tuning, AFileThatCannotBeWrittenIsFoundBeforeAnythingRuns) {
   int runs = 0;
   const auto f = [&] { choices.fastest("a", kWays, times({1, 2, 3}, &runs)); };
   EXPECT_THAT(test::message_of<Error>(f),
-              testing::AllOf(HasSubstr("LOCUS_TUNE_FILE"), HasSubstr("plans.json")));
+              testing::AllOf(HasSubstr("LOCUS_TUNE_FILE"), HasSubstr("choices.json")));
   EXPECT_EQ(runs, 0);
 }
 

@@ -165,7 +165,7 @@ class CudaLink : public testing::Test {
   }
   void TearDown() override {
     unsetenv("LOCUS_P2P");
-    cuda::pretend().links_lie = false;
+    cuda::test_faults().links_lie = false;
     cuda::forget_links();
   }
   // What the first copies from gpu(0) to gpu(1) say; they must arrive in any case.
@@ -181,7 +181,7 @@ class CudaLink : public testing::Test {
 };
 
 TEST_F(CudaLink, ThatLiesIsFoundOutAndNothingIsLost) {
-  cuda::pretend().links_lie = true;
+  cuda::test_faults().links_lie = true;
   const std::string said = first_copies();
   EXPECT_NE(said.find("gpu(0) to gpu(1) go through the host: a direct copy delivered other bytes"),
             std::string::npos)
@@ -207,7 +207,7 @@ TEST(CudaCopy, WithoutPageLockedMemoryTheRingThrowsAndIsThereLater) {
   const auto native = static_cast<cudaStream_t>(s.view().native);
   void* p = d.data_ptr();
   device(gpu(0)).synchronize({});
-  cuda::pretend().no_pinned_memory = true;
+  cuda::test_faults().no_pinned_memory = true;
   std::string text;
   try {
     ring.upload(p, values.data(), bytes, native);
@@ -215,7 +215,7 @@ TEST(CudaCopy, WithoutPageLockedMemoryTheRingThrowsAndIsThereLater) {
     text = e.what();
   }
   EXPECT_THROW(ring.download(back.data(), p, bytes, native), OutOfMemory);
-  cuda::pretend().no_pinned_memory = false;
+  cuda::test_faults().no_pinned_memory = false;
   EXPECT_NE(text.find("ring through which gpu(0) copies pageable memory"), std::string::npos)
       << text;
   EXPECT_THAT(d.to_vector<float>(), Each(0.0f));

@@ -324,7 +324,7 @@ TEST(CudaDnn, AKernelFunctionLetsOthersLaunch) {
   LOCUS_NEEDS_GPUS(1);
   int launched = 0;
   in_kernel([&](const Call& call) {
-    const Opened opened(call.stream);
+    const UnlockedStream opened(call.stream);
     std::thread other([&] { in_kernel([&](const Call&) { ++launched; }); });
     other.join();
     opened.enqueue([&] { ++launched; });

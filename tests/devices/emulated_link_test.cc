@@ -241,7 +241,7 @@ TEST(EmulatedLink, KernelsTakeAMultipleOfTheTimeOfACore) {
 }
 
 TEST(EmulatedLink, AnEventIsDoneAtItsTimeAndNotBefore) {
-  emulated::Event e;
+  emulated::Fence e;
   const auto time = emulated::Clock::now() + 30ms;
   e.fire(time);
   EXPECT_EQ(e.wait_fired(), time);

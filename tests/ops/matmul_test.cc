@@ -8,7 +8,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
-#include <locus/ops/matmul/matmul_plan.h>
+#include <locus/ops/matmul/matmul_tiling.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
@@ -357,11 +357,11 @@ TEST_F(MatmulTest, EachInstructionSetHasKernelsOfItsOwn) {
 }
 #endif
 
-TEST(MatmulPlanTest, CutsCoverTheProduct) {
+TEST(MatmulTilingTest, CutsCoverTheProduct) {
   for (int64_t m : {1, 10, 64, 256, 1000})
     for (int64_t n : {1, 10, 128, 784})
       for (int64_t k : {0, 1, 63, 784, 5000}) {
-        const cuda::TilePlan p = cuda::plan_tiles(m, n, k, 1, 132);
+        const cuda::Tiling p = cuda::choose_tiling(m, n, k, 1, 132);
         SCOPED_TRACE(to_string(Shape{m, n, k}));
         EXPECT_GE(int64_t{p.tiles_m} * p.tile, m);
         EXPECT_GE(int64_t{p.tiles_n} * p.tile, n);
@@ -371,10 +371,10 @@ TEST(MatmulPlanTest, CutsCoverTheProduct) {
       }
 }
 
-TEST(MatmulPlanTest, SmallProductsFillTheMachine) {
-  EXPECT_GE(cuda::plan_tiles(64, 256, 784, 1, 132).blocks(), 100);
-  EXPECT_GE(cuda::plan_tiles(256, 784, 64, 1, 132).blocks(), 100);
-  EXPECT_EQ(cuda::plan_tiles(64, 256, 784, 8, 132).splits, 1) << "a batch shares no counters";
+TEST(MatmulTilingTest, SmallProductsFillTheMachine) {
+  EXPECT_GE(cuda::choose_tiling(64, 256, 784, 1, 132).blocks(), 100);
+  EXPECT_GE(cuda::choose_tiling(256, 784, 64, 1, 132).blocks(), 100);
+  EXPECT_EQ(cuda::choose_tiling(64, 256, 784, 8, 132).splits, 1) << "a batch shares no counters";
   EXPECT_TRUE(cuda::own_product(64, 256, 784, 1));
   EXPECT_FALSE(cuda::own_product(4096, 4096, 4096, 1));
   EXPECT_FALSE(cuda::own_product(1, 4096, 1024, 1)) << "one row";

@@ -256,7 +256,7 @@ TEST(CompiledCalls, WhatACallPreparesMayNotAskForItsCalls) {
   Compiled* inside = nullptr;
   Compiled f([&](const Tensors& in) {
     if (inside) {
-      const capture::Aside aside;
+      const capture::RecordingPause aside;
       for (const auto& ask : std::vector<std::function<void()>>{
                [&] { inside->calls(); }, [&] { inside->describe(); }, [&] { inside->dot(); }})
         EXPECT_THAT(message_of<Error>(ask), HasSubstr("called by what its own call runs"));
@@ -276,7 +276,7 @@ TEST(CompiledCalls, WhatACallPreparesMayNotCallItOnAnotherThread) {
   std::string texts[2];
   Compiled f([&](const Tensors& in) {
     if (inside) {
-      const capture::Aside aside;
+      const capture::RecordingPause aside;
       parallel(Contexts{cpu(0), cpu(1)},
                [&](int i) { texts[i] = message_of<Error>([&] { (*inside)({x}); }); });
     }

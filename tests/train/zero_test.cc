@@ -16,13 +16,13 @@ using Values = std::vector<double>;
 
 TEST(Owners, KeepAboutAsMuchAndAreTheSameEachTime) {
   const std::vector<Context> three = hosts(3), two{cpu(1), cpu(2)}, one{cpu(2)};
-  const std::vector<nn::Kept> all{{three, 10}, {three, 60}, {one, 50},  {three, 30},
-                                  {two, 20},   {three, 0},  {three, 30}};
+  const std::vector<nn::OwnedState> all{{three, 10}, {three, 60}, {one, 50},  {three, 30},
+                                        {two, 20},   {three, 0},  {three, 30}};
   // cpu(2) has 50; 60 to cpu(0), 30 to cpu(1), 30 to cpu(1), 20 to cpu(2), 10 to cpu(0).
   EXPECT_EQ(nn::owners(all), (std::vector<size_t>{0, 0, 0, 1, 1, 1, 1}));
   EXPECT_TRUE(nn::owners({}).empty());
   // cpu(0) keeps 10, cpu(1) 60; 30 to cpu(2).
-  EXPECT_EQ(nn::owners(std::vector<nn::Kept>{{three, 10, 0}, {three, 30}, {two, 60, 0}}),
+  EXPECT_EQ(nn::owners(std::vector<nn::OwnedState>{{three, 10, 0}, {three, 30}, {two, 60, 0}}),
             (std::vector<size_t>{0, 2, 0}));
 }
 

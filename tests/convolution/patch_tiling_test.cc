@@ -3,7 +3,7 @@
 #include <random>
 #include <vector>
 
-#include <locus/ops/convolution/patch_plan.h>
+#include <locus/ops/convolution/patch_tiling.h>
 #include "tests/convolution/convolved.h"
 
 namespace locus::cuda {
@@ -55,15 +55,16 @@ Convolution draw(std::mt19937& random) {
 // The patch of places [first, end), filled and read as kernels do it.
 class Patch {
  public:
-  Patch(const GatheredProduct& p, const Side& results, const Side& taps, const PatchTiles& plan,
+  Patch(const GatheredProduct& p, const Side& results, const Side& taps, const PatchTiles& tiling,
         int first, int end)
       : results_(results),
         meet_(meeting(results, taps)),
         region_(region_of(meet_, results, first, end)),
-        pitch_(plan.pitch) {
-    EXPECT_LE(region_.rows * pitch_, plan.patch);
+        pitch_(tiling.pitch) {
+    EXPECT_LE(region_.rows * pitch_, tiling.patch);
     for (int i = 0; i < region_.rows * pitch_; ++i)
-      source_.push_back(source_of(region_, meet_, i, plan.by_pitch, p.extent, results.b.stride[0]));
+      source_.push_back(
+          source_of(region_, meet_, i, tiling.by_pitch, p.extent, results.b.stride[0]));
   }
   // What tap u meets at place n, in b of channel 0; -1: padding.
   int met(int n, int u) const {
@@ -84,14 +85,14 @@ class Patch {
 
 double at(const Values& v, int64_t i) { return v.at(static_cast<size_t>(i)); }
 
-void multiply(const GatheredProducts& all, const PatchPlan& plan, const Values& a, const Values& b,
-              Values& c) {
+void multiply(const GatheredProducts& all, const PatchTiling& tiling, const Values& a,
+              const Values& b, Values& c) {
   const GatheredProduct& p = all.each[0];
   const Meeting meet = meeting(p.column, p.depth);
-  const int taps = meet.taps[0] * meet.taps[1], columns = plan.columns();
+  const int taps = meet.taps[0] * meet.taps[1], columns = tiling.columns();
   for (int n0 = 0; n0 < p.column.count; n0 += columns) {
     const int end = std::min(n0 + columns, p.column.count);
-    const Patch patch(p, p.column, p.depth, plan, n0, end);
+    const Patch patch(p, p.column, p.depth, tiling, n0, end);
     for (int n = n0; n < end; ++n)
       for (int group = 0; group < all.groups; ++group) {
         const int64_t to = group * all.c_group + other_place(p.column, n);
@@ -110,14 +111,14 @@ void multiply(const GatheredProducts& all, const PatchPlan& plan, const Values& 
   }
 }
 
-void multiply(const GatheredProducts& all, const WeightPatchPlan& plan, const Values& a,
+void multiply(const GatheredProducts& all, const WeightPatchTiling& tiling, const Values& a,
               const Values& b, Values& c) {
   const GatheredProduct& p = all.each[0];
   const Meeting meet = meeting(p.depth, p.column);
   const int taps = meet.taps[0] * meet.taps[1];
-  for (int k0 = 0; k0 < p.depth.count; k0 += plan.places) {
-    const int end = std::min(k0 + plan.places, p.depth.count);
-    const Patch patch(p, p.depth, p.column, plan, k0, end);
+  for (int k0 = 0; k0 < p.depth.count; k0 += tiling.places) {
+    const int end = std::min(k0 + tiling.places, p.depth.count);
+    const Patch patch(p, p.depth, p.column, tiling, k0, end);
     for (int n = 0; n < p.column.count; ++n)
       for (int k = k0; k < end; ++k) {
         const int met = patch.met(k, n % taps), four = other_place(p.depth, k / 4 * 4);
@@ -139,10 +140,11 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
   for (int i = 0; i < 80; ++i) {
     const Convolution g = draw(random);
     const PatchDevice device = i % 3 == 0 ? kSmall : kH200;
-    const auto forward = plan_patches(forward_products(g), kLongest, false, device, kCounters);
-    const auto back = plan_patches(data_products(g, 0), kLongest, true, device, kCounters);
+    const auto forward =
+        choose_patch_tiling(forward_products(g), kLongest, false, device, kCounters);
+    const auto back = choose_patch_tiling(data_products(g, 0), kLongest, true, device, kCounters);
     const auto weight =
-        plan_weight_patches(weight_products(g, false), kLongest, i % 2 == 0, device);
+        choose_weight_patch_tiling(weight_products(g, false), kLongest, i % 2 == 0, device);
     if (!forward && !back && !weight) continue;
     const auto [x, w, dy, y, dx, dw] = test::Convolved(g, random);
     if (forward) {
@@ -184,20 +186,20 @@ TEST(Patch, HasRoomForAllItsRows) {
   }
 }
 
-void expect_tiles(const PatchTiles& plan, const GatheredProduct& p, const PatchDevice& device) {
-  EXPECT_LE(plan.bytes, device.block_bytes);
-  EXPECT_GE(plan.bytes, 4 * (int64_t{plan.table} + 2 * int64_t{plan.stage}));
-  EXPECT_EQ(plan.table % 4, 0);
-  EXPECT_EQ(plan.stage % 4, 0);
-  EXPECT_GE(plan.tiles_m * plan.rows(), p.m);
-  EXPECT_GE(plan.tiles_n * plan.columns(), p.column.count);
-  EXPECT_LT((plan.tiles_n - 1) * plan.columns(), p.column.count);
-  EXPECT_LE(plan.threads, 640);
+void expect_tiles(const PatchTiles& tiling, const GatheredProduct& p, const PatchDevice& device) {
+  EXPECT_LE(tiling.bytes, device.block_bytes);
+  EXPECT_GE(tiling.bytes, 4 * (int64_t{tiling.table} + 2 * int64_t{tiling.stage}));
+  EXPECT_EQ(tiling.table % 4, 0);
+  EXPECT_EQ(tiling.stage % 4, 0);
+  EXPECT_GE(tiling.tiles_m * tiling.rows(), p.m);
+  EXPECT_GE(tiling.tiles_n * tiling.columns(), p.column.count);
+  EXPECT_LT((tiling.tiles_n - 1) * tiling.columns(), p.column.count);
+  EXPECT_LE(tiling.threads, 640);
 }
 
-TEST(PatchPlan, HoldsWhatAKernelKeepsInSharedMemory) {
+TEST(PatchTiling, HoldsWhatAKernelKeepsInSharedMemory) {
   std::mt19937 random(7);
-  int plans = 0;
+  int tilings = 0;
   for (int i = 0; i < 4000; ++i) {
     Convolution g = draw(random);
     g.in *= 1 + i % 20;
@@ -206,85 +208,86 @@ TEST(PatchPlan, HoldsWhatAKernelKeepsInSharedMemory) {
     const int masks = 1 + i % 2;
     for (const PatchDevice& device : {kH200, kSmall, kTiny}) {
       for (const GatheredProducts& all : {forward_products(g), data_products(g, 0)}) {
-        const auto plan = plan_patches(all, kLongest, masks == 2, device, kCounters);
-        if (!plan) continue;
-        ++plans;
+        const auto tiling = choose_patch_tiling(all, kLongest, masks == 2, device, kCounters);
+        if (!tiling) continue;
+        ++tilings;
         const GatheredProduct& p = all.each[0];
         const Meeting meet = meeting(p.column, p.depth);
         const int taps = meet.taps[0] * meet.taps[1], channels = p.depth.count / taps,
-                  weights = plan->channels * taps;
-        expect_tiles(*plan, p, device);
-        EXPECT_GE(plan->table, plan->patch + 2 * weights * plan->rows());
-        EXPECT_GE(plan->stage, plan->channels * masks * plan->patch + weights * plan->line);
-        EXPECT_GE(plan->splits * plan->each, channels);
-        EXPECT_LT((plan->splits - 1) * plan->each, channels);
-        EXPECT_LE(plan->each * taps, std::max<int64_t>(kLongest, weights));
-        EXPECT_LE(plan->threads, 320);
+                  weights = tiling->channels * taps;
+        expect_tiles(*tiling, p, device);
+        EXPECT_GE(tiling->table, tiling->patch + 2 * weights * tiling->rows());
+        EXPECT_GE(tiling->stage, tiling->channels * masks * tiling->patch + weights * tiling->line);
+        EXPECT_GE(tiling->splits * tiling->each, channels);
+        EXPECT_LT((tiling->splits - 1) * tiling->each, channels);
+        EXPECT_LE(tiling->each * taps, std::max<int64_t>(kLongest, weights));
+        EXPECT_LE(tiling->threads, 320);
         // What a thread reads of a row, in fours.
-        EXPECT_GE(plan->pitch, meet.width - 4 + (plan->across + 6) / 4 * 4);
+        EXPECT_GE(tiling->pitch, meet.width - 4 + (tiling->across + 6) / 4 * 4);
       }
       const GatheredProducts all = weight_products(g, false);
-      const auto plan = plan_weight_patches(all, kLongest, masks == 2, device);
-      if (!plan) continue;
-      ++plans;
+      const auto tiling = choose_weight_patch_tiling(all, kLongest, masks == 2, device);
+      if (!tiling) continue;
+      ++tilings;
       const GatheredProduct& p = all.each[0];
       const Meeting meet = meeting(p.depth, p.column);
       const int taps = meet.taps[0] * meet.taps[1];
-      const int stages = (p.depth.count + plan->places - 1) / plan->places;
-      expect_tiles(*plan, p, device);
-      for (int n = 0; n < p.column.count; n += plan->columns())
-        EXPECT_LE((std::min(n + plan->columns(), p.column.count) - 1) / taps - n / taps + 1,
-                  plan->channels);
-      EXPECT_GE(plan->table, 2 * plan->patch + 5 * (plan->places / 4) + plan->rows());
-      EXPECT_GE(plan->stage, plan->channels * plan->patch + masks * plan->places * plan->rows());
-      EXPECT_GE(plan->bytes, 4 * plan->warps_k * plan->rows() * plan->columns());
-      EXPECT_GE(plan->splits * plan->each, stages);
-      EXPECT_LT((plan->splits - 1) * plan->each, stages);
-      EXPECT_LE(plan->each * plan->places / plan->warps_k, kLongest);
+      const int stages = (p.depth.count + tiling->places - 1) / tiling->places;
+      expect_tiles(*tiling, p, device);
+      for (int n = 0; n < p.column.count; n += tiling->columns())
+        EXPECT_LE((std::min(n + tiling->columns(), p.column.count) - 1) / taps - n / taps + 1,
+                  tiling->channels);
+      EXPECT_GE(tiling->table, 2 * tiling->patch + 5 * (tiling->places / 4) + tiling->rows());
+      EXPECT_GE(tiling->stage,
+                tiling->channels * tiling->patch + masks * tiling->places * tiling->rows());
+      EXPECT_GE(tiling->bytes, 4 * tiling->warps_k * tiling->rows() * tiling->columns());
+      EXPECT_GE(tiling->splits * tiling->each, stages);
+      EXPECT_LT((tiling->splits - 1) * tiling->each, stages);
+      EXPECT_LE(tiling->each * tiling->places / tiling->warps_k, kLongest);
     }
   }
-  EXPECT_GT(plans, 4000);
+  EXPECT_GT(tilings, 4000);
 }
 
-TEST(PatchPlan, GetsSmallerOnASmallerDevice) {
+TEST(PatchTiling, GetsSmallerOnASmallerDevice) {
   const Convolution g = convolution(64, 64, 64, 32, 32, 3, 1);
-  const auto large = plan_patches(forward_products(g), kLongest, false, kH200, kCounters),
-             small = plan_patches(forward_products(g), kLongest, false, kSmall, kCounters);
+  const auto large = choose_patch_tiling(forward_products(g), kLongest, false, kH200, kCounters),
+             small = choose_patch_tiling(forward_products(g), kLongest, false, kSmall, kCounters);
   ASSERT_TRUE(large && small);
   EXPECT_LE(small->bytes, kSmall.block_bytes);
-  EXPECT_FALSE(plan_patches(forward_products(g), kLongest, false, kTiny, kCounters));
-  EXPECT_TRUE(plan_weight_patches(weight_products(g, false), kLongest, false, kH200));
-  EXPECT_FALSE(plan_weight_patches(weight_products(g, false), kLongest, false, kTiny));
+  EXPECT_FALSE(choose_patch_tiling(forward_products(g), kLongest, false, kTiny, kCounters));
+  EXPECT_TRUE(choose_weight_patch_tiling(weight_products(g, false), kLongest, false, kH200));
+  EXPECT_FALSE(choose_weight_patch_tiling(weight_products(g, false), kLongest, false, kTiny));
 }
 
-TEST(PatchPlan, CutsLongSumsAlsoWhereTilesFillTheDevice) {
+TEST(PatchTiling, CutsLongSumsAlsoWhereTilesFillTheDevice) {
   const Convolution g = convolution(256, 512, 512, 56, 56, 3, 1);
-  const auto weight = plan_weight_patches(weight_products(g, false), kLongest, false, kH200);
+  const auto weight = choose_weight_patch_tiling(weight_products(g, false), kLongest, false, kH200);
   ASSERT_TRUE(weight);
   EXPECT_LE(weight->each * weight->places / weight->warps_k, kLongest);
   const Convolution huge = convolution(1 << 19, 1, 8, 32, 32, 3, 1);
-  const auto most = plan_weight_patches(weight_products(huge, false), 32, false, kH200);
+  const auto most = choose_weight_patch_tiling(weight_products(huge, false), 32, false, kH200);
   ASSERT_TRUE(most);
   EXPECT_LE(most->splits, kMostParts);
 }
 
-TEST(PatchPlan, LeavesToOthersWhat32BitsDoNotCount) {
+TEST(PatchTiling, LeavesToOthersWhat32BitsDoNotCount) {
   // Rows of a patch whose bytes need 33 bits.
   Convolution far = convolution(1, 1, 8, (1 << 27) + 4, 8, 3, 1);
   far.dilation[1] = 1 << 26;
   far.padding[1] = 0;
   far.result[1] = 4;
   ASSERT_TRUE(gatherable(far, 1));
-  EXPECT_FALSE(plan_patches(forward_products(far), kLongest, false, kH200, kCounters));
-  EXPECT_FALSE(plan_weight_patches(weight_products(far, false), kLongest, false, kH200));
+  EXPECT_FALSE(choose_patch_tiling(forward_products(far), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(choose_weight_patch_tiling(weight_products(far, false), kLongest, false, kH200));
   // The last tile's columns, and the last stage's places, end behind 2^31.
   const Convolution many = convolution((1 << 27) - 1, 1, 1, 4, 4, 3, 1);
   ASSERT_TRUE(gatherable(many, many.images));
-  EXPECT_FALSE(plan_patches(forward_products(many), kLongest, false, kH200, kCounters));
-  EXPECT_FALSE(plan_patches(data_products(many, 0), kLongest, false, kH200, kCounters));
-  EXPECT_FALSE(plan_weight_patches(weight_products(many, false), kLongest, false, kH200));
+  EXPECT_FALSE(choose_patch_tiling(forward_products(many), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(choose_patch_tiling(data_products(many, 0), kLongest, false, kH200, kCounters));
+  EXPECT_FALSE(choose_weight_patch_tiling(weight_products(many, false), kLongest, false, kH200));
   const Convolution fewer = convolution((1 << 27) - 64, 1, 1, 4, 4, 3, 1);
-  EXPECT_TRUE(plan_patches(forward_products(fewer), kLongest, false, kH200, kCounters));
+  EXPECT_TRUE(choose_patch_tiling(forward_products(fewer), kLongest, false, kH200, kCounters));
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ struct ReduceBy : ReduceAttrs {
 
 // Result o, in the order of `keep`, is made of the elements k = 0 .. count - 1, in that of
 // `reduce`. Results lie row-major in the order of the input's axes.
-struct ReducePlan {
+struct ReduceWalk {
   Walk<2> keep;    // of the result, of the input
   Walk<1> reduce;  // of the input
   int64_t outputs, count;
 
   // `ordered`: element k is the k-th in row-major order; else any fixed order.
-  LOCUS_HD ReducePlan(const View& v, uint32_t axes, bool ordered) {
+  LOCUS_HD ReduceWalk(const View& v, uint32_t axes, bool ordered) {
     int64_t out[kMaxRank], n = 1;
     for (int i = v.meta.rank - 1; i >= 0; --i) {
       out[i] = n;

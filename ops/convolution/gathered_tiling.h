@@ -29,7 +29,7 @@ inline constexpr GatheredTile kF64Tiles[] = {{64, 64, 16, 4500, 5500}};
 inline constexpr GatheredTile kTensorTiles[] = {{128, 128, 32, 8000, 9900},
                                                 {64, 64, 32, 3400, 4000}};  // 16 bits
 
-struct GatheredPlan {
+struct GatheredTiling {
   GatheredTile tile = {};
   int splits = 1, k_split = 0;  // of the deepest product
   int64_t tiles = 1;            // of the largest product
@@ -48,10 +48,10 @@ LOCUS_HD int64_t gathered_splits(int64_t k, int64_t k_split) {
   return k > k_split ? (k - 1) / k_split + 1 : 1;
 }
 
-inline GatheredPlan cut_gathered(const GatheredTile& t, int64_t m,
-                                 std::span<const GatheredSize> products, int64_t groups,
-                                 int64_t splits) {
-  GatheredPlan p;
+inline GatheredTiling cut_gathered(const GatheredTile& t, int64_t m,
+                                   std::span<const GatheredSize> products, int64_t groups,
+                                   int64_t splits) {
+  GatheredTiling p;
   p.tile = t;
   int64_t n = 0, k = 0;
   for (const GatheredSize& s : products) {
@@ -71,7 +71,7 @@ inline GatheredPlan cut_gathered(const GatheredTile& t, int64_t m,
 }
 
 // Clock cycles, fitted to the same measurements.
-inline int64_t gathered_cost(const GatheredPlan& p, int multiprocessors) {
+inline int64_t gathered_cost(const GatheredTiling& p, int multiprocessors) {
   constexpr int64_t kStart = 9000, kJoin = 6000, kPart = 560;
   const int64_t waves = (p.blocks + multiprocessors - 1) / multiprocessors;
   const int64_t step = waves > 1 ? waves * p.tile.shared : p.tile.alone;
@@ -86,14 +86,15 @@ inline constexpr int64_t kMostParts = 1024;
 // Products of m rows each, side by side in each of the groups. `longest`: how much depth is added
 // up in one go, unless that makes too many parts, or there are more tiles than counters for those
 // that share one.
-inline GatheredPlan plan_gathered(std::span<const GatheredTile> tiles, int64_t m,
-                                  std::span<const GatheredSize> products, int64_t groups,
-                                  int64_t longest, int multiprocessors, int64_t counters) {
-  GatheredPlan best;
+inline GatheredTiling choose_gathered_tiling(std::span<const GatheredTile> tiles, int64_t m,
+                                             std::span<const GatheredSize> products, int64_t groups,
+                                             int64_t longest, int multiprocessors,
+                                             int64_t counters) {
+  GatheredTiling best;
   int64_t lowest = INT64_MAX, k = 0;
   for (const GatheredSize& s : products) k = s.k > k ? s.k : k;
   for (const GatheredTile& tile : tiles) {
-    GatheredPlan whole = cut_gathered(tile, m, products, groups, 1);
+    GatheredTiling whole = cut_gathered(tile, m, products, groups, 1);
     const bool countable = whole.tiles * groups * std::ssize(products) <= counters;
     int64_t work = 0;  // depth of all tiles
     for (const GatheredSize& s : products) work += groups * gathered_tiles(tile, m, s.n) * s.k;
@@ -102,7 +103,7 @@ inline GatheredPlan plan_gathered(std::span<const GatheredTile> tiles, int64_t m
       whole = cut_gathered(tile, m, products, groups, parts < kMostParts ? parts : kMostParts);
     }
     for (int fill = 0; fill < 3; ++fill) {
-      GatheredPlan p = whole;
+      GatheredTiling p = whole;
       if (fill > 0) {
         const int64_t splits = work > 0 ? k * fill * multiprocessors / work : 0;
         if (splits <= p.splits || !countable) continue;

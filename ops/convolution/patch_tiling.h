@@ -1,16 +1,16 @@
 // How a product out of patches (patch.h) is cut: blocks, each a tile of rows x columns of c and a
-// part of the depth, in stages that shared memory holds two of. No plan: the product, or what the
+// part of the depth, in stages that shared memory holds two of. No tiling: the product, or what the
 // device has, does not fit.
 #pragma once
 
 #include <optional>
 
-#include <locus/ops/convolution/gathered_plan.h>
+#include <locus/ops/convolution/gathered_tiling.h>
 #include <locus/ops/convolution/patch.h>
 
 namespace locus::cuda {
 
-// What plans know of a device. Bytes of shared memory: what a block can have, and what a
+// What tilings know of a device. Bytes of shared memory: what a block can have, and what a
 // multiprocessor has for all of its blocks.
 struct PatchDevice {
   int multiprocessors = 0;
@@ -33,13 +33,13 @@ struct PatchTiles {
   int columns() const { return warps_n * tile_n * 32; }
 };
 // Of a forward product or a data gradient.
-struct PatchPlan : PatchTiles {
+struct PatchTiling : PatchTiles {
   int across = 0;  // taps
   int line = 0;    // from one depth of the weight to the next
   Divisor fast;    // how many weights of a stage lie side by side
 };
 // Of a weight gradient; its parts are joined by a launch of their own.
-struct WeightPatchPlan : PatchTiles {
+struct WeightPatchTiling : PatchTiles {
   int warps_k = 1;
   int places = 0;  // in shared memory at once
   Divisor quads;   // of places
@@ -70,7 +70,7 @@ inline bool fit(const Side& results, const Side& taps, const int32_t (&extent)[3
          length(taps, 1) * length(taps, 2) <= 64 && extent[2] < 4096;
 }
 // Rows of c: 8 or 10 a thread, by which wastes less; how many of them to a tile.
-inline void cut_rows(PatchTiles& plan, int64_t m) {
+inline void cut_rows(PatchTiles& tiling, int64_t m) {
   constexpr int64_t kMostWarps = 8;
   int64_t least = INT64_MAX;
   for (const int each : {8, 10}) {
@@ -78,9 +78,9 @@ inline void cut_rows(PatchTiles& plan, int64_t m) {
                   w = (warps + tiles - 1) / tiles, all = tiles * w * each;
     if (all >= least) continue;
     least = all;
-    plan.tile_m = each;
-    plan.warps_m = static_cast<int>(w);
-    plan.tiles_m = static_cast<int>(tiles);
+    tiling.tile_m = each;
+    tiling.warps_m = static_cast<int>(w);
+    tiling.tiles_m = static_cast<int>(tiles);
   }
 }
 // Parts of so many stages of which none adds up more than `longest` in one go, or kMostParts.
@@ -90,7 +90,7 @@ inline int64_t least_parts(int64_t stages, int64_t stage, int64_t longest) {
 }
 // Clock cycles for blocks of so many warps and instructions of a warp, `resident` at once. A
 // multiprocessor issues the more of the four that it can in a cycle the more warps it has: two with
-// 8. Measured on an H200, as the other numbers of the plans.
+// 8. Measured on an H200, as the other numbers of the tilings.
 inline int64_t clocks(int64_t blocks, int64_t resident, int64_t warps, int64_t instructions,
                       int multiprocessors) {
   const int64_t each = (blocks + multiprocessors - 1) / multiprocessors, rounds = each / resident,
@@ -104,10 +104,10 @@ inline int64_t clocks(int64_t blocks, int64_t resident, int64_t warps, int64_t i
 }  // namespace patches
 
 // `longest`: how much depth is added up in one go, unless that makes too many parts.
-inline std::optional<PatchPlan> plan_patches(const GatheredProducts& all, int64_t longest,
-                                             bool mask, const PatchDevice& device,
-                                             int64_t counters) {
-  std::optional<PatchPlan> best;
+inline std::optional<PatchTiling> choose_patch_tiling(const GatheredProducts& all, int64_t longest,
+                                                      bool mask, const PatchDevice& device,
+                                                      int64_t counters) {
+  std::optional<PatchTiling> best;
   const GatheredProduct& p = all.each[0];
   if (all.n > 1 || !patches::fit(p.column, p.depth, p.extent)) return best;
   const Meeting meet = meeting(p.column, p.depth);
@@ -116,52 +116,53 @@ inline std::optional<PatchPlan> plan_patches(const GatheredProducts& all, int64_
                 images = p.column.count / (int64_t{meet.rows} * meet.width), masks = mask ? 2 : 1;
   int64_t lowest = INT64_MAX;
   for (const int warps_n : {1, 2, 3, 4, 5}) {
-    PatchPlan plan;
-    patches::cut_rows(plan, p.m);
-    plan.warps_n = warps_n;
-    const int64_t warps = plan.warps_m * warps_n;
+    PatchTiling tiling;
+    patches::cut_rows(tiling, p.m);
+    tiling.warps_n = warps_n;
+    const int64_t warps = tiling.warps_m * warps_n;
     if (warps > 10) continue;
-    plan.threads = static_cast<int>(warps * 32);
-    plan.across = meet.taps[1];
-    plan.line = plan.warps_m * patch_line(plan.tile_m);
+    tiling.threads = static_cast<int>(warps * 32);
+    tiling.across = meet.taps[1];
+    tiling.line = tiling.warps_m * patch_line(tiling.tile_m);
     const int64_t pitch = patch_pitch(meet),
-                  patch = patch_rows(meet, plan.columns(), images) * pitch;
-    const auto stage = [&](int64_t n) { return n * (patch * masks + taps * plan.line); };
+                  patch = patch_rows(meet, tiling.columns(), images) * pitch;
+    const auto stage = [&](int64_t n) { return n * (patch * masks + taps * tiling.line); };
     int64_t together = std::min<int64_t>(channels, (31 + taps) / taps);
     while (together > 1 && stage(together) > 10 << 10) --together;
-    const int64_t weights = together * taps * plan.rows();
+    const int64_t weights = together * taps * tiling.rows();
     const int64_t table = (patch + 2 * weights + 3) / 4 * 4;
-    const int64_t tiles_n = (int64_t{p.column.count} + plan.columns() - 1) / plan.columns();
-    plan.bytes = 4 * (table + 2 * stage(together));
-    if (plan.bytes > patches::most_bytes(device) || !patches::countable(tiles_n, plan.columns()))
+    const int64_t tiles_n = (int64_t{p.column.count} + tiling.columns() - 1) / tiling.columns();
+    tiling.bytes = 4 * (table + 2 * stage(together));
+    if (tiling.bytes > patches::most_bytes(device) ||
+        !patches::countable(tiles_n, tiling.columns()))
       continue;
-    plan.channels = static_cast<int>(together);
-    plan.pitch = static_cast<int>(pitch);
-    plan.patch = static_cast<int>(patch);
-    plan.stage = static_cast<int>(stage(together));
-    plan.table = static_cast<int>(table);
-    plan.tiles_n = static_cast<int>(tiles_n);
-    const int64_t tiles = plan.tiles_m * tiles_n * all.groups;
+    tiling.channels = static_cast<int>(together);
+    tiling.pitch = static_cast<int>(pitch);
+    tiling.patch = static_cast<int>(patch);
+    tiling.stage = static_cast<int>(stage(together));
+    tiling.table = static_cast<int>(table);
+    tiling.tiles_n = static_cast<int>(tiles_n);
+    const int64_t tiles = tiling.tiles_m * tiles_n * all.groups;
     const int64_t stages = (channels + together - 1) / together;
     const int64_t least = patches::least_parts(stages, together * taps, longest);
     const int64_t fill = 2 * int64_t{device.multiprocessors} / tiles;
     for (const int64_t wanted : {least, fill / 2, fill}) {
       if (wanted < least || wanted > stages || (wanted > 1 && tiles > counters)) continue;
       const int64_t each = (stages + wanted - 1) / wanted, splits = (stages + each - 1) / each;
-      const int64_t depth = each * together * taps, products = plan.tile_m * plan.tile_n;
+      const int64_t depth = each * together * taps, products = tiling.tile_m * tiling.tile_n;
       const int64_t copies = weights * 7 + together * patch * 7 * masks,
-                    begins = weights * 30 + patch * 50 + plan.threads * (200 + products * 4);
+                    begins = weights * 30 + patch * 50 + tiling.threads * (200 + products * 4);
       const int64_t block = depth * (products + 6) * warps + (each * copies + begins) / 32;
-      const int64_t resident = std::min(20 / warps, patches::resident(device, plan.bytes));
+      const int64_t resident = std::min(20 / warps, patches::resident(device, tiling.bytes));
       const int64_t cost =
           each * 800 + 8000 +
           patches::clocks(tiles * splits, resident, warps, block, device.multiprocessors) +
           (splits > 1 ? splits * products * 80 : 0);
       if (cost >= lowest) continue;
       lowest = cost;
-      plan.splits = static_cast<int>(splits);
-      plan.each = static_cast<int>(each * together);
-      best = plan;
+      tiling.splits = static_cast<int>(splits);
+      tiling.each = static_cast<int>(each * together);
+      best = tiling;
     }
   }
   if (!best) return best;
@@ -170,10 +171,10 @@ inline std::optional<PatchPlan> plan_patches(const GatheredProducts& all, int64_
   return best;
 }
 
-inline std::optional<WeightPatchPlan> plan_weight_patches(const GatheredProducts& all,
-                                                          int64_t longest, bool mask,
-                                                          const PatchDevice& device) {
-  std::optional<WeightPatchPlan> best;
+inline std::optional<WeightPatchTiling> choose_weight_patch_tiling(const GatheredProducts& all,
+                                                                   int64_t longest, bool mask,
+                                                                   const PatchDevice& device) {
+  std::optional<WeightPatchTiling> best;
   const GatheredProduct& p = all.each[0];
   if (!all.whole || !patches::fit(p.depth, p.column, p.extent)) return best;
   const Meeting meet = meeting(p.depth, p.column);
@@ -184,52 +185,53 @@ inline std::optional<WeightPatchPlan> plan_weight_patches(const GatheredProducts
   const bool narrow = p.column.count <= 64;
   for (const int warps_n : {1, 2, 4})
     for (const int places : {32, 64, 128, 256}) {
-      WeightPatchPlan plan;
-      patches::cut_rows(plan, p.m);
-      plan.tile_n = narrow ? 1 : 4;
-      if (narrow && plan.tile_m == 10 && plan.warps_m % 2 == 0) {
-        plan.tile_m = 20;
-        plan.warps_m /= 2;
+      WeightPatchTiling tiling;
+      patches::cut_rows(tiling, p.m);
+      tiling.tile_n = narrow ? 1 : 4;
+      if (narrow && tiling.tile_m == 10 && tiling.warps_m % 2 == 0) {
+        tiling.tile_m = 20;
+        tiling.warps_m /= 2;
       }
-      plan.warps_n = warps_n;
-      if (plan.columns() - plan.tile_n * 32 >= p.column.count || plan.warps_m * warps_n > 20)
+      tiling.warps_n = warps_n;
+      if (tiling.columns() - tiling.tile_n * 32 >= p.column.count || tiling.warps_m * warps_n > 20)
         continue;
-      plan.warps_k = narrow ? std::max(1, 8 / (plan.warps_m * warps_n)) : 1;
-      const int64_t warps = plan.warps_m * warps_n * plan.warps_k;
-      plan.threads = static_cast<int>(warps * 32);
-      plan.places = places;
-      plan.channels = static_cast<int>(std::min<int64_t>(in, (plan.columns() - 2) / taps + 2));
+      tiling.warps_k = narrow ? std::max(1, 8 / (tiling.warps_m * warps_n)) : 1;
+      const int64_t warps = tiling.warps_m * warps_n * tiling.warps_k;
+      tiling.threads = static_cast<int>(warps * 32);
+      tiling.places = places;
+      tiling.channels = static_cast<int>(std::min<int64_t>(in, (tiling.columns() - 2) / taps + 2));
       const int64_t pitch = patch_width(meet) | 1, size = patch_rows(meet, places, images) * pitch;
       // The next channel's taps lie beside this one's.
       const int64_t patch = size + (meet.taps[1] + 32 - size % 32) % 32;
-      const int64_t stage = (plan.channels * patch + 3) / 4 * 4 + masks * places * plan.rows();
-      const int64_t table = (2 * patch + 5 * (places / 4) + plan.rows() + 3) / 4 * 4;
+      const int64_t stage = (tiling.channels * patch + 3) / 4 * 4 + masks * places * tiling.rows();
+      const int64_t table = (2 * patch + 5 * (places / 4) + tiling.rows() + 3) / 4 * 4;
       const int64_t stages = (int64_t{p.depth.count} + places - 1) / places,
-                    tiles_n = (int64_t{p.column.count} + plan.columns() - 1) / plan.columns();
-      plan.bytes = 4 * std::max<int64_t>(table + 2 * stage,
-                                         int64_t{plan.warps_k} * plan.rows() * plan.columns());
-      if (plan.bytes > patches::most_bytes(device) || !patches::countable(stages, places) ||
-          !patches::countable(tiles_n, plan.columns()))
+                    tiles_n = (int64_t{p.column.count} + tiling.columns() - 1) / tiling.columns();
+      tiling.bytes = 4 * std::max<int64_t>(table + 2 * stage, int64_t{tiling.warps_k} *
+                                                                  tiling.rows() * tiling.columns());
+      if (tiling.bytes > patches::most_bytes(device) || !patches::countable(stages, places) ||
+          !patches::countable(tiles_n, tiling.columns()))
         continue;
-      plan.pitch = static_cast<int>(pitch);
-      plan.patch = static_cast<int>(patch);
-      plan.stage = static_cast<int>(stage);
-      plan.table = static_cast<int>(table);
-      plan.tiles_n = static_cast<int>(tiles_n);
-      const int64_t tiles = plan.tiles_m * tiles_n * all.groups;
-      const int64_t resident = std::min(patches::resident(device, plan.bytes),
+      tiling.pitch = static_cast<int>(pitch);
+      tiling.patch = static_cast<int>(patch);
+      tiling.stage = static_cast<int>(stage);
+      tiling.table = static_cast<int>(table);
+      tiling.tiles_n = static_cast<int>(tiles_n);
+      const int64_t tiles = tiling.tiles_m * tiles_n * all.groups;
+      const int64_t resident = std::min(patches::resident(device, tiling.bytes),
                                         std::max<int64_t>(1, (narrow ? 24 : 20) / warps));
       const int64_t fill = std::max<int64_t>(1, resident * device.multiprocessors / tiles);
-      const int64_t least = patches::least_parts(stages, places / plan.warps_k, longest);
+      const int64_t least = patches::least_parts(stages, places / tiling.warps_k, longest);
       for (const int64_t wanted : {std::max(fill, least), std::max(fill / 2, least)}) {
         const int64_t each = (stages + wanted - 1) / wanted, splits = (stages + each - 1) / each;
-        const int64_t products = plan.tile_m * plan.tile_n, depth = each * places / plan.warps_k;
+        const int64_t products = tiling.tile_m * tiling.tile_n,
+                      depth = each * places / tiling.warps_k;
         // Loads from shared memory, of which every second one waits for its bank.
-        const int64_t loads = (plan.tile_m + 3) / 4 + 3 * plan.tile_n;
-        const int64_t copies =
-            places * plan.rows() * masks * 6 + size * (60 + 8 * plan.channels) + plan.threads * 250;
-        const int64_t block = depth * (products + plan.tile_n + 5 + loads / 2) * warps +
-                              (each * copies + plan.threads * products * 10) / 32;
+        const int64_t loads = (tiling.tile_m + 3) / 4 + 3 * tiling.tile_n;
+        const int64_t copies = places * tiling.rows() * masks * 6 +
+                               size * (60 + 8 * tiling.channels) + tiling.threads * 250;
+        const int64_t block = depth * (products + tiling.tile_n + 5 + loads / 2) * warps +
+                              (each * copies + tiling.threads * products * 10) / 32;
         const int64_t weights = p.m * int64_t{p.column.count} * all.groups;
         const int64_t cost =
             each * 800 + 3000 +
@@ -237,9 +239,9 @@ inline std::optional<WeightPatchPlan> plan_weight_patches(const GatheredProducts
             (splits > 1 ? 6000 + splits * weights / 800 : 0);
         if (cost >= lowest) continue;
         lowest = cost;
-        plan.splits = static_cast<int>(splits);
-        plan.each = static_cast<int>(each);
-        best = plan;
+        tiling.splits = static_cast<int>(splits);
+        tiling.each = static_cast<int>(each);
+        best = tiling;
       }
     }
   if (!best) return best;

@@ -29,7 +29,7 @@ inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch, double l
 
 // tile x tile outputs a block of 256 threads; k is cut in `splits` parts of `k_split`, a multiple
 // of the depth 2048 / tile of a step.
-struct TilePlan {
+struct Tiling {
   int tile = 32;
   int splits = 1;
   int k_split = 0;
@@ -44,12 +44,12 @@ struct TilePlan {
   }
 };
 
-inline TilePlan cut(int64_t m, int64_t n, int64_t k, int tile, int64_t splits) {
+inline Tiling cut(int64_t m, int64_t n, int64_t k, int tile, int64_t splits) {
   const int depth = 2048 / tile;
   const int64_t steps = k > 0 ? (k + depth - 1) / depth : 1;
   if (splits > steps) splits = steps;
   const int64_t each = (steps + splits - 1) / splits;
-  TilePlan p;
+  Tiling p;
   p.tile = tile;
   p.k_split = static_cast<int>(each * depth);
   p.splits = static_cast<int>((steps + each - 1) / each);
@@ -60,7 +60,7 @@ inline TilePlan cut(int64_t m, int64_t n, int64_t k, int tile, int64_t splits) {
 
 // Modelled clock cycles: a step costs its latency when a multiprocessor has one block, its
 // arithmetic when it has many; splits end with a pass over the partial sums.
-inline int64_t cost(const TilePlan& p, int64_t batch, int multiprocessors) {
+inline int64_t cost(const Tiling& p, int64_t batch, int multiprocessors) {
   const int64_t latency = p.tile == 64 ? 1400 : 800;
   const int64_t arithmetic = p.tile == 64 ? 1300 : p.tile == 32 ? 650 : 400;
   const int64_t steps = p.k_split / (2048 / p.tile);
@@ -71,8 +71,8 @@ inline int64_t cost(const TilePlan& p, int64_t batch, int multiprocessors) {
   return 700 + steps * work + ending;
 }
 
-inline TilePlan plan_tiles(int64_t m, int64_t n, int64_t k, int64_t batch, int multiprocessors) {
-  TilePlan best;
+inline Tiling choose_tiling(int64_t m, int64_t n, int64_t k, int64_t batch, int multiprocessors) {
+  Tiling best;
   int64_t lowest = INT64_MAX;
   for (int tile = 64; tile >= 16; tile /= 2) {
     const int64_t tiles = ((m + tile - 1) / tile) * ((n + tile - 1) / tile) * batch;
@@ -81,7 +81,7 @@ inline TilePlan plan_tiles(int64_t m, int64_t n, int64_t k, int64_t batch, int m
       if (fill > 0) splits = fill * int64_t{multiprocessors} / tiles;
       // A batch is parallel enough, and shares no counters.
       if (fill > 0 && (splits <= 1 || batch > 1)) continue;
-      const TilePlan p = cut(m, n, k, tile, splits);
+      const Tiling p = cut(m, n, k, tile, splits);
       const int64_t c = cost(p, batch, multiprocessors);
       if (c < lowest) {
         lowest = c;
@@ -94,14 +94,14 @@ inline TilePlan plan_tiles(int64_t m, int64_t n, int64_t k, int64_t batch, int m
 
 // How many steps' products are added up in one go, and the same product with no part longer.
 inline constexpr int kRun = 32;
-inline TilePlan in_runs(const TilePlan& p, int64_t m, int64_t n, int64_t k) {
+inline Tiling in_runs(const Tiling& p, int64_t m, int64_t n, int64_t k) {
   const int64_t longest = kRun * 2048 / p.tile;
   return p.k_split <= longest ? p : cut(m, n, k, p.tile, (k + longest - 1) / longest);
 }
 
 // The same product with another tile, cut to fill the multiprocessors once.
-inline TilePlan recut(int64_t m, int64_t n, int64_t k, int tile, int multiprocessors) {
-  const TilePlan whole = cut(m, n, k, tile, 1);
+inline Tiling recut(int64_t m, int64_t n, int64_t k, int tile, int multiprocessors) {
+  const Tiling whole = cut(m, n, k, tile, 1);
   const int64_t splits = multiprocessors / whole.tiles();
   return splits > 1 ? cut(m, n, k, tile, splits) : whole;
 }
