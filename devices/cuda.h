@@ -1,6 +1,6 @@
 // The CUDA back end: gpu(i) on NVIDIA hardware, and what .cu files need of it. Kernel functions
-// take memory as a Scratch (core/scratch.h), counters and fault words from cuda_signals.h, and what
-// a library offers from that library's header (cuda_blas.h). Launches on one stream exclude each
+// take memory as a Scratch (core/scratch.h), counters and fault words from signals.h, and what
+// a library offers from that library's header (blas.h). Launches on one stream exclude each
 // other.
 //
 // A context has four non-blocking streams (compute, to_device, to_host, peer) and never uses the
@@ -15,7 +15,7 @@
 #include <cuda_runtime_api.h>
 
 #include <locus/core/kernel.h>
-#include <locus/devices/cuda/cuda_signals.h>
+#include <locus/devices/cuda/signals.h>
 
 namespace locus {
 

@@ -1,7 +1,7 @@
 // How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
 // a replay (replay.h): its memory stays (arena.h), it finds what has to wait for what
 // (replay_finish.cc), and runs the calls again (replay_run.cc), on a GPU as graphs
-// (devices/cuda_graph.cc). A replay with buffers for inputs and results (compile_copy.h) and a
+// (devices/cuda/graph.cc). A replay with buffers for inputs and results (compile_copy.h) and a
 // gradient (compile_gradient.h) is an Entry (compile_entry.h). Here is which of them takes a call.
 #include <locus/core/compile.h>
 

@@ -6,8 +6,8 @@
 // has, and sums may lie where the parts are. Results that one device alone has, sums or copies, are
 // made by it in this way, from parts where they are.
 #include <locus/core/kernel_list.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_signals.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/signals.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/launch.h>

@@ -7,8 +7,8 @@
 #include <locus/core/context.h>
 #include <locus/core/scratch.h>
 #include <locus/core/tuning.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_open.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/unlocked_stream.h>
 #include <locus/ops/convolution/convolution_direct.h>
 #include <locus/ops/convolution/convolution_ways.h>
 #include <locus/ops/convolution/gathered_cuda.h>

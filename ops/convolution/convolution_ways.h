@@ -9,7 +9,7 @@
 
 #include <locus/core/base/text.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_dnn.h>
+#include <locus/devices/cuda/dnn.h>
 #include <locus/ops/convolution/convolution_kernel.h>
 
 namespace locus::cuda {

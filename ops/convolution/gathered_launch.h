@@ -6,7 +6,7 @@
 #include <span>
 
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_signals.h>
+#include <locus/devices/cuda/signals.h>
 #include <locus/ops/convolution/gathered_tile.h>
 
 namespace locus::cuda {

@@ -1,6 +1,6 @@
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_signals.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/signals.h>
 #include <locus/ops/convolution/join_parts.h>
 #include <locus/ops/convolution/patch_cuda.h>
 #include <locus/ops/convolution/patch_weight_tile.h>

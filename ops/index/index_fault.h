@@ -1,7 +1,7 @@
 // What a kernel reports of an index that is out of range. Included by *.cu only.
 #pragma once
 
-#include <locus/devices/cuda/cuda_signals.h>
+#include <locus/devices/cuda/signals.h>
 #include <locus/ops/index/index_kernel.h>
 
 namespace locus::cuda {

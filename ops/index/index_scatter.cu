@@ -4,7 +4,7 @@
 #include <cub/device/device_scan.cuh>
 
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 #include <locus/ops/index/index_fault.h>
 #include <locus/ops/kernel/launch.h>
 

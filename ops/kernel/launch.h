@@ -46,7 +46,7 @@ struct alignas(sizeof(T) * E) Pack {
 };
 
 // Whether the calling block is the last of `blocks` to come here, by a counter of theirs that is 0
-// before and after (counters() of cuda_signals.h). All its threads call this. The last one sees
+// before and after (counters() of signals.h). All its threads call this. The last one sees
 // what the others wrote before, past the first-level cache: __ldcg, or by_words.
 __device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned blocks) {
   __shared__ bool last;

@@ -1,5 +1,5 @@
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/matmul/matmul_cuda.h>
 #include <locus/ops/matmul/matmul_kernel.h>

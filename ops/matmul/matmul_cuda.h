@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/core/dtype.h>
-#include <locus/devices/cuda/cuda_blas.h>
+#include <locus/devices/cuda/blas.h>
 #include <locus/ops/kernel/launch.h>
 #include <locus/ops/matmul/matmul_tile.h>
 #include <locus/ops/matmul/matmul_tiling.h>

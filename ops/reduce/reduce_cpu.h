@@ -38,7 +38,7 @@ __attribute__((noinline)) void add_rows(const R& r, Lanes<BlockAcc<R, V>, kWidth
 }
 
 [[maybe_unused]] __attribute__((noinline)) ReduceWalk make_walk(const Call& call, uint32_t axes,
-                                                              bool ordered) {
+                                                                bool ordered) {
   return ReduceWalk(call.in[0], axes, ordered);
 }
 

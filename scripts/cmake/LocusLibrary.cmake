@@ -9,7 +9,7 @@ file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
-  list(FILTER sources EXCLUDE REGEX "devices/[a-z]+/cuda_[a-z_]*\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "devices/(cuda/|ranks/nccl)[a-z_]*\\.cc$")
   set(cuda_kernels)
 endif()
 
@@ -75,7 +75,7 @@ set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc
                             COMPILE_OPTIONS -ffp-contract=off)
 set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
-# A library of NVIDIA's is known to one pair of files, devices/cuda_<name>.{h,cc}; this is what it links.
+# A library of NVIDIA's is known to one pair of files, devices/cuda/<name>.{h,cc}; this is what it links.
 set(library_blas CUDA::cublas CUDA::cublasLt)
 set(library_dnn ${LOCUS_CUDNN_LIBRARY})
 set(library_nccl ${LOCUS_NCCL_LIBRARY})
@@ -88,13 +88,13 @@ if(LOCUS_WITH_CUDA)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
-    set_source_files_properties(devices/cuda/cuda_dnn_graph.cc devices/cuda/cuda_dnn_plans.cc
-                                devices/cuda/cuda_dnn_probe.cc PROPERTIES
+    set_source_files_properties(devices/cuda/dnn_graph.cc devices/cuda/dnn_convolution.cc
+                                devices/cuda/dnn_probe.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
   endif()
   if(LOCUS_WITH_NCCL)
     list(APPEND libraries nccl)
-    set_source_files_properties(devices/ranks/cuda_nccl.cc devices/ranks/cuda_nccl_ranks.cc PROPERTIES
+    set_source_files_properties(devices/ranks/nccl.cc devices/ranks/nccl_ranks.cc PROPERTIES
       COMPILE_DEFINITIONS LOCUS_WITH_NCCL COMPILE_OPTIONS -isystem${LOCUS_NCCL_INCLUDE})
   endif()
   foreach(name ${libraries})

@@ -12,7 +12,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 
 namespace locus::cuda {
 [[noreturn]] void failed(cublasStatus_t status, const char* call, const char* file, int line);

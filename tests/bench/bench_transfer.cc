@@ -11,7 +11,7 @@
 #ifdef LOCUS_WITH_CUDA
 #include <cuda_runtime_api.h>
 
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 #endif
 
 namespace locus::bench {

@@ -8,7 +8,7 @@
 
 #include "tests/devices/cuda_support.h"
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 #endif
 
 namespace locus {

@@ -21,7 +21,7 @@
 
 #ifdef LOCUS_WITH_CUDA
 
-#include <locus/devices/cuda/cuda_open.h>
+#include <locus/devices/cuda/unlocked_stream.h>
 
 #include "tests/devices/cuda_dnn.h"
 
@@ -180,7 +180,7 @@ TEST(CudaDnn, WhatIsNotFiniteStaysSo) {
       }
     }
   set_matmul_precision(Precision::f32);
-  // Some of that version's are known to lose -infinity (cuda_dnn_probe.cc).
+  // Some of that version's are known to lose -infinity (dnn_probe.cc).
   if (dnn_version() / 100 == 914) {
     EXPECT_GT(stats().refused, 0);
   }

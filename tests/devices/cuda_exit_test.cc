@@ -1,6 +1,6 @@
 // The end of a process whose other threads still use CUDA. Needs a build with CUDA, and no GPU.
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda/cuda_exit.h>
+#include <locus/devices/cuda/exit.h>
 
 #include <chrono>
 #include <cstdlib>

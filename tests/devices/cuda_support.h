@@ -15,7 +15,7 @@
 
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda.h>
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 #endif
 
 namespace locus::test {

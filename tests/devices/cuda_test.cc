@@ -12,7 +12,7 @@
 #include "tests/devices/cuda_support.h"
 #include "tests/support/contexts.h"
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/driver.h>
 #endif
 
 namespace locus {

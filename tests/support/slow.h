@@ -11,7 +11,7 @@
 #include <locus/core/device.h>
 #include <locus/devices/emulated_link.h>
 #ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 #endif
 
 namespace locus::test {

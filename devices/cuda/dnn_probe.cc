@@ -9,8 +9,8 @@
 
 #include <locus/core/device.h>
 #include <locus/core/half.h>
-#include <locus/devices/cuda/cuda_dnn_graph.h>
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/dnn_graph.h>
+#include <locus/devices/cuda/driver.h>
 
 namespace locus::cuda {
 namespace {

@@ -1,12 +1,12 @@
-#include <locus/devices/cuda/cuda_device.h>
-#include <locus/devices/cuda/cuda_exit.h>
-#include <locus/devices/cuda/cuda_open.h>
+#include <locus/devices/cuda/device.h>
+#include <locus/devices/cuda/exit.h>
+#include <locus/devices/cuda/unlocked_stream.h>
 
 #include <string>
 
 #include <locus/core/base/id_table.h>
 #include <locus/core/error.h>
-#include <locus/devices/ranks/cuda_nccl.h>
+#include <locus/devices/ranks/nccl.h>
 
 namespace locus {
 namespace cuda {

@@ -1,9 +1,9 @@
-// Copies between the host and a device, and within a device. cuda_peer.cc: between devices.
+// Copies between the host and a device, and within a device. peer.cc: between devices.
 #include <cstring>
 #include <string>
 
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 
 namespace locus::cuda {
 

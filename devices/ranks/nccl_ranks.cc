@@ -1,6 +1,6 @@
 // NCCL among ranks: connections that the ranks' own broadcast begins, and a thread that watches
 // what is enqueued on them.
-#include <locus/devices/ranks/cuda_nccl.h>
+#include <locus/devices/ranks/nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
 #include <chrono>
@@ -12,9 +12,9 @@
 #include <locus/core/base/mutex.h>
 #include <locus/core/base/text.h>
 #include <locus/core/shape.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_exit.h>
-#include <locus/devices/ranks/cuda_nccl_calls.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/exit.h>
+#include <locus/devices/ranks/nccl_calls.h>
 
 namespace locus::cuda {
 namespace {

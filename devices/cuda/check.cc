@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 
 #include <string>
 

@@ -1,17 +1,17 @@
-#include <locus/devices/cuda/cuda_dnn.h>
+#include <locus/devices/cuda/dnn.h>
 
 #include <algorithm>
 
 #include <locus/core/base/text.h>
-#include <locus/devices/cuda/cuda_library.h>
+#include <locus/devices/cuda/library.h>
 
 #ifdef LOCUS_WITH_CUDNN
 #include <locus/core/base/lru.h>
 #include <locus/core/base/mutex.h>
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_dnn_graph.h>
-#include <locus/devices/cuda/cuda_exit.h>
-#include <locus/devices/cuda/cuda_open.h>
+#include <locus/devices/cuda/dnn_graph.h>
+#include <locus/devices/cuda/exit.h>
+#include <locus/devices/cuda/unlocked_stream.h>
 #endif
 
 namespace locus::cuda {
@@ -45,7 +45,7 @@ DnnStats dnn_stats(StreamView) { return {}; }
 
 namespace {
 
-// Whether the engine says that it computes as cuda_dnn.h does.
+// Whether the engine says that it computes as dnn.h does.
 bool allowed(const Descriptor& engine, const DnnConvolution& c) {
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   const int64_t n = get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notes, std::size(notes));

@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/cuda_blas.h>
+#include <locus/devices/cuda/blas.h>
 
 #include <cublas_v2.h>
 
@@ -6,9 +6,9 @@
 
 #include <locus/core/base/mutex.h>
 #include <locus/core/scratch.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_driver.h>
-#include <locus/devices/cuda/cuda_library.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/driver.h>
+#include <locus/devices/cuda/library.h>
 
 namespace locus::cuda {
 

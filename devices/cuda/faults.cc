@@ -1,11 +1,11 @@
-#include <locus/devices/cuda/cuda_faults.h>
+#include <locus/devices/cuda/faults.h>
 
 #include <atomic>
 #include <string>
 
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/driver.h>
 
 namespace locus::cuda {
 namespace {

@@ -15,7 +15,7 @@ namespace locus::cuda {
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
                      ReduceOp op, std::span<const StreamView> streams);
 
-// MakeRankLink, in cuda_nccl_ranks.cc; null in a build without NCCL. A collective that started on
+// MakeRankLink, in nccl_ranks.cc; null in a build without NCCL. A collective that started on
 // this rank's GPU and does not end within `seconds`, or that NCCL reports as failed, ends all
 // ranks.
 MakeRankLink nccl_links();

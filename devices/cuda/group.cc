@@ -8,10 +8,10 @@
 
 #include <locus/core/error.h>
 #include <locus/core/ranks/communicator.h>
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_device.h>
-#include <locus/devices/cuda/cuda_exit.h>
-#include <locus/devices/ranks/cuda_nccl.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/device.h>
+#include <locus/devices/cuda/exit.h>
+#include <locus/devices/ranks/nccl.h>
 
 namespace locus::cuda {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <locus/core/error.h>
 #include <locus/core/replay/replay.h>
-#include <locus/devices/cuda/cuda_device.h>
-#include <locus/devices/cuda/cuda_exit.h>
+#include <locus/devices/cuda/device.h>
+#include <locus/devices/cuda/exit.h>
 
 namespace locus::cuda {
 namespace {

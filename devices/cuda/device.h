@@ -9,10 +9,10 @@
 #include <locus/core/device.h>
 #include <locus/core/ranks/communicator.h>
 #include <locus/devices/cuda.h>
-#include <locus/devices/cuda/cuda_driver.h>
-#include <locus/devices/cuda/cuda_faults.h>
-#include <locus/devices/cuda/cuda_library.h>
-#include <locus/devices/cuda/cuda_ring.h>
+#include <locus/devices/cuda/driver.h>
+#include <locus/devices/cuda/faults.h>
+#include <locus/devices/cuda/library.h>
+#include <locus/devices/cuda/ring.h>
 #include <locus/devices/host/fork.h>
 #include <locus/devices/host/spares.h>
 #include <locus/devices/pool.h>

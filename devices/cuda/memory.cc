@@ -3,7 +3,7 @@
 
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 #include <locus/devices/pool.h>
 
 namespace locus::cuda {

@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/cuda_ring.h>
+#include <locus/devices/cuda/ring.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include <locus/core/device.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/driver.h>
 #include <locus/devices/host/host_memory.h>
 
 namespace locus::cuda {

@@ -5,7 +5,7 @@
 
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 
 namespace locus::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/cuda_exit.h>
+#include <locus/devices/cuda/exit.h>
 
 #include <unistd.h>
 

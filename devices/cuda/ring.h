@@ -66,7 +66,7 @@ class SmallBuffers {
   Spares<void*> free_;
 };
 
-// nullptr when there is none. cuda_memory.cc.
+// nullptr when there is none. memory.cc.
 void* pinned_memory(size_t bytes);
 
 // What no machine does on demand, for tests: no page-locked memory for a new ring; direct links

@@ -13,11 +13,11 @@
 // call. Plans can be executed while the stream is captured, and made then, too, though that is
 // better done before: a plan of a convolution that ran once is there.
 //
-// Threads: any. While a plan is made neither the stream's mutex (cuda_open.h) nor the lock of the
-// known plans is held: other threads launch, find and execute plans of the device, and only those
-// that need a new one, too, take turns. So ask for a plan where their kernels may come in between.
-// Executing excludes executing on the same device. Errors: DeviceError or OutOfMemory with cuDNN's
-// text.
+// Threads: any. While a plan is made neither the stream's mutex (unlocked_stream.h) nor the lock of
+// the known plans is held: other threads launch, find and execute plans of the device, and only
+// those that need a new one, too, take turns. So ask for a plan where their kernels may come in
+// between. Executing excludes executing on the same device. Errors: DeviceError or OutOfMemory with
+// cuDNN's text.
 #pragma once
 
 #include <algorithm>

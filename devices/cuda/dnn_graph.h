@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <vector>
 
-#include <locus/devices/cuda/cuda_check.h>
-#include <locus/devices/cuda/cuda_dnn.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/dnn.h>
 
 namespace locus::cuda {
 

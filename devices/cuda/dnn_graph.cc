@@ -1,5 +1,5 @@
 #ifdef LOCUS_WITH_CUDNN
-#include <locus/devices/cuda/cuda_dnn_graph.h>
+#include <locus/devices/cuda/dnn_graph.h>
 
 #include <initializer_list>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <locus/core/noncopyable.h>
-#include <locus/devices/cuda/cuda_check.h>
+#include <locus/devices/cuda/check.h>
 
 namespace locus::cuda {
 

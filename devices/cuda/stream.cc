@@ -3,7 +3,7 @@
 #include <string>
 
 #include <locus/core/error.h>
-#include <locus/devices/cuda/cuda_device.h>
+#include <locus/devices/cuda/device.h>
 
 namespace locus::cuda {
 namespace {

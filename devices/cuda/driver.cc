@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/driver.h>
 
 #include <atomic>
 #include <string>

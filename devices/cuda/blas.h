@@ -1,5 +1,5 @@
 // cuBLAS, for kernel functions. Its handles, made with each device, and the 32 MiB of workspace
-// (what NVIDIA recommends on Hopper), a Scratch of the call, are known to cuda_blas.cc only.
+// (what NVIDIA recommends on Hopper), a Scratch of the call, are known to blas.cc only.
 #pragma once
 
 #include <locus/core/kernel.h>

@@ -4,7 +4,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/memory/unload.h>
-#include <locus/devices/cuda/cuda_driver.h>
+#include <locus/devices/cuda/driver.h>
 #include <locus/devices/host/fork.h>
 
 namespace locus::cuda {
