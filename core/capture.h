@@ -15,7 +15,7 @@
 #include <functional>
 #include <memory>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/context.h>
 
 namespace locus {

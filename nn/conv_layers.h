@@ -12,7 +12,7 @@
 #include <string>
 
 #include <locus/nn/layers.h>
-#include <locus/ops/spatial.h>
+#include <locus/ops/spatial_axes.h>
 
 namespace locus::nn {
 

@@ -15,7 +15,6 @@
 #include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/core/op.h>
-#include <locus/core/order.h>
 #include <locus/core/parallel.h>
 #include <locus/core/profiler.h>
 #include <locus/core/recompute.h>
@@ -23,6 +22,7 @@
 #include <locus/core/stream.h>
 #include <locus/core/tensor.h>
 #include <locus/core/transfer_log.h>
+#include <locus/core/wait_for.h>
 #include <locus/nn/activation_layers.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>

@@ -22,7 +22,7 @@
 #include <locus/core/tensor.h>
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/register.h>
-#include <locus/ops/spatial.h>
+#include <locus/ops/spatial_axes.h>
 
 namespace locus {
 

@@ -16,7 +16,7 @@
 
 #include <locus/core/tensor.h>
 #include <locus/ops/register.h>
-#include <locus/ops/spatial.h>
+#include <locus/ops/spatial_axes.h>
 
 namespace locus {
 

@@ -4,8 +4,8 @@
 #include <random>
 #include <utility>
 
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/mutex.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 
 namespace locus::random {

@@ -4,8 +4,8 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/empty_tensor.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/base/text.h>
 #include <locus/core/call/register.h>
 #include <locus/core/device.h>

@@ -4,9 +4,9 @@
 #include <functional>
 
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/environment.h>
 #include <locus/core/base/layout.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/call/invoke_check.h>
 #include <locus/core/call/named_calls.h>
 #include <locus/core/device.h>

@@ -9,8 +9,8 @@
 #include <fstream>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/empty_tensor.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/io/atomic_file.h>
 #include <locus/core/memory/storage.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/base/text.h>
 #include <locus/core/dtype.h>
 #include <locus/core/memory/storage.h>

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
 

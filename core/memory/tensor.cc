@@ -1,6 +1,6 @@
 #include <locus/core/tensor.h>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/stream.h>

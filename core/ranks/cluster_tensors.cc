@@ -4,9 +4,9 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/base/layout.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/cluster.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>

@@ -18,8 +18,8 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/mutex.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>

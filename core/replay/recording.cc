@@ -6,7 +6,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
-#include <locus/core/memory/nowhere.h>
+#include <locus/core/memory/recording_home.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -45,7 +45,7 @@ Nowhere& nowhere() {
 }  // namespace
 }  // namespace capture
 
-bool is_nowhere(StreamView s) {
+bool is_recording_home(StreamView s) {
   capture::Nowhere& streams = capture::nowhere();
   const MutexLock lock(streams.mutex);
   return std::ranges::any_of(streams.all, [&](const StreamView& one) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/replay/replay.h>
 #include <locus/core/tape/tape.h>
 

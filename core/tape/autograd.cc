@@ -3,9 +3,9 @@
 #include <utility>
 
 #include <locus/core/accumulate.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/base/layout.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>

@@ -7,7 +7,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>

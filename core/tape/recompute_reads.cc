@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/call/invoke_check.h>
 #include <locus/core/error.h>
 #include <locus/core/tape/reads.h>

@@ -7,7 +7,7 @@
 
 #include <locus/core/base/table.h>
 #include <locus/core/error.h>
-#include <locus/core/memory/nowhere.h>
+#include <locus/core/memory/recording_home.h>
 #include <locus/core/stream.h>
 #include <locus/devices/host/pool_blocks.h>
 
@@ -108,10 +108,10 @@ CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
     use(chunk, to, size);
     mutex_.unlock();
     try {
-      if (!is_nowhere(from)) {
+      if (!is_recording_home(from)) {
         const Event event(from);
         Device& d = device(options_.context);
-        is_nowhere(to.stream) ? d.wait_host(event.view()) : d.wait(to.stream, event.view());
+        is_recording_home(to.stream) ? d.wait_host(event.view()) : d.wait(to.stream, event.view());
       }
     } catch (...) {
       mutex_.lock();

@@ -4,8 +4,8 @@
 #include <string>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/mutex.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>

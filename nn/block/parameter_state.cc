@@ -3,7 +3,7 @@
 #include <utility>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <mutex>
 
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/nn/parameter.h>
 
 namespace locus::nn {

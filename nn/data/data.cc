@@ -4,7 +4,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/view.h>

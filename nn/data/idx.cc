@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
 #include <locus/nn/options.h>

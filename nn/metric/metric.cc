@@ -5,7 +5,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>

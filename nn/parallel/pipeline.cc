@@ -8,9 +8,9 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
-#include <locus/core/order.h>
 #include <locus/core/tape/grad_memory.h>
-#include <locus/nn/block/whole.h>
+#include <locus/core/wait_for.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/options.h>
 #include <locus/ops/create.h>
@@ -167,7 +167,7 @@ struct Pipeline::Step {
   }
 
   // Passes of one tick. Their contexts are told to wait for what is given before any of them sends
-  // more: later they would wait for those, too (core/order.h).
+  // more: later they would wait for those, too (core/wait_for.h).
   void run(std::span<const Pass> passes) {
     for (const Pass& pass : passes) {
       if (pass.stage == 0 && !pass.backward)

@@ -5,11 +5,11 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
 #include <locus/core/tape/grad_memory.h>
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/options.h>
 #include <locus/nn/tensor_parallel.h>

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/nn/layers/dense_parts.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/view.h>

@@ -5,7 +5,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/tape/grad_memory.h>

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
-#include <locus/nn/train/owners.h>
+#include <locus/nn/train/state_owners.h>
 #include <locus/nn/train/trainer_impl.h>
 
 namespace locus::nn {

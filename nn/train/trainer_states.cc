@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include <locus/core/autograd.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 #include <locus/nn/train/state_check.h>
 #include <locus/nn/train/trainer_impl.h>
 #include <locus/ops/create.h>

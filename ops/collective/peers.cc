@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <locus/core/base/capture_check.h>
 #include <locus/core/base/mutex.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/observe/trace.h>

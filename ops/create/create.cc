@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>

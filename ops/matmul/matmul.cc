@@ -5,7 +5,7 @@
 #include <vector>
 
 #include <locus/core/amp.h>
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>

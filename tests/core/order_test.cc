@@ -1,5 +1,5 @@
 // Order that is asked for before an op would.
-#include <locus/core/order.h>
+#include <locus/core/wait_for.h>
 
 #include <locus/core/autograd.h>
 #include <locus/core/stream.h>

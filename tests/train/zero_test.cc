@@ -4,7 +4,7 @@
 #include <limits>
 
 #include <locus/nn/clip.h>
-#include <locus/nn/train/owners.h>
+#include <locus/nn/train/state_owners.h>
 #include "tests/train/sharded.h"
 
 namespace locus::test {

@@ -1,6 +1,6 @@
-#include <locus/core/order.h>
+#include <locus/core/wait_for.h>
 
-#include <locus/core/base/capture_check.h>
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/stream.h>
 

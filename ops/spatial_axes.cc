@@ -1,4 +1,4 @@
-#include <locus/ops/spatial.h>
+#include <locus/ops/spatial_axes.h>
 
 #include <cstdint>
 

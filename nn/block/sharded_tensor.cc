@@ -1,4 +1,4 @@
-#include <locus/nn/block/whole.h>
+#include <locus/nn/block/sharded_tensor.h>
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include <locus/nn/train/owners.h>
+#include <locus/nn/train/state_owners.h>
 
 #include <algorithm>
 #include <map>

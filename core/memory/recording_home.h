@@ -6,6 +6,6 @@
 
 namespace locus {
 
-bool is_nowhere(StreamView s);  // threads: any
+bool is_recording_home(StreamView s);  // threads: any
 
 }  // namespace locus
