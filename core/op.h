@@ -142,8 +142,8 @@ struct Op {
   bool random = false;    // the result depends on attributes only
   bool in_place = false;  // outputs are written in place: call invoke_into
   // Its kernel waits for its like on other devices, and cannot run by itself; none on the host. The
-  // owner of its attributes is their Meeting (communicator.h).
-  bool meets = false;
+  // owner of its attributes is their PeerBarrier (communicator.h).
+  bool needs_peers = false;
   // Bit i: result i may have the memory of input i; the kernel reads an element there only before
   // it writes it. Where the layout is `strided`, all may; else those behind the 32nd may not.
   uint32_t over_inputs = 0;
@@ -240,7 +240,7 @@ class OpDef {
   OpDef& broadcasts() { return set(&Op::broadcasts, true); }
   OpDef& layout(Layout l) { return set(&Op::layout, l); }
   OpDef& in_place() { return set(&Op::in_place, true); }
-  OpDef& meets() { return set(&Op::meets, true); }
+  OpDef& needs_peers() { return set(&Op::needs_peers, true); }
   OpDef& over_input(int i) {
     detail::allow_over_input(op_, i);
     return *this;

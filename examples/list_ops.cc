@@ -37,7 +37,7 @@ std::string kernels(const Op& op) {
 void list_ops() {
   std::map<std::string, std::string> rows;
   for (const Op* op : all_ops()) {
-    if (op->meets) continue;  // one device's part of another op
+    if (op->needs_peers) continue;  // one device's part of another op
     std::string& names = rows[kernels(*op) + " | " + (op->gradient != nullptr ? "yes" : "no")];
     names += (names.empty() ? "" : ", ") + op->name;
   }

@@ -189,13 +189,13 @@ void on_device(const Tensors& tensors, const Tensors& packed, Agreed way, Caller
     if (views.empty()) return;
     const StreamView s = current_stream(c);
     {
-      const MutexLock turn(meeting_turns());
+      const MutexLock turn(barrier_turns());
       for (const Tensor& t : packed) t.impl().storage->before_write(s);
-      before_meeting(s);
+      before_barrier(s);
       Timeline::of(s).before_launch();
       FirstFailure failure;
       failure.run([&] { f(link, views, s); });
-      after_meeting(s);
+      after_barrier(s);
       for (const Tensor& t : packed) t.impl().storage->after_write(s);
       failure.rethrow();
     }

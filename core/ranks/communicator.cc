@@ -10,31 +10,31 @@ namespace {
 
 MakeCommunicator makers[kMaxDeviceTypes] = {};
 
-struct LastMeeting {
+struct LastBarrier {
   Timeline* line;
   uint64_t at;
 };
-std::map<Context, LastMeeting>& last_meetings() LOCUS_REQUIRES(meeting_turns()) {
-  static auto* const all = new std::map<Context, LastMeeting>;
+std::map<Context, LastBarrier>& last_barriers() LOCUS_REQUIRES(barrier_turns()) {
+  static auto* const all = new std::map<Context, LastBarrier>;
   return *all;
 }
 
 }  // namespace
 
-Mutex& meeting_turns() {
+Mutex& barrier_turns() {
   static Mutex* const mutex = new Mutex;
   return *mutex;
 }
 
-void before_meeting(StreamView s) {
-  const auto last = last_meetings().find(s.context);
-  if (last == last_meetings().end() || last->second.line == &Timeline::of(s)) return;
+void before_barrier(StreamView s) {
+  const auto last = last_barriers().find(s.context);
+  if (last == last_barriers().end() || last->second.line == &Timeline::of(s)) return;
   last->second.line->wait(last->second.at, s);
 }
 
-void after_meeting(StreamView s) {
+void after_barrier(StreamView s) {
   Timeline& line = Timeline::of(s);
-  last_meetings().insert_or_assign(s.context, LastMeeting{&line, line.advance()});
+  last_barriers().insert_or_assign(s.context, LastBarrier{&line, line.advance()});
 }
 
 void set_communicators(DeviceType type, MakeCommunicator make) {

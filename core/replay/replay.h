@@ -144,7 +144,7 @@ class Replay : NonCopyable {
   struct Segment {
     Context context;
     bool crosses = false;
-    bool meets = false;  // a call waits for its like on other devices
+    bool needs_peers = false;  // a call waits for its like on other devices
     std::vector<ReplayCall> calls = {};
     std::vector<Use> uses = {};
     std::unique_ptr<RecordedWork> graph = {};
@@ -194,9 +194,9 @@ class Replay : NonCopyable {
   std::vector<std::shared_ptr<Storage>> shown_;
   std::unordered_set<const void*> unwritten_;
   std::vector<SharedScratch> scratches_;
-  bool whole_ = false;   // finish() has all calls in their segments
-  bool meets_ = false;   // some wait for their like on other devices
-  bool broken_ = false;  // of those, some were enqueued alone
+  bool whole_ = false;        // finish() has all calls in their segments
+  bool needs_peers_ = false;  // some wait for their like on other devices
+  bool broken_ = false;       // of those, some were enqueued alone
   std::vector<Segment> segments_;
   std::unordered_map<const Storage*, bool> used_;  // by all segments; true: written
   std::deque<Numbers> numbers_;

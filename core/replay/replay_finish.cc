@@ -142,8 +142,8 @@ void Replay::finish(bool ran) {
       first = std::max(first, p.segment + !joins);
     }
     // Between calls that meet, none may wait for one of them: they come behind all that wait.
-    const bool meets = call.op && call.op->meets;
-    if (meets) first = std::max(first, behind_waits);
+    const bool needs_peers = call.op && call.op->needs_peers;
+    if (needs_peers) first = std::max(first, behind_waits);
     const size_t at = segment_for(call, first);
     if (call.crosses()) behind_copies[call.from] = at + 1;
     if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
@@ -151,8 +151,8 @@ void Replay::finish(bool ran) {
     Segment& segment = segments_[at];
     order.note(touches_[i], {at, static_cast<int>(segment.calls.size())});
     for (const Touch& t : touches_[i]) use(segment, t);
-    segment.meets = segment.meets || meets;
-    meets_ = meets_ || meets;
+    segment.needs_peers = segment.needs_peers || needs_peers;
+    needs_peers_ = needs_peers_ || needs_peers;
     segment.calls.push_back(std::move(call));
   }
   calls_.clear();

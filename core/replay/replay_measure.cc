@@ -31,20 +31,20 @@ double time_of(Device& d, StreamView s, const auto& run) {
   return events.seconds() * 1e6;
 }
 
-// Calls that have one Meeting: of the one that came last, which waits for none.
+// Calls that have one PeerBarrier: of the one that came last, which waits for none.
 using PeerCalls = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
 double time_of(Replay& replay, const PeerCalls& calls) {
-  const MutexLock turn(meeting_turns());
+  const MutexLock turn(barrier_turns());
   std::deque<trace::Bracket> events;
   for (const auto& [call, shown] : calls) {
     Device& d = device(call->context);
     const StreamView s = current_stream(call->context, d);
-    before_meeting(s);
+    before_barrier(s);
     trace::Bracket& around = events.emplace_back(d, s);
     FirstFailure failure;
     failure.run([&, &each = *call] { replay.run(each, s, false); });
     around.finish();
-    after_meeting(s);
+    after_barrier(s);
     failure.rethrow();
   }
   double least = std::numeric_limits<double>::infinity();
@@ -85,17 +85,17 @@ std::vector<CompiledCall> Replay::measured() {
   }
   wait_all();
   std::vector<CompiledCall> list = calls();
-  std::map<const void*, PeerCalls> meetings;
+  std::map<const void*, PeerCalls> barriers;
   size_t number = 0;
   for (Segment& segment : segments_)
     for (ReplayCall& call : segment.calls) {
       CompiledCall& shown = list[number++];
-      if (call.op && call.op->meets && !broken_)
-        meetings[call.attrs.owner.memory.get()].emplace_back(&call, &shown);
+      if (call.op && call.op->needs_peers && !broken_)
+        barriers[call.attrs.owner.memory.get()].emplace_back(&call, &shown);
     }
   const auto measure = [&] {
     for (int round = 0; round < kRounds; ++round) {
-      for (const auto& [meeting, together] : meetings) {
+      for (const auto& [barrier, together] : barriers) {
         double us = 0;
         try {
           us = time_of(*this, together);
@@ -112,7 +112,7 @@ std::vector<CompiledCall> Replay::measured() {
         const StreamView s =
             segment.crosses ? d.stream(Lane::peer) : current_stream(segment.context, d);
         for (ReplayCall& call : segment.calls) {
-          if (call.op && call.op->meets) {
+          if (call.op && call.op->needs_peers) {
             ++i;
             continue;
           }

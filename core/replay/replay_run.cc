@@ -127,10 +127,10 @@ void Replay::break_off() {
   for (const Segment& segment : segments_) {
     // Kernels of other devices wait for its own for a while, and then store into what it has.
     for (const Segment& other : segments_)
-      if (segment.meets && other.meets) mark(segment, current_stream(other.context));
+      if (segment.needs_peers && other.needs_peers) mark(segment, current_stream(other.context));
     for (const ReplayCall& call : segment.calls)
-      if (call.op && call.op->meets)
-        static_cast<const Meeting*>(call.attrs.owner.memory.get())->broken = true;
+      if (call.op && call.op->needs_peers)
+        static_cast<const PeerBarrier*>(call.attrs.owner.memory.get())->broken = true;
   }
 }
 
@@ -139,12 +139,12 @@ void Replay::replay(Caller from) {
   const auto all = [&] {
     for (Segment& segment : segments_) enqueue(segment, from);
   };
-  if (!meets_) return all();
+  if (!needs_peers_) return all();
   if (broken_)
     throw DeviceError(
         "a replay or a measurement failed when some devices had begun, and the others did not; "
         "compile the function anew");
-  const MutexLock turn(meeting_turns());
+  const MutexLock turn(barrier_turns());
   try {
     all();
   } catch (...) {
@@ -172,13 +172,13 @@ void Replay::enqueue(Segment& segment, Caller from) {
   failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the turn
     if (!segment.crosses) send_numbers(segment.context, s);
     const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
-    if (segment.meets) before_meeting(s);
+    if (segment.needs_peers) before_barrier(s);
     // Nor can the calls of a segment that meets others: the host would wait for room behind one.
-    if (segment.graph && (!apart || segment.meets))
+    if (segment.graph && (!apart || segment.needs_peers))
       segment.graph->replay(s);
     else
       run_each(segment, s, from);
-    if (segment.meets) after_meeting(s);
+    if (segment.needs_peers) after_barrier(s);
   });
   mark(segment, s);
   if (line && !segment.crosses) {

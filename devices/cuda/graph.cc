@@ -43,7 +43,7 @@ std::vector<bool> waits_beside(std::span<const ReplayCall> calls) {
   std::vector<bool> beside(calls.size());
   bool last = true;
   for (size_t i = calls.size(); i-- > 0;)
-    if (calls[i].op && calls[i].op->meets) beside[i] = !std::exchange(last, false);
+    if (calls[i].op && calls[i].op->needs_peers) beside[i] = !std::exchange(last, false);
   return beside;
 }
 

@@ -11,6 +11,7 @@
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/device.h>
 #include <locus/devices/cuda/exit.h>
+#include <locus/devices/cuda/peer_words.h>
 #include <locus/devices/ranks/nccl.h>
 
 namespace locus::cuda {
@@ -42,16 +43,16 @@ class CudaGroup final : public Communicator {
  public:
   explicit CudaGroup(const Group& group) : group_(group) {}
 
-  std::shared_ptr<const Meeting> meeting(std::span<const StreamView> streams,
-                                         size_t inbox_bytes) override {
+  std::shared_ptr<const PeerBarrier> barrier(std::span<const StreamView> streams,
+                                             size_t inbox_bytes) override {
     const MutexLock lock(mutex_);
-    if (!reach_each_other() || group_.size() > Meeting::kMostDevices) return nullptr;
+    if (!reach_each_other() || group_.size() > PeerWords::kMostDevices) return nullptr;
     if (streams.empty()) {
       if (spare_.empty()) spare_.push_back(make());
-      Meeting* const m = spare_.back();
+      PeerWords* const m = spare_.back();
       make_inboxes(*m, inbox_bytes);
       spare_.pop_back();
-      return {m, [this](const Meeting* done) { put_back(const_cast<Meeting*>(done)); }};
+      return {m, [this](const PeerWords* done) { put_back(const_cast<PeerWords*>(done)); }};
     }
     auto known = std::ranges::find_if(of_streams_, [&](const auto& entry) {
       return std::ranges::equal(entry.first, streams, {}, {}, &StreamView::id);
@@ -63,7 +64,7 @@ class CudaGroup final : public Communicator {
     }
     if (!known->second || known->second->broken) known->second.reset(make());
     // All that there can be: what is enqueued already goes on with these.
-    if (inbox_bytes > 0) make_inboxes(*known->second, Meeting::kMostInbox);
+    if (inbox_bytes > 0) make_inboxes(*known->second, PeerWords::kMostInbox);
     return known->second;
   }
 
@@ -87,12 +88,12 @@ class CudaGroup final : public Communicator {
     }
     return reach_;
   }
-  Meeting* make() LOCUS_REQUIRES(mutex_) {
-    auto m = std::make_unique<Meeting>();
+  PeerWords* make() LOCUS_REQUIRES(mutex_) {
+    auto m = std::make_unique<PeerWords>();
     GroupMemory made(group_);
     for (int i = 0; i < group_.size(); ++i) {
       CudaDevice& d = cuda_device(group_[i]);
-      constexpr size_t kBytes = Meeting::kWords * sizeof(unsigned);
+      constexpr size_t kBytes = PeerWords::kWords * sizeof(unsigned);
       const Guard guard(d.index());
       m->words[i] = static_cast<unsigned*>(made.allocate(i, kBytes));
       const auto lane = static_cast<cudaStream_t>(d.stream(Lane::peer).native);
@@ -103,11 +104,11 @@ class CudaGroup final : public Communicator {
     return m.release();
   }
   // Of nobody who has a kernel that goes by the old ones.
-  void make_inboxes(Meeting& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
+  void make_inboxes(PeerWords& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
     if (m.inbox_bytes >= bytes) return;
     bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16));
     GroupMemory made(group_);
-    std::byte* inbox[Meeting::kMostDevices] = {};
+    std::byte* inbox[PeerWords::kMostDevices] = {};
     for (int i = 0; i < group_.size(); ++i)
       inbox[i] =
           static_cast<std::byte*>(made.allocate(i, 2 * static_cast<size_t>(group_.size()) * bytes));
@@ -115,7 +116,7 @@ class CudaGroup final : public Communicator {
     std::ranges::copy(inbox, m.inbox);
     m.inbox_bytes = bytes;
   }
-  void put_back(Meeting* m) {
+  void put_back(PeerWords* m) {
     const MutexLock lock(mutex_);
     if (!m->broken) spare_.push_back(m);
   }
@@ -123,9 +124,9 @@ class CudaGroup final : public Communicator {
   const Group group_;
   Mutex mutex_;
   bool checked_ LOCUS_GUARDED_BY(mutex_) = false, reach_ LOCUS_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<std::vector<uint32_t>, std::shared_ptr<Meeting>>> of_streams_
+  std::vector<std::pair<std::vector<uint32_t>, std::shared_ptr<PeerWords>>> of_streams_
       LOCUS_GUARDED_BY(mutex_);
-  std::vector<Meeting*> spare_ LOCUS_GUARDED_BY(mutex_);
+  std::vector<PeerWords*> spare_ LOCUS_GUARDED_BY(mutex_);
 };
 
 }  // namespace

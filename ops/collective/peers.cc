@@ -30,7 +30,7 @@ struct SharedCall {
   const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
-  AttrsOwner owner = {};  // of the meeting
+  AttrsOwner owner = {};  // of the barrier
   std::span<const Tensor> tensors = {}, out = {};
   std::span<const Piece> pieces = {};  // of an exchange
   std::vector<StreamView> streams = {};
@@ -70,11 +70,11 @@ Storage& storage_of(const Tensor& t) { return *t.handle()->storage; }
 StreamView stream_of(const SharedCall& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
 // All that may wait, before the first kernel of the work runs.
-void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(meeting_turns()) {
+void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(barrier_turns()) {
   const StreamView s = stream_of(w, me);
   each_read(w, me, [&](const Tensor& t) { storage_of(t).before_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).before_write(s); });
-  before_meeting(s);
+  before_barrier(s);
   Timeline::of(s).before_launch();
 }
 
@@ -145,58 +145,58 @@ void enqueue(const SharedCall& w, int me) {
   mark(w, me, s);
 }
 
-// Holds meeting_turns() from its construction until all devices have their part of the work. A
-// meeting is broken when that does not come about.
+// Holds barrier_turns() from its construction until all devices have their part of the work. A
+// barrier is broken when that does not come about.
 class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
  public:
-  explicit Turn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(meeting_turns()))
-      : work_(w), lock_(meeting_turns()) {}
+  explicit Turn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(barrier_turns()))
+      : work_(w), lock_(barrier_turns()) {}
   ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
     FirstFailure failure;  // of the host's memory: the error that ended the turn counts
     failure.run([this] { end(); });
   }
 
   // The devices' parts follow.
-  void begin(std::shared_ptr<const Meeting> m) {
+  void begin(std::shared_ptr<const PeerBarrier> m) {
     m->broken = true;
-    meeting_ = std::move(m);
+    barrier_ = std::move(m);
   }
   // All devices have their parts. Others may meet from now on.
   void complete() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
-    if (!meeting_) return;
-    meeting_->broken = false;
+    if (!barrier_) return;
+    barrier_->broken = false;
     end();
     lock_.unlock();
   }
 
  private:
   void end() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
-    const std::shared_ptr<const Meeting> meeting = std::exchange(meeting_, nullptr);
-    if (!meeting) return;
+    const std::shared_ptr<const PeerBarrier> barrier = std::exchange(barrier_, nullptr);
+    if (!barrier) return;
     // A kernel that waits for one that never comes stores in the end, into memory of all devices.
-    for (int i = 0; i < work_.group.size() && meeting->broken; ++i)
+    for (int i = 0; i < work_.group.size() && barrier->broken; ++i)
       for (const StreamView& s : work_.streams) mark(work_, i, s);
-    for (const StreamView& s : work_.streams) after_meeting(s);
+    for (const StreamView& s : work_.streams) after_barrier(s);
   }
 
   const SharedCall& work_;
   MutexLock lock_;
-  std::shared_ptr<const Meeting> meeting_;
+  std::shared_ptr<const PeerBarrier> barrier_;
 };
 
 // On all devices; false, and nothing is done, where they do not meet.
 bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
          const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
-  // Also of what a first meeting allocates, while no other one is half enqueued.
+  // Also of what a first barrier allocates, while no other one is half enqueued.
   Turn turn(w);
-  auto meeting = c.meeting(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
+  auto barrier = c.barrier(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
                            inbox_bytes);
-  if (!meeting) return false;
-  w.attrs.meeting = meeting.get();
-  w.owner = {meeting};
+  if (!barrier) return false;
+  w.attrs.words = static_cast<const PeerWords*>(barrier.get());
+  w.owner = {barrier};
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
-  turn.begin(std::move(meeting));
+  turn.begin(std::move(barrier));
   std::function<void(int)> behind_all;  // may meet as well
   if (behind)
     behind_all = [&](int i) {
@@ -214,7 +214,7 @@ size_t chunks_of(const Tensor& t) {
 }
 // Where the devices' kernels add these up.
 bool adds(const Group& g, ReduceOp op) {
-  return (op == ReduceOp::sum || op == ReduceOp::mean) && g.size() <= Meeting::kMostDevices &&
+  return (op == ReduceOp::sum || op == ReduceOp::mean) && g.size() <= PeerWords::kMostDevices &&
          !capture::only_recorded();
 }
 
@@ -240,7 +240,8 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
                          .beside = options.beside},
                .tensors = tensors,
                .out = out};
-  w.attrs.pushed = static_cast<size_t>(g.size() - 1) * chunks * kPeersChunk <= Meeting::kMostInbox;
+  w.attrs.pushed =
+      static_cast<size_t>(g.size() - 1) * chunks * kPeersChunk <= PeerWords::kMostInbox;
   return run(w, c, w.attrs.pushed ? chunks * kPeersChunk : 0, options.behind);
 }
 
@@ -257,13 +258,13 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     for (size_t k = 0; k < tensors.size(); ++k)
       f(*tensors[k].handle()->storage, *out[k].handle()->storage, streams[k % streams.size()]);
   };
-  const MutexLock turn(meeting_turns());
+  const MutexLock turn(barrier_turns());
   each([](Storage& from, Storage& result, StreamView s) {
     from.before_read(s);
     result.before_write(s);
     Timeline::of(s).before_launch();
   });
-  for (const StreamView& s : streams) before_meeting(s);
+  for (const StreamView& s : streams) before_barrier(s);
   // NCCL's ring: each device reads from the one before it.
   const auto bytes = [&] {
     size_t all = 0;
@@ -284,7 +285,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     for (trace::Reads& r : reads)
       if (done) r.done();
   });
-  for (const StreamView& s : streams) after_meeting(s);
+  for (const StreamView& s : streams) after_barrier(s);
   each([](Storage& from, Storage& result, StreamView s) {
     from.after_read(s);
     result.after_write(s);
@@ -347,7 +348,7 @@ void register_peers() {
         .outputs(Op::kAny)
         .infer<&infer>()
         .in_place()
-        .meets()
+        .needs_peers()
         .no_gradient("the collective has it")
         .no_samples("one device's part of a collective: tests/ranks/collective_test.cc");
 }

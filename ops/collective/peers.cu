@@ -1,8 +1,8 @@
 // One launch a device, whose blocks meet the same blocks of the other devices. Of few bytes a block
 // puts its slice into the others' inboxes, waits for theirs, and adds up in the devices' order what
-// is in its own: one meeting, and what comes over the link comes before it. Of many bytes each
+// is in its own: one barrier, and what comes over the link comes before it. Of many bytes each
 // device adds up its share of the slices, reading all parts where they are, and writes the sums to
-// all devices, between a meeting before and one behind: over each link as much goes as one part
+// all devices, between a barrier before and one behind: over each link as much goes as one part
 // has, and sums may lie where the parts are. Results that one device alone has, sums or copies, are
 // made by it in this way, from parts where they are.
 #include <locus/core/kernel_list.h>
@@ -17,7 +17,7 @@ namespace locus::cuda {
 namespace {
 
 constexpr int kThreads = 512, kMostTensors = 32, kSeconds = 30;
-constexpr int kDevices = Meeting::kMostDevices;
+constexpr int kDevices = PeerWords::kMostDevices;
 
 template <class T>
 inline constexpr int kEach = 16 / static_cast<int>(sizeof(T));
@@ -90,7 +90,7 @@ class Door {
   }
   static __device__ int word(int from) { return static_cast<int>(blockIdx.x) * kDevices + from; }
   __device__ unsigned* turns() const {
-    return words_[me_] + Meeting::kMostBlocks * kDevices + blockIdx.x;
+    return words_[me_] + PeerWords::kMostBlocks * kDevices + blockIdx.x;
   }
 
   unsigned* const (&words_)[kDevices];
@@ -294,10 +294,10 @@ void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), co
 
 Words words_of(const PeersAttrs& a) {
   Words words;
-  for (int i = 0; i < kDevices; ++i) words.of[i] = a.meeting->words[i];
+  for (int i = 0; i < kDevices; ++i) words.of[i] = a.words->words[i];
   return words;
 }
-int most_blocks(const PeersAttrs& a) { return a.beside ? 16 : Meeting::kMostBlocks; }
+int most_blocks(const PeersAttrs& a) { return a.beside ? 16 : PeerWords::kMostBlocks; }
 double share_of(const PeersAttrs& a) { return a.mean ? 1. / a.devices : 1.; }
 
 constexpr int kMany = 4;
@@ -308,8 +308,8 @@ void run_all_reduce(const Call& call) {
   const int most = most_blocks(a);
   const double share = share_of(a);
   const Words words = words_of(a);
-  Inboxes inboxes{{}, a.meeting->inbox_bytes};
-  for (int i = 0; i < kDevices; ++i) inboxes.of[i] = a.meeting->inbox[i];
+  Inboxes inboxes{{}, a.words->inbox_bytes};
+  for (int i = 0; i < kDevices; ++i) inboxes.of[i] = a.words->inbox[i];
   for (int begin = 0; begin < call.n_out; begin += kMostTensors) {
     if (a.pushed) {
       const auto t = table<T, 1>(call, begin, 1, kChunk<T, 1>);

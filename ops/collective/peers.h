@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include <locus/core/ranks/communicator.h>
 #include <locus/core/tensor.h>
+#include <locus/devices/cuda/peer_words.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>
 
@@ -17,10 +17,10 @@ namespace locus {
 // Of an exchange the operands are the parts of what device `me` makes, then these results, then
 // what it has that others read.
 struct PeersAttrs {
-  const Meeting* meeting = nullptr;  // which the attributes' owner is
+  const PeerWords* words = nullptr;  // of the barrier, which owns the attributes
   int me = 0, devices = 0;
   bool mean = false;
-  bool pushed = false;  // parts go into the meeting's inboxes
+  bool pushed = false;  // parts go into the barrier's inboxes
   bool beside = false;  // other kernels are to run meanwhile
   // Of an exchange: parts of a result; results and chunks of the device that has most.
   int parts = 0, results = 0, chunks = 0;

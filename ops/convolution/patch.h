@@ -10,7 +10,7 @@ namespace locus::cuda {
 
 // Where `results` (a Side of images and places) and `taps` (a Side of channels and taps) meet,
 // along the last two axes.
-struct Meeting {
+struct PatchOverlap {
   int rows, width;      // places of an image
   int taps[2];          // along the two axes
   int step[2], gap[2];  // from one place, and from one tap, to the next; gap > 0
@@ -18,8 +18,8 @@ struct Meeting {
   bool forwards[2];     // whether a later tap meets a later element
   int full;             // rows of elements that an image's places reach over
 };
-LOCUS_HD Meeting meeting(const Side& results, const Side& taps) {
-  Meeting m;
+LOCUS_HD PatchOverlap overlap_of(const Side& results, const Side& taps) {
+  PatchOverlap m;
   m.rows = static_cast<int>(results.length[1].value);
   m.width = static_cast<int>(results.length[2].value);
   for (int i = 0; i < 2; ++i) {
@@ -36,7 +36,7 @@ LOCUS_HD Meeting meeting(const Side& results, const Side& taps) {
 }
 
 // Rows of the patch of so many places that follow each other, the first a multiple of their number.
-inline int64_t patch_rows(const Meeting& m, int64_t places, int64_t images) {
+inline int64_t patch_rows(const PatchOverlap& m, int64_t places, int64_t images) {
   const int64_t image = int64_t{m.rows} * m.width;
   int64_t bands = 1, rows = std::min<int64_t>(m.rows, (places - 1) / m.width + 2);
   if (places % image == 0) {
@@ -52,12 +52,12 @@ inline int64_t patch_rows(const Meeting& m, int64_t places, int64_t images) {
   const int64_t all = (rows - bands) * m.step[0] + bands * std::max(m.span[0], m.step[0]);
   return std::min({all, bands * m.full, images * m.full});
 }
-inline int64_t patch_width(const Meeting& m) {
+inline int64_t patch_width(const PatchOverlap& m) {
   return int64_t{m.width - 1} * m.step[1] + m.span[1];
 }
 // A row's length in memory, a multiple of 4 and so that 32 places that follow each other are mostly
 // in different banks.
-inline int64_t patch_pitch(const Meeting& m) {
+inline int64_t patch_pitch(const PatchOverlap& m) {
   const int64_t width = patch_width(m);
   if (m.step[1] != 1 || m.width >= 32 || 32 % m.width != 0 || m.width < 4)
     return (width + 3) / 4 * 4;
@@ -66,7 +66,7 @@ inline int64_t patch_pitch(const Meeting& m) {
 }
 // Whether a thread reads an element once for all its taps across: they, and its places, lie side by
 // side, and there are as many as a kernel was compiled for.
-inline bool taps_beside(const Meeting& m) {
+inline bool taps_beside(const PatchOverlap& m) {
   return m.step[1] == 1 && m.gap[1] == 1 && (m.taps[1] == 3 || m.taps[1] == 5);
 }
 
@@ -92,7 +92,7 @@ struct Region {
   int image, row;
   int first_rows, rows;  // of the patch: the first band's, all
 };
-LOCUS_HD Region region_of(const Meeting& m, const Side& results, int first, int end) {
+LOCUS_HD Region region_of(const PatchOverlap& m, const Side& results, int first, int end) {
   const PatchPlace top = place_of(results, first), bottom = place_of(results, end - 1);
   Region r;
   r.image = top.slow;
@@ -105,7 +105,8 @@ LOCUS_HD Region region_of(const Meeting& m, const Side& results, int first, int 
   return r;
 }
 // Where the first tap of place n lies in the patch.
-LOCUS_HD int place_in(const Region& r, const Meeting& m, const Side& results, int n, int pitch) {
+LOCUS_HD int place_in(const Region& r, const PatchOverlap& m, const Side& results, int n,
+                      int pitch) {
   const PatchPlace at = place_of(results, n);
   const int band = at.slow - r.image;
   const int from = band == 0 ? (at.row - r.row) * m.step[0]
@@ -113,7 +114,7 @@ LOCUS_HD int place_in(const Region& r, const Meeting& m, const Side& results, in
   return from * pitch + at.across * m.step[1];
 }
 // Where element i of the patch comes from, in b of channel 0; -1: padding.
-LOCUS_HD int source_of(const Region& r, const Meeting& m, int i, Divisor pitch,
+LOCUS_HD int source_of(const Region& r, const PatchOverlap& m, int i, Divisor pitch,
                        const int32_t (&extent)[3], int image_stride) {
   const int row = i / pitch, across = i - row * static_cast<int>(pitch.value);
   int band = 0, down = row + r.row * m.step[0];
@@ -130,7 +131,7 @@ LOCUS_HD int source_of(const Region& r, const Meeting& m, int i, Divisor pitch,
 }
 
 // Tap u, in the order in which a place's taps meet the patch: what it adds to the weight's place.
-LOCUS_HD int tap_in_weight(const Meeting& m, const Side& taps, int u) {
+LOCUS_HD int tap_in_weight(const PatchOverlap& m, const Side& taps, int u) {
   const int down = u / m.taps[1], across = u - down * m.taps[1];
   return (m.forwards[0] ? down : m.taps[0] - 1 - down) * taps.other.stride[2] +
          (m.forwards[1] ? across : m.taps[1] - 1 - across) * taps.other.stride[3];

@@ -44,9 +44,9 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   const int rows = tiling.warps_m * kM, columns = tiling.warps_n * kN * 32;
   const int m0 = static_cast<int>(blockIdx.x) / tiling.tiles_n * rows,
             n0 = static_cast<int>(blockIdx.x) % tiling.tiles_n * columns;
-  const Meeting meet = meeting(p.column, p.depth);
-  const Region region = region_of(meet, p.column, n0, min(n0 + columns, p.column.count));
-  const int taps = meet.taps[0] * meet.taps[1], channels = p.depth.count / taps;
+  const PatchOverlap overlap = overlap_of(p.column, p.depth);
+  const Region region = region_of(overlap, p.column, n0, min(n0 + columns, p.column.count));
+  const int taps = overlap.taps[0] * overlap.taps[1], channels = p.depth.count / taps;
   const int begin = min(channels, static_cast<int>(blockIdx.y) * tiling.each),
             end = min(channels, begin + tiling.each);
   const float* const a = memory.a + group * all.a_group;
@@ -63,12 +63,12 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   const int most = tiling.channels * taps * rows;
   const int elements = region.rows * tiling.pitch;
   for (int i = t; i < elements; i += threads)
-    source[i] = source_of(region, meet, i, tiling.by_pitch, p.extent, p.column.b.stride[0]);
+    source[i] = source_of(region, overlap, i, tiling.by_pitch, p.extent, p.column.b.stride[0]);
   for (int i = t; i < most; i += threads) {
     const int slow = i / tiling.fast, fast = i - slow * static_cast<int>(tiling.fast.value);
     const int row = all.a_along_depth ? slow : fast, k = all.a_along_depth ? fast : slow;
     const int c = k / p.depth.length[2] / p.depth.length[1];
-    const int from = c * p.depth.other.stride[0] + tap_in_weight(meet, p.depth, k - c * taps);
+    const int from = c * p.depth.other.stride[0] + tap_in_weight(overlap, p.depth, k - c * taps);
     weights[i] = m0 + row < p.m ? Weight{from + (m0 + row) * p.a_row,
                                          k * tiling.line + row / kM * patch_line(kM) + row % kM}
                                 : Weight{0, INT32_MAX};
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   const int my_rows = warp % tiling.warps_m,
             my_column = n0 + (warp / tiling.warps_m * 32 + lane) * kN;
   const int place =
-      my_column < p.column.count ? place_in(region, meet, p.column, my_column, tiling.pitch) : 0;
+      my_column < p.column.count ? place_in(region, overlap, p.column, my_column, tiling.pitch) : 0;
 
   const int kept = tiling.channels * tiling.patch;  // a stage: the patch, its mask, the weight
   const auto stage_of = [&](int buffer) { return shared + tiling.table + buffer * tiling.stage; };
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
     if (first + tiling.channels < end) stage(buffer, first + tiling.channels);
     const float* weight = here + (mask ? 2 : 1) * kept + my_rows * patch_line(kM);
     for (int c = 0; c < n; ++c) {
-      for (int down = 0; down < meet.taps[0]; ++down) {
-        const float* const x = here + c * tiling.patch + down * meet.gap[0] * tiling.pitch;
+      for (int down = 0; down < overlap.taps[0]; ++down) {
+        const float* const x = here + c * tiling.patch + down * overlap.gap[0] * tiling.pitch;
         float v[(kAcross + kN + 2) / 4 * 4];
         load_rows(x + place, v);
 #pragma unroll

@@ -110,10 +110,11 @@ inline std::optional<PatchTiling> choose_patch_tiling(const GatheredProducts& al
   std::optional<PatchTiling> best;
   const GatheredProduct& p = all.each[0];
   if (all.n > 1 || !patches::fit(p.column, p.depth, p.extent)) return best;
-  const Meeting meet = meeting(p.column, p.depth);
-  if (!taps_beside(meet)) return best;
-  const int64_t taps = int64_t{meet.taps[0]} * meet.taps[1], channels = p.depth.count / taps,
-                images = p.column.count / (int64_t{meet.rows} * meet.width), masks = mask ? 2 : 1;
+  const PatchOverlap overlap = overlap_of(p.column, p.depth);
+  if (!taps_beside(overlap)) return best;
+  const int64_t taps = int64_t{overlap.taps[0]} * overlap.taps[1], channels = p.depth.count / taps,
+                images = p.column.count / (int64_t{overlap.rows} * overlap.width),
+                masks = mask ? 2 : 1;
   int64_t lowest = INT64_MAX;
   for (const int warps_n : {1, 2, 3, 4, 5}) {
     PatchTiling tiling;
@@ -122,10 +123,10 @@ inline std::optional<PatchTiling> choose_patch_tiling(const GatheredProducts& al
     const int64_t warps = tiling.warps_m * warps_n;
     if (warps > 10) continue;
     tiling.threads = static_cast<int>(warps * 32);
-    tiling.across = meet.taps[1];
+    tiling.across = overlap.taps[1];
     tiling.line = tiling.warps_m * patch_line(tiling.tile_m);
-    const int64_t pitch = patch_pitch(meet),
-                  patch = patch_rows(meet, tiling.columns(), images) * pitch;
+    const int64_t pitch = patch_pitch(overlap),
+                  patch = patch_rows(overlap, tiling.columns(), images) * pitch;
     const auto stage = [&](int64_t n) { return n * (patch * masks + taps * tiling.line); };
     int64_t together = std::min<int64_t>(channels, (31 + taps) / taps);
     while (together > 1 && stage(together) > 10 << 10) --together;
@@ -177,10 +178,11 @@ inline std::optional<WeightPatchTiling> choose_weight_patch_tiling(const Gathere
   std::optional<WeightPatchTiling> best;
   const GatheredProduct& p = all.each[0];
   if (!all.whole || !patches::fit(p.depth, p.column, p.extent)) return best;
-  const Meeting meet = meeting(p.depth, p.column);
-  const int64_t taps = int64_t{meet.taps[0]} * meet.taps[1], in = p.column.count / taps;
+  const PatchOverlap overlap = overlap_of(p.depth, p.column);
+  const int64_t taps = int64_t{overlap.taps[0]} * overlap.taps[1], in = p.column.count / taps;
   if (taps == 1) return best;
-  const int64_t images = p.depth.count / (int64_t{meet.rows} * meet.width), masks = mask ? 2 : 1;
+  const int64_t images = p.depth.count / (int64_t{overlap.rows} * overlap.width),
+                masks = mask ? 2 : 1;
   int64_t lowest = INT64_MAX;
   const bool narrow = p.column.count <= 64;
   for (const int warps_n : {1, 2, 4})
@@ -200,9 +202,10 @@ inline std::optional<WeightPatchTiling> choose_weight_patch_tiling(const Gathere
       tiling.threads = static_cast<int>(warps * 32);
       tiling.places = places;
       tiling.channels = static_cast<int>(std::min<int64_t>(in, (tiling.columns() - 2) / taps + 2));
-      const int64_t pitch = patch_width(meet) | 1, size = patch_rows(meet, places, images) * pitch;
+      const int64_t pitch = patch_width(overlap) | 1,
+                    size = patch_rows(overlap, places, images) * pitch;
       // The next channel's taps lie beside this one's.
-      const int64_t patch = size + (meet.taps[1] + 32 - size % 32) % 32;
+      const int64_t patch = size + (overlap.taps[1] + 32 - size % 32) % 32;
       const int64_t stage = (tiling.channels * patch + 3) / 4 * 4 + masks * places * tiling.rows();
       const int64_t table = (2 * patch + 5 * (places / 4) + tiling.rows() + 3) / 4 * 4;
       const int64_t stages = (int64_t{p.depth.count} + places - 1) / places,

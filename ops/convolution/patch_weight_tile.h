@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   const int rows = tiling.warps_m * kM, columns = tiling.warps_n * kN * 32;
   const int m0 = static_cast<int>(blockIdx.x) / tiling.tiles_n * rows,
             n0 = static_cast<int>(blockIdx.x) % tiling.tiles_n * columns;
-  const Meeting meet = meeting(p.depth, p.column);
-  const int taps = meet.taps[0] * meet.taps[1];
+  const PatchOverlap overlap = overlap_of(p.depth, p.column);
+  const int taps = overlap.taps[0] * overlap.taps[1];
   const int channel = n0 / taps,
             channels = (min(n0 + columns, p.column.count) - 1) / taps + 1 - channel;
   const int stages = (p.depth.count + tiling.places - 1) / tiling.places;
@@ -50,18 +50,18 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   };
   const auto elements_of = [&](int s) {
     const int first = s * tiling.places;
-    return region_of(meet, p.depth, first, first + places_of(s)).rows * tiling.pitch;
+    return region_of(overlap, p.depth, first, first + places_of(s)).rows * tiling.pitch;
   };
   const auto find = [&](int s) {
     if (s >= end) return;
     const int first = s * tiling.places, n = places_of(s);
-    const Region r = region_of(meet, p.depth, first, first + n);
+    const Region r = region_of(overlap, p.depth, first, first + n);
     for (int i = t; i < r.rows * tiling.pitch; i += threads)
       source[s % 2 * tiling.patch + i] =
-          source_of(r, meet, i, tiling.by_pitch, p.extent, p.depth.b.stride[0]);
+          source_of(r, overlap, i, tiling.by_pitch, p.extent, p.depth.b.stride[0]);
     for (int i = t; i < n / kFour; i += threads) {
       const int four = first + i * kFour;
-      place[s % 3 * quads + i] = place_in(r, meet, p.depth, four, tiling.pitch);
+      place[s % 3 * quads + i] = place_in(r, overlap, p.depth, four, tiling.pitch);
       result[s % 2 * quads + i] = other_place(p.depth, four);
     }
   };
@@ -72,10 +72,11 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
     const int n = n0 + (my_columns * kN + i) * 32 + lane, c = n / taps, tap = n - c * taps;
-    const int down = tap / meet.taps[1], across = tap - down * meet.taps[1];
-    tap_at[i] = n < p.column.count ? (c - channel) * tiling.patch +
-                                         down * meet.gap[0] * tiling.pitch + across * meet.gap[1]
-                                   : 0;
+    const int down = tap / overlap.taps[1], across = tap - down * overlap.taps[1];
+    tap_at[i] = n < p.column.count
+                    ? (c - channel) * tiling.patch + down * overlap.gap[0] * tiling.pitch +
+                          across * overlap.gap[1]
+                    : 0;
   }
 
   // A stage: rows of dy, of its mask, the patch.
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
 #pragma unroll
       for (int i = 0; i < kN; ++i)
 #pragma unroll
-        for (int k = 0; k < kFour; ++k) v[i][k] = x[tap_at[i] + k * meet.step[1]];
+        for (int k = 0; k < kFour; ++k) v[i][k] = x[tap_at[i] + k * overlap.step[1]];
 #pragma unroll
       for (int r = 0; r < kM; ++r) {
         const auto w =

@@ -58,26 +58,27 @@ class Patch {
   Patch(const GatheredProduct& p, const Side& results, const Side& taps, const PatchTiles& tiling,
         int first, int end)
       : results_(results),
-        meet_(meeting(results, taps)),
-        region_(region_of(meet_, results, first, end)),
+        overlap_(overlap_of(results, taps)),
+        region_(region_of(overlap_, results, first, end)),
         pitch_(tiling.pitch) {
     EXPECT_LE(region_.rows * pitch_, tiling.patch);
     for (int i = 0; i < region_.rows * pitch_; ++i)
       source_.push_back(
-          source_of(region_, meet_, i, tiling.by_pitch, p.extent, results.b.stride[0]));
+          source_of(region_, overlap_, i, tiling.by_pitch, p.extent, results.b.stride[0]));
   }
   // What tap u meets at place n, in b of channel 0; -1: padding.
   int met(int n, int u) const {
-    const int down = u / meet_.taps[1], across = u % meet_.taps[1];
+    const int down = u / overlap_.taps[1], across = u % overlap_.taps[1];
     // Places come in fours that lie side by side.
-    const int four = place_in(region_, meet_, results_, n / 4 * 4, pitch_);
-    return source_.at(static_cast<size_t>(four + n % 4 * meet_.step[1] +
-                                          down * meet_.gap[0] * pitch_ + across * meet_.gap[1]));
+    const int four = place_in(region_, overlap_, results_, n / 4 * 4, pitch_);
+    return source_.at(static_cast<size_t>(four + n % 4 * overlap_.step[1] +
+                                          down * overlap_.gap[0] * pitch_ +
+                                          across * overlap_.gap[1]));
   }
 
  private:
   const Side& results_;
-  Meeting meet_;
+  PatchOverlap overlap_;
   Region region_;
   int pitch_;
   std::vector<int> source_;
@@ -88,8 +89,8 @@ double at(const Values& v, int64_t i) { return v.at(static_cast<size_t>(i)); }
 void multiply(const GatheredProducts& all, const PatchTiling& tiling, const Values& a,
               const Values& b, Values& c) {
   const GatheredProduct& p = all.each[0];
-  const Meeting meet = meeting(p.column, p.depth);
-  const int taps = meet.taps[0] * meet.taps[1], columns = tiling.columns();
+  const PatchOverlap overlap = overlap_of(p.column, p.depth);
+  const int taps = overlap.taps[0] * overlap.taps[1], columns = tiling.columns();
   for (int n0 = 0; n0 < p.column.count; n0 += columns) {
     const int end = std::min(n0 + columns, p.column.count);
     const Patch patch(p, p.column, p.depth, tiling, n0, end);
@@ -103,7 +104,7 @@ void multiply(const GatheredProducts& all, const PatchTiling& tiling, const Valu
           const double v = at(b, group * all.b_group + met + channel * p.depth.b.stride[0]);
           const int64_t from = group * all.a_group + p.depth.other.base +
                                channel * p.depth.other.stride[0] +
-                               tap_in_weight(meet, p.depth, k % taps);
+                               tap_in_weight(overlap, p.depth, k % taps);
           for (int row = 0; row < p.m; ++row)
             c[static_cast<size_t>(to + row * p.c_row)] += at(a, from + row * p.a_row) * v;
         }
@@ -114,8 +115,8 @@ void multiply(const GatheredProducts& all, const PatchTiling& tiling, const Valu
 void multiply(const GatheredProducts& all, const WeightPatchTiling& tiling, const Values& a,
               const Values& b, Values& c) {
   const GatheredProduct& p = all.each[0];
-  const Meeting meet = meeting(p.depth, p.column);
-  const int taps = meet.taps[0] * meet.taps[1];
+  const PatchOverlap overlap = overlap_of(p.depth, p.column);
+  const int taps = overlap.taps[0] * overlap.taps[1];
   for (int k0 = 0; k0 < p.depth.count; k0 += tiling.places) {
     const int end = std::min(k0 + tiling.places, p.depth.count);
     const Patch patch(p, p.depth, p.column, tiling, k0, end);
@@ -177,11 +178,11 @@ TEST(Patch, HasRoomForAllItsRows) {
   for (int i = 0; i < 1000; ++i) {
     const Convolution g = draw(random);
     const GatheredProduct p = forward_products(g).each[0];
-    const Meeting meet = meeting(p.column, p.depth);
+    const PatchOverlap overlap = overlap_of(p.column, p.depth);
     for (const int places : {4, 20, 32, 96, 128, 256, 640})
       for (int n = 0; n < p.column.count; n += places)
-        ASSERT_LE(region_of(meet, p.column, n, std::min(n + places, p.column.count)).rows,
-                  patch_rows(meet, places, g.images))
+        ASSERT_LE(region_of(overlap, p.column, n, std::min(n + places, p.column.count)).rows,
+                  patch_rows(overlap, places, g.images))
             << i << ", " << places << " from " << n;
   }
 }
@@ -212,8 +213,8 @@ TEST(PatchTiling, HoldsWhatAKernelKeepsInSharedMemory) {
         if (!tiling) continue;
         ++tilings;
         const GatheredProduct& p = all.each[0];
-        const Meeting meet = meeting(p.column, p.depth);
-        const int taps = meet.taps[0] * meet.taps[1], channels = p.depth.count / taps,
+        const PatchOverlap overlap = overlap_of(p.column, p.depth);
+        const int taps = overlap.taps[0] * overlap.taps[1], channels = p.depth.count / taps,
                   weights = tiling->channels * taps;
         expect_tiles(*tiling, p, device);
         EXPECT_GE(tiling->table, tiling->patch + 2 * weights * tiling->rows());
@@ -223,15 +224,15 @@ TEST(PatchTiling, HoldsWhatAKernelKeepsInSharedMemory) {
         EXPECT_LE(tiling->each * taps, std::max<int64_t>(kLongest, weights));
         EXPECT_LE(tiling->threads, 320);
         // What a thread reads of a row, in fours.
-        EXPECT_GE(tiling->pitch, meet.width - 4 + (tiling->across + 6) / 4 * 4);
+        EXPECT_GE(tiling->pitch, overlap.width - 4 + (tiling->across + 6) / 4 * 4);
       }
       const GatheredProducts all = weight_products(g, false);
       const auto tiling = choose_weight_patch_tiling(all, kLongest, masks == 2, device);
       if (!tiling) continue;
       ++tilings;
       const GatheredProduct& p = all.each[0];
-      const Meeting meet = meeting(p.depth, p.column);
-      const int taps = meet.taps[0] * meet.taps[1];
+      const PatchOverlap overlap = overlap_of(p.depth, p.column);
+      const int taps = overlap.taps[0] * overlap.taps[1];
       const int stages = (p.depth.count + tiling->places - 1) / tiling->places;
       expect_tiles(*tiling, p, device);
       for (int n = 0; n < p.column.count; n += tiling->columns())

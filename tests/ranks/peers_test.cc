@@ -20,12 +20,12 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-// Each recorded call has a meeting of its own, as there is.
+// Each recorded call has a barrier of its own, as there is.
 class Late final : public Communicator {
  public:
-  static inline std::shared_ptr<Meeting> last;
-  std::shared_ptr<const Meeting> meeting(std::span<const StreamView>, size_t) override {
-    return last = std::make_shared<Meeting>();
+  static inline std::shared_ptr<PeerWords> last;
+  std::shared_ptr<const PeerBarrier> barrier(std::span<const StreamView>, size_t) override {
+    return last = std::make_shared<PeerWords>();
   }
   bool all_reduce(std::span<const View>, std::span<const View>, ReduceOp,
                   std::span<const StreamView>) override {

@@ -56,7 +56,7 @@ Tensors with_values(const Tensors& in, const std::vector<int>& left, F f) {
 TEST_P(Registry, SaysWhatItLacks) {
   EXPECT_TRUE(op().samples || op().no_samples) << "neither samples nor a reason for having none";
   EXPECT_TRUE(op().gradient || op().no_gradient) << "neither a gradient nor a reason for none";
-  if (op().make_view || op().function || op().meets) return;
+  if (op().make_view || op().function || op().needs_peers) return;
   EXPECT_FALSE(dtypes(op(), cpu()).empty()) << "no CPU kernel";
   for (Context c : contexts())
     EXPECT_EQ(dtypes(op(), c), dtypes(op(), cpu())) << "other dtypes on " << c << " than on cpu(0)";
