@@ -35,9 +35,10 @@ struct MemoryInfo {
 MemoryInfo gpu_memory_info(Context c);
 
 struct ContextInfo {
-  std::string name;       // the hardware's name
-  bool emulated = false;  // times measured there are not a GPU's
-  bool modelled = false;  // emulated, at the pace of LOCUS_EMULATED_LINK's model
+  std::string name;        // the hardware's name
+  bool emulated = false;   // times measured there are not a GPU's
+  bool modelled = false;   // these times are computed from a model of the hardware
+  std::string times = {};  // of an emulated context: what its times are; else empty
 };
 ContextInfo context_info(Context c);
 

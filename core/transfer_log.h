@@ -32,6 +32,7 @@ struct TransferEntry {
   // Of either context, as in ContextInfo.
   bool emulated = false;
   bool modelled = false;
+  std::string times = {};
 };
 
 // Records everything in the process, on all threads, from its construction on. Several may be

@@ -103,9 +103,7 @@ class Writer {
     const int pid = found->second;
     if (!fresh) return pid;
     const ContextInfo info = context_info(c);
-    const char* const times = info.modelled   ? ", times modelled by LOCUS_EMULATED_LINK"
-                              : info.emulated ? ", times of this machine's memory and cores"
-                                              : "";
+    const std::string times = info.times.empty() ? "" : ", " + info.times;
     const int place = static_cast<int>(c.type) * kMaxDevices + c.index;
     for (const auto& [key, args] :
          {std::pair{"process_name", json{{"name", to_string(c)}}},

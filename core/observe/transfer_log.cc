@@ -155,6 +155,7 @@ std::vector<TransferEntry> sorted_entries(const RecordsRef& log) {
     const ContextInfo from = info(e.from), to = info(e.to);
     e.emulated = from.emulated || to.emulated;
     e.modelled = from.modelled || to.modelled;
+    e.times = from.emulated ? from.times : to.times;
   }
   std::stable_sort(list.begin(), list.end(), [](const TransferEntry& a, const TransferEntry& b) {
     return a.seconds > b.seconds;

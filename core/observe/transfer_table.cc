@@ -126,22 +126,18 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   if (entries.empty()) return "No copies between contexts, and no waits of the host.\n";
   std::vector<std::vector<std::string>> rows{
       {"what", "from", "to", "count", "bytes", "time", "GB/s", "line"}};
-  bool emulated = false, modelled = false;
+  std::string times;
   for (const TransferEntry& e : entries) {
     const std::string what =
         e.kind == TransferKind::copy ? "copy" : std::string("wait: ") + name(e.kind);
-    emulated = emulated || e.emulated;
-    modelled = modelled || e.modelled;
+    if (times.empty()) times = e.times;
     rows.push_back({what, to_string(e.from), to_string(e.to), std::to_string(e.count),
                     bytes_text(e.bytes), time_text(e.seconds) + (e.emulated ? "*" : ""),
                     rate_text(e), line_text(e.caller)});
   }
   std::string text;
   for (const std::string& line : table_lines(rows, "lllrrrrl")) text += line + "\n";
-  if (modelled)
-    text += "* emulated GPU: times modelled by LOCUS_EMULATED_LINK\n";
-  else if (emulated)
-    text += "* emulated GPU: times of this machine's memory and cores\n";
+  if (!times.empty()) text += "* emulated GPU: " + times + "\n";
   const TransferEntry& worst = dearest(entries);
   return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }

@@ -43,7 +43,12 @@ class EmulatedDevice final : public Device {
   MemoryPool& allocator() override { return pool_; }
   MemoryInfo memory() override { return {total_ - used_, total_}; }
   ContextInfo info() override {
-    return {"emulated GPU (CPU kernels)", true, emulated::link_model().has_value()};
+    const bool modelled = emulated::link_model().has_value();
+    return {.name = "emulated GPU (CPU kernels)",
+            .emulated = true,
+            .modelled = modelled,
+            .times = modelled ? "times modelled by LOCUS_EMULATED_LINK"
+                              : "times of this machine's memory and cores"};
   }
   DeviceType kernels() const override { return DeviceType::cpu; }
 

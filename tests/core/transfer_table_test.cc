@@ -44,11 +44,11 @@ TEST(TransferTable, Layout) {
   const Caller here{"/home/me/train/main.cc", 41};
   EXPECT_EQ(
       format_transfers({{copy, cpu(), gpu(1), 2, 1500000, 0.001, here, false},
-                        {item, gpu(1), cpu(), 1, 4, 2.5e-5, {}, true}}),
+                        {item, gpu(1), cpu(), 1, 4, 2.5e-5, {}, true, false, "times of a model"}}),
       "what        from    to      count    bytes      time  GB/s  line\n"
       "copy        cpu(0)  gpu(1)      2  1.50 MB   1.00 ms  1.50  train/main.cc:41\n"
       "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 us*     -  (line not known)\n"
-      "* emulated GPU: times of this machine's memory and cores\n"
+      "* emulated GPU: times of a model\n"
       "Dearest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
       "there.\n");
 }
