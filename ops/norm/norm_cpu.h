@@ -75,7 +75,7 @@ void write(T* y, int64_t n, const auto& f) {
 }
 
 // f32 holds the squares of most data.
-struct SquareSum : Norm::Squares {
+struct SquareSum : Squares {
   struct Simple : Reduction<"square_sum", kFloats> {
     LOCUS_HD static auto map(auto x) { return x * x; }
     LOCUS_HD static auto combine(auto a, auto b) { return a + b; }
@@ -94,7 +94,7 @@ Moments<double> moments_of(const T* x, int64_t n) {
     const A* v = loaded(x + i, length, memory);
     Moments<double> piece{static_cast<double>(length), 0, 0};
     if constexpr (kCentred)
-      piece = widened(v[0], reduce_block<Var>(v, length, Var(), v[0]));
+      piece = widened(v[0], reduce_block<CheckedSpreadSum>(v, length, CheckedSpreadSum(), v[0]));
     else
       piece.squares = reduce_block<SquareSum>(v, length);
     all = combine(all, piece);
@@ -172,8 +172,8 @@ template <class A, class V>
 __attribute__((noinline)) void add_moments(const A* x, int64_t n, int64_t count, const A* first,
                                            V* __restrict mean, V* __restrict squares) {
   for (int64_t j = 0; j < n; ++j) {
-    const Moments<V> m = Var::add(Moments<V>{0, mean[j], squares[j]}, x[j],
-                                  Position<A, int64_t>{0, count, first[j]});
+    const Moments<V> m = SpreadSum::add(Moments<V>{0, mean[j], squares[j]}, x[j],
+                                        Position<A, int64_t>{0, count, first[j]});
     mean[j] = m.mean;
     squares[j] = m.squares;
   }

@@ -8,7 +8,7 @@
 
 #include <locus/core/kernel_list.h>
 #include <locus/ops/kernel/walk.h>
-#include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/reduce/squares.h>
 
 namespace locus {
 
@@ -57,7 +57,7 @@ struct NormSums {
 };
 LOCUS_HD NormSums combine(NormSums a, NormSums b) { return {a.dy + b.dy, a.hat + b.hat}; }
 LOCUS_HD Moments<double> combine(Moments<double> a, Moments<double> b) {
-  return reduction::Var::combine(a, b);
+  return reduction::SpreadSum::combine(a, b);
 }
 
 // The statistics of an element, in the type that it is computed in: the mean in two parts, and, for

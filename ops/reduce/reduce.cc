@@ -12,7 +12,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/call.h>
-#include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/reduce/reductions.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 

@@ -1,4 +1,5 @@
 #include <locus/ops/reduce/reduce_cuda.h>
+#include <locus/ops/reduce/sum.h>
 
 namespace locus::cuda {
 

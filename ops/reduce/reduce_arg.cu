@@ -1,3 +1,4 @@
+#include <locus/ops/reduce/position.h>
 #include <locus/ops/reduce/reduce_cuda.h>
 
 namespace locus::cuda {

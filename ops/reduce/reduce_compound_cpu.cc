@@ -1,3 +1,5 @@
+#include <locus/ops/reduce/compound.h>
+#include <locus/ops/reduce/position.h>
 #include <locus/ops/reduce/reduce_cpu.h>
 
 namespace locus::LOCUS_ISA {

@@ -215,9 +215,9 @@ struct Engine {
     const auto& attrs = call.attributes<ReduceBy<R>>();
     run<CppTypeOf<D>>(call, attrs.axes, attrs.how);
   }
-  template <DType D>
+  template <class R, DType D>
   static void sum_to(const Call& call) {
-    run<CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta), Sum());
+    run<CppTypeOf<D>>(call, broadcast_axes(call.in[0].meta, call.out[0].meta), R());
   }
   template <class R, DType D>
   static constexpr Kernel kernel() {

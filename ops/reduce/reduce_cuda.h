@@ -11,7 +11,7 @@
 
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/launch.h>
-#include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/reduce/reduction.h>
 
 namespace locus::cuda {
 namespace {
@@ -230,10 +230,10 @@ struct Engine {
     const auto& attrs = call.attributes<ReduceBy<R>>();
     for_kernel(attrs.how, [&](const auto& r) { launch_reduce<CppTypeOf<D>>(call, attrs.axes, r); });
   }
-  template <DType D>
+  template <class R, DType D>
   static void sum_to(const Call& call) {
     const uint32_t axes = broadcast_axes(call.in[0].meta, call.out[0].meta);
-    launch_reduce<CppTypeOf<D>>(call, axes, Sum());
+    launch_reduce<CppTypeOf<D>>(call, axes, R());
   }
   template <class R, DType D>
   static constexpr Kernel kernel() {

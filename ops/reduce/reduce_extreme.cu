@@ -1,3 +1,4 @@
+#include <locus/ops/reduce/extreme.h>
 #include <locus/ops/reduce/reduce_cuda.h>
 
 namespace locus::cuda {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <locus/devices/cpu.h>
-#include <locus/ops/reduce/reduce_kernel.h>
+#include <locus/ops/reduce/reduction.h>
 
 namespace locus::LOCUS_ISA {
 namespace {

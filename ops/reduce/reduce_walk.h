@@ -9,7 +9,7 @@ struct ReduceAttrs {
   uint32_t axes = 0;  // bit i: axis i is reduced
   bool keepdims = false;
 };
-// The attributes of the op of a reduction R, an object of reduce_kernel.h.
+// The attributes of the op of a reduction R, an object of reductions.h.
 template <class R>
 struct ReduceBy : ReduceAttrs {
   R how{};

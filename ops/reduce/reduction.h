@@ -85,6 +85,34 @@ struct Reduction {
   LOCUS_HD static auto moved(auto acc, int64_t) { return acc; }
 };
 
+// Takes element x in.
+template <class R, class A, class V, class I>
+LOCUS_HD A added(const R& r, A acc, V x, const Position<V, I>& at) {
+  if constexpr (requires { r.add(acc, x, at); })
+    return r.add(acc, x, at);
+  else
+    return r.combine(acc, static_cast<A>(r.map(static_cast<A>(x))));
+}
+
+// Whether r.simple() is tried first: where it has accumulators of its own.
+template <class R, class V, class I>
+constexpr bool tries_simple() {
+  if constexpr (requires(R r) { r.simple(); }) {
+    using Simple = decltype(R().simple());
+    return !kSame<typename Simple::template Acc<V, I>, typename R::template Acc<V, I>>;
+  }
+  return false;
+}
+
+// Calls f with the reduction whose kernel computes r.
+template <class R, class F>
+void for_kernel(const R& r, const F& f) {
+  if constexpr (requires { r.kernel(f); })
+    r.kernel(f);
+  else
+    f(r);
+}
+
 // y, and 1 where that is 0.
 auto divisor(const auto& y) { return where(y == 0, 1, y); }
 

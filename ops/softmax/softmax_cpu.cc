@@ -3,7 +3,9 @@
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/math.h>
+#include <locus/ops/reduce/extreme.h>
 #include <locus/ops/reduce/reduce_stage.h>
+#include <locus/ops/reduce/sum.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 
 namespace locus::LOCUS_ISA {

@@ -1,7 +1,7 @@
 // The norms of any order, as a reduction.
 #pragma once
 
-#include <locus/ops/reduce/reduction.h>
+#include <locus/ops/reduce/squares.h>
 
 namespace locus::reduction {
 
@@ -67,22 +67,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   LOCUS_HD double result(auto a, double) const {
     return simple().powers() ? a.top * m::pow(a.sum, 1 / ord) : a.sum;
   }
-  // The norm that most ask for; its sum runs at the speed of memory.
-  struct Squares : Reduction<"norm", kFloats> {
-    template <class V, class I>
-    using Acc = double;
-    LOCUS_HD static double add(double a, auto x, const auto&) {
-      const double y = x;
-#ifdef __FMA__
-      if constexpr (kSame<decltype(x), float>) return __builtin_fma(y, y, a);  // y * y is exact
-#endif
-      return a + y * y;
-    }
-    LOCUS_HD static double combine(double a, double b) { return a + b; }
-    LOCUS_HD static double result(double a, double) { return m::sqrt(a); }
-    LOCUS_HD static bool kept(double sum) { return sum > 0x1p-900 && sum < 0x1p1000; }
-  };
-  // The squares of large and small f64 are scaled and have sums of their own.
+  // Order 2 is what most ask for; its sum runs at the speed of memory. The squares of large and
+  // small f64 are scaled and have sums of their own.
   struct Euclidean : Squares {
     struct Sums {
       double middle, large, small;
