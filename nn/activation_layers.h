@@ -8,9 +8,7 @@
 #include <string_view>
 
 #include <locus/nn/block.h>
-#include <locus/ops/matmul.h>
-#include <locus/ops/softmax.h>
-#include <locus/ops/unary.h>
+#include <locus/ops/matmul_attrs.h>
 
 namespace locus::nn {
 
@@ -23,29 +21,12 @@ struct Activation {
 
   Tensor operator()(const Tensor& x) const { return apply ? apply(x) : x; }
 };
-inline constexpr Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
-                                 locus::Activation::relu};
-inline constexpr Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
-inline constexpr Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
-// log(1 + exp(x)), without overflow.
-inline constexpr Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};
-inline constexpr Activation softsign{"softsign",
-                                     [](const Tensor& x) { return locus::softsign(x); }};
-// -log(1 + exp(-x)).
-inline constexpr Activation log_sigmoid{"log_sigmoid",
-                                        [](const Tensor& x) { return -softplus(-x); }};
-inline constexpr Activation gelu{"gelu", [](const Tensor& x) { return locus::gelu(x); }};
-inline constexpr Activation silu{"silu", [](const Tensor& x) { return locus::silu(x); }};
-inline constexpr Activation mish{"mish", [](const Tensor& x) { return locus::mish(x); }};
-inline constexpr Activation elu{"elu", [](const Tensor& x) { return locus::elu(x); }};
-inline constexpr Activation selu{"selu", [](const Tensor& x) { return locus::selu(x); }};
-// clip(x, 0, 6).
-inline constexpr Activation relu6{"relu6", [](const Tensor& x) { return clip(x, 0, 6); }};
-// MXNet's, of slope .2; PyTorch's is hard_sigmoid(x, 1. / 6, .5).
-inline constexpr Activation hard_sigmoid{"hard_sigmoid",
-                                         [](const Tensor& x) { return locus::hard_sigmoid(x); }};
-inline constexpr Activation hard_swish{"hard_swish",
-                                       [](const Tensor& x) { return locus::hard_swish(x); }};
+extern const Activation relu, sigmoid, tanh, softsign, gelu, silu, mish, elu, selu, hard_swish;
+extern const Activation softrelu;     // log(1 + exp(x)), without overflow
+extern const Activation log_sigmoid;  // -log(1 + exp(-x))
+extern const Activation relu6;        // clip(x, 0, 6)
+extern const Activation
+    hard_sigmoid;  // MXNet's, of slope .2; PyTorch's is hard_sigmoid(x, 1. / 6, .5)
 
 // An activation as a layer: Gluon's nn.Activation. An option of the layers here that is out of its
 // range is a ValueError that names it.

@@ -49,6 +49,7 @@
 #include <locus/nn/tensor_parallel.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/convolution.h>
@@ -65,5 +66,6 @@
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>

@@ -1,4 +1,4 @@
-// Arithmetic of two operands, and its operators.
+// Arithmetic, and its operators.
 //
 // Operands are tensors, selections (x[mask], gathered) and numbers. Shapes broadcast and dtypes
 // promote as in NumPy: two tensors meet in promote() of their dtypes; a number is weak and takes
@@ -32,6 +32,13 @@ Tensor xlogy(const Operand& x, const Operand& y);
 // sqrt(x^2 + y^2) without overflow on the way. The gradient at (0, 0) is 0. Integers give f64.
 Tensor hypot(const Operand& x, const Operand& y);
 
+// Of bool: DTypeError, as in NumPy.
+Tensor negative(const Tensor& x);
+// At least a_min and at most a_max, which must not be below it; integers cut the bounds. The
+// gradient is 1 at the bounds, too. Of bool: i8.
+Tensor clip(const Tensor& x, double a_min, double a_max);
+
+inline Tensor operator-(const Tensor& x) { return negative(x); }
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 inline Tensor operator-(const Operand& a, const Operand& b) { return subtract(a, b); }
 inline Tensor operator*(const Operand& a, const Operand& b) { return multiply(a, b); }

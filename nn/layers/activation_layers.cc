@@ -2,14 +2,36 @@
 
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/softmax.h>
+#include <locus/ops/trigonometry.h>
 
 namespace locus::nn {
 
+constinit const Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
+                                locus::Activation::relu};
+constinit const Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
+constinit const Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
+constinit const Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};
+constinit const Activation softsign{"softsign", [](const Tensor& x) { return locus::softsign(x); }};
+constinit const Activation log_sigmoid{"log_sigmoid",
+                                       [](const Tensor& x) { return -softplus(-x); }};
+constinit const Activation gelu{"gelu", [](const Tensor& x) { return locus::gelu(x); }};
+constinit const Activation silu{"silu", [](const Tensor& x) { return locus::silu(x); }};
+constinit const Activation mish{"mish", [](const Tensor& x) { return locus::mish(x); }};
+constinit const Activation elu{"elu", [](const Tensor& x) { return locus::elu(x); }};
+constinit const Activation selu{"selu", [](const Tensor& x) { return locus::selu(x); }};
+constinit const Activation relu6{"relu6", [](const Tensor& x) { return clip(x, 0, 6); }};
+constinit const Activation hard_sigmoid{"hard_sigmoid",
+                                        [](const Tensor& x) { return locus::hard_sigmoid(x); }};
+constinit const Activation hard_swish{"hard_swish",
+                                      [](const Tensor& x) { return locus::hard_swish(x); }};
+
 Activate::Activate(std::string_view name) {
-  static constexpr Activation kAll[] = {relu,        sigmoid,      tanh,       softrelu, softsign,
-                                        log_sigmoid, gelu,         silu,       mish,     elu,
-                                        selu,        hard_sigmoid, hard_swish, relu6};
+  static const Activation kAll[] = {relu,        sigmoid,      tanh,       softrelu, softsign,
+                                    log_sigmoid, gelu,         silu,       mish,     elu,
+                                    selu,        hard_sigmoid, hard_swish, relu6};
   for (const Activation& a : kAll)
     if (a.name == name) {
       activation_ = a;

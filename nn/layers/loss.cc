@@ -10,6 +10,7 @@
 #include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

@@ -10,7 +10,6 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/unary.h>
 
 namespace locus {
 

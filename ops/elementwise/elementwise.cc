@@ -4,6 +4,7 @@
 
 #include <locus/core/memory/storage.h>
 #include <locus/ops/elementwise/call.h>
+#include <locus/ops/unary.h>
 
 #define LOCUS_FUNCTIONS
 #include <locus/ops/elementwise/elementwise_kernel.h>

@@ -1,6 +1,9 @@
 #include <algorithm>
 
+#include <locus/ops/activation.h>
 #include <locus/ops/elementwise/call.h>
+#include <locus/ops/trigonometry.h>
+#include <locus/ops/unary.h>
 
 #define LOCUS_FUNCTIONS
 #include <locus/ops/elementwise/activation_kernel.h>

@@ -79,7 +79,8 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Gradients g =
       composed(at, saved.in(0), saved.in(1), mean, var, a.epsilon, of_results, kGiven);
   if constexpr (kGiven) {
-    const Tensor rstd = rsqrt(detail::as(var, f64) + a.epsilon), scaled = saved.in(1) * rstd;
+    const Tensor rstd = inverse_deviation(detail::as(var, f64), a.epsilon),
+                 scaled = saved.in(1) * rstd;
     of_running = {-(scaled * g.beta), scaled * rstd * g.gamma * -.5};
   }
   return {as_input(g.data, saved, 0), as_input(g.gamma, saved, 1), as_input(g.beta, saved, 2),
@@ -100,7 +101,7 @@ Tensors fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
                             of_given || saved.needs(2), kGiven};
   Tensors result = invoke_all(op, in, attrs, {saved.place(0), saved.place(1), saved.place(2)});
   if (of_given) {
-    const Tensor rstd = rsqrt(var + a.epsilon), scaled = saved.in(1) * rstd;
+    const Tensor rstd = inverse_deviation(var, a.epsilon), scaled = saved.in(1) * rstd;
     result.push_back(as_input(-(scaled * result[2]), saved, 3));
     result.push_back(as_input(scaled * rstd * result[1] * -.5, saved, 4));
   }

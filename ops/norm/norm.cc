@@ -5,6 +5,7 @@
 
 #include <locus/ops/copy.h>
 #include <locus/ops/norm/norm_parts.h>
+#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus {
@@ -63,13 +64,17 @@ Layout4 Layout4::channels(const Meta& data, const NormAttrs& a) {
           static_cast<double>(s.rows())};
 }
 
+Tensor inverse_deviation(const Tensor& variance, double epsilon) {
+  return rsqrt(variance + epsilon);
+}
+
 Gradients composed(const Layout4& at, const Tensor& data, const Tensor& gamma, const Tensor& mean,
                    const Tensor& variance, double epsilon, std::span<const Tensor> dout,
                    bool given) {
   const auto wide = [](const Tensor& t, const Shape& shape) {
     return detail::reshape_exact(detail::as(t, f64), shape);
   };
-  const Tensor x = wide(data, at.data), rstd = rsqrt(wide(variance, at.stats) + epsilon);
+  const Tensor x = wide(data, at.data), rstd = inverse_deviation(wide(variance, at.stats), epsilon);
   const Tensor centred = mean.defined() ? x - wide(mean, at.stats) : x;
   Gradients result;
   const auto add = [&](const Tensor& dx) {

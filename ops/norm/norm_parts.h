@@ -15,6 +15,9 @@ inline Tensor parameter(const Tensor& p, const Tensor& x) {
 }
 inline Tensor floating(const Tensor& x) { return detail::as(x, inexact(x.dtype())); }
 
+// 1 / sqrt(variance + epsilon).
+Tensor inverse_deviation(const Tensor& variance, double epsilon);
+
 // in[0] is the data, the others are one number a channel.
 void check(std::span<const Meta> in, const NormAttrs& a);
 // The data, gamma, beta and the running statistics are what batch normalisation trains with.

@@ -85,8 +85,10 @@ Tensors run(const Replicas& r, const BatchNormOptions& o, const std::vector<doub
     return sum(parts);
   };
   const Tensors all_means = mean(r.means);
-  for (size_t i = 0; i < r.size(); ++i)
-    variances.push_back(r.variances[i] + square(r.means[i] - all_means[i]));
+  for (size_t i = 0; i < r.size(); ++i) {
+    const Tensor distance = r.means[i] - all_means[i];
+    variances.push_back(r.variances[i] + distance * distance);
+  }
   const Tensors all_variances = mean(variances);
   for (size_t i = 0; i < r.size(); ++i) {
     out.push_back(

@@ -10,6 +10,7 @@
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax/softmax_kernel.h>
+#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus {

@@ -3,7 +3,17 @@
 
 #include <functional>
 
-#include <locus/locus.h>
+#include <locus/core/base/text.h>
+#include <locus/core/group.h>
+#include <locus/core/io.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/create.h>
+#include <locus/ops/operand.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

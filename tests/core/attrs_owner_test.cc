@@ -1,7 +1,13 @@
 // Attributes that point to memory: their owner lives as long as whoever keeps a copy of them.
 #include <locus/core/op.h>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/device.h>
+#include <locus/core/kernel.h>
+#include <locus/core/saved.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

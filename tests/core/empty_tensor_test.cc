@@ -7,7 +7,20 @@
 #include <utility>
 #include <vector>
 
-#include <locus/nn/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/group.h>
+#include <locus/core/io.h>
+#include <locus/core/op.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/softmax.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

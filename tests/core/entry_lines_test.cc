@@ -1,5 +1,22 @@
 // Errors of calls that compute, copy or wait name the line of the program that made the call.
-#include <locus/locus.h>
+#include <locus/nn/block.h>
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/checkpoint/checkpoint_part.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/loss_scaler.h>
+#include <locus/nn/metric.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/pipeline.h>
+#include <locus/nn/prefetch.h>
+#include <locus/nn/train_step.h>
+#include <locus/nn/trainer.h>
+#include <locus/nn/transforms.h>
+#include <locus/ops/create.h>
+#include <locus/ops/matmul.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

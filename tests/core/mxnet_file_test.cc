@@ -1,6 +1,14 @@
 // A network that MXNet 1.9.1 saved: tests/data/lenet_mxnet191.params is save_parameters() of a
 // small LeNet (2 and 3 channels, 8 units) with Xavier weights.
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/pool_layers.h>
+#include <locus/ops/create.h>
 
 #include "tests/support/contexts.h"
 

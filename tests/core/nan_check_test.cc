@@ -5,7 +5,28 @@
 #include <cstdlib>
 #include <iostream>
 
-#include <locus/locus.h>
+#include <locus/core/amp.h>
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/clip.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/loss_scaler.h>
+#include <locus/nn/metric.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/pool_layers.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/random.h>
+#include <locus/ops/softmax.h>
+#include <locus/ops/unary.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

@@ -6,7 +6,26 @@
 #include <sstream>
 #include <thread>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/device.h>
+#include <locus/core/io.h>
+#include <locus/core/stream.h>
+#include <locus/core/transfer_kind.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/prefetch.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

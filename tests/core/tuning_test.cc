@@ -12,9 +12,17 @@
 #include <sstream>
 #include <thread>
 
+#include <locus/core/base/lru.h>
+#include <locus/core/base/text.h>
 #include <locus/core/compile.h>
+#include <locus/core/device.h>
+#include <locus/core/kernel.h>
+#include <locus/core/op.h>
 #include <locus/core/scratch.h>
-#include <locus/locus.h>
+#include <locus/core/stream.h>
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/checkpoint/checkpoint_part.h>
+#include <locus/ops/create.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

@@ -3,7 +3,8 @@
 #include <fstream>
 #include <random>
 
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/data.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

@@ -9,7 +9,13 @@
 #include <set>
 #include <utility>
 
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/data.h>
+#include <locus/nn/data/sample_order.h>
+#include <locus/nn/prefetch.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/view.h>
 #include "tests/support/folder.h"
 
 namespace locus {

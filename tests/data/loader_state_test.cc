@@ -1,7 +1,12 @@
 // state() and set_state() of both loaders: a run that stopped goes on as if it had not.
 #include <optional>
 
-#include <locus/locus.h>
+#include <locus/core/base/text.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/data.h>
+#include <locus/nn/data/sample_order.h>
+#include <locus/nn/prefetch.h>
+#include <locus/ops/create.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

@@ -4,7 +4,19 @@
 #include <cmath>
 #include <numeric>
 
-#include <locus/locus.h>
+#include <locus/core/compile.h>
+#include <locus/core/transfer_kind.h>
+#include <locus/core/transfer_log.h>
+#include <locus/nn/data.h>
+#include <locus/nn/prefetch.h>
+#include <locus/nn/transforms.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

@@ -1,4 +1,11 @@
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/create.h>
 
 #include <cmath>
 

@@ -1,7 +1,20 @@
 // What a block does around forward(): hooks, several inputs, errors, sharing, freezing, casts.
 #include "tests/support/contexts.h"
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/io.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/hooks.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/folder.h"
 
 namespace locus {

@@ -1,7 +1,12 @@
 // What errors say of the block that they came from.
 #include "tests/support/contexts.h"
 
-#include <locus/locus.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 namespace locus {
 namespace {

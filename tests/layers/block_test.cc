@@ -2,7 +2,19 @@
 
 #include <sstream>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/core/io.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/random.h>
 #include "tests/support/folder.h"
 
 namespace locus {

@@ -1,7 +1,12 @@
 // Containers: Sequential, Concurrent, Residual.
 #include <locus/nn/containers.h>
 
-#include <locus/locus.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

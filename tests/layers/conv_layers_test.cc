@@ -1,7 +1,26 @@
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/pool_layers.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/convolution.h>
+#include <locus/ops/create.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/spatial_axes.h>
 
 namespace locus {
 namespace {

@@ -7,7 +7,22 @@
 #include <regex>
 #include <set>
 
-#include <locus/locus.h>
+#include <locus/core/base/text.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/pipeline.h>
+#include <locus/nn/plan.h>
+#include <locus/nn/planned.h>
+#include <locus/nn/pool_layers.h>
+#include <locus/nn/sync_norm.h>
+#include <locus/nn/tensor_parallel.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

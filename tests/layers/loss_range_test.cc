@@ -1,7 +1,13 @@
 // Losses and their gradients that fit a dtype although numbers on the way do not.
 #include <functional>
 
-#include <locus/locus.h>
+#include <locus/core/amp.h>
+#include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/loss.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

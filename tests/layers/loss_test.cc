@@ -1,7 +1,18 @@
 #include <cmath>
 #include <functional>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/nn/loss.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/softmax.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
 

@@ -1,3 +1,13 @@
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/generator.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/random.h>
 #include "tests/support/folder.h"
 #include "tests/support/launches.h"
 #include "tests/tape/gradcheck.h"

@@ -2,7 +2,14 @@
 
 #include <sstream>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 namespace locus {
 namespace {

@@ -1,6 +1,10 @@
 #include "tests/support/contexts.h"
 
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/block.h>
+#include <locus/nn/pool_layers.h>
+#include <locus/ops/create.h>
+#include <locus/ops/pooling.h>
 
 namespace locus {
 namespace {

@@ -1,6 +1,18 @@
 // BatchNorm over replicas is that of one context with the whole batch.
+#include <locus/core/autograd.h>
 #include <locus/core/compile.h>
+#include <locus/core/generator.h>
 #include <locus/core/parallel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/sync_norm.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/join.h>
+#include <locus/ops/reduce.h>
 #include <locus/ops/sync_norm.h>
 #include "tests/ranks/groups.h"
 #include "tests/tape/gradcheck.h"

@@ -6,7 +6,6 @@
 #include <locus/core/autograd.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
-#include <locus/ops/unary.h>
 #include <tests/support/contexts.h>
 
 namespace locus {

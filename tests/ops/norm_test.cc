@@ -3,8 +3,14 @@
 #include <cmath>
 #include <map>
 
+#include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
+#include <locus/core/kernel.h>
 #include <locus/devices/cpu.h>
-#include <locus/locus.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/norm.h>
+#include <locus/ops/view.h>
 #include "tests/support/launches.h"
 #include "tests/tape/gradcheck.h"
 

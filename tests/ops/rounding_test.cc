@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include <locus/ops/activation.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

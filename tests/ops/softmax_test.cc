@@ -1,4 +1,5 @@
 #include <locus/ops/softmax.h>
+#include <locus/ops/unary.h>
 
 #include <cmath>
 #include <limits>
@@ -10,7 +11,6 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"

@@ -1,3 +1,5 @@
+#include <locus/ops/activation.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 
 #include <cmath>

@@ -4,6 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include <locus/core/generator.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/random.h>
 #include "tests/train/training.h"
 
 namespace locus::test {

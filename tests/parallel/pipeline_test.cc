@@ -5,6 +5,14 @@
 #include <atomic>
 #include <map>
 
+#include <locus/core/generator.h>
+#include <locus/core/stream.h>
+#include <locus/core/transfer_log.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/ops/reduce.h>
 #include "tests/parallel/in_parts.h"
 #include "tests/ranks/groups.h"
 #include "tests/support/folder.h"

@@ -1,9 +1,13 @@
 // A network trained by each kind of plan beside the same network on one context.
+#include <locus/core/autograd.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/planned.h>
 
+#include <locus/core/generator.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/norm_layers.h>
+#include <locus/nn/sync_norm.h>
 #include "tests/parallel/in_parts.h"
 #include "tests/ranks/groups.h"
 #include "tests/support/folder.h"

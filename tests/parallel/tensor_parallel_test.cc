@@ -1,6 +1,19 @@
 // Dense layers cut over contexts beside the same ones in one piece.
+#include <locus/core/autograd.h>
+#include <locus/nn/checkpoint.h>
 #include <locus/nn/tensor_parallel.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/random.h>
 
+#include <locus/core/generator.h>
+#include <locus/core/io.h>
+#include <locus/core/transfer_log.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/dense.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
 #include "tests/ranks/groups.h"
 #include "tests/support/folder.h"
 #include "tests/train/training.h"
@@ -248,10 +261,10 @@ TEST(TensorParallel, GradientsOfTheInputAreThoseOfDense) {
       {
         const autograd::Record record;
         if (!cut) {
-          l = square(x + b(a(x))).sum();  // around a shortcut
+          l = pow(x + b(a(x)), 2).sum();  // around a shortcut
         } else {
           const Tensors xs = broadcast(g, x), ys = down(up(xs));
-          l = square(xs[0] + ys[0]).sum();
+          l = pow(xs[0] + ys[0], 2).sum();
         }
       }
       l.backward();
@@ -297,7 +310,7 @@ TEST(TensorParallel, CheckpointsHoldIt) {
       Tensor l;
       {
         const autograd::Record record;
-        l = square(net(broadcast(Group(hosts(3)), x))[0]);
+        l = pow(net(broadcast(Group(hosts(3)), x))[0], 2);
       }
       l.backward();
       trainer.step(5);

@@ -6,8 +6,11 @@
 #include <limits>
 
 #include <locus/core/error.h>
+#include <locus/core/kernel.h>
 #include <locus/devices/emulated_link.h>
-#include <locus/locus.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
 
 #include "common/svg.h"
 #include "common/table.h"

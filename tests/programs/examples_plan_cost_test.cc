@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/pipeline.h>
+#include <locus/nn/plan.h>
+#include <locus/nn/planned.h>
 #include "planning/candidates.h"
 #include "planning/machine.h"
 

@@ -2,7 +2,14 @@
 // long.
 #include <gmock/gmock.h>
 
-#include <locus/locus.h>
+#include <locus/core/base/text.h>
+#include <locus/core/device.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/plan.h>
+#include <locus/ops/create.h>
 #include "planning/machine.h"
 #include "planning/measured_layers.h"
 #include "planning/measured_links.h"

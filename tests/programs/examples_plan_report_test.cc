@@ -1,7 +1,8 @@
 // What placement says of a machine that is not here.
 #include <regex>
 
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/plan.h>
 #include "planning/study.h"
 #include "tests/support/contexts.h"
 

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/context.h>
 #include <locus/core/error.h>
-#include <locus/locus.h>
+#include <locus/core/kernel.h>
 
 #include "common/status.h"
 #include "tests/support/contexts.h"

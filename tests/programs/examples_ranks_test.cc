@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <locus/core/cluster.h>
+#include <locus/core/generator.h>
+#include <locus/nn/containers.h>
 #include "tests/ranks/ranks.h"
 #include "training/digits.h"
 #include "training/models.h"

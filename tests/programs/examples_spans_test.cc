@@ -1,7 +1,10 @@
 // Whether what ran at once is told from what ran one after the other.
 #include "common/spans.h"
 
-#include <locus/locus.h>
+#include <locus/core/caller.h>
+#include <locus/core/context.h>
+#include <locus/core/kernel.h>
+#include <locus/core/stream.h>
 
 #include "tests/support/contexts.h"
 #include "tests/support/slow.h"

@@ -1,7 +1,13 @@
 // What the training programs share: their networks, and what their options make.
 #include <fstream>
 
-#include <locus/locus.h>
+#include <locus/nn/block.h>
+#include <locus/nn/clip.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/schedule.h>
+#include <locus/ops/create.h>
 #include "common/measure.h"
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"

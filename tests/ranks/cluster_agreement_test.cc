@@ -1,9 +1,15 @@
 // What ranks must be alike in beside their calls, and what one finds wrong before they meet.
 #include <optional>
 
+#include <locus/core/autograd.h>
 #include <locus/devices/pool.h>
 #include <locus/ops/sync_norm.h>
 
+#include <locus/core/amp.h>
+#include <locus/core/cluster.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/sync_norm.h>
+#include <locus/ops/reduce.h>
 #include "tests/ranks/ranks.h"
 #include "tests/replay/captures.h"
 

@@ -4,6 +4,7 @@
 
 #include <locus/devices/pool.h>
 
+#include <locus/core/cluster.h>
 #include "tests/ranks/ranks.h"
 #include "tests/replay/captures.h"
 

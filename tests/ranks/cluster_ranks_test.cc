@@ -1,4 +1,10 @@
 // What ranks do together, call by call.
+#include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/layers.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/view.h>
 #include "tests/ranks/ranks.h"
 
 namespace locus::test::ranks {

@@ -2,8 +2,14 @@
 #include <algorithm>
 #include <numeric>
 
+#include <locus/core/autograd.h>
 #include <locus/core/ranks/rank_purpose.h>
+#include <locus/nn/prefetch.h>
 
+#include <locus/core/cluster.h>
+#include <locus/core/group.h>
+#include <locus/nn/data.h>
+#include <locus/ops/view.h>
 #include "tests/train/training.h"
 
 namespace locus {

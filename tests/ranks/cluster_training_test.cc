@@ -7,6 +7,16 @@
 #include <iostream>
 #include <thread>
 
+#include <locus/core/amp.h>
+#include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
+#include <locus/core/generator.h>
+#include <locus/core/io.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/sync_norm.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/reduce.h>
 #include "tests/ranks/ranks.h"
 #include "tests/support/folder.h"
 

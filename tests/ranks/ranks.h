@@ -6,7 +6,20 @@
 #include <map>
 #include <string>
 
+#include <locus/core/autograd.h>
+#include <locus/core/cluster.h>
+#include <locus/core/generator.h>
 #include <locus/core/ranks/rank_calls.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/kvstore.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/sync_norm.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
 #include "tests/train/training.h"
 
 namespace locus::test::ranks {

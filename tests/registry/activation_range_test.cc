@@ -6,8 +6,10 @@
 
 #include <locus/core/autograd.h>
 #include <locus/nn/activation_layers.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include "tests/support/contexts.h"
 

@@ -9,7 +9,17 @@
 #include <ostream>
 #include <vector>
 
-#include <locus/locus.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/join.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/pooling.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
 
 namespace locus::test {
 

@@ -9,7 +9,12 @@
 #include <regex>
 #include <set>
 
-#include <locus/locus.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/core/op.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/view.h>
 #include "tests/registry/composite_table.h"
 #include "tests/registry/run.h"
 #include "tests/support/contexts.h"

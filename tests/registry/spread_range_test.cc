@@ -1,7 +1,11 @@
 // Variances and what is normalised by them, of data whose squares f32 does not hold.
 #include <cmath>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/kernel.h>
+#include <locus/ops/create.h>
+#include <locus/ops/norm.h>
+#include <locus/ops/reduce.h>
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
 

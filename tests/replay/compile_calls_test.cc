@@ -12,6 +12,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include "tests/replay/captures.h"
 #include "tests/support/contexts.h"

@@ -1,5 +1,17 @@
 // Compiled functions under autograd::Record: their results are in the graph, and backward() replays
 // the gradient. Each beside the function as it runs, bit by bit.
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/generator.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
+#include <locus/ops/trigonometry.h>
+#include <locus/ops/unary.h>
 #include "tests/replay/compiles.h"
 
 namespace locus::test {
@@ -30,7 +42,7 @@ TEST(CompiledGraph, BackwardThroughItEqualsTheFunctionAsItRuns) {
         {
           const autograd::Record record;
           const Tensor y = compiled ? f({x * 2})[0] : body({x * 2})[0];
-          l = square(y).sum();
+          l = pow(y, 2).sum();
         }
         l.backward();
         found[compiled] = {values(l), gradients({w, b, x})};

@@ -1,7 +1,11 @@
 // Inputs of compiled functions: copied in at every call, copied back where the function writes
 // them, and refused where a copy could not stand for them.
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
 #include <locus/core/stream.h>
+#include <locus/ops/random.h>
 
+#include <locus/core/generator.h>
 #include "tests/replay/compiles.h"
 
 namespace locus::test {

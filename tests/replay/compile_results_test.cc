@@ -8,7 +8,6 @@
 #include <locus/ops/index.h>
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/replay/captures.h"
 #include "tests/support/contexts.h"

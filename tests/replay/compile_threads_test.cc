@@ -1,12 +1,18 @@
 // Compiled functions in several threads, on several streams, and gone while their work runs.
 #include <locus/core/compile.h>
+#include <locus/nn/train_step.h>
 
 #include <atomic>
 #include <chrono>
 #include <optional>
 #include <thread>
 
+#include <locus/core/generator.h>
+#include <locus/core/stream.h>
 #include <locus/devices/pool.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
 #include "tests/replay/captures.h"
 #include "tests/support/slow.h"
 #include "tests/train/training.h"

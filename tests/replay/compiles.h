@@ -1,9 +1,12 @@
 // What the tests of compiled functions share.
 #pragma once
 
+#include <locus/core/autograd.h>
 #include <locus/core/compile.h>
-
-#include <locus/locus.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
 
 #include "tests/support/contexts.h"
 

@@ -1,7 +1,9 @@
 // Gradients of several backward passes that add up.
 #include <locus/core/accumulate.h>
+#include <locus/core/autograd.h>
 
 #include <locus/core/parallel.h>
+#include <locus/ops/dense.h>
 #include "tests/train/training.h"
 
 namespace locus {

@@ -1,7 +1,24 @@
 // Mixed precision by scope.
 #include <locus/core/amp.h>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/conv_layers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/parameter.h>
+#include <locus/ops/create.h>
+#include <locus/ops/dense.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/trigonometry.h>
+#include <locus/ops/unary.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

@@ -2,9 +2,11 @@
 #include <locus/core/autograd.h>
 
 #include <locus/core/tape/tape.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include "tests/support/contexts.h"
 

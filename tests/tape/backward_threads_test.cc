@@ -3,7 +3,12 @@
 #include <functional>
 #include <thread>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/kernel.h>
+#include <locus/core/recompute.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/trigonometry.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

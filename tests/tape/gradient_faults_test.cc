@@ -1,10 +1,14 @@
 // What gradients are after a sum or a pass over them failed, and behind a sum that is not used yet.
 #include <locus/core/accumulate.h>
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
 #include <locus/devices/pool.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/kvstore.h>
 #include <locus/nn/pipeline.h>
 #include <locus/nn/planned.h>
 
+#include <locus/nn/layers.h>
 #include "tests/ranks/groups.h"
 #include "tests/replay/captures.h"
 #include "tests/train/training.h"

@@ -1,8 +1,16 @@
 // Whose memory gradients have: each its own.
 #include <functional>
 
+#include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
+#include <locus/core/compile.h>
+#include <locus/core/kernel.h>
 #include <locus/core/memory/storage.h>
-#include <locus/locus.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

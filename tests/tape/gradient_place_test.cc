@@ -1,12 +1,12 @@
 // Gradients in memory that the program chose: x.attach_grad(place).
 #include <locus/core/autograd.h>
 #include <locus/core/memory/storage.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/support/launches.h"

@@ -8,8 +8,10 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/tape/gradcheck.h"

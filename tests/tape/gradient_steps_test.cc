@@ -7,12 +7,13 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/ops/activation.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/softmax/softmax_kernel.h>
-#include <locus/ops/unary.h>
+#include <locus/ops/trigonometry.h>
 #include "tests/tape/gradcheck.h"
 
 namespace locus::test {

@@ -1,5 +1,15 @@
 // What errors say about tensors that are in no graph.
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/kernel.h>
+#include <locus/core/op.h>
+#include <locus/core/saved.h>
+#include <locus/nn/block.h>
+#include <locus/nn/layers.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

@@ -1,8 +1,23 @@
 // What a recomputed function reads beside its inputs is what it was at the first run, or an error.
 #include <functional>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/compile.h>
+#include <locus/core/group.h>
+#include <locus/core/recompute.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/kvstore.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/trigonometry.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/train/training.h"
 

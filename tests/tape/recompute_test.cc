@@ -1,7 +1,27 @@
 // Stretches of a network that backward() runs again.
 #include <locus/core/recompute.h>
 
-#include <locus/locus.h>
+#include <locus/core/amp.h>
+#include <locus/core/autograd.h>
+#include <locus/core/device.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/train_step.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/norm.h>
+#include <locus/ops/random.h>
+#include <locus/ops/trigonometry.h>
 #include "tests/support/contexts.h"
 
 namespace locus {

@@ -7,7 +7,10 @@
 #include <fstream>
 #include <thread>
 
-#include <locus/locus.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

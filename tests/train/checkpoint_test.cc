@@ -7,7 +7,26 @@
 #include <filesystem>
 #include <fstream>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/core/io.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/checkpoint/checkpoint_part.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/norm_layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/prefetch.h>
+#include <locus/nn/schedule.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/random.h>
 #include "tests/support/contexts.h"
 #include "tests/support/folder.h"
 

@@ -3,8 +3,25 @@
 #include <algorithm>
 #include <cmath>
 
+#include <locus/core/autograd.h>
+#include <locus/core/base/text.h>
+#include <locus/core/compile.h>
+#include <locus/core/generator.h>
 #include <locus/devices/cpu.h>
-#include <locus/locus.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/block.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss_scaler.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/train_step.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/optim.h>
+#include <locus/ops/random.h>
 
 #include "tests/support/contexts.h"
 
@@ -161,7 +178,7 @@ TEST(Clip, WorksInsideACompiledStep) {
         Tensor l;
         {
           const autograd::Record record;
-          l = square(net(in)).sum();
+          l = pow(net(in), 2).sum();
         }
         l.backward();
         clip_global_norm(nn::gradients(net), .5).copyto(norm);
@@ -208,7 +225,7 @@ Clipped train_clipped(const Contexts& places, Way way) {
     Tensors losses;
     {
       const autograd::Record record;
-      for (const Tensor& x : xs) losses.push_back(square(net(x)).sum());
+      for (const Tensor& x : xs) losses.push_back(pow(net(x), 2).sum());
       if (scaled)
         for (Tensor& l : losses) l = scaler.scale(l);
     }
@@ -242,7 +259,7 @@ TEST(TrainerClipGlobalNorm, IsOfWhatTheUpdateGoesBy) {
   net.initialize(init::One(), cpu());
   {
     const autograd::Record record;
-    square(net(sample_values(cpu(), f32, {4, 3}, -1, 1, 0))).sum().backward();
+    pow(net(sample_values(cpu(), f32, {4, 3}, -1, 1, 0)), 2).sum().backward();
   }
   EXPECT_NEAR(expected.norms[0], norm_of(nn::gradients(net)) / 4, 1e-6);
   EXPECT_GT(expected.norms[0], .25);

@@ -1,4 +1,7 @@
 // KVStore against what MXNet 1.9.1 gives for the same calls.
+#include <locus/core/autograd.h>
+#include <locus/nn/kvstore.h>
+#include <locus/ops/collective.h>
 #include "tests/ranks/groups.h"
 #include "tests/support/folder.h"
 #include "tests/train/training.h"

@@ -3,7 +3,14 @@
 #include <cmath>
 #include <memory>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/kernel.h>
+#include <locus/core/transfer_log.h>
+#include <locus/nn/metric.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/reduce.h>
 
 namespace locus {
 namespace {

@@ -1,7 +1,15 @@
 // Optimizers' options, names and rates.
 #include <cmath>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/init.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/train_step.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 #include "tests/support/contexts.h"
 

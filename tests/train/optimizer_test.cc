@@ -2,7 +2,23 @@
 #include <cmath>
 #include <functional>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/core/capture.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/block.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/parameter.h>
+#include <locus/nn/schedule.h>
+#include <locus/nn/train_step.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/optim.h>
+#include <locus/ops/optim_numbers.h>
+#include <locus/ops/random.h>
 
 #include "tests/support/contexts.h"
 
@@ -177,7 +193,7 @@ std::vector<Values> train(Context c, const Case& each, DType d, How how) {
     Tensor l;
     {
       const autograd::Record record;
-      l = square(net(in) - target).mean();
+      l = pow(net(in) - target, 2).mean();
     }
     l.backward();
     trainer.step(2);

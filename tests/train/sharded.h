@@ -5,8 +5,16 @@
 #include <utility>
 #include <vector>
 
+#include <locus/core/autograd.h>
 #include <locus/core/parallel.h>
+#include <locus/nn/checkpoint.h>
+#include <locus/nn/containers.h>
+#include <locus/ops/random.h>
 
+#include <locus/core/generator.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/layers.h>
 #include "tests/ranks/groups.h"
 #include "tests/train/training.h"
 

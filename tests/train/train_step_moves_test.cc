@@ -1,7 +1,17 @@
 // A compiled step of training that is moved.
 #include <locus/nn/train_step.h>
 
-#include <locus/locus.h>
+#include <locus/core/base/text.h>
+#include <locus/core/compile.h>
+#include <locus/core/generator.h>
+#include <locus/core/kernel.h>
+#include <locus/nn/init.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/loss_scaler.h>
+#include <locus/nn/optimizer.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {

@@ -1,8 +1,14 @@
 // A compiled step of training beside the same step as it runs: equal bit by bit.
+#include <locus/core/autograd.h>
 #include <locus/nn/train_step.h>
+#include <locus/ops/random.h>
 
 #include <locus/core/base/at_line.h>
 
+#include <locus/core/generator.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/layers.h>
+#include <locus/ops/elementwise.h>
 #include "tests/support/folder.h"
 #include "tests/train/training.h"
 
@@ -83,7 +89,7 @@ Outcome accumulate(Context c, bool compiled) {
       Tensor l;
       {
         const autograd::Record record;
-        l = square(net(batch) - 1).mean();
+        l = pow(net(batch) - 1, 2).mean();
       }
       l.backward();
       total = total.defined() ? total + l : l;
@@ -325,7 +331,7 @@ TEST(TrainStep, EagerStepsInBetweenAreSeen) {
         Tensor l;
         {
           const autograd::Record record;
-          l = square(net(in)).mean();
+          l = pow(net(in), 2).mean();
         }
         l.backward();
         trainer.step(1);

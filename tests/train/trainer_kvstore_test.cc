@@ -1,7 +1,9 @@
 // A Trainer whose gradients are summed by a KVStore, and a KVStore that updates by itself.
+#include <locus/core/autograd.h>
 #include <locus/nn/kvstore.h>
 
 #include <locus/nn/checkpoint.h>
+#include <locus/nn/train_step.h>
 #include "tests/support/folder.h"
 #include "tests/train/sharded.h"
 

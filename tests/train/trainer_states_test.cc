@@ -1,8 +1,18 @@
 // What a Trainer's training goes on from.
 #include <memory>
 
+#include <locus/core/autograd.h>
+#include <locus/nn/containers.h>
 #include <locus/nn/kvstore.h>
+#include <locus/ops/collective.h>
+#include <locus/ops/random.h>
 
+#include <locus/core/generator.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/tensor_parallel.h>
+#include <locus/nn/train_step.h>
+#include <locus/ops/reduce.h>
 #include "tests/ranks/groups.h"
 #include "tests/support/folder.h"
 #include "tests/train/training.h"

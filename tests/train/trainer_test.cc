@@ -1,3 +1,10 @@
+#include <locus/core/autograd.h>
+#include <locus/core/generator.h>
+#include <locus/nn/activation_layers.h>
+#include <locus/nn/containers.h>
+#include <locus/nn/data.h>
+#include <locus/nn/layers.h>
+#include <locus/nn/train_step.h>
 #include "tests/train/training.h"
 
 namespace locus {

@@ -6,7 +6,11 @@
 #include <string>
 #include <vector>
 
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
+#include <locus/nn/loss.h>
+#include <locus/nn/trainer.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 
 #include "tests/support/contexts.h"
 

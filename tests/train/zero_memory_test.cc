@@ -2,6 +2,7 @@
 #include <locus/nn/trainer.h>
 
 #include <locus/nn/checkpoint.h>
+#include <locus/nn/train_step.h>
 #include "tests/support/folder.h"
 #include "tests/train/sharded.h"
 

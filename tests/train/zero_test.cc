@@ -1,8 +1,11 @@
 // A Trainer that keeps states, and gradients, once for all replicas beside one that does not.
+#include <locus/core/accumulate.h>
+#include <locus/core/autograd.h>
 #include <locus/nn/trainer.h>
 
 #include <limits>
 
+#include <locus/core/amp.h>
 #include <locus/nn/clip.h>
 #include <locus/nn/train/state_owners.h>
 #include "tests/train/sharded.h"
