@@ -14,10 +14,13 @@
 
 namespace locus {
 
-// One axis length, from any integer type but bool. Keeps {2, n} free of narrowing warnings.
+// Any integer type but bool.
+template <class I>
+concept Integer = std::integral<I> && !std::same_as<I, bool>;
+
+// One axis length. Keeps {2, n} free of narrowing warnings.
 struct Dim {
-  template <std::integral I>
-  requires(!std::same_as<I, bool>) constexpr Dim(I n) : value(static_cast<int64_t>(n)) {}
+  constexpr Dim(Integer auto n) : value(static_cast<int64_t>(n)) {}
   int64_t value;
 };
 

@@ -67,9 +67,7 @@ class Slice {
 class Index {
  public:
   enum class Kind : uint8_t { position, slice, new_axis, rest };
-  template <std::integral I>
-  requires(!std::same_as<I, bool>) Index(I i)
-      : kind_(Kind::position), position_(static_cast<int64_t>(i)) {}
+  Index(Integer auto i) : kind_(Kind::position), position_(static_cast<int64_t>(i)) {}
   Index(Slice s) : kind_(Kind::slice), slice_(s) {}
   Index(NewAxis) : kind_(Kind::new_axis) {}
   Index(Ellipsis) : kind_(Kind::rest) {}
@@ -200,8 +198,16 @@ class Tensor {
   Tensor take(const Tensor& ids) const;
   Tensor sum() const;
   Tensor sum(const ReduceOptions&) const;
+  template <class Options = ReduceOptions>
+  Tensor sum(Integer auto axis) const {
+    return sum(Options{.axis = axis});
+  }
   Tensor mean() const;
   Tensor mean(const ReduceOptions&) const;
+  template <class Options = ReduceOptions>
+  Tensor mean(Integer auto axis) const {
+    return mean(Options{.axis = axis});
+  }
 
   // For ops and core. Throws Error when !defined().
   TensorImpl& impl() const;

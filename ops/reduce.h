@@ -1,7 +1,8 @@
 // Reductions over any set of axes.
 //
 //   sum(x)                                    all axes: a 0-d tensor
-//   max(x, {.axis = 1})                       one axis; negative axes count from the end
+//   max(x, 1)                                 one axis; negative axes count from the end
+//   max(x, {.axis = 1, .keepdims = true})     the axis stays, with length 1
 //   mean(x, {.axis = {0, 2}, .keepdims = true})
 //   norm(x, {.out = log[i]})                  into existing memory: no allocation, no copy
 //
@@ -24,6 +25,8 @@
 #include <concepts>
 #include <initializer_list>
 #include <span>
+#include <string>
+#include <utility>
 
 #include <locus/core/tensor.h>
 #include <locus/ops/register.h>
@@ -34,13 +37,17 @@ namespace locus {
 class Axes {
  public:
   Axes() = default;
-  Axes(int axis) : Axes({axis}) {}
+  Axes(Integer auto axis)
+      : Axes({std::in_range<int>(+axis) ? static_cast<int>(axis)
+                                        : out_of_range(std::to_string(axis))}) {}
   Axes(std::initializer_list<int> axes);
 
   bool all() const { return count_ < 0; }
   std::span<const int> list() const { return {axes_, static_cast<size_t>(all() ? 0 : count_)}; }
 
  private:
+  [[noreturn]] static int out_of_range(const std::string& axis);
+
   int count_ = -1;
   int axes_[kMaxRank] = {};
 };
@@ -110,6 +117,21 @@ Tensor norm(const Tensor& x, const NormOptions& = {});
 inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o) {
   return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out});
 }
+
+// Over one axis: sum(x, 1) is sum(x, {.axis = 1}). norm(x, 1), too, is over axis 1, not of order 1.
+inline Tensor sum(const Tensor& x, Integer auto axis) { return sum(x, {.axis = axis}); }
+inline Tensor mean(const Tensor& x, Integer auto axis) { return mean(x, {.axis = axis}); }
+inline Tensor prod(const Tensor& x, Integer auto axis) { return prod(x, {.axis = axis}); }
+inline Tensor max(const Tensor& x, Integer auto axis) { return max(x, {.axis = axis}); }
+inline Tensor min(const Tensor& x, Integer auto axis) { return min(x, {.axis = axis}); }
+inline Tensor any(const Tensor& x, Integer auto axis) { return any(x, {.axis = axis}); }
+inline Tensor all(const Tensor& x, Integer auto axis) { return all(x, {.axis = axis}); }
+inline Tensor argmax(const Tensor& x, Integer auto axis) { return argmax(x, {.axis = axis}); }
+inline Tensor argmin(const Tensor& x, Integer auto axis) { return argmin(x, {.axis = axis}); }
+inline Tensor var(const Tensor& x, Integer auto axis) { return var(x, {.axis = axis}); }
+inline Tensor std(const Tensor& x, Integer auto axis) { return std(x, {.axis = axis}); }
+inline Tensor logsumexp(const Tensor& x, Integer auto axis) { return logsumexp(x, {.axis = axis}); }
+inline Tensor norm(const Tensor& x, Integer auto axis) { return norm(x, {.axis = axis}); }
 
 // Sums x over the axes along which `shape` would be broadcast to x's: the inverse of broadcast_to.
 // Keeps the dtype. x itself when it has that shape. Throws ShapeError when it does not broadcast.

@@ -26,6 +26,9 @@ Axes::Axes(std::initializer_list<int> axes) : count_(static_cast<int>(axes.size(
   int i = 0;
   for (int a : axes) axes_[i++] = a;
 }
+int Axes::out_of_range(const std::string& axis) {
+  throw ShapeError("axis: ", axis, " is out of bounds for a tensor of at most ", kMaxRank, " axes");
+}
 
 namespace {
 
