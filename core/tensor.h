@@ -194,7 +194,10 @@ class Tensor {
                        const Selector& = Selector()) const;
   Tensor reshape(const Shape&) const;
   Tensor T() const;
+  Tensor transpose(std::span<const int> axes) const;
+  Tensor transpose(std::initializer_list<int> axes = {}) const;
   Tensor astype(DType) const;
+  Tensor clone() const;  // copy(): new memory on the same context
   Tensor take(const Tensor& ids) const;
   Tensor sum() const;
   Tensor sum(const ReduceOptions&) const;
@@ -207,6 +210,18 @@ class Tensor {
   template <class Options = ReduceOptions>
   Tensor mean(Integer auto axis) const {
     return mean(Options{.axis = axis});
+  }
+  Tensor max() const;
+  Tensor max(const ReduceOptions&) const;
+  template <class Options = ReduceOptions>
+  Tensor max(Integer auto axis) const {
+    return max(Options{.axis = axis});
+  }
+  Tensor min() const;
+  Tensor min(const ReduceOptions&) const;
+  template <class Options = ReduceOptions>
+  Tensor min(Integer auto axis) const {
+    return min(Options{.axis = axis});
   }
 
   // For ops and core. Throws Error when !defined().

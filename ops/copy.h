@@ -13,7 +13,7 @@ namespace locus {
 // New memory in every case, also when the dtype is x's own (MXNet's copy=True). Tensor::astype is
 // the same function.
 Tensor cast(const Tensor& x, DType dtype);
-// New memory, the strides' order kept.
+// New memory, the strides' order kept. Tensor::clone is the same function.
 Tensor copy(const Tensor& x);
 // x itself when it is row-major without gaps, else a row-major copy.
 Tensor contiguous(const Tensor& x);

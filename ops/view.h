@@ -4,7 +4,7 @@
 //
 // Axes may be negative. Errors: ShapeError for shapes and axes, IndexError for positions.
 // Tensor's own members (core/tensor.h): x[i], x(i, Slice(...), newaxis, ellipsis), x.reshape(),
-// x.T().
+// x.transpose(), x.T().
 #pragma once
 
 #include <initializer_list>

@@ -38,6 +38,16 @@ TEST_F(ReduceCall, TakesAnAxis) {
 TEST_F(ReduceCall, TakesAnAxisAsMember) {
   EXPECT_THAT(values(x_.sum(1)), ElementsAre(2, 3));
   EXPECT_THAT(values(x_.mean(0)), ElementsAre(2.5, 1.5, -1.5));
+  EXPECT_THAT(values(x_.max(1)), ElementsAre(3, 5));
+  EXPECT_THAT(values(x_.min(0)), ElementsAre(1, -2, -6));
+}
+
+TEST_F(ReduceCall, TakesOptionsOrNoneAsMember) {
+  EXPECT_EQ(x_.max().item<float>(), 5);
+  EXPECT_EQ(x_.min().item<float>(), -6);
+  EXPECT_EQ(x_.max({}).shape(), Shape());
+  EXPECT_EQ(x_.max({.axis = 1, .keepdims = true}).shape(), (Shape{2, 1}));
+  EXPECT_THAT(values(x_.min({.axis = 1})), ElementsAre(-2, -6));
 }
 
 TEST_F(ReduceCall, TakesAnAxisOfAnyIntegerType) {

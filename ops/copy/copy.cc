@@ -69,6 +69,7 @@ Tensor contiguous(const Tensor& x) {
 }
 
 Tensor Tensor::astype(DType dtype) const { return cast(*this, dtype); }
+Tensor Tensor::clone() const { return copy(*this); }
 
 void register_copy() {
   OpDef<CopyAttrs>("copy", {"data"})

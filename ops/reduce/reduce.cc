@@ -233,6 +233,10 @@ Tensor Tensor::sum() const { return locus::sum(*this); }
 Tensor Tensor::sum(const ReduceOptions& o) const { return locus::sum(*this, o); }
 Tensor Tensor::mean() const { return locus::mean(*this); }
 Tensor Tensor::mean(const ReduceOptions& o) const { return locus::mean(*this, o); }
+Tensor Tensor::max() const { return locus::max(*this); }
+Tensor Tensor::max(const ReduceOptions& o) const { return locus::max(*this, o); }
+Tensor Tensor::min() const { return locus::min(*this); }
+Tensor Tensor::min(const ReduceOptions& o) const { return locus::min(*this, o); }
 
 void register_reduce() {
   const auto define = []<class... R>(List<R...>) { (define_reduction<R>(), ...); };

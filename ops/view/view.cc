@@ -270,7 +270,11 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor Tensor::reshape(const Shape& shape) const { return locus::reshape(*this, shape); }
-Tensor Tensor::T() const { return ndim() < 2 ? *this : transpose(*this, {}); }
+Tensor Tensor::T() const { return ndim() < 2 ? *this : transpose(); }
+Tensor Tensor::transpose(std::span<const int> axes) const { return locus::transpose(*this, axes); }
+Tensor Tensor::transpose(std::initializer_list<int> axes) const {
+  return locus::transpose(*this, axes);
+}
 void register_view() {
   OpDef<ShapeAttrs>("reshape", {"data"})
       .view<&reshape_view>()

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include <locus/ops/kernel/copy.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
@@ -19,6 +20,9 @@ TEST(Copy, IsAlwaysNewMemory) {
   for (Context c : contexts()) {
     const Tensor x = arange(6, c);
     EXPECT_FALSE(copy(x).shares_memory_with(x));
+    EXPECT_FALSE(x.clone().shares_memory_with(x));
+    EXPECT_EQ(x.clone().context(), c);
+    EXPECT_EQ(values(x.clone()), values(x));
     EXPECT_FALSE(x.astype(f32).shares_memory_with(x));
     EXPECT_TRUE(contiguous(x).is(x));
     EXPECT_EQ(values(copy(x)), values(x));
@@ -149,6 +153,20 @@ TEST(Copy, TheGradientIsCastBack) {
     y.backward();
     EXPECT_EQ(x.grad().dtype(), f32);
     EXPECT_THAT(values(x.grad()), ElementsAre(1, 1, 1));
+  }
+}
+
+TEST(Copy, ACloneIsRecorded) {
+  for (Context c : contexts()) {
+    const Tensor x = array({1.f, 2.f, 3.f}, c);
+    x.attach_grad();
+    Tensor y;
+    {
+      autograd::Record record;
+      y = x.clone() * 2;
+    }
+    y.backward();
+    EXPECT_THAT(values(x.grad()), ElementsAre(2, 2, 2));
   }
 }
 

@@ -75,10 +75,16 @@ TEST(View, TransposesShareMemory) {
     EXPECT_EQ(x.T().shape(), (Shape{3, 2, 1}));
     EXPECT_THAT(values(x.T()), ElementsAre(0, 3, 1, 4, 2, 5));
     EXPECT_EQ(transpose(x, {1, -1, 0}).shape(), (Shape{2, 3, 1}));
+    EXPECT_EQ(x.transpose({1, -1, 0}).shape(), (Shape{2, 3, 1}));
+    EXPECT_EQ(x.transpose().shape(), (Shape{3, 2, 1}));
+    EXPECT_TRUE(x.transpose().shares_memory_with(x));
+    const std::vector<int> axes{1, 2, 0};
+    EXPECT_EQ(x.transpose(axes).shape(), (Shape{2, 3, 1}));
     EXPECT_EQ(swapaxes(x, 0, -1).shape(), (Shape{3, 2, 1}));
     EXPECT_TRUE(swapaxes(x, 0, 1).shares_memory_with(x));
   }
   const Tensor x = zeros({2, 3});
+  EXPECT_THROW(x.transpose({0}), ShapeError);
   EXPECT_THROW(transpose(x, {0}), ShapeError);
   EXPECT_THROW(transpose(x, {0, 0}), ShapeError);
   EXPECT_THROW(transpose(x, {0, 2}), ShapeError);
