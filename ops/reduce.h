@@ -133,6 +133,18 @@ inline Tensor std(const Tensor& x, Integer auto axis) { return std(x, {.axis = a
 inline Tensor logsumexp(const Tensor& x, Integer auto axis) { return logsumexp(x, {.axis = axis}); }
 inline Tensor norm(const Tensor& x, Integer auto axis) { return norm(x, {.axis = axis}); }
 
+// A compile error: max and min reduce one tensor.
+template <std::same_as<Tensor> T>
+T max(const T&, const T&) {
+  static_assert(!sizeof(T), "max reduces one tensor; for the larger of two write maximum(x, y)");
+  return T();
+}
+template <std::same_as<Tensor> T>
+T min(const T&, const T&) {
+  static_assert(!sizeof(T), "min reduces one tensor; for the smaller of two write minimum(x, y)");
+  return T();
+}
+
 // Sums x over the axes along which `shape` would be broadcast to x's: the inverse of broadcast_to.
 // Keeps the dtype. x itself when it has that shape. Throws ShapeError when it does not broadcast.
 Tensor sum_to(const Tensor& x, const Shape& shape);

@@ -36,7 +36,8 @@ setup "${purposes[@]}"
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
-(cd "$folder" && cmake -P "$OLDPWD/tests/options_test.cmake")
+(cd "$folder" && cmake -P "$OLDPWD/tests/options_test.cmake" &&
+  cmake -P "$OLDPWD/tests/refused_code_test.cmake")
 
 TEST_MNIST=$(realpath -m "${TEST_MNIST:-data/mnist}")
 export TEST_MNIST

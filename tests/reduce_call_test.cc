@@ -1,8 +1,10 @@
 // How reductions are called: with an axis, with options, and as members of Tensor.
 #include <locus/ops/reduce.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include <locus/ops/create.h>
 #include "tests/contexts.h"
@@ -99,6 +101,12 @@ static_assert(!SumMemberOfTwoBracedAxes<Tensor>);
 static_assert(SumOver<Tensor, int>);
 static_assert(!SumOver<Tensor, bool>);
 static_assert(!SumOver<Tensor, double>);
+
+TEST(ReduceCallOfOtherTypes, IsTheirStdMax) {
+  using locus::max, locus::min, std::max, std::min;
+  EXPECT_EQ(max(1, 2), 2);
+  EXPECT_EQ(min(std::string("b"), std::string("a")), "a");
+}
 
 }  // namespace
 }  // namespace locus::test

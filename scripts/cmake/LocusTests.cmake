@@ -29,6 +29,8 @@ if(LOCUS_TESTS)
   endif()
   gtest_discover_tests(locus_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
   add_test(NAME options COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/options_test.cmake)
+  add_test(NAME refused_code
+           COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/refused_code_test.cmake)
   if(LOCUS_WITH_MPI)
     add_test(NAME ranks COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster.sh ${PROJECT_BINARY_DIR})
   endif()

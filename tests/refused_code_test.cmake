@@ -1,0 +1,27 @@
+# Code that must not compile, and the text that says why. In a build folder:
+# cmake -P tests/refused_code_test.cmake
+set(source ${CMAKE_CURRENT_BINARY_DIR}/refused_code.cc)
+find_program(compiler NAMES c++ g++ clang++ REQUIRED)
+set(failures 0)
+
+function(expect_refused expression text)
+  file(WRITE ${source} "#include <locus/ops/reduce.h>\nusing namespace locus;\n"
+                       "auto f(const Tensor& x, const Tensor& y) { return ${expression}; }\n")
+  execute_process(COMMAND ${compiler} -std=c++20 -fsyntax-only
+                          -I${CMAKE_CURRENT_BINARY_DIR}/include ${source}
+                  RESULT_VARIABLE refused ERROR_VARIABLE errors OUTPUT_QUIET)
+  string(FIND "${errors}" "${text}" found)
+  if(NOT refused OR found EQUAL -1)
+    message("${expression}: expected an error with '${text}', got '${errors}'")
+    math(EXPR failures "${failures} + 1")
+    set(failures ${failures} PARENT_SCOPE)
+  endif()
+endfunction()
+
+expect_refused("max(x, y)" "max reduces one tensor; for the larger of two write maximum(x, y)")
+expect_refused("min(x, y)" "min reduces one tensor; for the smaller of two write minimum(x, y)")
+
+file(REMOVE ${source})
+if(failures)
+  message(FATAL_ERROR "${failures} of the refused pieces of code fail")
+endif()
