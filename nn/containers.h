@@ -26,8 +26,16 @@ class Container : public Block {
 };
 
 // Layers one after the other. Several inputs go to the first, and several results on to the next.
+//   nn::Sequential net{nn::Dense(256, nn::relu), nn::Dense(10)};
 class Sequential : public Container {
  public:
+  Sequential() = default;
+  // add(b...). A Sequential alone is copied, as by every copy constructor: add() makes it a layer.
+  template <std::derived_from<Block>... B>
+  requires(sizeof...(B) > 1 ||
+           !(std::derived_from<B, Sequential> && ...)) explicit Sequential(B... b) {
+    add(std::move(b)...);
+  }
   Tensor forward(const Tensor& x) override;
   Tensors forward(const Tensors& in) override;
   Tensors forward_replicas(const Tensors& xs) override;

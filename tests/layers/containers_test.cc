@@ -32,6 +32,32 @@ TEST(Sequential, HandsSeveralResultsOn) {
   EXPECT_EQ(test::values(net({x, y})[0]), (std::vector<double>{32}));
 }
 
+TEST(Sequential, IsMadeOfLayers) {
+  nn::Sequential net{times(2), nn::Activate(nn::relu), times(5)};
+  EXPECT_EQ(net.size(), 3);
+  EXPECT_EQ(test::values(net(array({-1.f, 3.f}))), (std::vector<double>{0, 30}));
+  EXPECT_EQ(nn::Sequential{times(2)}.size(), 1);
+  EXPECT_EQ(nn::Sequential{}.size(), 0);
+}
+
+TEST(Sequential, SharesTheLayersThatItIsMadeOf) {
+  nn::Dense hidden(3), output(2);
+  nn::Sequential net{hidden, output, nn::Sequential()};
+  EXPECT_TRUE(net.parameter("0.weight").is(hidden.parameter("weight")));
+  EXPECT_TRUE(net.parameter("1.weight").is(output.parameter("weight")));
+}
+
+// A subclass's own copy constructor copies its base, too.
+TEST(Sequential, OfOneSequentialIsACopy) {
+  struct Net : nn::Sequential {
+    Net() : Sequential(nn::Dense(3), nn::Dense(2)) {}
+  } net;
+  const Net copy(net);
+  EXPECT_EQ(copy.size(), 2);
+  EXPECT_EQ(nn::Sequential{net}.size(), 2);
+  EXPECT_TRUE(nn::Sequential{net}.parameter("1.weight").is(net.parameter("1.weight")));
+}
+
 TEST(Sequential, ASliceSharesItsLayers) {
   nn::Sequential net;
   net.add(nn::Dense(3), nn::Dense(2), nn::Dense(1));
