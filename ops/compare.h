@@ -2,7 +2,7 @@
 //
 // Operands broadcast and promote as in elementwise.h; a number that an integer tensor's dtype
 // cannot hold compares by value. Results are bool_. Logic takes any dtype: what is not zero is
-// true, NaN too. None of the predicates has a gradient.
+// true, NaN too. None of the predicates has a gradient. allclose() gives the host a bool.
 #pragma once
 
 #include <locus/ops/operand.h>
@@ -33,5 +33,16 @@ Tensor isfinite(const Tensor& x);
 // x where `condition` is not zero, else y; all three broadcast, x and y promote. Two numbers give
 // f32 when one is floating, i64 when one is an integer, else bool_.
 Tensor where(const Tensor& condition, const Operand& x, const Operand& y);
+
+struct CloseOptions {
+  double rtol = 1e-5;
+  double atol = 1e-8;
+  bool equal_nan = false;  // NaN is close to NaN
+};
+// Whether |a - b| <= atol + rtol |b| for all elements: NumPy's rule, computed in f64. An infinity
+// is close to itself only. No elements: true. Waits. Throws ContextMismatch, ShapeError, and Error
+// for two numbers; in a capture CaptureError.
+bool allclose(const Operand& a, const Operand& b, const CloseOptions& = {},
+              Caller = Caller::here());
 
 }  // namespace locus

@@ -13,7 +13,6 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/random.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus::init {
@@ -116,7 +115,8 @@ Tensor bilinear(const Shape& shape, DType dtype) {
   const auto ramp = [](int64_t n) {
     const double f = std::ceil(static_cast<double>(n) / 2);
     const double center = (2 * f - 1 - std::fmod(f, 2)) / (2 * f);
-    return 1 - abs(arange(static_cast<double>(n), {cpu(), f64}) / f - center);
+    const Tensor d = arange(static_cast<double>(n), {cpu(), f64}) / f - center;
+    return 1 - maximum(d, -d);
   };
   const Tensor kernel = ramp(shape[2]).reshape({shape[2], 1}) * ramp(shape[3]);
   return cast(contiguous(broadcast_to(kernel, shape)), dtype);

@@ -14,6 +14,7 @@ using test::contexts;
 using test::message_of;
 using test::values;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 const float kInf = std::numeric_limits<float>::infinity();
@@ -68,6 +69,69 @@ TEST(Compare, BroadcastsAndTakesAnyLayout) {
     EXPECT_THAT(values(x.T() > array({0.f, 3.f}, c)), ElementsAre(0, 0, 1, 1, 1, 1));
     EXPECT_EQ((zeros({0, 3}, c) == 1).shape(), Shape({0, 3}));
   }
+}
+
+TEST(AllClose, FollowsNumPysRule) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({1.f, 100.f, 0.f}, c);
+    EXPECT_TRUE(allclose(x, x));
+    EXPECT_TRUE(allclose(x, array({1.f, 100.0005f, 1e-9f}, c)));
+    EXPECT_FALSE(allclose(x, array({1.f, 100.f, 1e-7f}, c)));
+    EXPECT_FALSE(allclose(x, x + .01));
+    EXPECT_TRUE(allclose(x, x + .01, {.atol = .02}));
+    // rtol is of b alone.
+    EXPECT_TRUE(allclose(full({2}, 9, c), full({2}, 10, c), {.rtol = .1, .atol = 0}));
+    EXPECT_FALSE(allclose(full({2}, 10, c), full({2}, 9, c), {.rtol = .1, .atol = 0}));
+  }
+}
+
+TEST(AllClose, InfinitiesEqualThemselvesAndNaNOnlyOnRequest) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({1.f, kInf, -kInf}, c), n = array({1.f, kNan}, c);
+    EXPECT_TRUE(allclose(x, x));
+    EXPECT_FALSE(allclose(x, -x));
+    EXPECT_FALSE(allclose(array({1.f}, c), array({kInf}, c)));
+    EXPECT_FALSE(allclose(array({kInf}, c), array({1.f}, c)));
+    EXPECT_FALSE(allclose(n, n));
+    EXPECT_TRUE(allclose(n, n, {.equal_nan = true}));
+    EXPECT_FALSE(allclose(n, array({1.f, 2.f}, c), {.equal_nan = true}));
+  }
+}
+
+TEST(AllClose, BroadcastsOperandsOfAnyDType) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    EXPECT_TRUE(allclose(ones({2, 3}, c), ones({3}, {c, i64})));
+    EXPECT_TRUE(allclose(ones({2, 3}, {c, f16}), 1));
+    EXPECT_TRUE(allclose(1.00000001, ones({2, 3}, c)));
+    EXPECT_FALSE(allclose(ones({2}, {c, u8}), 300));
+    EXPECT_TRUE(allclose(array({false, true}, c), array({0.f, 1.f}, c)));
+    EXPECT_TRUE(allclose(zeros({0, 3}, c), ones({3}, c)));
+  }
+}
+
+TEST(AllClose, RefusesWhatItCannotCompare) {
+  EXPECT_THAT(message_of<ContextMismatch>([] { allclose(ones({2}, cpu(0)), ones({2}, cpu(1))); }),
+              testing::StartsWith("allclose: operands live on different contexts"));
+  EXPECT_THAT(message_of<ShapeError>([] { allclose(ones({2}), ones({3})); }),
+              testing::AllOf(testing::StartsWith("allclose: "), HasSubstr("compare_test.cc:")));
+  EXPECT_THROW(allclose(1, 2), Error);
+  EXPECT_THROW(allclose(Tensor(), ones({2})), Error);
+}
+
+TEST(AllClose, IsNotRecorded) {
+  const Tensor x = array({1.f, 2.f});
+  x.attach_grad();
+  Tensor y;
+  {
+    autograd::Record record;
+    y = x * 3;
+    EXPECT_TRUE(allclose(y, x * 3));
+  }
+  y.backward();
+  EXPECT_THAT(values(x.grad()), ElementsAre(3, 3));
 }
 
 TEST(Compare, LogicTakesWhatIsNotZeroForTrue) {

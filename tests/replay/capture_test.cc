@@ -163,6 +163,7 @@ TEST(Capture, RefusesWhatAReplayCouldNotRepeat) {
   };
   refused([&] { one.item<float>(); }, "item");
   refused([&] { x.to_vector<float>(); }, "to_vector");
+  refused([&] { allclose(x, 1); }, "allclose");
   refused([&] { x.wait_to_read(); }, "wait_to_read");
   refused([&] { std::ostringstream() << x; }, "print");
   refused([&] { wait_all(); }, "wait_all");
