@@ -237,8 +237,8 @@ class Tensor {
 
 using Tensors = std::vector<Tensor>;
 
-// Knows the line of `std::cout << x`. NumPy's text, then "<Tensor 2x3 @gpu(0)>". An empty Tensor
-// prints "Tensor()".
+// Knows the line of `std::cout << x`. NumPy's text, then "<Tensor 2x3 @gpu(0)>"; a dtype other than
+// f32 is named: "<Tensor 2x3 f64 @gpu(0)>". An empty Tensor prints "Tensor()".
 std::ostream& operator<<(std::ostream& os, At<Tensor> x);
 
 // New memory, not initialised: row-major, on c's current stream. Ops use it for results.

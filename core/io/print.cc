@@ -330,6 +330,7 @@ std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
   os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
   const Shape shape = x.value.shape();
   for (int i = 0; i < shape.rank(); ++i) os << (i > 0 ? "x" : "") << shape.begin()[i];
+  if (x.value.dtype() != f32) os << " " << x.value.dtype();
   return os << " @" << x.value.context() << ">";
 } catch (const Error&) {
   rethrow_at(x.from);
