@@ -7,7 +7,7 @@
 #include <string>
 
 #include <locus/ops/create.h>
-#include "tests/contexts.h"
+#include "tests/support/contexts.h"
 
 namespace locus::test {
 namespace {
