@@ -8,15 +8,13 @@
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #include <locus/devices/ranks/mpi_ranks.h>
-#ifdef LOCUS_WITH_CUDA
-#include <locus/devices/cuda.h>
-#endif
 
 namespace locus {
 
-// Written by the build: calls every register_<family>() of ops/*/*.cc, then set_kernels for every
-// KernelList of *_cpu.cc and *.cu.
-void register_families();
+// Written by the build (LocusFamilies.cmake):
+void register_families();  // every register_<family>() of ops/*/*.cc, then set_kernels for every
+                           // KernelList of *_cpu.cc and *.cu
+bool register_gpus();      // of a build with CUDA: register_cuda(); else false
 
 bool register_builtins() {
   static const bool once = [] {
@@ -24,11 +22,7 @@ bool register_builtins() {
     register_copyto();
     register_cpu();
     register_ranks();
-    bool gpus = register_emulated();
-#ifdef LOCUS_WITH_CUDA
-    gpus = gpus || register_cuda();
-#endif
-    if (!gpus) register_no_gpus();
+    if (!register_emulated() && !register_gpus()) register_no_gpus();
     register_families();
     std::fputs(misspelled_environment().c_str(), stderr);
     return true;

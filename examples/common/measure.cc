@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <locus/core/op.h>
 #include <locus/locus.h>
 
 namespace examples {
@@ -162,11 +163,9 @@ std::string describe(const std::vector<locus::Context>& list) {
 
 bool tf32() { return locus::matmul_precision() == locus::Precision::tf32; }
 void turn_on_tf32() {
-#ifdef LOCUS_WITH_CUDA
+  if (locus::get_op("matmul").kernel(locus::DeviceType::gpu, locus::f32) == nullptr)
+    throw std::runtime_error("--tf32 needs a build with CUDA (-DLOCUS_CUDA=ON)");
   locus::set_matmul_precision(locus::Precision::tf32);
-#else
-  throw std::runtime_error("--tf32 needs a build with CUDA (-DLOCUS_CUDA=ON)");
-#endif
 }
 
 std::string precision() { return tf32() ? "f32, TF32 on" : "f32, TF32 off"; }

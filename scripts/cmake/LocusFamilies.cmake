@@ -1,5 +1,6 @@
 # Writes register_families(): it calls every register_<family>() of ops/, and gives the registry every
-# KernelList of the kernel files. Nothing else names a family.
+# KernelList of the kernel files. Nothing else names a family. And register_gpus(), for the back ends
+# that this build has: the one source that differs between a build with CUDA and one without.
 function(matches result pattern)
   set(found)
   foreach(file ${ARGN})
@@ -42,6 +43,11 @@ foreach(list ${cuda_lists})
   string(APPEND declarations "namespace cuda { extern const KernelList ${list}; }\n")
   string(APPEND calls "  set_kernels(DeviceType::gpu, cuda::${list});\n")
 endforeach()
+set(gpus false)
+if(LOCUS_WITH_CUDA)
+  string(APPEND declarations "bool register_cuda();\n")
+  set(gpus "register_cuda()")
+endif()
 
 set(families ${PROJECT_BINARY_DIR}/families.cc)
 file(CONFIGURE OUTPUT ${families} CONTENT [[
@@ -53,5 +59,7 @@ namespace locus {
 void register_families();
 void register_families() {
 @calls@}
+bool register_gpus();
+bool register_gpus() { return @gpus@; }
 }  // namespace locus
 ]] @ONLY)

@@ -6,10 +6,11 @@
 #   ops/<family>/<stem>.cu         CUDA kernels
 file(GLOB sources CONFIGURE_DEPENDS core/*/*.cc devices/*/*.cc ops/*.cc ops/*/*.cc nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
+file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/ranks/nccl*.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
-  list(FILTER sources EXCLUDE REGEX "devices/(cuda/|ranks/nccl)[a-z_]*\\.cc$")
+  list(REMOVE_ITEM sources ${cuda_sources})
   set(cuda_kernels)
 endif()
 
@@ -76,26 +77,26 @@ set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc
 set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
 # A library of NVIDIA's is known to one pair of files, devices/cuda/<name>.{h,cc}; this is what it links.
-set(library_blas CUDA::cublas CUDA::cublasLt)
+# LINK_ONLY: its headers are for cuda_sources alone.
+set(library_blas $<LINK_ONLY:CUDA::cublas> $<LINK_ONLY:CUDA::cublasLt>)
 set(library_dnn ${LOCUS_CUDNN_LIBRARY})
 set(library_nccl ${LOCUS_NCCL_LIBRARY})
 
 if(LOCUS_WITH_CUDA)
-  target_compile_definitions(locus PRIVATE LOCUS_WITH_CUDA)
-  target_link_libraries(locus PRIVATE CUDA::cudart_static)
+  target_link_libraries(locus PRIVATE $<LINK_ONLY:CUDA::cudart_static>)
+  locus_define(LOCUS_WITH_CUDA "${CUDAToolkit_INCLUDE_DIRS}" ${cuda_sources})
   target_compile_options(locus PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-include,${PROJECT_SOURCE_DIR}/scripts/cmake/cuda_first.h>)
   set(libraries blas)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
-    set_source_files_properties(devices/cuda/dnn_graph.cc devices/cuda/dnn_convolution.cc
-                                devices/cuda/dnn_probe.cc PROPERTIES
-      COMPILE_DEFINITIONS LOCUS_WITH_CUDNN COMPILE_OPTIONS -isystem${LOCUS_CUDNN_INCLUDE})
+    locus_readers(readers LOCUS_WITH_CUDNN ${cuda_sources})
+    locus_define(LOCUS_WITH_CUDNN "${LOCUS_CUDNN_INCLUDE}" ${readers})
   endif()
   if(LOCUS_WITH_NCCL)
     list(APPEND libraries nccl)
-    set_source_files_properties(devices/ranks/nccl.cc devices/ranks/nccl_ranks.cc PROPERTIES
-      COMPILE_DEFINITIONS LOCUS_WITH_NCCL COMPILE_OPTIONS -isystem${LOCUS_NCCL_INCLUDE})
+    locus_readers(readers LOCUS_WITH_NCCL ${cuda_sources})
+    locus_define(LOCUS_WITH_NCCL "${LOCUS_NCCL_INCLUDE}" ${readers})
   endif()
   foreach(name ${libraries})
     target_link_libraries(locus PRIVATE ${library_${name}})
@@ -104,10 +105,8 @@ endif()
 
 if(LOCUS_WITH_MPI)
   target_link_libraries(locus PRIVATE ${MPI_CXX_LIBRARIES})
-  list(TRANSFORM MPI_CXX_INCLUDE_DIRS PREPEND -isystem OUTPUT_VARIABLE mpi_headers)
-  set_source_files_properties(devices/ranks/mpi_ranks.cc PROPERTIES
-    COMPILE_DEFINITIONS "LOCUS_WITH_MPI;OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX"
-    COMPILE_OPTIONS "${mpi_headers}")
+  locus_define("LOCUS_WITH_MPI;OMPI_SKIP_MPICXX;MPICH_SKIP_MPICXX" "${MPI_CXX_INCLUDE_DIRS}"
+               devices/ranks/mpi_ranks.cc)
 endif()
 
 include(GNUInstallDirs)

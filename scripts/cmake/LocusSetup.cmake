@@ -75,6 +75,26 @@ endfunction()
 locus_find(CUDNN "cuDNN 9" cudnn_graph.h cudnn
            cudnn_version.h "^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) " 9)
 locus_find(NCCL NCCL nccl.h nccl)
+# A define and the headers it brings are for the files that read it. All other files have the same
+# command in builds with and without CUDA, so both builds in one folder share their objects.
+# locus_define(NAME HEADERS FILE...): compiles the files with NAME and the folders HEADERS.
+function(locus_define name headers)
+  list(TRANSFORM headers PREPEND -isystem)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS ${name})
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${headers})
+endfunction()
+# locus_readers(RESULT REGEX FILE...): the files that have a line that matches.
+function(locus_readers result regex)
+  set(readers)
+  foreach(file ${ARGN})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} lines REGEX "${regex}" LIMIT_COUNT 1)
+    if(lines)
+      list(APPEND readers ${file})
+    endif()
+  endforeach()
+  set(${result} ${readers} PARENT_SCOPE)
+endfunction()
 if(LOCUS_WITH_CUDA)
   message(STATUS "Locus: CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   if(LOCUS_WITH_CUDNN)

@@ -24,8 +24,11 @@ if(LOCUS_TESTS)
                                             $<TARGET_NAME_IF_EXISTS:locus_planning>
                                             $<TARGET_NAME_IF_EXISTS:locus_training>)
   if(LOCUS_WITH_CUDA)
-    target_compile_definitions(locus_tests PRIVATE LOCUS_WITH_CUDA)
-    target_link_libraries(locus_tests PRIVATE CUDA::cudart_static CUDA::nvrtc)
+    # These two headers read it, too.
+    locus_readers(readers "LOCUS_WITH_CUDA|tests/(cuda_support|slow)\\.h" ${tests})
+    locus_define(LOCUS_WITH_CUDA "${CUDAToolkit_INCLUDE_DIRS}" ${readers})
+    target_link_libraries(locus_tests PRIVATE $<LINK_ONLY:CUDA::cudart_static>
+                                              $<LINK_ONLY:CUDA::nvrtc>)
   endif()
   gtest_discover_tests(locus_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
   add_test(NAME options COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/options_test.cmake)
@@ -51,8 +54,8 @@ if(LOCUS_BENCH)
     target_link_libraries(locus_bench PRIVATE CUDA::cudart_static CUDA::cublas)  # a peer
   endif()
   if(LOCUS_WITH_NCCL)  # likewise
-    target_compile_definitions(locus_bench PRIVATE LOCUS_WITH_NCCL)
-    target_include_directories(locus_bench SYSTEM PRIVATE ${LOCUS_NCCL_INCLUDE})
+    locus_readers(readers LOCUS_WITH_NCCL ${benches})
+    locus_define(LOCUS_WITH_NCCL "${LOCUS_NCCL_INCLUDE}" ${readers})
     target_link_libraries(locus_bench PRIVATE ${LOCUS_NCCL_LIBRARY})
   endif()
 endif()
