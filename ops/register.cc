@@ -24,7 +24,7 @@ bool register_builtins() {
     register_ranks();
     if (!register_emulated() && !register_gpus()) register_no_gpus();
     register_families();
-    std::fputs(misspelled_environment().c_str(), stderr);
+    std::fputs(unread_environment().c_str(), stderr);
     return true;
   }();
   return once;

@@ -73,7 +73,7 @@ std::optional<size_t> environment_choice(const char* variable,
 
 std::span<const std::string_view> environment_variables() { return kVariables; }
 
-std::string misspelled_environment() {
+std::string unread_environment() {
   std::string text;
   for (char** entry = environ; entry && *entry; ++entry) {
     std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
@@ -81,9 +81,10 @@ std::string misspelled_environment() {
     const auto distance = [&](std::string_view other) { return edit_distance(name, other); };
     const std::string_view nearest = *std::ranges::min_element(kVariables, {}, distance);
     const size_t letters = std::max(name.size(), nearest.size()) - kPrefix.size();
+    text += text_of(name, " is set, but nothing reads it");
     if (2 * distance(nearest) < letters)  // LOCUS_THREADS: LOCUS_NUM_THREADS
-      text += text_of("Locus does not read ", name, " of the environment; did you mean ", nearest,
-                      "?\n");
+      text += text_of("; did you mean ", nearest, "?");
+    text += '\n';
   }
   return text;
 }

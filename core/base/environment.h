@@ -1,6 +1,7 @@
 // The LOCUS_* variables of the environment. A value that makes no sense throws Error naming the
 // variable, the value and what it may be, at each call that needs it (LOCUS_P2P: a copy between
-// GPUs); it is never guessed. A misspelled variable is a warning on stderr when the program starts.
+// GPUs); it is never guessed. When a program starts, stderr names each LOCUS_* variable that is set
+// but that nothing reads, once per process.
 // Threads: any, as long as nobody calls setenv.
 #pragma once
 
@@ -25,8 +26,10 @@ std::optional<size_t> environment_choice(const char* variable,
 // All variables that some build of the library reads: one list, so that a build without CUDA knows
 // LOCUS_P2P too.
 std::span<const std::string_view> environment_variables();
-// A line for each LOCUS_* variable that is set, not in environment_variables() and nearly one of
-// them: less than half of what follows LOCUS_ differs. Others belong to other programs.
-std::string misspelled_environment();
+// A line for each LOCUS_* variable that is set and not in environment_variables(), such as
+//   LOCUS_SYNK is set, but nothing reads it; did you mean LOCUS_SYNC?
+// The question follows if one of environment_variables() is near: less than half of the letters
+// after LOCUS_ differ. Empty if there is no such variable.
+std::string unread_environment();
 
 }  // namespace locus
