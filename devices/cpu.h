@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <type_traits>
 
 #include <locus/core/kernel.h>
@@ -44,14 +46,26 @@ LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
       const_cast<std::remove_const_t<Body>*>(&body));
 }
 
-// The widest instruction set of this machine that Locus has kernels for: x86-64, -v3 (AVX2, FMA),
-// -v4 (AVX-512); at most LOCUS_ISA (base, v3, v4). Throws Error for another value of that, as the
-// first use of a cpu context does.
+// Instruction sets of CPU kernels: x86-64, x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512), each with
+// all of the sets before it.
 enum class Isa : uint8_t { base, v3, v4 };
-Isa cpu_isa();
 const char* name(Isa isa);
+// The sets that this build has kernels for, in ascending order: the build option LOCUS_ISAS. The
+// build writes this function.
+std::span<const Isa> built_isas();
+// The widest of `built`, in ascending order, that is at most `most`. Throws Error if there is none.
+Isa widest_isa(std::span<const Isa> built, Isa most);
+// The widest set that this build has, this processor runs and LOCUS_ISA (base, v3, v4) allows.
+// Throws Error if there is none, and for another value of LOCUS_ISA. The first use of a cpu context
+// or of an emulated GPU throws the same Error.
+Isa cpu_isa();
 
-// A family's CPU kernels are compiled once per instruction set; this picks the list to register.
-const KernelList& best_isa(const KernelList& base, const KernelList& v3, const KernelList& v4);
+// Each family's CPU kernels are compiled once per instruction set. best_isa returns the list to
+// register: that of cpu_isa(). If cpu_isa() throws, best_isa returns any of them.
+struct IsaKernels {
+  Isa isa;
+  const KernelList& list;
+};
+const KernelList& best_isa(std::initializer_list<IsaKernels> built);
 
 }  // namespace locus

@@ -118,21 +118,44 @@ setup() {
   fi
 }
 
-# configure FOLDER [cmake options]; a build folder of another generator, or of a clone that was moved
-# since, is started anew.
+has_gpu() { nvidia-smi -L > /dev/null 2>&1; }
+
+# The widest instruction set of LOCUS_ISAS that this processor runs (devices/host/cpu.cc asks the same).
+processor_isa() {
+  local flags flag isa=base
+  flags=" $(sed -n '/^flags/ {s/.*: //p; q}' /proc/cpuinfo) "
+  for flag in avx2 fma bmi1 bmi2 f16c movbe abm; do [[ $flags == *" $flag "* ]] || { echo $isa; return; }; done
+  isa=v3
+  for flag in avx512f avx512bw avx512cd avx512dq avx512vl; do
+    [[ $flags == *" $flag "* ]] || { echo $isa; return; }
+  done
+  echo v4
+}
+
+# is_configured FOLDER: whether cmake can go on in it. A build folder of another generator, or of a clone
+# that was moved since, is removed.
+is_configured() {
+  local folder=$1 home
+  local cache=$folder/CMakeCache.txt
+  [ -f "$cache" ] || return 1
+  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+  if ! grep -q "^CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"; then
+    rm -rf "$folder"
+  elif ! [ "$home" -ef . ]; then
+    say "$folder was configured for $home, which is not this folder: starting it anew"
+    rm -rf "$folder"
+  fi
+  [ -f "$cache" ]
+}
+
+# option FOLDER NAME: what a configured folder has for a CMake option.
+option() { sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"; }
+
+# configure FOLDER [cmake options]
 configure() {
   local folder=$1
   shift
-  local cache=$folder/CMakeCache.txt
-  if [ -f "$cache" ] && ! grep -q "^CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"; then rm -rf "$folder"; fi
-  if [ -f "$cache" ]; then
-    local home
-    home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
-    if ! [ "$home" -ef . ]; then
-      say "$folder was configured for $home, which is not this folder: starting it anew"
-      rm -rf "$folder"
-    fi
-  fi
+  is_configured "$folder" || true
   cmake -S . -B "$folder" -G Ninja "$@" > "/tmp/locus-configure.$$" 2>&1 || {
     cat "/tmp/locus-configure.$$" >&2
     rm -f "/tmp/locus-configure.$$"

@@ -21,8 +21,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+isas=all
 if [ -n "$sanitize" ]; then
-  cuda=OFF
+  cuda=OFF isas=base  # sanitizers check the source, which all copies of the CPU kernels share
   folder=${folder:-build-${sanitize//,/-}}
 elif [ $cuda = OFF ]; then
   folder=${folder:-build-cpu}
@@ -34,7 +35,7 @@ purposes=(test)
 setup "${purposes[@]}"
 [ -n "$NVCC" ] || cuda=OFF
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
-  -DLOCUS_CUDA=$cuda -DLOCUS_SANITIZE="$sanitize"
+  -DLOCUS_CUDA=$cuda -DLOCUS_ISAS=$isas -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
 (cd "$folder" && cmake -P "$OLDPWD/tests/options_test.cmake" &&
   cmake -P "$OLDPWD/tests/refused_code_test.cmake")
@@ -78,7 +79,7 @@ run_tests() {
 
 # A real GPU's memory is not shared out between processes.
 shards=$JOBS
-if [ $cuda != OFF ] && nvidia-smi -L > /dev/null 2>&1; then
+if [ $cuda != OFF ] && has_gpu; then
   run_tests "real GPUs" 1
 else
   run_tests "this machine" "$shards"

@@ -10,6 +10,7 @@
 #include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/devices/cpu.h>
 #include <locus/devices/emulated/emulated_queue.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/host/host_memory.h>
@@ -193,6 +194,7 @@ bool register_emulated() {
   if (device_count == 0) return false;
   register_device(DeviceType::gpu, {"gpu", [] { return device_count; },
                                     [](Context c) -> std::unique_ptr<Device> {
+                                      static_cast<void>(cpu_isa());
                                       return std::make_unique<EmulatedDevice>(c);
                                     },
                                     "LOCUS_EMULATED_GPUS sets how many are emulated"});

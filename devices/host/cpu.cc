@@ -119,10 +119,10 @@ std::unique_ptr<Device> open_cpu(Context c) {
   return std::make_unique<CpuDevice>(c);
 }
 
-// Kernels are registered before main(), where nothing may be thrown: what is wrong with LOCUS_ISA
-// is told by cpu_isa().
+// Kernels are registered before main(), where nothing may be thrown: cpu_isa() throws what is
+// wrong.
 struct IsaChoice {
-  Isa isa = detect();
+  Isa isa = Isa::base;
   std::exception_ptr wrong;
 };
 const IsaChoice& isa_choice() {
@@ -130,7 +130,8 @@ const IsaChoice& isa_choice() {
     IsaChoice c;
     try {
       const auto cap = environment_choice("LOCUS_ISA", {"base", "v3", "v4"});
-      if (cap) c.isa = std::min(c.isa, static_cast<Isa>(*cap));
+      const Isa runs = detect();
+      c.isa = widest_isa(built_isas(), cap ? std::min(runs, static_cast<Isa>(*cap)) : runs);
     } catch (const Error&) {
       c.wrong = std::current_exception();
     }
@@ -196,9 +197,20 @@ const char* name(Isa isa) {
   return isa == Isa::v4 ? "x86-64-v4" : isa == Isa::v3 ? "x86-64-v3" : "x86-64";
 }
 
-const KernelList& best_isa(const KernelList& base, const KernelList& v3, const KernelList& v4) {
-  const Isa isa = isa_choice().isa;
-  return isa == Isa::v4 ? v4 : isa == Isa::v3 ? v3 : base;
+Isa widest_isa(std::span<const Isa> built, Isa most) {
+  std::string names;
+  for (size_t i = built.size(); i-- > 0;) {
+    if (built[i] <= most) return built[i];
+    names = name(built[i]) + (names.empty() ? "" : " and " + names);
+  }
+  throw Error("cpu kernels: this build has them for ", names, " alone, and this processor or ",
+              "LOCUS_ISA allows ", name(most), " at most; build Locus with -DLOCUS_ISAS=all");
+}
+
+const KernelList& best_isa(std::initializer_list<IsaKernels> built) {
+  for (const IsaKernels& kernels : built)
+    if (kernels.isa == isa_choice().isa) return kernels.list;
+  return built.begin()->list;
 }
 
 }  // namespace locus

@@ -1,6 +1,6 @@
 # Writes register_families(): it calls every register_<family>() of ops/, and gives the registry every
-# KernelList of the kernel files. Nothing else names a family. And register_gpus(), for the back ends
-# that this build has: the one source that differs between a build with CUDA and one without.
+# KernelList of the kernel files. Nothing else names a family. Also built_isas() and register_gpus():
+# this is the one source that differs between builds with and without CUDA or an instruction set.
 function(matches result pattern)
   set(found)
   foreach(file ${ARGN})
@@ -30,14 +30,10 @@ foreach(list ${cpu_lists})
   set(all)
   foreach(isa ${isas})
     string(APPEND declarations "namespace ${isa} { extern const KernelList ${list}; }\n")
-    list(APPEND all ${isa}::${list})
+    list(APPEND all "{Isa::${isa}, ${isa}::${list}}")
   endforeach()
   list(JOIN all ", " all)
-  if(isas STREQUAL "base")
-    string(APPEND calls "  set_kernels(DeviceType::cpu, ${all});\n")
-  else()
-    string(APPEND calls "  set_kernels(DeviceType::cpu, best_isa(${all}));\n")
-  endif()
+  string(APPEND calls "  set_kernels(DeviceType::cpu, best_isa({${all}}));\n")
 endforeach()
 foreach(list ${cuda_lists})
   string(APPEND declarations "namespace cuda { extern const KernelList ${list}; }\n")
@@ -49,6 +45,9 @@ if(LOCUS_WITH_CUDA)
   set(gpus "register_cuda()")
 endif()
 
+list(TRANSFORM isas PREPEND Isa:: OUTPUT_VARIABLE built)
+list(JOIN built ", " built)
+
 set(families ${PROJECT_BINARY_DIR}/families.cc)
 file(CONFIGURE OUTPUT ${families} CONTENT [[
 #include <locus/core/kernel_list.h>
@@ -59,6 +58,10 @@ namespace locus {
 void register_families();
 void register_families() {
 @calls@}
+std::span<const Isa> built_isas() {
+  static constexpr Isa kBuilt[] = {@built@};
+  return kBuilt;
+}
 bool register_gpus();
 bool register_gpus() { return @gpus@; }
 }  // namespace locus

@@ -14,12 +14,12 @@ if(NOT LOCUS_WITH_CUDA)
   set(cuda_kernels)
 endif()
 
-# Sanitizers check the source, not the width: one copy of the CPU kernels does.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT LOCUS_SANITIZE)
-  set(isas base v3 v4)
-else()
+set(isas ${LOCUS_ISAS})
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  if(NOT LOCUS_ISAS MATCHES "base")
+    message(FATAL_ERROR "LOCUS_ISAS=${LOCUS_ISAS}: expected all or base on ${CMAKE_SYSTEM_PROCESSOR}")
+  endif()
   set(isas base)
-  target_compile_definitions(locus_flags INTERFACE LOCUS_ONE_ISA)  # tests ask, too
 endif()
 include(LocusFamilies)
 include(LocusFormulas)

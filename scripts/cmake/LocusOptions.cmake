@@ -1,5 +1,5 @@
-# The options of a build. Each is what CMake calls true or false, some are AUTO, too; LOCUS_SANITIZE is
-# a list. Other words are errors.
+# The options of a build. Each is what CMake calls true or false, some are AUTO, too; LOCUS_SANITIZE
+# and LOCUS_ISAS are lists. Other words are errors.
 
 # locus_switch(NAME DEFAULT HELP): sets LOCUS_<NAME> to ON or OFF, or to AUTO where that is the default.
 function(locus_switch name default help)
@@ -34,6 +34,27 @@ locus_switch(TESTS ${PROJECT_IS_TOP_LEVEL} "Build the tests")
 locus_switch(BENCH OFF "Build the benchmarks (needs Google Benchmark)")
 locus_switch(EXAMPLES ${PROJECT_IS_TOP_LEVEL} "Build the examples")
 locus_switch(NATIVE OFF "Compile everything for this machine's processor")
+
+# Sets LOCUS_ISAS to those of base, v3 and v4 that it names, in this order.
+function(locus_isas)
+  set(LOCUS_ISAS all CACHE STRING "Instruction sets of CPU kernels: all, or a list of base, v3 and v4")
+  set(asked "${LOCUS_ISAS}")
+  if(asked STREQUAL "all")
+    set(asked base v3 v4)
+  endif()
+  set(isas)
+  foreach(isa base v3 v4)
+    if(isa IN_LIST asked)
+      list(APPEND isas ${isa})
+    endif()
+  endforeach()
+  list(REMOVE_ITEM asked base v3 v4)
+  if(asked OR NOT isas)
+    message(FATAL_ERROR "LOCUS_ISAS=${LOCUS_ISAS}: expected all, or a list of base, v3 and v4")
+  endif()
+  set(LOCUS_ISAS ${isas} PARENT_SCOPE)
+endfunction()
+locus_isas()
 
 set(LOCUS_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 if(LOCUS_SANITIZE AND CMAKE_CXX_COMPILER)

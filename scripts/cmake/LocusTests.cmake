@@ -23,6 +23,10 @@ if(LOCUS_TESTS)
                                             $<TARGET_NAME_IF_EXISTS:locus_program>
                                             $<TARGET_NAME_IF_EXISTS:locus_planning>
                                             $<TARGET_NAME_IF_EXISTS:locus_training>)
+  if(isas STREQUAL "base;v3;v4")
+    locus_readers(readers LOCUS_ALL_ISAS ${tests})
+    locus_define(LOCUS_ALL_ISAS "" ${readers})
+  endif()
   if(LOCUS_WITH_CUDA)
     # These two headers read it, too.
     locus_readers(readers "LOCUS_WITH_CUDA|tests/(cuda_support|slow)\\.h" ${tests})

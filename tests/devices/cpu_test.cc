@@ -169,19 +169,25 @@ TEST_F(ThreadPool, TheNumberOfThreadsCanChange) {
 
 TEST(Isa, BestIsaFollowsTheProcessor) {
   const KernelList base, v3, v4;
-  const KernelList& best = best_isa(base, v3, v4);
-  switch (cpu_isa()) {
-    case Isa::base:
-      EXPECT_EQ(&best, &base);
-      break;
-    case Isa::v3:
-      EXPECT_EQ(&best, &v3);
-      break;
-    case Isa::v4:
-      EXPECT_EQ(&best, &v4);
-      break;
-  }
+  const KernelList* const lists[] = {&base, &v3, &v4};
+  EXPECT_EQ(&best_isa({{Isa::base, base}, {Isa::v3, v3}, {Isa::v4, v4}}),
+            lists[static_cast<int>(cpu_isa())]);
   EXPECT_EQ(std::string(name(cpu_isa())).substr(0, 6), "x86-64");
+}
+
+TEST(Isa, IsTheWidestThatIsBuiltAndAllowed) {
+  constexpr Isa all[] = {Isa::base, Isa::v3, Isa::v4}, ends[] = {Isa::base, Isa::v4};
+  for (const Isa most : all) EXPECT_EQ(widest_isa(all, most), most);
+  EXPECT_EQ(widest_isa(ends, Isa::v3), Isa::base);
+  EXPECT_EQ(widest_isa(built_isas(), cpu_isa()), cpu_isa());
+}
+
+TEST(Isa, ABuildWithoutOneThatIsAllowedSaysWhichItHas) {
+  constexpr Isa wide[] = {Isa::v3, Isa::v4};
+  EXPECT_EQ(
+      test::message_of<Error>([&] { (void)widest_isa(wide, Isa::base); }),
+      "cpu kernels: this build has them for x86-64-v3 and x86-64-v4 alone, and this processor "
+      "or LOCUS_ISA allows x86-64 at most; build Locus with -DLOCUS_ISAS=all");
 }
 
 TEST(IsaDeathTest, OneThatDoesNotExistIsToldAtTheFirstUseOfTheHost) {
