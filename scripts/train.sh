@@ -5,6 +5,8 @@
 # Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself. All
 # options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Where they do not
 # say otherwise, results are in out/.
+# Without a GPU, a new build folder gets no CUDA and CPU kernels for this processor's instruction set
+# alone. A folder that test.sh configured keeps all that it has.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 CHECKSUMS="7ff28fd295f802eefc6d40e461175dfe4b969b1842b2abc8c6dc8c20711cf79f train-images-idx3-ubyte
@@ -79,7 +81,23 @@ for argument in "$@"; do
 done
 
 setup train
-configure build -DLOCUS_TESTS=OFF -DLOCUS_EXAMPLES=ON
+# Without a GPU, a new build has what train_mlp needs on this machine: a part of what test.sh builds, with
+# the same commands. A build that has more keeps it.
+parts=()
+if has_gpu; then
+  parts=(-DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all -DLOCUS_TESTS=OFF)
+elif ! is_configured build; then
+  parts=(-DLOCUS_CUDA=OFF "-DLOCUS_ISAS=$(processor_isa)" -DLOCUS_TESTS=OFF)
+fi
+configure build -DLOCUS_EXAMPLES=ON "${parts[@]}"
+left_out=""
+if [ -n "$NVCC" ] && [ "$(option build LOCUS_CUDA)" = OFF ]; then left_out="without CUDA"; fi
+isas=$(option build LOCUS_ISAS)
+if [ "$isas" != all ]; then left_out+="${left_out:+ and }for processors with $isas alone"; fi
+if [ -n "$left_out" ]; then
+  say "train_mlp is built $left_out, as there was no GPU. All of it, here: ./scripts/test.sh;"
+  say "without tests: cmake -B build -DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all && cmake --build build"
+fi
 build build train_mlp
 
 options=()
