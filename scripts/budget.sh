@@ -157,6 +157,13 @@ if [ -d "$folder/include/locus" ]; then
   [ -z "$hits" ] || breach "locus.h brings Eigen or CUDA:"$'\n'"$hits"
 fi
 
+# Builds with and without CUDA share the objects of all other files, and LocusSetup.cmake defines
+# LOCUS_WITH_* for these alone.
+hits=$(sources 'core/*' 'devices/*' 'ops/*' 'nn/*' 'examples/*.cc' 'examples/*.h' 'tests/*.h' |
+  xargs grep -l 'LOCUS_WITH_' |
+  grep -vE '^(devices/[a-z]+/(cuda|mpi)_[a-z_]+\.cc|tests/(cuda_support|slow|bench/bench)\.h)$' || true)
+[ -z "$hits" ] || breach "files that read LOCUS_WITH_*, which is not defined for them:"$'\n'"$hits"
+
 # Headers leave six macros behind, no more.
 macros="LOCUS_CHECK LOCUS_CUDA LOCUS_HD LOCUS_THREAD_SAFETY LOCUS_GUARDED_BY LOCUS_REQUIRES"
 hits=$(while read -r file; do
@@ -195,6 +202,22 @@ if [ -x "$folder/list_ops" ]; then
   [ -z "$hits" ] || breach "README.md's table of ops is not what $folder/list_ops prints:"$'\n'"$hits"
 else
   say "no list_ops in $folder: the README's table not checked"
+fi
+
+# What train.sh builds without a GPU is a part of what test.sh builds: the same commands.
+# commands FOLDER TARGET: those that compile a source, but for the one that names what a build has.
+commands() {
+  ninja -C "$1" -t commands "$2" | grep -F ' -c ' | grep -v '/families\.cc$' | sed "s|$(realpath "$1")/|BUILD/|g" | sort
+}
+if [ -f "$folder/build.ninja" ] && [ -z "$(option "$folder" LOCUS_SANITIZE)" ]; then
+  part=$(mktemp -d)
+  configure "$part" -DCMAKE_CXX_COMPILER="$(option "$folder" CMAKE_CXX_COMPILER)" -DLOCUS_TESTS=OFF \
+    -DLOCUS_EXAMPLES=ON -DLOCUS_CUDA=OFF -DLOCUS_ISAS=base > /dev/null
+  hits=$(comm -23 <(commands "$part" train_mlp) <(commands "$folder" all) | awk '{print $NF}')
+  [ -z "$hits" ] || breach "train.sh and test.sh compile these files differently:"$'\n'"$hits"
+  rm -r "$part"
+else
+  say "no build in $folder: commands of train.sh and test.sh not compared"
 fi
 
 # No core object needs a symbol of ops, devices or nn.
