@@ -123,6 +123,7 @@ has_gpu() { nvidia-smi -L > /dev/null 2>&1; }
 # The widest instruction set of LOCUS_ISAS that this processor runs (devices/host/cpu.cc asks the same).
 processor_isa() {
   local flags flag isa=base
+  [ "$(uname -m)" = x86_64 ] || { echo all; return; }
   flags=" $(sed -n '/^flags/ {s/.*: //p; q}' /proc/cpuinfo) "
   for flag in avx2 fma bmi1 bmi2 f16c movbe abm; do [[ $flags == *" $flag "* ]] || { echo $isa; return; }; done
   isa=v3
