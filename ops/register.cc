@@ -8,6 +8,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #include <locus/devices/ranks/mpi_ranks.h>
+#include <locus/ops/variables.h>
 
 namespace locus {
 
@@ -24,7 +25,7 @@ bool register_builtins() {
     register_ranks();
     if (!register_emulated() && !register_gpus()) register_no_gpus();
     register_families();
-    std::fputs(unread_environment().c_str(), stderr);
+    std::fputs(unread_environment(environment_variables()).c_str(), stderr);
     return true;
   }();
   return once;

@@ -13,20 +13,6 @@ namespace locus {
 namespace {
 
 constexpr std::string_view kPrefix = "LOCUS_";
-constexpr std::string_view kVariables[] = {"LOCUS_CHECK",
-                                           "LOCUS_CLUSTER_TIMEOUT",
-                                           "LOCUS_EMULATED_GPUS",
-                                           "LOCUS_EMULATED_LINK",
-                                           "LOCUS_EMULATED_MEMORY",
-                                           "LOCUS_ISA",
-                                           "LOCUS_NUM_THREADS",
-                                           "LOCUS_P2P",
-                                           "LOCUS_PIN",
-                                           "LOCUS_POOL",
-                                           "LOCUS_SYNC",
-                                           "LOCUS_TRANSFERS",
-                                           "LOCUS_TUNE",
-                                           "LOCUS_TUNE_FILE"};
 
 std::string_view value_of(const char* variable) {
   const char* value = std::getenv(variable);
@@ -71,15 +57,13 @@ std::optional<size_t> environment_choice(const char* variable,
   refuse(variable, value, accepts);
 }
 
-std::span<const std::string_view> environment_variables() { return kVariables; }
-
-std::string unread_environment() {
+std::string unread_environment(std::span<const std::string_view> read) {
   std::string text;
   for (char** entry = environ; entry && *entry; ++entry) {
     std::string_view name = std::string_view(*entry).substr(0, std::string_view(*entry).find('='));
-    if (!name.starts_with(kPrefix) || std::ranges::count(kVariables, name) > 0) continue;
+    if (!name.starts_with(kPrefix) || std::ranges::count(read, name) > 0) continue;
     const auto distance = [&](std::string_view other) { return edit_distance(name, other); };
-    const std::string_view nearest = *std::ranges::min_element(kVariables, {}, distance);
+    const std::string_view nearest = *std::ranges::min_element(read, {}, distance);
     const size_t letters = std::max(name.size(), nearest.size()) - kPrefix.size();
     text += text_of(name, " is set, but nothing reads it");
     if (2 * distance(nearest) < letters)  // LOCUS_THREADS: LOCUS_NUM_THREADS

@@ -23,13 +23,10 @@ std::optional<size_t> environment_bytes(const char* variable);
 std::optional<size_t> environment_choice(const char* variable,
                                          std::initializer_list<std::string_view> choices);
 
-// All variables that some build of the library reads: one list, so that a build without CUDA knows
-// LOCUS_P2P too.
-std::span<const std::string_view> environment_variables();
-// A line for each LOCUS_* variable that is set and not in environment_variables(), such as
+// A line for each LOCUS_* variable that is set and is not one of `read`, such as
 //   LOCUS_SYNK is set, but nothing reads it; did you mean LOCUS_SYNC?
-// The question follows if one of environment_variables() is near: less than half of the letters
-// after LOCUS_ differ. Empty if there is no such variable.
-std::string unread_environment();
+// The question follows if one of `read` is near: less than half of the letters after LOCUS_ differ.
+// Empty if there is no such variable.
+std::string unread_environment(std::span<const std::string_view> read);
 
 }  // namespace locus

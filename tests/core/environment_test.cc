@@ -1,6 +1,8 @@
 // The LOCUS_* variables of the environment.
 #include <locus/core/base/environment.h>
 
+#include <locus/ops/variables.h>
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -56,9 +58,9 @@ TEST_F(Environment, RefusesNonsenseNamingVariableAndValue) {
 TEST_F(Environment, NamesEveryVariableThatNothingReads) {
   // The program under test may run with such a variable of its own.
   const auto added = [](const char* variable) {
-    const std::string before = unread_environment();
+    const std::string before = unread_environment(environment_variables());
     setenv(variable, "on", 1);
-    const std::string text = unread_environment();
+    const std::string text = unread_environment(environment_variables());
     unsetenv(variable);
     EXPECT_TRUE(text.starts_with(before)) << text;
     return text.substr(before.size());
@@ -86,7 +88,7 @@ TEST_F(Environment, ListsEveryVariableOfTheSourceInAllBuilds) {
     for (const auto& entry :
          fs::recursive_directory_iterator(LOCUS_TEST_DATA "/../../" + std::string(room))) {
       const std::string name = entry.path().filename();
-      if (!name.ends_with(".cc") || name == "environment.cc") continue;
+      if (!name.ends_with(".cc") || name == "variables.cc") continue;
       std::ifstream file(entry.path());
       const std::string text{std::istreambuf_iterator<char>(file), {}};
       for (std::sregex_iterator at(text.begin(), text.end(), literal), end; at != end; ++at)

@@ -1,0 +1,25 @@
+#include <locus/ops/variables.h>
+
+namespace locus {
+namespace {
+
+constexpr std::string_view kVariables[] = {"LOCUS_CHECK",
+                                           "LOCUS_CLUSTER_TIMEOUT",
+                                           "LOCUS_EMULATED_GPUS",
+                                           "LOCUS_EMULATED_LINK",
+                                           "LOCUS_EMULATED_MEMORY",
+                                           "LOCUS_ISA",
+                                           "LOCUS_NUM_THREADS",
+                                           "LOCUS_P2P",
+                                           "LOCUS_PIN",
+                                           "LOCUS_POOL",
+                                           "LOCUS_SYNC",
+                                           "LOCUS_TRANSFERS",
+                                           "LOCUS_TUNE",
+                                           "LOCUS_TUNE_FILE"};
+
+}  // namespace
+
+std::span<const std::string_view> environment_variables() { return kVariables; }
+
+}  // namespace locus
