@@ -1,10 +1,18 @@
 # Writes register_families(): it calls every register_<family>() of ops/, and gives the registry every
 # KernelList of the kernel files. Nothing else names a family. Also built_isas() and register_gpus():
 # this is the one source that differs between builds with and without CUDA or an instruction set.
-function(matches result pattern)
+# matches(RESULT PATTERN LOOSE FILE...): the names that lines of this pattern have. A line that is like
+# them (LOOSE) and has another spelling is an error: it would be left out.
+function(matches result pattern loose)
   set(found)
   foreach(file ${ARGN})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+    file(STRINGS ${file} lines REGEX "^${loose}")
+    foreach(line ${lines})
+      if(NOT line MATCHES "^${pattern}")
+        message(FATAL_ERROR "${file}: \"${line}\" registers nothing; expected a line that begins with ${pattern}")
+      endif()
+    endforeach()
     file(STRINGS ${file} lines REGEX "^${pattern}")
     foreach(line ${lines})
       string(REGEX REPLACE "^${pattern}.*" "\\1" name "${line}")
@@ -15,10 +23,11 @@ function(matches result pattern)
 endfunction()
 
 set(list_of "extern constinit const KernelList ([a-z_0-9]+) =")
+set(like_list "[^ /].*KernelList +[A-Za-z_0-9]+ *[={]")
 file(GLOB family_sources CONFIGURE_DEPENDS ops/*/*.cc)
-matches(defined "void register_([a-z_0-9]+)\\(\\) {" ${family_sources})
-matches(cpu_lists "${list_of}" ${cpu_kernels})
-matches(cuda_lists "${list_of}" ${cuda_kernels})
+matches(defined "void register_([a-z_0-9]+)\\(\\) {" "[^ /].*register_[A-Za-z_0-9]+ *\\([^;]*$" ${family_sources})
+matches(cpu_lists "${list_of}" "${like_list}" ${cpu_kernels})
+matches(cuda_lists "${list_of}" "${like_list}" ${cuda_kernels})
 
 set(declarations)
 set(calls)
