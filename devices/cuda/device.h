@@ -14,8 +14,8 @@
 #include <locus/devices/cuda/library.h>
 #include <locus/devices/cuda/ring.h>
 #include <locus/devices/host/fork.h>
-#include <locus/devices/host/spares.h>
 #include <locus/devices/pool.h>
+#include <locus/devices/pool/spares.h>
 
 namespace locus::cuda {
 

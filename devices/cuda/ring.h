@@ -13,7 +13,7 @@
 #include <locus/core/base/mutex.h>
 #include <locus/core/kernel.h>
 #include <locus/core/noncopyable.h>
-#include <locus/devices/host/spares.h>
+#include <locus/devices/pool/spares.h>
 
 namespace locus::cuda {
 

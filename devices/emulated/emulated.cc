@@ -14,7 +14,7 @@
 #include <locus/devices/emulated/emulated_queue.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/host/host_memory.h>
-#include <locus/devices/host/spares.h>
+#include <locus/devices/pool/spares.h>
 
 namespace locus {
 namespace {

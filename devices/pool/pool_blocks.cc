@@ -7,7 +7,7 @@
 
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
-#include <locus/devices/host/pool_blocks.h>
+#include <locus/devices/pool/pool_blocks.h>
 
 // Present only in programs built with AddressSanitizer.
 extern "C" {

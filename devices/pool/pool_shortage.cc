@@ -9,7 +9,7 @@
 #include <locus/core/error.h>
 #include <locus/core/memory/recording_home.h>
 #include <locus/core/stream.h>
-#include <locus/devices/host/pool_blocks.h>
+#include <locus/devices/pool/pool_blocks.h>
 
 namespace locus {
 namespace {
