@@ -3,10 +3,10 @@
 //
 // Blocks up to 1 MiB come from 2 MiB segments, blocks up to 32 MiB from 32 MiB segments, larger
 // ones from a segment of their own. Within a segment: best fit, and free neighbours merge. Each
-// stream has free blocks of its own (an arena): a block freed on a stream is reused there at once,
-// without any event, because the stream orders the old and the new user. Another stream gets it
-// only when memory is short, and then waits on the device for the first. Blocks of small sizes pass
-// through free lists in front; the pair allocate + deallocate costs about 20 ns there.
+// stream has free blocks of its own (StreamBlocks): a block freed on a stream is reused there at
+// once, without any event, because the stream orders the old and the new user. Another stream gets
+// it only when memory is short, and then waits on the device for the first. Blocks of small sizes
+// pass through free lists in front; the pair allocate + deallocate costs about 20 ns there.
 //
 // When memory is short: blocks whose events are done, then blocks of other streams, then cached
 // segments back to the driver, then the host waits for deferred blocks; then OutOfMemory, after
@@ -71,7 +71,7 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void revive(StreamView stream);
 
  private:
-  struct Arena;
+  struct StreamBlocks;
   struct Segment;
   struct Chunk;
   struct Deferred;
@@ -80,7 +80,7 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   static Kind kind_of(size_t size);
   size_t rounded(size_t bytes) const;
   int bin_of(size_t size) const;
-  Arena& arena(StreamView stream) LOCUS_REQUIRES(mutex_);
+  StreamBlocks& blocks_of(StreamView stream) LOCUS_REQUIRES(mutex_);
   void* hand_out(void* p, size_t bytes, size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
   void* take(size_t size) LOCUS_REQUIRES(mutex_);
@@ -88,16 +88,16 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void release_uncached(void* p, size_t bytes);
   void poison(const void* p, size_t bytes) const;
   void unpoison(const void* p, size_t bytes) const;
-  static Chunk* best(const Arena& from, size_t size, Kind first, Kind last);
-  Chunk* find(Arena& own, size_t size, Kind first, Kind last) LOCUS_REQUIRES(mutex_);
-  Chunk* use(Chunk* chunk, Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
-  Chunk* steal(Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
-  Chunk* grow(Arena& to, size_t size) LOCUS_REQUIRES(mutex_);
-  Chunk* grow_by(Arena& to, size_t size, size_t segment_size) LOCUS_REQUIRES(mutex_);
+  static Chunk* best(const StreamBlocks& from, size_t size, Kind first, Kind last);
+  Chunk* find(StreamBlocks& own, size_t size, Kind first, Kind last) LOCUS_REQUIRES(mutex_);
+  Chunk* use(Chunk* chunk, StreamBlocks& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* steal(StreamBlocks& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* grow(StreamBlocks& to, size_t size) LOCUS_REQUIRES(mutex_);
+  Chunk* grow_by(StreamBlocks& to, size_t size, size_t segment_size) LOCUS_REQUIRES(mutex_);
   void absorb(Chunk* left, Chunk* right) LOCUS_REQUIRES(mutex_);
-  void give(Arena& to, void* p) LOCUS_REQUIRES(mutex_);
+  void give(StreamBlocks& to, void* p) LOCUS_REQUIRES(mutex_);
   void insert(Chunk* chunk) LOCUS_REQUIRES(mutex_);
-  void flush(Arena& from) LOCUS_REQUIRES(mutex_);
+  void flush(StreamBlocks& from) LOCUS_REQUIRES(mutex_);
   void finish(const Deferred& block) LOCUS_REQUIRES(mutex_);
   void poll(int patience) LOCUS_REQUIRES(mutex_);
   bool wait_deferred() LOCUS_REQUIRES(mutex_);
@@ -110,8 +110,8 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   const int rounding_bits_;
   mutable SpinMutex mutex_;
   MemoryStats stats_ LOCUS_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Arena>> arenas_ LOCUS_GUARDED_BY(mutex_);  // by stream id
-  std::unordered_map<void*, Chunk*> chunks_ LOCUS_GUARDED_BY(mutex_);    // by address
+  std::vector<std::unique_ptr<StreamBlocks>> blocks_ LOCUS_GUARDED_BY(mutex_);  // by stream id
+  std::unordered_map<void*, Chunk*> chunks_ LOCUS_GUARDED_BY(mutex_);           // by address
   std::vector<std::unique_ptr<Segment>> segments_ LOCUS_GUARDED_BY(mutex_);
   std::vector<Deferred> deferred_ LOCUS_GUARDED_BY(mutex_);
   // Threads that wait for deferred blocks they took out of deferred_.

@@ -83,11 +83,11 @@ CachingPool::Kind CachingPool::kind_of(size_t size) {
   return size <= kSmall ? small : size <= kMedium ? medium : large;
 }
 
-CachingPool::Arena& CachingPool::arena(StreamView stream) {
-  if (stream.id >= arenas_.size()) arenas_.resize(stream.id + 1);
-  std::unique_ptr<Arena>& a = arenas_[stream.id];
+CachingPool::StreamBlocks& CachingPool::blocks_of(StreamView stream) {
+  if (stream.id >= blocks_.size()) blocks_.resize(stream.id + 1);
+  std::unique_ptr<StreamBlocks>& a = blocks_[stream.id];
   if (a == nullptr) {
-    a = std::make_unique<Arena>();
+    a = std::make_unique<StreamBlocks>();
     a->stream = stream;
   }
   return *a;
@@ -111,8 +111,8 @@ void* CachingPool::allocate(size_t bytes, StreamView stream) {
     const SpinLock lock(mutex_);
     // Asking a driver for events costs a microsecond: now and then is enough.
     if (!deferred_.empty() && ++ticks_ % 16 == 0) poll(1);
-    if (stream.id < arenas_.size() && arenas_[stream.id] != nullptr) {
-      Arena::Bin& bin = arenas_[stream.id]->bins[bin_of(size)];
+    if (stream.id < blocks_.size() && blocks_[stream.id] != nullptr) {
+      StreamBlocks::Bin& bin = blocks_[stream.id]->bins[bin_of(size)];
       if (bin.count > 0) return hand_out(bin.blocks[--bin.count], bytes, size);
     }
   }
@@ -126,9 +126,9 @@ void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept 
   poison(p, size);
   const SpinLock lock(mutex_);
   stats_.in_use -= size;
-  Arena& own = arena(stream);
+  StreamBlocks& own = blocks_of(stream);
   if (size > kSmall || own.retired) return give(own, p);
-  Arena::Bin& bin = own.bins[bin_of(size)];
+  StreamBlocks::Bin& bin = own.bins[bin_of(size)];
   if (bin.count == bin.capacity) {
     if (bin.capacity == 0) {
       bin.capacity = static_cast<int>(std::clamp<size_t>(kSmall / size, 2, 64));
@@ -152,9 +152,9 @@ void CachingPool::deallocate_after(void* p, size_t bytes, StreamView stream,
 }
 
 // A block for `to` was found: splits off what it does not need.
-CachingPool::Chunk* CachingPool::use(Chunk* chunk, Arena& to, size_t size) {
+CachingPool::Chunk* CachingPool::use(Chunk* chunk, StreamBlocks& to, size_t size) {
   static constexpr size_t kWorthSplitting[] = {0, kSmall / 4, 2 * kSmall};
-  Arena& from = *chunk->arena;
+  StreamBlocks& from = *chunk->owner;
   from.free[chunk->segment->kind].erase(chunk);
   chunk->free = false;
   const size_t rest = chunk->size - size;
@@ -166,17 +166,18 @@ CachingPool::Chunk* CachingPool::use(Chunk* chunk, Arena& to, size_t size) {
     chunks_.emplace(tail->data, tail);
     insert(tail);
   }
-  chunk->arena = &to;
+  chunk->owner = &to;
   return chunk;
 }
 
 void CachingPool::insert(Chunk* chunk) {
   chunk->free = true;
-  chunk->arena->free[chunk->segment->kind].insert(chunk);
+  chunk->owner->free[chunk->segment->kind].insert(chunk);
 }
 
-// The best fit among an arena's free blocks of these kinds.
-CachingPool::Chunk* CachingPool::best(const Arena& from, size_t size, Kind first, Kind last) {
+// The best fit among the free blocks of a stream of these kinds.
+CachingPool::Chunk* CachingPool::best(const StreamBlocks& from, size_t size, Kind first,
+                                      Kind last) {
   Chunk wanted{nullptr, size, nullptr, nullptr};
   for (int kind = first; kind <= last; ++kind)
     if (const auto at = from.free[kind].lower_bound(&wanted); at != from.free[kind].end())
@@ -185,9 +186,9 @@ CachingPool::Chunk* CachingPool::best(const Arena& from, size_t size, Kind first
 }
 
 // Among the stream's own blocks, then among those of streams that are gone.
-CachingPool::Chunk* CachingPool::find(Arena& own, size_t size, Kind first, Kind last) {
+CachingPool::Chunk* CachingPool::find(StreamBlocks& own, size_t size, Kind first, Kind last) {
   if (Chunk* chunk = best(own, size, first, last)) return use(chunk, own, size);
-  for (const auto& other : arenas_) {
+  for (const auto& other : blocks_) {
     if (other == nullptr || !other->retired) continue;
     if (Chunk* chunk = best(*other, size, first, last)) return use(chunk, own, size);
   }
@@ -203,43 +204,43 @@ void CachingPool::absorb(Chunk* left, Chunk* right) {
 }
 
 // Frees a block for the stream of `to`, and merges it with free neighbours that stream may use.
-void CachingPool::give(Arena& to, void* p) {
+void CachingPool::give(StreamBlocks& to, void* p) {
   const auto at = chunks_.find(p);
   LOCUS_CHECK(at != chunks_.end(), "a block was freed that the pool did not hand out");
   Chunk* chunk = at->second;
   LOCUS_CHECK(!chunk->free, "a block was freed twice");
-  chunk->arena = &to;
+  chunk->owner = &to;
   const auto mergeable = [&](const Chunk* other) {
-    return other != nullptr && other->free && (other->arena == &to || other->arena->retired);
+    return other != nullptr && other->free && (other->owner == &to || other->owner->retired);
   };
   if (Chunk* next = chunk->next; mergeable(next)) {
-    next->arena->free[next->segment->kind].erase(next);
+    next->owner->free[next->segment->kind].erase(next);
     absorb(chunk, next);
   }
   if (Chunk* previous = chunk->previous; mergeable(previous)) {
-    previous->arena->free[previous->segment->kind].erase(previous);
-    previous->arena = &to;
+    previous->owner->free[previous->segment->kind].erase(previous);
+    previous->owner = &to;
     absorb(previous, chunk);
     chunk = previous;
   }
   insert(chunk);
 }
 
-void CachingPool::flush(Arena& from) {
-  for (Arena::Bin& bin : from.bins)
+void CachingPool::flush(StreamBlocks& from) {
+  for (StreamBlocks::Bin& bin : from.bins)
     while (bin.count > 0) give(from, bin.blocks[--bin.count]);
 }
 
 void CachingPool::retire(StreamView stream) {
   const SpinLock lock(mutex_);
-  Arena& own = arena(stream);
+  StreamBlocks& own = blocks_of(stream);
   flush(own);
   own.retired = true;
 }
 
 void CachingPool::revive(StreamView stream) {
   const SpinLock lock(mutex_);
-  arena(stream).retired = false;
+  blocks_of(stream).retired = false;
 }
 
 MemoryStats CachingPool::stats() const {
@@ -260,7 +261,7 @@ void CachingPool::release_cached() {
 
 size_t CachingPool::largest_free() const {
   size_t largest = 0;
-  for (const auto& a : arenas_) {
+  for (const auto& a : blocks_) {
     if (a == nullptr) continue;
     for (const auto& free : a->free)
       if (!free.empty()) largest = std::max(largest, (*free.rbegin())->size);

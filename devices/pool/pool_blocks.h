@@ -20,13 +20,13 @@ struct CachingPool::Chunk {
   char* data;
   size_t size;
   Segment* segment;
-  Arena* arena;  // whose stream may reuse it
+  StreamBlocks* owner;  // whose stream may reuse it
   Chunk* previous = nullptr;
   Chunk* next = nullptr;
   bool free = false;
 };
 
-struct CachingPool::Arena {
+struct CachingPool::StreamBlocks {
   // Freed blocks of one size that were not merged back yet; the pool counts them as in use.
   struct Bin {
     std::unique_ptr<void*[]> blocks;

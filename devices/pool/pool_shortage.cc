@@ -20,7 +20,7 @@ constexpr size_t kSegment[] = {size_t{2} << 20, size_t{32} << 20, 0};  // by Kin
 
 void* CachingPool::allocate_slow(size_t bytes, size_t size, StreamView stream) {
   const SpinLock lock(mutex_);
-  Arena& own = arena(stream);
+  StreamBlocks& own = blocks_of(stream);
   const Kind kind = kind_of(size);
   Chunk* chunk = find(own, size, kind, kind);
   if (chunk == nullptr) {
@@ -75,13 +75,13 @@ void CachingPool::release_uncached(void* p, size_t bytes) {
 }
 
 // A whole segment where it fits; when memory is short, just the block.
-CachingPool::Chunk* CachingPool::grow(Arena& to, size_t size) {
+CachingPool::Chunk* CachingPool::grow(StreamBlocks& to, size_t size) {
   const size_t segment = std::max(kSegment[kind_of(size)], size);
   if (Chunk* chunk = grow_by(to, size, segment)) return chunk;
   return segment > size ? grow_by(to, size, size) : nullptr;
 }
 
-CachingPool::Chunk* CachingPool::grow_by(Arena& to, size_t size, size_t segment_size) {
+CachingPool::Chunk* CachingPool::grow_by(StreamBlocks& to, size_t size, size_t segment_size) {
   auto* data = static_cast<char*>(take(segment_size));
   if (data == nullptr) return nullptr;
   segments_.push_back(
@@ -97,9 +97,9 @@ CachingPool::Chunk* CachingPool::grow_by(Arena& to, size_t size, size_t segment_
 
 // Takes a free block of another stream, whose queued work may still use it: ours waits for that, or
 // the host does where ours cannot.
-CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
-  for (size_t i = 0; i < arenas_.size(); ++i) {
-    Arena* other = arenas_[i].get();
+CachingPool::Chunk* CachingPool::steal(StreamBlocks& to, size_t size) {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    StreamBlocks* other = blocks_[i].get();
     if (other == nullptr || other == &to || other->retired) continue;
     flush(*other);
     const StreamView from = other->stream;
@@ -125,7 +125,7 @@ CachingPool::Chunk* CachingPool::steal(Arena& to, size_t size) {
 }
 
 void CachingPool::release_free_segments() {
-  for (const auto& a : arenas_)
+  for (const auto& a : blocks_)
     if (a != nullptr) flush(*a);
   std::vector<std::unique_ptr<Segment>> unused;
   const auto is_unused = [](const auto& segment) {
@@ -139,7 +139,7 @@ void CachingPool::release_free_segments() {
   segments_.erase(first, segments_.end());
   for (const auto& segment : unused) {
     for (Chunk* chunk = segment->first; chunk != nullptr;) {
-      chunk->arena->free[segment->kind].erase(chunk);
+      chunk->owner->free[segment->kind].erase(chunk);
       chunks_.erase(chunk->data);
       delete std::exchange(chunk, chunk->next);
     }
@@ -230,7 +230,7 @@ void CachingPool::finish(const Deferred& block) {
     const size_t size = rounded(block.bytes);
     stats_.in_use -= size;
     poison(block.block, size);
-    give(arena(block.stream), block.block);
+    give(blocks_of(block.stream), block.block);
     return;
   }
   mutex_.unlock();
