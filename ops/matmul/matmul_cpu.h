@@ -27,10 +27,15 @@ template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
           int threads, void* scratch);
 
+// In gemm_cpu.cc.
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*,
                           const float*, bool, int, void*);
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*,
                           const double*, bool, int, void*);
+extern template void gemm(int64_t, int64_t, int64_t, Matrix<uint32_t>, Matrix<uint32_t>, uint32_t*,
+                          const uint32_t*, bool, int, void*);
+extern template void gemm(int64_t, int64_t, int64_t, Matrix<uint64_t>, Matrix<uint64_t>, uint64_t*,
+                          const uint64_t*, bool, int, void*);
 
 // Eigen multiplies these, on one thread or in pieces of one length.
 template <class T>

@@ -1,10 +1,8 @@
 #include <locus/ops/reduce/compound.h>
-#include <locus/ops/reduce/position.h>
 #include <locus/ops/reduce/reduce_cpu.h>
 
 namespace locus::LOCUS_ISA {
 
-extern constinit const KernelList reduce_arg = formula::kernels_of<Engine>(Positions());
 extern constinit const KernelList reduce_compound = formula::kernels_of<Engine>(Compound());
 
 }  // namespace locus::LOCUS_ISA

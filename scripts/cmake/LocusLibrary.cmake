@@ -72,7 +72,8 @@ endforeach()
 
 # Numbers that are the same on every context: no fused multiply-add, on any instruction set or GPU.
 set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc
-                            ops/reduce/reduce_cpu.cc ops/reduce/reduce_compound_cpu.cc PROPERTIES
+                            ops/reduce/reduce_cpu.cc ops/reduce/reduce_arg_cpu.cc
+                            ops/reduce/reduce_compound_cpu.cc PROPERTIES
                             COMPILE_OPTIONS -ffp-contract=off)
 set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
