@@ -29,7 +29,7 @@ if(LOCUS_TESTS)
   endif()
   if(LOCUS_WITH_CUDA)
     # These two headers read it, too.
-    locus_readers(readers "LOCUS_WITH_CUDA|tests/(cuda_support|slow)\\.h" ${tests})
+    locus_readers(readers "LOCUS_WITH_CUDA|tests/(devices/cuda_support|support/slow|devices/cuda_dnn)\\.h" ${tests})
     locus_define(LOCUS_WITH_CUDA "${CUDAToolkit_INCLUDE_DIRS}" ${readers})
     target_link_libraries(locus_tests PRIVATE $<LINK_ONLY:CUDA::cudart_static>
                                               $<LINK_ONLY:CUDA::nvrtc>)
