@@ -58,7 +58,7 @@ struct HeadOptions {
   bool retain_graph = false;
 };
 // Several heads at once; each leaf's gradient is written once, the sum over the heads.
-void backward(const Tensors& heads, const HeadOptions& = {});
+void backward(const Tensors& heads, const HeadOptions& = {}, Caller = Caller::here());
 
 struct GradOptions {
   Tensors head_gradients = {};  // empty: ones for each head
@@ -71,8 +71,10 @@ struct GradOptions {
 // The gradients of the sum of `heads` with respect to `variables`; .grad is not touched. Each is
 // row-major in memory of its own, which nothing else has. A variable that the heads do not reach is
 // an Error, unless the options say otherwise.
-Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {});
-Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {});
+Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {},
+             Caller = Caller::here());
+Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {},
+             Caller = Caller::here());
 
 // What an update takes: whether backward() has written x's gradient since it was marked as used,
 // and whether what it wrote is marked as the sum over replicas. A gradient that is not fresh is

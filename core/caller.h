@@ -1,7 +1,12 @@
-// The user's source line, carried to whatever copies or waits so that reports can name it.
+// The user's source line, carried to ops, copies and waits: errors and reports name it.
 #pragma once
 
 #include <string>
+
+// true where Locus itself is compiled.
+#ifndef LOCUS_LIBRARY
+#define LOCUS_LIBRARY false
+#endif
 
 namespace locus {
 
@@ -10,13 +15,14 @@ namespace locus {
 struct Caller {
   const char* file = nullptr;
   unsigned line = 0;
+  bool in_library = false;  // a line of Locus itself: reports of copies name it, errors do not
 
   static constexpr Caller here(const char* file = __builtin_FILE(),
-                               unsigned line = __builtin_LINE()) {
-    return {file, line};
+                               unsigned line = __builtin_LINE(), bool in_library = LOCUS_LIBRARY) {
+    return {file, line, in_library};
   }
 };
-
+#undef LOCUS_LIBRARY
 // "train.cc:152"
 inline std::string to_string(Caller c) {
   return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";

@@ -1,5 +1,6 @@
 // Every failure of Locus is an exception of one of these types. The text names the operation, the
-// operands with context, shape and dtype, what was expected, and what to do about it.
+// operands with context, shape and dtype, what was expected, and what to do about it. If the call
+// takes a Caller (caller.h), the text ends with the line of the call: "... (at train.cc:152)".
 #pragma once
 
 #include <concepts>

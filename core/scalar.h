@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <locus/core/caller.h>
+
 namespace locus {
 
 class Scalar {
@@ -50,6 +52,15 @@ class Scalar {
   int64_t integer_;
   Kind kind_;
   bool beyond_i64_;
+};
+
+template <>
+struct At<Scalar> {
+  template <class T>
+  requires std::is_arithmetic_v<T> At(T v, Caller c = Caller::here()) : value(v), from(c) {}
+  At(Scalar v, Caller c = Caller::here()) : value(v), from(c) {}
+  Scalar value;
+  Caller from;
 };
 
 }  // namespace locus

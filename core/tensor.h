@@ -63,23 +63,26 @@ class Slice {
   int64_t step_ = 1;
 };
 
-// One entry of x(...): a position, a slice, newaxis or ellipsis.
+// One entry of x(...): a position, a slice, newaxis or ellipsis. Knows the user's line.
 class Index {
  public:
   enum class Kind : uint8_t { position, slice, new_axis, rest };
-  Index(Integer auto i) : kind_(Kind::position), position_(static_cast<int64_t>(i)) {}
-  Index(Slice s) : kind_(Kind::slice), slice_(s) {}
-  Index(NewAxis) : kind_(Kind::new_axis) {}
-  Index(Ellipsis) : kind_(Kind::rest) {}
+  Index(Integer auto i, Caller from = Caller::here())
+      : kind_(Kind::position), position_(static_cast<int64_t>(i)), from_(from) {}
+  Index(Slice s, Caller from = Caller::here()) : kind_(Kind::slice), slice_(s), from_(from) {}
+  Index(NewAxis, Caller from = Caller::here()) : kind_(Kind::new_axis), from_(from) {}
+  Index(Ellipsis, Caller from = Caller::here()) : kind_(Kind::rest), from_(from) {}
 
   Kind kind() const { return kind_; }
   int64_t position() const { return position_; }
   const Slice& slice() const { return slice_; }
+  Caller from() const { return from_; }
 
  private:
   Kind kind_;
   int64_t position_ = 0;
   Slice slice_;
+  Caller from_;
 };
 
 class Tensor;
@@ -106,6 +109,17 @@ class Selector {
   Caller from_;
 };
 
+// The line of a call without other arguments. Braces, which are for options, do not make one.
+struct LineOnly {
+  LineOnly(Caller c) : from(c) {}
+  Caller from;
+};
+
+// Stands for an entry that x(...) was not given.
+struct NoIndex {};
+template <class I>
+concept BasicIndex = std::convertible_to<const I&, Index> || std::same_as<I, NoIndex>;
+
 class Selection;       // ops/index.h: what x[mask] and x[ids] give
 struct ReduceOptions;  // ops/reduce.h
 struct TensorImpl;     // storage.h
@@ -124,7 +138,7 @@ class Tensor {
   Tensor& operator=(Tensor&&) & noexcept = default;
   Tensor& operator=(At<Tensor> values) &&;
   Tensor& operator=(const Selection& values) &&;
-  Tensor& operator=(Scalar value) &&;
+  Tensor& operator=(At<Scalar> value) &&;
 
   bool defined() const { return impl_ != nullptr; }
   Context context() const;
@@ -165,63 +179,86 @@ class Tensor {
   void wait_to_read(Caller = Caller::here()) const;
 
   // Autograd (autograd.h).
-  void attach_grad(GradReq req = GradReq::write) const;
+  void attach_grad(GradReq req = GradReq::write, Caller = Caller::here()) const;
   // With a place of its own, such as a view into a bucket, contiguous or not; MXNet's
   // mark_variables. grad() is `place` itself; backward() writes into its memory, never elsewhere,
   // and attaching leaves its values. One context, shape and dtype with *this, outside any graph,
   // not a broadcast view and in another buffer than *this, else ContextMismatch, ShapeError,
   // DTypeError, Error. Keep gradients in buffers of their own: what is written into a buffer counts
   // as a change of all tensors in it, and backward() refuses those that it needs as they were.
-  void attach_grad(const Tensor& place, GradReq req = GradReq::write) const;
-  Tensor grad() const;    // Error when no gradient is attached
-  bool has_grad() const;  // attach_grad was called, and not with null
-  Tensor detach() const;  // shares memory, outside the graph
-  void zero_grad() const;
-  void backward() const;
-  void backward(const BackwardOptions&) const;
+  void attach_grad(const Tensor& place, GradReq req = GradReq::write,
+                   Caller = Caller::here()) const;
+  Tensor grad(Caller = Caller::here()) const;    // Error when no gradient is attached
+  bool has_grad() const;                         // attach_grad was called, and not with null
+  Tensor detach(Caller = Caller::here()) const;  // shares memory, outside the graph
+  void zero_grad(Caller = Caller::here()) const;
+  void backward(LineOnly = Caller::here()) const;
+  void backward(const BackwardOptions&, Caller = Caller::here()) const;
 
   // Ops that read better as members, defined with the ops of their names. A closed list.
   Tensor operator[](Index) const;
   Selection operator[](At<Tensor> ids) const;
-  template <class... I>
-  requires(std::convertible_to<const I&, Index>&&...) Tensor operator()(const I&... i) const {
-    return view({Index(i)...});
+  // x(1, Slice(2, 7), newaxis, ellipsis): at most eight entries, none of them a tensor.
+  template <BasicIndex A = NoIndex, BasicIndex B = NoIndex, BasicIndex C = NoIndex,
+            BasicIndex D = NoIndex, BasicIndex E = NoIndex, BasicIndex F = NoIndex,
+            BasicIndex G = NoIndex, BasicIndex H = NoIndex>
+  Tensor operator()(const A& a = {}, const B& b = {}, const C& c = {}, const D& d = {},
+                    const E& e = {}, const F& f = {}, const G& g = {}, const H& h = {},
+                    Caller from = Caller::here()) const {
+    if constexpr (std::same_as<A, NoIndex>)
+      return view({}, from);
+    else if constexpr (std::same_as<B, NoIndex>)
+      return view({a}, from);
+    else if constexpr (std::same_as<C, NoIndex>)
+      return view({a, b}, from);
+    else if constexpr (std::same_as<D, NoIndex>)
+      return view({a, b, c}, from);
+    else if constexpr (std::same_as<E, NoIndex>)
+      return view({a, b, c, d}, from);
+    else if constexpr (std::same_as<F, NoIndex>)
+      return view({a, b, c, d, e}, from);
+    else if constexpr (std::same_as<G, NoIndex>)
+      return view({a, b, c, d, e, f}, from);
+    else if constexpr (std::same_as<H, NoIndex>)
+      return view({a, b, c, d, e, f, g}, from);
+    else
+      return view({a, b, c, d, e, f, g, h}, from);
   }
   // At least one is a tensor.
   Selection operator()(const Selector&, const Selector& = Selector(), const Selector& = Selector(),
                        const Selector& = Selector(), const Selector& = Selector(),
                        const Selector& = Selector(), const Selector& = Selector(),
                        const Selector& = Selector()) const;
-  Tensor reshape(const Shape&) const;
-  Tensor T() const;
-  Tensor transpose(std::span<const int> axes) const;
-  Tensor transpose(std::initializer_list<int> axes = {}) const;
-  Tensor astype(DType) const;
-  Tensor clone() const;  // copy(): new memory on the same context
-  Tensor take(const Tensor& ids) const;
-  Tensor sum() const;
-  Tensor sum(const ReduceOptions&) const;
+  Tensor reshape(const Shape&, Caller = Caller::here()) const;
+  Tensor T(Caller = Caller::here()) const;
+  Tensor transpose(std::span<const int> axes, Caller = Caller::here()) const;
+  Tensor transpose(std::initializer_list<int> axes = {}, Caller = Caller::here()) const;
+  Tensor astype(DType, Caller = Caller::here()) const;
+  Tensor clone(Caller = Caller::here()) const;  // copy(): new memory on the same context
+  Tensor take(const Tensor& ids, Caller = Caller::here()) const;
+  Tensor sum(LineOnly = Caller::here()) const;
+  Tensor sum(const ReduceOptions&, Caller = Caller::here()) const;
   template <class Options = ReduceOptions>
-  Tensor sum(Integer auto axis) const {
-    return sum(Options{.axis = axis});
+  Tensor sum(Integer auto axis, Caller from = Caller::here()) const {
+    return sum(Options{.axis = axis}, from);
   }
-  Tensor mean() const;
-  Tensor mean(const ReduceOptions&) const;
+  Tensor mean(LineOnly = Caller::here()) const;
+  Tensor mean(const ReduceOptions&, Caller = Caller::here()) const;
   template <class Options = ReduceOptions>
-  Tensor mean(Integer auto axis) const {
-    return mean(Options{.axis = axis});
+  Tensor mean(Integer auto axis, Caller from = Caller::here()) const {
+    return mean(Options{.axis = axis}, from);
   }
-  Tensor max() const;
-  Tensor max(const ReduceOptions&) const;
+  Tensor max(LineOnly = Caller::here()) const;
+  Tensor max(const ReduceOptions&, Caller = Caller::here()) const;
   template <class Options = ReduceOptions>
-  Tensor max(Integer auto axis) const {
-    return max(Options{.axis = axis});
+  Tensor max(Integer auto axis, Caller from = Caller::here()) const {
+    return max(Options{.axis = axis}, from);
   }
-  Tensor min() const;
-  Tensor min(const ReduceOptions&) const;
+  Tensor min(LineOnly = Caller::here()) const;
+  Tensor min(const ReduceOptions&, Caller = Caller::here()) const;
   template <class Options = ReduceOptions>
-  Tensor min(Integer auto axis) const {
-    return min(Options{.axis = axis});
+  Tensor min(Integer auto axis, Caller from = Caller::here()) const {
+    return min(Options{.axis = axis}, from);
   }
 
   // For ops and core. Throws Error when !defined().
@@ -229,7 +266,7 @@ class Tensor {
   const std::shared_ptr<TensorImpl>& handle() const { return impl_; }
 
  private:
-  Tensor view(std::initializer_list<Index>) const;
+  Tensor view(std::initializer_list<Index>, Caller) const;
   void read_item(DType dtype, void* out, Caller) const;
 
   std::shared_ptr<TensorImpl> impl_;

@@ -19,7 +19,7 @@ struct Activation {
   // The same as an attribute of dense, when it has it.
   locus::Activation fused = locus::Activation::none;
 
-  Tensor operator()(const Tensor& x) const { return apply ? apply(x) : x; }
+  Tensor operator()(const Tensor& x, Caller = Caller::here()) const;
 };
 extern const Activation relu, sigmoid, tanh, softsign, gelu, silu, mish, elu, selu, hard_swish;
 extern const Activation softrelu;     // log(1 + exp(x)), without overflow

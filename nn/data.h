@@ -22,7 +22,7 @@ namespace locus::data {
 class Dataset {
  public:
   // Throws ShapeError when the lengths differ or a tensor has no axis.
-  Dataset(Tensor data, Tensor label);
+  Dataset(Tensor data, Tensor label, Caller = Caller::here());
   int64_t size() const { return data_.shape()[0]; }
   const Tensor& data() const { return data_; }
   const Tensor& label() const { return label_; }
@@ -33,7 +33,7 @@ class Dataset {
 using ArrayDataset = Dataset;  // Gluon's name
 
 // One IDX file (plain or gzipped) on cpu(0): u8, i8, i32, f32 or f64, in its own shape.
-Tensor read_idx(const std::string& path);
+Tensor read_idx(const std::string& path, Caller = Caller::here());
 
 enum class Split : uint8_t { train, test };
 using enum Split;
@@ -42,9 +42,11 @@ struct MnistOptions {
 };
 // MNIST from a directory with its four files under their original names, with or without ".gz":
 // images (N, 784) f32 in [0, 1], labels (N,) i32 in 0...9, both on cpu(0).
-Dataset mnist(const std::string& directory, Split split, const MnistOptions& = {});
+Dataset mnist(const std::string& directory, Split split, const MnistOptions& = {},
+              Caller = Caller::here());
 // Fashion-MNIST, whose files have MNIST's names and format.
-Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& = {});
+Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& = {},
+                      Caller = Caller::here());
 
 struct Cifar10Options {
   DType dtype = f32;  // or u8: 0...255, a quarter of the memory; transforms::ToTensor makes it f32
@@ -52,7 +54,8 @@ struct Cifar10Options {
 // CIFAR-10 from a directory with its binary files, data_batch_1.bin ... data_batch_5.bin and
 // test_batch.bin, of any number of whole records: images (N, 3, 32, 32) in [0, 1], labels (N,) i32
 // in 0...9, both on cpu(0).
-Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& = {});
+Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& = {},
+                Caller = Caller::here());
 
 struct LoaderOptions {
   int64_t batch_size = 1;

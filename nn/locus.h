@@ -50,6 +50,7 @@
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/activation.h>
+#include <locus/ops/allclose.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/convolution.h>

@@ -46,16 +46,16 @@ struct LossOptions {
 struct L2Loss : Loss<L2Loss, LossOptions> {
   static constexpr const char* kName = "L2Loss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 // weight * |pred - label|
 struct L1Loss : Loss<L1Loss, LossOptions> {
   static constexpr const char* kName = "L1Loss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 struct HuberOptions {
@@ -68,8 +68,8 @@ struct HuberLoss : Loss<HuberLoss, HuberOptions> {
   static constexpr const char* kName = "HuberLoss";
   HuberLoss() = default;
   explicit HuberLoss(const HuberOptions& options);  // ValueError for another rho
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 struct SoftmaxCrossEntropyOptions {
@@ -85,8 +85,8 @@ struct SoftmaxCrossEntropyOptions {
 struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyLoss, SoftmaxCrossEntropyOptions> {
   static constexpr const char* kName = "SoftmaxCrossEntropyLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
@@ -103,7 +103,7 @@ struct SigmoidBinaryCrossEntropyLoss : Loss<SigmoidBinaryCrossEntropyLoss, Sigmo
   static constexpr const char* kName = "SigmoidBinaryCrossEntropyLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
-                    const Tensor& pos_weight = {}) const;
+                    const Tensor& pos_weight = {}, Caller = Caller::here()) const;
 };
 using SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss;
 
@@ -118,8 +118,8 @@ struct LogisticLoss : Loss<LogisticLoss, LogisticOptions> {
   static constexpr const char* kName = "LogisticLoss";
   LogisticLoss() = default;
   explicit LogisticLoss(const LogisticOptions& options);  // ValueError for another label_format
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 struct KLDivOptions {
@@ -133,8 +133,8 @@ struct KLDivOptions {
 struct KLDivLoss : Loss<KLDivLoss, KLDivOptions> {
   static constexpr const char* kName = "KLDivLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 struct MarginOptions {
@@ -146,21 +146,22 @@ struct MarginOptions {
 struct HingeLoss : Loss<HingeLoss, MarginOptions> {
   static constexpr const char* kName = "HingeLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 // Its square.
 struct SquaredHingeLoss : Loss<SquaredHingeLoss, MarginOptions> {
   static constexpr const char* kName = "SquaredHingeLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 // max(0, margin + sum((positive - pred)^2 - (negative - pred)^2)), the sum over the other axes.
 struct TripletLoss : Loss<TripletLoss, MarginOptions> {
   static constexpr const char* kName = "TripletLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& positive, const Tensor& negative) const;
+  Tensor operator()(const Tensor& pred, const Tensor& positive, const Tensor& negative,
+                    Caller = Caller::here()) const;
 };
 
 struct PoissonNLLOptions {
@@ -174,8 +175,8 @@ struct PoissonNLLOptions {
 struct PoissonNLLLoss : Loss<PoissonNLLLoss, PoissonNLLOptions> {
   static constexpr const char* kName = "PoissonNLLLoss";
   using Loss::Loss;
-  Tensor operator()(const Tensor& pred, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+  Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 struct CosineEmbeddingOptions {
@@ -190,7 +191,7 @@ struct CosineEmbeddingLoss : Loss<CosineEmbeddingLoss, CosineEmbeddingOptions> {
   static constexpr const char* kName = "CosineEmbeddingLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& input1, const Tensor& input2, const Tensor& label,
-                    const Tensor& sample_weight = {}) const;
+                    const Tensor& sample_weight = {}, Caller = Caller::here()) const;
 };
 
 enum class CTCLayout : uint8_t { NTC, TNC };
@@ -212,7 +213,8 @@ struct CTCLoss : Loss<CTCLoss, CTCOptions> {
   CTCLoss() = default;
   explicit CTCLoss(const CTCOptions& options);  // ValueError for another layout
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths = {},
-                    const Tensor& label_lengths = {}, const Tensor& sample_weight = {}) const;
+                    const Tensor& label_lengths = {}, const Tensor& sample_weight = {},
+                    Caller = Caller::here()) const;
 };
 
 }  // namespace locus::nn

@@ -47,7 +47,8 @@ class Pipeline : public Block {
 
   // Stage i computes on contexts[i]. ValueError unless there are as many contexts as stages, and no
   // context twice: layers on one context are one stage. ValueError for an option out of its range.
-  Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options = {});
+  Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options = {},
+           Caller = Caller::here());
 
   // Computes the gradients of the sum of all losses: parameters' grad() gets them, with
   // GradReq::add they are added. Returns the losses (batch,), on the last context. The batch is

@@ -30,7 +30,7 @@ std::vector<CutAs> cut_as(const Sequential& layers, int first, int last);
 class Planned : public Block {
  public:
   // Throws as Plan::check() does.
-  Planned(const Sequential& layers, const Plan& plan);
+  Planned(const Sequential& layers, const Plan& plan, Caller = Caller::here());
 
   // As Pipeline::forward_backward, also after an exception: gradients of the sum of all losses in
   // the parameters' grad(), and the losses (batch,), on the last stage's first context. data and

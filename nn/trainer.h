@@ -109,8 +109,8 @@ class Trainer {
 
   // The optimizer's functions of these names (nn/optimizer.h).
   double learning_rate() const;
-  void set_learning_rate(double v);
-  void set_schedule(optim::Schedule s);
+  void set_learning_rate(double v, Caller = Caller::here());
+  void set_schedule(optim::Schedule s, Caller = Caller::here());
   int64_t num_update() const;
 
   // What training goes on from, beside the parameters, by the names that the trainer was given:

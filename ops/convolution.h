@@ -38,7 +38,7 @@ struct ConvolutionOptions {
 // n becomes floor((n + 2·padding - dilation·(kernel - 1) - 1) / stride) + 1. bias, when defined, is
 // (out,). With groups, the out channels of a group see its in channels alone.
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                   const ConvolutionOptions& = {});
+                   const ConvolutionOptions& = {}, Caller = Caller::here());
 
 struct DeconvolutionOptions {
   Extent strides = 1, padding = 0, dilation = 1;
@@ -51,11 +51,11 @@ struct DeconvolutionOptions {
 // MXNet's Deconvolution. An axis of length n becomes
 // (n - 1)·stride - 2·padding + dilation·(kernel - 1) + 1 + adj.
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
-                     const DeconvolutionOptions& = {});
+                     const DeconvolutionOptions& = {}, Caller = Caller::here());
 
 // The gradient of convolution(x, weight) by a weight with kernels of this size, where that of the
 // result is dy.
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
-                               const ConvolutionOptions& = {});
+                               const ConvolutionOptions& = {}, Caller = Caller::here());
 
 }  // namespace locus

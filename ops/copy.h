@@ -12,10 +12,10 @@ namespace locus {
 
 // New memory in every case, also when the dtype is x's own (MXNet's copy=True). Tensor::astype is
 // the same function.
-Tensor cast(const Tensor& x, DType dtype);
+Tensor cast(const Tensor& x, DType dtype, Caller = Caller::here());
 // New memory, the strides' order kept. Tensor::clone is the same function.
-Tensor copy(const Tensor& x);
+Tensor copy(const Tensor& x, Caller = Caller::here());
 // x itself when it is row-major without gaps, else a row-major copy.
-Tensor contiguous(const Tensor& x);
+Tensor contiguous(const Tensor& x, Caller = Caller::here());
 
 }  // namespace locus

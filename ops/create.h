@@ -16,27 +16,32 @@
 
 namespace locus {
 
-Tensor empty(const Shape& shape, TensorOptions options = {});  // not initialised
-Tensor zeros(const Shape& shape, TensorOptions options = {});
-Tensor ones(const Shape& shape, TensorOptions options = {});
-Tensor full(const Shape& shape, Scalar value, TensorOptions options = {});
+Tensor empty(const Shape& shape, TensorOptions options = {},
+             Caller = Caller::here());  // not initialised
+Tensor zeros(const Shape& shape, TensorOptions options = {}, Caller = Caller::here());
+Tensor ones(const Shape& shape, TensorOptions options = {}, Caller = Caller::here());
+Tensor full(const Shape& shape, Scalar value, TensorOptions options = {}, Caller = Caller::here());
 // The context, shape and dtype of x, unless the options say otherwise.
-Tensor zeros_like(const Tensor& x, TensorOptions options = {});
-Tensor ones_like(const Tensor& x, TensorOptions options = {});
+Tensor zeros_like(const Tensor& x, TensorOptions options = {}, Caller = Caller::here());
+Tensor ones_like(const Tensor& x, TensorOptions options = {}, Caller = Caller::here());
 
 // start, start + step, ... below stop (above it for a negative step): ceil((stop - start) / step)
 // elements, each start + i * step in f64. A zero step throws ValueError.
-Tensor arange(double stop, TensorOptions options = {});
-Tensor arange(double start, double stop, TensorOptions options = {});
-Tensor arange(double start, double stop, double step, TensorOptions options = {});
+Tensor arange(double stop, TensorOptions options = {}, Caller = Caller::here());
+Tensor arange(double start, double stop, TensorOptions options = {}, Caller = Caller::here());
+Tensor arange(double start, double stop, double step, TensorOptions options = {},
+              Caller = Caller::here());
 
 // num values from start to stop, both included (num == 1: start alone); without `endpoint` the
 // step is (stop - start) / num and stop is left out. ValueError unless stop - start is finite.
-Tensor linspace(double start, double stop, int64_t num, TensorOptions options = {});
-Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions options = {});
+Tensor linspace(double start, double stop, int64_t num, TensorOptions options = {},
+                Caller = Caller::here());
+Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions options = {},
+                Caller = Caller::here());
 
 // (rows, columns), ones where column - row == k. columns == 0: as many as rows, as in MXNet.
-Tensor eye(int64_t rows, int64_t columns = 0, int64_t k = 0, TensorOptions options = {});
+Tensor eye(int64_t rows, int64_t columns = 0, int64_t k = 0, TensorOptions options = {},
+           Caller = Caller::here());
 
 // Deterministic, irregular test data: floats are distinct (as far as the dtype can tell them
 // apart), inside (low, high) and away from 0; integers cover the same range; another `variant`
@@ -48,8 +53,8 @@ namespace detail {
 // A tensor of `options` (dtype: `fallback` when unset) from row-major host elements of dtype `d`.
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
                  DType fallback, Caller from);
-[[noreturn]] void ragged(int level, size_t expected, size_t found);
-void check_count(size_t elements, const Shape& shape);
+[[noreturn]] void ragged(int level, size_t expected, size_t found, Caller from);
+void check_count(size_t elements, const Shape& shape, Caller from);
 Meta checked_meta(const char* op, DType dtype, const Shape& shape);  // no negative length
 void check_number(const char* who, const Scalar& number, DType d);   // that d holds it
 
@@ -75,7 +80,7 @@ Tensor array(std::initializer_list<std::initializer_list<T>> values, TensorOptio
   std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> flat;
   flat.reserve(static_cast<size_t>(shape.size()));
   for (const auto& row : values) {
-    if (row.size() != columns) detail::ragged(1, columns, row.size());
+    if (row.size() != columns) detail::ragged(1, columns, row.size(), from);
     flat.insert(flat.end(), row.begin(), row.end());
   }
   return detail::from_host(flat.data(), dtype_of<T>(), shape, options, detail::literal_dtype<T>(),
@@ -90,9 +95,9 @@ Tensor array(std::initializer_list<std::initializer_list<std::initializer_list<T
   std::vector<std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>> flat;
   flat.reserve(static_cast<size_t>(shape.size()));
   for (const auto& matrix : values) {
-    if (matrix.size() != rows) detail::ragged(1, rows, matrix.size());
+    if (matrix.size() != rows) detail::ragged(1, rows, matrix.size(), from);
     for (const auto& row : matrix) {
-      if (row.size() != columns) detail::ragged(2, columns, row.size());
+      if (row.size() != columns) detail::ragged(2, columns, row.size(), from);
       flat.insert(flat.end(), row.begin(), row.end());
     }
   }
@@ -102,7 +107,7 @@ Tensor array(std::initializer_list<std::initializer_list<std::initializer_list<T
 template <Element T>
 Tensor array(std::span<const T> values, const Shape& shape, TensorOptions options = {},
              Caller from = Caller::here()) {
-  detail::check_count(values.size(), shape);
+  detail::check_count(values.size(), shape, from);
   return detail::from_host(values.data(), dtype_of<T>(), shape, options, dtype_of<T>(), from);
 }
 template <Element T>
@@ -115,7 +120,7 @@ Tensor array(const std::vector<T>& values, const Shape& shape, TensorOptions opt
              Caller from = Caller::here()) {
   if constexpr (std::is_same_v<T, bool>) {
     const std::vector<uint8_t> bytes(values.begin(), values.end());
-    detail::check_count(bytes.size(), shape);
+    detail::check_count(bytes.size(), shape, from);
     return detail::from_host(bytes.data(), bool_, shape, options, bool_, from);
   } else {
     return array(std::span<const T>(values), shape, options, from);

@@ -21,6 +21,7 @@ namespace locus {
 // Errors: ShapeError when data's and weight's `in` or weight's and bias's `out` differ, DTypeError
 // for integers and booleans, ContextMismatch.
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias = {},
-             Activation activation = Activation::none, bool flatten = true);
+             Activation activation = Activation::none, bool flatten = true,
+             Caller = Caller::here());
 
 }  // namespace locus

@@ -33,12 +33,13 @@ Tensor xlogy(const Operand& x, const Operand& y);
 Tensor hypot(const Operand& x, const Operand& y);
 
 // Of bool: DTypeError, as in NumPy.
-Tensor negative(const Tensor& x);
+Tensor negative(const Tensor& x, Caller = Caller::here());
 // At least a_min and at most a_max, which must not be below it; integers cut the bounds. The
 // gradient is 1 at the bounds, too. Of bool: i8.
-Tensor clip(const Tensor& x, double a_min, double a_max);
+Tensor clip(const Tensor& x, double a_min, double a_max, Caller = Caller::here());
 
-inline Tensor operator-(const Tensor& x) { return negative(x); }
+inline Tensor operator-(At<Tensor> x) { return negative(x.value, x.from); }
+inline Tensor operator-(At<Selection> x) { return negative(x.value.gather(), x.from); }
 inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
 inline Tensor operator-(const Operand& a, const Operand& b) { return subtract(a, b); }
 inline Tensor operator*(const Operand& a, const Operand& b) { return multiply(a, b); }

@@ -31,12 +31,15 @@ struct OneHotOptions {
 
 // The entries of x along an axis: the result has ids' shape in the place of that axis. The gradient
 // adds up repeated ids in order and in f64: the same bits on every run.
-Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options = {});
+Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options = {},
+            Caller = Caller::here());
 // One element along an axis for each position of the others: ids has x's shape without that axis
 // (or with length 1 there). pick(log_softmax(y), label) is the usual call.
-Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options = {});
+Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options = {},
+            Caller = Caller::here());
 // ids' shape + (depth,); an id outside [0, depth) gives a row of off_value, as in MXNet.
-Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = {});
+Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = {},
+               Caller = Caller::here());
 // The positions of the elements that are not 0, in row-major order: one i64 tensor an axis.
 Tensors nonzero(const Tensor& x, Caller = Caller::here());
 

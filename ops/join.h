@@ -21,16 +21,17 @@ struct SplitOptions {
 };
 
 // Along an existing axis; the other lengths are equal.
-Tensor concat(const Tensors& data, const ConcatOptions& options = {});
+Tensor concat(const Tensors& data, const ConcatOptions& options = {}, Caller = Caller::here());
 // Along a new axis; all shapes are equal.
-Tensor stack(const Tensors& data, const StackOptions& options = {});
+Tensor stack(const Tensors& data, const StackOptions& options = {}, Caller = Caller::here());
 // `sections` views of equal length.
-Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options = {});
+Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options = {},
+              Caller = Caller::here());
 
 // x repeated reps[i] times along axis i, as in NumPy: the shorter of shape and reps gets leading
 // ones.
-Tensor tile(const Tensor& x, const Shape& reps);
+Tensor tile(const Tensor& x, const Shape& reps, Caller = Caller::here());
 // Each element n times along `axis`.
-Tensor repeat(const Tensor& x, int64_t n, int axis);
+Tensor repeat(const Tensor& x, int64_t n, int axis, Caller = Caller::here());
 
 }  // namespace locus

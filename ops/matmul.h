@@ -21,17 +21,17 @@ namespace locus {
 // MXNet's nd.dot: contracts the last axis of a with the first of b. Vectors give a 0-d tensor,
 // matrices their product; in general the shape is a's without its last and b's without its first
 // axis. The gradient of a 1-D operand has its own shape.
-Tensor dot(const Tensor& a, const Tensor& b);
+Tensor dot(const Tensor& a, const Tensor& b, Caller = Caller::here());
 
 // NumPy's matmul: matrices are the last two axes, all others are broadcast as a batch. A 1-D a
 // counts as a row, a 1-D b as a column, and that axis is absent from the result.
-Tensor matmul(const Tensor& a, const Tensor& b);
+Tensor matmul(const Tensor& a, const Tensor& b, Caller = Caller::here());
 
 // op(a)·op(b) for operands of rank 2 or more and of one dtype, where op swaps the last two axes if
 // told to. What dot, matmul and their gradients are made of. Written into `out` when that is
 // defined.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes,
-              const Tensor& out = {});
+              const Tensor& out = {}, Caller = Caller::here());
 
 // Lets the products of f32 operands, those of dense included, be faster and less exact
 // (Precision::tf32), or exact again. For the whole process and for products that are launched from

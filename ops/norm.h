@@ -44,7 +44,7 @@ struct BatchNormOptions {
 // in place.
 Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var,
-                  const BatchNormOptions& = {});
+                  const BatchNormOptions& = {}, Caller = Caller::here());
 
 struct LayerNormOptions {
   int axis = -1;
@@ -53,10 +53,11 @@ struct LayerNormOptions {
 // Statistics along one axis, that of the channels (Ba, Kiros and Hinton, 2016). The last axis is
 // the fast one: for another x is copied.
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const LayerNormOptions& = {});
+                  const LayerNormOptions& = {}, Caller = Caller::here());
 // x / sqrt(mean(x^2) + epsilon) * gamma (Zhang and Sennrich, 2019). PyTorch's default epsilon is
 // that of the dtype.
-Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& = {});
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& = {},
+                Caller = Caller::here());
 
 struct GroupNormOptions {
   int num_groups = 1;  // divides C
@@ -66,7 +67,7 @@ struct GroupNormOptions {
 // gamma and beta are of each channel, as in Gluon 2 and PyTorch (MXNet 1: of each group). A
 // num_groups that does not divide C is a ShapeError.
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const GroupNormOptions& = {});
+                  const GroupNormOptions& = {}, Caller = Caller::here());
 
 struct InstanceNormOptions {
   int axis = 1;           // of the channels; not 0, which is the batch
@@ -74,6 +75,6 @@ struct InstanceNormOptions {
 };
 // (N, C, ...): statistics of each sample's channels (Ulyanov, Vedaldi and Lempitsky, 2016).
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                     const InstanceNormOptions& = {});
+                     const InstanceNormOptions& = {}, Caller = Caller::here());
 
 }  // namespace locus

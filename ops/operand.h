@@ -9,23 +9,27 @@
 namespace locus {
 
 // A tensor, a selection (x[mask], gathered) or a number, borrowed for the expression it is in.
+// Knows the user's line.
 class Operand {
  public:
-  Operand(const Tensor& t) : tensor_(&t) {}
-  Operand(const Selection& s);
+  Operand(const Tensor& t, Caller from = Caller::here()) : tensor_(&t), from_(from) {}
+  Operand(const Selection& s, Caller from = Caller::here());
   template <class T>
-  requires std::is_arithmetic_v<T> Operand(T v) : scalar_(v) {}
+  requires std::is_arithmetic_v<T> Operand(T v, Caller from = Caller::here())
+      : scalar_(v), from_(from) {}
   Operand(const Operand&) = delete;
   Operand& operator=(const Operand&) = delete;
 
   bool is_scalar() const { return tensor_ == nullptr; }
   const Tensor& tensor() const { return *tensor_; }
   const Scalar& scalar() const { return scalar_; }
+  Caller from() const { return from_; }
 
  private:
   Tensor held_;
   const Tensor* tensor_ = nullptr;
   Scalar scalar_ = 0;
+  Caller from_;
 };
 
 // The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by

@@ -30,15 +30,18 @@ struct PoolingOptions {
   std::string_view layout = {};   // unset: the channels first
 };
 
-Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {});
+Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {},
+                Caller = Caller::here());
 // The mean of each window, added up in f64.
-Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {});
+Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {},
+                Caller = Caller::here());
 
 // One window: spatial axes of length 1.
-Tensor global_max_pool(const Tensor& x, std::string_view layout = {});
-Tensor global_avg_pool(const Tensor& x, std::string_view layout = {});
+Tensor global_max_pool(const Tensor& x, std::string_view layout = {}, Caller = Caller::here());
+Tensor global_avg_pool(const Tensor& x, std::string_view layout = {}, Caller = Caller::here());
 // Means over as many windows as `size` says, as even as they can be: of n elements those in
 // [floor(i·n / size), ceil((i + 1)·n / size)). MXNet's AdaptiveAvgPooling2D.
-Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout = {});
+Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout = {},
+                         Caller = Caller::here());
 
 }  // namespace locus

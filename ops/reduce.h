@@ -85,17 +85,17 @@ struct NormOptions {
   Tensor out = {};
 };
 
-Tensor sum(const Tensor& x, const ReduceOptions& = {});
-Tensor mean(const Tensor& x, const ReduceOptions& = {});
-Tensor prod(const Tensor& x, const ReduceOptions& = {});
-Tensor max(const Tensor& x, const ReduceOptions& = {});
-Tensor min(const Tensor& x, const ReduceOptions& = {});
-Tensor any(const Tensor& x, const ReduceOptions& = {});
-Tensor all(const Tensor& x, const ReduceOptions& = {});
+Tensor sum(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor mean(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor prod(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor max(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor min(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor any(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor all(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 // The position of the first largest or smallest, over one axis, or over all: then in the flattened
 // tensor.
-Tensor argmax(const Tensor& x, const ReduceOptions& = {});
-Tensor argmin(const Tensor& x, const ReduceOptions& = {});
+Tensor argmax(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
+Tensor argmin(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
 // sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root; n <= ddof divides by 0.
 // Where f32 does not hold the squares, they are f64: f32 and 16-bit x have the variance that fits
@@ -103,35 +103,63 @@ Tensor argmin(const Tensor& x, const ReduceOptions& = {});
 // distances from 1e-146. NaN, not infinity, where the squares of f64 are more than it holds.
 // One pass, without the cancellation of mean(x^2) - mean(x)^2: what counts is the spread of x, not
 // its size. The gradient of std is 0 where std is.
-Tensor var(const Tensor& x, const VarOptions& = {});
-Tensor std(const Tensor& x, const VarOptions& = {});  // with `using namespace locus`: locus::std
+Tensor var(const Tensor& x, const VarOptions& = {}, Caller = Caller::here());
+Tensor std(const Tensor& x, const VarOptions& = {},
+           Caller = Caller::here());  // with `using namespace locus`: locus::std
 
 // log(sum(exp(x))), without overflow. Of -inf alone: -inf, with gradient 0. Where it is inf, each
 // inf among the elements has gradient 1 and the others 0 (PyTorch: NaN).
-Tensor logsumexp(const Tensor& x, const ReduceOptions& = {});
+Tensor logsumexp(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
 // sum(|x|^ord)^(1/ord): of a vector, over several axes as if flattened. ord = inf: max(|x|), -inf:
 // min(|x|), 0: how many are not 0. No power overflows where the norm fits. Gradients: 0 where the
 // norm or x is 0; inf and -inf as max and min.
-Tensor norm(const Tensor& x, const NormOptions& = {});
-inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o) {
-  return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out});
+Tensor norm(const Tensor& x, const NormOptions& = {}, Caller = Caller::here());
+inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o,
+                   Caller from = Caller::here()) {
+  return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out}, from);
 }
 
 // Over one axis: sum(x, 1) is sum(x, {.axis = 1}). norm(x, 1), too, is over axis 1, not of order 1.
-inline Tensor sum(const Tensor& x, Integer auto axis) { return sum(x, {.axis = axis}); }
-inline Tensor mean(const Tensor& x, Integer auto axis) { return mean(x, {.axis = axis}); }
-inline Tensor prod(const Tensor& x, Integer auto axis) { return prod(x, {.axis = axis}); }
-inline Tensor max(const Tensor& x, Integer auto axis) { return max(x, {.axis = axis}); }
-inline Tensor min(const Tensor& x, Integer auto axis) { return min(x, {.axis = axis}); }
-inline Tensor any(const Tensor& x, Integer auto axis) { return any(x, {.axis = axis}); }
-inline Tensor all(const Tensor& x, Integer auto axis) { return all(x, {.axis = axis}); }
-inline Tensor argmax(const Tensor& x, Integer auto axis) { return argmax(x, {.axis = axis}); }
-inline Tensor argmin(const Tensor& x, Integer auto axis) { return argmin(x, {.axis = axis}); }
-inline Tensor var(const Tensor& x, Integer auto axis) { return var(x, {.axis = axis}); }
-inline Tensor std(const Tensor& x, Integer auto axis) { return std(x, {.axis = axis}); }
-inline Tensor logsumexp(const Tensor& x, Integer auto axis) { return logsumexp(x, {.axis = axis}); }
-inline Tensor norm(const Tensor& x, Integer auto axis) { return norm(x, {.axis = axis}); }
+inline Tensor sum(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return sum(x, {.axis = axis}, from);
+}
+inline Tensor mean(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return mean(x, {.axis = axis}, from);
+}
+inline Tensor prod(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return prod(x, {.axis = axis}, from);
+}
+inline Tensor max(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return max(x, {.axis = axis}, from);
+}
+inline Tensor min(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return min(x, {.axis = axis}, from);
+}
+inline Tensor any(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return any(x, {.axis = axis}, from);
+}
+inline Tensor all(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return all(x, {.axis = axis}, from);
+}
+inline Tensor argmax(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return argmax(x, {.axis = axis}, from);
+}
+inline Tensor argmin(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return argmin(x, {.axis = axis}, from);
+}
+inline Tensor var(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return var(x, {.axis = axis}, from);
+}
+inline Tensor std(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return std(x, {.axis = axis}, from);
+}
+inline Tensor logsumexp(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return logsumexp(x, {.axis = axis}, from);
+}
+inline Tensor norm(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return norm(x, {.axis = axis}, from);
+}
 
 // A compile error: max and min reduce one tensor.
 template <std::same_as<Tensor> T>
@@ -147,6 +175,6 @@ T min(const T&, const T&) {
 
 // Sums x over the axes along which `shape` would be broadcast to x's: the inverse of broadcast_to.
 // Keeps the dtype. x itself when it has that shape. Throws ShapeError when it does not broadcast.
-Tensor sum_to(const Tensor& x, const Shape& shape);
+Tensor sum_to(const Tensor& x, const Shape& shape, Caller = Caller::here());
 
 }  // namespace locus

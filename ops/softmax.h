@@ -16,15 +16,15 @@ struct SoftmaxOptions {
 };
 
 // exp(x) / sum(exp(x)) along the axis.
-Tensor softmax(const Tensor& x, const SoftmaxOptions& = {});
+Tensor softmax(const Tensor& x, const SoftmaxOptions& = {}, Caller = Caller::here());
 // log(softmax(x)), without the rounding of the two steps.
-Tensor log_softmax(const Tensor& x, const SoftmaxOptions& = {});
+Tensor log_softmax(const Tensor& x, const SoftmaxOptions& = {}, Caller = Caller::here());
 
 // -log_softmax(logits)[label] for each row: logits (..., classes), labels (...), result (...).
 // labels: whole numbers of any dtype (f32 in MXNet's style too), in [0, classes); no gradient. A
 // label out of range is an IndexError naming the label; on a GPU the next wait throws it, and the
 // row's loss is NaN. The mean over the batch is the caller's. Under autograd::Record the gradient
 // of a loss that is called backward() on is made with it.
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels);
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Caller = Caller::here());
 
 }  // namespace locus

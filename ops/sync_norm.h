@@ -27,6 +27,6 @@ namespace locus {
 // `number`, which tells calls apart: another number is an Error on every rank.
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
-                        const BatchNormOptions& = {}, uint64_t number = 0);
+                        const BatchNormOptions& = {}, uint64_t number = 0, Caller = Caller::here());
 
 }  // namespace locus

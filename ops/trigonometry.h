@@ -9,17 +9,17 @@
 
 namespace locus {
 
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tan(const Tensor& x);
-Tensor arcsin(const Tensor& x);
-Tensor arccos(const Tensor& x);
-Tensor arctan(const Tensor& x);
-Tensor sinh(const Tensor& x);
-Tensor cosh(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor arcsinh(const Tensor& x);
-Tensor arccosh(const Tensor& x);
-Tensor arctanh(const Tensor& x);
+Tensor sin(const Tensor& x, Caller = Caller::here());
+Tensor cos(const Tensor& x, Caller = Caller::here());
+Tensor tan(const Tensor& x, Caller = Caller::here());
+Tensor arcsin(const Tensor& x, Caller = Caller::here());
+Tensor arccos(const Tensor& x, Caller = Caller::here());
+Tensor arctan(const Tensor& x, Caller = Caller::here());
+Tensor sinh(const Tensor& x, Caller = Caller::here());
+Tensor cosh(const Tensor& x, Caller = Caller::here());
+Tensor tanh(const Tensor& x, Caller = Caller::here());
+Tensor arcsinh(const Tensor& x, Caller = Caller::here());
+Tensor arccosh(const Tensor& x, Caller = Caller::here());
+Tensor arctanh(const Tensor& x, Caller = Caller::here());
 
 }  // namespace locus

@@ -6,40 +6,39 @@
 // bool in sign, too, as in NumPy); ValueError for an attribute outside its range.
 #pragma once
 
-#include <locus/core/tensor.h>
-#include <locus/ops/register.h>
+#include <locus/ops/operand.h>
 
 namespace locus {
 
 // The lowest integer has no positive counterpart and stays, also in negative (elementwise.h).
-Tensor abs(const Tensor& x);
+Tensor abs(const Tensor& x, Caller = Caller::here());
 // -1, 0 or 1; NaN stays NaN.
-Tensor sign(const Tensor& x);
+Tensor sign(const Tensor& x, Caller = Caller::here());
 // Of bool: i8.
-Tensor square(const Tensor& x);
-Tensor floor(const Tensor& x);
-Tensor ceil(const Tensor& x);
+Tensor square(const Tensor& x, Caller = Caller::here());
+Tensor floor(const Tensor& x, Caller = Caller::here());
+Tensor ceil(const Tensor& x, Caller = Caller::here());
 // Toward zero.
-Tensor trunc(const Tensor& x);
+Tensor trunc(const Tensor& x, Caller = Caller::here());
 // Halves away from zero, as MXNet; rint() is NumPy's.
-Tensor round(const Tensor& x);
+Tensor round(const Tensor& x, Caller = Caller::here());
 // Halves to even.
-Tensor rint(const Tensor& x);
-Tensor sqrt(const Tensor& x);
+Tensor rint(const Tensor& x, Caller = Caller::here());
+Tensor sqrt(const Tensor& x, Caller = Caller::here());
 // 1 / sqrt(x).
-Tensor rsqrt(const Tensor& x);
-Tensor cbrt(const Tensor& x);
-Tensor reciprocal(const Tensor& x);
-Tensor exp(const Tensor& x);
+Tensor rsqrt(const Tensor& x, Caller = Caller::here());
+Tensor cbrt(const Tensor& x, Caller = Caller::here());
+Tensor reciprocal(const Tensor& x, Caller = Caller::here());
+Tensor exp(const Tensor& x, Caller = Caller::here());
 // exp(x) - 1, exact near 0.
-Tensor expm1(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor log2(const Tensor& x);
-Tensor log10(const Tensor& x);
+Tensor expm1(const Tensor& x, Caller = Caller::here());
+Tensor log(const Tensor& x, Caller = Caller::here());
+Tensor log2(const Tensor& x, Caller = Caller::here());
+Tensor log10(const Tensor& x, Caller = Caller::here());
 // log(1 + x), exact near 0.
-Tensor log1p(const Tensor& x);
-Tensor erf(const Tensor& x);
+Tensor log1p(const Tensor& x, Caller = Caller::here());
+Tensor erf(const Tensor& x, Caller = Caller::here());
 // (scalar x)^2 / 2 where |x| <= 1 / scalar^2, else |x| - 1 / (2 scalar^2), for scalar > 0.
-Tensor smooth_l1(const Tensor& x, double scalar = 1);
+Tensor smooth_l1(const Tensor& x, double scalar = 1, Caller = Caller::here());
 
 }  // namespace locus

@@ -14,7 +14,7 @@ std::string without_line(const std::string& text) {
 }
 
 std::string with_line(const std::string& text, Caller from) {
-  return from.file ? without_line(text) + kBegin + to_string(from) + ")" : text;
+  return from.file && !from.in_library ? without_line(text) + kBegin + to_string(from) + ")" : text;
 }
 
 void rethrow_at(Caller from) {

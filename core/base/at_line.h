@@ -9,7 +9,7 @@
 namespace locus {
 
 // The text with the line at its end, instead of the line that an inner call put there: the
-// outermost call that knows a line is the user's.
+// outermost call that knows a line is the user's. The text as it is for a line of Locus itself.
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
 // In a catch block: throws the Error that is handled, with the line:

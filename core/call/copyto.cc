@@ -272,10 +272,12 @@ Tensor& Tensor::operator=(At<Tensor> given) && try {
   rethrow_at(given.from);
 }
 
-Tensor& Tensor::operator=(Scalar value) && {
+Tensor& Tensor::operator=(At<Scalar> given) && try {
   static const OpRef<FillAttrs> fill("fill");
-  invoke_into(fill, {}, {*this}, FillAttrs{value, impl().view.meta});
+  invoke_into(fill, {}, {*this}, FillAttrs{given.value, impl().view.meta});
   return *this;
+} catch (const Error&) {
+  rethrow_at(given.from);
 }
 
 void Tensor::wait_to_read(Caller from) const try {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <locus/core/accumulate.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/base/layout.h>
 #include <locus/core/base/recording_hooks.h>
@@ -125,7 +126,7 @@ void check_in_place(const std::string& who, std::span<const Ref> in, const Tenso
                 describe(target), "; write z = x + y instead, or leave the autograd::Record scope");
 }
 
-void Tensor::attach_grad(GradReq req) const {
+void Tensor::attach_grad(GradReq req, Caller from) const try {
   detail::expect_tensor("attach_grad", *this);
   TensorImpl& t = impl();
   if (!is_floating(t.view.meta.dtype))
@@ -135,9 +136,11 @@ void Tensor::attach_grad(GradReq req) const {
   if (req != GradReq::null) state->grad = allocate(t.context, t.view.meta);
   t.graph = std::move(state);
   if (req != GradReq::null) zero_grad();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Tensor::attach_grad(const Tensor& place, GradReq req) const {
+void Tensor::attach_grad(const Tensor& place, GradReq req, Caller from) const try {
   const TensorImpl &t = impl(), &p = place.impl();
   const auto refuse = [&](const char* expected) {
     return text_of("attach_grad: ", describe(*this), ", place ", describe(place), "; expected ",
@@ -153,11 +156,13 @@ void Tensor::attach_grad(const Tensor& place, GradReq req) const {
   impl().graph->req = req;
   impl().graph->placed = true;
   if (req != GradReq::null) impl().graph->grad = place;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 bool Tensor::has_grad() const { return impl().graph && impl().graph->grad.defined(); }
 
-Tensor Tensor::grad() const {
+Tensor Tensor::grad(Caller from) const try {
   if (!has_grad()) {
     const GraphState* const state = impl().graph.get();
     if (state && state->node)
@@ -173,11 +178,17 @@ Tensor Tensor::grad() const {
   if (capture::active()) [[unlikely]]
     capture::depends_on(*this);
   return impl().graph->grad;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Tensor::detach() const { return impl().graph ? alias(*this, impl().view) : *this; }
+Tensor Tensor::detach(Caller from) const try {
+  return impl().graph ? alias(*this, impl().view) : *this;
+} catch (const Error&) {
+  rethrow_at(from);
+}
 
-void Tensor::zero_grad() const {
+void Tensor::zero_grad(Caller from) const try {
   if (has_grad() && !impl().graph->grad.impl().storage) return;  // it counts as 0
   const autograd::Pause pause(autograd::is_training());
   grad() = 0;  // through to its memory
@@ -185,13 +196,15 @@ void Tensor::zero_grad() const {
   if (state->fresh == GraphState::summed) state->fresh = GraphState::written;  // no sum any more
   if (capture::Recording* const r = capture::recording_on({})) [[unlikely]]
     r->zeroed.push_back(state);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void Tensor::backward() const { autograd::backward({*this}); }
-void Tensor::backward(const BackwardOptions& o) const {
+void Tensor::backward(LineOnly line) const { autograd::backward({*this}, {}, line.from); }
+void Tensor::backward(const BackwardOptions& o, Caller from) const {
   autograd::HeadOptions options{{}, o.retain_graph};
   if (o.head_gradient.defined()) options.head_gradients = {o.head_gradient};
-  autograd::backward({*this}, options);
+  autograd::backward({*this}, options, from);
 }
 
 }  // namespace locus

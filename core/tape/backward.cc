@@ -7,6 +7,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
@@ -244,11 +245,13 @@ class PassMode : public autograd::Mode {
 
 namespace autograd {
 
-void backward(const Tensors& heads, const HeadOptions& options) {
+void backward(const Tensors& heads, const HeadOptions& options, Caller from) try {
   const PassMode mode(false);
   Pass pass("backward", heads, nullptr, {options.head_gradients, options.retain_graph});
   pass.run();
   pass.write_leaves();
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors shared_gradients(const Tensors& heads, const Tensors& variables,
@@ -266,16 +269,20 @@ Tensors shared_gradients(const Tensors& heads, const Tensors& variables,
   return result;
 }
 
-Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& options) {
+Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& options,
+             Caller from) try {
   Tensors result = shared_gradients(heads, variables, options);
   const PassMode mode(options.create_graph);
   for (Tensor& g : result)
     if (g.defined() && !sole(g)) g = g.copyto(g.context());
   return result;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& options) {
-  return grad(Tensors{head}, variables, options);
+Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& options,
+             Caller from) {
+  return grad(Tensors{head}, variables, options, from);
 }
 
 }  // namespace autograd

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
 #include <locus/nn/options.h>
@@ -49,7 +50,8 @@ void read_records(const std::string& path, std::vector<uint8_t>& pixels,
 
 }  // namespace
 
-Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& options) {
+Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& options,
+                Caller from) try {
   if (options.dtype != f32 && options.dtype != u8)
     throw DTypeError("cifar10: dtype ", name(options.dtype), "; expected f32 or u8");
   locus::options::expect_enumerator("cifar10", "split", split, Split::test,
@@ -65,6 +67,8 @@ Dataset cifar10(const std::string& directory, Split split, const Cifar10Options&
   }
   const Tensor images = array(pixels, {labels.size(), size_t{3}, size_t{32}, size_t{32}}, cpu());
   return {options.dtype == u8 ? images : cast(images, f32) / 255, array(labels, cpu())};
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus::data

@@ -10,10 +10,13 @@
 #include <locus/ops/view.h>
 
 namespace locus::data {
-Dataset::Dataset(Tensor data, Tensor label) : data_(std::move(data)), label_(std::move(label)) {
+Dataset::Dataset(Tensor data, Tensor label, Caller from) try
+    : data_(std::move(data)), label_(std::move(label)) {
   if (data_.ndim() == 0 || label_.ndim() == 0 || data_.shape()[0] != label_.shape()[0])
     throw ShapeError("Dataset: data ", describe(data_), " and label ", describe(label_),
                      "; expected the same length of axis 0");
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Caller from) try

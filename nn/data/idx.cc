@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/nn/data.h>
@@ -79,7 +80,7 @@ class Reader : NonCopyable {
 
 }  // namespace
 
-Tensor read_idx(const std::string& path) {
+Tensor read_idx(const std::string& path, Caller from) try {
   constexpr std::pair<uint8_t, DType> kTypes[] = {
       {0x08, u8}, {0x09, i8}, {0x0C, i32}, {0x0D, f32}, {0x0E, f64}};
   capture::check("read_idx", "the host reads a file; read it before");
@@ -119,6 +120,8 @@ Tensor read_idx(const std::string& path) {
   if (std::endian::native == std::endian::little)
     for (size_t at = 0; at < bytes; at += width) std::reverse(data + at, data + at + width);
   return out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 namespace {
@@ -161,12 +164,18 @@ Dataset read_set(const char* who, const std::string& directory, Split split, con
 
 }  // namespace
 
-Dataset mnist(const std::string& directory, Split split, const MnistOptions& options) {
+Dataset mnist(const std::string& directory, Split split, const MnistOptions& options,
+              Caller from) try {
   return read_set("mnist", directory, split, options.shape);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& options) {
+Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& options,
+                      Caller from) try {
   return read_set("fashion_mnist", directory, split, options.shape);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus::data

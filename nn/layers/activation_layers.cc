@@ -1,5 +1,6 @@
 #include <locus/nn/activation_layers.h>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/nn/options.h>
 #include <locus/ops/activation.h>
@@ -27,6 +28,12 @@ constinit const Activation hard_sigmoid{"hard_sigmoid",
                                         [](const Tensor& x) { return locus::hard_sigmoid(x); }};
 constinit const Activation hard_swish{"hard_swish",
                                       [](const Tensor& x) { return locus::hard_swish(x); }};
+
+Tensor Activation::operator()(const Tensor& x, Caller from) const try {
+  return apply ? apply(x) : x;
+} catch (const Error&) {
+  rethrow_at(from);
+}
 
 Activate::Activate(std::string_view name) {
   static const Activation kAll[] = {relu,        sigmoid,      tanh,       softrelu, softsign,

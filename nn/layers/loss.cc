@@ -2,19 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <numbers>
-#include <optional>
 
-#include <locus/core/amp.h>
-#include <locus/core/call/named_calls.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/nn/layers/loss_parts.h>
 #include <locus/nn/options.h>
 #include <locus/ops/activation.h>
 #include <locus/ops/compare.h>
-#include <locus/ops/copy.h>
 #include <locus/ops/create.h>
-#include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
 #include <locus/ops/reduce.h>
@@ -24,31 +20,6 @@
 
 namespace locus::nn {
 namespace {
-
-// Losses of f16 and bf16 are computed in f32, and rounded once.
-DType wide(DType d) { return size_of(d) == 2 ? f32 : d; }
-Tensor wide(const Tensor& x) { return size_of(x.dtype()) == 2 ? cast(x, f32) : x; }
-
-// Rounds to the dtype that the floating operands promote to. Within an amp::Scope f32 stays f32.
-Tensor rounded(const Tensor& loss, std::initializer_list<const Tensor*> operands) {
-  if (loss.dtype() != f32) return loss;
-  std::optional<DType> d;
-  for (const Tensor* t : operands)
-    if (t->defined() && is_floating(t->dtype())) d = d ? promote(*d, t->dtype()) : t->dtype();
-  return d && amp::widened(*d) != f32 && *d != f64 ? cast(loss, *d) : loss;
-}
-
-// Weights may have at most `limit`'s shape.
-Tensor weigh(const char* who, Tensor loss, double weight, const Tensor& sample_weight,
-             const Shape& limit) {
-  if (sample_weight.defined()) {
-    if (!broadcasts_to(sample_weight.shape(), limit))
-      throw ShapeError(who, ": sample_weight ", describe(sample_weight),
-                       ": expected a shape that broadcasts to ", limit);
-    loss = loss * sample_weight;
-  }
-  return weight == 1 ? loss : loss * weight;
-}
 
 Shape without(const Shape& shape, int axis) {
   return Shape(without_axis(make_meta(f32, shape), axis));
@@ -64,14 +35,15 @@ Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& sh
 
 // Over all axes but one.
 Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
-               Tensor (*reduce)(const Tensor&, const ReduceOptions&) = mean) {
+               Tensor (*reduce)(const Tensor&, const ReduceOptions&, Caller) = mean) {
   if (loss.ndim() == 0) return loss;
   const int rank = loss.ndim(), axis = batch_axis < 0 ? batch_axis + rank : batch_axis;
   if (axis < 0 || axis >= rank)
     throw ShapeError(who, ": batch_axis ", batch_axis, " for losses of shape ", loss.shape(),
                      "; expected an axis in [", -rank, ", ", rank, ")");
   if (rank == 1) return loss;
-  return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1});
+  return reduce(locus::flatten(axis == 0 ? loss : swapaxes(loss, 0, axis)), {.axis = 1},
+                Caller::here());
 }
 
 // Of a loss that was computed element by element.
@@ -103,71 +75,47 @@ Tensor margin_loss(const Tensor& scores, const Tensor& label, double margin, con
   return relu(margin - wide(scores) * like(label, scores, who));
 }
 
-// Whole numbers in [0, end) that a loss takes.
-struct WholeNumbers {
-  const char* who;
-  const char* what;
-  const Tensor& values;
-  int64_t end;
-};
-
-// f(), or an IndexError that names the loss and its numbers instead of the op that met them. `used`
-// gives those that count. On a GPU the op reports a wrong one later, and the error names the loss.
-Tensor checked(const WholeNumbers& w, const auto& used, const auto& f) {
-  const NamedCalls named(w.who, w.what);
-  if (!is_host(w.values.context())) return f();
-  try {
-    return f();
-  } catch (const IndexError&) {
-    std::string got;
-    for (const double v : cast(used(), f64).template to_vector<double>())
-      if (got.empty() && !(v >= 0 && v < static_cast<double>(w.end) && v == std::floor(v)))
-        got = text_of(", got ", v);
-    throw IndexError(w.who, ": ", w.what, " ", describe(w.values),
-                     ": expected whole numbers in [0, ", w.end, ")", got);
-  }
-}
 Tensor of_label(const char* who, const Tensor& label, int64_t classes, const auto& f) {
   return checked(
       {who, "label", label, classes}, [&] { return label; }, f);
 }
 
-// How many labels there are before the first negative one.
-Tensor counted(const Tensor& labels) {
-  const Tensor padding = labels < 0;
-  return where(any(padding, {.axis = 1}), argmax(padding, {.axis = 1}), labels.shape()[1]);
-}
-
 }  // namespace
 
-Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label,
-                          const Tensor& sample_weight) const {
+Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
+                          Caller from) const try {
   const Tensor pred = wide(scores);
   return finish(kName, square(pred - like(label, scores, kName)),
                 LossOptions{options_.weight / 2, options_.batch_axis}, scores, label,
                 sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label,
-                          const Tensor& sample_weight) const {
+Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
+                          Caller from) const try {
   const Tensor pred = wide(scores);
   return finish(kName, abs(pred - like(label, scores, kName)), options_, scores, label,
                 sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
   options::expect(kName, "rho", options.rho, options::positive);
 }
 
-Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label,
-                             const Tensor& sample_weight) const {
+Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
+                             Caller from) const try {
   const Tensor pred = wide(scores);
   return finish(kName, smooth_l1(pred - like(label, scores, kName), 1 / std::sqrt(options_.rho)),
                 options_, scores, label, sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
-                                           const Tensor& sample_weight) const {
+                                           const Tensor& sample_weight, Caller from) const try {
   const int rank = scores.ndim();
   // 16 bits round once: after the weight.
   const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined() &&
@@ -207,11 +155,13 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
   const Tensor& probabilities = options_.sparse_label ? scores : label;
   return rounded(reduced(kName, weighed, options_.batch_axis),
                  {&scores, &probabilities, &sample_weight});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                                  const Tensor& sample_weight,
-                                                 const Tensor& pos_weight) const {
+                                                 const Tensor& pos_weight, Caller from) const try {
   const Tensor pred = wide(scores);
   const Tensor z = like(label, scores, kName);
   Tensor positive = z;
@@ -227,6 +177,8 @@ Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Ten
   const double eps = 1e-12;
   return finish(kName, -(log(pred + eps) * positive + log(1 - pred + eps) * (1 - z)), options_,
                 scores, label, sample_weight, pos_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 LogisticLoss::LogisticLoss(const LogisticOptions& options) : Loss(options) {
@@ -236,15 +188,17 @@ LogisticLoss::LogisticLoss(const LogisticOptions& options) : Loss(options) {
 }
 
 Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
-                                const Tensor& sample_weight) const {
+                                const Tensor& sample_weight, Caller from) const try {
   const Tensor pred = wide(scores);
   Tensor z = like(label, scores, kName);
   if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
   return finish(kName, binary_cross_entropy(pred, z, z), options_, scores, label, sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label,
-                             const Tensor& sample_weight) const {
+Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
+                             Caller from) const try {
   const Tensor pred = wide(scores);
   const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
   const Tensor z = like(label, scores, kName);
@@ -252,31 +206,39 @@ Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label,
   const Tensor weighed = weigh(kName, loss, options_.weight, sample_weight, pred.shape());
   return rounded(reduced(kName, weighed, options_.batch_axis, sum),
                  {&scores, &label, &sample_weight});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label,
-                             const Tensor& sample_weight) const {
+Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
+                             Caller from) const try {
   return finish(kName, margin_loss(scores, label, options_.margin, kName), options_, scores, label,
                 sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
-                                    const Tensor& sample_weight) const {
+                                    const Tensor& sample_weight, Caller from) const try {
   return finish(kName, square(margin_loss(scores, label, options_.margin, kName)), options_, scores,
                 label, sample_weight);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive,
-                               const Tensor& negative) const {
+Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive, const Tensor& negative,
+                               Caller from) const try {
   const Tensor pred = wide(scores);
   const Tensor near = square(like(positive, scores, kName, "positive") - pred);
   const Tensor far = square(like(negative, scores, kName, "negative") - pred);
   const Tensor apart = relu(reduced(kName, near - far, options_.batch_axis, sum) + options_.margin);
   return rounded(weigh(kName, apart, options_.weight, {}, {}), {&scores, &positive, &negative});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
-                                  const Tensor& sample_weight) const {
+                                  const Tensor& sample_weight, Caller from) const try {
   const Tensor pred = wide(scores);
   const Tensor z = like(label, scores, kName);
   Tensor loss =
@@ -287,10 +249,13 @@ Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
   }
   return rounded(mean(weigh(kName, loss, options_.weight, sample_weight, pred.shape())),
                  {&scores, &label, &sample_weight});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
-                                       const Tensor& label, const Tensor& sample_weight) const {
+                                       const Tensor& label, const Tensor& sample_weight,
+                                       Caller from) const try {
   const int last = normalize_axis(-1, input2.ndim(), kName);
   // The greatest element becomes 1 first: the norm of x itself may not fit its dtype. A unit vector
   // does not depend on that factor, nor do its gradients.
@@ -308,83 +273,8 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
   const Tensor weighed = weigh_over(kName, where(y == 1, 1 - cosine, apart), last, row,
                                     options_.weight, sample_weight);
   return rounded(squeeze(weighed, last), {&input1, &input2, &sample_weight});
-}
-
-CTCLoss::CTCLoss(const CTCOptions& options) : Loss(options) {
-  using locus::options::expect_enumerator;
-  expect_enumerator(kName, "layout", options.layout, CTCLayout::TNC,
-                    "CTCLayout::NTC or CTCLayout::TNC");
-  expect_enumerator(kName, "label_layout", options.label_layout, CTCLabelLayout::TN,
-                    "CTCLabelLayout::NT or CTCLabelLayout::TN");
-}
-
-// States are the labels with a blank before, between and behind them; alpha is the logarithm of the
-// probability of all readings that are in a state after a step.
-Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& pred_lengths,
-                           const Tensor& label_lengths, const Tensor& sample_weight) const {
-  const Tensor pred = wide(scores);
-  const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
-  const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();
-  if (y.ndim() != 3 || given.ndim() != 2 || given.shape()[0] != y.shape()[1] || y.shape()[0] == 0)
-    throw ShapeError(kName, ": pred ", describe(scores), ", label ", describe(label),
-                     "; expected pred (N, T, classes) and label (N, L), or as the layouts say");
-  const int64_t steps = y.shape()[0], n = y.shape()[1], classes = y.shape()[2],
-                length = given.shape()[1];
-  const Context c = y.context();
-  for (const Tensor& lengths : {pred_lengths, label_lengths})
-    if (lengths.defined() && lengths.shape() != Shape{n})
-      throw ShapeError(kName, ": lengths ", describe(lengths), "; expected ", Shape{n});
-  Tensor count = zeros({n}, {c, i64});
-  if (label_lengths.defined())
-    count = where(label_lengths >= 0, label_lengths, NAN);
-  else if (length > 0)
-    count = counted(given);
-  const auto blanks = [&](int64_t columns) { return full({n, columns}, classes - 1, {c, f64}); };
-  const Tensor used = arange(static_cast<double>(length), {c, i64}) < expand_dims(count, 1);
-  const Tensor wrong = logical_or(given < 0, given >= classes - 1);
-  const Tensor ids =
-      where(logical_and(used, wrong), NAN, where(used, given, classes - 1)).astype(f64);
-  const Tensor pairs = stack({blanks(length), ids}, {.axis = 2}).reshape({n, 2 * length});
-  const Tensor states = concat({pairs, blanks(1)});
-  const Tensor before = concat({blanks(2), states})(Slice(), Slice(0, 2 * length + 1));
-  // A blank between two labels may be left out where they differ.
-  const DType dtype = y.dtype() == f64 ? f64 : f32;
-  const Tensor skip =
-      where(logical_or(states == classes - 1, states == before), -INFINITY, 0).astype(dtype);
-
-  const Tensor log_p = log_softmax(y.astype(dtype));
-  const Tensor rows = arange(static_cast<double>(steps * n), {c, f64}).reshape({steps, n, 1}) *
-                      static_cast<double>(classes);
-  const Tensor emitted = checked(
-      {kName, "label", label, classes - 1}, [&] { return where(used, given, 0); },
-      [&] { return take(log_p.reshape({log_p.size()}), rows + states); });
-  const auto constant = [&](int64_t columns, double value) {
-    return full({n, columns}, value, {c, dtype});
-  };
-  const Tensor none = constant(2, -INFINITY);
-  // Two states in front that nothing reaches; the first step leaves the second.
-  Tensor alpha =
-      concat({constant(1, -INFINITY), constant(1, 0), constant(2 * length + 1, -INFINITY)});
-  for (int64_t t = 0; t < steps; ++t) {
-    const auto from = [&](int64_t i) { return alpha(Slice(), Slice(i, i + 2 * length + 1)); };
-    const Tensor next =
-        logsumexp(stack({from(2), from(1), from(0) + skip}), {.axis = 0}) + emitted[t];
-    const Tensor padded = concat({none, next});
-    alpha =
-        pred_lengths.defined() ? where(expand_dims(pred_lengths > t, 1), padded, alpha) : padded;
-  }
-  const auto read = [&] {  // up to the last label, or the blank behind it
-    const Tensor last = pick(alpha, count * 2 + 2), other = pick(alpha, count * 2 + 1);
-    return -logsumexp(stack({last, other}), {.axis = 0});
-  };
-  Tensor loss = label_lengths.defined() ? checked(
-                                              {kName, "label_lengths", label_lengths, length + 1},
-                                              [&] { return label_lengths; }, read)
-                                        : read();
-  if (pred_lengths.defined())
-    loss = where(logical_and(pred_lengths >= 1, pred_lengths <= steps), loss, NAN);
-  return rounded(weigh(kName, loss, options_.weight, sample_weight, {n}),
-                 {&scores, &sample_weight});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus::nn

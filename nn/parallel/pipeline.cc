@@ -59,7 +59,8 @@ std::vector<Pipeline::Pass> Pipeline::order(Schedule schedule, int stages, int m
   return all;
 }
 
-Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options)
+Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options,
+                   Caller from) try
     : stages_(stages.list), contexts_(contexts), options_(options) {
   options::expect("Pipeline", "microbatches", options.microbatches,
                   options.microbatches >= 1 && options.microbatches <= kMostMicrobatches, "1 to ",
@@ -81,6 +82,8 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
     for (const auto& [name, layer] : stage->children()) push_child(std::to_string(layers++), layer);
   }
   static_cast<void>(parameters());  // from now on errors name them so
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 int Pipeline::in_flight(int stage) const {

@@ -129,7 +129,7 @@ std::vector<CutAs> cut_as(const Sequential& layers, int first, int last) {
   return ways;
 }
 
-Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
+Planned::Planned(const Sequential& layers, const Plan& plan, Caller from) try : plan_(plan) {
   plan.check(layers.size());
   for (const Plan::Stage& s : plan.stages) {
     Sequential stage;
@@ -155,6 +155,8 @@ Planned::Planned(const Sequential& layers, const Plan& plan) : plan_(plan) {
         blocks, where,
         PipelineOptions{.microbatches = plan.microbatches, .schedule = plan.schedule});
   }
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Planned::initialize(const init::Initializer& global, const InitializeOptions& options,

@@ -64,8 +64,16 @@ Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double los
 }
 
 double Trainer::learning_rate() const { return impl().optimizer().learning_rate(); }
-void Trainer::set_learning_rate(double v) { impl().optimizer().set_learning_rate(v); }
-void Trainer::set_schedule(optim::Schedule s) { impl().optimizer().set_schedule(std::move(s)); }
+void Trainer::set_learning_rate(double v, Caller from) try {
+  impl().optimizer().set_learning_rate(v);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+void Trainer::set_schedule(optim::Schedule s, Caller from) try {
+  impl().optimizer().set_schedule(std::move(s));
+} catch (const Error&) {
+  rethrow_at(from);
+}
 int64_t Trainer::num_update() const { return impl().optimizer().num_update(); }
 
 NamedTensors Trainer::states(Caller from) try { return impl().states(from); } catch (const Error&) {

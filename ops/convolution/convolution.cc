@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/convolution/convolution_kernel.h>
@@ -251,7 +252,7 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 }  // namespace
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                   const ConvolutionOptions& o) {
+                   const ConvolutionOptions& o, Caller from) try {
   detail::expect_tensor("convolution", x);
   detail::expect_tensor("convolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
@@ -264,10 +265,12 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
   const Tensor data = as(x, d), w = as(weight, d);
   return bias.defined() ? invoke(convolution_op(), {data, w, as(bias, d)}, a)
                         : invoke(convolution_op(), {data, w}, a);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     const DeconvolutionOptions& o) {
+                     const DeconvolutionOptions& o, Caller from) try {
   static const OpRef<ConvolutionAttrs> op("deconvolution");
   detail::expect_tensor("deconvolution", x);
   detail::expect_tensor("deconvolution", weight, "weight");
@@ -293,10 +296,12 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
   if (bias.defined()) d = promote(d, bias.dtype());
   const Tensor data = as(x, d), w = as(weight, d);
   return bias.defined() ? invoke(op, {data, w, as(bias, d)}, a) : invoke(op, {data, w}, a);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
-                               const ConvolutionOptions& o) {
+                               const ConvolutionOptions& o, Caller from) try {
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
   detail::expect_tensor("convolution_weight_grad", x);
   detail::expect_tensor("convolution_weight_grad", dy, "dy");
@@ -305,6 +310,8 @@ Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& 
   kernel.spread(x.ndim() - 2, "convolution_weight_grad", "kernel", a.size);
   const DType d = promote(x.dtype(), dy.dtype());
   return invoke(op, {as(x, d), as(dy, d)}, a);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_convolution() {

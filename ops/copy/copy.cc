@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -51,25 +52,31 @@ Samples contiguous_samples(Context c, DType d) {
 
 }  // namespace
 
-Tensor cast(const Tensor& x, DType dtype) {
+Tensor cast(const Tensor& x, DType dtype, Caller from) try {
   static const OpRef<CopyAttrs> op("copy");
   detail::expect_tensor("cast", x);
   return invoke(op, {x}, CopyAttrs{dtype});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor copy(const Tensor& x) {
+Tensor copy(const Tensor& x, Caller from) try {
   detail::expect_tensor("copy", x);
   return cast(x, x.dtype());
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor contiguous(const Tensor& x) {
+Tensor contiguous(const Tensor& x, Caller from) try {
   static const OpRef<CopyAttrs> op("contiguous");
   detail::expect_tensor("contiguous", x);
   return x.contiguous() ? x : invoke(op, {x}, CopyAttrs{x.dtype()});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Tensor::astype(DType dtype) const { return cast(*this, dtype); }
-Tensor Tensor::clone() const { return copy(*this); }
+Tensor Tensor::astype(DType dtype, Caller from) const { return cast(*this, dtype, from); }
+Tensor Tensor::clone(Caller from) const { return copy(*this, from); }
 
 void register_copy() {
   OpDef<CopyAttrs>("copy", {"data"})

@@ -117,51 +117,76 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
   rethrow_at(from);
 }
 
-void ragged(int level, size_t expected, size_t found) {
+void ragged(int level, size_t expected, size_t found, Caller from) try {
   throw ShapeError("array: nested lists must have equal lengths; at level ", level, " expected ",
                    expected, " elements, got ", found);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void check_count(size_t elements, const Shape& shape) {
+void check_count(size_t elements, const Shape& shape, Caller from) try {
   if (static_cast<int64_t>(elements) != shape.size())
     throw ShapeError("array: shape ", shape, " needs ", shape.size(), " elements, got ", elements);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace detail
 
-Tensor empty(const Shape& shape, TensorOptions o) {
+Tensor empty(const Shape& shape, TensorOptions o, Caller from) try {
   return allocate(where(o), checked_meta("empty", o.dtype.value_or(f32), shape));
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor zeros(const Shape& shape, TensorOptions o) { return filled("zeros", shape, 0, o); }
-Tensor ones(const Shape& shape, TensorOptions o) { return filled("ones", shape, 1, o); }
-Tensor full(const Shape& shape, Scalar value, TensorOptions o) {
+Tensor zeros(const Shape& shape, TensorOptions o, Caller from) try {
+  return filled("zeros", shape, 0, o);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensor ones(const Shape& shape, TensorOptions o, Caller from) try {
+  return filled("ones", shape, 1, o);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensor full(const Shape& shape, Scalar value, TensorOptions o, Caller from) try {
   return filled("full", shape, value, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 static TensorOptions like(const Tensor& x, const TensorOptions& o) {
   return {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())};
 }
-Tensor zeros_like(const Tensor& x, TensorOptions o) {
+Tensor zeros_like(const Tensor& x, TensorOptions o, Caller from) try {
   return filled("zeros_like", x.shape(), 0, like(x, o));
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor ones_like(const Tensor& x, TensorOptions o) {
+Tensor ones_like(const Tensor& x, TensorOptions o, Caller from) try {
   return filled("ones_like", x.shape(), 1, like(x, o));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor arange(double stop, TensorOptions o) { return arange(0, stop, 1, o); }
-Tensor arange(double start, double stop, TensorOptions o) { return arange(start, stop, 1, o); }
-Tensor arange(double start, double stop, double step, TensorOptions o) {
+Tensor arange(double stop, TensorOptions o, Caller from) { return arange(0, stop, 1, o, from); }
+Tensor arange(double start, double stop, TensorOptions o, Caller from) {
+  return arange(start, stop, 1, o, from);
+}
+Tensor arange(double start, double stop, double step, TensorOptions o, Caller from) try {
   const double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count) || count > 9e18)
     throw ValueError("arange: expected finite bounds and a step other than 0, got start ", start,
                      ", stop ", stop, ", step ", step);
   const int64_t n = count > 0 ? static_cast<int64_t>(count) : 0;
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor linspace(double start, double stop, int64_t num, TensorOptions o) {
-  return linspace(start, stop, num, true, o);
+Tensor linspace(double start, double stop, int64_t num, TensorOptions o, Caller from) {
+  return linspace(start, stop, num, true, o, from);
 }
-Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions o) {
+Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions o,
+                Caller from) try {
   const Meta meta = checked_meta("linspace", o.dtype.value_or(f32), {num});
   const int64_t steps = endpoint ? num - 1 : num;
   const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
@@ -169,9 +194,11 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
     throw ValueError("linspace: expected finite bounds whose difference is finite, got start ",
                      start, ", stop ", stop);
   return run_arange({start, step, stop, endpoint && num > 1, meta}, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o) {
+Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o, Caller from) try {
   static const OpRef<FillAttrs> fill("fill");
   const int64_t width = columns == 0 ? rows : columns;
   const Tensor t = filled("eye", {rows, width}, 0, o);
@@ -186,6 +213,8 @@ Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o) {
   diagonal.stride[0] = width + 1;
   invoke_into(fill, Refs{}, Refs{alias(t, diagonal)}, FillAttrs{1, diagonal.meta});
   return t;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor sample_values(Context c, DType d, const Shape& shape, double low, double high, int variant) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -121,7 +122,7 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 }  // namespace
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
-             bool flatten) {
+             bool flatten, Caller from) try {
   detail::expect_tensor("dense", data);
   detail::expect_tensor("dense", weight, "weight");
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]
@@ -146,6 +147,8 @@ Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activ
   for (int i = 0; i < split; ++i) dims[i] = s[i];
   dims[split] = y.shape()[1];
   return y.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(rank))));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_dense() {

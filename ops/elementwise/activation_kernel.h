@@ -262,37 +262,47 @@ using ActivationOps =
 
 #ifdef LOCUS_FUNCTIONS
 namespace locus {
-Tensor erf(const Tensor& x) { return call(formula::Erf(), x); }
-Tensor softsign(const Tensor& x) { return call(formula::Softsign(), x); }
-Tensor softplus(const Tensor& x) { return call(formula::Softplus(), x); }
-Tensor gelu(const Tensor& x) { return call(formula::Gelu(), x); }
-Tensor silu(const Tensor& x) { return call(formula::Silu(), x); }
-Tensor swish(const Tensor& x, double beta) {
-  return beta == 0 ? x * .5 : call(formula::Silu{{}, beta}, x);
+Tensor erf(const Tensor& x, Caller from) { return call(formula::Erf(), x, from); }
+Tensor softsign(const Tensor& x, Caller from) { return call(formula::Softsign(), x, from); }
+Tensor softplus(const Tensor& x, Caller from) { return call(formula::Softplus(), x, from); }
+Tensor gelu(const Tensor& x, Caller from) { return call(formula::Gelu(), x, from); }
+Tensor silu(const Tensor& x, Caller from) { return call(formula::Silu(), x, from); }
+Tensor swish(const Tensor& x, double beta, Caller from) {
+  return beta == 0 ? multiply({x, from}, .5) : call(formula::Silu{{}, beta}, x, from);
 }
-Tensor mish(const Tensor& x) { return call(formula::Mish(), x); }
-Tensor relu(const Tensor& x) { return call(formula::Relu(), x); }
-Tensor sigmoid(const Tensor& x) { return call(formula::Sigmoid(), x); }
-Tensor tanh(const Tensor& x) { return call(formula::Tanh(), x); }
-Tensor leaky_relu(const Tensor& x, double slope) { return call(formula::LeakyRelu{{}, slope}, x); }
-Tensor elu(const Tensor& x, double alpha) { return call(formula::Elu{{}, alpha}, x); }
-Tensor selu(const Tensor& x) { return call(formula::Selu(), x); }
-Tensor hard_sigmoid(const Tensor& x, double alpha, double beta) {
-  return call(formula::HardSigmoid{{}, alpha, beta}, x);
+Tensor mish(const Tensor& x, Caller from) { return call(formula::Mish(), x, from); }
+Tensor relu(const Tensor& x, Caller from) { return call(formula::Relu(), x, from); }
+Tensor sigmoid(const Tensor& x, Caller from) { return call(formula::Sigmoid(), x, from); }
+Tensor tanh(const Tensor& x, Caller from) { return call(formula::Tanh(), x, from); }
+Tensor leaky_relu(const Tensor& x, double slope, Caller from) {
+  return call(formula::LeakyRelu{{}, slope}, x, from);
 }
-Tensor hard_swish(const Tensor& x) { return call(formula::HardSwish(), x); }
-Tensor smooth_l1(const Tensor& x, double scalar) { return call(formula::SmoothL1{{}, scalar}, x); }
-Tensor clip(const Tensor& x, double a_min, double a_max) {
+Tensor elu(const Tensor& x, double alpha, Caller from) {
+  return call(formula::Elu{{}, alpha}, x, from);
+}
+Tensor selu(const Tensor& x, Caller from) { return call(formula::Selu(), x, from); }
+Tensor hard_sigmoid(const Tensor& x, double alpha, double beta, Caller from) {
+  return call(formula::HardSigmoid{{}, alpha, beta}, x, from);
+}
+Tensor hard_swish(const Tensor& x, Caller from) { return call(formula::HardSwish(), x, from); }
+Tensor smooth_l1(const Tensor& x, double scalar, Caller from) {
+  return call(formula::SmoothL1{{}, scalar}, x, from);
+}
+Tensor clip(const Tensor& x, double a_min, double a_max, Caller from) try {
   const auto held = [&](double v) {  // i8 and u8 are computed in i32 on a GPU
     const DType d = x.dtype();
     return d == u8                 ? std::clamp(v, 0., 255.)
            : d == i8 || d == bool_ ? std::clamp(v, -128., 127.)
                                    : v;
   };
-  return call(formula::Clip{{}, held(a_min), held(a_max)}, x);
+  return call(formula::Clip{{}, held(a_min), held(a_max)}, x, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor softcap(const Tensor& x, double c) { return call(formula::Softcap{{}, c}, x); }
-Tensor prelu(const Tensor& x, const Tensor& alpha) {
+Tensor softcap(const Tensor& x, double c, Caller from) {
+  return call(formula::Softcap{{}, c}, x, from);
+}
+Tensor prelu(const Tensor& x, const Tensor& alpha, Caller from) try {
   int64_t lengths[kMaxRank];  // alpha's shape beside x: along axis 1
   std::fill_n(lengths, kMaxRank, 1);
   const bool one = alpha.size() == 1, channels = x.ndim() > 1;
@@ -304,6 +314,8 @@ Tensor prelu(const Tensor& x, const Tensor& alpha) {
                               : ", since the data has no axis 1");
   if (!one) lengths[1] = alpha.size();
   return call(formula::Prelu(), x, alpha.reshape(Shape(lengths, x.ndim())));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 static Tensor relu_grad(const Operand& dy, const Operand& y) {
   return call(formula::ReluGrad(), dy, y);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
@@ -276,24 +277,30 @@ void define(formula::List<F...>) {
 }
 
 template <class F>
-Tensor call(const F& f, const Tensor& x) {
+Tensor call(const F& f, const Tensor& x, Caller from) try {
   detail::expect_tensor(F::name, x);
   const DType d = detail::meet(kMeet<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs = f;
   return d == x.dtype() ? invoke(op_of<F>(), {x}, attrs) : invoke(op_of<F>(), {x.astype(d)}, attrs);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 template <class F>
-Tensor call(const F& f, const Operand& x, const Operand& y) {
+Tensor call(const F& f, const Operand& x, const Operand& y) try {
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs.formula = f;
   return detail::run(op_of<F>(), kMeet<F>, F::kWidens, x, y, attrs);
+} catch (const Error&) {
+  rethrow_at(x.from());
 }
 // x and y may both be numbers.
 template <class F>
-Tensor call(const F&, const Tensor& a, const Operand& x, const Operand& y) {
+Tensor call(const F&, const Tensor& a, const Operand& x, const Operand& y) try {
   return F::kMasked ? detail::run_where(op_of<F>(), a, x, y)
                     : detail::run_ternary(op_of<F>(), a, x, y);
+} catch (const Error&) {
+  rethrow_at(x.from());
 }
 
 }  // namespace locus

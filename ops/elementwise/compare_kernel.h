@@ -105,10 +105,10 @@ Tensor lesser_equal(const Operand& a, const Operand& b) {
 Tensor logical_and(const Operand& a, const Operand& b) { return call(formula::LogicalAnd(), a, b); }
 Tensor logical_or(const Operand& a, const Operand& b) { return call(formula::LogicalOr(), a, b); }
 Tensor logical_xor(const Operand& a, const Operand& b) { return call(formula::LogicalXor(), a, b); }
-Tensor logical_not(const Tensor& x) { return call(formula::LogicalNot(), x); }
-Tensor isnan(const Tensor& x) { return call(formula::IsNan(), x); }
-Tensor isinf(const Tensor& x) { return call(formula::IsInf(), x); }
-Tensor isfinite(const Tensor& x) { return call(formula::IsFinite(), x); }
+Tensor logical_not(const Tensor& x, Caller from) { return call(formula::LogicalNot(), x, from); }
+Tensor isnan(const Tensor& x, Caller from) { return call(formula::IsNan(), x, from); }
+Tensor isinf(const Tensor& x, Caller from) { return call(formula::IsInf(), x, from); }
+Tensor isfinite(const Tensor& x, Caller from) { return call(formula::IsFinite(), x, from); }
 Tensor where(const Tensor& condition, const Operand& x, const Operand& y) {
   return call(formula::Where(), condition, x, y);
 }

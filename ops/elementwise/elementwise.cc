@@ -72,9 +72,11 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
 }
 
 template <class F>
-Tensor& in_place(Tensor& x, const Operand& y) {
+Tensor& in_place(Tensor& x, const Operand& y) try {
   run_in_place(op_of<F>(), kMeet<F>, x, y);
   return x;
+} catch (const Error&) {
+  rethrow_at(y.from());
 }
 
 }  // namespace

@@ -67,16 +67,16 @@ using TrigonometricOps =
 
 #ifdef LOCUS_FUNCTIONS
 namespace locus {
-Tensor sin(const Tensor& x) { return call(formula::Sin(), x); }
-Tensor cos(const Tensor& x) { return call(formula::Cos(), x); }
-Tensor tan(const Tensor& x) { return call(formula::Tan(), x); }
-Tensor arcsin(const Tensor& x) { return call(formula::Arcsin(), x); }
-Tensor arccos(const Tensor& x) { return call(formula::Arccos(), x); }
-Tensor arctan(const Tensor& x) { return call(formula::Arctan(), x); }
-Tensor sinh(const Tensor& x) { return call(formula::Sinh(), x); }
-Tensor cosh(const Tensor& x) { return call(formula::Cosh(), x); }
-Tensor arcsinh(const Tensor& x) { return call(formula::Arcsinh(), x); }
-Tensor arccosh(const Tensor& x) { return call(formula::Arccosh(), x); }
-Tensor arctanh(const Tensor& x) { return call(formula::Arctanh(), x); }
+Tensor sin(const Tensor& x, Caller from) { return call(formula::Sin(), x, from); }
+Tensor cos(const Tensor& x, Caller from) { return call(formula::Cos(), x, from); }
+Tensor tan(const Tensor& x, Caller from) { return call(formula::Tan(), x, from); }
+Tensor arcsin(const Tensor& x, Caller from) { return call(formula::Arcsin(), x, from); }
+Tensor arccos(const Tensor& x, Caller from) { return call(formula::Arccos(), x, from); }
+Tensor arctan(const Tensor& x, Caller from) { return call(formula::Arctan(), x, from); }
+Tensor sinh(const Tensor& x, Caller from) { return call(formula::Sinh(), x, from); }
+Tensor cosh(const Tensor& x, Caller from) { return call(formula::Cosh(), x, from); }
+Tensor arcsinh(const Tensor& x, Caller from) { return call(formula::Arcsinh(), x, from); }
+Tensor arccosh(const Tensor& x, Caller from) { return call(formula::Arccosh(), x, from); }
+Tensor arctanh(const Tensor& x, Caller from) { return call(formula::Arctanh(), x, from); }
 }  // namespace locus
 #endif

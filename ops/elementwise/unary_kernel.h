@@ -103,24 +103,24 @@ using UnaryOps = List<Negative, Abs, Sign, Square, Floor, Ceil, Trunc, Round, Ri
 
 #ifdef LOCUS_FUNCTIONS
 namespace locus {
-Tensor negative(const Tensor& x) { return call(formula::Negative(), x); }
-Tensor abs(const Tensor& x) { return call(formula::Abs(), x); }
-Tensor sign(const Tensor& x) { return call(formula::Sign(), x); }
-Tensor square(const Tensor& x) { return call(formula::Square(), x); }
-Tensor floor(const Tensor& x) { return call(formula::Floor(), x); }
-Tensor ceil(const Tensor& x) { return call(formula::Ceil(), x); }
-Tensor trunc(const Tensor& x) { return call(formula::Trunc(), x); }
-Tensor round(const Tensor& x) { return call(formula::Round(), x); }
-Tensor rint(const Tensor& x) { return call(formula::Rint(), x); }
-Tensor sqrt(const Tensor& x) { return call(formula::Sqrt(), x); }
-Tensor rsqrt(const Tensor& x) { return call(formula::Rsqrt(), x); }
-Tensor cbrt(const Tensor& x) { return call(formula::Cbrt(), x); }
-Tensor reciprocal(const Tensor& x) { return call(formula::Reciprocal(), x); }
-Tensor exp(const Tensor& x) { return call(formula::Exp(), x); }
-Tensor expm1(const Tensor& x) { return call(formula::Expm1(), x); }
-Tensor log(const Tensor& x) { return call(formula::Log(), x); }
-Tensor log2(const Tensor& x) { return call(formula::Log2(), x); }
-Tensor log10(const Tensor& x) { return call(formula::Log10(), x); }
-Tensor log1p(const Tensor& x) { return call(formula::Log1p(), x); }
+Tensor negative(const Tensor& x, Caller from) { return call(formula::Negative(), x, from); }
+Tensor abs(const Tensor& x, Caller from) { return call(formula::Abs(), x, from); }
+Tensor sign(const Tensor& x, Caller from) { return call(formula::Sign(), x, from); }
+Tensor square(const Tensor& x, Caller from) { return call(formula::Square(), x, from); }
+Tensor floor(const Tensor& x, Caller from) { return call(formula::Floor(), x, from); }
+Tensor ceil(const Tensor& x, Caller from) { return call(formula::Ceil(), x, from); }
+Tensor trunc(const Tensor& x, Caller from) { return call(formula::Trunc(), x, from); }
+Tensor round(const Tensor& x, Caller from) { return call(formula::Round(), x, from); }
+Tensor rint(const Tensor& x, Caller from) { return call(formula::Rint(), x, from); }
+Tensor sqrt(const Tensor& x, Caller from) { return call(formula::Sqrt(), x, from); }
+Tensor rsqrt(const Tensor& x, Caller from) { return call(formula::Rsqrt(), x, from); }
+Tensor cbrt(const Tensor& x, Caller from) { return call(formula::Cbrt(), x, from); }
+Tensor reciprocal(const Tensor& x, Caller from) { return call(formula::Reciprocal(), x, from); }
+Tensor exp(const Tensor& x, Caller from) { return call(formula::Exp(), x, from); }
+Tensor expm1(const Tensor& x, Caller from) { return call(formula::Expm1(), x, from); }
+Tensor log(const Tensor& x, Caller from) { return call(formula::Log(), x, from); }
+Tensor log2(const Tensor& x, Caller from) { return call(formula::Log2(), x, from); }
+Tensor log10(const Tensor& x, Caller from) { return call(formula::Log10(), x, from); }
+Tensor log1p(const Tensor& x, Caller from) { return call(formula::Log1p(), x, from); }
 }  // namespace locus
 #endif

@@ -244,7 +244,8 @@ Selection Tensor::operator()(const Selector& a, const Selector& b, const Selecto
 }
 
 Tensor::Tensor(const Selection& s) : Tensor(s.gather()) {}
-Operand::Operand(const Selection& s) : held_(s.gather()), tensor_(&held_) {}
+Operand::Operand(const Selection& s, Caller from)
+    : held_(s.gather()), tensor_(&held_), from_(from) {}
 
 Tensor& Tensor::operator=(const Selection& values) && {
   return std::move(*this) = At<Tensor>(values.gather(), SelectionAccess(values).from);
@@ -304,17 +305,21 @@ uint8_t checked(const char* op, IndexMode mode) {
 
 }  // namespace
 
-Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options) {
+Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options, Caller from) try {
   detail::expect_tensor("take", x);
   detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
   const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
                 TakeAttrs{1, {axis}, axis, checked("take", options.mode)});
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor Tensor::take(const Tensor& ids) const { return locus::take(*this, ids); }
+Tensor Tensor::take(const Tensor& ids, Caller from) const {
+  return locus::take(*this, ids, {}, from);
+}
 
-Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
+Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options, Caller from) try {
   detail::expect_tensor("pick", x);
   detail::expect_tensor("pick", ids, "ids");
   static const OpRef<PickAttrs> op("pick");
@@ -323,14 +328,18 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options) {
   a.mode = checked("pick", options.mode);
   a.keepdims = options.keepdims;
   return invoke(op, {x, detail::integer_ids("pick", ids)}, a);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options) {
+Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, Caller from) try {
   detail::expect_tensor("one_hot", ids, "ids");
   static const OpRef<OneHotAttrs> op("one_hot");
   if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got ", depth);
   return invoke(op, {detail::integer_ids("one_hot", ids)},
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors nonzero(const Tensor& x, Caller from) try {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
@@ -114,16 +115,20 @@ Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
 
 }  // namespace
 
-Tensor concat(const Tensors& data, const ConcatOptions& options) {
+Tensor concat(const Tensors& data, const ConcatOptions& options, Caller from) try {
   static const OpRef<ConcatAttrs> op("concat");
   return join(op, data, options.axis, 0);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor stack(const Tensors& data, const StackOptions& options) {
+Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try {
   static const OpRef<ConcatAttrs> op("stack");
   return join(op, data, options.axis, 1);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
+Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Caller from) try {
   detail::expect_tensor("split", x);
   const int axis = normalize_axis(options.axis, x.ndim(), "split");
   const int64_t n = x.shape()[axis];
@@ -141,9 +146,11 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options) {
     if (options.squeeze_axis) parts.back() = squeeze(parts.back(), axis);
   }
   return parts;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor tile(const Tensor& x, const Shape& reps) {
+Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
   detail::expect_tensor("tile", x);
   Tensor t = x;
   while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
@@ -155,14 +162,18 @@ Tensor tile(const Tensor& x, const Shape& reps) {
     t = repeated(t, n, lead + i, lead + i);
   }
   return t.shares_memory_with(x) ? copy(t) : t;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor repeat(const Tensor& x, int64_t n, int axis) {
+Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
   detail::expect_tensor("repeat", x);
   const int at = normalize_axis(axis, x.ndim(), "repeat");
   if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
   const Tensor t = repeated(x, n, at, at + 1);
   return t.shares_memory_with(x) ? copy(t) : t;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_join() {

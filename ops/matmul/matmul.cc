@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
@@ -164,7 +165,8 @@ Tensor contract(const char* who, const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out) {
+Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out,
+              Caller from) try {
   static const OpRef<MatmulAttrs> op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
     // Kernels take any strides but are fast on matrices with unbroken rows or columns only.
@@ -173,18 +175,22 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
       return invoke(op, {ra ? a : contiguous(a), rb ? b : contiguous(b)}, transposes, out);
   }
   return invoke(op, {a, b}, transposes, out);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor dot(const Tensor& a, const Tensor& b) {
+Tensor dot(const Tensor& a, const Tensor& b, Caller from) try {
   check_operands("dot", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
   if (a.ndim() == 2 && b.ndim() == 2) return product("dot", a, b);
   check_ranks("dot", a, b);
   return contract("dot", a, b);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& a, const Tensor& b, Caller from) try {
   check_operands("matmul", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return matmul(amp::narrow(a), amp::narrow(b));
@@ -200,6 +206,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   for (int i = 0; i < s.rank() - 2; ++i) dims[i] = s[i];
   dims[s.rank() - 2] = s[-1];
   return c.reshape(Shape(std::span<const int64_t>(dims, static_cast<size_t>(s.rank() - 1))));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void set_matmul_precision(Precision p) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/recompute.h>
 #include <locus/core/tape/tape.h>
 #include <locus/ops/create.h>
@@ -182,8 +183,8 @@ void norms::check_training(std::span<const Meta> in, const BatchNormAttrs& a) {
 }
 
 Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
-                  const Tensor& running_mean, const Tensor& running_var,
-                  const BatchNormOptions& o) {
+                  const Tensor& running_mean, const Tensor& running_var, const BatchNormOptions& o,
+                  Caller from) try {
   static const OpRef<BatchNormAttrs> training("batch_norm");
   static const OpRef<NormAttrs> inference("batch_norm_inference");
   const Tensor x = floating(data), g = parameter(gamma, x), b = parameter(beta, x);
@@ -208,6 +209,8 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
   for (size_t i : {3, 4}) out[i] = alias(out[i], out[i].impl().view);
   if (autograd::is_recording()) record(training, in, AttrsView::of(of_training), out);
   return out[0];
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_batch_norm() {

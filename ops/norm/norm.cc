@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <locus/core/base/at_line.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/unary.h>
@@ -241,22 +242,28 @@ void need_batch(const char* op, const Tensor& x) {
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const LayerNormOptions& o) {
+                  const LayerNormOptions& o, Caller from) try {
   static const OpRef<NormAttrs> op("layer_norm");
   return run_last(op, x, gamma, beta, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& o) {
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& o, Caller from) try {
   static const OpRef<NormAttrs> op("rms_norm");
   return run_last(op, x, gamma, {}, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                  const GroupNormOptions& o) {
+                  const GroupNormOptions& o, Caller from) try {
   static const OpRef<NormAttrs> op("group_norm");
   need_batch("group_norm", x);
   return run(op, floating(x), gamma, beta, {1, o.num_groups, o.epsilon});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
-                     const InstanceNormOptions& o) {
+                     const InstanceNormOptions& o, Caller from) try {
   static const OpRef<NormAttrs> op("instance_norm");
   need_batch("instance_norm", x);
   const int axis = normalize_axis(o.axis, x.ndim(), "instance_norm");
@@ -267,6 +274,8 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   const NormAttrs attrs{1, channels, o.epsilon};
   if (axis == 1) return run(op, floating(x), gamma, beta, attrs);
   return swapaxes(run(op, swapaxes(floating(x), axis, 1), gamma, beta, attrs), axis, 1);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_norm() {

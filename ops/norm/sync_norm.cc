@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/recompute.h>
@@ -108,7 +109,7 @@ bool by_running(const BatchNormOptions& o) {
 
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
-                        const BatchNormOptions& o, uint64_t number) {
+                        const BatchNormOptions& o, uint64_t number, Caller from) try {
   const ReplicaSum sum{.what = "SyncBatchNorm", .number = number};
   for (const Tensors* all : {&gamma, &beta, &running_mean, &running_var})
     if (x.empty() || all->size() != x.size())
@@ -133,6 +134,8 @@ Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& b
       sum);
   return run(r, o, of_all,
              [&](const Tensors& parts) { return sum_over_replicas(*group, parts, sum); });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

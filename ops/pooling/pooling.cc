@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
@@ -218,14 +219,18 @@ Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window
 
 }  // namespace
 
-Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& o) {
+Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& o, Caller from) try {
   return pool(ops().max, x, window, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& o) {
+Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& o, Caller from) try {
   return pool(ops().average, x, window, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor global_max_pool(const Tensor& x, std::string_view layout) {
+Tensor global_max_pool(const Tensor& x, std::string_view layout, Caller from) try {
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
@@ -234,13 +239,18 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout) {
   for (const int axis : spatial.list()) a.window[i++] = x.shape()[axis];
   return detail::called_as("global_max_pool", "max_pool",
                            [&] { return invoke(ops().max, {x}, a); });
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor global_avg_pool(const Tensor& x, std::string_view layout) {
+Tensor global_avg_pool(const Tensor& x, std::string_view layout, Caller from) try {
   const bool last = channels_last(layout, axes_of(x, "global_avg_pool"), "global_avg_pool");
   const Axes axes = spatial_axes(x, last, "global_avg_pool");
   return mean(x, {.axis = axes, .keepdims = true});
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout) {
+Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout,
+                         Caller from) try {
   const int axes = axes_of(x, "adaptive_avg_pool");
   PoolingAttrs a;
   a.adaptive = true;
@@ -248,6 +258,8 @@ Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view l
   a.channels_last = channels_last(layout, axes, "adaptive_avg_pool");
   return detail::called_as("adaptive_avg_pool", "avg_pool",
                            [&] { return invoke(ops().average, {x}, a); });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_pooling() {

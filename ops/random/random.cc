@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
@@ -70,7 +71,7 @@ Samples samples(Context c, DType d) {
 
 namespace random {
 
-Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
+Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Caller from) try {
   static const OpRef<RandomAttrs> op("uniform");
   const DType d = o.dtype.value_or(f32);
   // The narrower dtypes are drawn in f32.
@@ -80,18 +81,22 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o) {
                      " holds, not further apart than ", apart, ", got low ", low, ", high ", high);
   check_interval(d, low, high);
   return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o) {
+Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
   static const OpRef<RandomAttrs> op("normal");
   const double most = greatest(o.dtype.value_or(f32));
   if (!(scale >= 0 && scale <= most && std::abs(loc) <= most))
     throw ValueError("normal: expected loc and scale >= 0 of at most ", most, ", got loc ", loc,
                      ", scale ", scale);
   return draw(op, {.a = loc, .b = scale}, shape, o, f32, words_of(o));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
+Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, Caller from) try {
   static const OpRef<RandomAttrs> op("randint");
   const DType dtype = o.dtype.value_or(i32);
   if (low >= high || !holds(dtype, low) || !holds(dtype, high - 1))
@@ -99,16 +104,20 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o) {
                      ", high ", high);
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   return draw(op, {.low = low, .range = range}, shape, o, i32, 2);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor bernoulli(double prob, const Shape& shape, TensorOptions o) {
+Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) try {
   static const OpRef<RandomAttrs> op("bernoulli");
   if (!(prob >= 0 && prob <= 1))
     throw ValueError("bernoulli: expected a probability in [0, 1], got ", prob);
   return draw(op, {.a = prob}, shape, o, f32, 1);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor permutation(int64_t n, TensorOptions o) {
+Tensor permutation(int64_t n, TensorOptions o, Caller from) try {
   if (n < 0) throw ValueError("permutation: expected n >= 0, got ", n);
   const DType dtype = o.dtype.value_or(i64);
   const auto exact = [dtype](int64_t v) {
@@ -128,12 +137,16 @@ Tensor permutation(int64_t n, TensorOptions o) {
     std::swap(at[i], at[locus::detail::multiply_high(r, i + 1)]);
   }
   return (dtype == i64 ? order : cast(order, dtype))
-      .as_in_context(o.context.value_or(current_context()));
+      .as_in_context(o.context.value_or(current_context()), from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor shuffle(const Tensor& x) {
+Tensor shuffle(const Tensor& x, Caller from) try {
   if (x.ndim() == 0) throw ShapeError("shuffle: ", describe(x), ": expected at least one axis");
-  return take(x, permutation(x.shape()[0], x.context()));
+  return take(x, permutation(x.shape()[0], x.context(), from));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace random

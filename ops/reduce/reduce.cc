@@ -6,6 +6,7 @@
 #include <string>
 
 #include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/ops/compare.h>
@@ -50,7 +51,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
 }
 
 template <class R>
-Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
+Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
   static const OpRef<ReduceBy<R>> op(R::name);
   detail::expect_tensor(R::name, data);
   const DType d = data.dtype(), taken = R::kKinds == kFloats ? inexact(d)
@@ -63,6 +64,8 @@ Tensor reduce(const Tensor& data, const auto& o, R how = {}) {
   if (!o.out.defined()) return invoke(op, {x}, attrs);
   invoke_into(op, {x}, {o.out}, attrs);
   return o.out;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 // Shape inference
@@ -210,33 +213,63 @@ void define_reduction() {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const ReduceOptions& o) { return reduce<Sum>(x, o); }
-Tensor mean(const Tensor& x, const ReduceOptions& o) { return reduce<Mean>(x, o); }
-Tensor prod(const Tensor& x, const ReduceOptions& o) { return reduce<Prod>(x, o); }
-Tensor max(const Tensor& x, const ReduceOptions& o) { return reduce<Max>(x, o); }
-Tensor min(const Tensor& x, const ReduceOptions& o) { return reduce<Min>(x, o); }
-Tensor any(const Tensor& x, const ReduceOptions& o) { return reduce<Any>(x, o); }
-Tensor all(const Tensor& x, const ReduceOptions& o) { return reduce<All>(x, o); }
-Tensor argmax(const Tensor& x, const ReduceOptions& o) { return reduce<ArgMax>(x, o); }
-Tensor argmin(const Tensor& x, const ReduceOptions& o) { return reduce<ArgMin>(x, o); }
-Tensor logsumexp(const Tensor& x, const ReduceOptions& o) { return reduce<LogSumExp>(x, o); }
-Tensor var(const Tensor& x, const VarOptions& o) { return reduce<Var>(x, o, {{}, o.ddof}); }
-Tensor std(const Tensor& x, const VarOptions& o) { return reduce<Std>(x, o, {{}, o.ddof}); }
-Tensor norm(const Tensor& x, const NormOptions& o) { return reduce<Norm>(x, o, {{}, o.ord}); }
-Tensor sum_to(const Tensor& x, const Shape& shape) {
+Tensor sum(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Sum>(x, o, {}, from);
+}
+Tensor mean(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Mean>(x, o, {}, from);
+}
+Tensor prod(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Prod>(x, o, {}, from);
+}
+Tensor max(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Max>(x, o, {}, from);
+}
+Tensor min(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Min>(x, o, {}, from);
+}
+Tensor any(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<Any>(x, o, {}, from);
+}
+Tensor all(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<All>(x, o, {}, from);
+}
+Tensor argmax(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<ArgMax>(x, o, {}, from);
+}
+Tensor argmin(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<ArgMin>(x, o, {}, from);
+}
+Tensor logsumexp(const Tensor& x, const ReduceOptions& o, Caller from) {
+  return reduce<LogSumExp>(x, o, {}, from);
+}
+Tensor var(const Tensor& x, const VarOptions& o, Caller from) {
+  return reduce<Var>(x, o, {{}, o.ddof}, from);
+}
+Tensor std(const Tensor& x, const VarOptions& o, Caller from) {
+  return reduce<Std>(x, o, {{}, o.ddof}, from);
+}
+Tensor norm(const Tensor& x, const NormOptions& o, Caller from) {
+  return reduce<Norm>(x, o, {{}, o.ord}, from);
+}
+Tensor sum_to(const Tensor& x, const Shape& shape, Caller from) try {
   static const OpRef<SumToAttrs> op("sum_to");
   if (x.shape() == shape) return x;
   return invoke(op, {x}, SumToAttrs{make_meta(x.dtype(), shape)});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Tensor::sum() const { return locus::sum(*this); }
-Tensor Tensor::sum(const ReduceOptions& o) const { return locus::sum(*this, o); }
-Tensor Tensor::mean() const { return locus::mean(*this); }
-Tensor Tensor::mean(const ReduceOptions& o) const { return locus::mean(*this, o); }
-Tensor Tensor::max() const { return locus::max(*this); }
-Tensor Tensor::max(const ReduceOptions& o) const { return locus::max(*this, o); }
-Tensor Tensor::min() const { return locus::min(*this); }
-Tensor Tensor::min(const ReduceOptions& o) const { return locus::min(*this, o); }
+Tensor Tensor::sum(LineOnly line) const { return locus::sum(*this, {}, line.from); }
+Tensor Tensor::sum(const ReduceOptions& o, Caller from) const { return locus::sum(*this, o, from); }
+Tensor Tensor::mean(LineOnly line) const { return locus::mean(*this, {}, line.from); }
+Tensor Tensor::mean(const ReduceOptions& o, Caller from) const {
+  return locus::mean(*this, o, from);
+}
+Tensor Tensor::max(LineOnly line) const { return locus::max(*this, {}, line.from); }
+Tensor Tensor::max(const ReduceOptions& o, Caller from) const { return locus::max(*this, o, from); }
+Tensor Tensor::min(LineOnly line) const { return locus::min(*this, {}, line.from); }
+Tensor Tensor::min(const ReduceOptions& o, Caller from) const { return locus::min(*this, o, from); }
 
 void register_reduce() {
   const auto define = []<class... R>(List<R...>) { (define_reduction<R>(), ...); };

@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
@@ -195,15 +196,19 @@ Tensor run(const Op& op, const Tensor& data, const SoftmaxOptions& o) {
 
 }  // namespace
 
-Tensor softmax(const Tensor& x, const SoftmaxOptions& o) {
+Tensor softmax(const Tensor& x, const SoftmaxOptions& o, Caller from) try {
   static const OpRef<SoftmaxAttrs> op("softmax");
   return run(op, x, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o) {
+Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o, Caller from) try {
   static const OpRef<SoftmaxAttrs> op("log_softmax");
   return run(op, x, o);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels) {
+Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels, Caller from) try {
   static const OpRef<> op("softmax_cross_entropy");
   detail::expect_tensor("softmax_cross_entropy", data);
   detail::expect_tensor("softmax_cross_entropy", labels, "labels");
@@ -219,6 +224,8 @@ Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels) {
   }
   return invoke(op, {is_floating(logits.dtype()) ? logits : logits.astype(f64),
                      is_id_dtype(labels.dtype()) ? labels : labels.astype(f32)});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void register_softmax() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
@@ -163,7 +164,7 @@ Tensor detail::reshape_exact(const Tensor& x, const Shape& shape) {
   return invoke(op, {contiguous(x)}, a);
 }
 
-Tensor reshape(const Tensor& x, const Shape& shape) {
+Tensor reshape(const Tensor& x, const Shape& shape, Caller from) try {
   detail::expect_tensor("reshape", x);
   const Meta& m = x.impl().view.meta;
   const int64_t size = m.size();
@@ -193,18 +194,22 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
     throw ShapeError("reshape: ", describe(x), ": Cannot reshape array of size ", size,
                      " into shape ", shape, "; expected lengths whose product is the size");
   return detail::reshape_exact(x, target);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor flatten(const Tensor& x) {
+Tensor flatten(const Tensor& x, Caller from) try {
   detail::expect_tensor("flatten", x);
   const Shape s = x.shape();
   const int64_t n = s.rank() == 0 ? 1 : s[0];
   int64_t rest = 1;
   for (int i = 1; i < s.rank(); ++i) rest *= s[i];
   return detail::reshape_exact(x, {n, rest});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor transpose(const Tensor& x, std::span<const int> axes) {
+Tensor transpose(const Tensor& x, std::span<const int> axes, Caller from) try {
   detail::expect_tensor("transpose", x);
   static const OpRef<TransposeAttrs> op("transpose");
   const int rank = x.ndim();
@@ -224,36 +229,44 @@ Tensor transpose(const Tensor& x, std::span<const int> axes) {
     throw ShapeError("transpose: ", describe(x), ": expected each of its ", rank,
                      " axes once, got ", listed(axes));
   return invoke(op, {x}, a);
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor transpose(const Tensor& x, std::initializer_list<int> axes) {
-  return transpose(x, std::span<const int>(axes.begin(), axes.size()));
+Tensor transpose(const Tensor& x, std::initializer_list<int> axes, Caller from) {
+  return transpose(x, std::span<const int>(axes.begin(), axes.size()), from);
 }
 
-Tensor swapaxes(const Tensor& x, int a, int b) {
+Tensor swapaxes(const Tensor& x, int a, int b, Caller from) try {
   detail::expect_tensor("swapaxes", x);
   int axes[kMaxRank];
   const int rank = x.ndim();
   for (int i = 0; i < rank; ++i) axes[i] = i;
   std::swap(axes[normalize_axis(a, rank, "swapaxes")], axes[normalize_axis(b, rank, "swapaxes")]);
   return transpose(x, std::span<const int>(axes, static_cast<size_t>(rank)));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor expand_dims(const Tensor& x, int axis) {
+Tensor expand_dims(const Tensor& x, int axis, Caller from) try {
   detail::expect_tensor("expand_dims", x);
   const int at = normalize_axis(axis, x.ndim() + 1, "expand_dims");
   if (x.ndim() == kMaxRank)
     throw ShapeError("expand_dims: ", describe(x), ": expected fewer than 8 axes");
   return detail::reshape_exact(x, Shape(with_axis(x.impl().view.meta, at, 1)));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor squeeze(const Tensor& x) {
+Tensor squeeze(const Tensor& x, Caller from) try {
   detail::expect_tensor("squeeze", x);
   Meta m = x.impl().view.meta;
   for (int axis = m.rank; axis-- > 0;)
     if (m.shape[axis] == 1) m = without_axis(m, axis);
   return detail::reshape_exact(x, Shape(m));
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor squeeze(const Tensor& x, int axis) {
+Tensor squeeze(const Tensor& x, int axis, Caller from) try {
   detail::expect_tensor("squeeze", x);
   const Meta& m = x.impl().view.meta;
   const int at = normalize_axis(axis, m.rank, "squeeze");
@@ -261,19 +274,32 @@ Tensor squeeze(const Tensor& x, int axis) {
     throw ShapeError("squeeze: ", describe(x), ": expected length 1 at axis ", axis, ", got ",
                      m.shape[at]);
   return detail::reshape_exact(x, Shape(without_axis(m, at)));
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+Tensor broadcast_to(const Tensor& x, const Shape& shape, Caller from) try {
   detail::expect_tensor("broadcast_to", x);
   static const OpRef<ShapeAttrs> op("broadcast_to");
   return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Tensor::reshape(const Shape& shape) const { return locus::reshape(*this, shape); }
-Tensor Tensor::T() const { return ndim() < 2 ? *this : transpose(); }
-Tensor Tensor::transpose(std::span<const int> axes) const { return locus::transpose(*this, axes); }
-Tensor Tensor::transpose(std::initializer_list<int> axes) const {
-  return locus::transpose(*this, axes);
+Tensor Tensor::reshape(const Shape& shape, Caller from) const {
+  return locus::reshape(*this, shape, from);
+}
+Tensor Tensor::T(Caller from) const try {
+  return ndim() < 2 ? *this : locus::transpose(*this, {});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor Tensor::transpose(std::span<const int> axes, Caller from) const {
+  return locus::transpose(*this, axes, from);
+}
+Tensor Tensor::transpose(std::initializer_list<int> axes, Caller from) const {
+  return locus::transpose(*this, axes, from);
 }
 void register_view() {
   OpDef<ShapeAttrs>("reshape", {"data"})

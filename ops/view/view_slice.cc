@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
@@ -37,19 +38,25 @@ Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
 
 }  // namespace
 
-Tensor flip(const Tensor& x, int axis) {
+Tensor flip(const Tensor& x, int axis, Caller from) try {
   detail::expect_tensor("flip", x);
   return slice_one(x, normalize_axis(axis, x.ndim(), "flip"), Slice({}, {}, -1));
+} catch (const Error&) {
+  rethrow_at(from);
 }
-Tensor slice_axis(const Tensor& x, int axis, const Slice& slice) {
+Tensor slice_axis(const Tensor& x, int axis, const Slice& slice, Caller from) try {
   detail::expect_tensor("slice_axis", x);
   return slice_one(x, normalize_axis(axis, x.ndim(), "slice_axis"), slice);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Tensor::operator[](Index i) const { return view({i}); }
+Tensor Tensor::operator[](Index i) const { return view({i}, i.from()); }
 
-Tensor Tensor::view(std::initializer_list<Index> items) const {
+Tensor Tensor::view(std::initializer_list<Index> items, Caller from) const try {
   return detail::basic_index(*this, {items.begin(), items.size()});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor detail::basic_index(const Tensor& x, std::span<const Index> items) {

@@ -37,6 +37,7 @@ file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nn/locus.h ${links}/locus.h SYMBOLIC)
 target_include_directories(locus PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                         $<INSTALL_INTERFACE:include>)
 target_compile_features(locus PUBLIC cxx_std_20)
+target_compile_definitions(locus PRIVATE LOCUS_LIBRARY=true)
 target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB
   $<BUILD_INTERFACE:locus_flags> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)

@@ -1,4 +1,5 @@
 // Errors of calls that compute, copy or wait name the line of the program that made the call.
+#include <locus/locus.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/checkpoint/checkpoint_part.h>
@@ -18,20 +19,11 @@
 #include <locus/ops/create.h>
 #include <locus/ops/matmul.h>
 #include "tests/support/contexts.h"
+#include "tests/support/expect_line.h"
 #include "tests/support/folder.h"
 
 namespace locus::test {
 namespace {
-
-// The call throws an Error whose text ends with this file and line, and names no other line.
-#define EXPECT_NAMES_ITS_LINE(...)                                                         \
-  do {                                                                                     \
-    const std::string at =                                                                 \
-        " (at tests/core/entry_lines_test.cc:" + std::to_string(__LINE__) + ")";           \
-    const std::string text = message_of<Error>([&] { __VA_ARGS__; });                      \
-    EXPECT_EQ(text.find(" (at "), text.size() - std::min(text.size(), at.size())) << text; \
-    EXPECT_TRUE(text.ends_with(at)) << text;                                               \
-  } while (false)
 
 class EntryLines : public testing::Test {
  protected:
@@ -54,6 +46,8 @@ TEST_F(EntryLines, OfTrainers) {
   EXPECT_NAMES_ITS_LINE(trainer.update_if_finite(4));
   EXPECT_NAMES_ITS_LINE(trainer.clip_global_norm(-1, 4));
   EXPECT_NAMES_ITS_LINE(trainer.set_states({}));
+  trainer.set_schedule(optim::FactorScheduler({.step = 1}));
+  EXPECT_NAMES_ITS_LINE(trainer.set_learning_rate(.1));
   EXPECT_NAMES_ITS_LINE(trainer.load_states("/nowhere/states"));
   EXPECT_NAMES_ITS_LINE(trainer.save_states("/nowhere/states"));
   EXPECT_NAMES_ITS_LINE(nn::Trainer(net.parameters(), "sdg"));
@@ -62,6 +56,8 @@ TEST_F(EntryLines, OfTrainers) {
   EXPECT_NAMES_ITS_LINE(trainer.step(4));
   EXPECT_NAMES_ITS_LINE(trainer.allreduce_grads());
   EXPECT_NAMES_ITS_LINE(trainer.discard());
+  EXPECT_NAMES_ITS_LINE(trainer.set_learning_rate(.1));
+  EXPECT_NAMES_ITS_LINE(trainer.set_schedule({}));
   EXPECT_NAMES_ITS_LINE(trainer.states());
 }
 
@@ -123,6 +119,8 @@ TEST_F(EntryLines, OfNetworksOverSeveralContexts) {
   nn::Pipeline pipeline({nn::Dense(3), nn::Dense(2)}, {cpu(0), cpu(1)}, {.microbatches = 3});
   pipeline.initialize();
   EXPECT_NAMES_ITS_LINE(pipeline.forward_backward(x_, y_, nn::L2Loss()));
+  EXPECT_NAMES_ITS_LINE(nn::Pipeline({nn::Dense(3)}, {cpu(0), cpu(1)}));
+  EXPECT_NAMES_ITS_LINE(nn::Planned(net, nn::Plan()));
   EXPECT_NAMES_ITS_LINE(net.on_replicas({x_, x_}));
   EXPECT_NAMES_ITS_LINE(net.on_replicas({wide_}));
   EXPECT_NAMES_ITS_LINE(split_and_load(x_, {cpu(0), cpu(1), cpu(2)}));
@@ -130,6 +128,11 @@ TEST_F(EntryLines, OfNetworksOverSeveralContexts) {
 
 TEST_F(EntryLines, OfData) {
   const data::Dataset set(x_, y_);
+  EXPECT_NAMES_ITS_LINE(data::Dataset(x_, ones({5})));
+  EXPECT_NAMES_ITS_LINE(data::mnist("/nowhere", data::train));
+  EXPECT_NAMES_ITS_LINE(data::fashion_mnist("/nowhere", data::test));
+  EXPECT_NAMES_ITS_LINE(data::cifar10("/nowhere", data::train));
+  EXPECT_NAMES_ITS_LINE(data::read_idx("/nowhere"));
   EXPECT_NAMES_ITS_LINE(data::DataLoader(set, {.batch_size = 0}));
   EXPECT_NAMES_ITS_LINE(data::Prefetcher(set, {.batch_size = 0}));
   EXPECT_NAMES_ITS_LINE(data::Prefetcher(4, data::Decode()));

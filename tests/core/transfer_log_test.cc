@@ -11,15 +11,11 @@
 #include <locus/core/device.h>
 #include <locus/core/io.h>
 #include <locus/core/stream.h>
-#include <locus/core/transfer_kind.h>
 #include <locus/nn/activation_layers.h>
-#include <locus/nn/block.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/data.h>
-#include <locus/nn/init.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/optimizer.h>
-#include <locus/nn/parameter.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/compare.h>

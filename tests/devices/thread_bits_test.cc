@@ -132,9 +132,10 @@ TEST(ThreadBits, OfReductionsAndNormalizations) {
   for (const Shape& s : {Shape{500, 1001}, Shape{3, 200003}, Shape{200003, 3}})
     for (const Axes& axis : {Axes{}, Axes{0}, Axes{1}}) {
       const auto reduction = [&](const char* what,
-                                 Tensor (*f)(const Tensor&, const ReduceOptions&)) {
+                                 Tensor (*f)(const Tensor&, const ReduceOptions&, Caller)) {
         expect_same_bits(
-            what, [&](const Tensors& in) { return f(in[0], {.axis = axis}); }, {s}, dtypes);
+            what, [&](const Tensors& in) { return f(in[0], {.axis = axis}, Caller::here()); }, {s},
+            dtypes);
       };
       reduction("sum", sum);
       reduction("mean", mean);

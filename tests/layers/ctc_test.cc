@@ -135,12 +135,12 @@ TEST(CTCLoss, RefusesWhatDoesNotFit) {
   EXPECT_THAT(test::message_of<IndexError>([&] {
                 loss(pred, array({{1, -1}, {0, 7}}));
               }),
-              testing::EndsWith("expected whole numbers in [0, 2), got 7"));
+              testing::HasSubstr("expected whole numbers in [0, 2), got 7 (at "));
   EXPECT_THAT(test::message_of<IndexError>([&] {
                 loss(pred, label, {}, array({1, 3}));
               }),
               testing::AllOf(testing::StartsWith("CTCLoss: label_lengths cpu(0) (2,) i64"),
-                             testing::EndsWith("in [0, 3), got 3")));
+                             testing::HasSubstr("in [0, 3), got 3 (at ")));
   EXPECT_TRUE(std::isnan(test::values(loss(pred, label, array({5, 4})))[0]));
   EXPECT_TRUE(std::isnan(test::values(loss(pred, label, array({0, 4})))[0]));
   EXPECT_EQ(loss(pred, zeros({2, 0})).shape(), (Shape{2}));

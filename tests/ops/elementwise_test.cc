@@ -127,8 +127,9 @@ TEST(Elementwise, NumbersBeyondI64AreNotNegative) {
 }
 
 TEST(Elementwise, TwoNumbersAreAnError) {
-  EXPECT_EQ(test::message_of<Error>([] { add(1, 2); }),
-            "add: both operands are numbers; expected a tensor: full({}, number)");
+  EXPECT_THAT(test::message_of<Error>([] { add(1, 2); }),
+              testing::StartsWith(
+                  "add: both operands are numbers; expected a tensor: full({}, number) (at "));
 }
 
 TEST(Elementwise, LdexpRoundsOnce) {

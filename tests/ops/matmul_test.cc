@@ -283,7 +283,8 @@ TEST_F(MatmulTest, GradientsOfBothOrders) {
       test::check_gradients([f](const Tensors& in) { return Tensors{f(in[0], in[1])}; },
                             {x(a, 0), x(b, 1)});
     };
-    const Binary product = &dot, stacks = &matmul;
+    const Binary product = [](const Tensor& p, const Tensor& q) { return dot(p, q); };
+    const Binary stacks = [](const Tensor& p, const Tensor& q) { return matmul(p, q); };
     check(product, {3, 4}, {4, 2});
     check(product, {4}, {4});
     check(product, {2, 3, 2}, {2, 2});

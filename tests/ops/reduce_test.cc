@@ -170,9 +170,10 @@ TEST(ReduceOut, WritesIntoExistingMemory) {
 TEST(ReduceOut, RefusesAnotherContextShapeOrDType) {
   const std::vector<Context> places = distinct_contexts();
   const Tensor x = ones({2, 3}, places[0]);
-  EXPECT_EQ(message_of<ContextMismatch>([&] { norm(x, {.out = zeros({}, places[1])}); }),
-            "norm: operands live on different contexts: data cpu(0) (2,3) f32, out " +
-                to_string(places[1]) + " () f32; expected out on cpu(0)");
+  EXPECT_THAT(
+      message_of<ContextMismatch>([&] { norm(x, {.out = zeros({}, places[1])}); }),
+      testing::StartsWith("norm: operands live on different contexts: data cpu(0) (2,3) f32, out " +
+                          to_string(places[1]) + " () f32; expected out on cpu(0) (at "));
   EXPECT_THAT(message_of<ShapeError>([&] { sum(x, {.axis = 0, .out = zeros({2})}); }),
               HasSubstr("the result has shape (3,), the target"));
   EXPECT_THAT(message_of<DTypeError>([&] { mean(x, {.out = zeros({}, f64)}); }),

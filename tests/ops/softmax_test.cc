@@ -157,8 +157,9 @@ TEST(Softmax, RefusesBadOptions) {
   EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 0}), ValueError);
   for (double t : {std::nan(""), HUGE_VAL, -HUGE_VAL, -1.})
     for (auto f : {softmax, log_softmax})
-      EXPECT_THAT(message_of<ValueError>([&] { f(x, {.axis = 1, .temperature = t}); }),
-                  HasSubstr("expected a number above 0 that the dtype holds"));
+      EXPECT_THAT(
+          message_of<ValueError>([&] { f(x, {.axis = 1, .temperature = t}, Caller::here()); }),
+          HasSubstr("expected a number above 0 that the dtype holds"));
   EXPECT_THROW(softmax(x, {.axis = 1, .temperature = 1e-40}), ValueError);
   EXPECT_THROW(log_softmax(x.astype(f16), {.axis = 1, .temperature = 1e-5}), ValueError);
   EXPECT_NO_THROW(softmax(x.astype(f64), {.axis = 1, .temperature = 1e-40}));

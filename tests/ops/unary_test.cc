@@ -142,9 +142,9 @@ TEST(Unary, ErfIsAtMostOne) {
 
 TEST(Unary, AttributesAreChecked) {
   const Tensor x = ones({2});
-  EXPECT_EQ(test::message_of<ValueError>([&] { softcap(x, -1); }),
-            "softcap: data cpu(0) (2,) f32: expected a number above 0 that the dtype holds for c, "
-            "got -1");
+  EXPECT_THAT(test::message_of<ValueError>([&] { softcap(x, -1); }),
+              testing::StartsWith("softcap: data cpu(0) (2,) f32: expected a number above 0 that "
+                                  "the dtype holds for c, got -1 (at "));
   for (double c : {kNan, kInf, 1e40, 1e-50}) EXPECT_THROW(softcap(x, c), ValueError) << c;
   EXPECT_THROW(softcap(x.astype(f16), 1e5), ValueError);
   EXPECT_THROW(elu(x.astype(f16), 1e5), ValueError);

@@ -119,5 +119,16 @@ TEST(SpreadRange, GivenStatisticsTakeInfiniteDataToTheirOwnGradient) {
     }
 }
 
+TEST(Norm, IsNaNWhereAnElementIsNotFinite) {
+  for (Context c : test::contexts()) {
+    const Tensor x = array({{1.f, INFINITY, 3.f}, {1.f, 2.f, 4.f}}, c);
+    const Values y = values(layer_norm(x, ones({3}, c), zeros({3}, c)));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(std::isnan(y[i]));
+      EXPECT_FALSE(std::isnan(y[3 + i]));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace locus

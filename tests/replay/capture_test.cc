@@ -13,6 +13,7 @@
 #include <locus/core/stream.h>
 #include <locus/devices/pool.h>
 #include <locus/nn/optimizer.h>
+#include <locus/ops/allclose.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

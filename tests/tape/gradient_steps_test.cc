@@ -56,8 +56,8 @@ TEST(GradientSteps, OfReductionsAreThoseOfF64) {
   const auto row = [](std::vector<double> v) {
     return Tensors{array(v, {static_cast<int64_t>(v.size())}, f64)};
   };
-  const auto of = [](Tensor (*f)(const Tensor&, const VarOptions&)) {
-    return [f](const Tensors& in) { return f(in[0], {}); };
+  const auto of = [](Tensor (*f)(const Tensor&, const VarOptions&, Caller)) {
+    return [f](const Tensors& in) { return f(in[0], {}, Caller::here()); };
   };
   expect_as_in_f64("var", of(var), row({1, 2, 4, 1}), 40000);
   expect_as_in_f64("var of close numbers", of(var), row({100, 101, 100, 100}), 1024);
@@ -85,9 +85,9 @@ TEST(GradientSteps, OfSoftmaxAreThoseOfF64) {
 }
 
 TEST(GradientSteps, OfSecondOrderAreThoseOfF64) {
-  const auto second = [](Tensor (*f)(const Tensor&)) {
+  const auto second = [](Tensor (*f)(const Tensor&, Caller)) {
     return [f](const Tensors& in) {
-      return autograd::grad(f(in[0]), {in[0]}, {.create_graph = true})[0];
+      return autograd::grad(f(in[0], Caller::here()), {in[0]}, {.create_graph = true})[0];
     };
   };
   const Tensors x{array({-9., -4., .125, 2., 300., 40000.}, f64)};

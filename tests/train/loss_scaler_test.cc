@@ -10,14 +10,11 @@
 #include <locus/core/parallel.h>
 #include <locus/devices/pool.h>
 #include <locus/nn/activation_layers.h>
-#include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/containers.h>
-#include <locus/nn/init.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/optimizer.h>
-#include <locus/nn/parameter.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/ops/create.h>

@@ -1,0 +1,33 @@
+#include <locus/ops/allclose.h>
+
+#include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/recording_hooks.h>
+#include <locus/ops/call_check.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/call.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+
+namespace locus {
+
+bool allclose(const Operand& a, const Operand& b, const CloseOptions& o, Caller from) try {
+  const autograd::Pause pause;
+  const Tensor same = detail::called_as("allclose", "equal", [&] { return equal(a, b); });
+  const Context c = same.context();
+  capture::check_wait(c, "allclose", from);
+  const auto wide = [&](const Operand& x) {
+    return x.is_scalar() ? full({}, x.scalar(), {c, f64}) : detail::as(x.tensor(), f64);
+  };
+  const Tensor x = wide(a), y = wide(b);
+  const Tensor near = logical_and(isfinite(y), abs(x - y) <= o.atol + o.rtol * abs(y));
+  Tensor close = logical_or(same, near);
+  if (o.equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(y)));
+  return all(close).item<bool>(from);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+}  // namespace locus
