@@ -138,7 +138,7 @@ TEST(ForkDeathTest, AGpuThatTheParentUsedIsRefusedInTheChild) {
   EXPECT_EXIT(
       in_child(), ExitedWithCode(0),
       "gpu\\(0\\) was used before fork\\(\\), and does not work in the child; use it in one "
-      "of the two processes only\n");
+      "of the two processes only");
 }
 
 TEST(ForkDeathTest, TheChildDestroysWhatTheParentMadeOnAGpu) {

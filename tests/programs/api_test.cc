@@ -74,12 +74,12 @@ TEST_P(Api, Tensors) {
   EXPECT_EQ(x.size(), 6);
   EXPECT_EQ(x.strides(), (std::vector<int64_t>{3, 1}));
 
-  EXPECT_THAT(
-      test::message_of<ContextMismatch>([&] { x + y; }),
-      testing::StartsWith("add: operands live on different contexts: lhs " + to_string(c0) +
-                          " (2,3) f32, rhs " + to_string(c1) +
-                          " (2,3) f32; move one first: rhs.as_in_context(" + to_string(c0) +
-                          ") or lhs.as_in_context(" + to_string(c1) + ") (at tests/api_test.cc:"));
+  EXPECT_THAT(test::message_of<ContextMismatch>([&] { x + y; }),
+              testing::StartsWith("add: operands live on different contexts: lhs " + to_string(c0) +
+                                  " (2,3) f32, rhs " + to_string(c1) +
+                                  " (2,3) f32; move one first: rhs.as_in_context(" + to_string(c0) +
+                                  ") or lhs.as_in_context(" + to_string(c1) +
+                                  ") (at tests/programs/api_test.cc:"));
   Tensor z = x.copyto(c1);
   EXPECT_EQ(printed(z), at("[[1. 1. 1.]\n [1. 1. 1.]]\n<Tensor 2x3 @1>"));
   EXPECT_EQ(x.context(), c0);
