@@ -161,14 +161,15 @@ inline Tensor norm(const Tensor& x, Integer auto axis, Caller from = Caller::her
   return norm(x, {.axis = axis}, from);
 }
 
-// A compile error: max and min reduce one tensor.
-template <std::same_as<Tensor> T>
-T max(const T&, const T&) {
+// A compile error: max and min reduce one tensor. Options in braces, {.axis = 1}, and axes choose
+// the functions above.
+template <std::same_as<Tensor> T, class U>
+requires(std::same_as<U, Tensor> || std::floating_point<U>) T max(const T&, const U&) {
   static_assert(!sizeof(T), "max reduces one tensor; for the larger of two write maximum(x, y)");
   return T();
 }
-template <std::same_as<Tensor> T>
-T min(const T&, const T&) {
+template <std::same_as<Tensor> T, class U>
+requires(std::same_as<U, Tensor> || std::floating_point<U>) T min(const T&, const U&) {
   static_assert(!sizeof(T), "min reduces one tensor; for the smaller of two write minimum(x, y)");
   return T();
 }

@@ -19,6 +19,7 @@ function(expect_refused expression text)
 endfunction()
 
 expect_refused("max(x, y)" "max reduces one tensor; for the larger of two write maximum(x, y)")
+expect_refused("max(x, 0.5)" "max reduces one tensor; for the larger of two write maximum(x, y)")
 expect_refused("min(x, y)" "min reduces one tensor; for the smaller of two write minimum(x, y)")
 
 file(REMOVE ${source})
