@@ -95,7 +95,7 @@ class Block {
                   Caller = Caller::here());
   void initialize(const init::Initializer& global, const Contexts& contexts = current_context(),
                   const InitializeOptions& = {}, Caller = Caller::here());
-  void zero_grad();
+  void zero_grad(Caller = Caller::here());
   void reset_ctx(const Contexts& contexts, Caller = Caller::here());
 
   // Parameters to a floating dtype, with fresh gradients; those of norms stay f32 where it has 16

@@ -24,24 +24,26 @@ namespace locus {
 //   - ValueError for no arrays, a negative limit and arrays that share memory;
 //   - ShapeError for an array that is not contiguous, DTypeError for one that is not floating;
 //   - Error for an undefined array, and in a Record scope for one that is in the graph.
-Tensor clip_global_norm(const Tensors& arrays, double max_norm);
+Tensor clip_global_norm(const Tensors& arrays, double max_norm, Caller = Caller::here());
 // Its two halves: the norm, and scaling by a norm that is known, one f64 on any context.
-Tensor global_norm(const Tensors& arrays);
-void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm);
+Tensor global_norm(const Tensors& arrays, Caller = Caller::here());
+void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm,
+                  Caller = Caller::here());
 
 // Limits each element to [-limit, limit]; NaN stays.
-void clip_value(const Tensors& arrays, double limit);
+void clip_value(const Tensors& arrays, double limit, Caller = Caller::here());
 
 // Whether all elements are finite: 1 or 0, one f64 on the first one's context. Writes nothing.
 // ValueError for no arrays, DTypeError for one that is not floating.
-Tensor all_finite(const Tensors& arrays);
+Tensor all_finite(const Tensors& arrays, Caller = Caller::here());
 
 namespace nn {
 
 // Of all parameters, but those with grad_req null: on c, else the only replica's; Error where there
 // are several. Replicas have equal gradients after allreduce_grads().
-Tensors gradients(const Block& net, std::optional<Context> c = {});
-Tensors gradients(const Parameters& parameters, std::optional<Context> c = {});
+Tensors gradients(const Block& net, std::optional<Context> c = {}, Caller = Caller::here());
+Tensors gradients(const Parameters& parameters, std::optional<Context> c = {},
+                  Caller = Caller::here());
 
 }  // namespace nn
 }  // namespace locus

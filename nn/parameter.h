@@ -77,13 +77,13 @@ class Parameter {
   // The replica on c, or failing that one that ops take together with tensors on c: a cpu_pinned(0)
   // one for cpu(0), where the results of ops on page-locked tensors are, and the reverse. Unset:
   // the only one, or that of current_context().
-  Tensor data(std::optional<Context> c = {}) const;
-  Tensor grad(std::optional<Context> c = {}) const;
-  Tensors list_data() const;
-  Tensors list_grad() const;
+  Tensor data(std::optional<Context> c = {}, Caller = Caller::here()) const;
+  Tensor grad(std::optional<Context> c = {}, Caller = Caller::here()) const;
+  Tensors list_data(Caller = Caller::here()) const;
+  Tensors list_grad(Caller = Caller::here()) const;
   std::vector<Context> list_ctx() const;  // also of a deferred parameter
 
-  void zero_grad() const;
+  void zero_grad(Caller = Caller::here()) const;
   // Writes `values` into every replica; casts, and copies across contexts.
   void set_data(const Tensor& values, Caller = Caller::here()) const;
   // Replicas of `values` on exactly these contexts, with fresh gradients. Error for a part.

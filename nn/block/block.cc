@@ -134,8 +134,10 @@ void Block::initialize(const init::Initializer& global, const Contexts& contexts
   rethrow_at(from);
 }
 
-void Block::zero_grad() {
-  for (const auto& [name, p] : distinct(parameters())) p.zero_grad();
+void Block::zero_grad(Caller from) try {
+  for (const auto& [name, p] : distinct(parameters())) p.zero_grad(from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Block::reset_ctx(const Contexts& contexts, Caller from) try {

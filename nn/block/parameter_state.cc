@@ -254,34 +254,42 @@ void Parameter::watch() const {
   capture::depends_on({root(), &root()->generation});
 }
 
-Tensor Parameter::data(std::optional<Context> c) const {
+Tensor Parameter::data(std::optional<Context> c, Caller from) const try {
   watch();
   if (const Tensor* t = find(c)) [[likely]]
     return *t;
   refuse(c);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor Parameter::grad(std::optional<Context> c) const {
+Tensor Parameter::grad(std::optional<Context> c, Caller from) const try {
   watch();
   const Tensor* t = find(c);
   if (t && grad_req() == GradReq::null)
     throw Error("Cannot get gradient array for Parameter '", name(), "' because grad_req='null'");
   if (!t) refuse(c);
-  return t->grad();
+  return t->grad(from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors Parameter::list_data() const {
+Tensors Parameter::list_data(Caller from) const try {
   watch();
   if (!initialized()) refuse({});
   return state().replicas;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors Parameter::list_grad() const {
+Tensors Parameter::list_grad(Caller from) const try {
   watch();
   if (!initialized()) refuse({});
   Tensors grads;
-  for (const Context& c : state().contexts) grads.push_back(grad(c));
+  for (const Context& c : state().contexts) grads.push_back(grad(c, from));
   return grads;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Parameter::check_shares(const Parameter& other) const {

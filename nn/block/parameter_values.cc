@@ -13,9 +13,11 @@
 
 namespace locus::nn {
 
-void Parameter::zero_grad() const {
+void Parameter::zero_grad(Caller from) const try {
   if (grad_req() == GradReq::null) return;
-  for (const Tensor& t : state().replicas) t.zero_grad();
+  for (const Tensor& t : state().replicas) t.zero_grad(from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void Parameter::set_data(const Tensor& values, Caller from) const try {

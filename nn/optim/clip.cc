@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/base/layout.h>
 #include <locus/core/error.h>
@@ -74,7 +75,7 @@ void clip_arrays(const Tensors& arrays, const Tensor& norm, double max_norm) {
 
 }  // namespace
 
-Tensor global_norm(const Tensors& arrays) {
+Tensor global_norm(const Tensors& arrays, Caller from) try {
   check("global_norm", arrays);
   const autograd::Pause pause;
   Tensor total;
@@ -87,29 +88,37 @@ Tensor global_norm(const Tensors& arrays) {
     total = total.defined() ? hypot(total, part) : part;
   }
   return total;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm) {
+void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm, Caller from) try {
   check_targets("clip_to_norm", "max_norm", max_norm, arrays);
   if (norm.size() != 1 || norm.dtype() != f64)
     throw ShapeError("clip_to_norm: norm ", describe(norm), "; expected one f64");
   clip_arrays(arrays, norm, max_norm);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor clip_global_norm(const Tensors& arrays, double max_norm) {
+Tensor clip_global_norm(const Tensors& arrays, double max_norm, Caller from) try {
   check_targets("clip_global_norm", "max_norm", max_norm, arrays);
   const Tensor norm = global_norm(arrays);
   clip_arrays(arrays, norm, max_norm);
   return norm;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-void clip_value(const Tensors& arrays, double limit) {
+void clip_value(const Tensors& arrays, double limit, Caller from) try {
   check_targets("clip_value", "limit", limit, arrays);
   const autograd::Pause pause;
   for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor all_finite(const Tensors& arrays) {
+Tensor all_finite(const Tensors& arrays, Caller from) try {
   check("all_finite", arrays);
   const autograd::Pause pause;
   Tensor all;
@@ -118,12 +127,14 @@ Tensor all_finite(const Tensors& arrays) {
     all = all.defined() ? all * one : one;
   }
   return all;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensors nn::gradients(const Block& net, std::optional<Context> c) {
-  return gradients(net.parameters(), c);
+Tensors nn::gradients(const Block& net, std::optional<Context> c, Caller from) {
+  return gradients(net.parameters(), c, from);
 }
-Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c) {
+Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c, Caller from) try {
   Tensors all;
   for (const auto& [name, p] : parameters)
     if (p.grad_req() != GradReq::null) {
@@ -140,6 +151,8 @@ Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c) {
                              [&](const Tensor& t) { return t.is(all[i]); }),
               all.end());
   return all;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

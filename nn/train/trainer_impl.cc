@@ -46,6 +46,8 @@ Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimiz
           parameters_.push_back(p);
           names_.push_back(name);
         }
+        if (parameters_.empty())
+          throw ValueError("Trainer: no parameters; expected those of a network with at least one");
         if (options_.kvstore) expect_names_that_differ("kvstore");
       },
       from);
@@ -107,11 +109,11 @@ Tensor Trainer::Impl::clip_global_norm(double max_norm, int64_t batch_size, doub
         if (gradients.empty())
           throw Error(
               "Trainer::clip_global_norm: backward() has written no gradient since the last step");
-        norm = global_norm(firsts) * rescale;
+        norm = global_norm(firsts, from) * rescale;
       },
       from);
   if (cluster::size() > 1) cluster::broadcast({norm}, 0, from);  // others added up in their order
-  clip_to_norm(gradients, norm, max_norm);
+  clip_to_norm(gradients, norm, max_norm, from);
   return norm;
 }
 
@@ -177,7 +179,7 @@ bool Trainer::Impl::update_if_finite(int64_t batch_size, double loss_scale, bool
   Tensors gradients;
   for (size_t i = 0; i < slots_.size(); ++i)
     if (fresh[i]) gradients.push_back(slots_[i].weight.grad());
-  if (!gradients.empty() && all_finite(gradients).item<double>(from) == 0) {
+  if (!gradients.empty() && all_finite(gradients, from).item<double>(from) == 0) {
     discard(from);
     return false;
   }

@@ -1,8 +1,9 @@
 // Errors of calls that compute, copy or wait name the line of the program that made the call.
-#include <locus/locus.h>
+#include <locus/core/autograd.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/checkpoint/checkpoint_part.h>
+#include <locus/nn/clip.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/kvstore.h>
@@ -12,11 +13,13 @@
 #include <locus/nn/metric.h>
 #include <locus/nn/optimizer.h>
 #include <locus/nn/pipeline.h>
+#include <locus/nn/planned.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/train_step.h>
 #include <locus/nn/trainer.h>
 #include <locus/nn/transforms.h>
 #include <locus/ops/create.h>
+#include <locus/ops/join.h>
 #include <locus/ops/matmul.h>
 #include "tests/support/contexts.h"
 #include "tests/support/expect_line.h"
@@ -59,6 +62,23 @@ TEST_F(EntryLines, OfTrainers) {
   EXPECT_NAMES_ITS_LINE(trainer.set_learning_rate(.1));
   EXPECT_NAMES_ITS_LINE(trainer.set_schedule({}));
   EXPECT_NAMES_ITS_LINE(trainer.states());
+}
+
+TEST_F(EntryLines, OfParametersAndTheirGradients) {
+  nn::Sequential net = this->net();
+  const nn::Parameter weight = net.parameter("0.weight");
+  EXPECT_NAMES_ITS_LINE(weight.data());
+  EXPECT_NAMES_ITS_LINE(weight.grad());
+  EXPECT_NAMES_ITS_LINE(weight.list_data());
+  EXPECT_NAMES_ITS_LINE(weight.list_grad());
+  EXPECT_NAMES_ITS_LINE(nn::gradients(net));
+  const nn::Parameter none;
+  EXPECT_NAMES_ITS_LINE(none.zero_grad());
+  EXPECT_NAMES_ITS_LINE(clip_global_norm({x_}, -1));
+  EXPECT_NAMES_ITS_LINE(clip_to_norm({x_}, y_, 1));
+  EXPECT_NAMES_ITS_LINE(clip_value({}, 1));
+  EXPECT_NAMES_ITS_LINE(global_norm({}));
+  EXPECT_NAMES_ITS_LINE(all_finite({}));
 }
 
 TEST_F(EntryLines, OfCompiledSteps) {

@@ -293,7 +293,7 @@ TEST_F(OpLines, OfOperators) {
 
 // A line of the library would say nothing to the user: none is named where no call has the user's.
 TEST_F(OpLines, OfTheLibraryAreNotNamed) {
-  const std::string text = message_of<Error>([&] { clip_global_norm({none_}, 1); });
+  const std::string text = message_of<Error>([&] { multi_sum_sq({none_}); });
   EXPECT_THAT(text, testing::Not(testing::HasSubstr(" (at ")));
   EXPECT_EQ(with_line("x: no", {"ops/x.cc", 3, true}), "x: no");
   EXPECT_EQ(with_line("x: no (at a.cc:3)", {"ops/x.cc", 3, true}), "x: no (at a.cc:3)");
