@@ -61,7 +61,7 @@ class Trainer {
   Trainer(const Parameters& parameters, O optimizer, const TrainerOptions& options = {},
           Caller from = Caller::here())
       : Trainer(parameters, std::make_shared<O>(std::move(optimizer)), options, from) {}
-  // Shares the optimizer.
+  // Shares the optimizer. ValueError for no parameters.
   Trainer(const Parameters& parameters, std::shared_ptr<optim::Optimizer> optimizer,
           const TrainerOptions& options = {}, Caller = Caller::here());
 

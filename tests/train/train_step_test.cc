@@ -139,7 +139,8 @@ Outcome chain(Context a, Context b, bool compiled) {
 }
 
 TEST(TrainStep, IsOfAFunction) {
-  nn::Trainer trainer({}, optim::SGD());
+  nn::Sequential net = make_net(0);
+  nn::Trainer trainer(net.parameters(), optim::SGD());
   EXPECT_THROW(nn::TrainStep(std::function<Tensor(const Tensor&)>(), trainer), ValueError);
 }
 

@@ -5,12 +5,14 @@
 #include <locus/nn/data.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/train_step.h>
+#include "tests/support/contexts.h"
 #include "tests/train/training.h"
 
 namespace locus {
 namespace {
 
 using test::backward;
+using test::message_of;
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
@@ -146,6 +148,12 @@ TEST(Trainer, TrainsInPageLockedMemoryAsOnTheCpu) {
     return test::values(net(x));
   };
   EXPECT_EQ(train(cpu_pinned()), train(cpu()));
+}
+
+TEST(Trainer, RefusesToTrainNoParameters) {
+  const std::string text =
+      message_of<ValueError>([] { nn::Trainer(nn::Parameters(), optim::SGD()); });
+  EXPECT_THAT(text, testing::StartsWith("Trainer: no parameters; expected those of a network"));
 }
 
 TEST(Trainer, NotInitializedParametersAreNamed) {
