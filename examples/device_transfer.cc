@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
               << gpu(0) << " is " << context_info(gpu(0)).name << ", " << gpu(1) << " is "
               << context_info(gpu(1)).name << ".\n\n";
     run();
+    examples::check_printed();
   } catch (const std::exception& e) {
     std::cerr << "device_transfer: " << e.what() << '\n';
     return 1;

@@ -68,6 +68,7 @@ int main(int argc, char** argv) {
     list_ops();
     std::cout << '\n';
     list_contexts(all);
+    examples::check_printed();
   } catch (const std::exception& e) {
     std::cerr << "list_ops: " << e.what() << '\n';
     return 1;

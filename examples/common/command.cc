@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -200,7 +202,7 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
     app.parse(argc, argv);
     check_texts(app);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    return app.exit(e) == 0 ? 0 : 2;
   }
   return {};
 }
@@ -208,6 +210,12 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
 std::optional<int> parse(const std::string& purpose, int argc, char** argv) {
   CLI::App app(purpose);
   return parse(app, argc, argv);
+}
+
+void check_printed() {
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout)
+    throw locus::Error("standard output could not be written: ", std::strerror(errno));
 }
 
 void of_option(const std::string& option, const std::function<void()>& f) {

@@ -25,11 +25,14 @@ CLI::Validator number(double least, double most = std::numeric_limits<double>::i
 CLI::Validator above_zero();
 CLI::Validator one_of(const std::vector<std::string>& names);
 
-// The exit status where the program ends here: after --help, or an error, which is printed with the
-// program's name. A flag takes no value.
+// The exit status if the program ends here: 0 after --help, 2 after an error, which is printed with
+// the program's name. A flag takes no value.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 // The same for a program without options.
 std::optional<int> parse(const std::string& purpose, int argc, char** argv);
+
+// Call it last. Throws Error if text that the program printed was lost, as on a full disk.
+void check_printed();
 
 // What `f` throws, with the option that led to it.
 void of_option(const std::string& option, const std::function<void()>& f);

@@ -61,6 +61,7 @@ int Program::run(int argc, char** argv, const std::function<void(Program&)>& bod
   try {
     if (!out_.empty()) check_folder("--out", out_);  // now rather than after the measurements
     body(*this);
+    check_printed();
   } catch (const std::exception& e) {
     std::cout.flush();
     std::cerr << name_ << ": " << e.what() << '\n';

@@ -265,7 +265,9 @@ Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
 
 int guarded(const std::string& program, const std::function<int()>& run) {
   try {
-    return run();
+    const int status = run();
+    examples::check_printed();
+    return status;
   } catch (const std::exception& e) {
     const std::string rank =  // ranks share the terminal: one write a line
         cluster::size() > 1 ? fmt::format("rank {}: ", cluster::rank()) : "";

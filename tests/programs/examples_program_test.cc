@@ -142,7 +142,7 @@ TEST(Program, NamesAnUnknownOptionBeforeOneThatIsMissing) {
     std::vector<char*> argv;
     for (std::string& a : args) argv.push_back(a.data());
     testing::internal::CaptureStderr();
-    program.run(static_cast<int>(argv.size()), argv.data(), [](const Program&) {});
+    EXPECT_EQ(program.run(static_cast<int>(argv.size()), argv.data(), [](const Program&) {}), 2);
     const std::string text = testing::internal::GetCapturedStderr();
     return text.substr(0, text.find('\n'));
   };
