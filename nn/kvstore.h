@@ -1,11 +1,13 @@
-// KVStore: values by key. Contexts and ranks push tensors to a key and pull its value, as in MXNet.
+// KVStore: values by key, as in MXNet. Contexts and ranks push tensors to a key and pull its value.
+// The store owns its values: init() and push() copy. One thread at a time may call a store. Calls
+// enqueue work. They wait only for values on the host. Unusual cases: "Details" at the end.
 //
 //   auto kv = kvstore::create("device");
 //   kv->init("w", zeros({2, 3}));
 //   kv->push("w", gradients);              // one gradient per context; the value becomes their sum
-//   kv->pull("w", outs);                   // each of outs gets the value
+//   kv->pull("w", outs);                   // copies the value to each of outs
 //
-// A store with an optimizer updates its values. It trains a network without an nn::Trainer:
+// A store with an optimizer updates its values. A network can train so without an nn::Trainer:
 //   kv->set_optimizer(optim::SGD({.learning_rate = .1}), 1. / batch_size);
 //   for (const auto& [name, p] : net.parameters()) kv->init(name, p.list_data()[0]);
 //   ...                                                      // in each step: backward(), and
@@ -18,27 +20,6 @@
 //                     collectives (ops/collective.h)
 //   dist_sync         local; sums are over all ranks (core/cluster.h)
 //   dist_device_sync  device; sums are over all ranks
-//
-// Calls enqueue work. They wait only for values on the host. Threads: one at a time.
-
-// --- Details ---
-//
-// As in MXNet 1.x:
-//   - a key is a whole number or a string; all keys of a store are of one kind
-//   - without an updater a push replaces the value by the sum; with an updater the push calls it
-//   - values that one call pushes under one key are summed
-//   - `priority` has no effect: calls run in the program's order
-// Other than in MXNet: pull() refuses a tensor that does not fit, dtypes are not reinterpreted, and
-// one process may use the dist types.
-//
-// All ranks of a dist store make the same calls in the same order, else Error on every rank.
-//
-// A call checks all its arguments before it writes anything. Errors:
-//   ValueError             an unknown type or key, a key that exists already, keys of two kinds
-//   ShapeError, DTypeError, ContextMismatch (collectives: contexts of two kinds)
-//   Error                  lists of different lengths, empty lists, a pull into a recorded tensor
-// Each rank throws them, except the errors of pull(). If an optimizer or an updater throws in
-// push(), the keys before it in the call have been updated.
 #pragma once
 
 #include <compare>
@@ -76,7 +57,8 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// Changes `stored` in place by what was pushed, `merged`, which lives beside it: stored += merged.
+// Changes `stored` in place, e.g. stored += merged. `merged` is the sum of a push, on the same
+// context.
 using Updater = std::function<void(const Key& key, const Tensor& merged, Tensor& stored)>;
 
 class KVStore : NonCopyable {
@@ -84,12 +66,12 @@ class KVStore : NonCopyable {
   explicit KVStore(std::string_view type);  // see create()
 
   const std::string& type() const { return type_; }
-  // Of a dist store those of core/cluster.h.
+  // With a dist type: as in core/cluster.h. Else 0, 1 and no barrier.
   int rank() const;
   int num_workers() const;
   void barrier(Caller = Caller::here());
 
-  // Once a key. In a dist store the first worker's value counts.
+  // Creates the key, once. In a dist store all ranks get rank 0's value.
   void init(const Key& key, const Tensor& value, Caller = Caller::here());
   void init(const Keys& keys, const Tensors& values, Caller = Caller::here());
 
@@ -98,13 +80,13 @@ class KVStore : NonCopyable {
   void push(const Keys& keys, const std::vector<Tensors>& values, int priority = 0,
             Caller = Caller::here());
 
-  // Into `outs`, on whatever contexts they are.
+  // Copies the value into `outs`, which may be on any contexts.
   void pull(const Key& key, const Tensors& outs, int priority = 0, Caller = Caller::here());
   void pull(const Key& key, const Tensor& out, int priority = 0, Caller = Caller::here());
   void pull(const Keys& keys, const std::vector<Tensors>& outs, int priority = 0,
             Caller = Caller::here());
 
-  // push(), then pull() into `outs`; without `outs` into the pushed tensors.
+  // push(), then pull() into `outs`. Without `outs`, pull() into the pushed tensors.
   void pushpull(const Key& key, const Tensors& values, const Tensors& outs = {}, int priority = 0,
                 Caller = Caller::here());
   void pushpull(const Keys& keys, const std::vector<Tensors>& values,
@@ -114,32 +96,35 @@ class KVStore : NonCopyable {
   void broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority = 0,
                  Caller = Caller::here());
 
-  // Gives the key this value, of any shape, dtype and context; the key may be new. The optimizer's
-  // states are kept if they fit the value, else they start from zero. In a dist store each worker
-  // sets the same value; the workers do not wait for each other.
+  // Sets the key's value, of any shape, dtype and context. The key may be new. If shape and dtype
+  // stay the same, the optimizer's states are kept; else they start anew. In a dist store each rank
+  // sets the same value. The ranks do not wait for each other.
   void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
 
-  // From now on a push calls it; an empty one: as before. Takes an optimizer away.
+  // Later pushes call `updater`. With an empty one, a push replaces the value. Removes an
+  // optimizer.
   void set_updater(Updater updater);
-  // From now on a push is a gradient by which the optimizer updates the value; each key has states
-  // and a number of updates of its own. Gradients are multiplied by rescale_grad.
+  // Later pushes are gradients, multiplied by rescale_grad. The optimizer updates the value. Each
+  // key has its own states and number of updates, which start anew. Removes an updater.
   void set_optimizer(std::shared_ptr<optim::Optimizer> optimizer, double rescale_grad = 1);
   template <std::derived_from<optim::Optimizer> O>
   void set_optimizer(O optimizer, double rescale_grad = 1) {
     set_optimizer(std::make_shared<O>(std::move(optimizer)), rescale_grad);
   }
   void set_rescale_grad(double v);  // ValueError unless finite and > 0
-  // Factors of the key's learning rate and decay, 1 until then. ValueError unless finite and >= 0.
+  // Multiplies the key's learning rate and weight decay; both factors are 1 unless set. ValueError
+  // unless finite and >= 0.
   void set_multipliers(const Key& key, double lr_mult, double wd_mult);
   bool is_update_on_kvstore() const { return optimizer_ != nullptr; }
   const std::shared_ptr<optim::Optimizer>& optimizer() const { return optimizer_; }  // may be null
-  bool updates() const { return optimizer_ || updater_; }  // else a push replaces
+  bool updates() const { return optimizer_ || updater_; }  // false: a push replaces
 
-  int64_t num_update(const Key& key);  // the optimizer's updates of its value
+  int64_t num_update(const Key& key);  // updates of the value by the optimizer
 
-  // The optimizer's states, as nn::Trainer's: "w/mean", "w/count", "optimizer:Adam"; the store's
-  // own tensors. Error without an optimizer; FormatError, ShapeError and DTypeError for what is not
-  // this store's, and nothing is changed then.
+  // The optimizer's states, named as in nn::Trainer: "w/mean", "w/count", "optimizer:Adam". The
+  // states are the store's own tensors; the numbers are copies. Error without an optimizer. If
+  // names, shapes or dtypes differ from this store's, FormatError, ShapeError or DTypeError, and
+  // nothing changes.
   NamedTensors optimizer_states();
   void set_optimizer_states(const NamedTensors& states, Caller = Caller::here());
   void save_optimizer_states(const std::string& path, Caller = Caller::here());
@@ -168,7 +153,7 @@ class KVStore : NonCopyable {
 
   const std::string type_;
   const bool on_host_, dist_;
-  uint64_t number_ = 0;  // that ranks tell their stores apart by
+  uint64_t number_ = 0;  // identifies the store among ranks
   std::map<Key, StoredValue> entries_;
   Updater updater_;
   std::shared_ptr<optim::Optimizer> optimizer_;
@@ -177,5 +162,27 @@ class KVStore : NonCopyable {
 
 // "local", "device", "nccl", "dist_sync", "dist_device_sync"; ValueError for another type.
 std::shared_ptr<KVStore> create(std::string_view type = "local");
+
+// --- Details ---
+
+// As in MXNet 1.x
+//   - A key is a whole number or a string. All keys of a store are of the same type.
+//   - Without an updater, a push replaces the value by the sum. With an updater, a push calls it.
+//   - Values that one call pushes under one key are summed.
+//   - `priority` has no effect: calls run in the program's order.
+
+// Other than in MXNet
+//   - pull() refuses a tensor of another shape or dtype.
+//   - One process may use the dist types.
+
+// Errors
+//   - A call checks all its arguments before it writes.
+//   - ValueError for an unknown type or key, a key that exists already, numbers and strings as keys
+//   - ShapeError, DTypeError; ContextMismatch for a push from contexts that collectives cannot sum
+//   - Error for lists of different lengths, empty lists, a pull into a recorded tensor
+//   - All ranks of a dist store make the same calls in the same order, else Error on every rank.
+//   - In a dist store every rank throws the errors of init(), push(), pushpull() and broadcast().
+//     Errors of other calls are thrown on their rank only.
+//   - If an optimizer or an updater throws in push(), earlier keys of the call have been updated.
 
 }  // namespace locus::kvstore

@@ -1,13 +1,12 @@
-// TrainStep: a compiled step of training (core/compile.h): forward, backward and update are
-// recorded at the first call for a shape and replayed from then on, with the same numbers. The step
-// owns its recordings. The trainer, and what the function refers to, must outlive the step and stay
-// where they are.
-// Threads, errors and memory are those of Compiled.
+// TrainStep: a compiled step of training (core/compile.h). The first call with given input shapes
+// runs and records forward, backward and update. Later calls replay them, with the same numbers.
+// The step owns its recordings. The trainer, and what the function refers to, must outlive the step
+// and must not move. Threads, errors and memory: as with Compiled.
 //
 //   nn::TrainStep step(net, loss, trainer);
 //   for (const auto& [image, label] : loader) total += step(image, label).mean();
 //
-// The step does what this does, and returns the losses (batch,) in memory of their own:
+// A call computes the following, and returns the losses (batch,) in new memory:
 //   { autograd::Record record;  l = loss(net(image), label); }
 //   l.backward();  trainer.step(image.shape()[0]);  return l;
 #pragma once
@@ -69,8 +68,8 @@ class TrainStep {
       scaler.update();
     };
   }
-  // A step that is a function f, of one to four tensors or of Tensors, which calls the trainer
-  // itself. Its result, a Tensor, is that of the step. With more than two tensors, call
+  // A step from a function f, which calls the trainer itself. f takes one to four tensors, or
+  // Tensors, and returns a Tensor, the result of the step. With more than two tensors, call
   // step({x, y, z}).
   //   nn::TrainStep step([&](const Tensor& x, const Tensor& y) {
   //     Tensor l;
@@ -94,7 +93,7 @@ class TrainStep {
     return (*this)(Tensors{x, y}, from);
   }
 
-  // core/compile.h: what was recorded, call by call.
+  // The recorded calls, as in core/compile.h.
   std::vector<CompiledCall> calls() { return compiled_.calls(); }
   std::string describe() { return compiled_.describe(); }
   std::string dot() const { return compiled_.dot(); }
@@ -127,23 +126,25 @@ class TrainStep {
   static void check(const Tensors& in, size_t expected);
 
   Compiled compiled_;
-  std::function<void(const Tensors& in, Caller)> update_;  // behind it
+  std::function<void(const Tensors& in, Caller)> update_;  // after compiled_
 };
 
 // --- Details ---
 
-// Later calls see load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(),
-// set_schedule(), set_states(), the number of updates, multipliers and grad_req. All other numbers
-// of the optimizer and of the function are frozen, and what the function does beside calling ops,
-// such as printing, happens only when it is recorded.
+// Changes between calls
+//   - Later calls see load_parameters(), cast(), reset_ctx(), initialize(), set_learning_rate(),
+//     set_schedule(), set_states(), the number of updates, multipliers and grad_req.
+//   - All other numbers of the optimizer and of the function are frozen when recorded.
+//   - Effects of the function other than ops, such as printing, happen only while recording.
 
-// With a loss scaler (nn/loss_scaler.h) forward, backward and the scaling of the loss are compiled.
-// scaler.step() and scaler.update() run uncompiled behind them, because the host decides on the
-// update: each step waits once.
-//   nn::TrainStep step(net, loss, trainer, scaler);
+// With a loss scaler (nn/loss_scaler.h): nn::TrainStep step(net, loss, trainer, scaler)
+//   - Forward, backward and the scaling of the loss are compiled.
+//   - scaler.step() and scaler.update() then run uncompiled, because the host decides on the
+//     update. Each step waits once.
 
-// With several ranks (core/cluster.h) forward and backward are compiled, and the trainer's step of
-// all ranks' batches together runs uncompiled behind them. With a function of its own, the program
-// calls the trainer after the step, not in the function.
+// With several ranks (core/cluster.h)
+//   - Forward and backward are compiled. The trainer's step then runs uncompiled, with the batch
+//     size of one rank times the number of ranks.
+//   - If the step has a function f, the program calls the trainer after the step, not in f.
 
 }  // namespace locus::nn
