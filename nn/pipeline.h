@@ -1,5 +1,9 @@
-// Pipeline: a network that is cut into stages. Each stage has a context of its own, and the stages
-// work on different parts of a batch at the same time.
+// Pipeline: a network that is cut into stages, for training on several contexts. Each stage has its
+// own context. The stages work on different parts of a batch at the same time.
+// forward_backward() cuts the batch into microbatches and adds up their gradients. Training equals
+// that of one Sequential of all layers. The pipeline shares its stages with the caller. One thread
+// at a time may call it. The calling thread enqueues all work and does not wait. Unusual cases:
+// "Details" at the end.
 //
 //   nn::Pipeline pipe({stage0, stage1}, gpus(2), {.microbatches = 8});
 //   pipe.initialize(init::Xavier());                    // each stage on its context
@@ -8,10 +12,6 @@
 //     Tensor l = pipe.forward_backward(image, label, loss_fn);
 //     trainer.step(image.shape()[0]);
 //   }
-//
-// forward_backward() cuts the batch into microbatches and adds up their gradients. It trains as
-// Record, backward() and step() of one Sequential of all layers do. The calling thread enqueues all
-// work and does not wait. Threads: one at a time. Unusual cases: "Details" behind the class.
 #pragma once
 
 #include <concepts>
@@ -24,20 +24,20 @@
 
 namespace locus::nn {
 
-// Of a pipeline; learning rates have optim::Schedule.
+// The order of a pipeline's passes: see Details. Learning rates have optim::Schedule.
 enum class Schedule : uint8_t { gpipe, one_f1b };
 
-constexpr int kMostMicrobatches = 1 << 20;  // each has passes to be put in order
+constexpr int kMostMicrobatches = 1 << 20;  // each has passes to order
 
 struct PipelineOptions {
-  // 1 to kMostMicrobatches; more of them make the bubble smaller, and each pass less efficient.
+  // 1 to kMostMicrobatches. More microbatches make the bubble smaller and each pass less efficient.
   int microbatches = 8;
   Schedule schedule = Schedule::one_f1b;
 };
 
 class Pipeline : public Block {
  public:
-  // The stages in order: blocks of any type, shared with the caller, as in Sequential::add.
+  // The stages in order: blocks of any type, shared with the caller as in Sequential::add.
   class Stages {
    public:
     template <std::derived_from<Block>... B>
@@ -45,40 +45,39 @@ class Pipeline : public Block {
     std::vector<std::shared_ptr<Block>> list;
   };
 
-  // Stage i computes on contexts[i]. ValueError unless there are as many contexts as stages, and no
-  // context twice: layers on one context are one stage. ValueError for an option out of its range.
+  // Stage i computes on contexts[i]. ValueError unless there are as many contexts as stages, each
+  // context once. ValueError for an option out of its range.
   Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options = {},
            Caller = Caller::here());
 
-  // Computes the gradients of the sum of all losses: parameters' grad() gets them, with
-  // GradReq::add they are added. Returns the losses (batch,), on the last context. The batch is
-  // axis 0 of data and label. loss_fn gives one loss per sample. Errors before anything is
-  // computed:
+  // Computes the gradients of the sum of all losses into the parameters' grad(). With GradReq::add
+  // they are added. Returns the losses (batch,), on the last context. The batch is axis 0 of data
+  // and label. loss_fn gives one loss per sample. Errors before anything is computed:
   //   ValueError       fewer samples than microbatches, or an empty loss_fn
   //   ShapeError       another number of labels than of samples
   //   Error            data or a label that waits for a gradient, which it would not get; a
   //                    parameter that is not initialized
   //   ContextMismatch  a stage that is initialized elsewhere
-  // Errors of what loss_fn gives: ShapeError for another shape than (batch,), ContextMismatch for
-  // another context than its operands'. Details say what an error leaves behind.
+  // ShapeError if loss_fn returns another shape than (batch,). ContextMismatch if it returns losses
+  // on another context than its operands'. Details say what state an error leaves.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 
-  // Predictions: runs the stages one after the other, with the copies between them.
+  // Predictions: runs the stages one after the other, with copies between them.
   Tensor forward(const Tensor& x) override;
 
-  // Each stage on its context.
+  // Initializes each stage on its context.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
-  // Names of parameters, here and in files, are those of one Sequential of the stages' layers: a
-  // stage that is a Sequential gives all of its own. So files of the network that was cut load.
+  // Parameters have the names of one Sequential of all layers, here and in files. Files of the
+  // uncut network load. A stage that is a Sequential counts as its layers.
 
-  // The share of a step's time in which a stage has nothing to do.
+  // The share of a step's time in which a stage is idle.
   double bubble() const { return bubble(stages(), options_.microbatches); }
   static double bubble(int stages, int microbatches) {
     return static_cast<double>(stages - 1) / (microbatches + stages - 1);
   }
-  // The most microbatches of which a stage holds activations.
+  // The most microbatches whose activations a stage holds at once.
   int in_flight(int stage) const;
 
   int stages() const { return static_cast<int>(stages_.size()); }
@@ -92,10 +91,10 @@ class Pipeline : public Block {
     int tick;  // when it runs if all take equally long, from 0
     friend bool operator==(const Pass&, const Pass&) = default;
   };
-  // All of a step, in the order in which they are enqueued.
+  // All passes of a step, in the order in which they are enqueued.
   static std::vector<Pass> order(Schedule schedule, int stages, int microbatches);
-  // Calls f before and after each pass is enqueued, for example to record events around it. An
-  // empty function ends that. Before a pass, `given` is what the pass waits for, on its context:
+  // Later steps call f before and after each pass is enqueued. An empty f ends this. Before a pass,
+  // `given` is the tensor for which the pass waits, on the stage's context:
   //   forward    the stage's input
   //   backward   the gradient of the stage's output; in the last stage the losses; in a stage that
   //              does not train, nor any before it, the stage's output
@@ -104,7 +103,7 @@ class Pipeline : public Block {
   void watch(Watch f) { watch_ = std::move(f); }
 
  private:
-  friend class Planned;  // which checks all its pipelines before it runs one
+  friend class Planned;  // checks all its pipelines before it runs one
   struct Step;
   void check_stages() const;
   void drop_grads() const;
@@ -126,32 +125,32 @@ class Pipeline : public Block {
 //   - If the batch does not divide evenly, the first microbatches are one sample longer.
 //   - Gradients are added in another order than those of the whole batch. The order is the same in
 //     every run and with both schedules.
-//   - BatchNorm uses the statistics of each microbatch, and its running statistics see all of them,
-//     one after the other.
-//   - Dropout draws for each microbatch, in the order of the schedule: the same numbers in every
-//     run, but other numbers than for the whole batch or with the other schedule.
+//   - BatchNorm uses the statistics of each microbatch. Its running statistics are updated by each
+//     microbatch in turn.
+//   - Dropout draws for each microbatch, in the order of the schedule. The numbers are the same in
+//     every run, but differ from those of the whole batch and of the other schedule.
 
-// Schedules: the order of a stage's forward (F) and backward (B) passes, here of the first of 2
-// stages with 4 microbatches
+// Schedules: the order of a stage's forward (F) and backward (B) passes. Example: the first of 2
+// stages, 4 microbatches
 //   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019, who go backward from the last one)
 //   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
-// With both, each of p stages idles for (p - 1) / (m + p - 1) of the time if passes take equally
-// long (bubble()). gpipe keeps the activations of all m microbatches. one_f1b keeps those of at
-// most p - s microbatches in stage s (in_flight()).
+// If passes take equally long, each of p stages is idle for (p - 1) / (m + p - 1) of the time with
+// both schedules (bubble()). gpipe keeps the activations of all m microbatches. one_f1b keeps at
+// most those of p - s microbatches in stage s, counted from 0 (in_flight()).
 
 // Contexts and copies
-//   - GPUs, emulated ones too, compute at the same time. Contexts of the host compute one after the
-//     other.
-//   - Activations, gradients and parts of a batch that lies elsewhere are copied. A TransferLog
-//     shows these copies at the line that calls forward_backward().
+//   - GPUs, also emulated ones, compute at the same time. Contexts of the host compute one after
+//     the other.
+//   - Activations and gradients are copied between stages. Parts of a batch are copied if it is on
+//     another context. A TransferLog shows these copies at the line that calls forward_backward().
 //   - Several pipelines of the same blocks, on other contexts, are replicas: a Trainer sums their
-//     gradients (nn/planned.h). With TrainerOptions::overlap, several microbatches are an Error of
-//     forward_backward().
+//     gradients (nn/planned.h). With TrainerOptions::overlap and several microbatches,
+//     forward_backward() throws Error.
 //   - A compiled function may call forward_backward() (nn/train_step.h).
 
 // After an error while forward_backward() computes
-//   - Gradients count as stale, though some may have been written; Trainer::step refuses them.
-//   - Gradients with GradReq::add that were written since the last step become 0. What an
-//     autograd::Accumulate around the call had added up is lost.
+//   - Gradients count as stale, though some may have been written. Trainer::step refuses them.
+//   - Gradients with GradReq::add that were written since the last step become 0. Sums of an
+//     autograd::Accumulate around the call are lost.
 
 }  // namespace locus::nn
