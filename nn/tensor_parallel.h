@@ -1,4 +1,7 @@
 // Dense layers that are cut over contexts: tensor parallelism (Shoeybi et al., Megatron-LM, 2019).
+// Each context holds a part of the weight and computes with it. A layer takes and returns one
+// tensor per context, in the contexts' order. Only collectives (ops/collective.h) move tensors: the
+// pair below needs one all_reduce in each direction. Unusual cases: "Details" at the end.
 //
 //   nn::ColumnParallelDense up(2048, gpus(2), nn::relu);   // y_i = relu(x W_i^T + b_i), units cut
 //   nn::RowParallelDense down(784, gpus(2));               // y = sum_i x_i W_i^T + b, inputs cut
@@ -9,9 +12,6 @@
 //   { autograd::Record record;  l = loss_fn(net(broadcast(gpus(2), x))[0], y); }
 //   l.backward();
 //   trainer.step(n);
-//
-// A layer takes and returns one tensor per context, in the contexts' order. Only collectives
-// (ops/collective.h) move tensors: one all_reduce in each direction for such a pair.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,8 @@ namespace locus::nn {
 
 struct ColumnParallelDenseOptions {
   bool use_bias = true;
-  bool flatten = true;         // as Dense's
-  bool gather_output = false;  // true: the whole result on every context, by all_gather
+  bool flatten = true;         // as in Dense
+  bool gather_output = false;  // true: all_gather puts the whole result on every context
   int64_t in_units = 0;        // 0: taken from the first input
   std::optional<init::Initializer> weight_initializer = {};  // unset: the one given to initialize()
   std::optional<init::Initializer> bias_initializer = {};    // unset: zeros
@@ -35,15 +35,15 @@ struct ColumnParallelDenseOptions {
 };
 struct RowParallelDenseOptions {
   bool use_bias = true;
-  // false: x on every context, of which each takes its part, which moves nothing
+  // false: every context has the whole input and takes its part; nothing is moved
   bool input_is_parallel = true;
-  int64_t in_units = 0;  // of the whole
+  int64_t in_units = 0;  // of the whole weight; 0: taken from the first input
   std::optional<init::Initializer> weight_initializer = {};
   std::optional<init::Initializer> bias_initializer = {};
   DType dtype = f32;
 };
 
-// What the two share.
+// Base class of both layers.
 class ParallelDense : public Block {
  public:
   bool spans_contexts() const override { return true; }
@@ -52,7 +52,8 @@ class ParallelDense : public Block {
  protected:
   ParallelDense(int64_t units, const Contexts& contexts, const Activation& activation, int axis,
                 const auto& options);
-  // Unless there is one input a context, there, and, but for the length of `axis`, all alike.
+  // Throws unless there is one input on each context, with equal shapes; but_last_axis: except the
+  // last axis.
   void check(const Tensors& in, bool but_last_axis) const;
   void complete(int64_t in_units) const;
   Context context(size_t i) const { return group_[static_cast<int>(i)]; }
@@ -61,10 +62,11 @@ class ParallelDense : public Block {
   const int64_t units_;
   const Activation activation_;
   std::vector<Parameter> weights_;
-  std::vector<Parameter> biases_;  // as many; where a context has none it is not valid
+  std::vector<Parameter> biases_;  // one per context; a context without bias: not valid()
 };
 
-// A Dense whose units are cut: x, equal on every context, to units i, (N, units_i), on context i.
+// A Dense whose units are cut. Input: equal tensors on all contexts. Result: (N, units_i) on
+// context i, or (N, units) on every context with gather_output.
 class ColumnParallelDense : public ParallelDense {
  public:
   ColumnParallelDense(int64_t units, const Contexts& contexts, const Activation& activation = {},
@@ -76,8 +78,8 @@ class ColumnParallelDense : public ParallelDense {
   const bool flatten_, gather_;
 };
 
-// A Dense whose inputs are cut: (..., in_i) on context i, as a ColumnParallelDense gives them, to
-// the whole result (..., units) on every context. The bias lives on the first one, and is added
+// A Dense whose inputs are cut. Input: (..., in_i) on context i, as a ColumnParallelDense returns
+// them. Result: (..., units) on every context. The bias lives on the first context and is added
 // once, before the sum.
 class RowParallelDense : public ParallelDense {
  public:
@@ -92,23 +94,29 @@ class RowParallelDense : public ParallelDense {
 
 // --- Details ---
 
-// Parameters: each context has its part of a weight as a parameter of its own (nn/parameter.h,
-// Part), "weight.0", "weight.1", ..., which is never summed with the others. Files hold the whole
-// weight under Dense's names, "weight" and "bias": a file of a Dense loads here, on any number of
-// contexts, and the reverse; so do a Trainer's states. The values are the parts of what a Dense
-// draws from the same seed. Where a length does not divide by the number of contexts, the first
-// parts are one longer. Parts stay on their contexts, whatever contexts initialize() is told.
+// Parameters (nn/parameter.h)
+//   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...
+//     A Trainer never sums parts.
+//   - If a length does not divide by the number of contexts, the first parts are one longer.
+//   - Initial values are the parts of the values that a Dense draws from the same seed.
+//   - Parts stay on their contexts; the contexts given to initialize() do not matter.
+//   - Files hold the whole weight and bias under Dense's names, "weight" and "bias". Files of a
+//     Dense load on any number of contexts, and the reverse. A Trainer's states do, too.
 
-// Gradients: equal results on n contexts are n tensors, each with its own gradient. The gradient of
-// x on one context is what reaches x there. The whole gradient is the sum over the contexts:
-// broadcast()'s gradient makes it, or that of the all_reduce of the layer before. A loss is
-// therefore of ONE of the equal results: a sum of losses of all n has n times the gradient.
+// Gradients
+//   - Equal results on n contexts are n tensors, each with its own gradient.
+//   - Compute the loss from ONE of the equal results. A sum of the losses of all n has n times the
+//     gradient.
+//   - The gradient of an input on one context is only that context's term. The whole gradient is
+//     the sum over contexts. The backward of broadcast(), or of the all_reduce of the layer before,
+//     computes this sum.
 
-// Errors:
-//   - Group's for the contexts;
-//   - ShapeError for fewer units or inputs than contexts, and for inputs that do not fit together
-//     or the weight;
-//   - Error where the number of inputs is not that of the contexts;
-//   - ContextMismatch for an input that lives elsewhere.
+// Errors
+//   - the errors of Group for the contexts
+//   - ShapeError for fewer units or inputs than contexts, and for inputs that fit neither each
+//     other nor the weight
+//   - DTypeError for an input of another dtype than the weight
+//   - Error if the number of inputs is not the number of contexts
+//   - ContextMismatch for an input on another context
 
 }  // namespace locus::nn
