@@ -1,23 +1,18 @@
-// Optimizers: how gradients change weights. An optimizer holds numbers (learning rate, momentum). A
-// Trainer (nn/trainer.h) or a KVStore (nn/kvstore.h) calls it; that caller holds the tensors and
-// how often each was updated.
+// Optimizers: update weights by gradients. A Trainer (nn/trainer.h) or a KVStore (nn/kvstore.h)
+// calls update(). The optimizer owns its numbers (learning rate, momentum). The caller owns the
+// state tensors and the counts of updates. Threads: see on_threads(); setters only between updates.
+// Unusual cases: "Details" at the end.
 //
-//   optim::Adam({.learning_rate = 1e-3, .wd = 1e-4})
+//   nn::Trainer trainer(net.parameters(), optim::Adam({.learning_rate = 1e-3, .wd = 1e-4}));
 //
-// Names, defaults and formulas are those of MXNet 1.x, written in ops/optim.h, unless said
-// otherwise; wd applies to biases too. Options of every optimizer:
+// Names, defaults and formulas are those of MXNet 1.x (ops/optim.h), unless stated otherwise. wd
+// applies to biases, too. Options of every optimizer:
 //   learning_rate    multiplied by a parameter's lr_mult
 //   wd               weight decay, multiplied by a parameter's wd_mult
 //   clip_gradient    limits each rescaled element to [-c, c]
 //   multi_precision  f16 and bf16 weights have f32 states; the last state is a master copy, and the
 //                    weights are rounded from it
-// An option out of its range is a ValueError that names it.
-
-// To add an optimizer of this library, add an op (ops/optim.h), a class and its options here, and
-// to optimizer.cc the ranges of the options, the op's numbers, and the name. To add one elsewhere,
-// derive from Optimizer. In its constructor call use(), or override state_names(), create_state()
-// and update(). After use(), a Trainer updates replicas on the threads of their contexts
-// (core/parallel.h); one thread at a time calls the schedule.
+// An option out of its range is a ValueError that names the option.
 #pragma once
 
 #include <functional>
@@ -35,8 +30,8 @@
 
 namespace locus::optim {
 
-// Weights that one launch updates: of one context and dtype, with equal multipliers and equal
-// counts.
+// The operands of one update(): weights of one context and dtype, with equal multipliers and equal
+// counts of updates.
 struct ParameterGroup {
   Tensors weights = {}, gradients = {};
   std::vector<Tensors> state = {};  // [kind][weight], e.g. state[0][i] is weight i's momentum
@@ -55,40 +50,42 @@ class Optimizer {
     std::optional<double> clip_gradient = {};
     bool multi_precision = false;
   };
-  // `name` is in errors and files. A learning rate outside of `rates` is a ValueError.
+  // Errors and files contain `name`. ValueError for a learning rate outside of `rates`.
   Optimizer(std::string name, const Common& common,
             const options::Range& rates = options::not_negative);
   // A copy has its own counts and learning rate.
   Optimizer(const Optimizer& other);
-  Optimizer& operator=(const Optimizer& other);  // compiled functions are recorded anew
+  Optimizer& operator=(const Optimizer& other);  // compiled functions record again
   virtual ~Optimizer() = default;
 
   const std::string& name() const { return name_; }
   const Common& common() const { return common_; }
 
-  // If there is a schedule: its rate at num_update().
+  // With a schedule: its rate at num_update().
   double learning_rate() const;
-  // Throws Error when there is a schedule, ValueError unless finite and >= 0.
+  // Error if there is a schedule. ValueError outside of `rates`, which is finite and >= 0 unless
+  // given.
   void set_learning_rate(double v);
   // The n-th update has the learning rate schedule(n), from n = 1, as in Gluon. An empty schedule
-  // ends that without a call: the rate stays that of the last update, or the one before the
-  // schedule. If the schedule throws, or returns NaN or a negative rate (ValueError), the update is
-  // not done and not counted.
+  // removes the schedule. The rate then stays that of the last update, or, without an update, the
+  // rate before. If the schedule throws, or returns NaN or a negative rate (ValueError), nothing is
+  // updated or counted.
   void set_schedule(Schedule schedule);
-  // The number of updates of the parameter that was updated most often.
+  // The largest number of updates that a parameter has had.
   int64_t num_update() const;
   void set_num_update(int64_t n);
 
   // The names of a weight's states, in order.
   virtual std::vector<std::string> state_names(DType weight) const;
-  // The name of one state. A state without a name: its number.
+  // The name of one state; the state's number if it has no name.
   std::string state_name(DType weight, size_t state) const;
   // The state tensors of one weight, on its context.
   virtual Tensors create_state(const Tensor& weight) const;
-  // Updates weights and state in place, by gradients times `rescale`, and counts one update. An
-  // update that throws is not counted.
+  // Updates weights and states in place by gradients times `rescale`, and counts one update. If
+  // update() throws, it counts none.
   virtual void update(ParameterGroup& group, double rescale);
-  // Whether several threads may call update() at once, for groups of different contexts.
+  // Whether several threads may call update() at once, for groups on different contexts. True after
+  // use(). One thread at a time calls the schedule.
   bool on_threads() const { return run_ != nullptr; }
 
  protected:
@@ -97,16 +94,17 @@ class Optimizer {
     double lr, wd, rescale_grad, clip_gradient;
     int64_t t;
   };
-  // update() calls this op. make(numbers, t) completes the numbers of the t-th update, in which lr,
+  // Makes update() call this op. make(numbers, t) sets the other numbers of the t-th update: lr,
   // wd, rescale_grad and clip_gradient are set already.
   template <class Numbers>
   void use(const UpdateOp<Numbers>& op, std::function<void(Numbers&, int64_t t)> make);
-  // For a derived class with its own update(): a function that returns the numbers of the next
-  // update and counts it. Pass the function to an op: a graph calls it at each replay.
+  // For a derived class with its own update(): returns a function that gives the numbers of the
+  // next update and counts the update. Pass this function to an op. A graph calls it at each
+  // replay.
   std::function<Step()> next_step(const ParameterGroup& group, double rescale) const;
 
  private:
-  struct Progress;  // shared with what is recorded
+  struct Progress;  // shared with recordings
   struct Update;
   std::function<Step()> next_step(const ParameterGroup& group, double rescale,
                                   std::shared_ptr<Update> now) const;
@@ -170,8 +168,8 @@ struct AdamWOptions {
   std::optional<double> clip_gradient = {};
   bool multi_precision = false;
 };
-// adamw_update with Adam's corrections (MXNet 2.x; 1.x has none). PyTorch's, but for epsilon, which
-// PyTorch adds to the corrected root.
+// adamw_update with Adam's corrections (MXNet 2.x; 1.x has none). PyTorch differs only in epsilon:
+// it adds epsilon to the corrected root.
 struct AdamW : Optimizer {
   explicit AdamW(const AdamWOptions& options = {});
 };
@@ -193,7 +191,8 @@ struct NadamOptions {
   bool multi_precision = false;
 };
 // nadam_update with momentum beta1 (1 - 0.96^(t schedule_decay) / 2) and correction2 1 - beta2^t.
-// The product of the momenta is each parameter's own, where MXNet multiplies once a parameter.
+// Each parameter has its own product of momenta. MXNet has one product, which each parameter's
+// update multiplies.
 struct Nadam : Optimizer {
   explicit Nadam(const NadamOptions& options = {});
 };
@@ -275,11 +274,23 @@ struct LARS : Optimizer {
   explicit LARS(const LARSOptions& options = {});
 };
 
-// One of those above by MXNet's name, its own in any case of letters, and its options by theirs;
-// true and false are 1 and 0:
+// Creates one of the optimizers above. `name` is MXNet's name or the class's name, in any case of
+// letters. Options have the names of the class's options; true is 1, false is 0:
 //   create("sgd", {{"learning_rate", .1}, {"momentum", .9}, {"multi_precision", true}})
-// ValueError for a name or an option that is not known lists those that are.
+// For an unknown name or option, a ValueError lists the known ones.
 using OptionValues = std::map<std::string, double, std::less<>>;
 std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options = {});
+
+// --- Details ---
+
+// To add an optimizer to this library
+//   - add an op (ops/optim.h)
+//   - add here a class and its options
+//   - add to optimizer.cc the ranges of the options, the op's numbers, and the name
+
+// To add an optimizer elsewhere
+//   - Derive from Optimizer. In the constructor call use(), or override state_names(),
+//     create_state() and update().
+//   - After use(), a Trainer updates replicas on the threads of their contexts (core/parallel.h).
 
 }  // namespace locus::optim

@@ -1,13 +1,13 @@
-// Learning rates by the number of updates: for Trainer::set_schedule(), where the first update asks
-// for schedule(1), or for trainer.set_learning_rate(schedule(n)). Any function will do; these are
-// MXNet's schedulers, as functions of num_update alone. All are base_lr at first, after warm-up.
+// Schedules: learning rates by the number of updates, for Trainer::set_schedule(). The first update
+// calls schedule(1). Any function may be a schedule. The functions here return MXNet's schedulers,
+// which depend on num_update only. Without set_schedule(): trainer.set_learning_rate(schedule(n)).
 //
 //   trainer.set_schedule(optim::CosineScheduler({.max_update = 10000, .base_lr = 0.1,
 //                                                .warmup_steps = 500}));
 //
-// Warm-up: while num_update < warmup_steps the rate rises from warmup_begin_lr to base_lr (linear),
-// or is warmup_begin_lr (constant). An option out of its range is a ValueError that names it;
-// rates are finite and >= 0.
+// Warm-up: while num_update < warmup_steps, the rate rises from warmup_begin_lr to base_lr
+// (linear), or is warmup_begin_lr (constant). An option out of its range is a ValueError that names
+// it. Rates are finite and >= 0.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Schedule = std::function<double(int64_t num_update)>;
 
 enum class WarmupMode : uint8_t { linear, constant };
 
-// base_lr factor^k, but at least stop_factor_lr, after k = (num_update - 1) / step whole times.
+// base_lr factor^k, k = floor((num_update - 1) / step). If k > 0, at least stop_factor_lr.
 struct FactorSchedulerOptions {
   int64_t step = 1;   // >= 1
   double factor = 1;  // 0 to 1
@@ -31,7 +31,7 @@ struct FactorSchedulerOptions {
 };
 Schedule FactorScheduler(const FactorSchedulerOptions&);
 
-// base_lr factor^k, where k of `step` are below num_update.
+// base_lr factor^k, if k entries of `step` are below num_update.
 struct MultiFactorSchedulerOptions {
   std::vector<int64_t> step = {};  // increasing, >= 1
   double factor = 1;               // 0 to 1
@@ -42,8 +42,8 @@ struct MultiFactorSchedulerOptions {
 };
 Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions&);
 
-// final_lr + (base_lr - final_lr) (1 - t)^pwr, where t goes from 0 after warm-up to 1 at max_update
-// and stays there.
+// final_lr + (base_lr - final_lr) (1 - t)^pwr. t rises from 0 at warmup_steps to 1 at max_update,
+// and stays 1.
 struct PolySchedulerOptions {
   int64_t max_update = 1;  // > warmup_steps
   double base_lr = 0.01, pwr = 2, final_lr = 0;
@@ -63,7 +63,7 @@ struct CosineSchedulerOptions {
 };
 Schedule CosineScheduler(const CosineSchedulerOptions&);
 
-// Always base_lr, but for warm-up.
+// base_lr, after warm-up.
 struct ConstantSchedulerOptions {
   double base_lr = 0.01;
   int64_t warmup_steps = 0;
