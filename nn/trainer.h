@@ -44,9 +44,9 @@ struct TrainerOptions {
   //   2  as 1; only the owner keeps the summed gradient
   int zero = 0;
   // If set, step() and allreduce_grads() push all gradients to this store (nn/kvstore.h) and pull
-  // the sums. The keys are the parameters' names. Error if two names are equal. ValueError together
-  // with overlap or zero, and for a store of one process among several ranks. If the store has an
-  // optimizer or an updater, a step throws Error, because a push would not give a sum.
+  // the sums. The keys are the names in `parameters`. Error if two names are equal. ValueError
+  // together with overlap or zero, and for a store of one process among several ranks. If the store
+  // has an optimizer or an updater, a step throws Error, because a push would not give a sum.
   std::shared_ptr<locus::kvstore::KVStore> kvstore = {};
   // Gluon's option. true is a ValueError. To update values on a store, use KVStore::set_optimizer()
   // and pushpull() without a Trainer.
@@ -113,7 +113,7 @@ class Trainer {
   void set_schedule(optim::Schedule s, Caller = Caller::here());
   int64_t num_update() const;
 
-  // The state of training except the parameters' values, by the parameters' names:
+  // The state of training except the parameters' values, by the names in `parameters`:
   //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
   //   "0.weight/count"   the number of updates: a copy
   //   "optimizer:Adam"   num_update(): a copy
