@@ -1,15 +1,15 @@
 // Block: a piece of a network, made of parameters and other blocks.
 //
-// A block is a handle: copies share its parameters and its children, so layers travel by value. To
-// write a block, derive from Block, create parameters with add_parameter() and children with
-// add_child() in the constructor, and implement forward():
+// A block is a handle: copies share its parameters and children, so layers are passed by value. To
+// write a block, derive from Block. In the constructor create parameters with add_parameter() and
+// children with add_child(). Then implement forward():
 //   struct Net : nn::Block {
 //     nn::Dense hidden{256, nn::relu}, output{10};
 //     Net() { add_child("hidden", hidden); add_child("output", output); }
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
-// forward() runs on the context of its input and uses the replicas there. Several inputs or
-// results, and parameters of a block's own: below, under Details.
+// forward() runs on the context of its input and uses the replicas there. Details, below, shows
+// blocks with several inputs or results and blocks with parameters.
 #pragma once
 
 #include <concepts>
@@ -38,7 +38,7 @@ namespace locus::nn {
 
 struct LoadOptions {
   bool allow_missing = false;  // a parameter that the file lacks keeps its values
-  bool ignore_extra = false;   // skip what the file has and the block has not
+  bool ignore_extra = false;   // skip names that the block lacks
   bool cast_dtype = false;     // convert instead of refusing another dtype
 };
 
@@ -51,43 +51,41 @@ class Block {
   Block& operator=(Block&&) = default;
   virtual ~Block() = default;
 
-  // A block implements one of the two; the other takes its way through it.
+  // A block implements one of the two; the other calls it. Error if a block implements neither.
   virtual Tensor forward(const Tensor& x);
   virtual Tensors forward(const Tensors& in);
-  // forward() between the hooks. An Error of forward() names the innermost block that it came from.
-  // Several inputs live on one context, else ContextMismatch, unless the block spans contexts.
+  // Runs forward() between the hooks. An Error of forward() names the innermost block that threw.
+  // ContextMismatch if inputs live on several contexts, unless the block spans contexts.
   Tensor operator()(const Tensor& x, Caller = Caller::here());
   Tensors operator()(const Tensors& in, Caller = Caller::here());
 
-  // Several replicas at once: xs[i] lives on a context of its own, and goes to the replica there;
-  // result i is its result. Layers that look at all replicas, SyncBatchNorm, see them together, so
-  // backward() is called once for all losses: autograd::backward(losses). Containers call the
-  // on_replicas() of their blocks, one after the other, uncompiled; other blocks run forward() for
-  // each, unless they implement this one, too. Throws ValueError for a context that comes twice,
-  // ContextMismatch for different kinds of them.
+  // Runs several replicas: result i is that of xs[i], by the replica on its context. Every input
+  // has a different context. SyncBatchNorm sees all replicas together, so call backward() once for
+  // all losses: autograd::backward(losses). Containers call on_replicas() of their blocks in turn,
+  // uncompiled. Other blocks run forward() for each input, unless they override forward_replicas().
+  // ValueError if a context is repeated; ContextMismatch if kinds of contexts are mixed.
   Tensors on_replicas(const Tensors& xs, Caller = Caller::here());
   virtual Tensors forward_replicas(const Tensors& xs);
 
-  // Run before and after each forward(), in the order of registration, by all copies of the block;
-  // under hybridize() and TrainStep those of blocks inside run only when the call is recorded.
-  // They may look at the tensors and throw; Gluon's names.
+  // Hooks run before and after each forward() of the block and its copies, in the order of
+  // registration. They may read the tensors and throw. Under hybridize() and TrainStep, hooks of
+  // inner blocks run only when the call is recorded. The names are Gluon's.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
 
-  // From now on, unless told otherwise, calls are compiled, for each shape (core/compile.h, whose
-  // errors it throws): forward() runs once and is replayed, and so is its gradient when it is
-  // called under autograd::Record. TrainStep compiles a whole step of training. A copy of the block
-  // is recorded by itself. What forward() keeps for its next call it writes in place.
+  // Compiles later calls, once per shape (core/compile.h lists the errors): forward() runs once and
+  // is replayed. Under autograd::Record its gradient is replayed too. TrainStep compiles a whole
+  // training step. Copies of the block are recorded separately. State that forward() keeps for the
+  // next call must be written in place.
   void hybridize(bool active = true);
 
-  // All parameters with structural names: its own first, then the children's ("0.weight"). A shared
-  // parameter appears under each of its names. With a pattern, the parameters whose names start
-  // with a match of it (Gluon's rule; a POSIX extended regular expression):
-  // parameters(".*weight|.*bias"). Changes nothing: threads may ask at the same time. Throws
-  // ValueError for an invalid pattern.
+  // All parameters with structural names: the block's first, then the children's ("0.weight"). A
+  // shared parameter appears under each of its names. A pattern selects names that start with a
+  // match, as in Gluon: parameters(".*weight|.*bias"). It is a POSIX extended regular expression;
+  // ValueError if invalid. Several threads may call parameters() at the same time.
   Parameters parameters() const;
   Parameters parameters(const std::string& pattern) const;
-  // One of them. Throws Error listing the names there are.
+  // The parameter with this name. Error, with a list of all names, if there is none.
   Parameter parameter(std::string_view name) const;
 
   // See Parameter::initialize. The default initializer is init::Uniform(0.07).
@@ -98,37 +96,39 @@ class Block {
   void zero_grad(Caller = Caller::here());
   void reset_ctx(const Contexts& contexts, Caller = Caller::here());
 
-  // Parameters to a floating dtype, with fresh gradients; those of norms stay f32 where it has 16
-  // bits. Layers refuse inputs of another floating dtype than their weights. Cast before making a
-  // Trainer.
+  // Converts parameters to a floating dtype, with new gradients. For 16-bit dtypes, parameters of
+  // norms become f32. Layers refuse inputs of another floating dtype than their weights. Cast
+  // before making a Trainer.
   virtual void cast(DType dtype);
-  // Parameters whose names match are no longer trained (GradReq::null), or again as they were made.
+  // freeze() stops training parameters whose names match (GradReq::null). unfreeze() restores their
+  // original grad_req.
   void freeze(const std::string& pattern = ".*");
   void unfreeze(const std::string& pattern = ".*");
-  // From now on uses the parameters of `other` that have the same names (see Parameter::share), all
-  // of them its own. Throws Error when it has none of them.
+  // Replaces parameters by those of `other` with the same names (see Parameter::share). Other
+  // parameters are unchanged. Error if no names match.
   void share_parameters(const Block& other);
-  // visit(block), for the children first, as in Gluon.
+  // Calls visit for all blocks inside, children first, then for this block, as in Gluon.
   void apply(const std::function<void(Block&)>& visit);
 
-  // MXNet's .params format (core/io.h), under structural names.
+  // Writes MXNet's .params format (core/io.h), with structural names.
   void save_parameters(const std::string& path, Caller = Caller::here()) const;
-  // Into the replicas where they are; a parameter without values gets them on current_context(), a
-  // part (nn/tensor_parallel.h) on its own.
+  // Loads onto the contexts of each parameter. A parameter that was not initialized gets values on
+  // current_context(), a part (nn/tensor_parallel.h) on the part's context.
   void load_parameters(const std::string& path, Caller = Caller::here());
-  // Onto exactly these contexts. The file is checked whole before any parameter is touched: missing
-  // and extra names are FormatErrors, other shapes ShapeErrors, other dtypes DTypeErrors.
+  // Loads onto exactly these contexts. The whole file is checked before any parameter changes:
+  // FormatError for missing and extra names, ShapeError for other shapes, DTypeError for other
+  // dtypes.
   void load_parameters(const std::string& path, const Contexts& contexts, const LoadOptions& = {},
                        Caller = Caller::here());
 
-  // Whether it takes inputs that live on different contexts: where a block inside of it does.
+  // Whether the block, or a block inside it, takes inputs that live on different contexts.
   virtual bool spans_contexts() const;
-  // Whether the block, or a block inside of it, needs all replicas' batches while it trains: then
-  // on_replicas() trains it, and forward() does not.
+  // Whether the block, or a block inside it, needs all replicas' batches for training. If so, train
+  // it with on_replicas(), not forward().
   virtual bool spans_replicas() const;
 
-  // A table of layers, output shapes, parameters, contexts and memory (bytes of parameters with
-  // their gradients, on all contexts), from one forward pass of zeros of this shape; or of these.
+  // Runs one forward pass, of zeros of this shape or of these inputs. Returns a table of layers,
+  // output shapes, parameters, contexts and memory (parameters and gradients on all contexts).
   std::string summary(const Shape& input);
   std::string summary(const Tensors& inputs);
 
@@ -144,19 +144,19 @@ class Block {
  protected:
   Parameter add_parameter(const std::string& name, const Shape& shape,
                           const ParameterOptions& options = {});
-  // A parameter that is cut along an axis into parts, one a context (Parameter::parts).
+  // Adds a whole that is cut along an axis into one part per context (Parameter::parts).
   std::vector<Parameter> add_parts(const std::string& name, const Shape& shape, int axis,
                                    const Contexts& contexts, const ParameterOptions& options = {});
-  // Where load_parameters() puts a parameter without values.
+  // Where load_parameters() puts a parameter that was not initialized.
   virtual Contexts home(const Parameter& p) const;
-  // Makes `block` a part of this one: initialize(), parameters() and files reach it. The parameters
-  // of `block` get their names here ("hidden.weight").
+  // Makes `block` a child: initialize(), parameters() and files include it. Its parameters get
+  // names such as "hidden.weight".
   template <std::derived_from<Block> B>
   void add_child(const std::string& name, const B& block) {
     push_child(name, std::make_shared<B>(block));
   }
   void push_child(const std::string& name, std::shared_ptr<Block> block);
-  class Plain : NonCopyable {  // while it lives, this thread's calls are not compiled
+  class Plain : NonCopyable {  // while alive, this thread's calls are not compiled
    public:
     Plain();
     ~Plain();
@@ -164,9 +164,9 @@ class Block {
    private:
     const bool outer_;
   };
-  // Throws Error when there are not as many.
+  // Error if there are not n inputs.
   void expect_inputs(const Tensors& in, size_t n) const;
-  // Throws DTypeError when x is floating and the parameter of another dtype.
+  // DTypeError if x is floating and p has another dtype, outside an amp::Scope.
   void refuse_other_dtype(const Tensor& x, const Parameter& p) const;
 
  private:
@@ -180,17 +180,17 @@ class Block {
       return *this;
     }
     bool active = false;
-    std::shared_ptr<Compiled> compiled;  // of one Block, forward() of which it calls
+    std::shared_ptr<Compiled> compiled;  // calls forward() of one Block
   };
   template <class T>  // Tensor or Tensors
   T run(const T& in, Caller from);
-  // run() between the hooks, which are told of each of the calls that were made.
+  // Runs run() between the hooks; `calls` lists the calls that hooks see.
   template <class T>
   T call(const T& in, Caller from, const auto& run, const auto& calls);
   Tensors compiled_forward(const Tensors& in, Caller from);
   void refuse_taken(const std::string& name) const;
   std::string place() const;  // for errors: "layer '0' Dense(784 -> 10, linear)"
-  // For errors: that initialize() of `caller` did not reach this block, which is no child of it.
+  // For errors: says that this block is no child of `caller`, so initialize() did not reach it.
   std::string not_added_to(const Block* caller) const;
   void collect(const std::string& prefix, Parameters& out) const;
   friend class checkpoint::Part;
@@ -201,7 +201,7 @@ class Block {
 
   Parameters own_;
   std::vector<std::pair<std::string, std::shared_ptr<Block>>> children_;
-  std::shared_ptr<Hooks> hooks_ = std::make_shared<Hooks>();  // of all copies: their identity, too
+  std::shared_ptr<Hooks> hooks_ = std::make_shared<Hooks>();  // shared by copies: their identity
   Hybrid hybrid_;
 };
 
@@ -209,7 +209,7 @@ std::ostream& operator<<(std::ostream& os, const Block& block);
 
 // --- Details ---
 
-// A block of several inputs or results implements the other forward(). In C++ an override of one
+// A block with several inputs or results implements the other forward(). In C++ an override of one
 // forward() hides the other: `using Block::forward` keeps both callable by name. Calls of the
 // block, both(...), need no using:
 //   struct Both : nn::Block {
@@ -221,12 +221,12 @@ std::ostream& operator<<(std::ostream& os, const Block& block);
 //   };
 //   Tensors both = Both()({x, y});
 
-// A parameter of a block's own needs an initializer, unless its name ends as Gluon's do (weight,
-// bias, gamma, beta, ...):
+// A parameter needs an initializer unless its name ends in weight, bias, gamma, beta, running_mean
+// or running_var:
 //   Scaled() { scale = add_parameter("scale", {1}, {.init = init::One()}); }
 //   Tensor forward(const Tensor& x) override { return x * scale.data(x.context()); }
 //   nn::Parameter scale;
-// Values that training does not learn, such as running means, are parameters with
-// .differentiable = false. They are saved, moved and replicated with the rest.
+// Values that training does not learn, such as running means, are parameters with .differentiable =
+// false. They are saved, moved and replicated with the rest.
 
 }  // namespace locus::nn

@@ -1,9 +1,13 @@
-// Data sets and batches.
+// Data sets, and the DataLoader that makes batches of them.
 //
-// IDX files (MNIST's) are read plain or gzipped. Whatever is wrong with a set's file (truncated,
-// foreign, a bad checksum, counts that do not match, a label that is no digit) is a FormatError
-// naming file, value and what was expected; one that cannot be opened is an Error. Only what
-// follows the end of gzip data is ignored, as gzip does.
+//   data::DataLoader loader(data::mnist(dir, data::train), {.batch_size = 64, .shuffle = true});
+//   for (auto [image, label] : loader) { ... }
+//
+// A loader must outlive its iterators. One thread at a time may use a loader with its iterators.
+//
+// A bad file (truncated, wrong format or checksum, counts that differ, a label above 9) throws
+// FormatError with file, value and expectation. A file that cannot be opened throws Error. Bytes
+// after the end of gzip data are ignored, as gzip does.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +22,10 @@
 
 namespace locus::data {
 
-// Samples along axis 0 of two tensors.
+// Two tensors: sample i is row i, along axis 0, of both.
 class Dataset {
  public:
-  // Throws ShapeError when the lengths differ or a tensor has no axis.
+  // ShapeError if the lengths differ or a tensor has no axes.
   Dataset(Tensor data, Tensor label, Caller = Caller::here());
   int64_t size() const { return data_.shape()[0]; }
   const Tensor& data() const { return data_; }
@@ -32,43 +36,43 @@ class Dataset {
 };
 using ArrayDataset = Dataset;  // Gluon's name
 
-// One IDX file (plain or gzipped) on cpu(0): u8, i8, i32, f32 or f64, in its own shape.
+// Reads an IDX file, plain or gzipped, to cpu(0): u8, i8, i32, f32 or f64, in the file's shape.
 Tensor read_idx(const std::string& path, Caller = Caller::here());
 
 enum class Split : uint8_t { train, test };
 using enum Split;
 struct MnistOptions {
-  Shape shape = {784};  // of an image, {1, 28, 28} for convolutions; ShapeError unless of 784
+  Shape shape = {784};  // of an image; {1, 28, 28} for convolutions; 784 elements or ShapeError
 };
-// MNIST from a directory with its four files under their original names, with or without ".gz":
-// images (N, 784) f32 in [0, 1], labels (N,) i32 in 0...9, both on cpu(0).
+// Reads MNIST from a directory with its four files under their original names, with or without
+// ".gz". Images (N, 784) are f32 in [0, 1]; labels (N,) are i32 in 0...9; both are on cpu(0).
 Dataset mnist(const std::string& directory, Split split, const MnistOptions& = {},
               Caller = Caller::here());
-// Fashion-MNIST, whose files have MNIST's names and format.
+// Reads Fashion-MNIST. Its files have MNIST's names and format.
 Dataset fashion_mnist(const std::string& directory, Split split, const MnistOptions& = {},
                       Caller = Caller::here());
 
 struct Cifar10Options {
-  DType dtype = f32;  // or u8: 0...255, a quarter of the memory; transforms::ToTensor makes it f32
+  DType dtype = f32;  // or u8: 0...255, a quarter of the memory; transforms::ToTensor converts it
 };
-// CIFAR-10 from a directory with its binary files, data_batch_1.bin ... data_batch_5.bin and
-// test_batch.bin, of any number of whole records: images (N, 3, 32, 32) in [0, 1], labels (N,) i32
-// in 0...9, both on cpu(0).
+// Reads CIFAR-10 from a directory with its binary files: data_batch_1.bin ... data_batch_5.bin and
+// test_batch.bin, each with at least one whole record. Images (N, 3, 32, 32) are in [0, 1]; labels
+// (N,) are i32 in 0...9; both are on cpu(0).
 Dataset cifar10(const std::string& directory, Split split, const Cifar10Options& = {},
                 Caller = Caller::here());
 
 struct LoaderOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
-  // What becomes of samples that do not fill a batch: a smaller batch, nothing, or the start of the
-  // next epoch.
+  // Samples that do not fill a batch form a smaller batch (keep), are dropped (discard), or start
+  // the next epoch (rollover).
   LastBatch last_batch = LastBatch::keep;
-  std::optional<Context> context = {};  // unset: where the set's data is
-  uint64_t seed = 0;         // of the shuffling and the transform: the same on every context
-  Transform transform = {};  // of each batch's data
-  // Loaders that share each batch, equally, such as one a rank (core/cluster.h): batch_size is that
-  // of all parts together, which are disjoint, and make up the batches of one loader without parts.
-  // ValueError where a batch, the last one too, has not the same number of samples for each.
+  std::optional<Context> context = {};  // unset: that of the set's data
+  uint64_t seed = 0;         // for shuffling and transform; same results on every context
+  Transform transform = {};  // applied to each batch's data
+  // Several loaders may share each batch, such as one per rank (core/cluster.h). Each gives one of
+  // num_parts disjoint, equal parts; together they are the batches of one loader. batch_size counts
+  // all parts. ValueError if a batch, even the last, does not divide evenly.
   int num_parts = 1, part_index = 0;
 };
 
@@ -76,14 +80,14 @@ struct Batch {  // exactly two members: auto [image, label]
   Tensor data, label;
 };
 
-// Batches of new tensors on one context. The whole set is brought there once, when the loader is
-// made, and rows are gathered there: an epoch moves its order and what random transforms draw, not
-// its samples. Each begin() starts an epoch with an order of its own. Throws OutOfMemory when the
-// set does not fit. state() is of the batches that loops were given; the next begin() after
-// set_state(state), of this loader or of another one with its options, goes on from there in the
-// middle of the epoch. Where no context is named, batches are made where the set's data is, so that
-// it need not move; a Prefetcher's samples come from the host, and its batches go to
-// current_context().
+// Makes batches of new tensors on one context. The constructor copies the set to that context once,
+// and batches are gathered there. An epoch copies only its order and the random transforms'
+// numbers. OutOfMemory if the set does not fit. Without a context in the options, the loader uses
+// the context of the set's data; a Prefetcher uses current_context().
+//
+// Each begin() starts an epoch with its own order. After set_state(state), the next begin()
+// continues at that state, in the middle of the epoch. The state may come from another loader with
+// the same options.
 class DataLoader {
  public:
   explicit DataLoader(const Dataset& dataset, const LoaderOptions& options = {},
@@ -108,15 +112,15 @@ class DataLoader {
     int64_t position_ = 0;
     Caller from_;
   };
-  // Copies of this epoch are put down to this line.
+  // Starts an epoch. Its copies are reported under the caller's line.
   Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
-  int64_t size() const { return order_.batches(); }  // in the next epoch
-  // The batch that a loop gets next: *i and ++i give one out. After a loop's last batch it is the
+  int64_t size() const { return order_.batches(); }  // of the next epoch
+  // The position of the next batch: *i and ++i hand out a batch. After an epoch's last batch: the
   // next epoch's first.
   LoaderState state() const { return order_.state(); }
-  // ValueError, and nothing changes, for a state of another set's size or of other options.
+  // ValueError, without any change, for a state of another set size or other options.
   void check_state(const LoaderState& state) const { order_.check_state(state); }
   void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return data_.context(); }
@@ -134,9 +138,10 @@ namespace locus {
 
 struct SplitAndLoadOptions {
   int batch_axis = 0;
-  bool even_split = true;  // false: the first slices may be one longer
+  bool even_split = true;  // false: the first slices may be longer by one
 };
-// A batch cut into one slice a context. Throws ShapeError when it cannot be cut (evenly).
+// Cuts a batch into one slice per context and moves each slice to its context. ShapeError if there
+// are too few rows, or if even_split is set and the rows do not divide evenly.
 Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
                        const SplitAndLoadOptions& = {}, Caller = Caller::here());
 
