@@ -9,7 +9,8 @@
 //     Tensor forward(const Tensor& x) override { return output(hidden(x)); }
 //   };
 // forward() runs on the context of its input and uses the replicas there. Details, below, shows
-// blocks with several inputs or results and blocks with parameters.
+// blocks with several inputs or results and blocks with parameters. Build a block on one thread.
+// Each replica's thread may then call the block (core/parallel.h).
 #pragma once
 
 #include <concepts>

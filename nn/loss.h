@@ -1,15 +1,15 @@
-// Losses, as Gluon has them: pred and label in, shape (batch,) out: the mean over the axes other
-// than batch_axis, except where a loss says otherwise.
+// Losses with Gluon's names and definitions. A loss takes pred and label, and returns shape
+// (batch,): the mean over all axes but batch_axis, unless the loss says otherwise.
 //
 //   nn::HuberLoss loss({.rho = 2});
 //   Tensor l = loss(net(x), y);                     // or loss(net(x), y, sample_weight)
 //
-// `weight` scales the result; sample_weight, when given, multiplies the elements: its shape must
-// broadcast to pred's, else ShapeError. Where pred and label are compared element by element, label
-// takes pred's shape (ShapeError when it has another number of elements), and its dtype where the
-// label's is not floating. All are made of differentiable ops, to any order, and finite where the
-// formula is: what a label makes 0 is 0 for infinite predictions, too. f16 and bf16 are computed in
-// f32, and rounded once.
+// `weight` scales the result. sample_weight multiplies the elements; ShapeError if its shape does
+// not broadcast to pred's. In elementwise losses, label is reshaped to pred's shape; ShapeError if
+// the sizes differ. Labels that are not floating are cast to pred's dtype.
+//
+// Losses are differentiable to any order. A term that a label makes 0 stays 0 for infinite
+// predictions. f16 and bf16 are computed in f32 and rounded once.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -17,12 +17,12 @@
 
 namespace locus::nn {
 
-// A loss is a function with options. Self::kName begins the texts of its errors.
+// The base of the losses: holds the options. Error texts begin with Self::kName.
 template <class Self, class Options>
 class Loss {
  public:
   Loss() = default;
-  // ValueError for a weight, margin or epsilon that is no number.
+  // ValueError unless weight, margin and epsilon are finite, and epsilon >= 0.
   explicit Loss(const Options& options) : options_(options) {
     using locus::options::expect, locus::options::finite;
     expect(Self::kName, "weight", options_.weight, finite);
@@ -67,21 +67,21 @@ struct HuberOptions {
 struct HuberLoss : Loss<HuberLoss, HuberOptions> {
   static constexpr const char* kName = "HuberLoss";
   HuberLoss() = default;
-  explicit HuberLoss(const HuberOptions& options);  // ValueError for another rho
+  explicit HuberLoss(const HuberOptions& options);  // ValueError for a bad rho
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
                     Caller = Caller::here()) const;
 };
 
 struct SoftmaxCrossEntropyOptions {
-  int axis = -1;             // the classes' axis of pred
+  int axis = -1;             // the class axis of pred
   bool sparse_label = true;  // labels are class numbers; false: probabilities, pred's shape
-  bool from_logits = false;  // Gluon's name: pred is log_softmax's result already
+  bool from_logits = false;  // Gluon's name: pred is log_softmax's result
   double weight = 1;
   int batch_axis = 0;
 };
-// -log softmax(pred)[label]. The default case is one fused op. The losses keep the classes' axis,
-// of length 1, beside a sample_weight with as many axes as pred (Gluon's (N, 1) for pred (N,
-// classes)); one with fewer axes broadcasts to pred's shape without that axis, (N,).
+// -log softmax(pred)[label]. The default case is one fused op. A sample_weight with as many axes as
+// pred multiplies losses whose class axis has length 1: (N, 1) for pred (N, classes), as in Gluon.
+// A sample_weight with fewer axes broadcasts to pred's shape without the class axis: (N,).
 struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyLoss, SoftmaxCrossEntropyOptions> {
   static constexpr const char* kName = "SoftmaxCrossEntropyLoss";
   using Loss::Loss;
@@ -91,14 +91,14 @@ struct SoftmaxCrossEntropyLoss : Loss<SoftmaxCrossEntropyLoss, SoftmaxCrossEntro
 using SoftmaxCELoss = SoftmaxCrossEntropyLoss;
 
 struct SigmoidBCEOptions {
-  // pred is a probability already (then 1e-12 guards the logarithms)
+  // pred is a probability; 1e-12 is added inside the logarithms
   bool from_sigmoid = false;
   double weight = 1;
   int batch_axis = 0;
 };
-// (1 - z) * softplus(x) + pos_weight * z * softplus(-x) for pred x and label z, which is Gluon's
-// relu(x) - x*z + log(1 + exp(-|x|)) with the right slope at 0. pos_weight, of a shape that
-// broadcasts to pred's such as (1, classes), weighs the positive examples.
+// (1 - z) * softplus(x) + pos_weight * z * softplus(-x) for pred x and label z. Without pos_weight
+// the value is Gluon's relu(x) - x*z + log(1 + exp(-|x|)), with the right slope at 0. pos_weight
+// weighs positive examples; its shape broadcasts to pred's, such as (1, classes).
 struct SigmoidBinaryCrossEntropyLoss : Loss<SigmoidBinaryCrossEntropyLoss, SigmoidBCEOptions> {
   static constexpr const char* kName = "SigmoidBinaryCrossEntropyLoss";
   using Loss::Loss;
@@ -113,23 +113,24 @@ struct LogisticOptions {
   int batch_axis = 0;
   LabelFormat label_format = LabelFormat::signed_;
 };
-// log(1 + exp(-pred * label)) for signed labels: SigmoidBinaryCrossEntropyLoss of (label + 1) / 2.
+// log(1 + exp(-pred * label)) for signed labels, by SigmoidBinaryCrossEntropyLoss of (label + 1) /
+// 2.
 struct LogisticLoss : Loss<LogisticLoss, LogisticOptions> {
   static constexpr const char* kName = "LogisticLoss";
   LogisticLoss() = default;
-  explicit LogisticLoss(const LogisticOptions& options);  // ValueError for another label_format
+  explicit LogisticLoss(const LogisticOptions& options);  // ValueError for a bad label_format
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
                     Caller = Caller::here()) const;
 };
 
 struct KLDivOptions {
-  bool from_logits = true;  // pred is log_softmax's result already
+  bool from_logits = true;  // pred is log_softmax's result
   int axis = -1;            // of the softmax, for from_logits = false
   double weight = 1;
   int batch_axis = 0;
 };
-// label * (log(label) - pred): the sum over the other axes, as in Gluon. Where label is 0 it is 0;
-// Gluon adds 1e-12 inside the logarithm instead.
+// label * (log(label) - pred), summed over all axes but batch_axis, as in Gluon. Where label is 0,
+// the term is 0. Gluon adds 1e-12 inside the logarithm instead.
 struct KLDivLoss : Loss<KLDivLoss, KLDivOptions> {
   static constexpr const char* kName = "KLDivLoss";
   using Loss::Loss;
@@ -149,14 +150,14 @@ struct HingeLoss : Loss<HingeLoss, MarginOptions> {
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
                     Caller = Caller::here()) const;
 };
-// Its square.
+// The square of HingeLoss's elements.
 struct SquaredHingeLoss : Loss<SquaredHingeLoss, MarginOptions> {
   static constexpr const char* kName = "SquaredHingeLoss";
   using Loss::Loss;
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& sample_weight = {},
                     Caller = Caller::here()) const;
 };
-// max(0, margin + sum((positive - pred)^2 - (negative - pred)^2)), the sum over the other axes.
+// max(0, margin + sum((positive - pred)^2 - (negative - pred)^2)), summed over all other axes.
 struct TripletLoss : Loss<TripletLoss, MarginOptions> {
   static constexpr const char* kName = "TripletLoss";
   using Loss::Loss;
@@ -166,12 +167,12 @@ struct TripletLoss : Loss<TripletLoss, MarginOptions> {
 
 struct PoissonNLLOptions {
   bool from_logits = true;    // pred is the logarithm of the rate
-  bool compute_full = false;  // with Stirling's approximation of log(label!) for labels above 1
+  bool compute_full = false;  // adds Stirling's log(label!) for labels above 1
   double epsilon = 1e-8;      // guards the logarithm
   double weight = 1;
 };
-// exp(pred) - label * pred, or pred - label * log(pred + epsilon): one number, the mean over all
-// axes. With compute_full labels of 0 add 0 (Gluon 1.9: NaN).
+// exp(pred) - label * pred, or pred - label * log(pred + epsilon). The result is one number, the
+// mean over all axes. With compute_full, labels of 0 add 0 (Gluon 1.9: NaN).
 struct PoissonNLLLoss : Loss<PoissonNLLLoss, PoissonNLLOptions> {
   static constexpr const char* kName = "PoissonNLLLoss";
   using Loss::Loss;
@@ -183,10 +184,10 @@ struct CosineEmbeddingOptions {
   double margin = 0;
   double weight = 1;
 };
-// 1 - cos(input1, input2) for label 1, max(0, cos(input1, input2) - margin) for -1, else 0: the
-// cosine along the last axis, not reduced: inputs (N, D), label (N,) or (N, 1), result (N,) (Gluon
-// 1.9: (N, 1)). The cosine with a vector of zeros is 0, and that of short ones is exact (Gluon
-// divides by 1e-12 at least). sample_weight as in SoftmaxCrossEntropyLoss.
+// 1 - cos(input1, input2) for label 1, max(0, cos(input1, input2) - margin) for label -1, else 0.
+// The cosine is taken along the last axis. Inputs are (N, D), label (N,) or (N, 1); the result (N,)
+// is not reduced (Gluon 1.9: (N, 1)). The cosine with a zero vector is 0. Cosines of short vectors
+// are exact (Gluon divides by 1e-12 at least). sample_weight is as in SoftmaxCrossEntropyLoss.
 struct CosineEmbeddingLoss : Loss<CosineEmbeddingLoss, CosineEmbeddingOptions> {
   static constexpr const char* kName = "CosineEmbeddingLoss";
   using Loss::Loss;
@@ -202,16 +203,15 @@ struct CTCOptions {
   double weight = 1;
 };
 // Connectionist temporal classification (Graves et al., 2006): -log of the probability that pred,
-// read without repetitions and blanks, spells label. pred (N, T, classes) are scores before the
-// softmax, of which the last class is the blank; label (N, L) are classes, ended by a -1 where
-// label_lengths (N,) are not given. Of each sequence the first pred_lengths (N,) steps count, T
-// where they are not given; a length outside 1 ... T makes the loss NaN. The result is (N,):
-// infinite, with gradient 0, where no reading fits (MXNet: 0). A label outside [0, classes - 1) is
-// an IndexError. Composed of ops, about six for each step.
+// read without repetitions and blanks, spells label. pred (N, T, classes) holds scores before the
+// softmax; the last class is the blank. label (N, L) holds classes; without label_lengths (N,) a -1
+// ends a label. The first pred_lengths (N,) steps count, by default T. A length outside 1 ... T
+// makes the loss NaN. The result is (N,). If no reading fits, the loss is infinite with gradient 0
+// (MXNet: 0). IndexError for a label outside [0, classes - 1). Each step runs about six ops.
 struct CTCLoss : Loss<CTCLoss, CTCOptions> {
   static constexpr const char* kName = "CTCLoss";
   CTCLoss() = default;
-  explicit CTCLoss(const CTCOptions& options);  // ValueError for another layout
+  explicit CTCLoss(const CTCOptions& options);  // ValueError for a bad layout
   Tensor operator()(const Tensor& pred, const Tensor& label, const Tensor& pred_lengths = {},
                     const Tensor& label_lengths = {}, const Tensor& sample_weight = {},
                     Caller = Caller::here()) const;

@@ -1,15 +1,14 @@
-// Metrics, as MXNet 1.9 counts them: update(labels, preds) counts where the predictions live and
-// does not wait; get() reads the counts, and is NaN before the first update.
+// Metrics, as MXNet 1.9 counts them. update(labels, preds) counts on the predictions' context and
+// does not wait. get() reads the counts; it returns NaN before the first update.
 //
 //   metric::Accuracy accuracy;
 //   for (auto [x, y] : loader) accuracy.update(y, net(x));
 //   std::cout << accuracy.get().second;
 //
-// Counts and sums are f64 (MXNet's means of an update have the precision of its arrays). Several
-// contexts count apart and are joined by get(). A metric that is a mean over updates counts each
-// alike, whatever its size, as in MXNet. Labels and predictions that do not fit throw ShapeError
-// and are not counted. No update is in a graph; in a compiled function the metrics of this header
-// throw CaptureError.
+// Counts and sums are f64 (MXNet uses the arrays' precision). Each context counts separately, and
+// get() joins the counts. A mean over updates weighs all updates equally, whatever their size, as
+// in MXNet. If labels and predictions do not fit, update() throws ShapeError and counts nothing.
+// Autograd records no update. In a compiled function these metrics throw CaptureError.
 #pragma once
 
 #include <functional>
@@ -34,12 +33,12 @@ class EvalMetric {
   void update(const Tensor& labels, const Tensor& preds, Caller from = Caller::here()) {
     update(Tensors{labels}, Tensors{preds}, from);
   }
-  // One of each per context.
+  // One pair per context: labels[i] and preds[i].
   virtual void update(const Tensors& labels, const Tensors& preds, Caller = Caller::here()) = 0;
-  // Checks and measures; what it returns counts that. Of a metric that has only update(): that.
+  // Checks and measures. The returned function counts the result; by default it calls update().
   virtual std::function<void()> measured(const Tensors& labels, const Tensors& preds);
   virtual void reset() = 0;
-  // Waits. A metric of several values has no get(): Error.
+  // Waits for the counts. Error if the metric has several values.
   std::pair<std::string, double> get(Caller = Caller::here()) const;
   virtual NamedValues get_name_value(Caller = Caller::here()) const = 0;
 
@@ -51,14 +50,14 @@ class EvalMetric {
   EvalMetric& operator=(EvalMetric&&) noexcept = default;
 };
 
-// What one update adds: numbers on the predictions' context, and how many instances they are of.
+// What one update adds: sums on the predictions' context, and the number of instances.
 struct Measure {
   Measure(Tensor s, double n = 1) : sums(std::move(s)), instances(n) {}
-  Tensor sums;  // f64, of one shape for all updates
+  Tensor sums;  // f64, with one shape for all updates
   double instances;
 };
 
-// A metric of one value. To make your own derive from it, or take CustomMetric.
+// A metric with one value. To write a metric, derive from Metric or use CustomMetric.
 class Metric : public EvalMetric {
  public:
   using EvalMetric::update;
@@ -72,21 +71,21 @@ class Metric : public EvalMetric {
   explicit Metric(std::string name) : name_(std::move(name)) {}
   // Must not wait.
   virtual Measure measure(const Tensor& labels, const Tensor& preds) const = 0;
-  // Of two measures one: their sums, unless the metric says otherwise.
+  // Joins two measures: adds them, unless the metric says otherwise.
   virtual Measure merge(const Measure& a, const Measure& b) const;
-  // From all there is, on cpu(0): the mean, unless the metric says otherwise.
+  // The value of all measures, on cpu(0): the mean, unless the metric says otherwise.
   virtual double result(const Measure& all) const;
 
  private:
   std::string name_;
-  std::vector<Measure> totals_;  // one a context
+  std::vector<Measure> totals_;  // one per context
 };
 
 struct AccuracyOptions {
-  int axis = 1;  // the classes' axis of preds
+  int axis = 1;  // the class axis of preds
 };
-// The share of right predictions. preds are class scores, in the labels' shape but for the classes'
-// axis, such as (N, classes) for labels (N,) or (N, 1); or class numbers in the labels' shape.
+// The share of right predictions. preds are class numbers in the labels' shape, or class scores
+// with an additional class axis: (N, classes) for labels (N,) or (N, 1).
 class Accuracy : public Metric {
  public:
   explicit Accuracy(const AccuracyOptions& options = {}) : Metric("accuracy"), options_(options) {}
@@ -97,8 +96,8 @@ class Accuracy : public Metric {
 };
 
 // The share of labels among the k highest scores of preds (N, classes). Of equal scores the first
-// is the highest (MXNet: any); a NaN is no label's score. A label outside [0, classes) is an
-// IndexError (MXNet: wrong), here as in all metrics that look up a label's score.
+// is the highest (MXNet: any). A label with score NaN is wrong for k up to classes. IndexError for
+// a label outside [0, classes) (MXNet: wrong), as in all metrics that look up a label's score.
 class TopKAccuracy : public Metric {
  public:
   explicit TopKAccuracy(int64_t top_k);  // ValueError below 1
@@ -108,26 +107,26 @@ class TopKAccuracy : public Metric {
   int64_t top_k_;
 };
 
-// Over the updates' own values (an update of several contexts has one of each, where MXNet joins
-// them), or one value of all that was counted.
+// macro: the mean of the updates' values, one for each context of an update (MXNet joins contexts).
+// micro: one value of all counts.
 enum class Average : uint8_t { macro, micro };
 struct AverageOptions {
   Average average = Average::macro;
 };
-// ValueError for an average that is neither of the two.
+// ValueError for any other average.
 inline Average checked(const std::string& who, const AverageOptions& o) {
   options::expect_enumerator(who, "average", o.average, Average::micro,
                              "Average::macro or Average::micro");
   return o.average;
 }
 
-// Of two classes: preds (N, 2) scores, label 1 the positive. More than two labels in an update are
-// a ValueError, which get() throws.
+// A metric of two classes: preds (N, 2) holds scores; label 1 is positive. If an update has more
+// than two different labels, get() throws ValueError.
 class BinaryMetric : public Metric {
  protected:
   BinaryMetric(std::string name, const AverageOptions& options)
       : Metric(std::move(name)), average_(checked(this->name(), options)) {}
-  // From f64 (2, 2): counts by prediction and label.
+  // The value of f64 counts (2, 2), by prediction and label.
   virtual Tensor score(const Tensor& counts) const = 0;
 
  private:
@@ -136,7 +135,7 @@ class BinaryMetric : public Metric {
   Average average_;
 };
 
-// 2 precision recall / (precision + recall), and 0 where there is no true positive.
+// 2 precision recall / (precision + recall); 0 without true positives.
 class F1 : public BinaryMetric {
  public:
   explicit F1(const AverageOptions& options = {}) : BinaryMetric("f1", options) {}
@@ -145,7 +144,7 @@ class F1 : public BinaryMetric {
   Tensor score(const Tensor& counts) const override;
 };
 
-// Matthews' correlation coefficient; a sum of 0 in its denominator counts as 1.
+// Matthews' correlation coefficient. A sum of 0 in the denominator counts as 1.
 class MCC : public BinaryMetric {
  public:
   explicit MCC(const AverageOptions& options = {}) : BinaryMetric("mcc", options) {}
@@ -155,11 +154,11 @@ class MCC : public BinaryMetric {
 };
 
 struct PCCOptions {
-  int64_t classes = 0;  // 0: as many as preds has scores
+  int64_t classes = 0;  // 0: the number of scores in preds
 };
-// MCC of any number of classes, over all that was counted (Gorodkin, 2004): preds (N, classes)
-// scores or, with `classes` named, class numbers in the labels' shape. NaN where all labels or all
-// predictions are of one class. Numbers outside [0, classes) are an IndexError, which get() throws.
+// MCC of any number of classes, over all counts (Gorodkin, 2004). preds are scores (N, classes) or,
+// with the `classes` option, class numbers in the labels' shape. NaN if all labels or all
+// predictions have one class. For numbers outside [0, classes), get() throws IndexError.
 class PCC : public Metric {
  public:
   explicit PCC(const PCCOptions& options = {}) : Metric("pcc"), options_(options) {}
@@ -172,10 +171,10 @@ class PCC : public Metric {
 
 struct PerplexityOptions {
   std::optional<int64_t> ignore_label = {};  // such labels do not count
-  int axis = -1;                             // the classes' axis of preds
+  int axis = -1;                             // the class axis of preds
 };
-// exp of the mean of -log(max(1e-10, the label's probability)). Labels outside [0, classes) that
-// are not ignored are an IndexError (MXNet: the nearest class).
+// exp of the mean of -log(max(1e-10, the label's probability)). IndexError for labels outside [0,
+// classes) that are not ignored (MXNet: the nearest class).
 class Perplexity : public Metric {
  public:
   explicit Perplexity(const PerplexityOptions& options = {})
@@ -203,15 +202,15 @@ class CrossEntropy : public Metric {
   Measure measure(const Tensor& labels, const Tensor& preds) const override;
   CrossEntropyOptions options_;
 };
-// The same under MXNet's other name.
+// CrossEntropy under MXNet's other name.
 class NegativeLogLikelihood : public CrossEntropy {
  public:
   explicit NegativeLogLikelihood(const CrossEntropyOptions& options = {})
       : CrossEntropy("nll-loss", options) {}
 };
 
-// Means over updates of mean |label - pred|, mean (label - pred)^2 and its root. labels take preds'
-// shape (MXNet broadcasts).
+// MAE, MSE and RMSE are means over updates: of mean |label - pred|, mean (label - pred)^2 and its
+// root. labels are reshaped to preds' shape (MXNet broadcasts).
 class MAE : public Metric {
  public:
   MAE() : Metric("mae") {}
@@ -234,8 +233,8 @@ class RMSE : public Metric {
   Measure measure(const Tensor& labels, const Tensor& preds) const override;
 };
 
-// Pearson's correlation of labels and preds, all elements of both: the mean over the updates' own,
-// or that of all that was counted. NaN where either is constant.
+// Pearson's correlation of all elements of labels and preds: the mean of the updates' values
+// (macro) or one value of all counts (micro). NaN if labels or preds are constant.
 class PearsonCorrelation : public Metric {
  public:
   explicit PearsonCorrelation(const AverageOptions& options = {})
@@ -248,7 +247,7 @@ class PearsonCorrelation : public Metric {
   Average average_;
 };
 
-// The mean of preds, which are losses; labels are not looked at and may be Tensor().
+// The mean of preds, which are losses. labels are ignored and may be Tensor().
 class Loss : public Metric {
  public:
   Loss() : Metric("loss") {}
@@ -257,8 +256,8 @@ class Loss : public Metric {
   Measure measure(const Tensor& labels, const Tensor& preds) const override;
 };
 
-// The mean of what a function gives: a number on preds' context, of one instance or of as many as
-// it says: return value, or return {sum, instances}.
+// The mean of a function's values. The function returns one number on preds' context, for one
+// instance (return value) or for several (return {sum, instances}).
 class CustomMetric : public Metric {
  public:
   using Feval = std::function<Measure(const Tensor& labels, const Tensor& preds)>;
@@ -269,7 +268,7 @@ class CustomMetric : public Metric {
   Feval feval_;
 };
 
-// Several metrics of the same labels and predictions. Where one throws, none counts them.
+// Several metrics of the same labels and predictions. If one throws while measuring, none counts.
 class CompositeEvalMetric : public EvalMetric {
  public:
   using EvalMetric::update;
@@ -284,9 +283,9 @@ class CompositeEvalMetric : public EvalMetric {
   std::vector<std::shared_ptr<EvalMetric>> metrics_;
 };
 
-// By MXNet's names: accuracy or acc, f1, mcc, pcc, perplexity, crossentropy or ce,
-// negativeloglikelihood or nll_loss, mae, mse, rmse, pearsoncorrelation or pearsonr, loss. Others
-// are a ValueError, those that cannot do without an option too.
+// Makes metrics by MXNet's names: accuracy or acc, f1, mcc, pcc, perplexity, crossentropy or ce,
+// negativeloglikelihood or nll_loss, mae, mse, rmse, pearsoncorrelation or pearsonr, loss.
+// ValueError for other names, such as metrics that need an argument.
 std::shared_ptr<EvalMetric> create(const std::string& name);
 std::shared_ptr<CompositeEvalMetric> create(std::initializer_list<std::string> names);
 

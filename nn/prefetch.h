@@ -1,14 +1,14 @@
-// Prefetcher: makes and uploads batches while the program uses the one before.
+// Prefetcher: makes and uploads the next batches while the program uses the current batch.
 //
 //   data::Prefetcher loader(set, {.batch_size = 64, .shuffle = true, .context = gpu(0)});
 //   for (auto [image, label] : loader) { ... }
 //
-// Use it when the set does not fit the context or samples are decoded on the fly; a DataLoader
-// keeps the whole set on its context. The batches are those of a DataLoader with the same options,
-// in its order, for any number of workers.
+// Use a Prefetcher if the set does not fit the context or samples are decoded on the fly. A
+// DataLoader keeps the whole set on its context. A DataLoader with the same options gives the same
+// batches in the same order, for any number of workers.
 //
-// Threads: one thread at a time uses a Prefetcher, and one at a time an iterator with its copies.
-// state() looks at the iterators of the epoch begun last. Two epochs may run at once.
+// Threads: one thread at a time may use a Prefetcher, and one thread at a time an iterator and its
+// copies. state() reads iterators of the epoch begun last. Two epochs may run at once.
 #pragma once
 
 #include <functional>
@@ -21,23 +21,23 @@
 
 namespace locus::data {
 
-// One sample on the host; label may be a number (shape ()) or anything else.
+// One sample on the host. A label may have any shape; a number has shape ().
 struct Sample {
   Tensor data, label;
 };
-// Sample number i of a set. Called from several threads at once; what it throws arrives at ++.
+// Returns sample i of a set. Several threads call it at once. Its exceptions are rethrown by ++.
 using Decode = std::function<Sample(int64_t i)>;
 
 struct PrefetchOptions {
   int64_t batch_size = 1;
   bool shuffle = false;
   LastBatch last_batch = LastBatch::keep;
-  std::optional<Context> context = {};  // unset: current_context() when it is made
-  uint64_t seed = 0;                    // of the shuffling and the transform
+  std::optional<Context> context = {};  // unset: current_context() at construction
+  uint64_t seed = 0;                    // for shuffling and transform
   int num_workers = 2;                  // 1 to 256 threads
   int prefetch = 2;                     // batches ahead of the context's work, at most; 1 to 1024
-  Transform transform = {};             // of each sample's data, by the workers, on the host
-  int num_parts = 1, part_index = 0;    // a DataLoader's
+  Transform transform = {};             // workers apply it to each sample's data, on the host
+  int num_parts = 1, part_index = 0;    // as in LoaderOptions
 };
 
 class Prefetcher {
@@ -46,15 +46,15 @@ class Prefetcher {
  public:
   explicit Prefetcher(const Dataset& dataset, const PrefetchOptions& options = {},
                       Caller = Caller::here());
-  // Samples 0 ... samples - 1. All samples of a batch must agree in shape and dtype.
+  // Samples 0 ... samples - 1. All samples of a batch must have one shape and dtype.
   Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& options = {},
              Caller = Caller::here());
 
-  // Owns the current batch, and with its copies the epoch, which may outlive the Prefetcher. ++
-  // waits until the next batch is on its way (not until it is there: ops wait for it on the
-  // device), and rethrows what its decoding threw; the iterator is at the end then. An epoch ends
-  // when its iterators are at the end or gone, and joins its workers: that waits for the samples
-  // they are decoding.
+  // An iterator owns the current batch. Copies of an iterator share an epoch, which may outlive the
+  // Prefetcher. ++ waits until the upload of the next batch has been enqueued; ops wait for the
+  // upload on the device. If decoding threw, ++ rethrows and the iterator is at the end. An epoch
+  // ends when all its iterators are at the end or destroyed. It then joins its workers, which first
+  // finish the samples that they are decoding.
   class Iterator {
    public:
     const Batch& operator*() const;
@@ -71,12 +71,12 @@ class Prefetcher {
     Batch batch_;
     Caller from_;
   };
-  // Starts an epoch; its uploads are put down to this line.
+  // Starts an epoch. Its uploads are reported under the caller's line.
   Iterator begin(Caller = Caller::here());
   std::default_sentinel_t end() const { return {}; }
 
-  int64_t size() const { return order_.batches(); }     // in the next epoch
-  LoaderState state() const { return order_.state(); }  // as a DataLoader's
+  int64_t size() const { return order_.batches(); }     // of the next epoch
+  LoaderState state() const { return order_.state(); }  // as in DataLoader
   void check_state(const LoaderState& state) const { order_.check_state(state); }
   void set_state(const LoaderState& state) { order_.set_state(state); }
   Context context() const { return *options_.context; }
@@ -90,12 +90,11 @@ class Prefetcher {
 
 // --- Details ---
 
-// Worker threads together decode the samples of a batch and collate them in page-locked memory, at
-// most `prefetch` batches ahead. The upload runs on the context's to_device lane, beside the
-// compute stream. state() counts batches handed out, however many are made ahead.
+// Worker threads decode the samples of a batch together and collate them in page-locked memory.
+// They run at most `prefetch` batches ahead. Uploads run on the context's to_device lane, beside
+// the compute stream. state() counts batches handed out, not batches made ahead.
 
-// Where no context is named, batches go to current_context(), as new tensors do: samples come from
-// the host, wherever the set is. A DataLoader makes them where the set's data is, so that the data
-// need not move.
+// Samples come from the host, wherever the set is. If no context is named, batches go to
+// current_context(), as new tensors do. A DataLoader makes batches where the set's data is.
 
 }  // namespace locus::data
