@@ -1,9 +1,13 @@
-// Initializers: how a parameter's first values are drawn. A value type: everything is in the base,
-// so a copy (a Parameter whose shape is not known yet keeps one) never slices.
+// Initializers draw a parameter's first values.
 //
-// Values are always drawn on cpu(0) from the process's generator (random::seed), then copied, so a
-// network starts with the same numbers on every context. An option that is negative, NaN or
-// infinite is a ValueError that names it.
+//   net.initialize(init::Xavier({.magnitude = 2}), gpu(0));
+//
+// An Initializer is a value: the base class holds all state, so copies never slice. A Parameter of
+// unknown shape keeps a copy.
+//
+// Values are drawn on cpu(0) from the process's generator (random::seed) and then copied. A network
+// therefore starts with the same numbers on every context. A scale, sigma or magnitude that is
+// negative, NaN or infinite is a ValueError.
 #pragma once
 
 #include <functional>
@@ -16,20 +20,20 @@
 
 namespace locus::init {
 
-// fill(shape, dtype) returns a new tensor on cpu(0).
+// Calls fill(shape, dtype), which returns a new tensor on cpu(0).
 class Initializer {
  public:
   using Fill = std::function<Tensor(const Shape&, DType)>;
   // ValueError for an empty fill.
   Initializer(std::string name, Fill fill);
-  // No moves: none is left without a fill.
+  // Copies instead of moves, because every initializer must have a fill.
   Initializer(const Initializer&) = default;
   Initializer& operator=(const Initializer&) = default;
-  // Copies are equal, and so are those below that have one name and equal options.
+  // Copies are equal. Initializers below are equal if name and options are equal.
   bool operator==(const Initializer& other) const;
 
   const std::string& name() const { return name_; }
-  // ShapeError where fill gives another shape.
+  // ShapeError if fill returns another shape.
   Tensor operator()(const Shape& shape, DType dtype) const;
 
  protected:
@@ -41,7 +45,7 @@ class Initializer {
   std::shared_ptr<const Fill> fill_;
 };
 
-// Uniform in [-scale, scale). Gluon's default.
+// Uniform in [-scale, scale), Gluon's default.
 struct Uniform : Initializer {
   explicit Uniform(double scale = 0.07);
 };
@@ -57,16 +61,16 @@ struct XavierOptions {
   FactorType factor_type = FactorType::avg;
   double magnitude = 3;
 };
-// Scale sqrt(magnitude / factor), where factor is the fan-in, the fan-out or their mean (Glorot and
-// Bengio, 2010). For a weight (out, in, ...) the fans are in and out times the remaining lengths.
-// Throws ShapeError for fewer than two axes.
+// Uniform or Gaussian with scale sqrt(magnitude / factor) (Glorot and Bengio, 2010). The factor is
+// the fan-in, the fan-out or their mean. For a weight (out, in, ...) the fans are in and out, each
+// times the remaining lengths. ShapeError for fewer than two axes.
 struct Xavier : Initializer {
   explicit Xavier(const XavierOptions& options = {});
 };
 
 struct MSRAPreluOptions {
   FactorType factor_type = FactorType::avg;
-  double slope = 0.25;  // of the leaky ReLU that follows; 0 for a plain one
+  double slope = 0.25;  // of the leaky ReLU that follows; 0 for ReLU
 };
 // Xavier's Gaussian with magnitude 2 / (1 + slope^2) (He et al., 2015).
 struct MSRAPrelu : Initializer {
@@ -75,23 +79,23 @@ struct MSRAPrelu : Initializer {
 
 struct OrthogonalOptions {
   double scale = 1.414;
-  RandomType rand_type = RandomType::uniform;  // of the matrix that is made orthogonal
+  RandomType rand_type = RandomType::uniform;  // of the initial random matrix
 };
-// scale times a random matrix (out, in * ...) with orthonormal rows, or columns where there are
-// more rows (Saxe et al., 2013). Computed in f64. Throws ShapeError for fewer than two axes.
+// scale times a random matrix (out, in * ...) with orthonormal rows, or with orthonormal columns if
+// it has more rows (Saxe et al., 2013). Computed in f64. ShapeError for fewer than two axes.
 struct Orthogonal : Initializer {
   explicit Orthogonal(const OrthogonalOptions& options = {});
 };
 
-// The kernels (out, in, height, width) with which a transposed convolution of stride f upsamples
-// linearly, for lengths 2 f - f % 2, padded by (f - 1) / 2 rounded up. Each length has a ramp of
-// its own (MXNet: the width's). Throws ShapeError for another number of axes.
+// Kernels (out, in, height, width) for transposed convolutions that upsample linearly by stride f.
+// Kernel lengths are 2 f - f % 2; padding is (f - 1) / 2 rounded up. Height and width have separate
+// ramps (MXNet uses the width's). ShapeError unless there are four axes.
 struct Bilinear : Initializer {
   Bilinear();
 };
 
-// For the bias (4 * units) of an LSTM: forget_bias for the second gate's, 0 for the others'. Throws
-// ShapeError for a length that has no four parts.
+// For the bias (4 * units) of an LSTM: forget_bias for the second gate, 0 for the other gates.
+// ShapeError if the length is no multiple of four.
 struct LSTMBias : Initializer {
   explicit LSTMBias(double forget_bias = 1);
 };

@@ -1,10 +1,12 @@
-// Layers that normalise (ops/norm.h), with gamma, beta and running statistics as parameters.
+// Layers that normalize (ops/norm.h). Their parameters are gamma, beta and running statistics.
 //
-// gamma starts as 1 and beta as 0. As in Gluon they are parameters in any case: scale = false and
-// center = false only take their gradient away, for good. Parameters are f32 (or f64: .dtype) and
-// take f32 and 16-bit inputs, whose dtype the result has; f64 with f32 parameters, and the reverse,
-// is a DTypeError. in_channels, 0: taken from the first input. ValueError for a negative or
-// infinite epsilon.
+//   net.add(nn::Conv2D(64, 3), nn::BatchNorm(), nn::Activate("relu"));
+//
+// gamma starts as 1 and beta as 0. As in Gluon, both always exist: scale = false and center = false
+// remove only their gradients, permanently. Parameters are f32 by default; inputs are then f32, f16
+// or bf16. f64 inputs need f64 parameters (.dtype) and the reverse, otherwise DTypeError. The
+// result has the input's dtype. in_channels = 0 is taken from the first input. ValueError for a
+// negative or infinite epsilon.
 #pragma once
 
 #include <optional>
@@ -16,27 +18,27 @@
 
 namespace locus::nn {
 
-// What the layers share: an axis of channels with a gamma and a beta for each of them.
+// The base of these layers: a channel axis with one gamma and one beta per channel.
 class NormLayer : public Block {
  public:
-  // Parameters have f32 at least.
+  // A cast to a 16-bit dtype makes f32 parameters.
   void cast(DType dtype) override { Block::cast(dtype == f16 || dtype == bf16 ? f32 : dtype); }
 
  protected:
   using Init = std::optional<init::Initializer>;
-  // The parameters of any layer's options.
+  // Adds the parameters that a layer's options ask for.
   void add_affine(const auto& o) {
     options::expect(type_name(), "epsilon", o.epsilon, options::not_negative);
     add_gamma(o.in_channels, o.scale, o.gamma_initializer, o.dtype);
     if constexpr (requires { o.center; }) beta_ = add("beta", o.center, o.beta_initializer);
   }
-  // Beside gamma, with its shape and dtype.
+  // Adds a parameter with gamma's shape and dtype.
   Parameter add(const char* name, bool differentiable, const Init& init);
-  // Checks the input, and completes the parameters with as many channels as its `axis` has.
+  // Checks the input and completes the parameters' shapes with the length of its `axis`.
   void prepare(const Tensor& x, int axis, int least_axes);
-  std::string channels() const;  // "4", or "0" while it is not known
+  std::string channels() const;  // "4", or "0" while not known
 
-  Parameter gamma_, beta_;  // beta: not of RMSNorm
+  Parameter gamma_, beta_;  // RMSNorm has no beta
 
  private:
   void add_gamma(int64_t channels, bool scale, const Init& init, DType dtype);
@@ -48,17 +50,16 @@ struct BatchNormOptions {
   int axis = 1;  // of the channels; -1 for channels last
   double momentum = .9, epsilon = 1e-5;
   bool center = true, scale = true;
-  bool use_global_stats = false;  // the running statistics while training, too
+  bool use_global_stats = false;  // use running statistics for training, too
   std::optional<init::Initializer> beta_initializer = {}, gamma_initializer = {};
   std::optional<init::Initializer> running_mean_initializer = {}, running_variance_initializer = {};
   int64_t in_channels = 0;
   DType dtype = f32;
 };
-// Over all axes but that of the channels. While training (autograd::is_training()) by the
-// statistics of the batch, of which running_mean and running_var keep an average; otherwise by
-// these. They are parameters that never have a gradient, saved and moved with the others, and are
-// written in place, each replica's by the inputs of its context: save_parameters() writes their
-// mean.
+// Normalizes over all axes except the channel axis. Training (autograd::is_training()) uses the
+// batch's statistics and updates their averages, running_mean and running_var, in place. Otherwise
+// the layer uses the averages. The averages are parameters without gradients, saved and moved with
+// the others. Each replica updates its averages separately; save_parameters() writes their mean.
 class BatchNorm : public NormLayer {
  public:
   explicit BatchNorm(const BatchNormOptions& = {});
@@ -79,7 +80,7 @@ struct LayerNormOptions {
   int64_t in_channels = 0;
   DType dtype = f32;
 };
-// Along one axis.
+// Normalizes along one axis.
 class LayerNorm : public NormLayer {
  public:
   explicit LayerNorm(const LayerNormOptions& = {});
@@ -98,8 +99,8 @@ struct GroupNormOptions {
   int64_t in_channels = 0;
   DType dtype = f32;
 };
-// Over groups of the channels, axis 1, of each sample. gamma and beta have one value a channel, as
-// in Gluon 2; those of MXNet 1 have one a group.
+// Normalizes groups of channels (axis 1) of each sample. gamma and beta have one value per channel,
+// as in Gluon 2 (MXNet 1: one per group).
 class GroupNorm : public NormLayer {
  public:
   explicit GroupNorm(const GroupNormOptions& = {});
@@ -118,7 +119,7 @@ struct InstanceNormOptions {
   int64_t in_channels = 0;
   DType dtype = f32;
 };
-// Over each channel of each sample.
+// Normalizes each channel of each sample.
 class InstanceNorm : public NormLayer {
  public:
   explicit InstanceNorm(const InstanceNormOptions& = {});
@@ -137,7 +138,7 @@ struct RMSNormOptions {
   int64_t in_channels = 0;
   DType dtype = f32;
 };
-// Along one axis, by the root of the mean square, without a beta.
+// Divides by the root of the mean square along one axis. There is no beta.
 class RMSNorm : public NormLayer {
  public:
   explicit RMSNorm(const RMSNormOptions& = {});

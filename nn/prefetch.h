@@ -90,9 +90,10 @@ class Prefetcher {
 
 // --- Details ---
 
-// Worker threads decode the samples of a batch together and collate them in page-locked memory.
-// They run at most `prefetch` batches ahead. Uploads run on the context's to_device lane, beside
-// the compute stream. state() counts batches handed out, not batches made ahead.
+// Worker threads decode the samples of a batch together and collate them in host memory,
+// page-locked for GPUs. They run at most `prefetch` batches ahead. Uploads run on the context's
+// to_device lane, beside the compute stream. state() counts batches handed out, not batches made
+// ahead.
 
 // Samples come from the host, wherever the set is. If no context is named, batches go to
 // current_context(), as new tensors do. A DataLoader makes batches where the set's data is.

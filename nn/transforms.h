@@ -1,4 +1,4 @@
-// Transforms: what becomes of samples on their way into a batch.
+// Transforms change samples before they enter a batch.
 //
 //   using namespace data::transforms;
 //   data::DataLoader loader(data::cifar10(dir, data::train, {.dtype = u8}),
@@ -6,11 +6,10 @@
 //                            .transform = Compose({RandomCrop(32, {.pad = 4}),
 //                                                  RandomFlipLeftRight(), ToTensor()})});
 //
-// A DataLoader applies them to batches, on the batch's context; a Prefetcher to samples, in its
-// workers. Both give the same bits: what a random transform does to a sample depends on the
-// loader's seed, the epoch's number and the sample's number alone. Images are (N, C, H, W), of any
-// dtype, else ShapeError. Gluon's names; Gluon's images are (H, W, C) until ToTensor moves the
-// channels.
+// A DataLoader transforms batches, on the batch's context. A Prefetcher transforms samples, in its
+// workers. Both give the same bits: a random transform of a sample depends only on the loader's
+// seed, the epoch's number and the sample's number. Images are (N, C, H, W), otherwise ShapeError.
+// Names are Gluon's; Gluon's images are (H, W, C) until ToTensor moves the channels.
 #pragma once
 
 #include <functional>
@@ -22,30 +21,30 @@
 
 namespace locus::data {
 
-// Where random transforms get their numbers from.
+// The source of random transforms' numbers.
 struct Draw {
   uint64_t seed = 0;
   int64_t epoch = 0;
-  std::span<const int32_t> samples = {};  // which the data are
-  Caller from = Caller::here();           // whom its copies to the context are put down to
+  std::span<const int32_t> samples = {};  // the numbers of data's samples
+  Caller from = Caller::here();           // the line that reports name for copies
 
-  // For each sample a number in [0, 1); another `stream` gives others.
+  // One number in [0, 1) per sample. Each `stream` gives different numbers.
   std::vector<double> uniform(uint64_t stream) const;
-  // For a part of a transform: other numbers than those of the parts before.
+  // The Draw for part i of a transform. Each part has different numbers.
   Draw part(uint64_t i) const;
 };
 
-// A function of data (N, ...); the result has N entries, too, and is on the data's context. A value
-// type: everything is in the base, so a copy never slices. Called from several threads at once.
+// A function of data (N, ...). The result has N entries and is on the data's context. A Transform
+// is a value: all state is in the base class, so copies never slice. Several threads may call it.
 class Transform {
  public:
   using Apply = std::function<Tensor(const Tensor& data, const Draw& draw)>;
-  Transform() = default;            // none: data as it is
-  explicit Transform(Apply apply);  // ValueError for an empty one
+  Transform() = default;            // returns data unchanged
+  explicit Transform(Apply apply);  // ValueError if empty
 
   explicit operator bool() const { return apply_ != nullptr; }
-  // Records nothing. Random ones need a draw with as many samples as data has, else ValueError.
-  // ShapeError where the result has another number of samples.
+  // Autograd records nothing. ValueError if a random transform gets a draw for another number of
+  // samples. ShapeError if the result has another number of samples.
   Tensor operator()(const Tensor& data, const Draw& draw = {}) const;
 
  private:
@@ -60,32 +59,32 @@ struct Size {
   int64_t height, width;
 };
 
-// One after the other.
+// Applies the parts in order.
 struct Compose : Transform {
   explicit Compose(std::vector<Transform> parts);
 };
 
 struct RandomCropOptions {
-  int64_t pad = 0;  // zeros around the image, before it is cut
+  int64_t pad = 0;  // zeros added around the image first
 };
-// A part of this size, from anywhere in each image. ShapeError when an image is smaller.
+// Cuts this size at a random position of each image. ShapeError if the padded image is smaller.
 struct RandomCrop : Transform {
   explicit RandomCrop(Size size, const RandomCropOptions& options = {});
 };
-// The middle of each image: a view. ShapeError when an image is smaller.
+// The middle of each image, as a view. ShapeError if an image is smaller.
 struct CenterCrop : Transform {
   explicit CenterCrop(Size size);
 };
-// Mirrors an image with probability p.
+// Mirrors each image with probability p.
 struct RandomFlipLeftRight : Transform {
   explicit RandomFlipLeftRight(double p = .5);
 };
 
-// (x - mean) / std for floating data: one number for all channels or one for each.
+// (x - mean) / std for floating data, with one number for all channels or one per channel.
 struct Normalize : Transform {
   explicit Normalize(std::vector<double> mean, std::vector<double> std = {1});
 };
-// u8 to f32 in [0, 1].
+// Converts u8 to f32 in [0, 1].
 struct ToTensor : Transform {
   ToTensor();
 };
