@@ -1,4 +1,4 @@
-// Blocks made of blocks: one after the other, side by side, and around a shortcut.
+// Blocks made of blocks: in sequence, in parallel branches, and around a shortcut.
 #pragma once
 
 #include <concepts>
@@ -11,26 +11,26 @@
 
 namespace locus::nn {
 
-// A block whose children are added in order, named "0", "1", ...
+// A block whose children are added in order and named "0", "1", ...
 class Container : public Block {
  public:
   template <std::derived_from<Block>... B>
   void add(B... b) {
     (push(std::make_shared<B>(std::move(b))), ...);
   }
-  Block& operator[](int i) const;  // negative counts from the end; IndexError when out of range
+  Block& operator[](int i) const;  // negative counts from the end; IndexError if out of range
   int size() const { return static_cast<int>(children().size()); }
 
  protected:
   void push(std::shared_ptr<Block> block);
 };
 
-// Layers one after the other. Several inputs go to the first, and several results on to the next.
+// Runs layers in order. The first layer may take several inputs; all results go to the next layer.
 //   nn::Sequential net{nn::Dense(256, nn::relu), nn::Dense(10)};
 class Sequential : public Container {
  public:
   Sequential() = default;
-  // add(b...). A Sequential alone is copied, as by every copy constructor: add() makes it a layer.
+  // Calls add(b...). A single Sequential is copied instead; use add() to make it a layer.
   template <std::derived_from<Block>... B>
   requires(sizeof...(B) > 1 ||
            !(std::derived_from<B, Sequential> && ...)) explicit Sequential(B... b) {
@@ -39,12 +39,12 @@ class Sequential : public Container {
   Tensor forward(const Tensor& x) override;
   Tensors forward(const Tensors& in) override;
   Tensors forward_replicas(const Tensors& xs) override;
-  // The layers from `begin` up to `end`, shared with this; negative counts from the end. Throws
-  // IndexError when it has them not.
+  // The layers from `begin` up to `end`, shared with this Sequential. Negative numbers count from
+  // the end. IndexError if out of range.
   Sequential slice(int begin, int end) const;
 };
 
-// Branches over one input, their results joined along an axis (Gluon's contrib.nn.Concurrent).
+// Runs branches on one input and joins their results along an axis (Gluon's contrib.nn.Concurrent).
 class Concurrent : public Container {
  public:
   explicit Concurrent(int axis = -1) : axis_(axis) {}
@@ -55,9 +55,8 @@ class Concurrent : public Container {
   int axis_;
 };
 
-// activation(body(x) + shortcut(x)), with children named "body" and, if there is one, "shortcut":
-// the block of residual networks (He et al., 2015). Without a shortcut x itself is added, whose
-// shape must be the result's.
+// activation(body(x) + shortcut(x)), the block of residual networks (He et al., 2015). Children are
+// named "body" and "shortcut". Without a shortcut, x is added. ShapeError if the shapes differ.
 class Residual : public Block {
  public:
   template <std::derived_from<Block> B>
@@ -78,11 +77,11 @@ class Residual : public Block {
   Activation activation_;
 };
 
-// A block of which training keeps the inputs alone: backward() runs it again (core/recompute.h).
-// The same numbers for less memory and about a third more time. backward() throws Error if a
-// parameter of the body, frozen ones included, was written since. A first pass, which tells shapes,
-// is kept as a whole. on_replicas() of a body with a layer such as SyncBatchNorm recomputes all
-// replicas together.
+// Saves memory: training keeps only the body's inputs, and backward() runs the body again
+// (core/recompute.h). Results are the same; time grows by about a third. backward() throws Error if
+// a parameter of the body, even a frozen one, was written since. A first pass that infers shapes is
+// kept whole. If the body spans replicas (SyncBatchNorm), on_replicas() recomputes all replicas
+// together.
 class Recompute : public Block {
  public:
   template <std::derived_from<Block> B>
@@ -96,7 +95,7 @@ class Recompute : public Block {
   Tensors once_more(const std::function<Tensors(const Tensors&)>& body, const Tensors& in) const;
 };
 
-// Its input.
+// Returns its input.
 class Identity : public Block {
  public:
   Tensor forward(const Tensor& x) override { return x; }

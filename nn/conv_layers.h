@@ -1,11 +1,12 @@
-// Convolutions and their transposes as layers, with Gluon's names and defaults.
+// Convolution and transposed convolution layers, with Gluon's names and defaults.
 //
 //   nn::Conv2D(20, 5, {.activation = nn::relu})             channels, kernel: 5 is {5, 5}
 //   nn::Conv2D(50, {5, 3}, {.strides = {2, 1}, .padding = 1, .layout = "NHWC"})
 //
-// weight is (channels, in / groups, kernel...), a transpose's (in, channels / groups, kernel...);
-// with the channels last (NWC, NHWC, NDHWC) that axis stands behind the kernel. The number of in
-// channels is found at first use, unless given. Errors name the layer, as repr() has it.
+// weight is (channels, in / groups, kernel...), for a transpose (in, channels / groups, kernel...).
+// With channels last (NWC, NHWC, NDHWC) the second axis moves behind the kernel. The number of
+// input channels, unless given, is taken from the first input. Errors name the layer as repr()
+// does.
 #pragma once
 
 #include <optional>
@@ -19,7 +20,7 @@ namespace locus::nn {
 struct ConvOptions {
   Extent strides = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
-  std::string_view layout = {};  // unset: the channels first
+  std::string_view layout = {};  // unset: channels first
   Activation activation = {};    // relu is part of the convolution's kernel
   bool use_bias = true;
   std::optional<init::Initializer> weight_initializer = {};  // unset: the one given to initialize()
@@ -40,12 +41,12 @@ struct ConvTransposeOptions {
   DType dtype = f32;
 };
 
-// What they all are.
+// The base of these layers.
 class ConvLayer : public Block {
  public:
   Tensor forward(const Tensor& x) override;
-  // Gluon's text, where a transpose's channels are in -> out, too, and output_padding is shown:
-  // "Conv2D(1 -> 20, kernel_size=(5, 5), stride=(1, 1), Activation(relu))".
+  // Gluon's text. For transposes, too, channels are in -> out; output_padding is shown:
+  //   "Conv2D(1 -> 20, kernel_size=(5, 5), stride=(1, 1), Activation(relu))"
   std::string repr() const override;
 
  protected:

@@ -1,5 +1,5 @@
-// Dense, and the layers without parameters. Containers are in containers.h, activations in
-// activation_layers.h, normalisations in norm_layers.h, convolutions in conv_layers.h.
+// Dense, and layers without parameters. Containers are in containers.h, activations in
+// activation_layers.h, normalizations in norm_layers.h, convolutions in conv_layers.h.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace locus::nn {
 
 struct DenseOptions {
   bool use_bias = true;
-  bool flatten = true;   // (N, a, b) is taken as (N, a*b); false: works on the last axis
+  bool flatten = true;   // (N, a, b) is read as (N, a*b); false: uses the last axis
   int64_t in_units = 0;  // 0: taken from the first input
   std::optional<init::Initializer> weight_initializer = {};  // unset: the one given to initialize()
   std::optional<init::Initializer> bias_initializer = {};    // unset: zeros
@@ -37,15 +37,15 @@ class Dense : public Block {
   Parameter weight_, bias_;
 };
 
-// (N, a, b, ...) -> (N, a*b*...). A view where the memory allows.
+// (N, a, b, ...) -> (N, a*b*...). A view if the memory layout allows.
 class Flatten : public Block {
  public:
   Tensor forward(const Tensor& x) override;
   std::string repr() const override { return "Flatten"; }
 };
 
-// While training, zeroes each element with probability `rate` and scales the others by
-// 1 / (1 - rate); otherwise the identity. rate in [0, 1).
+// In training, zeroes each element with probability `rate` and scales the others by 1 / (1 - rate).
+// Otherwise the identity. rate in [0, 1).
 class Dropout : public Block {
  public:
   explicit Dropout(double rate = 0.5);
@@ -59,7 +59,7 @@ class Dropout : public Block {
 // Any function of a tensor.
 class Lambda : public Block {
  public:
-  // ValueError for an empty one.
+  // ValueError for an empty function.
   explicit Lambda(std::function<Tensor(const Tensor&)> function, std::string name = "function");
   Tensor forward(const Tensor& x) override { return function_(x); }
   std::string repr() const override { return "Lambda(" + name_ + ")"; }
@@ -69,8 +69,8 @@ class Lambda : public Block {
   std::string name_;
 };
 
-// The visible move of a network that spans contexts: its input, on `to`. Differentiable. Reports
-// of copies name the line that created the layer.
+// Moves its input to context `to`, for networks that span contexts. Differentiable. Reports of
+// copies name the line that created the layer.
 class To : public Block {
  public:
   explicit To(Context to, Caller from = Caller::here()) : to_(to), from_(from) {}
