@@ -1,4 +1,4 @@
-// Activations: functions with a name, for Dense and its like to apply, and layers of them.
+// Activations: named functions, for Dense and other layers, and as layers.
 //
 //   net.add(nn::Dense(64, nn::silu), nn::Dense(64), nn::LeakyReLU(.1), nn::Activate("tanh"));
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace locus::nn {
 
-// `nn::relu(x)` applies it; Dense takes one and fuses it where it can.
+// A named function: `nn::relu(x)` applies it. Dense takes an Activation and fuses it if it can.
 struct Activation {
   std::string_view name = "linear";
   Tensor (*apply)(const Tensor&) = nullptr;  // null: the identity
-  // The same as an attribute of dense, when it has it.
+  // The function as an attribute of the op dense; none: not fused.
   locus::Activation fused = locus::Activation::none;
 
   Tensor operator()(const Tensor& x, Caller = Caller::here()) const;
@@ -28,12 +28,12 @@ extern const Activation relu6;        // clip(x, 0, 6)
 extern const Activation
     hard_sigmoid;  // MXNet's, of slope .2; PyTorch's is hard_sigmoid(x, 1. / 6, .5)
 
-// An activation as a layer: Gluon's nn.Activation. An option of the layers here that is out of its
-// range is a ValueError that names it.
+// An activation as a layer: Gluon's nn.Activation. Layers below throw ValueError for an option out
+// of range.
 class Activate : public Block {
  public:
   explicit Activate(const Activation& activation) : activation_(activation) {}
-  // One of those above. ValueError for another name.
+  // An activation above, by name. ValueError for other names.
   explicit Activate(std::string_view name);
   Tensor forward(const Tensor& x) override { return activation_(x); }
   std::string repr() const override;
@@ -42,7 +42,7 @@ class Activate : public Block {
   Activation activation_;
 };
 
-// What the layers below are: a function of the input, and the text of its numbers.
+// The base of the layers below: a function of the input, and the text of its options.
 class ActivationLayer : public Block {
  public:
   Tensor forward(const Tensor& x) override { return function_(x); }
@@ -56,11 +56,11 @@ class ActivationLayer : public Block {
   std::function<Tensor(const Tensor&)> function_;
   std::string numbers_;
 };
-// x where it is above 0, else alpha x; alpha >= 0.
+// x if x > 0, else alpha x; alpha >= 0.
 struct LeakyReLU : ActivationLayer {
   explicit LeakyReLU(double alpha);
 };
-// x where it is above 0, else alpha (exp(x) - 1).
+// x if x > 0, else alpha (exp(x) - 1).
 struct ELU : ActivationLayer {
   explicit ELU(double alpha = 1);
 };
@@ -70,7 +70,7 @@ struct SELU : ActivationLayer {
 struct GELU : ActivationLayer {
   GELU() : ActivationLayer(gelu) {}
 };
-// x sigmoid(beta x), SiLU with beta = 1.
+// x sigmoid(beta x). With beta = 1 it is SiLU.
 struct Swish : ActivationLayer {
   explicit Swish(double beta = 1);
 };
@@ -83,7 +83,7 @@ struct Mish : ActivationLayer {
 struct ReLU6 : ActivationLayer {
   ReLU6() : ActivationLayer(relu6) {}
 };
-// At least a_min and at most a_max.
+// x, limited to [a_min, a_max].
 struct Hardtanh : ActivationLayer {
   explicit Hardtanh(double a_min = -1, double a_max = 1);
 };
@@ -93,11 +93,11 @@ struct Softmax : ActivationLayer {
 
 struct PReLUOptions {
   init::Initializer alpha_initializer = init::Constant(.25);
-  int64_t in_channels = 1;  // 1: one slope for all; else that of axis 1
+  int64_t in_channels = 1;  // 1: one slope; else the length of axis 1; > 0 or ShapeError
   DType dtype = f32;
 };
-// x where it is above 0, else alpha x, with a learned alpha (He, Zhang, Ren and Sun, 2015), which
-// is cast to a floating x's dtype.
+// x if x > 0, else alpha x, with a learned alpha (He, Zhang, Ren and Sun, 2015). alpha is cast to a
+// floating x's dtype.
 class PReLU : public Block {
  public:
   explicit PReLU(const PReLUOptions& = {});

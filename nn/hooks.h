@@ -14,8 +14,8 @@ class Block;
 using ForwardPreHook = std::function<void(Block&, const Tensors& in)>;
 using ForwardHook = std::function<void(Block&, const Tensors& in, const Tensors& out)>;
 
-// Those of a block and its copies. A function may register and detach others; a call runs those
-// that were there when it began.
+// The hooks of a block and its copies. A hook may register and detach hooks. A call runs the hooks
+// that exist when it begins.
 struct Hooks {
   template <class F>
   using List = std::vector<std::pair<int, F>>;
@@ -31,7 +31,7 @@ struct Hooks {
   }
 };
 
-// What takes one out again. Dropping the handle does not; the block may go before it.
+// detach() removes the hook; destroying the handle does not. The block may be destroyed first.
 class HookHandle {
  public:
   HookHandle() = default;

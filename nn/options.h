@@ -1,5 +1,5 @@
-// Options that are numbers: the range that each has to be in, and the ValueError that names the
-// option, its value and the range.
+// Checks of numeric options: the range of each, and a ValueError that names option, value and
+// range.
 #pragma once
 
 #include <cmath>
@@ -30,20 +30,20 @@ void expect(const auto& who, const char* option, const auto& value, bool fits,
 void expect(const auto& who, const char* option, const auto& value, const Range& range) {
   expect(who, option, value, range.holds(static_cast<double>(value)), range.text);
 }
-// Unset is fine.
+// An unset option passes.
 void expect(const auto& who, const char* option, const std::optional<double>& value,
             const Range& range) {
   if (value) expect(who, option, *value, range);
 }
 
-// One of an enum's values, which are 0 to `last`.
+// Checks that an enum's value is 0 to `last`.
 template <class E>
 void expect_enumerator(const auto& who, const char* option, E value, E last, const char* names) {
   const int v = static_cast<int>(value);
   expect(who, option, v, v >= 0 && v <= static_cast<int>(last), names);
 }
 
-// A function that is to be called later is one.
+// Checks that a function is not empty.
 void expect_function(const auto& who, const char* option, const auto& f) {
   if (!f) [[unlikely]]
     throw ValueError(who, ": ", option, " is empty; expected a function");

@@ -1,12 +1,12 @@
-// Poolings as layers, with Gluon's names and defaults.
+// Pooling layers, with Gluon's names and defaults.
 //
 //   nn::MaxPool2D(2, {.strides = 2})
 //   nn::GlobalAvgPool2D()
 //
-// A window of 2 is one of 2 x 2; strides are as long as the window, unless given. Global poolings
-// give (N, C, 1, 1) for (N, C, H, W), and take "NHWC", too.
+// A window of 2 means 2 x 2. Strides default to the window. Global pooling maps (N, C, H, W) to (N,
+// C, 1, 1) and also takes "NHWC".
 //
-// Options are those of ops/pooling.h. Errors name the layer, as repr() has it.
+// ops/pooling.h describes the options. Errors name the layer as repr() does.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace locus::nn {
 
-// What they all are.
+// The base of these layers.
 class PoolLayer : public Block {
  public:
   Tensor forward(const Tensor& x) override;
@@ -85,7 +85,7 @@ struct GlobalAvgPool3D : PoolLayer {
   explicit GlobalAvgPool3D(std::string_view layout = {})
       : PoolLayer(Kind::global_avg, 3, 1, {.layout = layout}) {}
 };
-// Any size -> this one. The op AdaptiveAvgPooling2D of MXNet, PyTorch's layer.
+// Averages any input size to output_size. MXNet's op AdaptiveAvgPooling2D, PyTorch's layer.
 struct AdaptiveAvgPool2D : PoolLayer {
   explicit AdaptiveAvgPool2D(const Extent& output_size = 1, std::string_view layout = {})
       : PoolLayer(Kind::adaptive_avg, 2, output_size, {.layout = layout}) {}

@@ -1,11 +1,11 @@
-// SyncBatchNorm: BatchNorm by the statistics of all replicas' batches together, as on one context
-// with the whole batch (Gluon's contrib.nn.SyncBatchNorm). Also over the replicas of all ranks.
+// SyncBatchNorm: BatchNorm with joint statistics of all replicas' batches, over all ranks, as on
+// one context with the whole batch (Gluon's contrib.nn.SyncBatchNorm).
 //
 //   { autograd::Record record;  outs = net.on_replicas(xs);  ... }  // one loss per replica
 //   autograd::backward(losses);
 //
-// One thread runs all replicas side by side, also in compiled code (core/compile.h). One thread at
-// a time.
+// One thread runs all replicas, also in compiled code (core/compile.h). Only one thread at a time
+// may run the layer.
 #pragma once
 
 #include <cstdint>
