@@ -77,7 +77,7 @@ class Block {
   // Compiles later calls, once per shape (core/compile.h lists the errors): forward() runs once and
   // is replayed. Under autograd::Record its gradient is replayed too. TrainStep compiles a whole
   // training step. Copies of the block are recorded separately. State that forward() keeps for the
-  // next call must be written in place.
+  // next call must be written in place. hybridize(false) stops compiling.
   void hybridize(bool active = true);
 
   // All parameters with structural names: the block's first, then the children's ("0.weight"). A

@@ -20,13 +20,13 @@
 
 namespace locus::init {
 
-// Calls fill(shape, dtype), which returns a new tensor on cpu(0).
+// An Initializer calls fill(shape, dtype), which returns a new tensor on cpu(0).
 class Initializer {
  public:
   using Fill = std::function<Tensor(const Shape&, DType)>;
   // ValueError for an empty fill.
   Initializer(std::string name, Fill fill);
-  // Copies instead of moves, because every initializer must have a fill.
+  // A move copies: every initializer must keep its fill.
   Initializer(const Initializer&) = default;
   Initializer& operator=(const Initializer&) = default;
   // Copies are equal. Initializers below are equal if name and options are equal.

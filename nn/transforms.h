@@ -8,8 +8,9 @@
 //
 // A DataLoader transforms batches, on the batch's context. A Prefetcher transforms samples, in its
 // workers. Both give the same bits: a random transform of a sample depends only on the loader's
-// seed, the epoch's number and the sample's number. Images are (N, C, H, W), otherwise ShapeError.
-// Names are Gluon's; Gluon's images are (H, W, C) until ToTensor moves the channels.
+// seed, the epoch's number and the sample's number. Images are (N, C, H, W), of any dtype,
+// otherwise ShapeError. Names are Gluon's; Gluon's images are (H, W, C) until ToTensor moves the
+// channels.
 #pragma once
 
 #include <functional>
@@ -35,7 +36,8 @@ struct Draw {
 };
 
 // A function of data (N, ...). The result has N entries and is on the data's context. A Transform
-// is a value: all state is in the base class, so copies never slice. Several threads may call it.
+// is a value: all state is in the base class, so copies never slice. Several threads may call a
+// Transform at once.
 class Transform {
  public:
   using Apply = std::function<Tensor(const Tensor& data, const Draw& draw)>;
