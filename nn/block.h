@@ -69,8 +69,8 @@ class Block {
   virtual Tensors forward_replicas(const Tensors& xs);
 
   // Hooks run before and after each forward() of the block and its copies, in the order of
-  // registration. They may read the tensors and throw. Under hybridize() and TrainStep, hooks of
-  // inner blocks run only when the call is recorded. The names are Gluon's.
+  // registration. They may read the tensors and throw. When hybridize() or TrainStep replays a
+  // call, blocks inside the call run no hooks. The names are Gluon's.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
 

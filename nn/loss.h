@@ -113,8 +113,7 @@ struct LogisticOptions {
   int batch_axis = 0;
   LabelFormat label_format = LabelFormat::signed_;
 };
-// log(1 + exp(-pred * label)) for signed labels, by SigmoidBinaryCrossEntropyLoss of (label + 1) /
-// 2.
+// log(1 + exp(-pred * label)) for signed labels: SigmoidBinaryCrossEntropyLoss of (label + 1) / 2.
 struct LogisticLoss : Loss<LogisticLoss, LogisticOptions> {
   static constexpr const char* kName = "LogisticLoss";
   LogisticLoss() = default;

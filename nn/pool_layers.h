@@ -3,8 +3,8 @@
 //   nn::MaxPool2D(2, {.strides = 2})
 //   nn::GlobalAvgPool2D()
 //
-// A window of 2 means 2 x 2. Strides default to the window. Global pooling maps (N, C, H, W) to (N,
-// C, 1, 1) and also takes "NHWC".
+// A window of 2 means 2 x 2. Strides default to the window. Global pooling maps (N, C, H, W) to
+// (N, C, 1, 1) and also takes "NHWC".
 //
 // ops/pooling.h describes the options. Errors name the layer as repr() does.
 #pragma once

@@ -51,7 +51,7 @@ class Prefetcher {
              Caller = Caller::here());
 
   // An iterator owns the current batch. Copies of an iterator share an epoch, which may outlive the
-  // Prefetcher. ++ waits until the upload of the next batch has been enqueued; ops wait for the
+  // Prefetcher. ++ waits until the next batch is made and its upload enqueued; ops wait for the
   // upload on the device. If decoding threw, ++ rethrows and the iterator is at the end. An epoch
   // ends when all its iterators are at the end or destroyed. It then joins its workers, which first
   // finish the samples that they are decoding.
