@@ -64,7 +64,9 @@ void Parameter::check_stays(const Contexts& contexts) const {
 }
 
 void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const try {
-  check_stays(contexts);
+  if (const State& s = state(); s.whole)
+    throw Error("Parameter '", s.name, "', ", s.part_text(),
+                ", cannot be placed; expected set_data() with the values of the whole");
   for (const Context& c : contexts) device(c);
   complete(values.shape());
   ++state().origin;

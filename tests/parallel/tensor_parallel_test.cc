@@ -374,6 +374,8 @@ TEST(TensorParallel, BadCallsAreNamed) {
   nn::Dense dense(2, {}, {.in_units = 3});
   EXPECT_THROW(up.parameter("weight.0").share(dense.parameter("weight")), Error);
   EXPECT_THROW(up.parameter("weight.0").place(x, cpu(0)), Error);
+  const nn::Parameter part = up.parameter("weight.1");
+  EXPECT_THROW(part.place(part.data(), part.list_ctx()), Error);  // on its own context, too
 }
 
 TEST(TensorParallel, ANewSeedDrawsAnewForAllParts) {
