@@ -1,42 +1,16 @@
-// Collectives: what the contexts of a group do with one tensor each.
+// Collectives: functions that combine or exchange one tensor per context of a group.
 //
 //   const Group g(gpus(4));
 //   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
 //
-// Results of ops on cpu_pinned memory live on the cpu, here as everywhere: so may those of a group
-// that has some, and their gradients are refused there as parts that live elsewhere.
+// Part i lives on group[i]. All parts have one dtype and, unless stated otherwise, one shape. A
+// mean needs floating-point parts. Collectives are differentiable; max, min, prod and the functions
+// named `_many` have no gradient. Compiled functions record collectives. A TransferLog and a trace
+// assign the copies to the caller's line. The host waits for no device. Several threads may call
+// collectives at once.
 //
-// Part i lives on g[i]; all parts have one dtype, and one shape but where it is said otherwise.
-// They are combined in one order: the same bits each time, and on every context; other sizes and
-// dtypes may be combined in another way, below. They are differentiable, recorded by compiled
-// functions, and their copies are the caller's in a TransferLog and in a trace. Nothing waits for a
-// device.
-//
-// Between cpu(i), and between emulated GPUs, parts meet in a binary tree of copies and sums:
-// log2(n) steps up and as many down. Sums of f16 and bf16 are rounded at each step.
-//
-// ReduceOp (core/group.h): mean is of floating-point parts; max, min and prod have no gradient.
-//
-// Among real GPUs that reach each other's memory, one kernel of ours a GPU does it, which reads the
-// others' memory, and becomes part of a compiled function's graphs, whose replays a TransferLog
-// does not see:
-//   all_reduce, all_reduce_many       sums and means of floating-point parts, up to 64 MiB of a
-//                                     context in one call, all its tensors together; they are
-//                                     added up in the group's order
-//   reduce, reduce_scatter            of any size, each result in the order from its context on,
-//                                     round
-//   reduce_many                       of any size, in the group's order
-//   broadcast, all_gather, all_to_all, send_recv, broadcast_many
-//                                     each part, or slice of one, that has up to 4 MiB; not what a
-//                                     tape records of broadcast and send_recv
-// f16 and bf16 are added up in f32, and rounded once. What is larger is copied by the GPUs' copy
-// engines, straight into the results. Larger all_reduces, and those of other combinations and
-// dtypes, are NCCL's, where the build has it and nothing is recorded. A GPU that does not come
-// within 30 s is a DeviceError at the next wait.
-//
-// Errors: Error where there are not as many parts as contexts, ContextMismatch for a part that
-// lives elsewhere, ShapeError, DTypeError, ValueError for a ReduceOp that is none; they name the
-// part, or the target, and what was expected. Nothing is written then.
+// Parts are combined in a fixed order: results have the same bits in every run and on every
+// context. The order may differ for other sizes and dtypes; see Details.
 #pragma once
 
 #include <functional>
@@ -52,61 +26,90 @@ namespace locus {
 
 struct AllReduceOptions {
   ReduceOp op = ReduceOp::sum;
-  Tensors out = {};  // where results go, one a context or none; parts themselves, too
+  Tensors out = {};  // targets, one for each context; may be the parts; empty: new tensors
 };
 struct AllReduceManyOptions {
   ReduceOp op = ReduceOp::sum;
-  bool beside = false;  // other work goes on meanwhile: a GPU's kernel takes part of it only
-  // behind(i) for each context, once what is asked for is enqueued on all; none where that failed.
-  // On the threads that enqueued it, so that what behind(i) enqueues on group[i] follows at once.
+  bool beside = false;  // true: the kernel occupies only part of a GPU; other kernels run beside it
+  // behind(i) is called for each context after the work is enqueued on all contexts. If enqueuing
+  // fails, it is not called. The thread that enqueues for group[i] calls behind(i): work enqueued
+  // there follows directly.
   std::function<void(int)> behind = {};
 };
 struct ReduceScatterOptions {
   ReduceOp op = ReduceOp::sum;
-  int axis = 0;  // whose length is a multiple of the group's size
+  int axis = 0;  // its length is a multiple of the group's size, else ShapeError
 };
 struct AllGatherOptions {
-  int axis = 0;  // along which parts are joined; their lengths there may differ
+  int axis = 0;  // parts are joined along this axis; their lengths there may differ
 };
 struct AllToAllOptions {
   int split_axis = 0, concat_axis = 0;
 };
 
-// All parts combined, on every context.
+// Combines all parts. Every context receives the result.
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options = {},
                    Caller from = Caller::here());
-// The same of several tensors at once, in place: tensors[k][i] on group[i]. Not differentiable.
+// Combines several tensors at once, each in place. tensors[k][i] lives on group[i].
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options = {}, Caller from = Caller::here());
-// Likewise, but tensors[k] on group[roots[k]] alone: the same bits as all_reduce_many's, but where
-// that is NCCL's. What the others hold then is not defined.
+// Combines several tensors at once; only group[roots[k]] receives the result of tensors[k], in
+// place. The other parts are undefined afterwards. The result has the bits of all_reduce_many,
+// unless NCCL computes that one.
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options = {}, Caller from = Caller::here());
-// tensors[k][i], on group[i], gets the values of tensors[k][roots[k]]. Not differentiable.
+// Copies tensors[k][roots[k]] into every tensors[k][i], which lives on group[i].
 void broadcast_many(const Group& group, std::span<const Tensors> tensors,
                     std::span<const int> roots, Caller from = Caller::here());
-// All parts combined, on group[root].
+// Combines all parts. The result lives on group[root].
 Tensor reduce(const Group& group, const Tensors& parts, int root = 0, ReduceOp op = ReduceOp::sum,
               Caller from = Caller::here());
-// x, which lives on one of the group's contexts, on every one; there it is a copy, too.
+// Copies x, which lives on a context of the group, to every context, also to its own.
 Tensors broadcast(const Group& group, const Tensor& x, Caller from = Caller::here());
-// The i-th of as many slices of all parts combined, on group[i].
+// Combines all parts and cuts the result into one slice per context. Slice i lives on group[i].
 Tensors reduce_scatter(const Group& group, const Tensors& parts,
                        const ReduceScatterOptions& options = {}, Caller from = Caller::here());
-// All parts joined, on every context.
+// Joins all parts. Every context receives the result.
 Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options = {},
                    Caller from = Caller::here());
-// Each part is cut into as many slices as there are contexts; slice i of every part goes to
-// group[i], where they are joined in the order of the contexts that they come from.
+// Cuts each part into one slice per context along split_axis. group[i] receives slice i of every
+// part and joins the slices along concat_axis in the group's order.
 Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options = {},
                    Caller from = Caller::here());
-// Sends and receives at once: a copy of part sources[i] comes to group[i], and nothing, an
-// undefined tensor, where sources[i] is -1. A part may go to several contexts or to none; shapes
-// and dtypes may differ. One tensor to one context is copyto() (core/tensor.h). IndexError for
-// other sources.
-//   send_recv(g, parts, {3, 0, 1, 2})             each to its right neighbour, round
-//   send_recv(g, parts, {-1, 0, 1, 2})            and nothing to the first
+// Copies part sources[i] to group[i]. If sources[i] is -1, result i is an undefined tensor. Any
+// other source outside the group is an IndexError. A part may go to several contexts or to none.
+// Shapes and dtypes of the parts may differ. To copy one tensor, use copyto() (core/tensor.h).
+//   send_recv(g, parts, {3, 0, 1, 2})             each part to its right neighbour, in a ring
+//   send_recv(g, parts, {-1, 0, 1, 2})            the first context receives nothing
 Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
                   Caller from = Caller::here());
+
+// --- Details ---
+//
+// Errors name the part or target and what was expected. Nothing is written then.
+// - Error: the number of parts, targets, roots or sources does not fit.
+// - ContextMismatch: a part or target lives on another context.
+// - ShapeError, DTypeError: a part or target has another shape or dtype.
+// - ValueError: the ReduceOp (core/group.h) is no enumerator. IndexError: the root is out of range.
+//
+// Hosts and emulated GPUs use a binary tree of copies and sums.
+// - The tree takes log2(n) steps up and as many down. Sums of f16 and bf16 are rounded at each
+//   step.
+// - If a context is cpu_pinned, its result may live on the cpu, as results of other ops do. The
+//   gradient of that result is refused as a part on another context.
+//
+// Real GPUs that reach each other's memory, up to 8, use one kernel a GPU. The kernel reads the
+// other GPUs' memory and adds f16 and bf16 in f32, with one rounding.
+// - all_reduce, all_reduce_many: sums and means of floating-point parts, up to 64 MiB per context
+//   and call, or any size while recording; in the group's order.
+// - reduce, reduce_scatter: any size; the order starts at the result's context and goes round.
+// - reduce_many: any size; in the group's order.
+// - broadcast, all_gather, all_to_all, send_recv, broadcast_many: parts or slices of up to 4 MiB.
+//   If a tape records them, broadcast and send_recv use copies.
+// - Larger parts are copied by the copy engines, straight into the results.
+// - Other all_reduce calls use NCCL. If the build lacks NCCL or work is recorded, they use the tree.
+// - The kernel becomes part of a compiled function's graphs. A TransferLog does not see its
+//   replays.
+// - If a GPU is more than 30 s late at the kernel, the next wait throws DeviceError.
 
 }  // namespace locus

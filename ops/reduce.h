@@ -1,4 +1,4 @@
-// Reductions over any set of axes.
+// Reductions of a tensor over any set of axes.
 //
 //   sum(x)                                    all axes: a 0-d tensor
 //   max(x, 1)                                 one axis; negative axes count from the end
@@ -6,20 +6,13 @@
 //   mean(x, {.axis = {0, 2}, .keepdims = true})
 //   norm(x, {.out = log[i]})                  into existing memory: no allocation, no copy
 //
-// Dtypes follow NumPy: sum and prod of integers and booleans are i64 (and wrap); mean, var, std,
-// norm and logsumexp of them are f64; max and min keep the dtype; any and all are bool; argmax and
-// argmin are i64. f16 and bf16 accumulate in f32. No elements: sum 0, prod 1, mean, var and std
-// NaN, logsumexp -inf, norm 0, any false, all true; max, min, argmax, argmin and the norms of order
-// inf and -inf throw ShapeError. NaN: argmax and argmin return its position, the others it. Order:
-// fixed by the shape, so results repeat bit by bit. On the CPU f32 results join blocks of at most
-// 4096 elements, each added in 64 lanes, in f64: the same bits for every number of threads, and
-// (logsumexp apart) for every instruction set.
-// mean divides the sum: where f32 or f64 does not hold the sum, the mean is infinite, as in NumPy.
-// Gradients: max and min send the gradient to every element equal to the result, as MXNet does.
-// That of prod is exact where elements are 0; its own gradient only where none is. It fits where
-// the product of the other elements does, for up to 2000 elements whatever they are; for more where
-// f64 holds the product of all, too. Errors: an axis out of range or given twice throws ShapeError,
-// a NaN for ddof or ord ValueError.
+// Result dtypes follow NumPy. sum and prod of integers and booleans are i64 and wrap. mean, var,
+// std, norm and logsumexp of integers and booleans are f64. max and min keep the dtype. any and all
+// are bool. argmax and argmin are i64. f16 and bf16 accumulate in f32.
+//
+// The shape alone fixes the order of summation, so results repeat bit by bit. If an axis is out of
+// range or given twice, a reduction throws ShapeError. If ddof or ord is NaN, it throws ValueError.
+// Details about empty tensors, NaN and gradients stand at the end.
 #pragma once
 
 #include <concepts>
@@ -33,7 +26,7 @@
 
 namespace locus {
 
-// Which axes: all of them by default, one, or several.
+// The axes of a reduction: all (the default), one, or several.
 class Axes {
  public:
   Axes() = default;
@@ -52,7 +45,8 @@ class Axes {
   int axes_[kMaxRank] = {};
 };
 
-// Makes sum(x, {0, 1}) an error: it would mean axis 0 with keepdims. Write {.axis = {0, 1}}.
+// Makes sum(x, {0, 1}) a compile error, because it would mean axis 0 with keepdims. Write {.axis =
+// {0, 1}}.
 class ByName {
   friend struct ReduceOptions;
   friend struct VarOptions;
@@ -64,8 +58,9 @@ struct ReduceOptions {
   ByName by_name = ByName();
   Axes axis = {};
   bool keepdims = false;  // reduced axes stay, with length 1
-  // Where to write, and what is returned then: of the result's shape and dtype (else ShapeError,
-  // DTypeError) and x's context (else ContextMismatch). Not while x or out is being recorded.
+  // If defined, the result is written into `out`, and `out` is returned. `out` has the result's
+  // shape (else ShapeError) and dtype (else DTypeError), and x's context (else ContextMismatch). If
+  // x or out is part of a recorded graph, the call throws Error.
   Tensor out = {};
 };
 
@@ -92,35 +87,37 @@ Tensor max(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor min(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor any(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor all(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
-// The position of the first largest or smallest, over one axis, or over all: then in the flattened
-// tensor.
+// The position of the first largest or smallest element along one axis. Without an axis: its
+// position in the flattened tensor.
 Tensor argmax(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor argmin(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
-// sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root; n <= ddof divides by 0.
-// Where f32 does not hold the squares, they are f64: f32 and 16-bit x have the variance that fits
-// their dtype, else infinity. f64 x must lie within 1e154 of their mean; std has all digits of
-// distances from 1e-146. NaN, not infinity, where the squares of f64 are more than it holds.
-// One pass, without the cancellation of mean(x^2) - mean(x)^2: what counts is the spread of x, not
-// its size. The gradient of std is 0 where std is.
+// sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root. If n <= ddof, the divisor
+// is 0. One pass computes both, without the cancellation of mean(x^2) - mean(x)^2: accuracy depends
+// on the spread of x, not on its size. If std is 0, its gradient is 0.
+//
+// If f32 overflows, squares are f64: the variance of f32 and 16-bit x is infinite only if the
+// result's dtype cannot hold it. f64 x must lie within 1e154 of their mean. If the squares of f64 x
+// overflow, the result is NaN. std of f64 x is exact to all digits for distances from 1e-146 on.
 Tensor var(const Tensor& x, const VarOptions& = {}, Caller = Caller::here());
 Tensor std(const Tensor& x, const VarOptions& = {},
            Caller = Caller::here());  // with `using namespace locus`: locus::std
 
-// log(sum(exp(x))), without overflow. Of -inf alone: -inf, with gradient 0. Where it is inf, each
-// inf among the elements has gradient 1 and the others 0 (PyTorch: NaN).
+// log(sum(exp(x))), without overflow. If all elements are -inf, the result is -inf and the gradient
+// 0. If the result is inf, the gradient is 0 for finite elements.
 Tensor logsumexp(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
-// sum(|x|^ord)^(1/ord): of a vector, over several axes as if flattened. ord = inf: max(|x|), -inf:
-// min(|x|), 0: how many are not 0. No power overflows where the norm fits. Gradients: 0 where the
-// norm or x is 0; inf and -inf as max and min.
+// The vector norm sum(|x|^ord)^(1/ord). Several axes count as one flattened axis. ord = inf gives
+// max(|x|), ord = -inf gives min(|x|), ord = 0 counts the elements that are not 0. If the norm is
+// in range, no power overflows. If the norm or an element is 0, the gradient there is 0. For inf
+// and -inf, gradients follow max and min.
 Tensor norm(const Tensor& x, const NormOptions& = {}, Caller = Caller::here());
 inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o,
                    Caller from = Caller::here()) {
   return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out}, from);
 }
 
-// Over one axis: sum(x, 1) is sum(x, {.axis = 1}). norm(x, 1), too, is over axis 1, not of order 1.
+// Over one axis: sum(x, 1) is sum(x, {.axis = 1}). norm(x, 1) reduces axis 1; its order is 2.
 inline Tensor sum(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
   return sum(x, {.axis = axis}, from);
 }
@@ -161,7 +158,7 @@ inline Tensor norm(const Tensor& x, Integer auto axis, Caller from = Caller::her
   return norm(x, {.axis = axis}, from);
 }
 
-// A compile error: max and min reduce one tensor. Options in braces, {.axis = 1}, and axes choose
+// max and min of two operands are a compile error. Options in braces, {.axis = 1}, and axes select
 // the functions above.
 template <std::same_as<Tensor> T, class U>
 requires(std::same_as<U, Tensor> || std::floating_point<U>) T max(const T&, const U&) {
@@ -174,8 +171,23 @@ requires(std::same_as<U, Tensor> || std::floating_point<U>) T min(const T&, cons
   return T();
 }
 
-// Sums x over the axes along which `shape` would be broadcast to x's: the inverse of broadcast_to.
-// Keeps the dtype. x itself when it has that shape. Throws ShapeError when it does not broadcast.
+// Sums x over the axes along which `shape` broadcasts to x's shape: the inverse of broadcast_to.
+// The dtype stays. If x has that shape, the result is x itself. If `shape` does not broadcast to
+// x's shape, sum_to throws ShapeError.
 Tensor sum_to(const Tensor& x, const Shape& shape, Caller = Caller::here());
+
+// --- Details ---
+//
+// - No elements: sum 0, prod 1, mean, var and std NaN, logsumexp -inf, norm 0, any false, all true.
+//   max, min, argmax, argmin and the norms of order inf and -inf throw ShapeError.
+// - NaN: argmax and argmin return its position; reductions with floating results return NaN.
+// - CPU: f32 sums join blocks of at most 4096 elements in f64. Each block is added in 64 lanes. The
+//   number of threads does not change the bits, nor does the instruction set (except logsumexp).
+// - mean divides the sum. If f32 or f64 cannot hold the sum, the mean is infinite, as in NumPy.
+// - max and min send the gradient to every element that equals the result, as MXNet does.
+// - If elements are 0, the gradient of prod is exact, but its second-order gradient is not.
+// - If the product of the other elements is in range, so is the gradient of prod. With more than
+//   2000 elements, f64 must also hold the product of all.
+// - If logsumexp is inf, each inf among the elements has gradient 1 (PyTorch: NaN).
 
 }  // namespace locus
