@@ -107,7 +107,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 // - broadcast, all_gather, all_to_all, send_recv, broadcast_many: parts or slices of up to 4 MiB.
 //   If a tape records them, broadcast and send_recv use copies.
 // - Larger parts are copied by the copy engines, straight into the results.
-// - Other all_reduce calls use NCCL. If the build lacks NCCL or work is recorded, they use the tree.
+// - Other all_reduce calls use NCCL. If NCCL is not built in or work is recorded, they use the
+//   tree.
 // - The kernel becomes part of a compiled function's graphs. A TransferLog does not see its
 //   replays.
 // - If a GPU is more than 30 s late at the kernel, the next wait throws DeviceError.

@@ -1,22 +1,16 @@
 // Convolutions over 1, 2 or 3 spatial axes, and their transposes.
 //
-// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC. weight is MXNet's:
-// (out, in / groups, kernel...), with the channels last (out, kernel..., in / groups). dtypes f32,
-// f64, f16, bf16; the last two are computed in f32 and rounded once; operands of different floating
-// dtypes are promoted as NumPy promotes them. Sums are added up in blocks, in the same order each
-// time, for any number of threads.
+//   const Tensor y = convolution(x, weight, bias, {.padding = 1});   // x NCHW, weight OIHW
 //
-// NaN and infinities of data spread to every result that they meet. What lies beyond the data
-// (padding; in a deconvolution and in a gradient of data also the gaps of strides) counts as 0.
-// What that gives with a weight that is not finite, or in a gradient of the weight with such a dy,
-// is unspecified: 0 or NaN.
+// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC. weight has MXNet's shape
+// (out, in / groups, kernel...); with the channels last (out, kernel..., in / groups).
 //
-// All are differentiable to any order. The plain backward pass of a convolution is one op, with the
-// mask of relu and the sum of the bias gradient; with create_graph it is composed of the three that
-// are here, each linear in either operand.
+// dtypes: f32, f64, f16, bf16. f16 and bf16 are computed in f32 and rounded once. Operands of
+// different floating dtypes are promoted as in NumPy. Sums are added in blocks, in one order for
+// any number of threads. All functions are differentiable to any order.
 //
-// Errors: ShapeError naming the axis and what was expected, ValueError for options, DTypeError for
-// integers and booleans, ContextMismatch.
+// Errors: ShapeError names the axis and the expected length. Options out of range are a ValueError,
+// integers and booleans a DTypeError, operands on different contexts a ContextMismatch.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -29,33 +23,46 @@ namespace locus {
 struct ConvolutionOptions {
   Extent strides = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
-  std::string_view layout = {};  // unset: the channels first
+  std::string_view layout = {};  // unset: channels first
   Activation activation = Activation::none;
 };
 
-// y[n][o][p] = bias[o] + the sum over i, k of weight[o][i][k] · x[n][i][p·stride - padding +
-// k·dilation], then the activation: cross-correlation, as all frameworks have it. An axis of length
-// n becomes floor((n + 2·padding - dilation·(kernel - 1) - 1) / stride) + 1. bias, when defined, is
-// (out,). With groups, the out channels of a group see its in channels alone.
+// Cross-correlation, then the activation:
+//   y[n][o][p] = bias[o] + sum over i, k of weight[o][i][k] · x[n][i][p·stride - padding +
+//                k·dilation]
+// An axis of length n becomes
+//   floor((n + 2·padding - dilation·(kernel - 1) - 1) / stride) + 1.
+// bias is (out,) or undefined. With groups, the out channels of a group read only the in channels
+// of that group.
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                    const ConvolutionOptions& = {}, Caller = Caller::here());
 
 struct DeconvolutionOptions {
   Extent strides = 1, padding = 0, dilation = 1;
-  Extent adj = 0;  // more of the result at its end, 0 <= adj < stride
+  Extent adj = 0;  // extra length at the end of the result, 0 <= adj < stride
   int64_t groups = 1;
   std::string_view layout = {};
 };
 
-// The transpose of the convolution with this weight, (in, out / groups, kernel...) here, plus bias:
-// MXNet's Deconvolution. An axis of length n becomes
-// (n - 1)·stride - 2·padding + dilation·(kernel - 1) + 1 + adj.
+// The transpose of the convolution with this weight, plus bias: MXNet's Deconvolution. weight is
+// (in, out / groups, kernel...). An axis of length n becomes
+//   (n - 1)·stride - 2·padding + dilation·(kernel - 1) + 1 + adj.
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias = {},
                      const DeconvolutionOptions& = {}, Caller = Caller::here());
 
-// The gradient of convolution(x, weight) by a weight with kernels of this size, where that of the
-// result is dy.
+// The gradient of convolution(x, weight) with respect to weight. dy is the gradient of the result;
+// `kernel` is the size of the weight's kernels.
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
                                const ConvolutionOptions& = {}, Caller = Caller::here());
+
+// --- Details ---
+//
+// - NaN and infinities in the data spread to every result that reads them.
+// - Padding counts as 0. In a deconvolution and in a gradient of data, the gaps of strides count as
+// 0, too. If such a zero meets a weight that is not finite, the result is unspecified: 0 or NaN.
+// The same holds for a gradient of the weight with a dy that is not finite.
+// - The plain backward pass of a convolution is one op, with the mask of relu and the sum of the
+// bias gradient. With create_graph it is composed of the three functions above, each linear in
+// either operand.
 
 }  // namespace locus

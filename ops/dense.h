@@ -1,4 +1,6 @@
-// The fully connected layer as one op: MXNet's FullyConnected, with its activation.
+// The fully connected layer as one op: MXNet's FullyConnected with an activation.
+//
+//   const Tensor y = dense(x, weight, bias, Activation::relu);   // (N, in) -> (N, out)
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -6,20 +8,22 @@
 
 namespace locus {
 
-// data · weightᵀ + bias, then the activation, in one launch.
+// Computes data · weightᵀ + bias, then the activation, in one launch.
 //
-// weight is (out, in) and bias, when defined, (out,). With `flatten` (MXNet's default) all axes of
-// data but the first are one: (N, ...) -> (N, out). Without it the last axis is replaced:
-// (..., in) -> (..., out). dtypes f32, f64, f16 and bf16. Products and bias of 16-bit operands are
-// added up in f32, and the result is rounded once, on every context. Operands of different floating
-// dtypes are promoted as NumPy promotes them. relu(NaN) is NaN, its gradient there 1.
+// weight is (out, in). bias is (out,) or undefined. With `flatten` (MXNet's default), data (N, ...)
+// gives (N, out): all axes but the first count as one. Without `flatten`, data (..., in) gives
+// (..., out).
 //
-// Differentiable to any order. The plain backward pass is one op with one or few launches: the
-// mask of relu and the sum of the bias gradient are part of the products. With create_graph it is
-// composed of matmul, sum and multiply instead.
+// dtypes: f32, f64, f16 and bf16. 16-bit products and bias are added in f32, and the result is
+// rounded once. Operands of different floating dtypes are promoted as in NumPy. dense is
+// differentiable to any order.
 //
-// Errors: ShapeError when data's and weight's `in` or weight's and bias's `out` differ, DTypeError
-// for integers and booleans, ContextMismatch.
+// - ShapeError: `in` of data and weight, or `out` of weight and bias, differ.
+// - DTypeError: an operand is integer or bool.
+// - ContextMismatch: operands live on different contexts.
+// - relu(NaN) is NaN, and its gradient is 1.
+// - The plain backward pass is one op of one or few launches. The mask of relu and the sum of the
+// bias gradient are part of the products. With create_graph it is composed of other ops.
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias = {},
              Activation activation = Activation::none, bool flatten = true,
              Caller = Caller::here());
