@@ -1,15 +1,12 @@
-// The CUDA back end: gpu(i) on NVIDIA hardware, and what .cu files need of it. Kernel functions
-// take memory as a Scratch (core/scratch.h), counters and fault words from signals.h, and what
-// a library offers from that library's header (blas.h). Launches on one stream exclude each
-// other.
+// The CUDA back end: gpu(i) on NVIDIA hardware, and what .cu files need.
 //
-// A context has four non-blocking streams (compute, to_device, to_host, peer) and never uses the
-// legacy default stream. Its memory comes from a caching pool (pool.h). The CUDA current device of
-// the calling thread is the same after every public call as before.
+// Kernel functions take memory as a Scratch (core/scratch.h), and counters and fault words from
+// signals.h. Functions of a library are in that library's header (blas.h). Launches on one stream
+// exclude each other. Memory comes from a caching pool (pool.h).
 //
-// Copies: page-locked memory (cpu_pinned) goes asynchronously; pageable memory through a ring of
-// page-locked slots, moved by several threads; between devices directly, once a copy over that link
-// has been compared, else through the host, which is said once. LOCUS_P2P=off keeps off the links.
+// A context has four non-blocking streams: compute, to_device, to_host and peer. The context never
+// uses the legacy default stream. Every public call restores the calling thread's current CUDA
+// device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +16,8 @@
 
 namespace locus {
 
-// Registers gpu when the driver has a device, and returns whether it has one; without a driver
-// num_gpus() is 0 and nothing fails. Also gives cpu_pinned page-locked memory.
+// Registers gpu and gives cpu_pinned page-locked memory, if the driver has a device. Returns
+// whether it has one. Without a driver num_gpus() is 0 and nothing fails.
 bool register_cuda();
 
 namespace cuda {
@@ -29,8 +26,18 @@ inline cudaStream_t stream(const Call& call) {
   return static_cast<cudaStream_t>(call.stream.native);
 }
 
-// For kernel functions: a look-up by stream of a few nanoseconds.
+// The number of multiprocessors, for kernel functions. The look-up by stream takes a few
+// nanoseconds.
 int multiprocessors(StreamView s);
 
 }  // namespace cuda
+// --- Details ---
+//
+// - Copies from and to page-locked memory (cpu_pinned) are asynchronous.
+// - Copies from and to pageable memory pass through a ring of page-locked slots. Several threads
+// move the bytes.
+// - Copies between devices are direct, after a test copy over the link was compared. If the test
+//   fails or the driver offers no access, copies go through the host, and stderr says so once.
+// - LOCUS_P2P=off turns direct copies between devices off.
+
 }  // namespace locus

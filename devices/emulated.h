@@ -1,21 +1,32 @@
-// gpu(i) on a machine without one: LOCUS_EMULATED_GPUS=N. Each has memory and in-order queues of
-// its own, runs the CPU's kernels on them asynchronously, and refuses what a real GPU would refuse.
+// Emulated GPUs: gpu(i) on a machine without a GPU, for tests and studies of placement.
 //
-// Copies take the time they take, and kernels share the CPU's thread pool: several emulated GPUs
-// that compute at once are no faster than one. LOCUS_EMULATED_LINK changes both, to study
-// placement: copies take the time of a modelled link (emulated_link.h), and every queue computes on
-// one thread of its own at half the speed of a core or less, whatever the others do
-// (emulated_pace.h): N GPUs then compute N times as much. context_info(c).modelled says that it is
-// so. LOCUS_EMULATED_MEMORY="2G" sets the memory of each; unset, 4 GiB or what there is.
+//   LOCUS_EMULATED_GPUS=2 ./program
+//
+// Each emulated GPU has memory and in-order queues, runs the CPU's kernels asynchronously, and
+// refuses what a real GPU would refuse.
+//
+// Kernels share the CPU's thread pool: several emulated GPUs that compute at once are no faster
+// than one. LOCUS_EMULATED_MEMORY="2G" sets the memory of each. Unset: 4 GiB, or less if the
+// machine has less.
 #pragma once
 
 namespace locus {
 
-// Registers gpu when LOCUS_EMULATED_GPUS is a number >= 1 (it then wins over real GPUs), and
-// returns whether it did. When a variable makes no sense, the first use of a gpu throws Error.
+// If LOCUS_EMULATED_GPUS is a number >= 1, registers gpu in place of real GPUs. Returns whether it
+// did. If a variable is malformed, the first use of a gpu throws Error.
 bool register_emulated();
 
-// Registers gpu for a machine that has none: the error of its first use says how to emulate some.
+// Registers gpu on a machine without GPUs. The first use of a gpu then throws an Error that says
+// how to emulate GPUs.
 void register_no_gpus();
+
+// --- Details ---
+//
+// LOCUS_EMULATED_LINK models time, to study placement:
+// - Copies take the time of a modelled link (emulated_link.h).
+// - Every queue computes on one thread, at half the speed of a core or less (emulated_pace.h).
+//   Other
+// GPUs do not slow it down: N GPUs compute N times as much.
+// - context_info(c).modelled is true.
 
 }  // namespace locus

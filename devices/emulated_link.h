@@ -1,16 +1,14 @@
-// How long copies to, from and between emulated GPUs take: LOCUS_EMULATED_LINK.
+// The link model of emulated GPUs: how long copies to, from and between them take. The variable
+// LOCUS_EMULATED_LINK sets the model.
 //
 //   LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
-// h2d, d2h and peer are GB/s (10^9 bytes) of one direction, latency_us is added to every copy; a
-// key left out has the value above. Each GPU has four ports: to and from the host, to and from the
-// other GPUs. A copy holds its ports for latency + bytes / bandwidth, first come, first served, so
-// two uploads to one GPU share its link and an upload and a download do not; where they are on one
-// stream, as copies that block are, they take turns by that. A copy within one GPU crosses no link.
 //
-// The bytes really move, at the end of that time: a program that reuses memory too early sees it.
-// So a copy is never faster than this machine's memory (about 10 GB/s a core), whatever the model
-// says; the first large one that takes longer says so on stderr. Kernels take modelled time then
-// too, and it is the queues' clocks that all of this is by: emulated_pace.h.
+// h2d, d2h and peer are GB/s (10^9 bytes) of one direction. Every copy takes latency_us more. A
+// missing key has the value above.
+//
+// Each GPU has four ports: to and from the host, to and from the other GPUs. A copy holds its ports
+// for latency + bytes / bandwidth, first come, first served. Two uploads to one GPU share its link;
+// an upload and a download do not. A copy within one GPU uses no link.
 //
 // Threads: any.
 #pragma once
@@ -29,19 +27,28 @@ struct LinkModel {
   double h2d = 55, d2h = 55, peer = 395;  // GB/s
   double latency_us = 8;
 
-  // Throws Error naming the variable, the key and what it accepts.
+  // If `text` is malformed, parse throws Error with the variable, the key and the accepted values.
   static LinkModel parse(std::string_view text);
   std::chrono::nanoseconds duration(Context from, Context to, size_t bytes) const;
 };
 
-// The model of the process; nullopt: copies take the time they take. Set it while nothing is under
-// way.
+// The model of the process. nullopt: copies take their real time. Set the model while no work is in
+// flight.
 void set_link_model(const std::optional<LinkModel>& model);
 const std::optional<LinkModel>& link_model();
 
-// Copies src to dst, from `start` on, and returns when the model says that they have arrived;
-// `start` without one.
+// Copies src to dst, from `start` on. Returns the modelled time of arrival; without a model,
+// `start`.
 Clock::time_point copy_over_link(void* dst, Context to, const void* src, Context from, size_t bytes,
                                  Clock::time_point start);
+
+// --- Details ---
+//
+// - The bytes move at the end of the modelled time. A program that reuses memory too early sees it.
+// - A copy is never faster than this machine's memory (about 10 GB/s a core). The first large copy
+// that takes longer than the model prints a line on stderr.
+// - An upload and a download on one stream, as copies that block are, take turns.
+// - Under a model kernels take modelled time, too. All times are those of the queues' clocks
+// (emulated_pace.h).
 
 }  // namespace locus::emulated

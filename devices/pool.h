@@ -1,18 +1,16 @@
-// The caching pool behind every context: driver memory is taken in segments and cut into blocks;
-// freed blocks are kept and handed out again.
+// CachingPool: the caching memory pool of every context. The pool takes memory from the driver in
+// segments, cuts segments into blocks, and keeps freed blocks for later requests.
 //
-// Blocks up to 1 MiB come from 2 MiB segments, blocks up to 32 MiB from 32 MiB segments, larger
-// ones from a segment of their own. Within a segment: best fit, and free neighbours merge. Each
-// stream has free blocks of its own (StreamBlocks): a block freed on a stream is reused there at
-// once, without any event, because the stream orders the old and the new user. Another stream gets
-// it only when memory is short, and then waits on the device for the first. Blocks of small sizes
-// pass through free lists in front; the pair allocate + deallocate costs about 20 ns there.
+//   CachingPool pool(std::move(source), {.context = c});
+//   void* const p = pool.allocate(bytes, stream);
+//   pool.deallocate(p, bytes, stream);     // the stream orders the block's next use
 //
-// When memory is short: blocks whose events are done, then blocks of other streams, then cached
-// segments back to the driver, then the host waits for deferred blocks; then OutOfMemory, after
-// which the program can go on. Threads: any; with the lock held the driver is asked
-// whether an event has fired, and nothing else.
-// LOCUS_POOL=off makes every block a driver allocation, for memory checkers.
+// A block freed on a stream is reused on that stream at once, without an event, because the stream
+// orders the old and the new user. If memory is short, another stream may take the block and waits
+// for the first one. If no memory is left, allocate throws OutOfMemory; the program can go on.
+//
+// The pool owns its MemorySource. Threads: any. LOCUS_POOL=off makes every block a driver
+// allocation, for memory checkers.
 #pragma once
 
 #include <memory>
@@ -25,25 +23,26 @@
 
 namespace locus {
 
-// Where a pool takes memory from: cudaMalloc, cudaHostAlloc, aligned host memory. Threads: any.
+// The memory behind a pool: cudaMalloc, cudaHostAlloc or aligned host memory. Threads: any.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // nullptr when there is no memory; aligned to PoolOptions::rounding at least. bytes >= 1.
+  // Returns memory aligned to PoolOptions::rounding at least, or nullptr if there is none. bytes >=
+  // 1.
   virtual void* allocate(size_t bytes) = 0;
-  // Streams of the context may still have work queued on p; release must wait for it (cudaFree
-  // does by itself). `bytes` is what allocate was given.
+  // Releases p. `bytes` is the argument of allocate. If streams of the context have queued work on
+  // p, release waits for that work, as cudaFree does.
   virtual void release(void* p, size_t bytes) noexcept = 0;
 };
 
-bool pool_caching();  // false when LOCUS_POOL=off
+bool pool_caching();  // false if LOCUS_POOL=off
 
 struct PoolOptions {
   Context context;        // for errors, and for the events of blocks that change streams
-  size_t rounding = 512;  // block sizes and addresses are multiples of it; a power of two
-  size_t limit = 0;       // on reserved bytes; 0: none
+  size_t rounding = 512;  // a power of two that divides block sizes and addresses
+  size_t limit = 0;       // the most reserved bytes; 0: no limit
   bool caching = pool_caching();
-  // Tell AddressSanitizer which bytes are live. Only for host memory used by the host alone.
+  // Tells AddressSanitizer which bytes are live. Only for memory that the host alone uses.
   bool poison = false;
 };
 
@@ -54,8 +53,8 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   ~CachingPool() override;
 
   void* allocate(size_t bytes, StreamView stream) override;
-  // `bytes` is what allocate was given. `stream` may be another one than allocate's, if the block
-  // is safe to reuse there.
+  // Frees p for `stream`. `bytes` is the argument of allocate. `stream` may differ from that of
+  // allocate if the block is safe to reuse there.
   void deallocate(void* p, size_t bytes, StreamView stream) noexcept override;
   void deallocate_after(void* p, size_t bytes, StreamView stream,
                         std::span<const EventView> pending) noexcept override;
@@ -64,10 +63,10 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   void set_limit(size_t bytes) override;
   void release_cached() override;
 
-  // The stream is being closed and its work is done: its blocks, and those freed on it later, may
-  // go to any stream. Call from Device::close_stream.
+  // Device::close_stream calls retire after the stream's work is done. The stream's blocks, and
+  // blocks freed on the stream later, may then go to any stream.
   void retire(StreamView stream);
-  // The stream is opened again: what it frees is its own.
+  // The stream is opened again. Blocks that it frees from now on belong to it.
   void revive(StreamView stream);
 
  private:
@@ -118,5 +117,16 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   int waiting_ LOCUS_GUARDED_BY(mutex_) = 0;
   unsigned ticks_ LOCUS_GUARDED_BY(mutex_) = 0;
 };
+
+// --- Details ---
+//
+// - Blocks up to 1 MiB come from 2 MiB segments, blocks up to 32 MiB from 32 MiB segments, larger
+// blocks from a segment of their own.
+// - Within a segment the best fit is taken, and free neighbours merge.
+// - Small sizes have free lists in front; allocate and deallocate together cost about 20 ns there.
+// - If memory is short, the pool first takes blocks whose events are done, then blocks of other
+// streams. The new stream waits on the device for the old one; for a recording, the host waits.
+// - Next, the pool returns cached segments to the driver. Then the host waits for deferred blocks.
+// - While the pool's lock is held, the pool only asks the driver whether events have fired.
 
 }  // namespace locus
