@@ -1,8 +1,12 @@
-// Copies and casts: one op, "copy", of any strides on both sides.
+// Copies and casts of tensors. One op, "copy", reads and writes any strides.
 //
-// Casts are the same on every context: floating to integer cuts toward zero and saturates, NaN
-// becomes 0; integer to integer wraps as in C++; anything to bool_ is `!= 0` (so NaN is true); to a
-// narrower float rounds to nearest even, once. The gradient is the cast back.
+// Casts give the same values on every context:
+// - Floating to integer: cut toward zero and saturated; NaN becomes 0.
+// - Integer to integer: wrapped, as in C++.
+// - Any dtype to bool_: x != 0, so NaN is true.
+// - To a narrower float: rounded once, to nearest even.
+//
+// The gradient of a cast is cast back.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -10,12 +14,12 @@
 
 namespace locus {
 
-// New memory in every case, also when the dtype is x's own (MXNet's copy=True). Tensor::astype is
-// the same function.
+// Casts x into new memory, also if x has that dtype (MXNet's copy=True). Tensor::astype is the same
+// function.
 Tensor cast(const Tensor& x, DType dtype, Caller = Caller::here());
-// New memory, the strides' order kept. Tensor::clone is the same function.
+// Copies x into new memory and keeps the order of strides. Tensor::clone is the same function.
 Tensor copy(const Tensor& x, Caller = Caller::here());
-// x itself when it is row-major without gaps, else a row-major copy.
+// Returns x if x is row-major without gaps, else a row-major copy.
 Tensor contiguous(const Tensor& x, Caller = Caller::here());
 
 }  // namespace locus

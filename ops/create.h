@@ -1,9 +1,15 @@
-// Creation: tensors from a shape, a range or host data.
+// Creation of tensors from a shape, a range or host data.
 //
-// Options: unset, the context is current_context() and the dtype f32 (MXNet's default, also for
-// full and arange). array() reads literals as f32, i64 or bool_, and keeps the element type of a
-// std::vector or span. Negative lengths throw ShapeError, a missing device DeviceError, and numbers
-// that an integer dtype cannot hold (300 or NaN in u8; 2.5 is cut to 2) DTypeError, as in NumPy 2.
+//   const Tensor x = zeros({2, 3}, {gpu(0), f16});
+//
+// Without options the context is current_context() and the dtype f32, as in MXNet, also for full
+// and arange. array() reads literals as f32, i64 or bool_, and keeps the element type of a
+// std::vector or span.
+//
+// - ShapeError: a length is negative.
+// - DeviceError: the device is missing.
+// - DTypeError: an integer dtype cannot hold a number, such as 300 or NaN in u8, as in NumPy 2. A
+// fraction is cut: 2.5 becomes 2.
 #pragma once
 
 #include <initializer_list>
@@ -21,42 +27,44 @@ Tensor empty(const Shape& shape, TensorOptions options = {},
 Tensor zeros(const Shape& shape, TensorOptions options = {}, Caller = Caller::here());
 Tensor ones(const Shape& shape, TensorOptions options = {}, Caller = Caller::here());
 Tensor full(const Shape& shape, Scalar value, TensorOptions options = {}, Caller = Caller::here());
-// The context, shape and dtype of x, unless the options say otherwise.
+// The shape of x; context and dtype of x unless the options set others.
 Tensor zeros_like(const Tensor& x, TensorOptions options = {}, Caller = Caller::here());
 Tensor ones_like(const Tensor& x, TensorOptions options = {}, Caller = Caller::here());
 
-// start, start + step, ... below stop (above it for a negative step): ceil((stop - start) / step)
-// elements, each start + i * step in f64. A zero step throws ValueError.
+// start, start + step, ... up to but without stop: ceil((stop - start) / step) elements. Element i
+// is start + i * step, computed in f64. A negative step counts down. A zero step throws ValueError.
 Tensor arange(double stop, TensorOptions options = {}, Caller = Caller::here());
 Tensor arange(double start, double stop, TensorOptions options = {}, Caller = Caller::here());
 Tensor arange(double start, double stop, double step, TensorOptions options = {},
               Caller = Caller::here());
 
-// num values from start to stop, both included (num == 1: start alone); without `endpoint` the
-// step is (stop - start) / num and stop is left out. ValueError unless stop - start is finite.
+// num values from start to stop, both included. If num is 1, the value is start. Without
+// `endpoint`, stop is left out and the step is (stop - start) / num. If stop - start is not finite,
+// linspace throws ValueError.
 Tensor linspace(double start, double stop, int64_t num, TensorOptions options = {},
                 Caller = Caller::here());
 Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions options = {},
                 Caller = Caller::here());
 
-// (rows, columns), ones where column - row == k. columns == 0: as many as rows, as in MXNet.
+// A (rows, columns) tensor with ones at column - row == k. columns == 0 means columns = rows, as in
+// MXNet.
 Tensor eye(int64_t rows, int64_t columns = 0, int64_t k = 0, TensorOptions options = {},
            Caller = Caller::here());
 
-// Deterministic, irregular test data: floats are distinct (as far as the dtype can tell them
-// apart), inside (low, high) and away from 0; integers cover the same range; another `variant`
-// gives other values. u8 starts at 0 where low is negative; bool_ is a mix of both.
+// Deterministic, irregular test data. Floats lie inside (low, high), away from 0, and are distinct
+// within the dtype's precision. Integers cover the same range; u8 starts at 0 if low is negative.
+// bool_ mixes both values. Another `variant` gives other values.
 Tensor sample_values(Context c, DType d, const Shape& shape, double low = -2, double high = 2,
                      int variant = 0);
 
 namespace detail {
-// A tensor of `options` (dtype: `fallback` when unset) from row-major host elements of dtype `d`.
+// A tensor from row-major host elements of dtype `d`. If options have no dtype, it is `fallback`.
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
                  DType fallback, Caller from);
 [[noreturn]] void ragged(int level, size_t expected, size_t found, Caller from);
 void check_count(size_t elements, const Shape& shape, Caller from);
-Meta checked_meta(const char* op, DType dtype, const Shape& shape);  // no negative length
-void check_number(const char* who, const Scalar& number, DType d);   // that d holds it
+Meta checked_meta(const char* op, DType dtype, const Shape& shape);  // throws at a negative length
+void check_number(const char* who, const Scalar& number, DType d);   // throws unless d holds number
 
 template <Element T>
 constexpr DType literal_dtype() {
@@ -64,8 +72,8 @@ constexpr DType literal_dtype() {
 }
 }  // namespace detail
 
-// Host data. Nested lists of unequal lengths and a shape that does not hold the data throw
-// ShapeError. Pageable memory is free for reuse when the call returns.
+// A tensor from host data. If nested lists differ in length or the shape does not hold the data,
+// array throws ShapeError. Pageable memory may be reused when the call returns.
 template <Element T>
 Tensor array(std::initializer_list<T> values, TensorOptions options = {},
              Caller from = Caller::here()) {

@@ -1,15 +1,14 @@
 // Pooling over 1, 2 or 3 spatial axes.
 //
-// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC: x of rank 3 to 5; the
-// result has x's batch and channels, and as many windows as fit along each spatial axis. dtypes
-// f32, f64, f16, bf16. Differentiable to any order, by kernels that write each element once: the
-// same bits each time.
+//   const Tensor y = max_pool(x, 2);      // NCHW: windows of 2 x 2, strides of 2
 //
-// max_pool: the first NaN of a window, as NumPy's max, else its maximum. The gradient goes to that
-// element, of equal ones the first in row-major order, and so do gradients of gradients.
+// Layouts: NCW, NCHW, NCDHW, and with the channels last NWC, NHWC, NDHWC. The result has x's batch
+// and channels, and one element for each window that fits. dtypes: f32, f64, f16, bf16. Pooling is
+// differentiable to any order. Results repeat bit by bit.
 //
-// Errors: ShapeError naming the axis and what was expected, ValueError for options, DTypeError for
-// integers and booleans.
+// - ShapeError: x is not of rank 3 to 5, or an axis does not fit; the text names the axis.
+// - ValueError: an option is out of range.
+// - DTypeError: x is integer or bool.
 #pragma once
 
 #include <string_view>
@@ -21,26 +20,29 @@
 namespace locus {
 
 struct PoolingOptions {
-  Extent strides = 0;  // 0: as long as the window
+  Extent strides = 0;  // 0: the length of the window
   Extent padding = 0;  // less than the window
-  // An axis of length n becomes floor((n + 2·padding - window) / stride) + 1, MXNet's convention
-  // `valid`; ceil() with this, `full`, except that no window begins behind the data.
+  // false: an axis of length n becomes floor((n + 2·padding - window) / stride) + 1, MXNet's
+  // `valid`. true: ceil() instead of floor(), MXNet's `full`, but no window begins behind the data.
   bool ceil_mode = false;
   bool count_include_pad = true;  // avg_pool: padding counts as zeros
-  std::string_view layout = {};   // unset: the channels first
+  std::string_view layout = {};   // unset: channels first
 };
 
+// The maximum of each window. If a window holds NaN, the result is its first NaN, as in NumPy's
+// max. The gradient goes to the element that gave the result: of equal elements, the first in
+// row-major order. Higher gradients follow the same element.
 Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {},
                 Caller = Caller::here());
-// The mean of each window, added up in f64.
+// The mean of each window. Sums are added in f64.
 Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& = {},
                 Caller = Caller::here());
 
-// One window: spatial axes of length 1.
+// Pools all spatial axes in one window. Spatial axes of the result have length 1.
 Tensor global_max_pool(const Tensor& x, std::string_view layout = {}, Caller = Caller::here());
 Tensor global_avg_pool(const Tensor& x, std::string_view layout = {}, Caller = Caller::here());
-// Means over as many windows as `size` says, as even as they can be: of n elements those in
-// [floor(i·n / size), ceil((i + 1)·n / size)). MXNet's AdaptiveAvgPooling2D.
+// The means of `size` windows along each axis: MXNet's AdaptiveAvgPooling2D. Along an axis of n
+// elements, window i is [floor(i·n / size), ceil((i + 1)·n / size)).
 Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout = {},
                          Caller = Caller::here());
 
