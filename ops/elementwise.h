@@ -1,11 +1,16 @@
-// Arithmetic, and its operators.
+// Arithmetic and its operators.
+//
+//   const Tensor y = 2 * x + b;
 //
 // Operands are tensors, selections (x[mask], gathered) and numbers. Shapes broadcast and dtypes
-// promote as in NumPy: two tensors meet in promote() of their dtypes; a number is weak and takes
-// the tensor's dtype, to which it is rounded, unless it is of a higher kind (i32 + 0.5 is f64). An
-// integer that the tensor's dtype cannot hold is a DTypeError. f16 and bf16 compute in f32. Results
-// keep their operands' memory layout. Errors: ContextMismatch, ShapeError, DTypeError; Error for
-// two numbers, which have no context to be computed on.
+// promote as in NumPy. f16 and bf16 compute in f32. Results keep the operands' memory layout.
+//
+// A number takes the tensor's dtype and is rounded to it, unless the number is of a higher kind:
+// i32 + 0.5 is f64.
+//
+// - ContextMismatch, ShapeError, DTypeError: operands do not fit.
+// - DTypeError: the tensor's dtype cannot hold an integer.
+// - Error: both operands are numbers, so there is no context.
 #pragma once
 
 #include <locus/ops/operand.h>
@@ -17,25 +22,25 @@ Tensor subtract(const Operand& a, const Operand& b);
 Tensor multiply(const Operand& a, const Operand& b);
 // True division: integers give f64.
 Tensor divide(const Operand& a, const Operand& b);
-// The remainder, with the divisor's sign. By zero: NaN, and 0 for integers.
+// The remainder, with the divisor's sign. A remainder by zero is NaN, for integers 0.
 Tensor mod(const Operand& a, const Operand& b);
-// Integers to a negative power are 1 / a^-b, cut to an integer.
+// An integer to a negative power is 1 / a^-b, cut to an integer.
 Tensor power(const Operand& a, const Operand& b);
 inline Tensor pow(const Operand& a, const Operand& b) { return power(a, b); }
-// NaN where either is NaN. Where both are equal the gradient goes to a.
+// If an operand is NaN, the result is NaN. If both are equal, the gradient goes to a.
 Tensor maximum(const Operand& a, const Operand& b);
 Tensor minimum(const Operand& a, const Operand& b);
-// x 2^e, and x where that is 0 or infinite. Integers give f64.
+// x 2^e. If x is 0 or infinite, the result is x. Integers give f64.
 Tensor ldexp(const Operand& x, const Operand& e);
-// x log(y), and 0 where x is 0. Integers give f64.
+// x log(y). If x is 0, the result is 0. Integers give f64.
 Tensor xlogy(const Operand& x, const Operand& y);
-// sqrt(x^2 + y^2) without overflow on the way. The gradient at (0, 0) is 0. Integers give f64.
+// sqrt(x^2 + y^2), without overflow of the squares. The gradient at (0, 0) is 0. Integers give f64.
 Tensor hypot(const Operand& x, const Operand& y);
 
-// Of bool: DTypeError, as in NumPy.
+// For bool, negative throws DTypeError, as in NumPy.
 Tensor negative(const Tensor& x, Caller = Caller::here());
-// At least a_min and at most a_max, which must not be below it; integers cut the bounds. The
-// gradient is 1 at the bounds, too. Of bool: i8.
+// Limits x to [a_min, a_max]; a_max >= a_min. For integers the bounds are cut to integers. The
+// gradient at the bounds is 1. bool gives i8.
 Tensor clip(const Tensor& x, double a_min, double a_max, Caller = Caller::here());
 
 inline Tensor operator-(At<Tensor> x) { return negative(x.value, x.from); }
@@ -46,9 +51,9 @@ inline Tensor operator*(const Operand& a, const Operand& b) { return multiply(a,
 inline Tensor operator/(const Operand& a, const Operand& b) { return divide(a, b); }
 inline Tensor operator%(const Operand& a, const Operand& b) { return mod(a, b); }
 
-// In place. The result must have x's shape, and is cast to x's dtype, which must be of the same
-// kind or a higher one (NumPy's rule), else DTypeError. y may overlap x. Throws Error when x is
-// part of a graph being recorded.
+// In place. The result must have x's shape and is cast to x's dtype. If x's dtype is of a lower
+// kind than the result (NumPy's rule), the call throws DTypeError. y may overlap x. If x is part of
+// a recorded graph, the call throws Error.
 Tensor& operator+=(Tensor& x, const Operand& y);
 Tensor& operator-=(Tensor& x, const Operand& y);
 Tensor& operator*=(Tensor& x, const Operand& y);

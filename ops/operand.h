@@ -1,4 +1,4 @@
-// What ops of several operands take, and what x[mask] and x[ids] are.
+// Operand and Selection: the argument types of ops, and the results of x[mask] and x[ids].
 #pragma once
 
 #include <iosfwd>
@@ -8,8 +8,8 @@
 
 namespace locus {
 
-// A tensor, a selection (x[mask], gathered) or a number, borrowed for the expression it is in.
-// Knows the user's line.
+// A tensor, a selection (x[mask], gathered) or a number. An Operand borrows its value for one
+// expression and stores the caller's line.
 class Operand {
  public:
   Operand(const Tensor& t, Caller from = Caller::here()) : tensor_(&t), from_(from) {}
@@ -32,16 +32,19 @@ class Operand {
   Caller from_;
 };
 
-// The elements of a tensor that a mask or index tensors name: gathered when read (as an operand, by
-// conversion to Tensor, by printing), scattered when assigned. Several index tensors broadcast
-// against each other; their axes appear in the place of the first when they are neighbours, else in
-// front (NumPy); positions among them count as index tensors, and a mask without axes takes an axis
-// of length 1 or none of it. Where an assignment names an element twice, which value stays is not
-// defined, and += adds once. Lives in one expression.
+// The elements of a tensor that a mask or index tensors select. Reading a Selection gathers: as an
+// operand, by conversion to Tensor, by printing. Assigning scatters. A Selection lives in one
+// expression.
+//
+// - Several index tensors broadcast against each other. If they are neighbours, their axes take the
+// place of the first, else they come in front, as in NumPy.
+// - Positions among index tensors count as index tensors.
+// - A mask without axes selects a new axis of length 1 or 0.
+// - If an assignment selects an element twice, either value may stay; += adds once.
 class Selection {
  public:
   Selection(const Selection&) = default;
-  // x[m] = y[m]; the compiler's own would do nothing.
+  // Scatters: x[m] = y[m]. The compiler's assignment would change nothing.
   Selection& operator=(const Selection& values);
   void operator=(const Operand& values) &&;
   void operator+=(const Operand& values) &&;
@@ -58,8 +61,8 @@ class Selection {
       : base_(base), ids_(std::move(ids)), at_(at), from_(from) {}
 
   Tensor base_;
-  Tensors ids_;  // one an indexed axis, a mask for as many as it has; undefined: a whole axis
-  int at_ = 0;   // where the index's axes stand in the result
+  Tensors ids_;  // one per indexed axis; a mask covers its axes; undefined: a whole axis
+  int at_ = 0;   // the place of the index's axes in the result
   Caller from_;
 };
 
