@@ -1,6 +1,6 @@
-// What the optimizer updates are told: plain numbers, as MXNet names them. Those that every update
-// has: lr, wd (weight decay), rescale_grad (1 / batch size in Trainer::step) and clip_gradient,
-// which limits each element of rescale_grad * grad to [-c, c]; negative: not.
+// The numbers of optimizer updates, named as in MXNet. Every update has lr, wd (weight decay),
+// rescale_grad (1 / batch size in Trainer::step) and clip_gradient. clip_gradient limits elements
+// of rescale_grad * grad to [-c, c]; negative: no limit.
 #pragma once
 
 namespace locus {
@@ -22,7 +22,7 @@ struct AdamWUpdate {
 struct RMSPropUpdate {
   double lr = 0.001, gamma1 = 0.9, gamma2 = 0.9, epsilon = 1e-8, wd = 0;
   double rescale_grad = 1, clip_gradient = -1;
-  double clip_weights = -1;  // limits each new weight to [-c, c]; negative: not
+  double clip_weights = -1;  // limits new weights to [-c, c]; negative: no limit
 };
 
 struct AdaGradUpdate {
@@ -33,7 +33,7 @@ struct AdaDeltaUpdate {
   double lr = 1, rho = 0.9, epsilon = 1e-5, wd = 0, rescale_grad = 1, clip_gradient = -1;
 };
 
-// momentum: beta1 this time, next_momentum: the next; schedule: the product of all so far.
+// momentum: this step's beta1; next_momentum: the next step's; schedule: the product so far.
 struct NadamUpdate {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, wd = 0;
   double rescale_grad = 1, clip_gradient = -1;
@@ -46,7 +46,7 @@ struct FtrlUpdate {
 
 struct SignumUpdate {
   double lr = 0.01, momentum = 0.9, wd = 0, rescale_grad = 1, clip_gradient = -1;
-  double wd_lh = 0;  // weight decay as Loshchilov and Hutter have it, beside the gradient
+  double wd_lh = 0;  // decoupled weight decay (Loshchilov and Hutter)
 };
 
 struct LionUpdate {
@@ -58,7 +58,7 @@ struct LambUpdate {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6, wd = 0;
   double rescale_grad = 1, clip_gradient = -1;
   double correction1 = 1, correction2 = 1;
-  double lower_bound = -1, upper_bound = -1;  // of the weight's norm; negative: none
+  double lower_bound = -1, upper_bound = -1;  // limits of the weight's norm; negative: none
 };
 
 struct LarsUpdate {

@@ -1,5 +1,5 @@
-// Included by every ops header: a program that uses an op has the built-in ops and devices
-// registered before its own globals are built, also when Locus is a static archive.
+// Registration of the built-in ops and devices. Every ops header includes register.h: built-ins are
+// registered before the program's own globals are built, also with a static library.
 #pragma once
 
 namespace locus {
