@@ -1,8 +1,10 @@
-// Comparisons, logic, and where(): ops of truth values.
+// Comparisons, logic and where().
 //
-// Operands broadcast and promote as in elementwise.h; a number that an integer tensor's dtype
-// cannot hold compares by value. Results are bool_. Logic takes any dtype: what is not zero is
-// true, NaN too. None of the predicates has a gradient.
+//   const Tensor positive = where(x > 0, x, 0);
+//
+// Operands broadcast and promote as in elementwise.h. If an integer tensor's dtype cannot hold a
+// number, they compare by value. Results are bool_. Logic takes any dtype: nonzero is true, also
+// NaN. Predicates have no gradient.
 #pragma once
 
 #include <locus/ops/operand.h>
@@ -30,8 +32,8 @@ Tensor isnan(const Tensor& x, Caller = Caller::here());
 Tensor isinf(const Tensor& x, Caller = Caller::here());
 Tensor isfinite(const Tensor& x, Caller = Caller::here());
 
-// x where `condition` is not zero, else y; all three broadcast, x and y promote. Two numbers give
-// f32 when one is floating, i64 when one is an integer, else bool_.
+// x where `condition` is not zero, else y. All three broadcast; x and y promote. Two numbers give
+// f32 if one is floating, i64 if one is an integer, else bool_.
 Tensor where(const Tensor& condition, const Operand& x, const Operand& y);
 
 }  // namespace locus

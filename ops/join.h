@@ -1,7 +1,9 @@
 // Joining and splitting along an axis.
 //
-// Operands of different dtypes meet in promote()'s. Axes may be negative. Lengths that do not match
-// throw ShapeError, different contexts ContextMismatch.
+//   const Tensor both = concat({a, b}, {.axis = 0});
+//
+// Operands of different dtypes are promoted. Axes may be negative. Lengths that do not match are a
+// ShapeError, different contexts a ContextMismatch.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -17,21 +19,20 @@ struct StackOptions {
 };
 struct SplitOptions {
   int axis = 1;               // MXNet's default
-  bool squeeze_axis = false;  // drop the axis when its pieces have length 1
+  bool squeeze_axis = false;  // true: if pieces have length 1, drop the axis
 };
 
-// Along an existing axis; the other lengths are equal.
+// Joins along an axis. Other lengths are equal.
 Tensor concat(const Tensors& data, const ConcatOptions& options = {}, Caller = Caller::here());
-// Along a new axis; all shapes are equal.
+// Joins along a new axis. All shapes are equal.
 Tensor stack(const Tensors& data, const StackOptions& options = {}, Caller = Caller::here());
 // `sections` views of equal length.
 Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options = {},
               Caller = Caller::here());
 
-// x repeated reps[i] times along axis i, as in NumPy: the shorter of shape and reps gets leading
-// ones.
+// Repeats x reps[i] times along axis i. The shorter of shape and reps gets leading ones (NumPy).
 Tensor tile(const Tensor& x, const Shape& reps, Caller = Caller::here());
-// Each element n times along `axis`.
+// Repeats each element n times along `axis`.
 Tensor repeat(const Tensor& x, int64_t n, int axis, Caller = Caller::here());
 
 }  // namespace locus
