@@ -1,5 +1,5 @@
-// What convolutions and poolings say about an image's axes: lengths, one for each or one for all,
-// and the order of the axes.
+// Options about spatial axes, for convolutions and poolings: lengths along axes, and the order of
+// axes.
 #pragma once
 
 #include <concepts>
@@ -12,14 +12,15 @@ namespace locus {
 
 inline constexpr int kMaxSpatial = 3;
 
-// 5, or {5, 3}: a length along each spatial axis; a single one holds for all of them.
+// A length along each spatial axis: {5, 3}. A single length, 5, holds for all axes.
 class Extent {
  public:
   template <std::integral I>
   constexpr Extent(I all) : lengths_{static_cast<int64_t>(all)} {}
   Extent(std::initializer_list<int64_t> lengths);  // 1 to 3, else ShapeError
 
-  // Of `axes` axes; ShapeError naming `who` and `what` where there are neither 1 nor `axes`.
+  // Writes `axes` lengths to `out`. If there are neither 1 nor `axes`, throws ShapeError with `who`
+  // and `what`.
   void spread(int axes, std::string_view who, const char* what, int64_t (&out)[kMaxSpatial]) const;
 
  private:
@@ -27,8 +28,8 @@ class Extent {
   int n_ = 1;
 };
 
-// Whether the channels are the last axis. `layout`: "" or NCW, NCHW, NCDHW; NWC, NHWC, NDHWC.
-// Throws ValueError naming `who` and those of that many spatial axes.
+// Whether the channels are the last axis. `layout`: "" or NCW, NCHW, NCDHW; NWC, NHWC, NDHWC. Other
+// layouts are a ValueError that names `who`.
 bool channels_last(std::string_view layout, int axes, std::string_view who);
 std::string_view layout_name(bool channels_last, int axes);
 

@@ -1,7 +1,7 @@
 // Trigonometric and hyperbolic functions of one operand, in radians.
 //
-// Results, dtypes and errors are those of unary.h: a floating tensor keeps its dtype, integers and
-// bool become f64, and the result is NaN outside a function's domain.
+// Results, dtypes and errors are those of unary.h. A floating tensor keeps its dtype; integers and
+// bool become f64. Outside a function's domain the result is NaN.
 #pragma once
 
 #include <locus/core/tensor.h>

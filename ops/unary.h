@@ -1,28 +1,30 @@
 // Ops of one operand.
 //
-// A floating tensor keeps its dtype; integers and bool become f64 first, except where the result of
-// an integer is one: abs, sign, square and the roundings, which keep it. Results have the operand's
-// shape and memory layout. Outside a function's domain the result is NaN. Errors: DTypeError (for
-// bool in sign, too, as in NumPy); ValueError for an attribute outside its range.
+//   const Tensor y = exp(x);
+//
+// A floating tensor keeps its dtype. Integers and bool become f64 first; abs, sign, square and the
+// roundings keep integers. Results have the operand's shape and memory layout. Outside a function's
+// domain the result is NaN. An attribute outside its range is a ValueError. sign of bool is a
+// DTypeError, as in NumPy.
 #pragma once
 
 #include <locus/ops/operand.h>
 
 namespace locus {
 
-// The lowest integer has no positive counterpart and stays, also in negative (elementwise.h).
+// The lowest integer stays, also in negative (elementwise.h).
 Tensor abs(const Tensor& x, Caller = Caller::here());
 // -1, 0 or 1; NaN stays NaN.
 Tensor sign(const Tensor& x, Caller = Caller::here());
-// Of bool: i8.
+// bool gives i8.
 Tensor square(const Tensor& x, Caller = Caller::here());
 Tensor floor(const Tensor& x, Caller = Caller::here());
 Tensor ceil(const Tensor& x, Caller = Caller::here());
-// Toward zero.
+// Rounds toward zero.
 Tensor trunc(const Tensor& x, Caller = Caller::here());
-// Halves away from zero, as MXNet; rint() is NumPy's.
+// Rounds halves away from zero, as MXNet. NumPy's is rint().
 Tensor round(const Tensor& x, Caller = Caller::here());
-// Halves to even.
+// Rounds halves to even.
 Tensor rint(const Tensor& x, Caller = Caller::here());
 Tensor sqrt(const Tensor& x, Caller = Caller::here());
 // 1 / sqrt(x).
@@ -38,7 +40,7 @@ Tensor log10(const Tensor& x, Caller = Caller::here());
 // log(1 + x), exact near 0.
 Tensor log1p(const Tensor& x, Caller = Caller::here());
 Tensor erf(const Tensor& x, Caller = Caller::here());
-// (scalar x)^2 / 2 where |x| <= 1 / scalar^2, else |x| - 1 / (2 scalar^2), for scalar > 0.
+// (scalar x)^2 / 2 if |x| <= 1 / scalar^2, else |x| - 1 / (2 scalar^2). scalar > 0.
 Tensor smooth_l1(const Tensor& x, double scalar = 1, Caller = Caller::here());
 
 }  // namespace locus

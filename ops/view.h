@@ -1,9 +1,12 @@
-// Views: the same memory seen with another shape or other strides. Nothing moves and nothing is
-// launched; writing to a view writes to its base. Under Record a view is an op like any other, and
-// its gradient goes back to the base.
+// Views: the same memory with another shape or other strides.
 //
-// Axes may be negative. Errors: ShapeError for shapes and axes, IndexError for positions.
-// Tensor's own members (core/tensor.h): x[i], x(i, Slice(...), newaxis, ellipsis), x.reshape(),
+//   const Tensor rows = slice_axis(x, 0, Slice(0, 2));    // writing to rows writes to x
+//
+// A view moves nothing and launches nothing. Writing to a view writes to its base. Under Record a
+// view is an op, and its gradient goes to the base.
+//
+// Axes may be negative. Wrong shapes and axes are a ShapeError, wrong positions an IndexError.
+// Tensor's members (core/tensor.h): x[i], x(i, Slice(...), newaxis, ellipsis), x.reshape(),
 // x.transpose(), x.T().
 #pragma once
 
@@ -15,11 +18,10 @@
 
 namespace locus {
 
-// MXNet's codes: -1, once, infers a length; 0 copies the length of the input's axis at that place
-// (in an empty tensor without -1 it is the length 0 itself). A view where the strides allow one,
-// else a copy.
+// Takes MXNet's codes: one -1 infers a length, and 0 copies the input's length at that axis. In an
+// empty tensor without -1, 0 is the length 0. If strides allow, the result is a view, else a copy.
 Tensor reshape(const Tensor& x, const Shape& shape, Caller = Caller::here());
-// (n0, n1 * n2 * ...): MXNet keeps the first axis. A 0-d tensor becomes (1, 1).
+// (n0, n1 * n2 * ...), as in MXNet. A 0-d tensor becomes (1, 1).
 Tensor flatten(const Tensor& x, Caller = Caller::here());
 
 // Axis i of the result is axis axes[i] of x; empty: all axes reversed.
@@ -31,17 +33,17 @@ Tensor expand_dims(const Tensor& x, int axis,
                    Caller = Caller::here());  // a new axis of length 1 at `axis` of the result
 Tensor squeeze(const Tensor& x, Caller = Caller::here());  // without every axis of length 1
 Tensor squeeze(const Tensor& x, int axis,
-               Caller = Caller::here());  // ShapeError when its length is not 1
+               Caller = Caller::here());  // ShapeError if its length is not 1
 
-// Stride 0 along the repeated axes, as in NumPy: writing to the result throws Error.
+// Repeated axes have stride 0, as in NumPy. Writing to the result throws Error.
 Tensor broadcast_to(const Tensor& x, const Shape& shape, Caller = Caller::here());
 
 Tensor flip(const Tensor& x, int axis, Caller = Caller::here());
-// begin:end along one axis, as in MXNet's slice_axis. Clipped like Slice.
+// begin:end along one axis, clipped like Slice: MXNet's slice_axis.
 Tensor slice_axis(const Tensor& x, int axis, const Slice& slice, Caller = Caller::here());
 
 namespace detail {
-// reshape() without codes; the sizes are equal.
+// reshape() without codes. Sizes are equal.
 Tensor reshape_exact(const Tensor& x, const Shape& shape);
 // x(items...).
 Tensor basic_index(const Tensor& x, std::span<const Index> items);
