@@ -8,11 +8,13 @@ namespace locus {
 struct CloseOptions {
   double rtol = 1e-5;
   double atol = 1e-8;
-  bool equal_nan = false;  // NaN is close to NaN
+  bool equal_nan = false;  // true: NaN is close to NaN
 };
-// Whether |a - b| <= atol + rtol |b| for all elements: NumPy's rule, computed in f64. An infinity
-// is close to itself only. No elements: true. Waits. Throws ContextMismatch, ShapeError, and Error
-// for two numbers; in a capture CaptureError.
+// Whether |a - b| <= atol + rtol |b| for all elements: NumPy's rule, in f64. An infinity is close
+// only to itself. No elements: true. The host waits. Throws:
+// - ContextMismatch or ShapeError: operands do not fit.
+// - Error: both operands are numbers.
+// - CaptureError: the call is in a capture.
 bool allclose(const Operand& a, const Operand& b, const CloseOptions& = {},
               Caller = Caller::here());
 

@@ -1,4 +1,5 @@
-// Internal to ops: checks of a call, and errors that name the function that the user called.
+// Checks of a call's operands, and errors that name the function that the user called. Internal to
+// ops.
 #pragma once
 
 #include <initializer_list>
@@ -11,8 +12,8 @@
 
 namespace locus::detail {
 
-// DTypeError that names the operands unless all that are defined are floating. An integer would be
-// promoted to f64, and everything computed from the result with it.
+// Throws DTypeError, which names the operands, unless all defined operands are floating. An integer
+// would promote every later result to f64.
 inline void expect_floating(const char* who,
                             std::initializer_list<std::pair<const char*, const Tensor*>> operands) {
   for (const auto& [name, x] : operands)
@@ -26,7 +27,7 @@ inline void expect_floating(const char* who,
     }
 }
 
-// f(), whose errors begin with `who` where they begin with the name of the op `op`.
+// Returns f(). If f throws an error that begins with `op`, the error begins with `who` instead.
 auto called_as(const char* who, const char* op, const auto& f) {
   try {
     return f();

@@ -1,4 +1,4 @@
-// The names of all LOCUS_* variables of the environment. Internal.
+// The names of all LOCUS_* environment variables. Internal.
 #pragma once
 
 #include <span>
@@ -6,8 +6,7 @@
 
 namespace locus {
 
-// Those that some build of the library reads: one list, so that a build without CUDA knows
-// LOCUS_P2P.
+// The variables that any build reads. A build without CUDA knows LOCUS_P2P, too.
 std::span<const std::string_view> environment_variables();
 
 }  // namespace locus
