@@ -1,9 +1,12 @@
-// The host: aligned memory, and the one thread pool of the process.
+// The CPU back end: aligned host memory and the thread pool of the process.
 //
-// All cpu(i) contexts share the pool; the calling thread takes part. Work is done when a call
-// returns. A caller that finds the pool busy (another thread's work, or a nested call) computes
-// alone. LOCUS_NUM_THREADS sets the number of threads, LOCUS_PIN=0 leaves them unpinned,
-// LOCUS_ISA=base|v3|v4 caps the instruction set.
+//   parallel_for(n, 1024, [&](int64_t begin, int64_t end) { ... });
+//
+// All cpu(i) contexts share the pool. The calling thread takes part, and work is done when a call
+// returns. If the pool is busy (another thread's work or a nested call), the caller computes alone.
+//
+// LOCUS_NUM_THREADS sets the number of threads. LOCUS_PIN=0 leaves threads unpinned.
+// LOCUS_ISA=base|v3|v4 limits the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +21,21 @@ namespace locus {
 struct KernelList;
 
 void register_cpu();  // cpu and cpu_pinned (ordinary memory until a GPU back end offers
-                      // page-locked)
-// Where cpu_pinned gets its memory, for a GPU back end's registration to call: before any tensor
-// exists. `allocate` returns nullptr when there is none, aligned to 64 bytes at least. Both must
-// work on any thread.
+                      // page-locked) Sets the functions that give cpu_pinned its memory. A GPU back
+                      // end's registration calls it before any tensor exists. `allocate` returns
+                      // memory aligned to at least 64 bytes, or nullptr. Both functions work on any
+                      // thread.
 void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void* p));
 
-int num_threads();  // of the pool, the caller included; at least 1
+int num_threads();  // threads of the pool, with the caller; at least 1
 void set_num_threads(int n);
-// From now on the calling thread computes its ranges itself, as if the pool were busy.
+// From now on the calling thread computes alone, as if the pool were busy.
 void compute_alone();
 
-// Calls body(data, begin, end) on disjoint ranges that cover [0, n), each a multiple of `grain`
-// long but the last; returns when all are done. One range on the caller when n <= grain. The first
-// exception of a range is rethrown. Static cuts: the same n, grain and thread count cut alike.
+// Calls body(data, begin, end) on disjoint ranges that cover [0, n), and returns when all are done.
+// Each range but the last is a multiple of `grain` long. If n <= grain, the caller computes one
+// range. The first exception of a range is rethrown. The same n, grain and thread count give the
+// same ranges.
 void run_parallel(int64_t n, int64_t grain, void (*body)(void* data, int64_t begin, int64_t end),
                   void* data);
 
@@ -50,14 +54,14 @@ LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
 // all of the sets before it.
 enum class Isa : uint8_t { base, v3, v4 };
 const char* name(Isa isa);
-// The sets that this build has kernels for, in ascending order: the build option LOCUS_ISAS. The
-// build writes this function.
+// The sets of this build's kernels, in ascending order: the build option LOCUS_ISAS. The build
+// writes this function.
 std::span<const Isa> built_isas();
-// The widest of `built`, in ascending order, that is at most `most`. Throws Error if there is none.
+// The widest set of `built` (in ascending order) up to `most`. If there is none, throws Error.
 Isa widest_isa(std::span<const Isa> built, Isa most);
-// The widest set that this build has, this processor runs and LOCUS_ISA (base, v3, v4) allows.
-// Throws Error if there is none, and for another value of LOCUS_ISA. The first use of a cpu context
-// or of an emulated GPU throws the same Error.
+// The widest set that this build has, this processor runs and LOCUS_ISA (base, v3, v4) allows. If
+// there is none, or LOCUS_ISA has another value, throws Error. The first use of a cpu context or
+// emulated GPU throws the same Error.
 Isa cpu_isa();
 
 // Each family's CPU kernels are compiled once per instruction set. best_isa returns the list to
