@@ -93,8 +93,8 @@ Tensor argmax(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here(
 Tensor argmin(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
 // sum((x - mean(x))^2) / (n - ddof) over n elements, and its square root. If n <= ddof, the divisor
-// is 0. One pass computes both, without the cancellation of mean(x^2) - mean(x)^2: accuracy depends
-// on the spread of x, not on its size. If std is 0, its gradient is 0.
+// is 0. Each takes one pass, without the cancellation of mean(x^2) - mean(x)^2: accuracy depends on
+// the spread of x, not on its size. If std is 0, its gradient is 0.
 //
 // If f32 overflows, squares are f64: the variance of f32 and 16-bit x is infinite only if the
 // result's dtype cannot hold it. f64 x must lie within 1e154 of their mean. If the squares of f64 x

@@ -29,7 +29,7 @@ Tensor log_softmax(const Tensor& x, const SoftmaxOptions& = {}, Caller = Caller:
 // labels are whole numbers in [0, classes), of any dtype (also f32, as in MXNet), without gradient.
 // A label out of range is an IndexError that names the label; on a GPU the next wait throws it, and
 // the row's loss is NaN. Under autograd::Record, with up to 2^20 logits, one launch also computes
-// the gradient.
+// gradients.
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Caller = Caller::here());
 
 }  // namespace locus
