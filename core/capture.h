@@ -1,15 +1,16 @@
-// Records the work of one context and replays it: a CUDA graph, where the context is a GPU.
+// Capture records the work of one context, and Graph replays it. On a GPU a Graph is a CUDA graph.
 //
 //   Capture capture(gpu(0));
 //   Tensor y = relu(dot(x, w));    // recorded, not run
 //   Graph graph = capture.end();
-//   graph.replay();                // now y has its values; x's new ones at the next replay
+//   graph.replay();                // computes y; each replay reads x anew
 //
-// In between, what this thread calls on that context's current stream is recorded. Operations that
-// cannot be replayed throw CaptureError: host reads, waits, copies from pageable memory, ops marked
+// A Capture records this thread's calls on the context's current stream. Operations that cannot be
+// replayed throw CaptureError: host reads, waits, copies from pageable memory, ops marked
 // no_capture, and work on a context that the thread does not capture.
 //
-// Threads: a Capture belongs to one, a Graph to one at a time; several may capture at once.
+// Threads: one thread uses a Capture. One thread at a time uses a Graph. Threads may capture at the
+// same time.
 #pragma once
 
 #include <functional>
@@ -24,10 +25,10 @@ class Graph {
  public:
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
-  ~Graph();  // blocks until its replays are done; its results keep their memory
+  ~Graph();  // blocks until the replays are done; results stay valid
 
   Context context() const;
-  void replay(Caller = Caller::here());  // enqueues, and does not wait
+  void replay(Caller = Caller::here());  // enqueues and returns
 
  private:
   friend class Capture;
@@ -40,11 +41,11 @@ class Graph {
 
 class Capture : NonCopyable {
  public:
-  // CaptureError for a host context, or when the thread records c already.
+  // CaptureError for a host context, or if the thread records c already.
   explicit Capture(Context c);
-  ~Capture();  // without end(): nothing is left of it
+  ~Capture();  // without end(): drops the recording
 
-  // CaptureError when the device refuses what was recorded; nothing is left of it then.
+  // CaptureError if the device refuses the recorded work, which is then dropped.
   Graph end();
 
  private:
@@ -54,12 +55,12 @@ class Capture : NonCopyable {
 // For ops.
 namespace capture {
 
-// Device memory that `fill` gives its `bytes` bytes before each replay of what is captured on c.
+// Device memory of the recording on c: `bytes` bytes, which `fill` writes before each replay.
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
 
 }  // namespace capture
 
-// What source() gives: now, or, where the thread captures c, anew at each replay.
+// The value of source(). If the thread captures c, each replay calls source() anew.
 template <class T>
 Live<T> live(Context c, auto source) {
   if (!capture::active()) [[likely]]
@@ -71,14 +72,16 @@ Live<T> live(Context c, auto source) {
 
 // --- Details ---
 
-// Memory: what is recorded allocates from memory that belongs to the graph alone until the graph is
-// destroyed (stats() counts it), so that addresses stay. The graph keeps tensors from outside
-// alive. Eager work on them waits for a replay, and a replay for eager work, as for one op that
-// reads and writes them all. Contents of results are undefined before the first replay.
+// Memory:
+//   - Recorded work allocates from the graph's own memory, so addresses stay fixed. The memory is
+//     the graph's alone until the graph is destroyed. stats() counts it.
+//   - The graph keeps tensors from outside alive. Eager work on these tensors is ordered with a
+//     replay as with one op that reads and writes all of them.
+//   - Contents of results are undefined before the first replay.
 
 // Host-side values are frozen at recording time: multipliers of an optimizer's parameters, the
-// batch size, the precision of products and the mode (training or not). Numbers that ops take
-// through live() are read anew at each replay: random keys, and what an optimizer is told to ask
-// for anew. So n replays draw what n eager runs would have drawn.
+// batch size, the precision of matrix products and the mode (training or not). Values that ops take
+// through live() are read anew at each replay: random keys and learning rates. So n replays draw
+// the same random numbers as n eager runs.
 
 }  // namespace locus
