@@ -1,4 +1,4 @@
-// Accumulate: gradients of several backward passes that add up, as those of one large batch do.
+// Accumulate adds up the gradients of several backward passes, as one large batch would.
 //
 //   const autograd::Accumulate accumulate;
 //   for (const auto& [x, y] : parts) {
@@ -7,9 +7,10 @@
 //     l.backward();
 //   }
 //
-// Unlike GradReq::add nothing has to be zeroed before, and parameters are left as they are. With
-// both it is an Error to add to what a Trainer has made the sum over replicas, up to its step() or
-// discard(); behind that a sum is begun by a new Accumulate, or with GradReq::add by zero_grad().
+// Unlike GradReq::add, Accumulate needs no zero_grad() and changes no parameter. When a Trainer has
+// summed a gradient over replicas, adding to the gradient is an Error until step() or discard(),
+// also with GradReq::add. Then a new Accumulate, or zero_grad() with GradReq::add, starts a new
+// sum.
 #pragma once
 
 #include <memory>
@@ -24,17 +25,17 @@ struct GraphState;
 
 namespace autograd {
 
-// While it lives, the first backward() of this thread that reaches a leaf with GradReq::write
-// overwrites its gradient, and later ones add to it. A scope inside of another one is part of it,
-// and so is what parallel() (core/parallel.h) runs for this thread.
-// What a compiled function's own backward() does is as it was when it was recorded.
+// A thread-local scope. The first backward() in the scope that reaches a leaf with GradReq::write
+// overwrites the leaf's gradient, and later ones add. A nested scope, and functions that parallel()
+// (core/parallel.h) runs for this thread, belong to the outer scope. A backward() inside a compiled
+// function replays as recorded.
 class [[nodiscard]] Accumulate : NonCopyable {
  public:
   Accumulate();
   ~Accumulate();
 
-  // Internal to core: the scope of this thread, or null; and, while a Worker lives, that of the one
-  // that it works for.
+  // Internal to core: this thread's outermost scope, or null. While a Worker lives, the scope of
+  // the thread that called parallel().
   static Accumulate* here();
   class Worker : NonCopyable {
    public:
@@ -49,17 +50,17 @@ class [[nodiscard]] Accumulate : NonCopyable {
   friend bool adds_to(const GraphState& leaf);
   friend void gradient_written(const std::shared_ptr<GraphState>& leaf);
   friend void gradient_dropped(const GraphState& leaf);
-  Mutex mutex_;  // threads of a parallel()
+  Mutex mutex_;  // for the threads of a parallel()
   std::unordered_map<const GraphState*, std::weak_ptr<GraphState>> written_
       LOCUS_GUARDED_BY(mutex_);
 };
 
-// Internal to core: whether backward() adds to the leaf's gradient; it has one now.
+// Internal to core: whether backward() adds to the leaf's gradient or overwrites it.
 bool adds_to(const GraphState& leaf);
-// Error where it would add to a sum over replicas, which would be summed with that once more.
+// Error if backward() would add to a sum over replicas.
 void check_adds_to(const GraphState& leaf);
 void gradient_written(const std::shared_ptr<GraphState>& leaf);
-// It has none from now on.
+// The scope forgets the leaf: the next backward() overwrites.
 void gradient_dropped(const GraphState& leaf);
 
 }  // namespace autograd

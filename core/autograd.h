@@ -1,6 +1,6 @@
-// Automatic differentiation by recording. In a Record scope every op on a tensor that needs a
-// gradient leaves a node, and backward() walks the nodes in reverse. The scopes are thread-local,
-// nest, and restore the mode on exit. Results own the graph that they come from.
+// Automatic differentiation by recording. In a Record scope, each op on a tensor that needs a
+// gradient records a node. backward() walks the nodes in reverse. Scopes are thread-local, nest,
+// and restore the mode on exit. Results own their graph.
 //
 //   Tensor w = array({1.f, 2.f}), loss;
 //   w.attach_grad();
@@ -16,14 +16,14 @@
 namespace locus {
 
 struct BackwardOptions {
-  Tensor head_gradient = {};  // undefined: ones; of the head's shape, on its context
+  Tensor head_gradient = {};  // the head's shape and context; undefined: ones
   bool retain_graph = false;
 };
 
 namespace autograd {
 
 bool is_recording();
-bool is_training();  // what Dropout and its like ask
+bool is_training();  // read by Dropout and BatchNorm
 
 class [[nodiscard]] Mode : NonCopyable {
  public:
@@ -35,7 +35,7 @@ class [[nodiscard]] Mode : NonCopyable {
  private:
   bool recording_, training_;
 };
-// Records and, unless told otherwise, trains.
+// Records, by default in training mode.
 class [[nodiscard]] Record : public Mode {
  public:
   explicit Record(bool train_mode = true) : Mode(1, train_mode) {}
@@ -57,53 +57,51 @@ struct HeadOptions {
   Tensors head_gradients = {};  // empty: ones for each head
   bool retain_graph = false;
 };
-// Several heads at once; each leaf's gradient is written once, the sum over the heads.
+// Differentiates the sum of several heads. Each leaf's gradient is written once.
 void backward(const Tensors& heads, const HeadOptions& = {}, Caller = Caller::here());
 
 struct GradOptions {
   Tensors head_gradients = {};  // empty: ones for each head
   bool retain_graph = false;    // create_graph implies it
-  bool create_graph = false;    // record the pass itself: the gradients are in a graph
-  // For a variable that the heads do not reach: an undefined Tensor; or zeros.
+  bool create_graph = false;    // records the pass: the gradients are in a graph
+  // If the heads do not reach a variable, return an undefined Tensor; or zeros.
   bool allow_unused = false;
   bool materialize_grads = false;
 };
-// The gradients of the sum of `heads` with respect to `variables`; .grad is not touched. Each is
-// row-major in memory of its own, which nothing else has. A variable that the heads do not reach is
-// an Error, unless the options say otherwise.
+// Returns the gradients of the sum of `heads` with respect to `variables`, without changing .grad.
+// Each gradient is row-major in new memory. A variable that the heads do not reach is an Error,
+// unless an option allows it.
 Tensors grad(const Tensor& head, const Tensors& variables, const GradOptions& = {},
              Caller = Caller::here());
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& = {},
              Caller = Caller::here());
 
-// What an update takes: whether backward() has written x's gradient since it was marked as used,
-// and whether what it wrote is marked as the sum over replicas. A gradient that is not fresh is
-// none.
+// State of x's gradient, for optimizers. Fresh: backward() has written the gradient since
+// mark_used(). Summed: the gradient is fresh, and marked as summed over replicas.
 bool fresh_grad(const Tensor& x);
 bool summed_grad(const Tensor& x);
 void mark_used(const Tensor& x);
 void mark_summed(const Tensor& x);
 
-// For core and nn (a Trainer with overlap): calls `written` as soon as backward() has written the
-// leaf x's gradient, on its thread, and `before`, where there is one, before anything of it is:
-// what that throws leaves it as it is. Not in what a compiled function records. One pair a leaf;
-// `written` null: none.
+// For core and nn (a Trainer with overlap). backward() calls `before`, if given, before it writes
+// the gradient of leaf x, and `written` right after, both on its own thread. If `before` throws,
+// the gradient is unchanged. Compiled functions call no hooks. A leaf has one pair; null `written`
+// removes the pair.
 void set_grad_hook(const Tensor& x, std::function<void()> written,
                    std::function<void()> before = {});
 
 // --- Details ---
-//   - A graph may cross contexts: each gradient returns to the context of its tensor.
-//   - Only what leads to a leaf, or for grad() to a variable, is computed.
-//   - A pass frees the graph as it walks. A second pass over it throws Error, unless the first one
-//     was given retain_graph.
-//   - The gradient of a leaf or variable is 0 if the heads reach it and nothing contributes, as
-//     through an index. With create_graph the gradient belongs to the graph of its variable even
-//     then: differentiating 3 * x twice gives 0.
-//   - Several threads may differentiate at once, also through common tensors. Two passes over one
-//     graph need retain_graph in both. backward() writes x.grad() of every leaf x that it reaches:
-//     only one thread at a time may write the gradient of one leaf.
-//   - Only grad() has create_graph: a gradient that x.grad() keeps, and whose graph leads to x,
-//     would keep x alive for ever.
+//   - A graph may cross contexts. Each gradient is on the context of its tensor.
+//   - A pass computes only gradients on paths to a leaf or, for grad(), to a variable.
+//   - A pass frees the graph. A second pass throws Error, unless the first pass had retain_graph.
+//   - If the heads reach a leaf or variable but nothing contributes, as through an index, the
+//     gradient is 0. With create_graph that 0 is in the variable's graph, too: differentiating
+//     3 * x twice gives 0.
+//   - Threads may differentiate at the same time, also through shared tensors. Two passes over one
+//     graph both need retain_graph. backward() writes x.grad() of every leaf x that it reaches, and
+//     only one thread at a time may write the gradient of a leaf.
+//   - Only grad() has create_graph: if x.grad() held a graph that leads to x, x would never be
+//     freed.
 
 }  // namespace autograd
 }  // namespace locus

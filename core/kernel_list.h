@@ -1,20 +1,24 @@
-// How a family lists its kernels: once, for every kind of device.
+// KernelList lists the kernels of an op family once, for all device types.
 //
-// <family>_kernel.h says which op has kernels for which dtypes, in a function template over
-// Backend, a struct whose static members are the kernels of one kind of device:
+// <family>_kernel.h defines a function template over Backend. A Backend is a struct whose static
+// members are the kernels of one device type. The template lists each op's kernels and dtypes:
+//
 //   template <class Backend>
 //   constexpr KernelList axpby_kernels() {
 //     KernelList list;
-//     list.add("axpby", kNumberDTypes, Backend::axpby);  // one kernel for all of them
-//     list.add_each("axpby_grad", kFloatDTypes,          // one kernel a dtype
+//     list.add("axpby", kNumberDTypes, Backend::axpby);  // one kernel for all dtypes
+//     list.add_each("axpby_grad", kFloatDTypes,          // one kernel per dtype
 //                   [](auto d) { return Backend::template axpby_grad<d>; });
 //     return list;
 //   }
-// <family>_cpu.cc and <family>.cu each define a Backend, and the list made from it:
+//
+// <family>_cpu.cc and <family>.cu each define a Backend, and its list:
+//
 //   extern constinit const KernelList axpby = axpby_kernels<Backend>();
-// The build finds these lines and registers the lists. A kernel that a Backend lacks does not
-// compile. An entry that only one kind of device is to have stands in the list as well, under
-// `if constexpr` on a constant of the Backend.
+//
+// The build finds these lines and registers the lists. If a Backend lacks a kernel, the code does
+// not compile. An entry for one device type only is written under `if constexpr` on a constant of
+// the Backend.
 #pragma once
 
 #include <type_traits>
@@ -31,12 +35,12 @@ inline constexpr DTypes<f32, f64, f16, bf16, i32, i64, u8, i8, bool_> kAllDTypes
 
 struct KernelEntry {
   const char* op = nullptr;
-  Kernel kernels[kNumDTypes] = {};  // null where there is none
+  Kernel kernels[kNumDTypes] = {};  // null: no kernel
 };
 
-// Plain data, so that a file compiled for another instruction set or by nvcc runs no start-up code.
+// Plain data. Files compiled for another instruction set or by nvcc must run no start-up code.
 struct KernelList {
-  static constexpr int kCapacity = 40;  // an entry more does not compile
+  static constexpr int kCapacity = 40;  // more entries do not compile
   KernelEntry entries[kCapacity] = {};
   int size = 0;
 
@@ -45,7 +49,7 @@ struct KernelList {
     KernelEntry& entry = entry_of(op);
     ((entry.kernels[static_cast<int>(D)] = kernel), ...);
   }
-  // kernel_of(d) is the kernel for dtype d, a constant: it can be a template argument.
+  // kernel_of(d) returns the kernel for dtype d; d is a constant, usable as template argument.
   template <DType... D, class F>
   constexpr void add_each(const char* op, DTypes<D...>, F kernel_of) {
     KernelEntry& entry = entry_of(op);

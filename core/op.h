@@ -1,13 +1,13 @@
-// The registry of ops, and invoke(), the one path every op call takes:
+// The registry of ops, and invoke(), the path of every op call:
 //   check the call -> infer shapes and dtypes -> allocate -> launch one kernel -> record for
 //   autograd.
 //
 // An op is data: a name, an inference function, kernels by (device type, dtype), a gradient made of
-// other ops, and a generator of sample inputs that lets tests cover it without knowing it. Besides
-// ops with kernels there are views, which give the same memory seen differently, and functions,
-// which run on the host and call ops and copies of their own (copyto). Users add ops, or kernels of
-// old ops for new devices, with the same calls as the built-ins (OpDef below; examples/custom_op is
-// a complete one). Threads: define ops before other threads use them; invoke from any thread.
+// other ops, and sample inputs for generic tests. Two kinds of op have no kernel. Views return the
+// same memory with another shape or strides. Functions run on the host and call other ops and
+// copies (copyto). Users define ops, and add kernels for new devices, by the same calls as the
+// built-in ops (OpDef below; complete example: examples/custom_op). Threads: define ops before
+// other threads use them; invoke from any thread.
 #pragma once
 
 #include <atomic>
@@ -35,14 +35,14 @@ template <class A>
 concept AttrsType = std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs &&
                     alignof(A) <= kAttrsAlignment;
 
-// Keeps alive what the pointers in an op's attributes point to. Whoever keeps a copy of the
-// attributes (the tape, a recorded call, an emulated GPU's queue) keeps the owner, too. The queue's
-// thread may be the last to release the owner of a launched call, so that owner holds no Tensors.
+// Keeps alive the memory that pointers in an op's attributes point to. Each copy of the attributes
+// (in the tape, a recorded call, an emulated GPU's queue) holds the owner, too. The queue's thread
+// may release the owner of a launched call last, so such an owner holds no Tensors.
 struct AttrsOwner {
   std::shared_ptr<const void> memory;
 };
-// An op's attributes, borrowed for the call, with their type, which invoke() checks, and their
-// owner, if they have one.
+// An op's attributes, borrowed for the call; their type, which invoke() checks; and their owner or
+// null.
 struct AttrsView {
   const void* data = nullptr;
   int size = 0;
@@ -58,7 +58,7 @@ struct AttrsView {
     return {&a, static_cast<int>(sizeof(A)), &typeid(A), &owner};
   }
 };
-// A copy of them, with a share in their owner.
+// A copy of the attributes. Shares ownership of the owner.
 struct Attrs {
   alignas(kAttrsAlignment) unsigned char bytes[kMaxAttrs];
   int size = 0;
@@ -77,9 +77,9 @@ struct Attrs {
   }
 };
 
-// What kernels take. `strided`: any strides in and out, elementwise ops; results keep the inputs'
-// layout (K-order). `rows`: any strides in, row-major out. `contiguous`: invoke() hands the kernel
-// row-major inputs, copying those that are not.
+// The layouts that a kernel accepts. `strided` (elementwise ops): any strides in and out; results
+// keep the inputs' layout (K-order). `rows`: any strides in, row-major out. `contiguous`: row-major
+// inputs; invoke() copies inputs that are not row-major.
 enum class Layout : uint8_t { strided, rows, contiguous };
 
 class Ref;
@@ -89,7 +89,7 @@ struct Sample {
   Attrs attrs;
   // Whether finite differences make sense here (no kinks near the inputs, no integer outputs).
   bool differentiable = true;
-  std::vector<int> finite = {};  // inputs whose NaN and infinities give what is unspecified
+  std::vector<int> finite = {};  // inputs for which NaN and infinities give unspecified results
 
   Sample() = default;
   Sample(Tensors in) : inputs(std::move(in)) {}
@@ -99,57 +99,57 @@ struct Sample {
 using Samples = std::vector<Sample>;
 
 struct Op {
-  // Fills `out` (n_out metas), checks `in`, and returns the dtype that selects the kernel. Throws
-  // ShapeError or DTypeError saying what was expected; invoke() adds the op's name and operands.
+  // Checks `in`, fills `out` (n_out metas), and returns the dtype that selects the kernel. Throws
+  // ShapeError or DTypeError with what was expected; invoke() adds the op's name and operands.
   using Infer = DType (*)(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
-  // One gradient per input, in order (saved.h). With `broadcasts` set, autograd sums each to its
-  // input's shape.
+  // Returns one gradient per input, in order (saved.h). If `broadcasts` is set, autograd sums each
+  // gradient to its input's shape.
   using Gradient = Tensors (*)(const Saved& saved, std::span<const Tensor> dout);
-  // A view op has no kernel: it returns the same memory seen differently (out.data included).
+  // For view ops: returns a view of the same memory, `data` included.
   using MakeView = View (*)(const View& in, const void* attrs);
-  // A function has none either: it makes the results by other means, on whatever contexts it likes.
-  // A result that is defined already is to be written into. One with a gradient is differentiated
-  // by that, one without through the ops it calls.
+  // For function ops: makes the results, on any contexts, and writes into results that are defined
+  // already. Backward calls the op's gradient; without a gradient, the ops that the function called
+  // are differentiated.
   using Function = void (*)(std::span<const Ref> in, const void* attrs, std::span<Tensor> out);
 
   static constexpr int kAny = -1, kEach = -2;
 
   std::string name;
   std::vector<std::string> arguments;  // names of the operands, for errors
-  // How many inputs and results a call has, checked before infer; kAny: as many as infer takes;
-  // kEach: a result for each input.
+  // Numbers of inputs and results, checked before infer. kAny: infer decides. kEach: one result per
+  // input.
   int min_in = 0, max_in = kAny, n_out = 1;
-  const std::type_info* attrs_type = &typeid(NoAttrs);  // likewise
+  const std::type_info* attrs_type = &typeid(NoAttrs);  // checked before infer
   bool broadcasts = false;
   Layout layout = Layout::contiguous;
   Keep keep = Keep::none;
-  Keep (*keep_of)(const void* attrs) = nullptr;  // where it depends on the attributes
+  Keep (*keep_of)(const void* attrs) = nullptr;  // if Keep depends on the attributes
   Infer infer = nullptr;
   Gradient gradient = nullptr;
-  // Optional: the same by kernels that need no gradient themselves. Called instead of `gradient` in
-  // a backward pass that is not itself recorded.
+  // Optional: the same gradient by kernels without gradients. Replaces `gradient` in backward
+  // passes that are not recorded.
   Gradient fused_gradient = nullptr;
-  // Optional: likewise where the op's first result is a head, whose gradient is all ones: they are
-  // not made, and `dout` is undefined.
+  // Optional: replaces `gradient` in such passes if the first result is a head whose gradient is
+  // all ones. The ones are not allocated, and `dout` is undefined.
   Gradient head_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
-  // Why there is no gradient, no sample, no graph (capture.h) that replays it: tests print these.
+  // Why the op has no gradient, has no samples, cannot be captured (capture.h). Tests print these.
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
   const char* no_capture = nullptr;
   bool random = false;    // the result depends on attributes only
   bool in_place = false;  // outputs are written in place: call invoke_into
-  // Its kernel waits for its like on other devices, and cannot run by itself; none on the host. The
-  // owner of its attributes is their PeerBarrier (communicator.h).
+  // The kernel waits for peer kernels on other devices and cannot run alone; never on the host. The
+  // attributes' owner is the PeerBarrier of these kernels (communicator.h).
   bool needs_peers = false;
-  // Bit i: result i may have the memory of input i; the kernel reads an element there only before
-  // it writes it. Where the layout is `strided`, all may; else those behind the 32nd may not.
+  // Bit i: result i may share input i's memory, because the kernel reads each element before
+  // writing it. With layout `strided` all results may; otherwise only the first 32 may.
   uint32_t over_inputs = 0;
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
 
-  // Of a call with n inputs; kAny where only its attributes tell.
+  // The number of results of a call with n inputs; kAny if it depends on the attributes.
   int results(size_t n) const { return n_out == kEach ? static_cast<int>(n) : n_out; }
   Kernel kernel(DeviceType type, DType dtype) const {
     return kernels[static_cast<int>(type)][static_cast<int>(dtype)].load(std::memory_order_acquire);
@@ -160,18 +160,18 @@ struct Op {
 //   OpDef<AxpbyAttrs>("axpby", {"x", "y"}).infer<&axpby_infer>()
 //       .gradient<&axpby_gradient>(Keep::inputs).samples<&axpby_samples>()
 //       .kernel(DeviceType::cpu, f32, &axpby_cpu);
-// Its functions take `const A&` where those of Op take `const void*`. As many inputs are expected
-// as arguments are named, unless inputs() says otherwise; any number when none is named. Defining a
-// name twice throws Error.
+// Functions of an OpDef take `const A&` instead of `const void*`. By default an op takes as many
+// inputs as it names arguments, or any number if it names none; inputs() changes the number.
+// Defining a name twice throws Error.
 Op& define_op(std::string_view name);
-Op& get_op(std::string_view name);   // throws Error listing near names
-Op* find_op(std::string_view name);  // nullptr when there is none
+Op& get_op(std::string_view name);   // throws Error that lists similar names
+Op* find_op(std::string_view name);  // nullptr if there is none
 std::vector<const Op*> all_ops();    // by name
 void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel);
 void set_kernels(DeviceType type, const KernelList& list);  // kernel_list.h
 
 namespace detail {
-// Result i may have input i's memory; ValueError unless 0 <= i < 32.
+// Result i may share input i's memory; ValueError unless 0 <= i < 32.
 void allow_over_input(Op& op, int i);
 }  // namespace detail
 
@@ -263,16 +263,16 @@ class OpDef {
   Op& op_;
 };
 
-// The ops core itself calls, by name: fill and copy to move data, add and sum_to to sum gradients.
-// Their attributes are core's so that their families (create, copy, elementwise, reduce) agree.
+// Attributes of the ops that core itself calls by name: fill and copy move data, add and sum_to sum
+// gradients. The families create, copy, elementwise and reduce define these ops.
 struct FillAttrs {  // no input; fills the output, whose dtype and shape are `meta`
   Scalar value = 0;
   Meta meta;
 };
-struct CopyAttrs {  // one input, the output has its shape and this dtype; any strides on both sides
+struct CopyAttrs {  // one input; output of the same shape and this dtype; any strides
   DType dtype = f32;
 };
-struct BinaryAttrs {  // two inputs; or one, with `scalar` in the place of the other
+struct BinaryAttrs {  // two inputs; or one input and `scalar`
   Scalar scalar = 0;
   bool scalar_first = false;
 };
@@ -280,7 +280,7 @@ struct SumToAttrs {  // sums the axes along which the input was broadcast from `
   Meta target;
 };
 
-// Operands, borrowed for the call.
+// An operand, borrowed for the call.
 class Ref {
  public:
   Ref(const Tensor& t) : tensor_(&t) {}
@@ -288,13 +288,13 @@ class Ref {
 };
 using Refs = std::initializer_list<Ref>;
 
-// An op that is known to take attributes of type A. Found once:
+// A reference to an op with attributes of type A. Look the op up once:
 //   static const OpRef<SoftmaxAttrs> softmax("softmax");
 //   return invoke(softmax, {x}, {.axis = 1});
 template <class A = NoAttrs>
 class OpRef {
  public:
-  // Throws Error when there is no such op, or its attributes are of another type.
+  // Throws Error if there is no such op, ValueError if its attributes have another type.
   explicit OpRef(std::string_view name);
   operator const Op&() const { return op_; }
 
@@ -303,8 +303,8 @@ class OpRef {
 };
 
 namespace detail {
-// Results that are defined already are written into, if their context, shape and dtype are those of
-// the result. `where`: for ops without inputs; null: current_context().
+// Writes into results that are already defined; their context, shape and dtype must match. `where`:
+// the context of an op without inputs; null: current_context().
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
             std::span<Tensor> out);
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
@@ -317,9 +317,9 @@ OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
   detail::check_attrs(op_, typeid(A));
 }
 
-// Runs an op with one result on its inputs' context. Throws ValueError for attributes of a type
-// that is not the op's (left out: NoAttrs), Error for a number of inputs or results that it has
-// not. The result is written into `out` when that is defined: same context, shape and dtype.
+// Runs an op with one result on its inputs' context. If `out` is defined, invoke() writes the
+// result into `out`; context, shape and dtype must match. Throws ValueError for attributes of
+// another type than the op's (default: NoAttrs), Error for a wrong number of inputs or results.
 template <class A = NoAttrs>
 Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensor out = {}) {
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, {&out, 1});
@@ -334,22 +334,22 @@ Tensor invoke(const OpRef<A>& op, Refs in, const std::type_identity_t<A>& attrs 
               Tensor out = {}) {
   return invoke(static_cast<const Op&>(op), in, attrs, std::move(out));
 }
-// An op without inputs (zeros, uniform) runs where it is told.
+// Runs an op without inputs (zeros, uniform) on `where`.
 template <class A = NoAttrs>
 Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
   Tensor out;
   detail::invoke(op, {}, AttrsView::of(attrs), &where, {&out, 1});
   return out;
 }
-// Several results, each into its place in `out` when there is one.
+// Runs an op with several results. Writes result i into out[i] if that is defined.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
   out.resize(static_cast<size_t>(op.results(in.size())));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }
-// Writes into existing tensors (out= and in-place forms): same context, shape and dtype as
-// inferred, else an error. While recording, throws Error when an operand is part of the graph.
+// Writes into existing tensors (out= and in-place forms). Throws unless context, shape and dtype
+// are as inferred. While recording, throws Error if an operand is part of the graph.
 template <class A = NoAttrs>
 void invoke_into(const Op& op, std::span<const Ref> in, std::span<const Ref> out,
                  const A& attrs = {}) {
