@@ -1,5 +1,5 @@
-// Cluster: processes that train together, on one machine or several. mpirun or srun starts them;
-// each is a rank.
+// A cluster: processes that train together, on one machine or several. mpirun or srun starts the
+// processes; each process is a rank.
 //
 //   cluster::init();
 //   const Context c = cluster::contexts()[0];                // gpu(local_rank())
@@ -14,9 +14,9 @@
 //     trainer.step(256);                                     // of all ranks together
 //   }
 //
-// Every rank makes the same collective calls in the same order. One process alone, and a process
-// before init(), is rank 0 of 1: all calls work and cost nothing. Threads of one process take turns
-// (MPI_THREAD_SERIALIZED). Unusual cases: "Details" at the end.
+// Every rank makes the same collective calls in the same order. A single process, or a process
+// before init(), is rank 0 of 1: all calls work and cost nothing. Threads of a process make calls
+// one at a time (MPI_THREAD_SERIALIZED). Unusual cases: "Details" at the end.
 #pragma once
 
 #include <functional>
@@ -28,92 +28,94 @@
 
 namespace locus::cluster {
 
-// Joins the ranks that mpirun or srun started. Call it first: ranks of one host share its CPUs, and
-// each computes with threads on its part of them, unless the launcher bound them apart or
-// LOCUS_NUM_THREADS and LOCUS_PIN=0 say otherwise. Later calls do nothing.
+// Joins the ranks that mpirun or srun started. Call init() first: it divides a host's CPUs among
+// its ranks, unless the launcher bound the ranks or LOCUS_NUM_THREADS and LOCUS_PIN=0 override it.
+// Later calls do nothing.
 //
-// Waits for all ranks for 25 s, or for LOCUS_CLUSTER_TIMEOUT if that is longer. If some do not
-// come, this process prints that and ends with status 1, since MPI cannot go on without them.
+// Waits for all ranks for 25 s, or for LOCUS_CLUSTER_TIMEOUT if that is longer. If a rank is
+// missing then, this process prints a message and exits with status 1, because MPI cannot continue.
 // Throws Error if LOCUS_CLUSTER_TIMEOUT is not a number from 1 to 1000000, if several ranks were
-// started and the build has no MPI, and if MPI does not find them.
+// started but the build has no MPI, or if MPI does not find them.
 void init();
 
-// How many processes mpirun or srun says that it started, also before init(). 1: there was none.
+// The number of processes that mpirun or srun started, also before init(). 1: no launcher.
 int launched();
 
 int rank();        // 0 to size() - 1
-int size();        // 1: alone
-int local_rank();  // among those on this host
+int size();        // 1: single process
+int local_rank();  // among the ranks on this host
 int local_size();
 
-// This rank's part of its host's GPUs, n of them. If all ranks of the host see the same GPUs, they
-// are gpu(local_rank() * n) and the next ones. If each rank sees its own (srun --gpus-per-task),
-// they are gpu(0) and the next ones. If no rank has a GPU: cpu(0) to cpu(n - 1). A collective call.
-// Errors on every rank: Error for different n, DeviceError if a rank lacks its GPUs or two ranks
-// would share one, ValueError unless n is 1 to 64.
+// Returns this rank's n GPUs of its host. A collective call. If all ranks of the host see the same
+// GPUs, the n GPUs start at gpu(local_rank() * n). If each rank sees its own GPUs (srun
+// --gpus-per-task), they start at gpu(0). If no rank has a GPU: cpu(0) to cpu(n - 1). Errors, on
+// every rank: Error for different n, DeviceError if a rank lacks GPUs or two ranks would share one,
+// ValueError unless n is 1 to 64.
 std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 
 // Waits until every rank calls it.
 void barrier(Caller = Caller::here());
 
-// Combines the tensors with those of the other ranks, element by element, in place. Each rank gives
-// as many tensors, of equal shapes, dtypes and kinds of context (the host is one kind). Tensors
-// that share a context on one rank share a context on all. Many tensors in one call are faster than
-// one after the other. On the host f16 and bf16 are summed in f32, and NaN stays NaN in max and
-// min; on GPUs NCCL decides. Does not wait for GPUs if NCCL sums. Not differentiable. DTypeError
-// for bool_ and for the mean of whole numbers, Error for recorded tensors, CaptureError in compiled
-// code.
+// Reduces the tensors over all ranks, element by element, in place. Every rank passes the same
+// number of tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one).
+// Tensors that share a context on one rank share a context on all. One call with many tensors is
+// faster than many calls. On the host f16 and bf16 are summed in f32, and max and min propagate
+// NaN. NCCL decides on GPUs, and the host does not wait for it. Not differentiable. DTypeError for
+// bool_ and for the mean of integers, Error for recorded tensors, CaptureError in compiled code.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Writes rank root's values into the tensors of every rank. Any dtype.
 void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
-// Sends and receives at once, as send_recv() of ops/collective.h does among contexts. Rank i gets a
-// copy of rank sources[i]'s x, or an undefined tensor if sources[i] is -1. A rank's x may go to
-// several ranks or to none. Every rank gives the same sources, one per rank, and an x of the same
-// shape and dtype. Checks all this before anything moves. Not differentiable. IndexError for a
-// source that is no rank, CaptureError in compiled code.
-//   send_recv(x, {3, 0, 1, 2})        each to the next rank, round
+// Sends and receives at once, as send_recv() of ops/collective.h does among contexts. Rank i
+// receives a copy of x from rank sources[i], or an undefined tensor if sources[i] is -1. A rank's x
+// may go to several ranks or to none. Every rank passes the same sources, one per rank, and an x of
+// the same shape and dtype; this is checked before anything is sent. Not differentiable. IndexError
+// for a source that is not a rank, CaptureError in compiled code.
+//   send_recv(x, {3, 0, 1, 2})        each to the next rank, as a ring
 //   send_recv(x, {-1, 0, -1, -1})     rank 0 to rank 1
 Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller = Caller::here());
 
-// Runs f() on every rank; f makes no collective calls. If f throws on some ranks, the lowest of
-// them rethrows its exception, and every other rank throws an exception of the same type that names
-// this rank, also a rank whose own f threw. An exception that is not of core/error.h is an Error on
-// the other ranks. Waits for all ranks to come, as other calls do, and for f as long as it takes.
+// Runs f() on every rank; f makes no collective calls. If f throws on some ranks, the lowest
+// failing rank rethrows its exception. Every other rank throws an exception of the same type that
+// names the lowest failing rank. If the type is not from core/error.h, the other ranks throw Error.
+// The cluster timeout applies to reaching this call, not to f.
 void together(const std::function<void()>& f, Caller = Caller::here());
-// Runs f() before a collective call. If f throws, every rank throws as in together(): the other
-// ranks throw from their collective call.
+// Runs f() before a collective call. If f throws, every rank throws as in together(). The other
+// ranks throw from the collective call.
 void share_failure(const std::function<void()>& f, Caller = Caller::here());
 // Runs f() on rank 0 while the other ranks wait. Throws as together() does.
 void on_root(const std::function<void()>& f, Caller = Caller::here());
 
 // --- Details ---
 
-// Ways
-//   - MPI joins the ranks, and sums tensors of the host and of emulated GPUs. Among real GPUs NCCL
-//     sums, in stream order, if the build has NCCL.
-//   - Results are the same bits on every rank, and in every run with as many ranks.
-//   - The ledger and the profiler show copies on this rank, not what goes between ranks.
+// Transport
+//   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real
+//     GPUs, in stream order, if the build has NCCL.
+//   - Results are the same bits on every rank, and in every run with the same number of ranks.
+//   - The ledger and the profiler show copies within this rank, not transfers between ranks.
 
-// Calls that differ
-//   - Rank 0 compares what the ranks call before anything moves. Every rank throws, and names
-//     a rank that differs: Error for another call or purpose, ContextMismatch for other kinds of
-//     contexts, DTypeError, ShapeError. Nothing is written then, and the ranks may go on.
+// Mismatched calls
+//   - Rank 0 compares the ranks' calls before anything is sent. If calls differ, every rank throws
+//     and names a differing rank: Error for another call or purpose, ContextMismatch for other
+//     types or numbers of contexts, DTypeError, ShapeError. Nothing is written, and the ranks may
+//     continue.
 //   - A trainer's calls also compare batch size, loss scale and learning rate (nn/trainer.h).
 //   - Values of tensors are not compared. If a rank decides something by its own values, such as a
 //     learning rate by its loss, send the value through all_reduce() or broadcast() first.
 
-// What each rank has alone
-//   - Random numbers: equal seeds give dropout equal masks, so seed by rank().
-//   - The running statistics of BatchNorm, except nn::SyncBatchNorm's. A checkpoint has rank 0's.
+// State of each rank
+//   - Random numbers: equal seeds give equal dropout masks, so seed by rank().
+//   - The running statistics of BatchNorm, except nn::SyncBatchNorm's. A checkpoint stores rank
+//     0's.
 
-// Ranks that fail
-//   - If a rank does not come to a call within LOCUS_CLUSTER_TIMEOUT seconds (12), every rank that
-//     waits for it throws a DeviceError that names it. Ranks that wait for rank 0 throw after twice
-//     that time and 2 s. Then the cluster has failed: each later collective call throws a
-//     DeviceError, whatever else is wrong with it.
+// Failing ranks
+//   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT seconds (12), every rank that
+//     waits for it throws a DeviceError that names it. If rank 0 is missing, ranks that wait for
+//     rank 0 throw after twice that time plus 2 s. Then the cluster has failed: each later
+//     collective call throws DeviceError, even if the call has other errors.
 //   - If a rank ends by a signal, by an uncaught exception or with a status other than 0, all ranks
-//     end, and it is named. Except status 128 + SIGINT or SIGTERM, which programs that were stopped
-//     end with: if all ranks end so, they end as with status 0.
+//     end, and the failing rank is named.
+//   - Status 128 + SIGINT or 128 + SIGTERM is for stopped programs. If all ranks end with that
+//     status, they end as with status 0.
 
 }  // namespace locus::cluster

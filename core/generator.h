@@ -1,11 +1,11 @@
-// The source of random numbers: Philox 4x32-10, counter based (Salmon et al., "Parallel random
+// The random number generator: Philox 4x32-10, counter-based (Salmon et al., "Parallel random
 // numbers: as easy as 1, 2, 3", 2011). A draw is a pure function of (seed, offset, element), so the
 // same seed gives the same numbers on every context.
 //
-// One process-wide generator; draws advance it in program order. Each thread of a parallel()
-// (core/parallel.h) draws from a sequence of its own, which follows from the generator's state when
-// that was called, so these are the same numbers each time as well. Without random::seed() it
-// starts from the operating system's entropy.
+// The process has one generator. Draws advance the generator in program order. Each thread of a
+// parallel() (core/parallel.h) draws from its own sequence. The sequence depends only on the
+// generator's state at the call, so runs repeat. Without random::seed() the generator starts from
+// the operating system's entropy.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct PhiloxKey {
 
 namespace random {
 void seed(uint64_t value);
-// Where the next draw starts, and draws from there on: to resume a program's sequence.
+// Get and set where the next draw starts, to resume a program's sequence.
 PhiloxKey state();
 void set_state(PhiloxKey key);
-// Reserves enough of the sequence for n elements and returns where it starts. Thread-safe.
+// Reserves the part of the sequence for n elements and returns its start. Thread-safe.
 PhiloxKey reserve(uint64_t n);
-// For an op that draws: what gives its key, at each replay if it is captured.
+// For ops: a function that returns the key of a draw; each replay calls the function anew.
 std::function<PhiloxKey()> source(uint64_t n);
 
-// The start of a sequence for thread i of those that begin at `state`.
+// The start of the sequence of thread i, derived from `state`.
 PhiloxKey key_of(PhiloxKey state, uint64_t i);
-// While it lives, the thread draws from *next on; null: from the process-wide sequence.
+// A scope: the thread draws from *next on. Null: from the process-wide sequence.
 class [[nodiscard]] Sequence : NonCopyable {
  public:
   explicit Sequence(PhiloxKey* next);
@@ -44,9 +44,9 @@ class [[nodiscard]] Sequence : NonCopyable {
   PhiloxKey* const outer_;
 };
 
-// The keys of a stretch of the program, so that it can draw the same numbers again.
+// The keys of a part of the program, to draw the same numbers again.
 using Draws = std::vector<std::shared_ptr<PhiloxKey>>;
-// While it lives, the thread's draws are noted.
+// A scope: notes the thread's draws in `draws`.
 class [[nodiscard]] NoteDraws : NonCopyable {
  public:
   explicit NoteDraws(Draws& draws);
@@ -55,7 +55,7 @@ class [[nodiscard]] NoteDraws : NonCopyable {
  private:
   Draws* const outer_;
 };
-// While it lives, the thread's draws are those, in their order. Error for more of them.
+// A scope: the thread repeats `draws` in order. Error for more draws.
 class [[nodiscard]] RepeatDraws : NonCopyable {
  public:
   explicit RepeatDraws(const Draws& draws);
@@ -66,7 +66,7 @@ class [[nodiscard]] RepeatDraws : NonCopyable {
   const Draws* const outer_;
   const size_t outer_next_;
 };
-// Whether the thread has one of these.
+// Whether the thread is in a NoteDraws or RepeatDraws scope.
 bool notes_or_repeats();
 }  // namespace random
 }  // namespace locus

@@ -1,4 +1,5 @@
-// What the recorded call of an op keeps for its gradient function, and how the function sees it.
+// The values that a recorded op call keeps for its gradient function, and the function's access to
+// them.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +10,13 @@
 
 namespace locus {
 
-// The operands whose values backward reads, and so what recording keeps alive and unchanged:
-// Keep::none, inputs, outputs, both, or one by one: keep_input(0) | keep_output(0). A value, and a
-// constant expression.
+// The operands whose values backward reads. Recording keeps their values alive and unchanged.
+// Choose Keep::none, inputs, outputs, both, or single operands: keep_input(0) | keep_output(0).
+// Keep is a value type, usable in constant expressions.
 struct Keep {
   static const Keep none, inputs, outputs, both;
 
-  // Bit i is the i-th operand; the last bit stands also for all behind it.
+  // Bit i: operand i. The last bit also covers all later operands.
   uint32_t in = 0, out = 0;
 
   constexpr bool input(int i) const { return in >> std::min(i, 31) & 1; }
@@ -34,15 +35,14 @@ constexpr Keep keep_inputs_from(int i) { return {~0u << i, 0}; }
 struct Node;
 struct PassInput;
 
-// A call as its gradient function sees it. What it gives is valid until that function returns.
+// A recorded call, for its gradient function. References are valid until the function returns.
 //
-// The function gets the gradients of the results beside it: `dout`, one each, undefined for a
-// result that nothing asked for depends on (at least one is defined; an op with one result never
-// meets an undefined one; none is when the op's head_gradient is called). It returns one gradient
-// an input, undefined where there is none: zero.
+// The function also receives `dout`, one gradient per result, and returns one gradient per input.
+// An undefined returned gradient means zero. dout[i] is undefined if no head depends on result i.
+// At least one is defined, except for the op's head_gradient function, for which all are undefined.
 class Saved {
  public:
-  // `inputs` and `results`: what the pass under way has for each of the call's.
+  // `inputs` and `results`: the current pass's data for each input and result of the call.
   Saved(const Node& node, const PassInput* inputs, const Tensor* results)
       : node_(node), inputs_(inputs), results_(results) {}
 
@@ -51,19 +51,20 @@ class Saved {
     return *static_cast<const A*>(attributes());
   }
   int n_in() const;
-  // Kept tensors; an undefined Tensor when the op's Keep does not include them.
+  // Kept tensors. Undefined if the op's Keep does not include the operand.
   const Tensor& in(int i) const;
   const Tensor& out(int i = 0) const;
-  // Always known.
+  // Always available.
   const Meta& in_meta(int i) const;
   Shape in_shape(int i) const { return Shape(in_meta(i)); }
   DType in_dtype(int i) const { return in_meta(i).dtype; }
   Context in_context(int i) const;
   const Meta& out_meta(int i = 0) const;
-  // Whether this pass has a use for input i's gradient; what is returned for others is dropped.
+  // Whether this pass uses input i's gradient. Other returned gradients are dropped.
   bool needs(int i) const;
-  // Where input i's gradient ends up, when the one made here is all of it: hand it on as the `out`
-  // of the op that makes it, which saves a copy. Mostly undefined, which lets invoke() allocate.
+  // The final memory of input i's gradient, if this call computes all of it. Pass the tensor as
+  // `out` to the op that computes the gradient, to save a copy. Often undefined; then invoke()
+  // allocates.
   Tensor place(int i) const;
 
  private:

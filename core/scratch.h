@@ -1,10 +1,10 @@
-// Memory that a kernel needs for itself while it runs, on every device alike.
+// Scratch is temporary memory for a kernel function, on any device.
 //
-// It comes from the context's pool (memory_pool(c).stats() counts it) in the order of the call's
-// stream: it is free for what is launched there next as soon as the Scratch ends, without waiting.
-// A call that is replayed (capture.h) has the same memory each time.
-// A kernel function allocates nothing in another way. Contents are not initialised. Threads: the
-// one that runs the kernel function; hand pointers, not Scratches, to parallel_for's.
+// The memory comes from the context's pool, in the order of the call's stream, and is counted by
+// memory_pool(c).stats(). When the Scratch is destroyed, later launches on the stream may reuse the
+// memory without waiting. A replayed call (capture.h) has the same memory each time. Kernel
+// functions allocate only through Scratch. Contents are not initialised. Threads: only the thread
+// of the kernel function uses a Scratch; pass pointers to threads of parallel_for.
 #pragma once
 
 #include <locus/core/kernel.h>
@@ -27,7 +27,7 @@ class Scratch : NonCopyable {
  private:
   StreamView stream_;
   size_t bytes_;
-  bool of_replay_ = false;  // of a call that is replayed, which keeps it
+  bool of_replay_ = false;  // the replayed call owns the memory
   void* data_ = nullptr;
 };
 

@@ -1,12 +1,12 @@
-// A ledger of what crosses contexts and of where the host waits, with the user's lines.
+// TransferLog is a ledger of copies between contexts and of host waits, with the user's lines.
 //
 //   TransferLog log;
 //   train();
 //   std::cout << log.table();
 //
-// LOCUS_TRANSFERS=summary prints the table of any program at its end, on stderr; full also prints
-// each record as it happens; the first op, copy or TransferLog throws Error when it is anything
-// else. Off, it costs one relaxed load at each place.
+// LOCUS_TRANSFERS=summary prints a program's table on stderr at its end. LOCUS_TRANSFERS=full also
+// prints each record at once. For another value, the first op, copy or TransferLog throws Error.
+// When off, each place costs one relaxed load.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +20,32 @@
 
 namespace locus {
 
-// All records of one kind, pair of contexts and line.
+// Totals of all records with one kind, pair of contexts and line.
 struct TransferEntry {
   TransferKind kind = TransferKind::copy;
-  Context from, to;    // of a wait: the context waited for, and the host
+  Context from, to;    // for a wait: the context waited for, and the host
   uint64_t count = 0;  // copies, or waits
-  uint64_t bytes = 0;  // copied; of a wait: copied meanwhile
-  // Of copies: by the device's events, so without what they waited for. Of waits: of the host.
+  uint64_t bytes = 0;  // copied; for a wait: copied meanwhile
+  // For copies: measured by device events, without waiting. For waits: measured on the host.
   double seconds = 0;
-  Caller caller;  // file is null where the line is not known: ops take none
-  // Of either context, as in ContextInfo.
+  Caller caller;  // file is null if the line is unknown, as for ops
+  // As in ContextInfo, for either context.
   bool emulated = false;
   bool modelled = false;
   std::string times = {};
 };
 
-// Records everything in the process, on all threads, from its construction on. Several may be
-// alive; each has what happened in its life. Threads: any.
+// Records all copies and waits in the process, on all threads, during its lifetime. Several logs
+// may live at once. Any thread may use a log.
 class [[nodiscard]] TransferLog : NonCopyable {
  public:
   TransferLog();
   ~TransferLog();
 
-  // The dearest first. Waits for copies still under way; throws DeviceError when a device has
-  // failed.
+  // The longest time first. Waits for copies in flight; throws DeviceError if a device has failed.
   std::vector<TransferEntry> entries() const;
-  // The entries as text, and a line of advice for the dearest. For that, copies that the host did
-  // not wait for count a tenth: they may run beside everything.
+  // The entries as text, and a line of advice for the costliest entry. In this comparison, copies
+  // that the host did not wait for count a tenth, because other work may overlap them.
   std::string table() const;
   void clear();
 
@@ -56,7 +55,7 @@ class [[nodiscard]] TransferLog : NonCopyable {
   std::shared_ptr<Records> records_;
 };
 
-// table()'s text.
+// The text of table().
 std::string format_transfers(const std::vector<TransferEntry>& entries);
 
 }  // namespace locus
