@@ -1,4 +1,4 @@
-// Element types: names, sizes, the C++ types that store them, and NumPy's promotion rules.
+// Element types: names, sizes, C++ storage types, and NumPy's promotion rules.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,14 @@
 
 namespace locus {
 
-// The C++ type stored for each DType, in their order, and back. Integers map by size and sign.
+// The C++ storage type of each DType, in order. dtype_of() maps back; integers map by size and
+// sign.
 template <DType D>
 using CppTypeOf =
     std::tuple_element_t<static_cast<size_t>(D), std::tuple<float, double, Half, BFloat16, int32_t,
                                                             int64_t, uint8_t, int8_t, bool>>;
 
-// What a C++ program may store in a tensor: bool, float, double and the integers with a DType.
+// C++ types that a tensor can store: bool, float, double, Half, BFloat16, integers with a DType.
 template <class T>
 concept Element = std::same_as<T, bool> || std::same_as<T, float> || std::same_as<T, double> ||
                   std::same_as<T, Half> || std::same_as<T, BFloat16> ||
@@ -50,22 +51,23 @@ constexpr bool is_integer(DType d) { return d == i32 || d == i64 || d == u8 || d
 const char* name(DType d);
 std::ostream& operator<<(std::ostream& os, DType d);
 
-// The dtype two operands meet in: NumPy's table; f16 with bf16 gives f32, and bf16 with an integer
+// The common dtype of two operands, by NumPy's table. f16 with bf16 gives f32. bf16 with an integer
 // behaves as f16 does (i8, u8: bf16; i32, i64: f64).
 DType promote(DType a, DType b);
-// A tensor with a weak number: the tensor's dtype unless the number is of a higher kind
-// (an integer tensor with a floating number gives f64, a bool tensor with an integer gives i64).
+// The common dtype of a tensor and a weak number: the tensor's dtype, unless the number has a
+// higher kind. An integer tensor with a floating number gives f64. A bool tensor with an integer
+// gives i64.
 DType promote(DType a, const Scalar& b);
-// Whether an element of d can hold the number: integers hold what lies in their range once cut
-// toward zero (so no NaN); floating dtypes round, and bool takes any.
+// Whether dtype d can represent the number. Integers: the number truncated toward zero is in range
+// (so no NaN). Floating dtypes: always, rounded. bool: always.
 bool holds(DType d, const Scalar& s);
-// Throws DTypeError, naming op, when it cannot.
+// Throws DTypeError, naming op, unless holds(d, s).
 void check_fits(const char* op, DType d, const Scalar& s);
-// The dtype of an inexact result (division, exp, mean): d itself when floating, else f64.
+// The dtype of an inexact result (division, exp, mean): d if floating, else f64.
 constexpr DType inexact(DType d) { return is_floating(d) ? d : f64; }
 
-// Calls f with a std::type_identity of the storage type; in kernels a branch that is the same for
-// all threads. Always inlined: copies for different instruction sets must not be merged.
+// Calls f with a std::type_identity of the storage type. In kernels, all threads take the same
+// branch. Always inlined: copies for different instruction sets must not be merged.
 template <class F>
 constexpr __attribute__((always_inline)) decltype(auto) dispatch(DType d, F&& f) {
   switch (d) {

@@ -1,7 +1,7 @@
-// Streams and events that own, for programs that order work themselves. Ops run on the current
-// stream of their inputs' context: its compute stream, unless a StreamScope names another.
-// Tensors are ordered across streams by themselves (storage.h); these add overlap and timing.
-// Threads: a Stream may be shared; a StreamScope belongs to one thread.
+// Owning streams and events, for programs that overlap or time work. Ops run on the current stream
+// of their inputs' context: the compute stream, unless a StreamScope names another. Tensors are
+// ordered across streams automatically (storage.h). Threads: a Stream may be shared; a StreamScope
+// belongs to one thread.
 #pragma once
 
 #include <locus/core/caller.h>
@@ -10,10 +10,10 @@
 
 namespace locus {
 
-// A point in a stream's work. Movable; keeps its context. One that was moved from throws Error.
+// A point in a stream's work. Movable; keeps its context. A moved-from Event throws Error.
 class Event {
  public:
-  // Of the work that s has now. Without a time: for elapsed_ms() use Stream::record().
+  // Marks the end of the current work of s, without a time. For elapsed_ms() use Stream::record().
   explicit Event(StreamView s) : Event(locus::device(s.context).record(s)) {}
   Event(Event&& other) noexcept;
   Event& operator=(Event&& other) noexcept;
@@ -34,8 +34,9 @@ class Event {
   bool owns_ = false;
 };
 
-// A queue of its own on a context. Destroying it waits for its work, which reports put down to the
-// line that opened it; tensors allocated on it live on. One that was moved from throws Error.
+// An additional queue on a context. The destructor waits for the queue's work; reports attribute
+// that wait to the line that opened the Stream. Tensors allocated on a Stream stay valid. A
+// moved-from Stream throws Error.
 class Stream {
  public:
   explicit Stream(Context c, Caller = Caller::here());
@@ -46,8 +47,8 @@ class Stream {
   Context context() const { return opened("context").context; }
   StreamView view() const { return opened("view"); }
   Event record();
-  // Later work here waits for e, an event of any context. The host goes on, unless one of the two
-  // is the host's.
+  // Later work on this stream waits for e, an event of any context. The host blocks if this stream
+  // is a host's, or if the device cannot wait for e (Device::wait).
   void wait(const Event& e, Caller = Caller::here());
   void synchronize(Caller = Caller::here());  // the host blocks
 
@@ -59,8 +60,8 @@ class Stream {
   bool owns_ = false;
 };
 
-// Makes `s` the current stream of its context in this thread: for ops and for copies. Other
-// contexts keep theirs. `s` must outlive the scope.
+// Makes `s` the current stream of its context in this thread, for ops and copies. Other contexts
+// are unchanged. `s` must outlive the scope.
 class [[nodiscard]] StreamScope : NonCopyable {
  public:
   explicit StreamScope(const Stream& s) : StreamScope(s.view()) {}
@@ -75,9 +76,9 @@ class [[nodiscard]] StreamScope : NonCopyable {
   friend StreamView current_stream(Context c, Device& d);
 };
 
-// Whether this thread has such a scope.
+// Whether this thread is in a StreamScope.
 bool in_stream_scope();
-// The stream an op on context c runs on in this thread.
+// The stream on which ops on context c run in this thread.
 StreamView current_stream(Context c);
 StreamView current_stream(Context c, Device& d);
 

@@ -1,9 +1,9 @@
-// Tensor: a handle to a strided view of memory on one context.
+// Tensor is a handle to a strided view of memory on one context.
 //
-// Copying a Tensor copies the handle; data moves only by copyto and as_in_context. Ops run where
-// their inputs live and refuse mixed contexts. GPU work is asynchronous: reading on the host (item,
-// to_vector, printing) waits for what it needs. Distinct Tensors may be used from distinct threads;
-// one storage may be read from several threads at once.
+// Copying a Tensor copies the handle. Only copyto and as_in_context move data. Ops run on the
+// context of their inputs and refuse mixed contexts. GPU work is asynchronous: host reads (item,
+// to_vector, printing) wait for the tensor's values. Threads may use distinct Tensors at the same
+// time, and may read one storage at the same time.
 #pragma once
 
 #include <iosfwd>
@@ -21,7 +21,7 @@
 
 namespace locus {
 
-// Where and as what to create. Unset: current_context(), and f32 or the elements' own dtype.
+// Context and dtype of a new tensor. Defaults: current_context(), and f32 or the elements' dtype.
 struct TensorOptions {
   TensorOptions() = default;
   TensorOptions(Context c) : context(c) {}
@@ -33,13 +33,13 @@ struct TensorOptions {
 };
 
 struct CopyOptions {
-  // true: on return the host's end is the program's again: its source read, its target filled.
-  // Between devices nothing blocks: whatever uses the tensor waits there. false: never blocks; a
-  // host's end must be page-locked (cpu_pinned), else Error.
+  // true: on return, a host source has been read, and a host target is filled. Copies between
+  // devices do not block; later uses of the tensor wait on the device. false: never blocks; a host
+  // end must be page-locked (cpu_pinned), else Error.
   bool blocking = true;
 };
 
-// What backward does with a leaf's gradient. Scoped: a bare `write` would clash with POSIX.
+// How backward treats a leaf's gradient. Scoped: a bare `write` would clash with POSIX.
 enum class GradReq : uint8_t { write, add, null };
 
 struct NewAxis {};
@@ -47,7 +47,7 @@ struct Ellipsis {};
 inline constexpr NewAxis newaxis;
 inline constexpr Ellipsis ellipsis;
 
-// start:stop:step of one axis; negative positions count from the end, out-of-range ones are
+// start:stop:step of one axis. Negative positions count from the end; out-of-range positions are
 // clipped.
 class Slice {
  public:
@@ -63,7 +63,7 @@ class Slice {
   int64_t step_ = 1;
 };
 
-// One entry of x(...): a position, a slice, newaxis or ellipsis. Knows the user's line.
+// One entry of x(...): a position, a slice, newaxis or ellipsis. Stores the user's line.
 class Index {
  public:
   enum class Kind : uint8_t { position, slice, new_axis, rest };
@@ -87,8 +87,8 @@ class Index {
 
 class Tensor;
 
-// One entry of x(...) where a tensor is among them: the tensor, or what Index takes. Knows the
-// user's line. Borrows the tensor for the duration of the full expression.
+// One entry of x(...) if some entry is a tensor: a tensor, or any Index. Stores the user's line.
+// Borrows the tensor for the duration of the full expression.
 class Selector {
  public:
   explicit Selector() = default;  // no entry
@@ -109,7 +109,8 @@ class Selector {
   Caller from_;
 };
 
-// The line of a call without other arguments. Braces, which are for options, do not make one.
+// The line of a call without other arguments. Braces are for options and do not convert to
+// LineOnly.
 struct LineOnly {
   LineOnly(Caller c) : from(c) {}
   Caller from;
@@ -120,20 +121,21 @@ struct NoIndex {};
 template <class I>
 concept BasicIndex = std::convertible_to<const I&, Index> || std::same_as<I, NoIndex>;
 
-class Selection;       // ops/index.h: what x[mask] and x[ids] give
+class Selection;       // ops/index.h: result of x[mask], x[ids]
 struct ReduceOptions;  // ops/reduce.h
 struct TensorImpl;     // storage.h
 struct BackwardOptions;
 
 class Tensor {
  public:
-  Tensor() = default;  // no tensor: defined() is false, and any use throws Error
+  Tensor() = default;  // empty: defined() is false, and any use throws Error
   Tensor(const Tensor&) = default;
   Tensor(Tensor&&) noexcept = default;
   Tensor(const Selection& s);  // gathers
   explicit Tensor(std::shared_ptr<TensorImpl> impl) : impl_(std::move(impl)) {}
 
-  // A name is rebound, as in Python; a temporary, such as a(0, Slice()), is written through.
+  // Assignment to a name rebinds the name, as in Python. Assignment to a temporary, such as a(0,
+  // Slice()), writes the elements.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   Tensor& operator=(At<Tensor> values) &&;
@@ -148,24 +150,24 @@ class Tensor {
   int64_t size() const;
   std::vector<int64_t> strides() const;  // in elements
   bool contiguous() const;               // row-major without gaps
-  // The first element, in the context's own memory; valid while a handle to it lives. On the host
-  // call wait_to_read() first. What is read or written through it is not ordered with queued work.
+  // The first element, in the context's memory; valid while a handle to the memory lives. On the
+  // host call wait_to_read() first. Access through the pointer is not ordered with queued work.
   void* data_ptr() const;
 
-  // Both name one tensor, as Python's `is`: y.as_in_context(y.context()).is(y).
+  // Whether both are one tensor, as Python's `is`: y.as_in_context(y.context()).is(y).
   bool is(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_memory_with(const Tensor& other) const;
 
-  // Moving data: always new memory, also on the same context. On whatever streams and contexts:
-  // after the writes that are pending, before those that come later. Beside compute, on a stream of
-  // its own, unless a StreamScope names one.
+  // Copies to new memory, also on the same context. Across all streams and contexts, the copy runs
+  // after pending writes and before later writes. The copy runs beside compute on its own stream,
+  // unless a StreamScope names one.
   Tensor copyto(Context to, CopyOptions = {}, Caller = Caller::here()) const;
-  // Into existing memory: shapes must match, the dtype is cast. Returns `into`.
+  // Copies into existing memory: shapes must match, the dtype is cast. Returns `into`.
   const Tensor& copyto(const Tensor& into, CopyOptions = {}, Caller = Caller::here()) const;
-  // This tensor itself when it is there already, else copyto.
+  // This tensor itself if it is on `to` already, else copyto.
   Tensor as_in_context(Context to, Caller = Caller::here()) const;
 
-  // Reading on the host: wait, copy, convert.
+  // Host reads: wait, copy, convert.
   template <Element T>
   T item(Caller from = Caller::here()) const {
     T value;
@@ -174,28 +176,28 @@ class Tensor {
   }
   template <Element T>
   std::vector<T> to_vector(Caller from = Caller::here()) const;
-  // Fills size() elements of `dtype` at `out`, row-major.
+  // Writes size() elements of `dtype` to `out`, row-major.
   void to_host(void* out, DType dtype, Caller = Caller::here()) const;
   void wait_to_read(Caller = Caller::here()) const;
 
   // Autograd (autograd.h).
   void attach_grad(GradReq req = GradReq::write, Caller = Caller::here()) const;
-  // With a place of its own, such as a view into a bucket, contiguous or not; MXNet's
-  // mark_variables. grad() is `place` itself; backward() writes into its memory, never elsewhere,
-  // and attaching leaves its values. One context, shape and dtype with *this, outside any graph,
-  // not a broadcast view and in another buffer than *this, else ContextMismatch, ShapeError,
-  // DTypeError, Error. Keep gradients in buffers of their own: what is written into a buffer counts
-  // as a change of all tensors in it, and backward() refuses those that it needs as they were.
+  // Attaches `place` as the gradient, such as a view into a bucket (MXNet's mark_variables),
+  // contiguous or not. grad() is `place` itself; attaching keeps its values; backward() writes only
+  // into its memory. Throws ContextMismatch, ShapeError or DTypeError unless context, shape and
+  // dtype match *this; Error if `place` is in a graph, is a broadcast view, or shares a buffer with
+  // *this. Keep gradients in separate buffers: a write counts as a change of all tensors in the
+  // buffer, and backward() throws if a tensor that it needs has changed.
   void attach_grad(const Tensor& place, GradReq req = GradReq::write,
                    Caller = Caller::here()) const;
-  Tensor grad(Caller = Caller::here()) const;    // Error when no gradient is attached
-  bool has_grad() const;                         // attach_grad was called, and not with null
-  Tensor detach(Caller = Caller::here()) const;  // shares memory, outside the graph
+  Tensor grad(Caller = Caller::here()) const;    // Error if no gradient is attached
+  bool has_grad() const;                         // attach_grad was called with write or add
+  Tensor detach(Caller = Caller::here()) const;  // shares memory; not in the graph
   void zero_grad(Caller = Caller::here()) const;
   void backward(LineOnly = Caller::here()) const;
   void backward(const BackwardOptions&, Caller = Caller::here()) const;
 
-  // Ops that read better as members, defined with the ops of their names. A closed list.
+  // Ops that read better as members, defined with the ops of the same names. A closed list.
   Tensor operator[](Index) const;
   Selection operator[](At<Tensor> ids) const;
   // x(1, Slice(2, 7), newaxis, ellipsis): at most eight entries, none of them a tensor.
@@ -261,7 +263,7 @@ class Tensor {
     return min(Options{.axis = axis}, from);
   }
 
-  // For ops and core. Throws Error when !defined().
+  // For ops and core. Throws Error if !defined().
   TensorImpl& impl() const;
   const std::shared_ptr<TensorImpl>& handle() const { return impl_; }
 
@@ -274,15 +276,15 @@ class Tensor {
 
 using Tensors = std::vector<Tensor>;
 
-// Knows the line of `std::cout << x`. NumPy's text, then "<Tensor 2x3 @gpu(0)>"; a dtype other than
-// f32 is named: "<Tensor 2x3 f64 @gpu(0)>". An empty Tensor prints "Tensor()".
+// Prints NumPy's text, then "<Tensor 2x3 @gpu(0)>", with the dtype unless f32: "<Tensor 2x3 f64
+// @gpu(0)>". An empty Tensor prints "Tensor()". Errors name the line of `std::cout << x`.
 std::ostream& operator<<(std::ostream& os, At<Tensor> x);
 
-// New memory, not initialised: row-major, on c's current stream. Ops use it for results.
+// New uninitialised memory: row-major, on c's current stream. Ops use it for results.
 Tensor allocate(Context c, const Meta& m);
-// x in new memory on its context, row-major and of this dtype. Not recorded.
+// A copy of x in new memory on x's context, row-major and of this dtype. Not recorded.
 Tensor row_major_copy(const Tensor& x, DType dtype);
-// The same memory seen through another view; the storage is shared, the graph is not.
+// Another view of the same memory. Shares the storage, but not the graph.
 Tensor alias(const Tensor& of, const View& view);
 // "gpu(0) (2,3) f32": how errors name an operand.
 std::string describe(const Tensor& x);

@@ -1,11 +1,11 @@
-// Chooses between several ways to compute the same result. A choice has a key, which says what is
-// computed and on which hardware, and the name of the way.
+// Chooses between several algorithms ("ways") for the same result. A choice maps a key to the name
+// of a way. The key describes the computation and the hardware.
 //
-// By default each op chooses by a rule of its own. With LOCUS_TUNE=1 an op that meets a new key
-// times its ways on its device, takes the fastest, and adds it to a file: LOCUS_TUNE_FILE, else
+// By default each op chooses by its own rule. With LOCUS_TUNE=1, an op times its ways on its device
+// for each new key, takes the fastest, and adds the choice to a file: LOCUS_TUNE_FILE, else
 // $XDG_CACHE_HOME/locus/choices.json, else ~/.cache/locus/choices.json. The file is read only with
-// LOCUS_TUNE=1. Processes may share it. Ways differ in how they round, so nothing is measured
-// unless the user asks for it.
+// LOCUS_TUNE=1. Processes may share the file. Ways round differently, so nothing is measured unless
+// the user asks.
 #pragma once
 
 #include <atomic>
@@ -26,52 +26,52 @@ namespace locus::tuning {
 
 using Table = std::map<std::string, std::string>;  // by key
 
-// As JSON and back. FormatError, naming `where` the text is from, when it is something else.
+// To JSON and back. Invalid text throws FormatError, which names `where` the text is from.
 std::string to_json(const Table& table);
 Table from_json(const std::string& text, const std::string& where);
 
-// Threads: any, at once.
+// Threads may use one Choices at the same time.
 class Choices : NonCopyable {
  public:
-  // With the choices of the file, if there is one; "": without. FormatError when it is damaged,
-  // Error when it is there and cannot be read.
+  // Reads the choices of the file, if the file exists; "": no file. FormatError if the file is
+  // damaged, Error if the file exists but cannot be read.
   explicit Choices(std::string file = "");
 
   bool any() const { return generation() > 0; }
-  // Another number after each change.
+  // A number that differs after each change.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::optional<std::string> find(const std::string& key) const;
   Table table() const;
-  // These count from now on, here and not in the file.
+  // Sets these choices in memory, not in the file.
   void set(const Table& table);
 
-  // What is fastest of `ways`, the first of equals, found by running each several times:
-  // milliseconds(i) runs the i-th once. One that throws OutOfMemory is left out, unless all do.
-  // What another thread, or in the file another process, has chosen meanwhile counts instead; the
-  // process's threads measure one after the other. Throws Error, before anything runs, when the
-  // file cannot be written.
+  // Runs each of `ways` several times and returns the fastest; the first one, if equal.
+  // milliseconds(i) runs way i once. Ways that throw OutOfMemory are skipped, unless all throw. If
+  // another thread, or another process through the file, has chosen meanwhile, that choice is
+  // returned. Threads of a process measure one at a time. If the file cannot be written, throws
+  // Error before anything runs.
   std::string fastest(const std::string& key, std::span<const std::string> ways,
                       const std::function<double(size_t)>& milliseconds);
 
  private:
   const std::string file_;
   std::atomic<uint64_t> generation_{0};
-  Mutex measuring_;  // taken before the other
+  Mutex measuring_;  // locked before mutex_
   mutable Mutex mutex_;
   Table table_ LOCUS_GUARDED_BY(mutex_);
 };
 
 bool measures();     // LOCUS_TUNE=1
-Choices& choices();  // the process's; with the file where measures()
+Choices& choices();  // of the process; uses the file if measures()
 
-// What choices say of an op's keys, for calls that come again and again: a key's text is made, and
-// the way's name is read, once a key, and once more after choices change. Threads: any, at once.
+// A cache of choices for repeated calls. Makes a key's text and reads the way's name once per key,
+// and again after choices change. Threads may use one Lookup at the same time.
 template <class Key, class Way, class Hash>
 class Lookup : NonCopyable {
  public:
   explicit Lookup(const Choices& choices) : choices_(choices) {}
 
-  // read(the name of the way under text()), a Way; nullopt: there is no choice.
+  // Returns read(name) for the way chosen under text(); nullopt: no choice.
   std::optional<Way> find(const Key& key, const auto& text, const auto& read) {
     const uint64_t now = choices_.generation();
     {
@@ -95,11 +95,11 @@ class Lookup : NonCopyable {
   Lru<Key, std::optional<Way>, Hash> known_ LOCUS_GUARDED_BY(mutex_){kMost};
 };
 
-// The place where the recorded call whose kernel function runs keeps its next choice; null: it is
+// The slot for the next choice of the recorded call whose kernel function runs. Null: the call is
 // not recorded, or is only timed.
 std::shared_ptr<const void>* kept_place();
-// For kernel functions: choose(), but in a recorded call what that gave when it first ran. Several
-// in one function: in the same order each time, and not one inside another.
+// For kernel functions: returns choose(). A recorded call returns the value of its first run. Call
+// kept() in the same order each time, and not inside another kept().
 template <class T>
 T kept(const auto& choose) {
   std::shared_ptr<const void>* const place = kept_place();
@@ -109,9 +109,9 @@ T kept(const auto& choose) {
   return chosen;
 }
 
-// For kernel functions: the device's time for what `run` enqueues on the call's stream, whose
-// Scratches are not kept for a replay. Not while the stream is captured. On a host context use a
-// clock.
+// For kernel functions: measures the device time of the work that `run` enqueues on the call's
+// stream. Scratches of `run` are not kept for replays. Not allowed while the stream is captured. On
+// a host context use a clock.
 class Timed : NonCopyable {
  public:
   Timed(const Call& call, const std::function<void()>& run);
@@ -130,14 +130,14 @@ class Timed : NonCopyable {
 
 // --- Details ---
 
-// Captured work cannot be timed: a new key is computed by the op's rule there. A compiled function
-// (compile.h) runs before it is recorded, and is timed then. A recorded call keeps the way that it
-// ran in first: later choices, and files loaded later, change neither its numbers nor its memory.
+// Captured work cannot be timed, so a new key uses the op's rule there. A compiled function
+// (compile.h) is timed when it runs for recording. A recorded call keeps the way of its first run:
+// later choices or files change neither its numbers nor its memory.
 
-// A checkpoint (nn/checkpoint.h) holds all choices of its process. A resumed run computes with the
-// same choices, with LOCUS_TUNE and the file or without.
+// A checkpoint (nn/checkpoint.h) stores all choices of its process. A resumed run uses the same
+// choices, with or without LOCUS_TUNE and the file.
 
-// An op throws FormatError, naming the key and the way, for a way that it does not have, such as
-// one from an edited file. No other way is taken instead.
+// If a choice names a way that the op does not have, as in an edited file, the op throws
+// FormatError with the key and the way. No other way replaces it.
 
 }  // namespace locus::tuning
