@@ -1,5 +1,5 @@
-// Contexts: where tensors live. Values, constructible and comparable on any machine; a device is
-// touched at first use, which throws DeviceError when it is not there.
+// Contexts: where tensors live. Value types, constructible and comparable on any machine. First use
+// opens the device, and throws DeviceError if it is missing.
 #pragma once
 
 #include <initializer_list>
@@ -18,7 +18,7 @@ inline Context gpu(int index = 0) { return {DeviceType::gpu, index}; }
 // directly.
 inline Context cpu_pinned(int index = 0) { return {DeviceType::cpu_pinned, index}; }
 
-// Of a type that has no name: "unknown".
+// "unknown" if the type has no name.
 const char* device_type_name(DeviceType type);
 void name_device_type(DeviceType type, const std::string& name);  // by register_device()
 
@@ -26,7 +26,7 @@ std::string to_string(Context c);                       // "gpu(1)"
 std::ostream& operator<<(std::ostream& os, Context c);  // the same
 
 int num_gpus();                    // 0 without a driver; emulated GPUs count
-Context best_context();            // gpu(0) when there is one, else cpu(0)
+Context best_context();            // gpu(0) if there is one, else cpu(0)
 std::vector<Context> gpus(int n);  // gpu(0) ... gpu(n-1)
 
 struct MemoryInfo {
@@ -38,14 +38,14 @@ struct ContextInfo {
   std::string name;        // the hardware's name
   bool emulated = false;   // times measured there are not a GPU's
   bool modelled = false;   // these times are computed from a model of the hardware
-  std::string times = {};  // of an emulated context: what its times are; else empty
+  std::string times = {};  // for an emulated context: what its times are; else empty
 };
 ContextInfo context_info(Context c);
 
-// The default context for CREATION in this thread; never moves anything. cpu(0) in a new thread.
+// The context where this thread creates tensors by default. cpu(0) in a new thread. Moves no data.
 Context current_context();
 
-// Sets it for a scope. Nests; restores on exit, exceptions included. Use within one thread.
+// Sets current_context() for a scope. Nests; restores on exit, also by exception. Thread-local.
 class [[nodiscard]] ContextScope : NonCopyable {
  public:
   explicit ContextScope(Context c);
@@ -55,7 +55,8 @@ class [[nodiscard]] ContextScope : NonCopyable {
   Context previous_;
 };
 
-// Contexts for initialize() and split_and_load(): one or more (else Error), each once (ValueError).
+// Contexts for initialize() and split_and_load(): at least one (else Error), no duplicates
+// (ValueError).
 class Contexts {
  public:
   Contexts(Context c) : list_{c} {}
@@ -71,11 +72,11 @@ class Contexts {
   std::vector<Context> list_;
 };
 
-// cpu and cpu_pinned are both the host's memory; every other context has memory of its own.
+// cpu and cpu_pinned both are host memory. Every other context has separate memory.
 inline bool is_host(Context c) {
   return c.type == DeviceType::cpu || c.type == DeviceType::cpu_pinned;
 }
-// Whether an op takes tensors of both: of one context, or of the host when one of them is pinned.
+// Whether an op accepts tensors of both: equal contexts, or host contexts of which one is pinned.
 bool mix(Context a, Context b);
 
 }  // namespace locus

@@ -1,6 +1,6 @@
-// Every failure of Locus is an exception of one of these types. The text names the operation, the
-// operands with context, shape and dtype, what was expected, and what to do about it. If the call
-// takes a Caller (caller.h), the text ends with the line of the call: "... (at train.cc:152)".
+// Exception types: every failure of Locus throws one. The text names the operation, the operands
+// with context, shape and dtype, what was expected, and what to do. If the call takes a Caller
+// (caller.h), the text ends with the line of the call: "... (at train.cc:152)".
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@ std::string type_name(const std::type_info& type);
 
 class Error : public std::runtime_error {
  public:
-  // The text in pieces, as text_of() takes them.
+  // Pieces of the text, as for text_of().
   template <class First, class... Rest>
   explicit Error(const First& first, const Rest&... rest)
       : std::runtime_error(text_of(first, rest...)) {}
@@ -36,11 +36,11 @@ class ShapeError : public Error {
 class DTypeError : public Error {
   using Error::Error;
 };
-// An index or a class label outside the range it indexes.
+// An index or a class label out of range.
 class IndexError : public Error {
   using Error::Error;
 };
-// An attribute, option or number outside what its op or object accepts.
+// An attribute, option or number that its op or object does not accept.
 class ValueError : public Error {
   using Error::Error;
 };
@@ -49,27 +49,27 @@ class EmptyTensor : public Error {
   using Error::Error;
 };
 namespace detail {
-// EmptyTensor: `what` of the call `who` is one. `who` may be empty when a caller adds the name.
+// Throws EmptyTensor: `what` of the call `who` is empty. `who` may be "" if a caller adds the name.
 [[noreturn]] void throw_empty(std::string_view who, std::string_view what);
 }  // namespace detail
-// A device that is not there, or that failed.
+// A device does not exist, or has failed.
 class DeviceError : public Error {
   using Error::Error;
 };
-// The program can go on: nothing was changed, and whatever is freed can be used again.
+// The program can continue: nothing was changed, and freed memory can be reused.
 class OutOfMemory : public Error {
   using Error::Error;
 };
-// What a replayed graph could not repeat was asked for while one was recorded (capture.h).
+// An operation that cannot be replayed was called during recording (capture.h).
 class CaptureError : public Error {
   using Error::Error;
 };
-// A file that is not what it should be. The text names the file.
+// A file has invalid content. The text names the file.
 class FormatError : public Error {
   using Error::Error;
 };
 
-// Steps that are all taken, whichever of them fails; then the first failure is thrown.
+// Runs all steps even if some throw. rethrow() throws the first exception.
 class FirstFailure {
  public:
   void run(const auto& step) {
@@ -88,16 +88,16 @@ class FirstFailure {
   std::exception_ptr failure_;
 };
 
-// While an exception is handled: goes on with it behind a clean-up, whatever that throws.
+// In a catch block: runs the clean-up, ignores its exceptions, and rethrows the current one.
 [[noreturn]] void rethrow_behind(const auto& clean_up) {
   try {
     clean_up();
-  } catch (...) {  // the first one tells
+  } catch (...) {  // the current one matters
   }
   throw;
 }
 
-// The exception being handled, of the same type, with the text that `edit` makes of its own.
+// The exception being handled, with the same type and the text edit(text).
 std::exception_ptr reworded(const std::function<std::string(const std::string& text)>& edit);
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
@@ -105,7 +105,7 @@ std::exception_ptr reworded(const std::function<std::string(const std::string& t
 
 }  // namespace locus
 
-// An invariant the caller must keep. The message, in pieces, is evaluated only on failure.
+// Checks an invariant that the caller must keep. Evaluates the message pieces only on failure.
 #define LOCUS_CHECK(condition, ...)                                                         \
   do {                                                                                      \
     if (!(condition)) [[unlikely]]                                                          \

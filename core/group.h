@@ -1,4 +1,4 @@
-// Group: contexts that work together on one tensor each (ops/collective.h).
+// Group: contexts of a collective operation, one tensor each (ops/collective.h).
 #pragma once
 
 #include <concepts>
@@ -9,13 +9,13 @@
 
 namespace locus {
 
-// A value, cheap to copy; groups of the same contexts in the same order are equal. What devices
-// keep for one, such as connections, is made at first use and stays until the process ends.
-// Threads: any.
+// A value type, cheap to copy. Groups of the same contexts in the same order are equal. Devices
+// create resources for a group, such as connections, at first use and keep them until the process
+// ends. Any thread may use a Group.
 class Group {
  public:
-  // Throws ValueError where a context is named twice, ContextMismatch unless all are of the host or
-  // all of one kind of device, DeviceError for one that is not there.
+  // Throws ValueError if a context is named twice, ContextMismatch unless all are host contexts or
+  // all have one device type, DeviceError for a device that does not exist.
   Group(const Contexts& contexts);
   template <std::same_as<std::vector<Context>> List>  // gpus(2)
   Group(const List& contexts) : Group(Contexts(contexts)) {}
@@ -28,16 +28,16 @@ class Group {
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
-  const std::vector<Context>* contexts_;  // one for all equal groups
+  const std::vector<Context>* contexts_;  // shared by equal groups
 };
 
 std::string to_string(const Group& g);  // "[gpu(0), gpu(1)]"
 
-// How the parts of a group are combined, element by element.
+// The operation that combines the tensors of a group, element by element.
 enum class ReduceOp : uint8_t { sum, mean, max, min, prod };
 
-std::string to_string(ReduceOp op);  // "sum"; its number where it is none of these
-// ValueError, that begins with `who` where it is told, unless it is one of these.
+std::string to_string(ReduceOp op);  // "sum"; the number of an invalid op
+// Throws ValueError if op is invalid. The text begins with `who`, if given.
 void check_reduce_op(ReduceOp op, std::string_view who = {});
 
 }  // namespace locus

@@ -1,8 +1,7 @@
-// What a kernel sees: plain data only. Everything device code needs to name is here; nvcc, g++ at
-// any instruction set and user plug-ins read this header, so it stays free of the standard
-// containers.
+// The types that kernels see: plain data only. nvcc, g++ at any instruction set and user plug-ins
+// compile this header, so it uses no standard containers. Device code needs no other header.
 //
-// Ownership: none of these types owns anything. Units: sizes and strides count elements, not bytes.
+// Ownership: these types own nothing. Units: sizes and strides count elements, not bytes.
 #pragma once
 
 #include <compare>
@@ -26,22 +25,21 @@ using enum DType;
 // MXNet's and DLPack's codes. register_device() in device.h hands out more.
 enum class DeviceType : uint8_t { cpu = 1, gpu = 2, cpu_pinned = 3 };
 
-// A place: a device type and an index. A value; constructing one touches no device.
+// A device type and an index. A value type; constructing a Context touches no device.
 struct Context {
   DeviceType type = DeviceType::cpu;
   int32_t index = 0;
 
   // Accepts "gpu(1)", "gpu:1", "gpu", and the same for every registered device type's name.
-  // Throws Error naming what it accepts. Defined in context.cc.
+  // Otherwise throws Error that lists the accepted forms. Defined in context.cc.
   static Context parse(std::string_view text);
 
   // By type, then by index.
   friend auto operator<=>(const Context&, const Context&) = default;
 };
 
-// A queue of work on one context. id 0 is the host itself: work is done when the call returns.
-// native is the device's own handle (a cudaStream_t on cuda). Stream and StreamScope (stream.h)
-// own.
+// A queue of work on one context. id 0 is the host: work is complete when the call returns. native
+// is the device's handle (a cudaStream_t on cuda). The owning type is Stream (stream.h).
 struct StreamView {
   Context context;
   uint32_t id = 0;
@@ -92,7 +90,7 @@ struct Call {
   const void* attrs;
   int attrs_size;
   StreamView stream;
-  const AttrsOwner* owner = nullptr;  // of what the attributes point to; null: they have none
+  const AttrsOwner* owner = nullptr;  // of the memory that attrs point to; null: none
 
   template <class A>
   LOCUS_HD const A& attributes() const {
@@ -100,8 +98,8 @@ struct Call {
   }
 };
 
-// Numbers that change from step to step, as an attribute: by value in an eager call; a kernel that
-// is replayed (capture.h) reads them from its device's memory.
+// An attribute whose value changes from step to step. An eager call has the value itself. A
+// replayed kernel (capture.h) reads the value from its device's memory.
 template <class T>
 struct Live {
   T value{};
@@ -110,7 +108,7 @@ struct Live {
   LOCUS_HD const T& now() const { return at ? *at : value; }
 };
 
-// Enqueues work on call.stream and returns; it must not synchronise. On a host context it computes.
+// Enqueues work on call.stream and returns without synchronising. On a host context, computes.
 using Kernel = void (*)(const Call& call);
 
 }  // namespace locus

@@ -1,25 +1,26 @@
-// A timeline of a program, as a Chrome trace: open it in ui.perfetto.dev or chrome://tracing.
+// Writes a timeline of a program as a Chrome trace, for ui.perfetto.dev or chrome://tracing.
 //
 //   profiler::start("trace.json");
 //   train();
 //   profiler::stop();
 //
-// A process of the trace is a context; its rows are the context's streams, on the host the threads.
-// Ops show the shapes and dtypes of what they read and made, copies their bytes, their line and an
-// arrow from context to context, counters the memory of each context. Times on devices are those of
-// their events, everything else the host's clock; an emulated context says so. Each op takes some
-// hundred bytes of memory until stop(). Threads: any.
+// Each process in the trace is a context. Its rows are the context's streams, or the host's
+// threads. Ops show shapes and dtypes of inputs and results. Copies show bytes, the user's line,
+// and an arrow between contexts. Counters show each context's memory. Device times come from device
+// events, other times from the host's clock; emulated contexts are marked. Each op uses a few
+// hundred bytes of memory until stop(). Any thread may call these functions.
 #pragma once
 
 #include <string>
 
 namespace locus::profiler {
 
-// Starts recording the whole process. Throws Error when `path` cannot be written or a profile is
-// being recorded already. The end of the program stops it, too.
+// Starts recording the whole process. Throws Error if `path` cannot be written or a profile is
+// being recorded already. The end of the program also stops the recording.
 void start(const std::string& path);
-// Waits for the recorded work and writes the trace: beside `path` first, then renamed to it. Throws
-// Error when nothing was started or the disk is full, DeviceError when a device has failed.
+// Waits for the recorded work, writes the trace to a temporary file, and renames the file to
+// `path`. Throws Error if no profile was started or the disk is full, DeviceError if a device has
+// failed.
 void stop();
 
 }  // namespace locus::profiler

@@ -1,4 +1,4 @@
-// Shape: the lengths of a tensor's axes, at most kMaxRank of them, stored inline.
+// Shape: the lengths of a tensor's axes, at most kMaxRank, stored inline.
 #pragma once
 
 #include <concepts>
@@ -14,18 +14,18 @@
 
 namespace locus {
 
-// Any integer type but bool.
+// Any integer type except bool.
 template <class I>
 concept Integer = std::integral<I> && !std::same_as<I, bool>;
 
-// One axis length. Keeps {2, n} free of narrowing warnings.
+// One axis length. Avoids narrowing warnings for {2, n}.
 struct Dim {
   constexpr Dim(Integer auto n) : value(static_cast<int64_t>(n)) {}
   int64_t value;
 };
 
-// A value. reshape() accepts -1 once ("infer"); every other use requires lengths >= 0.
-// There is no conversion from an integer: {3} is a shape of one axis, 3 is not.
+// A value type. reshape() accepts one -1 ("infer"); every other use requires lengths >= 0. Integers
+// do not convert: {3} is a shape of one axis, 3 is not.
 class Shape {
  public:
   Shape() = default;
@@ -35,9 +35,9 @@ class Shape {
   explicit Shape(const Meta& m) : Shape(m.shape, m.rank) {}
 
   int rank() const { return rank_; }
-  // Axis i; negative i counts from the end. Throws ShapeError when out of range.
+  // Length of axis i; negative i counts from the end. Throws ShapeError if out of range.
   int64_t operator[](int i) const;
-  int64_t size() const;  // INT64_MAX where 63 bits do not count so many
+  int64_t size() const;  // INT64_MAX if the product overflows
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + rank_; }
   operator std::span<const int64_t>() const { return {dims_, static_cast<size_t>(rank_)}; }
@@ -51,7 +51,7 @@ class Shape {
 
 }  // namespace locus
 
-// As a range a Shape has rank() elements; its size() is the product, which std::span must not take.
+// As a range, a Shape has rank() elements. size() is the product, so std::span must not use it.
 template <>
 inline constexpr bool std::ranges::disable_sized_range<locus::Shape> = true;
 
@@ -65,20 +65,20 @@ std::ostream& operator<<(std::ostream& os, const Shape& s);
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 // Whether broadcasting `from` against `to` gives `to`.
 bool broadcasts_to(const Shape& from, const Shape& to);
-// Resolves a negative axis; throws ShapeError naming `op` when it is outside [-rank, rank).
+// Resolves a negative axis. Throws ShapeError, naming `op`, if axis is outside [-rank, rank).
 int normalize_axis(int axis, int rank, std::string_view op);
-// A Meta of this dtype and shape. Throws ShapeError for a negative length, and for more elements
-// than memory can have.
+// A Meta of this dtype and shape. Throws ShapeError for a negative length, or for more elements
+// than memory can hold.
 Meta make_meta(DType dtype, std::span<const int64_t> shape);
-// The dtype that all of them have, of one or more. Throws DTypeError when they differ.
+// The common dtype of one or more metas. Throws DTypeError if they differ.
 DType one_dtype(std::span<const Meta> metas);
-// m with a new axis of this length at `axis`, and without that axis. The first throws ShapeError
-// where m has 8 axes already.
+// m with a new axis of this length at `axis`; m without that axis. with_axis throws ShapeError if m
+// has 8 axes already.
 Meta with_axis(Meta m, int axis, int64_t length);
 Meta without_axis(Meta m, int axis);
-// What its elements take. Throws ShapeError when memory cannot have so many.
+// The bytes of all elements. Throws ShapeError if memory cannot hold them.
 size_t bytes_of(const Meta& m);
-// `v` seen at a shape that it broadcasts to: stride 0 along the axes it lacks. Keeps its dtype.
+// A view of `v` broadcast to shape `to`: stride 0 along missing axes. Keeps v's dtype.
 View broadcast_view(const View& v, const Meta& to);
 // Row-major strides for the shape of m.
 void row_major(const Meta& m, int64_t* stride);
