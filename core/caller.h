@@ -1,21 +1,22 @@
-// The user's source line, carried to ops, copies and waits: errors and reports name it.
+// Caller: the user's source line, passed to ops, copies and waits. Errors and reports name the
+// line.
 #pragma once
 
 #include <string>
 
-// true where Locus itself is compiled.
+// true while Locus itself is compiled.
 #ifndef LOCUS_LIBRARY
 #define LOCUS_LIBRARY false
 #endif
 
 namespace locus {
 
-// Pass as the last default argument: `Caller from = Caller::here()` is evaluated at the call site.
-// (Not std::source_location, which clang 14 lacks.)
+// Use as the last default argument: `Caller from = Caller::here()` is evaluated at the call site.
+// clang 14 lacks std::source_location.
 struct Caller {
   const char* file = nullptr;
   unsigned line = 0;
-  bool in_library = false;  // a line of Locus itself: reports of copies name it, errors do not
+  bool in_library = false;  // a line of Locus: named by reports of copies, not by errors
 
   static constexpr Caller here(const char* file = __builtin_FILE(),
                                unsigned line = __builtin_LINE(), bool in_library = LOCUS_LIBRARY) {
@@ -28,8 +29,8 @@ inline std::string to_string(Caller c) {
   return c.file ? std::string(c.file) + ":" + std::to_string(c.line) : "(line not known)";
 }
 
-// For operators, which take no default arguments: converting the operand records the line.
-// Borrows `value` for the duration of the full expression.
+// For operators, which have no default arguments: converting the operand records the line. Borrows
+// `value` for the duration of the full expression.
 template <class V>
 struct At {
   At(const V& v, Caller c = Caller::here()) : value(v), from(c) {}

@@ -90,15 +90,15 @@ class Compiled {
 //     shares memory with another input, or is captured as well. The first call throws after the
 //     function has run, and copies no input back.
 //   - array() in the function gives the recorded numbers at each call. What the host writes through
-//     data_ptr() is not recorded. If an op reads memory that no recorded op has written, the op
-//     throws CaptureError.
+//     data_ptr() is not recorded. If an op reads memory of the recording that no recorded op
+//     has written, the op throws CaptureError.
 //   - A tensor that the function stores elsewhere has the values of the last replay.
 //   - Gradients that the function writes keep their memory from then on. A gradient that the
 //     function attaches to an input belongs to the input's buffer.
 
 // Under autograd::Record a call is one node, and the node's gradient is recorded, too:
-//   - backward() through one result frees the graph of all results. Results that backward() does
-//     not start from have gradient 0, which gives NaN if a derivative is infinite.
+//   - backward() through one result frees the graph of all results. Results that the head does not
+//     depend on have gradient 0, which gives NaN if a derivative is infinite.
 //   - A call holds its recording until its backward(). Until then, another call with the same key
 //     uses another recording.
 //   - The gradient reads inputs and results as they were in the call. If a captured tensor that the

@@ -1,6 +1,6 @@
-// IEEE half and bfloat16 as stored. Convert, compute in float, convert back: round to nearest even,
-// NaN stays NaN, overflow becomes infinity. By the hardware where it has the instruction, with the
-// same bits (but a NaN's, which are the hardware's).
+// Storage types for IEEE half and bfloat16. Code computes in float and converts. Conversion rounds
+// to nearest even, keeps NaN, and overflows to infinity. Hardware instructions, if present, give
+// the same bits, except the bits of a NaN.
 #pragma once
 
 #include <locus/core/hd.h>

@@ -1,5 +1,5 @@
-// Where code for every processor starts: no header of the standard library, so that NVRTC compiles
-// what builds on it.
+// The base header for host and device code. NVRTC can compile it: no standard library header is
+// included.
 #pragma once
 
 #ifdef __CUDACC_RTC__
@@ -16,9 +16,8 @@ using uint64_t = unsigned long long;
 #include <cstdint>
 #endif
 
-// A function compiled for the host and, under nvcc, for the device. On the host it is always
-// inlined: translation units built for different instruction sets must never share one out-of-line
-// copy.
+// Marks a function for the host and, under nvcc, for the device. On the host the function is always
+// inlined: translation units built for different instruction sets must not share one copy.
 #ifdef __CUDACC__
 #define LOCUS_HD __host__ __device__ __forceinline__
 #else

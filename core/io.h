@@ -1,5 +1,5 @@
-// Files of named tensors in MXNet's .params format: read V0 to V3, written as V2. The context
-// stored in a file is read and ignored: tensors are loaded where the caller asks.
+// Files of named tensors in MXNet's .params format: reads V0 to V3, writes V2. Loading ignores the
+// context in the file and uses the caller's context.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 namespace locus {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
-const Tensor* find_in(const NamedTensors& all, const std::string& name);  // null: there is none
+const Tensor* find_in(const NamedTensors& all, const std::string& name);  // null: not found
 
-// Writes beside `path` and renames, so that a reader never sees half a file. Waits for the tensors.
-// Throws Error when the file cannot be written; an existing file is then untouched.
+// Writes a temporary file and renames it to `path`, so a reader never sees half a file. Waits for
+// the tensors. If the file cannot be written, throws Error and keeps an existing file.
 void save(const std::string& path, const NamedTensors& tensors, Caller = Caller::here());
-// In file order; names are empty for a list. Throws FormatError naming the file and the offset.
+// Returns tensors in file order; a list has empty names. FormatError names the file and the offset.
 NamedTensors load(const std::string& path, Context to = cpu(), Caller = Caller::here());
 
 }  // namespace locus

@@ -1,4 +1,4 @@
-// Base of what stays where it was made: scopes, locks, owners of handles.
+// Base of classes without copy or move: scopes, locks, owners.
 #pragma once
 
 namespace locus {

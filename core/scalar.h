@@ -1,5 +1,5 @@
-// A weak number: a C++ literal beside a tensor. It takes the tensor's dtype where NumPy's does
-// (x + 1 stays f16, but an i32 tensor + 0.5 becomes f64).
+// Scalar: a weak number, a C++ literal used with a tensor. Promotion follows NumPy: an f16 tensor +
+// 1 stays f16, an i32 tensor + 0.5 becomes f64.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class Scalar {
         beyond_i64_(beyond(v)) {}
 
   constexpr Kind kind() const { return kind_; }
-  // The exact value for an integer, the value cut toward zero (NaN to 0) otherwise; saturates.
+  // The value truncated toward zero; NaN gives 0. Exact for integers. Saturates.
   constexpr int64_t integer() const { return integer_; }
   constexpr double floating() const { return floating_; }
-  // An unsigned integer from 2^63 on, which no dtype of integers holds.
+  // Whether the value is an unsigned integer >= 2^63. No integer dtype holds it.
   constexpr bool beyond_i64() const { return beyond_i64_; }
 
  private:

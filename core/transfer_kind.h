@@ -1,12 +1,12 @@
-// What the entries of a TransferLog are.
+// The kinds of TransferLog entries.
 #pragma once
 
 #include <cstdint>
 
 namespace locus {
 
-// A copy between contexts, or what the host waited in. A blocking copy is both: its own time, and
-// the time the host was blocked, which includes the work before it.
+// `copy` is a copy between contexts. The others name the call in which the host waited. A blocking
+// copy has two records: its own time, and the host's wait, which includes earlier work.
 enum class TransferKind : uint8_t {
   copy,
   item,
@@ -16,7 +16,7 @@ enum class TransferKind : uint8_t {
   wait_to_read,
   wait_all,
   event,   // Event::wait, elapsed_ms
-  stream,  // Stream::synchronize, and a Stream that closes
+  stream,  // Stream::synchronize, ~Stream
   op,      // an op on the host, for memory that a device still used
 };
 const char* name(TransferKind kind);

@@ -1,14 +1,13 @@
-// Order that a program asks for before an op would: a public call beside streams (stream.h).
+// wait_for() lets a stream wait for a tensor earlier than ops would.
 #pragma once
 
 #include <locus/core/tensor.h>
 
 namespace locus {
 
-// What is enqueued on the current stream of c from now on runs once x has its values. An op waits
-// for its inputs by itself, but as late as it can: then also for what came after them where they
-// were made. Nothing to do where c is the host, nor while a compiled function is recorded. Any
-// thread.
+// Later work on the current stream of c runs after x has its values. Ops wait for their inputs
+// automatically, but as late as possible. By then, the wait also covers later work on the stream
+// that made x. Does nothing if c is a host context or during recording. Any thread may call it.
 void wait_for(const Tensor& x, Context c);
 
 }  // namespace locus
