@@ -129,8 +129,8 @@ struct Op {
   // Optional: the same gradient by kernels without gradients. Replaces `gradient` in backward
   // passes that are not recorded.
   Gradient fused_gradient = nullptr;
-  // Optional: replaces `gradient` in such passes if the first result is a head whose gradient is
-  // all ones. The ones are not allocated, and `dout` is undefined.
+  // Optional: replaces `gradient` in passes without retain_graph, if the first result is a head
+  // whose gradient is all ones. The ones are not allocated, and `dout` is undefined.
   Gradient head_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
