@@ -137,6 +137,39 @@ hits=$(sources 'ops/*.h' 'nn/*.h' 'core/*.h' | grep -vE '^ops/.*/' |
   xargs grep -nE '#include [<"]([^>"]*_kernel\.h|locus/ops/[a-z_]+/|[^>"]*(cuda|cublas|cudnn|cudart|curand|nccl))' || true)
 [ -z "$hits" ] || breach "public headers that name kernels or vendors:"$'\n'"$hits"
 
+# Public headers are read, not studied. A comment is all text up to the next declaration; indented code
+# and lists are not counted.
+while read -r hit; do
+  [ -z "$hit" ] || breach "$hit"
+done < <(sources 'core/*.h' 'devices/*.h' 'ops/*.h' 'nn/*.h' | grep -E '^[a-z]+/[^/]*$' | xargs awk -v most=120 '
+    function flush(  parts, k, n, m) {
+      if (block == "") return
+      n = split(block, parts, " ")
+      if (n > most) print name ": a comment of " n " words; at most " most
+      n = split(block, parts, /\. +/)
+      for (k = 1; k <= n; ++k) {
+        m = split(parts[k], ignored, " ")
+        if (m > 1) {all += m; if (m > 30) long += m}
+      }
+      block = ""
+    }
+    FNR == 1 {flush(); name = FILENAME}
+    /^[[:space:]]*\/\// {
+      text = $0
+      sub(/^[[:space:]]*\/+ ?/, "", text)
+      if (text !~ /^(  | ?[-*] )/) block = block " " text
+      next
+    }
+    /^[[:space:]]*(#|$)/ {next}
+    {
+      flush()
+      if (at = index($0, " // ")) block = substr($0, at + 4)
+    }
+    END {
+      flush()
+      if (long > all / 10) print int(100 * long / all) " % of the words of public headers are in sentences of over 30 words; at most 10 %"
+    }')
+
 # Rooms include only rightwards: nn, ops, devices, core.
 check_includes() {
   local room=$1 forbidden=$2 hits
