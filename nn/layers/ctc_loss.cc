@@ -8,7 +8,6 @@
 #include <locus/ops/join.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
-#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
 namespace locus::nn {
