@@ -1,20 +1,36 @@
 #include <locus/core/base/at_line.h>
 
+#include <string_view>
+
 namespace locus {
 namespace {
 
 constexpr const char* kBegin = " (at ";
 
+bool is_line_number(std::string_view s) {
+  return !s.empty() && s.find_first_not_of("0123456789") == s.npos;
+}
+
+// Where " (at FILE:LINE)" begins that ends the text, or npos.
+size_t line_of(std::string_view text) {
+  const size_t begin = text.rfind(kBegin), colon = text.rfind(':');
+  const bool ends = begin != text.npos && colon != text.npos && colon > begin &&
+                    text.ends_with(')') && is_line_number(text.substr(colon + 1, text.size() - colon - 2));
+  return ends ? begin : text.npos;
+}
+
 }  // namespace
 
-std::string without_line(const std::string& text) {
-  const size_t at = text.rfind(kBegin);
-  const bool ends = at != std::string::npos && text.find(')', at) + 1 == text.size();
-  return ends ? text.substr(0, at) : text;
+std::string without_line(const std::string& text) { return text.substr(0, line_of(text)); }
+
+std::string line_in(const std::string& text) {
+  const size_t at = line_of(text);
+  return at == text.npos ? "" : text.substr(at);
 }
 
 std::string with_line(const std::string& text, Caller from) {
-  return from.file && !from.in_library ? without_line(text) + kBegin + to_string(from) + ")" : text;
+  const bool is_users = from.file && !from.in_library;
+  return is_users && line_of(text) == text.npos ? text + kBegin + to_string(from) + ")" : text;
 }
 
 void rethrow_at(Caller from) {

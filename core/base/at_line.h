@@ -8,10 +8,11 @@
 
 namespace locus {
 
-// The text with the line at its end, instead of the line that an inner call put there: the
-// outermost call that knows a line is the user's. The text as it is for a line of Locus itself.
+// Appends the line to the text. A text that ends with a line stays as it is: the innermost line of
+// the user's code is the one to look at. Lines of Locus itself are never appended.
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
+std::string line_in(const std::string& text);  // " (at train.cc:152)", or ""
 // In a catch block: throws the Error that is handled, with the line:
 //   void Tensor::wait_to_read(Caller from) const try {
 //     ...

@@ -141,6 +141,8 @@ void Tensor::attach_grad(GradReq req, Caller from) const try {
 }
 
 void Tensor::attach_grad(const Tensor& place, GradReq req, Caller from) const try {
+  detail::expect_tensor("attach_grad", *this);
+  detail::expect_tensor("attach_grad", place, "place");
   const TensorImpl &t = impl(), &p = place.impl();
   const auto refuse = [&](const char* expected) {
     return text_of("attach_grad: ", describe(*this), ", place ", describe(place), "; expected ",

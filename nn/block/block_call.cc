@@ -152,7 +152,7 @@ T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
     std::rethrow_exception(reworded([&](const std::string& text) {
       const std::string full = without_line(text) + more;
       named = hash_of(full);
-      return with_line(more.empty() ? text : full, from);
+      return with_line(full + line_in(text), from);
     }));
   }
 }
@@ -163,11 +163,13 @@ Tensor Block::operator()(const Tensor& x, Caller from) {
       [](const Tensor& t) { return std::vector<Tensors>{{t}}; });
 }
 
-Tensors Block::operator()(const Tensors& in, Caller from) {
+Tensors Block::operator()(const Tensors& in, Caller from) try {
   refuse_mixed(*this, in);
   return call(
       in, from, [&] { return run(in, from); },
       [](const Tensors& all) { return std::vector<Tensors>{all}; });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensors Block::forward_replicas(const Tensors& xs) {

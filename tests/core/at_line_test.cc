@@ -30,11 +30,26 @@ void expect_line(const std::function<void(unsigned& line)>& f) {
   EXPECT_THAT(text, EndsWith(text_of("at_line_test.cc:", line, ")")));
 }
 
-TEST(AtLine, TheOutermostCallThatKnowsALineIsNamedOnce) {
+TEST(AtLine, TheInnermostLineIsNamedOnce) {
   EXPECT_EQ(with_line("x: no", {"a.cc", 3}), "x: no (at a.cc:3)");
-  EXPECT_EQ(with_line("x: no (at a.cc:3)", {"b.cc", 7}), "x: no (at b.cc:7)");
+  EXPECT_EQ(with_line("x: no (at a.cc:3)", {"b.cc", 7}), "x: no (at a.cc:3)");
   EXPECT_EQ(with_line("x: no (at a.cc:3)", {}), "x: no (at a.cc:3)");
-  EXPECT_EQ(with_line("x (at a) no", {"b.cc", 7}), "x (at a) no (at b.cc:7)");
+  EXPECT_EQ(with_line("x (at a.cc:3) no", {"b.cc", 7}), "x (at a.cc:3) no (at b.cc:7)");
+}
+
+TEST(AtLine, MayHaveParenthesesInItsPath) {
+  const std::string text = with_line("x: no", {"/app (copy)/a.cc", 3});
+  EXPECT_EQ(text, "x: no (at /app (copy)/a.cc:3)");
+  EXPECT_EQ(with_line(text, {"b.cc", 7}), text);
+  EXPECT_EQ(without_line(text), "x: no");
+}
+
+// Parentheses at the end that name no line.
+TEST(AtLine, IsAFileAndANumber) {
+  for (const std::string text : {"x (at noon)", "x (at a.cc:)", "x (at a.cc:3b)", "x: y (3)"}) {
+    EXPECT_EQ(without_line(text), text);
+    EXPECT_EQ(with_line(text, {"b.cc", 7}), text + " (at b.cc:7)");
+  }
 }
 
 TEST(AtLine, IsThatOfCopiesAndReads) {
@@ -74,6 +89,33 @@ TEST(AtLine, IsThatOfTheCallOfANetwork) {
   });
   EXPECT_THAT(message_of<ShapeError>([&] { net(x); }), HasSubstr("(in layer '1' Dense(2 -> 1"));
 }
+
+struct Net : nn::Block {
+  explicit Net(unsigned& l) : line(l) {}
+  unsigned& line;
+  Tensor forward(const Tensor& x) override {
+    line = __LINE__ + 1;
+    return x.reshape({7, 9});
+  }
+};
+
+TEST(AtLine, IsThatInAForwardOfTheUsers) {
+  for (const bool hybridized : {false, true})
+    expect_line<ShapeError>([&](unsigned& line) {
+      Net net(line);
+      if (hybridized) net.hybridize();
+      net(ones({2}));
+    });
+}
+
+TEST(AtLine, IsThatOfTheCallWithMixedInputs) {
+  nn::Concurrent net;
+  expect_line<ContextMismatch>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    net({ones({2}, cpu(0)), ones({2}, cpu(1))});
+  });
+}
+
 TEST(AtLine, IsThatOfSelections) {
   const Tensor x = ones({2, 3}), ids = array({0, 1}), wide = ones({7});
   expect_line<IndexError>([&](unsigned& line) {
