@@ -36,6 +36,11 @@ class Sequential : public Container {
            !(std::derived_from<B, Sequential> && ...)) explicit Sequential(B... b) {
     add(std::move(b)...);
   }
+  // A compile error: a copy would lose what B overrides.
+  template <std::derived_from<Sequential> B>
+  requires(!std::same_as<B, Sequential>) explicit Sequential(const B&) {
+    static_assert(!sizeof(B), "a single block that is a Sequential itself: call add(block)");
+  }
   Tensor forward(const Tensor& x) override;
   Tensors forward(const Tensors& in) override;
   Tensors forward_replicas(const Tensors& xs) override;

@@ -54,8 +54,9 @@ TEST(Sequential, OfOneSequentialIsACopy) {
   } net;
   const Net copy(net);
   EXPECT_EQ(copy.size(), 2);
-  EXPECT_EQ(nn::Sequential{net}.size(), 2);
-  EXPECT_TRUE(nn::Sequential{net}.parameter("1.weight").is(net.parameter("1.weight")));
+  const nn::Sequential& base = net;
+  EXPECT_EQ(nn::Sequential{base}.size(), 2);
+  EXPECT_TRUE(nn::Sequential{base}.parameter("1.weight").is(net.parameter("1.weight")));
 }
 
 TEST(Sequential, ASliceSharesItsLayers) {
