@@ -66,7 +66,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 // Whether broadcasting `from` against `to` gives `to`.
 bool broadcasts_to(const Shape& from, const Shape& to);
 // Resolves a negative axis. Throws ShapeError, naming `op`, if axis is outside [-rank, rank).
-int normalize_axis(int axis, int rank, std::string_view op);
+int normalize_axis(int64_t axis, int rank, std::string_view op);
 // A Meta of this dtype and shape. Throws ShapeError for a negative length, or for more elements
 // than memory can hold.
 Meta make_meta(DType dtype, std::span<const int64_t> shape);

@@ -16,9 +16,9 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <initializer_list>
 #include <span>
-#include <string>
 #include <utility>
 
 #include <locus/core/tensor.h>
@@ -31,18 +31,16 @@ class Axes {
  public:
   Axes() = default;
   Axes(Integer auto axis)
-      : Axes({std::in_range<int>(+axis) ? static_cast<int>(axis)
-                                        : out_of_range(std::to_string(axis))}) {}
+      : count_(1),
+        axes_{std::in_range<int64_t>(+axis) ? static_cast<int64_t>(axis) : INT64_MAX} {}
   Axes(std::initializer_list<int> axes);
 
   bool all() const { return count_ < 0; }
-  std::span<const int> list() const { return {axes_, static_cast<size_t>(all() ? 0 : count_)}; }
+  std::span<const int64_t> list() const { return {axes_, static_cast<size_t>(all() ? 0 : count_)}; }
 
  private:
-  [[noreturn]] static int out_of_range(const std::string& axis);
-
   int count_ = -1;
-  int axes_[kMaxRank] = {};
+  int64_t axes_[kMaxRank] = {};
 };
 
 // Makes sum(x, {0, 1}) a compile error, because it would mean axis 0 with keepdims. Write {.axis =
@@ -117,7 +115,7 @@ inline Tensor norm(const Tensor& x, const std::same_as<ReduceOptions> auto& o,
   return norm(x, {.axis = o.axis, .keepdims = o.keepdims, .out = o.out}, from);
 }
 
-// Over one axis: sum(x, 1) is sum(x, {.axis = 1}). norm(x, 1) reduces axis 1; its order is 2.
+// Over one axis: sum(x, 1) is sum(x, {.axis = 1}).
 inline Tensor sum(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
   return sum(x, {.axis = axis}, from);
 }
@@ -154,8 +152,12 @@ inline Tensor std(const Tensor& x, Integer auto axis, Caller from = Caller::here
 inline Tensor logsumexp(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
   return logsumexp(x, {.axis = axis}, from);
 }
-inline Tensor norm(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
-  return norm(x, {.axis = axis}, from);
+// A compile error: elsewhere norm(x, 1) means the order.
+template <std::same_as<Tensor> T>
+Tensor norm(const T&, Integer auto) {
+  static_assert(!sizeof(T), "norm takes options by name; write norm(x, {.axis = 1}) or "
+                            "norm(x, {.ord = 1})");
+  return T();
 }
 
 // max and min of two operands are a compile error. Options in braces, {.axis = 1}, and axes select

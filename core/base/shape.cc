@@ -84,10 +84,10 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return fits;
 }
 
-int normalize_axis(int axis, int rank, std::string_view op) {
+int normalize_axis(int64_t axis, int rank, std::string_view op) {
   if (axis < -rank || axis >= rank)
     throw ShapeError(op, ": axis ", axis, " is out of bounds for a tensor of ", rank, " axes");
-  return axis < 0 ? axis + rank : axis;
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
 Meta make_meta(DType dtype, std::span<const int64_t> shape) {

@@ -27,9 +27,6 @@ Axes::Axes(std::initializer_list<int> axes) : count_(static_cast<int>(axes.size(
   int i = 0;
   for (int a : axes) axes_[i++] = a;
 }
-int Axes::out_of_range(const std::string& axis) {
-  throw ShapeError("axis: ", axis, " is out of bounds for a tensor of at most ", kMaxRank, " axes");
-}
 
 namespace {
 
@@ -40,7 +37,7 @@ uint32_t all_axes(int rank) { return (1u << rank) - 1; }
 ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const char* op) {
   const int rank = x.ndim();
   ReduceAttrs attrs{axis.all() ? all_axes(rank) : 0, keepdims};
-  for (int a : axis.list()) {
+  for (int64_t a : axis.list()) {
     const uint32_t bit = 1u << normalize_axis(a, rank, op);
     if (attrs.axes & bit)
       throw ShapeError(op, ": data ", describe(x), ": axis ", a,

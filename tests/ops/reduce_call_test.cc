@@ -34,7 +34,6 @@ TEST_F(ReduceCall, TakesAnAxis) {
   EXPECT_EQ(values(var(x_, 1)), values(var(x_, {.axis = 1})));
   EXPECT_EQ(values(locus::std(x_, 1)), values(locus::std(x_, {.axis = 1})));
   EXPECT_EQ(values(logsumexp(x_, 1)), values(logsumexp(x_, {.axis = 1})));
-  EXPECT_EQ(values(norm(x_, 1)), values(norm(x_, {.axis = 1})));
 }
 
 TEST_F(ReduceCall, TakesAnAxisAsMember) {
@@ -64,7 +63,7 @@ TEST_F(ReduceCall, RefusesAnAxisOutOfBounds) {
   EXPECT_THROW(x_.mean(-3), ShapeError);
   // As an int each of these would be an axis that x has.
   EXPECT_THAT(message_of<ShapeError>([&] { sum(x_, int64_t{1} << 32); }),
-              HasSubstr("axis: 4294967296 is out of bounds"));
+              HasSubstr("sum: axis 4294967296 is out of bounds for a tensor of 2 axes"));
   EXPECT_THROW(max(x_, std::numeric_limits<uint32_t>::max()), ShapeError);
   EXPECT_THROW(x_.sum(std::numeric_limits<uint64_t>::max()), ShapeError);
   EXPECT_THROW(sum(x_, {.axis = int64_t{1} << 32}), ShapeError);
