@@ -16,6 +16,16 @@ bool checks_nan();
 // which operands had NaN already. Waits.
 void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result);
 
+// While it lives, NaN is no error on this thread: for what asks about NaN.
+class NanCheckPause : NonCopyable {
+ public:
+  NanCheckPause();
+  ~NanCheckPause();
+
+ private:
+  const bool outer_;
+};
+
 // While one expects overflows, in any thread, NaN that comes of infinities or of NaN is no error:
 // whoever expects them looks for them (amp::LossScaler).
 class OverflowCheck : NonCopyable {

@@ -3,6 +3,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
+#include <locus/core/observe/nan_check.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
@@ -15,9 +16,12 @@ namespace locus {
 
 bool allclose(const Operand& a, const Operand& b, const CloseOptions& o, Caller from) try {
   const autograd::Pause pause;
+  const NanCheckPause nan_is_expected;
+  for (const Operand* const x : {&a, &b})
+    if (!x->is_scalar() && x->tensor().defined())
+      capture::check_wait(x->tensor().context(), "allclose", from);
   const Tensor same = detail::called_as("allclose", "equal", [&] { return equal(a, b); });
   const Context c = same.context();
-  capture::check_wait(c, "allclose", from);
   const auto wide = [&](const Operand& x) {
     return x.is_scalar() ? full({}, x.scalar(), {c, f64}) : detail::as(x.tensor(), f64);
   };

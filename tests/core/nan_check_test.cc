@@ -22,6 +22,7 @@
 #include <locus/nn/optimizer.h>
 #include <locus/nn/pool_layers.h>
 #include <locus/nn/trainer.h>
+#include <locus/ops/allclose.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
@@ -89,6 +90,16 @@ TEST_F(NanCheckDeathTest, LeavesSoundProgramsAlone) {
                   y = net(ones({1, 3}));
                 }
                 y.backward();
+              }),
+              testing::ExitedWithCode(0), "^nothing");
+}
+
+TEST_F(NanCheckDeathTest, LetsAllcloseCompareInfinitiesAndNan) {
+  EXPECT_EXIT(say([] {
+                const Tensor x = array({INFINITY, 1.f}), y = array({NAN, 1.f});
+                if (!allclose(x, x)) throw Error("infinities are not close");
+                if (allclose(y, y)) throw Error("NaN is close");
+                if (!allclose(y, y, {.equal_nan = true})) throw Error("NaN is not close");
               }),
               testing::ExitedWithCode(0), "^nothing");
 }
