@@ -33,7 +33,8 @@ struct Anchor {
 class Session {
  public:
   explicit Session(const std::string& path) : path_(path) {
-    if (!path.empty() && !std::filesystem::is_directory(path)) file_.open(path + ".part");
+    std::error_code none;
+    if (!path.empty() && !std::filesystem::is_directory(path, none)) file_.open(path + ".part");
     if (!file_.is_open())
       throw Error("profiler::start: cannot write ", path_, "; expected a file in a folder that ",
                   "exists and can be written");
