@@ -72,13 +72,7 @@ bool sole(const Tensor& x) {
 
 // A gradient's handle stays the same. Unless it is to stay where it is, it takes over the memory of
 // what arrived when nobody else holds that, which saves a copy a parameter and step.
-void write(const std::shared_ptr<GraphState>& state, Tensor incoming) {
-  GraphState& leaf = *state;
-  const bool adds = autograd::adds_to(leaf) && leaf.grad.impl().storage;
-  if (capture::active()) [[unlikely]]
-    capture::wrote(state);
-  autograd::gradient_written(state);
-  leaf.fresh = GraphState::written;
+void put(GraphState& leaf, Tensor incoming, bool adds) {
   if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
     if (adds) return;
     incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);
@@ -95,6 +89,16 @@ void write(const std::shared_ptr<GraphState>& state, Tensor incoming) {
     autograd::hold_grad(leaf);
     incoming.copyto(leaf.grad);
   }
+}
+
+void write(const std::shared_ptr<GraphState>& state, Tensor incoming) {
+  GraphState& leaf = *state;
+  if (capture::active()) [[unlikely]]
+    capture::wrote(state);
+  put(leaf, std::move(incoming), autograd::adds_to(leaf) && leaf.grad.impl().storage);
+  // Last: a gradient whose memory could not be had counts as unwritten.
+  autograd::gradient_written(state);
+  leaf.fresh = GraphState::written;
 }
 
 }  // namespace
