@@ -224,8 +224,10 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     if (contexts.size() > 1 || contexts.list()[0] != *works_for)
       throw Error("parallel: called on the thread of ", *works_for,
                   ", which another one would have to wait for; expected no other context");
-    run_as(0);
-    return go_on();
+    FirstFailure failure;
+    failure.run([&] { run_as(0); });
+    go_on();
+    return failure.rethrow();
   }
   std::map<Context, Worker*> in_order;  // in which all callers take them
   for (const Context c : contexts) in_order[c] = worker(c, true);
