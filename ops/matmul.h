@@ -41,10 +41,4 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes,
 // Threads: any.
 void set_matmul_precision(Precision precision);
 
-namespace cuda {
-// Switches between Precision::tf32 and Precision::f32.
-inline bool tf32() { return matmul_precision() == Precision::tf32; }
-inline void set_tf32(bool on) { set_matmul_precision(on ? Precision::tf32 : Precision::f32); }
-}  // namespace cuda
-
 }  // namespace locus

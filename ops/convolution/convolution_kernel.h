@@ -64,32 +64,6 @@ struct Convolution {
     const int64_t at = from / stride[axis];
     return at < result[axis] ? at : -1;
   }
-  // The data element that result `at` meets at `tap`, and the result that meets element `i` there:
-  // -1 where there is none. All of these count over three axes.
-  LOCUS_HD int64_t data_met(int64_t at, int64_t tap) const {
-    int64_t where = 0, scale = 1;
-    for (int a = 2; a >= 0; --a) {
-      const int64_t i = meets(a, at % result[a], tap % kernel[a]);
-      if (i < 0 || i >= data[a]) return -1;
-      where += i * scale;
-      scale *= data[a];
-      at /= result[a];
-      tap /= kernel[a];
-    }
-    return where;
-  }
-  LOCUS_HD int64_t result_met(int64_t i, int64_t tap) const {
-    int64_t where = 0, scale = 1;
-    for (int a = 2; a >= 0; --a) {
-      const int64_t at = met_by(a, i % data[a], tap % kernel[a]);
-      if (at < 0) return -1;
-      where += at * scale;
-      scale *= result[a];
-      i /= data[a];
-      tap /= kernel[a];
-    }
-    return where;
-  }
 
   // Offsets of image n's channel c of `channels` (of all groups) at element `at` of `size`; and of
   // weight (o, i, tap).

@@ -26,7 +26,7 @@ struct Convolved {
         for (int64_t c = 0; c < g.in; ++c)
           for (int64_t at = 0; at < g.positions(); ++at)
             for (int64_t tap = 0; tap < g.taps(); ++tap) {
-              const int64_t met = g.data_met(at, tap);
+              const int64_t met = data_met(g, at, tap);
               if (met < 0) continue;
               const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
                          wi = static_cast<size_t>(g.weight_at(o, c, tap)),
@@ -37,6 +37,19 @@ struct Convolved {
             }
   }
 
+  // The data element that result `at` meets at `tap`, counted over three axes; -1: none.
+  static int64_t data_met(const Convolution& g, int64_t at, int64_t tap) {
+    int64_t where = 0, scale = 1;
+    for (int a = 2; a >= 0; --a) {
+      const int64_t i = g.meets(a, at % g.result[a], tap % g.kernel[a]);
+      if (i < 0 || i >= g.data[a]) return -1;
+      where += i * scale;
+      scale *= g.data[a];
+      at /= g.result[a];
+      tap /= g.kernel[a];
+    }
+    return where;
+  }
   static Values drawn(std::mt19937& random, int64_t n) {
     Values v(static_cast<size_t>(n));
     for (double& e : v) e = std::uniform_int_distribution<int>(-9, 9)(random);
