@@ -236,7 +236,7 @@ class Tensor {
   Tensor transpose(std::span<const int> axes, Caller = Caller::here()) const;
   Tensor transpose(std::initializer_list<int> axes = {}, Caller = Caller::here()) const;
   Tensor astype(DType, Caller = Caller::here()) const;
-  Tensor clone(Caller = Caller::here()) const;  // copy(): new memory on the same context
+  Tensor clone(Caller = Caller::here()) const;  // copy(): new memory; see ops/copy.h
   Tensor take(const Tensor& ids, Caller = Caller::here()) const;
   Tensor sum(LineOnly = Caller::here()) const;
   Tensor sum(const ReduceOptions&, Caller = Caller::here()) const;

@@ -21,10 +21,10 @@ namespace locus {
 struct KernelList;
 
 void register_cpu();  // cpu and cpu_pinned (ordinary memory until a GPU back end offers
-                      // page-locked) Sets the functions that give cpu_pinned its memory. A GPU back
-                      // end's registration calls it before any tensor exists. `allocate` returns
-                      // memory aligned to at least 64 bytes, or nullptr. Both functions work on any
-                      // thread.
+                      // page-locked)
+// Sets the functions that give cpu_pinned its memory. A GPU back end's registration calls it before
+// any tensor exists. `allocate` returns memory aligned to at least 64 bytes, or nullptr. Both
+// functions work on any thread.
 void set_pinned_source(void* (*allocate)(size_t bytes), void (*free)(void* p));
 
 int num_threads();  // threads of the pool, with the caller; at least 1

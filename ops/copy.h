@@ -17,7 +17,9 @@ namespace locus {
 // Casts x into new memory, also if x has that dtype (MXNet's copy=True). Tensor::astype is the same
 // function.
 Tensor cast(const Tensor& x, DType dtype, Caller = Caller::here());
-// Copies x into new memory and keeps the order of strides. Tensor::clone is the same function.
+// Copies x into new memory, with the order of its strides if x has no gaps, else row-major.
+// Tensor::clone is the same function. As results of all ops, copies of cpu_pinned() tensors live on
+// cpu(0); x.copyto(x.context()) keeps them page-locked.
 Tensor copy(const Tensor& x, Caller = Caller::here());
 // Returns x if x is row-major without gaps, else a row-major copy.
 Tensor contiguous(const Tensor& x, Caller = Caller::here());
