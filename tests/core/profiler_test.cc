@@ -364,6 +364,7 @@ TEST_F(Profiler, Refuses) {
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(testing::TempDir()); }),
               HasSubstr("expected a file"));
   EXPECT_THROW(profiler::start(""), Error);
+  EXPECT_THROW(profiler::start(std::string(5000, 'x')), Error);  // no system has such a name
   profiler::start(path_);
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(path_ + "2"); }),
               HasSubstr("already recording " + path_));

@@ -19,6 +19,12 @@ std::string printed(const Tensor& x) {
   return os.str();
 }
 
+TEST(Tensor, PrintsItsShapeInDecimal) {
+  std::ostringstream os;
+  os << std::hex << ones({1, 16});
+  EXPECT_THAT(os.str(), testing::HasSubstr("<Tensor 1x16 @cpu(0)>"));
+}
+
 TEST(Tensor, AnEmptyHandleSaysSo) {
   const Tensor none;
   EXPECT_FALSE(none.defined());

@@ -171,6 +171,23 @@ TEST(Parallel, EachThreadDrawsTheSameNumbersInEachRun) {
   EXPECT_EQ(std::set(once.begin(), once.end()).size(), once.size());  // all different
 }
 
+TEST(Parallel, AFunctionThatThrowsOnAWorkersThreadHasDrawnItsNumbers) {
+  const auto draw = [](Context c) { return values(random::uniform(0, 1, {3}, c)); };
+  std::vector<std::vector<double>> all;
+  parallel({cpu(1), cpu(2)}, [&](int i) {
+    const Context c = current_context();
+    for (int k = 0; i == 0 && k < 2; ++k) try {
+        parallel({c}, [&](int) {
+          all.push_back(draw(c));
+          throw Error("no more");
+        });
+      } catch (const Error&) {
+      }
+  });
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_NE(all[0], all[1]);
+}
+
 TEST(Parallel, DropoutBeforeLayersThatAreCreatedThereIsTheSameInEachRun) {
   const auto train = [] {
     random::seed(5);
