@@ -17,7 +17,7 @@ struct Activation {
   std::string_view name = "linear";
   Tensor (*apply)(const Tensor&) = nullptr;  // null: the identity
   // The function as an attribute of the op dense; none: not fused.
-  locus::Activation fused = locus::Activation::none;
+  locus::FusedActivation fused = locus::FusedActivation::none;
 
   Tensor operator()(const Tensor& x, Caller = Caller::here()) const;
 };

@@ -70,7 +70,7 @@ class Optimizer {
   // removes the schedule. The rate then stays that of the last update, or, without an update, the
   // rate before. If the schedule throws, or returns NaN or a negative rate (ValueError), nothing is
   // updated or counted.
-  void set_schedule(Schedule schedule);
+  void set_schedule(LRScheduler schedule);
   // The largest number of updates that a parameter has had.
   int64_t num_update() const;
   void set_num_update(int64_t n);

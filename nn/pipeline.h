@@ -24,7 +24,7 @@
 
 namespace locus::nn {
 
-// The order of a pipeline's passes: see Details. Learning rates have optim::Schedule.
+// The order of a pipeline's passes: see Details.
 enum class Schedule : uint8_t { gpipe, one_f1b };
 
 constexpr int kMostMicrobatches = 1 << 20;  // each has passes to order

@@ -16,7 +16,7 @@
 
 namespace locus::optim {
 
-using Schedule = std::function<double(int64_t num_update)>;
+using LRScheduler = std::function<double(int64_t num_update)>;
 
 enum class WarmupMode : uint8_t { linear, constant };
 
@@ -29,7 +29,7 @@ struct FactorSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-Schedule FactorScheduler(const FactorSchedulerOptions&);
+LRScheduler FactorScheduler(const FactorSchedulerOptions&);
 
 // base_lr factor^k, if k entries of `step` are below num_update.
 struct MultiFactorSchedulerOptions {
@@ -40,7 +40,7 @@ struct MultiFactorSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions&);
+LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions&);
 
 // final_lr + (base_lr - final_lr) (1 - t)^pwr. t rises from 0 at warmup_steps to 1 at max_update,
 // and stays 1.
@@ -51,7 +51,7 @@ struct PolySchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-Schedule PolyScheduler(const PolySchedulerOptions&);
+LRScheduler PolyScheduler(const PolySchedulerOptions&);
 
 // final_lr + (base_lr - final_lr) (1 + cos(pi t)) / 2, with the same t.
 struct CosineSchedulerOptions {
@@ -61,7 +61,7 @@ struct CosineSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-Schedule CosineScheduler(const CosineSchedulerOptions&);
+LRScheduler CosineScheduler(const CosineSchedulerOptions&);
 
 // base_lr, after warm-up.
 struct ConstantSchedulerOptions {
@@ -70,6 +70,6 @@ struct ConstantSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-Schedule ConstantScheduler(const ConstantSchedulerOptions&);
+LRScheduler ConstantScheduler(const ConstantSchedulerOptions&);
 
 }  // namespace locus::optim

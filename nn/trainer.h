@@ -110,7 +110,7 @@ class Trainer {
   // These call the optimizer's functions of the same names (nn/optimizer.h).
   double learning_rate() const;
   void set_learning_rate(double v, Caller = Caller::here());
-  void set_schedule(optim::Schedule s, Caller = Caller::here());
+  void set_schedule(optim::LRScheduler s, Caller = Caller::here());
   int64_t num_update() const;
 
   // The state of training except the parameters' values, by the names in `parameters`:

@@ -24,7 +24,7 @@ struct ConvolutionOptions {
   Extent strides = 1, padding = 0, dilation = 1;
   int64_t groups = 1;
   std::string_view layout = {};  // unset: channels first
-  Activation activation = Activation::none;
+  FusedActivation activation = FusedActivation::none;
 };
 
 // Cross-correlation, then the activation:

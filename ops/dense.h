@@ -1,6 +1,6 @@
 // The fully connected layer as one op: MXNet's FullyConnected with an activation.
 //
-//   const Tensor y = dense(x, weight, bias, Activation::relu);   // (N, in) -> (N, out)
+//   const Tensor y = dense(x, weight, bias, FusedActivation::relu);   // (N, in) -> (N, out)
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -25,7 +25,7 @@ namespace locus {
 // - The plain backward pass is one op of one or few launches. The mask of relu and the sum of the
 // bias gradient are part of the products. With create_graph it is composed of other ops.
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias = {},
-             Activation activation = Activation::none, bool flatten = true,
+             FusedActivation activation = FusedActivation::none, bool flatten = true,
              Caller = Caller::here());
 
 }  // namespace locus

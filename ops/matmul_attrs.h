@@ -19,9 +19,9 @@ enum class Precision : uint8_t { f32, tf32 };
 Precision matmul_precision();
 
 // The function that the op "dense" applies to its sums.
-enum class Activation : uint8_t { none, relu };
+enum class FusedActivation : uint8_t { none, relu };
 struct DenseAttrs {
-  Activation activation = Activation::none;
+  FusedActivation activation = FusedActivation::none;
 };
 
 // Attributes of the op "dense_backward". Inputs: dy (N,out), data (N,in), weight (out,in) and, with

@@ -180,7 +180,7 @@ void check_writable(const Options& o) {
   });
 }
 
-locus::optim::Schedule make_schedule(const Options& o, int64_t steps) {
+locus::optim::LRScheduler make_schedule(const Options& o, int64_t steps) {
   namespace optim = locus::optim;
   if (o.schedule != "constant" && o.warmup >= steps)
     throw locus::ValueError("--warmup ", o.warmup, ": expected less than the run's ", steps,

@@ -55,6 +55,6 @@ void check_writable(const Options& options);
 void check_folder_of(const std::string& option, const std::string& file);
 
 // For Trainer::set_schedule(), of a run of so many steps.
-locus::optim::Schedule make_schedule(const Options& options, int64_t steps);
+locus::optim::LRScheduler make_schedule(const Options& options, int64_t steps);
 
 }  // namespace training

@@ -11,7 +11,7 @@
 namespace locus::nn {
 
 constinit const Activation relu{"relu", [](const Tensor& x) { return locus::relu(x); },
-                                locus::Activation::relu};
+                                locus::FusedActivation::relu};
 constinit const Activation sigmoid{"sigmoid", [](const Tensor& x) { return locus::sigmoid(x); }};
 constinit const Activation tanh{"tanh", [](const Tensor& x) { return locus::tanh(x); }};
 constinit const Activation softrelu{"softrelu", [](const Tensor& x) { return softplus(x); }};

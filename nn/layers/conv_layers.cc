@@ -94,7 +94,7 @@ Tensor ConvLayer::forward(const Tensor& x) {
                           {strides, padding, dilation, extent(output_padding_), groups_, layout})
           : convolution(x, weight, bias,
                         {strides, padding, dilation, groups_, layout, activation_.fused});
-  return !transposed_ && activation_.fused != locus::Activation::none ? y : activation_(y);
+  return !transposed_ && activation_.fused != locus::FusedActivation::none ? y : activation_(y);
 }
 
 std::string ConvLayer::name() const {

@@ -22,7 +22,7 @@ Tensor dense_layer(const Tensor& x, const Parameter& weight, const Parameter& bi
   const Tensor w = weight.data(where);  // first: errors name it before the bias
   const Tensor b = bias.valid() ? bias.data(where) : Tensor();
   const Tensor y = dense(x, w, b, activation.fused, flatten);
-  return activation.fused == locus::Activation::none ? activation(y) : y;
+  return activation.fused == locus::FusedActivation::none ? activation(y) : y;
 }
 
 std::string dense_text(const Parameter& weight, int64_t units, const Activation& activation) {

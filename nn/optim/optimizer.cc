@@ -86,7 +86,7 @@ struct Optimizer::Progress {
   std::string name;  // the optimizer's
   options::Range range;
   double learning_rate;  // of the last update, or set
-  Schedule schedule = {};
+  LRScheduler schedule = {};
   int64_t num_update = 0;
   // Of counts, and of what an update goes by: several threads update. Setters come between updates.
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
@@ -144,7 +144,7 @@ void Optimizer::set_learning_rate(double v) {
   expect(name_, "learning_rate", v, progress_->range);
   progress_->learning_rate = v;
 }
-void Optimizer::set_schedule(Schedule schedule) { progress_->schedule = std::move(schedule); }
+void Optimizer::set_schedule(LRScheduler schedule) { progress_->schedule = std::move(schedule); }
 int64_t Optimizer::num_update() const { return progress_->num_update; }
 void Optimizer::set_num_update(int64_t n) {
   expect(name_, "num_update", n, n >= 0, "a number >= 0");

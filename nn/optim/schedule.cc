@@ -14,7 +14,7 @@ using options::expect, options::not_negative, options::share;
 
 // `after`, once warm-up is over.
 template <class Options>
-Schedule warmed_up(const char* who, const Options& o, Schedule after) {
+LRScheduler warmed_up(const char* who, const Options& o, LRScheduler after) {
   expect(who, "base_lr", o.base_lr, not_negative);
   expect(who, "warmup_steps", o.warmup_steps, not_negative);
   expect(who, "warmup_begin_lr", o.warmup_begin_lr,
@@ -32,7 +32,7 @@ Schedule warmed_up(const char* who, const Options& o, Schedule after) {
 
 // final_lr + (base_lr - final_lr) fall(t)
 template <class Options>
-Schedule falling(const char* who, const Options& o, std::function<double(double)> fall) {
+LRScheduler falling(const char* who, const Options& o, std::function<double(double)> fall) {
   expect(who, "max_update", o.max_update, o.max_update >= 1 && o.max_update > o.warmup_steps,
          "a number >= 1 and above warmup_steps ", o.warmup_steps);
   expect(who, "final_lr", o.final_lr, not_negative);
@@ -45,7 +45,7 @@ Schedule falling(const char* who, const Options& o, std::function<double(double)
 
 }  // namespace
 
-Schedule FactorScheduler(const FactorSchedulerOptions& o) {
+LRScheduler FactorScheduler(const FactorSchedulerOptions& o) {
   constexpr const char* kWho = "FactorScheduler";
   expect(kWho, "step", o.step, options::count);
   expect(kWho, "factor", o.factor, share);
@@ -57,7 +57,7 @@ Schedule FactorScheduler(const FactorSchedulerOptions& o) {
   });
 }
 
-Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
+LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
   constexpr const char* kWho = "MultiFactorScheduler";
   expect(kWho, "step", "{}", !o.step.empty(), "at least one number");
   for (size_t i = 0; i < o.step.size(); ++i)
@@ -70,17 +70,17 @@ Schedule MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
   });
 }
 
-Schedule PolyScheduler(const PolySchedulerOptions& o) {
+LRScheduler PolyScheduler(const PolySchedulerOptions& o) {
   expect("PolyScheduler", "pwr", o.pwr, not_negative);
   return falling("PolyScheduler", o, [pwr = o.pwr](double t) { return std::pow(1 - t, pwr); });
 }
 
-Schedule CosineScheduler(const CosineSchedulerOptions& o) {
+LRScheduler CosineScheduler(const CosineSchedulerOptions& o) {
   return falling("CosineScheduler", o,
                  [](double t) { return (1 + std::cos(std::numbers::pi * t)) / 2; });
 }
 
-Schedule ConstantScheduler(const ConstantSchedulerOptions& o) {
+LRScheduler ConstantScheduler(const ConstantSchedulerOptions& o) {
   return warmed_up("ConstantScheduler", o, [base = o.base_lr](int64_t) { return base; });
 }
 

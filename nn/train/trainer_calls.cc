@@ -69,7 +69,7 @@ void Trainer::set_learning_rate(double v, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-void Trainer::set_schedule(optim::Schedule s, Caller from) try {
+void Trainer::set_schedule(optim::LRScheduler s, Caller from) try {
   impl().optimizer().set_schedule(std::move(s));
 } catch (const Error&) {
   rethrow_at(from);

@@ -136,7 +136,7 @@ DType infer_weight_grad(std::span<const Meta> in, const ConvolutionAttrs& a, std
 
 DType infer_backward(std::span<const Meta> in, const ConvolutionBackwardAttrs& a,
                      std::span<Meta> out) {
-  const bool relu = a.convolution.activation == Activation::relu;
+  const bool relu = a.convolution.activation == FusedActivation::relu;
   const size_t expected = relu ? 4 : 3;
   if (in.size() != expected) throw ShapeError("expected ", expected, " operands, got ", in.size());
   check_result(in[1], in[2], in[0], "dy", a.convolution);
@@ -158,13 +158,13 @@ const OpRef<ConvolutionAttrs>& convolution_op() {
   return op;
 }
 Tensor convolve(const Tensor& x, const Tensor& w, ConvolutionAttrs a) {
-  a.activation = Activation::none;
+  a.activation = FusedActivation::none;
   return invoke(convolution_op(), {x, w}, a);
 }
 // Sizes are those of a tensor of this shape.
 ConvolutionAttrs sized(ConvolutionAttrs a, const Meta& m) {
   const Axes axes(m, a);
-  a.activation = Activation::none;
+  a.activation = FusedActivation::none;
   for (int i = 0; i < axes.count; ++i) a.size[i] = m.shape[axes.first + i];
   return a;
 }
@@ -189,7 +189,7 @@ Tensor bias_gradient(const Tensor& dz, const Saved& saved, const ConvolutionAttr
 Tensors convolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<BinaryAttrs> relu_grad("relu_grad");
   const auto& a = saved.attrs<ConvolutionAttrs>();
-  const bool relu = a.activation == Activation::relu;
+  const bool relu = a.activation == FusedActivation::relu;
   const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}, BinaryAttrs{}) : dout[0];
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (saved.needs(0)) gradients[0] = data_gradient(dz, saved.in(1), saved.in_meta(0), a);
@@ -200,7 +200,7 @@ Tensors convolution_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Only relu's mask reads the result.
 Keep convolution_keeps(const ConvolutionAttrs& a) {
-  return a.activation == Activation::relu ? Keep::both : Keep::inputs;
+  return a.activation == FusedActivation::relu ? Keep::both : Keep::inputs;
 }
 
 Tensors convolution_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -209,7 +209,7 @@ Tensors convolution_fused_gradient(const Saved& saved, std::span<const Tensor> d
   const Ref in[] = {dout[0], saved.in(0), saved.in(1), saved.out()};
   const ConvolutionBackwardAttrs attrs{saved.attrs<ConvolutionAttrs>(), saved.needs(0),
                                        saved.needs(1), bias};
-  const bool relu = attrs.convolution.activation == Activation::relu;
+  const bool relu = attrs.convolution.activation == FusedActivation::relu;
   Tensors gradients{saved.place(0), saved.place(1), bias ? saved.place(2) : Tensor()};
   gradients = invoke_all(op, {in, relu ? 4u : 3u}, attrs, std::move(gradients));
   gradients.resize(static_cast<size_t>(saved.n_in()));

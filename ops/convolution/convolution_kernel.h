@@ -14,7 +14,7 @@ struct ConvolutionAttrs {
   // deconvolution: the spatial lengths of its result; convolution_weight_grad: of the kernel.
   int64_t size[3] = {};
   bool channels_last = false;
-  Activation activation = Activation::none;
+  FusedActivation activation = FusedActivation::none;
 };
 // The op "convolution_backward". Inputs: dy, data, weight and, with relu, the result y. Outputs:
 // the gradients of data, weight and bias; (0,) where not asked for.
@@ -117,7 +117,7 @@ struct ConvolutionBackend {
     const View *in = call.in, *out = call.out;
     Engine<D>{call, make_convolution(in[0].meta, in[1].meta, out[0].meta, a)}.forward(
         in[0].as<S>(), in[1].as<S>(), call.n_in == 3 ? in[2].as<S>() : nullptr,
-        a.activation == Activation::relu, out[0].as<S>());
+        a.activation == FusedActivation::relu, out[0].as<S>());
   }
   template <DType D>
   static void deconvolution(const Call& call) {

@@ -74,7 +74,7 @@ Samples forward(Context c, DType d) {
     return sample_values(c, d, s, low, high, variant);
   };
   ConvolutionAttrs relu;
-  relu.activation = Activation::relu;
+  relu.activation = FusedActivation::relu;
   all.push_back(
       Sample({x({2, 2, 4, 4}, 0.2, 1, 0), x({3, 2, 3, 3}, 0.2, 1, 1), x({3}, 0.2, 1, 2)}, relu));
   all.push_back(Sample({x({2, 2, 5}, 0.2, 1, 0), x({3, 2, 2}, -1, -0.2, 1)}, relu));
@@ -108,7 +108,7 @@ Samples backward(Context c, DType d) {
     Tensors in{sample_values(c, d, result_of(l)), sample_values(c, d, l.x, -2, 2, 1),
                sample_values(c, d, l.w, -2, 2, 2)};
     if (all.size() % 2 == 0) {
-      attrs.convolution.activation = Activation::relu;
+      attrs.convolution.activation = FusedActivation::relu;
       in.push_back(sample_values(c, d, result_of(l), -2, 2, 3));
     }
     attrs.data = all.size() % 3 != 1;

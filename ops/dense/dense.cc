@@ -51,7 +51,7 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
 // dx, dw and db. Recorded, they are made of ops that have gradients themselves.
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<BinaryAttrs> relu_grad("relu_grad");
-  const bool relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
+  const bool relu = saved.attrs<DenseAttrs>().activation == FusedActivation::relu;
   const Tensor dz = relu ? invoke(relu_grad, {dout[0], saved.out()}, BinaryAttrs{}) : dout[0];
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   if (saved.needs(0)) gradients[0] = matmul(dz, saved.in(1), MatmulAttrs{});
@@ -62,7 +62,7 @@ Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Only relu's mask reads the result.
 Keep dense_keeps(const DenseAttrs& a) {
-  return a.activation == Activation::relu ? Keep::both : Keep::inputs;
+  return a.activation == FusedActivation::relu ? Keep::both : Keep::inputs;
 }
 
 Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -70,7 +70,7 @@ Tensors dense_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const bool bias = saved.n_in() == 3 && saved.needs(2);
   const Ref in[] = {dout[0], saved.in(0), saved.in(1), saved.out()};
   DenseBackwardAttrs attrs;
-  attrs.relu = saved.attrs<DenseAttrs>().activation == Activation::relu;
+  attrs.relu = saved.attrs<DenseAttrs>().activation == FusedActivation::relu;
   attrs.data = saved.needs(0);
   attrs.weight = saved.needs(1);
   attrs.bias = bias;
@@ -84,7 +84,7 @@ Samples dense_samples(Context c, DType d) {
   const auto x = [&](const Shape& s, double low, double high, int variant) {
     return sample_values(c, d, s, low, high, variant);
   };
-  const DenseAttrs linear, relu{Activation::relu};
+  const DenseAttrs linear, relu{FusedActivation::relu};
   return {
       Sample({x({5, 7}, -2, 2, 0), x({3, 7}, -2, 2, 1), x({3}, -2, 2, 2)}, linear),
       Sample({x({1, 1}, -2, 2, 0), x({1, 1}, -2, 2, 1), x({1}, -2, 2, 2)}, linear),
@@ -113,7 +113,7 @@ Samples dense_backward_samples(Context c, DType d) {
   };
 }
 
-Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activation) {
+Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, FusedActivation activation) {
   static const OpRef<DenseAttrs> op("dense");
   const DenseAttrs attrs{activation};
   return b.defined() ? invoke(op, {x, w, b}, attrs) : invoke(op, {x, w}, attrs);
@@ -121,8 +121,8 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, Activation activ
 
 }  // namespace
 
-Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias, Activation activation,
-             bool flatten, Caller from) try {
+Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias,
+             FusedActivation activation, bool flatten, Caller from) try {
   detail::expect_tensor("dense", data);
   detail::expect_tensor("dense", weight, "weight");
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]

@@ -179,7 +179,7 @@ struct Backend {
     const int64_t ld = inputs > 0 ? inputs : 1;
     const Matrix x{call.in[0].data, ld, false}, w{call.in[1].data, ld, true};
     S* y = call.out[0].as<S>();
-    const bool relu = call.attributes<DenseAttrs>().activation == Activation::relu;
+    const bool relu = call.attributes<DenseAttrs>().activation == FusedActivation::relu;
     if constexpr (D == f32) {
       if (own_product(rows, units, inputs, 1, kOwnDenseLimit)) {
         const Tiling tiling = choose_tiling(rows, units, inputs, 1, multiprocessors(call.stream));

@@ -112,7 +112,8 @@ struct Backend {
     const int64_t ld = at_least_1(inputs);
     gemm<T>(rows, units, inputs, {x.data(), ld, false}, {w.data(), ld, true}, y.data(),
             has_bias ? bias.data() : nullptr,
-            call.attributes<DenseAttrs>().activation == Activation::relu, threads, scratch.data());
+            call.attributes<DenseAttrs>().activation == FusedActivation::relu, threads,
+            scratch.data());
     y.store();
   }
 

@@ -132,9 +132,12 @@ Case draw(std::mt19937& random, Context c, DType d, bool image = false) {
   if (pick(0, 1) == 1) k.b = sample_values(c, d, {v.groups * v.out}, -2, 2, 2);
   static constexpr std::string_view kLayouts[3][2] = {
       {"NCW", "NWC"}, {"NCHW", "NHWC"}, {"NCDHW", "NDHWC"}};
-  k.options = {extent(v.stride, k.axes),     extent(v.padding, k.axes),
-               extent(v.dilation, k.axes),   v.groups,
-               kLayouts[k.axes - 1][k.last], pick(0, 1) == 1 ? Activation::relu : Activation::none};
+  k.options = {extent(v.stride, k.axes),
+               extent(v.padding, k.axes),
+               extent(v.dilation, k.axes),
+               v.groups,
+               kLayouts[k.axes - 1][k.last],
+               pick(0, 1) == 1 ? FusedActivation::relu : FusedActivation::none};
   return k;
 }
 
@@ -152,7 +155,7 @@ void expect_close(const Values& got, const Values& wanted, DType d, const char* 
 void check_case(const Case& k, DType d) {
   const Naive& v = k.naive;
   const Values x = k.first(k.x), w = k.first(k.w), dy = k.first(k.dy);
-  const bool relu = k.options.activation == Activation::relu;
+  const bool relu = k.options.activation == FusedActivation::relu;
   Values y(dy.size()), dx(x.size()), dw(w.size()), db(static_cast<size_t>(v.groups * v.out)), z;
   const auto channel = [&](size_t i) {
     return i / static_cast<size_t>(Naive::product(v.result)) % db.size();
@@ -229,7 +232,7 @@ TEST(Convolution, SixteenBitsAreRoundedOnce) {
     for (DType d : {f16, bf16})
       for (int i = 0; i < 20; ++i) {
         Case k = draw(random, c, d);
-        k.options.activation = Activation::none;
+        k.options.activation = FusedActivation::none;
         k.x.attach_grad(), k.w.attach_grad();
         Tensor out;
         {
@@ -285,7 +288,7 @@ TEST(Convolution, TakesAnEmptyBatchAndGivesZeroGradients) {
     Tensor y;
     {
       const autograd::Record record;
-      y = convolution(x, w, b, {.activation = Activation::relu});
+      y = convolution(x, w, b, {.activation = FusedActivation::relu});
     }
     EXPECT_EQ(y.shape(), (Shape{0, 4, 3, 3}));
     y.backward();

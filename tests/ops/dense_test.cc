@@ -55,7 +55,8 @@ TEST(DenseTest, IsAProductWithBiasAndRelu) {
         for (bool bias : {false, true})
           for (bool relu : {false, true}) {
             const Tensor b = bias ? l.b : Tensor();
-            const Tensor y = dense(l.x, l.w, b, relu ? Activation::relu : Activation::none);
+            const Tensor y =
+                dense(l.x, l.w, b, relu ? FusedActivation::relu : FusedActivation::none);
             EXPECT_EQ(y.shape(), (Shape{rows, units}));
             EXPECT_EQ(y.dtype(), d);
             test::expect_near(values(y), reference(l.x, l.w, b, relu), tolerance(d, inputs), "y");
@@ -70,10 +71,10 @@ TEST(DenseTest, FlattensOrKeepsLeadingAxes) {
     const Tensor flat = dense(x, wide);
     EXPECT_EQ(flat.shape(), (Shape{4, 5}));
     EXPECT_EQ(values(flat), values(dense(x.reshape({4, 6}), wide)));
-    const Tensor last = dense(x, narrow, {}, Activation::none, false);
+    const Tensor last = dense(x, narrow, {}, FusedActivation::none, false);
     EXPECT_EQ(last.shape(), (Shape{4, 2, 5}));
     EXPECT_EQ(values(last), values(dense(x.reshape({8, 3}), narrow)));
-    EXPECT_EQ(dense(x(0, 0), narrow, {}, Activation::none, false).shape(), (Shape{5}));
+    EXPECT_EQ(dense(x(0, 0), narrow, {}, FusedActivation::none, false).shape(), (Shape{5}));
   }
 }
 
@@ -97,7 +98,7 @@ TEST(DenseTest, RefusesIntegers) {
 TEST(DenseTest, NanPassesRelu) {
   for (Context c : test::contexts()) {
     const Tensor x = array({{std::nan("")}, {-1.0}, {2.0}}, {c, f32});
-    const std::vector<double> y = values(dense(x, ones({1, 1}, c), {}, Activation::relu));
+    const std::vector<double> y = values(dense(x, ones({1, 1}, c), {}, FusedActivation::relu));
     EXPECT_TRUE(std::isnan(y[0]));
     EXPECT_EQ(y[1], 0);
     EXPECT_EQ(y[2], 2);
@@ -107,14 +108,14 @@ TEST(DenseTest, NanPassesRelu) {
 TEST(DenseTest, OnlyReluKeepsItsResult) {
   const Tensor x = ones({2, 3}), w = ones({4, 3});
   w.attach_grad();
-  for (const Activation activation : {Activation::none, Activation::relu}) {
+  for (const FusedActivation activation : {FusedActivation::none, FusedActivation::relu}) {
     Tensor y;
     {
       const autograd::Record record;
       y = dense(x, w, Tensor(), activation);
     }
     y += 1;
-    if (activation == Activation::relu)
+    if (activation == FusedActivation::relu)
       EXPECT_THROW(y.backward(), Error);
     else
       EXPECT_NO_THROW(y.backward());
@@ -134,7 +135,7 @@ TEST(DenseTest, TheGradientPassesNanInRelu) {
           options.create_graph = create_graph;
           {
             const autograd::Record record;
-            const Tensor y = dense(x, ones({units, 1}, {c, d}), b, Activation::relu);
+            const Tensor y = dense(x, ones({units, 1}, {c, d}), b, FusedActivation::relu);
             const Tensor dy = array({{1.0}, {10.0}, {100.0}}, {c, d});
             options.head_gradients = {dy * ones({units}, {c, d})};
             const Tensor g = autograd::grad(y, {b}, options)[0];
@@ -199,7 +200,7 @@ TEST(DenseTest, GradientsOfBothOrders) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));
     const Layer l(c, f64, 3, 4, 2);
-    for (Activation activation : {Activation::none, Activation::relu}) {
+    for (FusedActivation activation : {FusedActivation::none, FusedActivation::relu}) {
       const auto layer = [activation](const Tensors& in) {
         return Tensors{dense(in[0], in[1], in.size() > 2 ? in[2] : Tensor(), activation)};
       };
@@ -221,7 +222,7 @@ TEST(DenseTest, GradientsOfSomeOperandsOnly) {
     Tensor y;
     {
       const autograd::Record record;
-      y = dense(l.x, l.w, l.b, Activation::relu);
+      y = dense(l.x, l.w, l.b, FusedActivation::relu);
     }
     y.backward();
     const Tensor mask = (y > 0).astype(f32);

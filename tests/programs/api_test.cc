@@ -207,7 +207,7 @@ TEST_P(Api, LayersOptimizersAndCheckpoints) {
                                random::randint(0, 10, {16}, cpu()));
   data::DataLoader loader(set, {.batch_size = 8, .shuffle = true, .context = c0});
   nn::Trainer trainer(lenet.parameters(), optim::Adam({.learning_rate = 1e-3}));
-  const optim::Schedule schedule =
+  const optim::LRScheduler schedule =
       optim::CosineScheduler({.max_update = 10, .base_lr = 1e-3, .warmup_steps = 2});
   const nn::SoftmaxCrossEntropyLoss loss_fn;
   int64_t i = 0;

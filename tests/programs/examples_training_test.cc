@@ -80,7 +80,7 @@ TEST(TrainingOptions, SchedulesRiseToTheRateAndFallFromIt) {
   o.lr = 1, o.warmup = 10;
   const auto rates = [&](const char* schedule, std::vector<int64_t> updates) {
     o.schedule = schedule;
-    const optim::Schedule f = training::make_schedule(o, 100);
+    const optim::LRScheduler f = training::make_schedule(o, 100);
     std::vector<double> all;
     for (const int64_t n : updates) all.push_back(f(n));
     return all;

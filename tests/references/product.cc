@@ -38,8 +38,8 @@ Array product(const Array& a, const Array& b) {
   });
   return y;
 }
-Array rectified(const Array& x, Activation a) {
-  if (a == Activation::none) return x;
+Array rectified(const Array& x, FusedActivation a) {
+  if (a == FusedActivation::none) return x;
   return mapped(x, [](Real v) { return v <= 0 ? 0 : v; });
 }
 // dy, and 0 where relu cut the result y.
@@ -135,7 +135,7 @@ Arrays convolution(const Arrays& in, const ConvolutionAttrs& a) {
 }
 Arrays convolution_backward(const Arrays& in, const ConvolutionBackwardAttrs& b) {
   const ConvolutionAttrs& a = b.convolution;
-  const Array dz = masked(in, a.activation == Activation::relu), none({0}, in[0].dtype);
+  const Array dz = masked(in, a.activation == FusedActivation::relu), none({0}, in[0].dtype);
   const Axes axes(dz.shape, a.channels_last);
   Array db({dz.shape[axes.channel]}, dz.dtype);
   each_place(dz.shape, [&](const Place& p) { db.at({p[axes.channel]}) += dz.at(p); });

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 
 // Values of MXNet 1.9.1's schedulers.
-void expect_values(const Schedule& s, const std::vector<std::pair<int64_t, double>>& expected) {
+void expect_values(const LRScheduler& s, const std::vector<std::pair<int64_t, double>>& expected) {
   for (const auto& [n, rate] : expected)
     EXPECT_NEAR(s(n), rate, 1e-15 * std::max(1., rate)) << "at " << n;
 }
@@ -33,20 +33,20 @@ TEST(Schedule, PolyFallsToFinal) {
 }
 
 TEST(Schedule, CosineFallsFromBaseToFinal) {
-  const Schedule s = CosineScheduler({.max_update = 100, .base_lr = .4});
+  const LRScheduler s = CosineScheduler({.max_update = 100, .base_lr = .4});
   expect_values(s, {{0, .4}, {50, .2}, {25, .2 * (1 + std::sqrt(.5))}, {100, 0}, {1000, 0}});
   expect_values(CosineScheduler({.max_update = 100, .base_lr = .4, .final_lr = .1}),
                 {{0, .4}, {50, .25}, {101, .1}});
 }
 
 TEST(Schedule, WarmUpRisesOrStays) {
-  const Schedule linear = CosineScheduler(
+  const LRScheduler linear = CosineScheduler(
       {.max_update = 110, .base_lr = .4, .warmup_steps = 10, .warmup_begin_lr = .2});
   expect_values(linear, {{0, .2}, {5, .3}, {10, .4}, {60, .2}, {110, 0}});
-  const Schedule constant = ConstantScheduler({.base_lr = .4,
-                                               .warmup_steps = 10,
-                                               .warmup_begin_lr = .2,
-                                               .warmup_mode = WarmupMode::constant});
+  const LRScheduler constant = ConstantScheduler({.base_lr = .4,
+                                                  .warmup_steps = 10,
+                                                  .warmup_begin_lr = .2,
+                                                  .warmup_mode = WarmupMode::constant});
   expect_values(constant, {{0, .2}, {9, .2}, {10, .4}, {1000, .4}});
 }
 

@@ -41,7 +41,7 @@ Outcome train(Context c, const Setting& s, bool compiled) {
   if (s.clip > 0) options.clip_gradient = s.clip;
   nn::Trainer trainer(net.parameters(), optim::SGD(options));
   nn::TrainStep step(net, loss, trainer);
-  const optim::Schedule rate = optim::CosineScheduler({.max_update = 100, .base_lr = .1});
+  const optim::LRScheduler rate = optim::CosineScheduler({.max_update = 100, .base_lr = .1});
   const Tensor images = random::uniform(-1, 1, {64, 12}, {c, f32});
   const Tensor labels = random::randint(0, 5, {64}, {c, i32});
   Outcome o;
