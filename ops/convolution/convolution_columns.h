@@ -4,7 +4,7 @@
 
 #include <locus/ops/matmul/matmul_tile_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 // The columns of a panel: where each one's elements lie, from that of the step. Neighbours that lie
 // side by side are moved together.
@@ -70,4 +70,4 @@ class Columns {
   int runs_ = 0;
 };
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

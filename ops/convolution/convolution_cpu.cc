@@ -3,7 +3,7 @@
 #include <locus/ops/convolution/convolution_columns.h>
 #include <locus/ops/convolution/convolution_depthwise.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 // to[k]: where in its planes the k-th product of a result lies, channel by channel.
@@ -321,4 +321,4 @@ struct Host {
 
 extern constinit const KernelList convolution = convolution_kernels<Host>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

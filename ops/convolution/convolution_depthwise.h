@@ -4,7 +4,7 @@
 
 #include <locus/ops/convolution/convolution_stage.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 inline bool is_depthwise(const Convolution& g) { return g.in == 1 && g.groups > 1; }
 
@@ -158,4 +158,4 @@ struct Depthwise {
   }
 };
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

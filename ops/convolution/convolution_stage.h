@@ -7,7 +7,7 @@
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/matmul/matmul_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 // The part of a padded channel that results [begin, end) of the slowest axis meet.
 struct Planes {
@@ -169,4 +169,4 @@ double total(const T* v, int64_t n) {
   return sum;
 }
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

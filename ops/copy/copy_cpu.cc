@@ -1,7 +1,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/copy/copy_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kGrain = 32768;  // elements a thread should have at least
@@ -153,4 +153,4 @@ void Views::fill(const View& out, uint64_t bits, StreamView s) {
 
 extern constinit const KernelList copy = copy_kernels<Views, Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

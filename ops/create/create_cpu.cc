@@ -1,7 +1,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kGrain = 16384;
@@ -24,4 +24,4 @@ struct Backend {
 
 extern constinit const KernelList create = create_kernels<Backend, Views>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

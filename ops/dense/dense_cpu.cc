@@ -1,6 +1,6 @@
 #include <locus/ops/matmul/matmul_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class T>
@@ -151,4 +151,4 @@ struct Backend {
 
 extern constinit const KernelList dense = dense_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

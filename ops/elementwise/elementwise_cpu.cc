@@ -2,6 +2,6 @@
 #include <locus/ops/elementwise/elementwise_cpu.h>
 #include <locus/ops/elementwise/elementwise_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 extern constinit const KernelList elementwise = elementwise_kernels(formula::BinaryOps());
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

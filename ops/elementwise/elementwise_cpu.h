@@ -14,7 +14,7 @@
 #include <locus/ops/kernel/walk.h>
 
 // [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace elementwise_engine {
 
 inline constexpr int64_t kBlock = 512, kGrain = 32768;
@@ -198,4 +198,4 @@ constexpr KernelList elementwise_kernels(L list) {
   return formula::kernels_of<elementwise_engine::Engine>(list);
 }
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

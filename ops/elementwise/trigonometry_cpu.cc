@@ -2,6 +2,6 @@
 #include <locus/ops/elementwise/elementwise_cpu.h>
 #include <locus/ops/elementwise/trigonometry_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 extern constinit const KernelList trigonometry = elementwise_kernels(formula::TrigonometricOps());
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

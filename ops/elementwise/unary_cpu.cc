@@ -3,7 +3,7 @@
 #include <locus/ops/elementwise/elementwise_cpu.h>
 #include <locus/ops/elementwise/unary_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 extern constinit const KernelList unary = elementwise_kernels(formula::UnaryOps());
 extern constinit const KernelList activation = elementwise_kernels(formula::ActivationOps());
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

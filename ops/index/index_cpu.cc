@@ -2,7 +2,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/index/index_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kGrain = 16384;
@@ -344,4 +344,4 @@ struct Backend {
 extern constinit const KernelList index = index_kernels<Backend>();
 extern constinit const KernelList index_scatter = scatter_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

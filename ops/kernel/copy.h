@@ -76,13 +76,13 @@ LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out, const
 // Views copied and filled by one kind of device, for the kernels of every family: `copy` takes
 // views of one shape and casts where the dtypes differ, `fill` sets each element to the first bytes
 // of `bits`.
-#ifdef LOCUS_ISA
-namespace LOCUS_ISA {
+#ifdef LOCUS_ISA_NAMESPACE
+namespace LOCUS_ISA_NAMESPACE {
 struct Views {
   static void copy(const View& in, const View& out, StreamView stream);
   static void fill(const View& out, uint64_t bits, StreamView stream);
 };
-}  // namespace LOCUS_ISA
+}  // namespace LOCUS_ISA_NAMESPACE
 #endif
 namespace cuda {
 struct Views {

@@ -6,7 +6,7 @@
 #include <locus/ops/matmul/matmul_cpu.h>
 #include <locus/ops/matmul/matmul_pack_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class T, int Order>
@@ -285,4 +285,4 @@ template void gemm(int64_t, int64_t, int64_t, Matrix<uint32_t>, Matrix<uint32_t>
 template void gemm(int64_t, int64_t, int64_t, Matrix<uint64_t>, Matrix<uint64_t>, uint64_t*,
                    const uint64_t*, bool, int, void*);
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -2,7 +2,7 @@
 #include <locus/ops/matmul/matmul_cpu.h>
 #include <locus/ops/matmul/matmul_pack_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 // One entry of the batch. f32 and f64 are multiplied where they lie when BLAS could read them, all
@@ -78,4 +78,4 @@ struct Backend {
 
 extern constinit const KernelList matmul = matmul_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

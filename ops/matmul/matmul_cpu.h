@@ -11,7 +11,7 @@
 #include <locus/ops/matmul/matmul_kernel.h>
 #include <locus/ops/matmul/matmul_tile_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 template <class T>
 struct Matrix {
@@ -123,4 +123,4 @@ void pack(const S* in, int64_t rows, int64_t columns, int64_t row_stride, int64_
       out[i * columns + j] = static_cast<T>(in[i * row_stride + j * column_stride]);
 }
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

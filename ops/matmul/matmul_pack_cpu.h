@@ -9,7 +9,7 @@
 
 #include <locus/ops/matmul/matmul_tile_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 template <class T>
 struct PackVector {
@@ -103,4 +103,4 @@ void pack_columns(const T* from, int64_t ld, bool column_major, int64_t n, int64
   }
 }
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

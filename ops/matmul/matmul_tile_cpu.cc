@@ -1,6 +1,6 @@
 #include <locus/ops/matmul/matmul_tile_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class T>
@@ -60,4 +60,4 @@ template void multiply_panel(int64_t, int64_t, const float*, const float*, int64
 template void multiply_panel(int64_t, int64_t, const double*, const double*, int64_t, double*,
                              int64_t, bool);
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -10,7 +10,7 @@
 
 #include <locus/core/hd.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 #if defined(__AVX512F__)
 inline constexpr int64_t kVectorBytes = 64, kMaxRows = 12;
@@ -57,4 +57,4 @@ void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, i
                    c + panel * rows.each * ldc, ldc, add);
 }
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

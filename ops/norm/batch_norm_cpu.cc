@@ -1,6 +1,6 @@
 #include <locus/ops/norm/norm_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 // The statistics of all channels, one array each, and, where channels' runs are short, of all
@@ -213,4 +213,4 @@ struct Backend {
 
 extern constinit const KernelList batch_norm = batch_norm_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -1,7 +1,7 @@
 // Normalisations whose rows have statistics of their own: layer, group, instance, rms.
 #include <locus/ops/norm/norm_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 // f(begin, length, c) for the pieces of row r: `one` where gamma is that of channel c, `each` where
@@ -107,4 +107,4 @@ struct Backend {
 
 extern constinit const KernelList row_norm = row_norm_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

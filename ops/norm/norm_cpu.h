@@ -7,7 +7,7 @@
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/reduce/reduce_stage.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kPiece = 2048;     // elements that sums add in their own type
@@ -259,4 +259,4 @@ void for_channel_sums(const Call& call, const Along& s, const T* dy, const T* x,
 }
 
 }  // namespace
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

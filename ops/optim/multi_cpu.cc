@@ -2,7 +2,7 @@
 #include <locus/ops/optim/multi_kernel.h>
 #include <locus/ops/optim/optim_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 struct Backend {
@@ -54,4 +54,4 @@ struct Backend {
 
 extern constinit const KernelList optim_multi = optim_multi_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -4,7 +4,7 @@
 #include <locus/ops/optim/multi_kernel.h>
 #include <locus/ops/optim/optim_cpu.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kGrain = 1 << 14;
@@ -190,4 +190,4 @@ struct Backend {
 
 extern constinit const KernelList optim = optim_kernels<Backend>(OptimRules());
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -5,7 +5,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/kernel/cast.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kChunk = 4096, kLanes = 16, kPiece = 512;
@@ -41,4 +41,4 @@ double reduce_run(double v, const A* x, int64_t n) {
 }
 
 }  // namespace
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

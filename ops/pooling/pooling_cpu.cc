@@ -5,7 +5,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kRun = 64;         // results side by side
@@ -373,4 +373,4 @@ struct Host {
 
 extern constinit const KernelList pooling = pooling_kernels<Host>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -1,7 +1,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/random/random_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kGrain = 1024;  // blocks
@@ -29,4 +29,4 @@ struct Backend {
 
 extern constinit const KernelList random = random_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

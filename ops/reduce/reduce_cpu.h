@@ -4,7 +4,7 @@
 
 #include <locus/ops/reduce/reduce_stage.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 constexpr int64_t kRows = 256, kWidth = 128;  // a block when going down columns
@@ -226,4 +226,4 @@ struct Engine {
 };
 
 }  // namespace
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -5,7 +5,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/ops/reduce/reduction.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 using namespace reduction;
@@ -167,4 +167,4 @@ LOCUS_HD int64_t grain(int64_t work_each) {
 }
 
 }  // namespace
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -8,7 +8,7 @@
 #include <locus/ops/reduce/sum.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 
-namespace locus::LOCUS_ISA {
+namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class A>
@@ -199,4 +199,4 @@ struct Backend {
 
 extern constinit const KernelList softmax = softmax_kernels<Backend>();
 
-}  // namespace locus::LOCUS_ISA
+}  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -50,7 +50,7 @@ endif()
 # linker merges its templates, and all copies run at one width or crash on an older processor.
 foreach(isa ${isas})
   add_library(locus_kernels_${isa} OBJECT ${cpu_kernels})
-  target_compile_definitions(locus_kernels_${isa} PRIVATE LOCUS_ISA=${isa} Eigen=Eigen_${isa}
+  target_compile_definitions(locus_kernels_${isa} PRIVATE LOCUS_ISA_NAMESPACE=${isa} Eigen=Eigen_${isa}
                                                           EIGEN_DONT_PARALLELIZE EIGEN_NO_DEBUG)
   target_link_libraries(locus_kernels_${isa} PRIVATE locus_flags)
   target_include_directories(locus_kernels_${isa} PRIVATE ${PROJECT_BINARY_DIR}/include)
