@@ -1,6 +1,6 @@
 // NCCL among ranks: connections that the ranks' own broadcast begins, and a thread that watches
 // what is enqueued on them.
-#include <locus/devices/ranks/nccl.h>
+#include <locus/devices/cuda/nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <locus/core/shape.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/exit.h>
-#include <locus/devices/ranks/nccl_calls.h>
+#include <locus/devices/cuda/nccl_calls.h>
 
 namespace locus::cuda {
 namespace {
