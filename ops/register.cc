@@ -8,7 +8,7 @@
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated.h>
 #include <locus/devices/ranks/mpi_ranks.h>
-#include <locus/ops/variables.h>
+#include <locus/ops/environment_names.h>
 
 namespace locus {
 

@@ -1,7 +1,7 @@
 // The LOCUS_* variables of the environment.
 #include <locus/core/base/environment.h>
 
-#include <locus/ops/variables.h>
+#include <locus/ops/environment_names.h>
 
 #include <unistd.h>
 

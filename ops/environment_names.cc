@@ -1,4 +1,4 @@
-#include <locus/ops/variables.h>
+#include <locus/ops/environment_names.h>
 
 namespace locus {
 namespace {
