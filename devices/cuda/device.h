@@ -1,4 +1,4 @@
-// Internal to devices/cuda*.cc: one GPU, its streams, and the table that finds a stream by its id.
+// Internal to devices/cuda: one GPU, its streams, and the table that finds a stream by its id.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// cuDNN's convolutions, for kernel functions. cuDNN is known to cuda_dnn_*.cc only; in a build
+// cuDNN's convolutions, for kernel functions. cuDNN is known to dnn*.cc only; in a build
 // without it there are no plans, and dnn_version() is 0.
 //
 // A plan is one of cuDNN's engines with its settings, made for one convolution of one dtype: that

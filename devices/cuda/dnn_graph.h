@@ -1,5 +1,5 @@
-// Internal to devices/cuda_dnn*.cc: descriptors of cuDNN's graph API, and the graph of a
-// convolution.
+// Descriptors of cuDNN's graph API, and the graph of a convolution. Internal to
+// devices/cuda/dnn*.cc.
 #pragma once
 
 #include <cudnn_graph.h>

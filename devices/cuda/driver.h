@@ -1,4 +1,4 @@
-// Internal to devices/cuda*.cc: calls of the driver, where the runtime's would not do.
+// Internal to devices/cuda: calls of the driver, where the runtime's would not do.
 //
 // On a thread without a current device the runtime makes gpu(0) current and creates its context:
 // some hundred MB on a GPU that the program may never ask for. The driver finds the context by the

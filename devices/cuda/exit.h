@@ -1,4 +1,4 @@
-// Internal to devices/cuda*.cc: the end of the process. exit() unloads CUDA and its libraries while
+// Internal to devices/cuda: the end of the process. exit() unloads CUDA and its libraries while
 // detached threads may still compute. Their next call fails with a DeviceError.
 #pragma once
 

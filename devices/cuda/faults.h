@@ -1,5 +1,5 @@
 // The faults that kernels of one device report, such as an index out of range. Internal to
-// devices/cuda*.cc.
+// devices/cuda.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// NCCL, known to cuda_nccl*.cc only; in a build without it nothing is done here.
+// NCCL, known to devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only. A build without it does
+// nothing here.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// What the calls of NCCL have in common. For devices/cuda_nccl*.cc only.
+// What the calls of NCCL have in common. For devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc
+// only.
 #pragma once
 
 #include <nccl.h>

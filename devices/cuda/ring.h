@@ -1,4 +1,4 @@
-// Internal to devices/cuda*.cc: page-locked slots through which pageable memory is copied.
+// Internal to devices/cuda: page-locked slots through which pageable memory is copied.
 //
 // A copy is cut into chunks. Threads of the host's pool move one chunk between the program's memory
 // and a slot while the copy engine moves those before or after it; the driver alone takes turns and
