@@ -31,8 +31,7 @@ class Axes {
  public:
   Axes() = default;
   Axes(Integer auto axis)
-      : count_(1),
-        axes_{std::in_range<int64_t>(+axis) ? static_cast<int64_t>(axis) : INT64_MAX} {}
+      : count_(1), axes_{std::in_range<int64_t>(+axis) ? static_cast<int64_t>(axis) : INT64_MAX} {}
   Axes(std::initializer_list<int> axes);
 
   bool all() const { return count_ < 0; }
@@ -155,8 +154,9 @@ inline Tensor logsumexp(const Tensor& x, Integer auto axis, Caller from = Caller
 // A compile error: elsewhere norm(x, 1) means the order.
 template <std::same_as<Tensor> T>
 Tensor norm(const T&, Integer auto) {
-  static_assert(!sizeof(T), "norm takes options by name; write norm(x, {.axis = 1}) or "
-                            "norm(x, {.ord = 1})");
+  static_assert(!sizeof(T),
+                "norm takes options by name; write norm(x, {.axis = 1}) or "
+                "norm(x, {.ord = 1})");
   return T();
 }
 
