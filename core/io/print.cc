@@ -329,7 +329,8 @@ std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
   packed.impl().storage->wait_host();
   os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
   const Shape shape = x.value.shape();
-  for (int i = 0; i < shape.rank(); ++i) os << (i > 0 ? "x" : "") << std::to_string(shape.begin()[i]);
+  for (int i = 0; i < shape.rank(); ++i)
+    os << (i > 0 ? "x" : "") << std::to_string(shape.begin()[i]);
   if (x.value.dtype() != f32) os << " " << x.value.dtype();
   return os << " @" << x.value.context() << ">";
 } catch (const Error&) {
