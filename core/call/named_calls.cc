@@ -4,6 +4,7 @@
 
 #include <locus/core/base/mutex.h>
 #include <locus/core/base/text.h>
+#include <locus/core/call/invoke_check.h>
 
 namespace locus {
 
@@ -23,6 +24,11 @@ std::string NamedCalls::in_front(std::string_view name, std::string_view text) {
   const std::string_view op = colon == std::string_view::npos ? name : name.substr(colon + 2);
   if (op.starts_with(text.substr(0, text.find(':')))) name.remove_suffix(op.size());
   return text_of(name, name.empty() || name.ends_with(": ") ? "" : ": ", text);
+}
+
+std::string found_later(Context c) {
+  if (detail::sync_each()) return "";
+  return text_of(" (found asynchronously on ", c, "; LOCUS_SYNC=1 finds it at its call)");
 }
 
 }  // namespace locus

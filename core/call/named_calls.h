@@ -39,4 +39,8 @@ class NamedCalls : NonCopyable {
   const NamedCalls* const outer_;
 };
 
+// The end of an error's text that a device found after the call had returned: the line at which the
+// program waits is not that of the call. "" with LOCUS_SYNC=1, where it is.
+std::string found_later(Context c);
+
 }  // namespace locus

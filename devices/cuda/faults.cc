@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 
+#include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/driver.h>
@@ -12,7 +13,7 @@ namespace {
 
 // The texts are those of the host, which throws at the call.
 [[noreturn]] void throw_finding(const char* op, const Finding& f, Context context) {
-  const std::string found = text_of(" (found asynchronously on ", context, ")");
+  const std::string found = found_later(context);
   const auto value = [&](const char* inexact) {
     return f.exact ? std::to_string(f.value) : inexact;
   };

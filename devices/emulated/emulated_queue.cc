@@ -218,8 +218,7 @@ void Queue::run(Operation& entry, Clock::time_point& now) {
     }
   } catch (...) {
     fault_.add(reworded([&](const std::string& text) {
-      return text_of(NamedCalls::in_front(entry.name, text), " (found asynchronously on ", context_,
-                     ")");
+      return NamedCalls::in_front(entry.name, text) + found_later(context_);
     }));
   }
 }

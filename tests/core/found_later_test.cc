@@ -1,5 +1,8 @@
 // Errors that a device finds after the call has returned: with the text that the host throws at the
 // call.
+#include <cstdlib>
+#include <iostream>
+
 #include <locus/core/base/at_line.h>
 #include <locus/core/call/named_calls.h>
 #include <locus/core/compile.h>
@@ -23,8 +26,7 @@ std::string error_on(Context c, const auto& f) {
 // An error that is found later knows no line of the user's.
 void expect_same_text(const auto& f) {
   const std::string at_once = without_line(error_on(cpu(0), f));
-  for (const Context c : gpus(num_gpus()))
-    EXPECT_EQ(error_on(c, f), at_once + " (found asynchronously on " + to_string(c) + ")");
+  for (const Context c : gpus(num_gpus())) EXPECT_EQ(error_on(c, f), at_once + found_later(c));
 }
 
 class FoundLater : public testing::Test {
@@ -34,6 +36,28 @@ class FoundLater : public testing::Test {
     return array(v, {c, d});
   }
 };
+
+TEST_F(FoundLater, SaysSo) {
+  EXPECT_EQ(found_later(gpu(0)),
+            " (found asynchronously on gpu(0); LOCUS_SYNC=1 finds it at its call)");
+}
+
+// In a process of its own.
+TEST_F(FoundLater, IsFoundAtItsCallWithTheVariable) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto say = [] {
+    setenv("LOCUS_SYNC", "1", 1);
+    try {
+      take(ones({3}, gpu(0)), array({7}, gpu(0)));
+      std::cerr << "nothing";
+    } catch (const IndexError& e) {
+      std::cerr << e.what();
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(say(), testing::ExitedWithCode(0),
+              "^take: index 7 .* expected -3 to 2 .at .*found_later_test.cc:[0-9]+.$");
+}
 
 TEST_F(FoundLater, AnIndexOutOfRangeNamesItsOpItsAxisAndItsValue) {
   for (const DType d : {i32, i64, f32}) {

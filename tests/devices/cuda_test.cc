@@ -244,11 +244,11 @@ TEST(Cuda, EachKindOfFaultIsAnErrorOfItsOwn) {
   using cuda::FaultKind;
   EXPECT_EQ((text_of_fault<IndexError, kIndex>()),
             "pick_faulty: index 12 is out of bounds for axis 1 with size 10; expected -10 to 9 "
-            "(found asynchronously on gpu(0))");
+            "(found asynchronously on gpu(0); LOCUS_SYNC=1 finds it at its call)");
   EXPECT_EQ(
       (text_of_fault<IndexError, cuda::Finding{FaultKind::label, 7, 5, 3}>()),
       "pick_faulty: label 7 of row 3 is out of range for 5 classes; expected whole numbers in "
-      "[0, 5) (found asynchronously on gpu(0))");
+      "[0, 5) (found asynchronously on gpu(0); LOCUS_SYNC=1 finds it at its call)");
   EXPECT_THAT((text_of_fault<IndexError, cuda::Finding{FaultKind::label, 7, 5, 3, false}>()),
               HasSubstr("label nan, with a fraction or past 64 bits of row 3"));
   EXPECT_THAT((text_of_fault<DeviceError, cuda::Finding{FaultKind::late_peer, 1, 30}>()),

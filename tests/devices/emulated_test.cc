@@ -156,7 +156,9 @@ TEST_F(Emulated, ErrorsKeepTheirTypeAndSurfaceOnceAtSynchronize) {
   launch(compute(), throw_index_error, "take");
   launch(compute(), log_kernel, LogAttrs{&log, 1});
   const std::string text = test::message_of<IndexError>([&] { gpu0().synchronize(compute()); });
-  EXPECT_EQ(text, "take: index 7 is out of range for axis 0 (found asynchronously on gpu(0))");
+  EXPECT_EQ(text,
+            "take: index 7 is out of range for axis 0 (found asynchronously on gpu(0); "
+            "LOCUS_SYNC=1 finds it at its call)");
   EXPECT_EQ(log, std::vector<int>{1}) << "later work did not run";
   EXPECT_NO_THROW(gpu0().synchronize(compute()));
   launch(compute(), throw_bad_alloc, "take");
