@@ -1,7 +1,7 @@
 // Who calls ops, for errors that a device finds after the call has returned:
 //   const NamedCalls named("CTCLoss", "label");
 //   const Tensor emitted = take(log_p, rows);
-// gives "CTCLoss: label: take: index 7 is out of bounds ... (found asynchronously on gpu(0))".
+// gives "CTCLoss: label: take: index 7 is out of bounds ... (found asynchronously on gpu(0); ...)".
 #pragma once
 
 #include <string>
