@@ -27,7 +27,7 @@ void add_layer(Context c, const Shapes& s) {
   const ConvolutionOptions options{.strides = s.stride,
                                    .padding = s.padding,
                                    .groups = s.groups,
-                                   .activation = Activation::relu};
+                                   .activation = FusedActivation::relu};
   const int64_t side = (s.side + 2 * s.padding - s.kernel) / s.stride + 1;
   const double flops = 2.0 * static_cast<double>(s.images * s.out * side * side * s.in / s.groups *
                                                  s.kernel * s.kernel);

@@ -30,7 +30,8 @@ void add_layer(Context c, int64_t rows, int64_t inputs, int64_t units) {
             [=](benchmark::State& s) {
               const Tensor x = size(rows, inputs), w = size(units, inputs),
                            b = sample_values(c, f32, {units}, -1, 1);
-              products(s, work[0], work[1], work[2], [&] { dense(x, w, b, Activation::relu); });
+              products(s, work[0], work[1], work[2],
+                       [&] { dense(x, w, b, FusedActivation::relu); });
             });
   add_timed("matmul/" + where + "dense_backward " + shape_name(rows, units, inputs),
             [=](benchmark::State& s) {

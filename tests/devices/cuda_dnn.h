@@ -66,7 +66,7 @@ struct Layer {
     }
     a.groups = g.groups;
     a.channels_last = g.channels_last;
-    a.activation = relu ? Activation::relu : Activation::none;
+    a.activation = relu ? FusedActivation::relu : FusedActivation::none;
     return a;
   }
   Tensor forward() const {

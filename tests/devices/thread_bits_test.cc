@@ -90,7 +90,8 @@ TEST(ThreadBits, OfProducts) {
             },
             {ta ? Shape{k, m} : Shape{m, k}, tb ? Shape{n, k} : Shape{k, n}}, dtypes);
     expect_same_bits(
-        "dense", [](const Tensors& in) { return dense(in[0], in[1], in[2], Activation::relu); },
+        "dense",
+        [](const Tensors& in) { return dense(in[0], in[1], in[2], FusedActivation::relu); },
         {{m, k}, {n, k}, {n}}, dtypes);
   }
   for (const int64_t batch : {2, 5, 9})
@@ -105,7 +106,7 @@ TEST(ThreadBits, OfConvolutionsAndPooling) {
                        [&](const Tensors& in) {
                          return convolution(
                              in[0], in[1], in[2],
-                             {.padding = 1, .groups = groups, .activation = Activation::relu});
+                             {.padding = 1, .groups = groups, .activation = FusedActivation::relu});
                        },
                        {{images, 8, 21, 19}, {16, 8 / groups, 3, 3}, {16}}, {f32, f64, bf16});
   expect_same_bits(

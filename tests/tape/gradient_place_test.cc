@@ -83,7 +83,7 @@ TEST(GradientPlace, IsWrittenByTheKernelThatMakesTheGradient) {
   a.attach_grad(bucket(Slice(8, 14)).reshape({2, 3}));
   m.attach_grad(bucket(Slice(14, 26)).reshape({3, 4}));
   row.attach_grad(bucket(Slice(26, 30)));
-  const auto layer = [&] { return dense(x, w, b, Activation::relu); };
+  const auto layer = [&] { return dense(x, w, b, FusedActivation::relu); };
   const auto product = [&] { return matmul(a, m) + row; };
   const Tensor y = recorded(layer), z = recorded(product);
   const Launches<0> copies("copy");
