@@ -58,7 +58,7 @@ TEST(Rounding, OfDenseIsOne) {
           const Both x(c, d, {rows, inputs}, variant, high),
               w(c, d, {units, inputs}, variant + 1, high), b(c, d, {units}, variant + 2);
           const Tensor terms = dense(abs(x.exact), abs(w.exact), abs(b.exact));
-          for (Activation a : {FusedActivation::none, FusedActivation::relu})
+          for (FusedActivation a : {FusedActivation::none, FusedActivation::relu})
             expect_one_rounding(dense(x.here, w.here, b.here, a),
                                 dense(x.exact, w.exact, b.exact, a), terms, inputs,
                                 to_string(c) + " " + name(d) + " " +
@@ -125,7 +125,7 @@ TEST(Rounding, OfConvolutionsIsOne) {
             const Both x(c, d, data, 0), w(c, d, weight, 1), b(c, d, {out}, 2);
             ConvolutionOptions o{.padding = kernel / 2, .layout = last ? "NHWC" : "NCHW"};
             const Tensor terms = convolution(abs(x.exact), abs(w.exact), abs(b.exact), o);
-            for (Activation a : {FusedActivation::none, FusedActivation::relu}) {
+            for (FusedActivation a : {FusedActivation::none, FusedActivation::relu}) {
               o.activation = a;
               expect_one_rounding(convolution(x.here, w.here, b.here, o),
                                   convolution(x.exact, w.exact, b.exact, o), terms,
