@@ -52,9 +52,11 @@ passed=0 failed=0 skipped=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-# run_tests NAME SHARDS: the tests, cut into processes that run side by side.
+# run_tests NAME SHARDS: the tests, cut into processes that run side by side. A process that ends before
+# its last test counts as a failed test. So does one that fails although no test failed: a sanitizer or
+# a destructor at its end did it.
 run_tests() {
-  local name=$1 shards=$2 i pids=() ok
+  local name=$1 shards=$2 i pids=() status log bad why
   say "tests: $name"
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$folder/locus_tests" \
@@ -62,16 +64,22 @@ run_tests() {
     pids+=($!)
   done
   for ((i = 0; i < shards; ++i)); do
-    ok=yes
-    wait "${pids[$i]}" 2> /dev/null || ok=no
-    local log=$logs/$i bad
+    status=0 why="" log=$logs/$i
+    wait "${pids[$i]}" 2> /dev/null || status=$?
     bad=$(grep -cE '^\[  FAILED  \] .* \([0-9]+ ms\)$' "$log" || true)
     passed=$((passed + $(grep -c '^\[       OK \]' "$log" || true)))
     skipped=$((skipped + $(grep -cE '^\[  SKIPPED \] .* \([0-9]+ ms\)$' "$log" || true)))
-    if [ $ok = no ]; then grep -vE '^\[( RUN     |       OK|  SKIPPED|---)' "$log" | awk 'NR <= 400'; fi
-    if [ $ok = no ] && ! grep -qE '^\[=+\] .* ran\.' "$log"; then
-      bad=$((bad + 1))  # it died: the last test that started did it
-      echo "died in $(grep '^\[ RUN' "$log" | tail -1 | sed 's/.*\] //')"
+    if ! grep -qE '^\[=+\] .* ran\.' "$log"; then
+      why="died in $(sed -n 's/^\[ RUN *\] //p' "$log" | tail -1)"
+    elif [ $status != 0 ] && [ "$bad" = 0 ]; then
+      why="failed, but none of its tests did"
+    fi
+    if [ $status != 0 ] || [ -n "$why" ]; then
+      grep -vE '^\[( RUN     |       OK|  SKIPPED|---)' "$log" | awk 'NR <= 400' || true
+    fi
+    if [ -n "$why" ]; then
+      bad=$((bad + 1))
+      say "process $((i + 1)) of $shards ended with status $status: it $why"
     fi
     failed=$((failed + bad))
   done

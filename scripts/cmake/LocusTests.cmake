@@ -38,6 +38,7 @@ if(LOCUS_TESTS)
   add_test(NAME options COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/options_test.cmake)
   add_test(NAME refused_code
            COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/refused_code_test.cmake)
+  add_test(NAME scripts COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts_test.sh)
   if(LOCUS_WITH_MPI)
     add_test(NAME ranks COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster.sh ${PROJECT_BINARY_DIR})
   endif()

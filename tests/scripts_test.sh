@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What the scripts do around a build. They run in a copy, where small programs take the place of cmake
+# and of what it builds.
+#   tests/scripts_test.sh
+set -euo pipefail
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+clone=$folder/clone
+mkdir -p "$clone/build" "$folder/bin"
+cp -r "$(dirname "$0")/../scripts" "$clone"
+fail() { cat "$folder/said"; printf 'scripts: %s\n' "$*"; exit 1; }
+# program FILE: makes an executable file of stdin.
+program() { cat > "$1"; chmod +x "$1"; }
+# run COMMAND...: its exit status is $status, its output $folder/said.
+run() { status=0; "$@" > "$folder/said" 2>&1 || status=$?; }
+says() { grep -qF -- "$1" "$folder/said" || fail "expected: $1"; }
+
+program "$folder/bin/cmake" <<< '#!/bin/sh'
+export PATH=$folder/bin:$PATH
+unset CXX TEST_MNIST LOCUS_EMULATED_GPUS
+
+# The first process of the first run prints TESTS and ends with STATUS, all others run no test.
+program "$clone/build/locus_tests" << 'PROGRAM'
+#!/usr/bin/env bash
+if [ "$GTEST_SHARD_INDEX" = 0 ] && [ -z "${LOCUS_EMULATED_GPUS-}" ]; then
+  printf "$TESTS"
+  exit "$STATUS"
+fi
+echo "[==========] 0 tests from 0 test suites ran. (0 ms total)"
+PROGRAM
+# counts STATUS TESTS COUNTS WHY: what test.sh counts, and how often it says WHY.
+counts() {
+  STATUS=$1 TESTS=$2 run "$clone/scripts/test.sh" --no-cuda --build "$clone/build"
+  says "== $3"
+  [ "$(grep -c "process 1 of .* ended with status $1: $4" "$folder/said")" = "${5:-1}" ] || fail "expected: $4"
+  if [[ $3 == *" 0 failed"* ]]; then [ $status = 0 ]; else [ $status = 1 ]; fi || fail "its status: $status"
+}
+ok='[ RUN      ] A.B\n[       OK ] A.B (0 ms)\n'
+bad='[ RUN      ] A.C\n[  FAILED  ] A.C (0 ms)\n'
+ran='[==========] 2 tests from 1 test suite ran. (0 ms total)\n'
+counts 0 "$ok$ran" "1 passed, 0 failed, 0 skipped" "" 0
+counts 1 "$ok$bad$ran" "1 passed, 1 failed, 0 skipped" "" 0
+counts 66 "$ok$ran" "1 passed, 1 failed, 0 skipped" "it failed, but none of its tests did"
+counts 66 "$ok$bad$ran" "1 passed, 1 failed, 0 skipped" "" 0
+counts 139 "${ok}[ RUN      ] A.D\n" "1 passed, 1 failed, 0 skipped" "it died in A.D"
+counts 0 "${ok}[ RUN      ] A.D\n" "1 passed, 1 failed, 0 skipped" "it died in A.D"
