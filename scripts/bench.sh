@@ -10,18 +10,21 @@ options=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage ;;
-    --compare) table=$(realpath "${2:?--compare takes a table}"); shift ;;
+    --compare) table=$(value $1 "a table" "${2-}"); table=$(from_start "$table"); shift ;;
     *) options+=("$1") ;;
   esac
   shift
 done
+[ -z "$table" ] || [ -r "$table" ] || fail "--compare: $table cannot be read"
 setup bench
 configure build-bench -DLOCUS_TESTS=OFF -DLOCUS_EXAMPLES=OFF -DLOCUS_BENCH=ON
 build build-bench locus_bench
-[ -n "$table" ] || exec ./build-bench/locus_bench "${options[@]}"
+bench=$PWD/build-bench/locus_bench
+cd "$started_in"
+[ -n "$table" ] || exec "$bench" "${options[@]}"
 
 # A line: the name in 64 columns, the microseconds in 13.
-./build-bench/locus_bench "${options[@]}" | tee /dev/stderr |
+"$bench" "${options[@]}" | tee /dev/stderr |
   awk '{name = substr($0, 1, 64); us = substr($0, 65, 13) + 0}
        NR == FNR {was[name] = us; next}
        us > 0 && was[name] > 0 {

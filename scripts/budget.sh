@@ -18,7 +18,8 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-folder=${1:-build}
+folder=build
+[ $# = 0 ] || folder=$(from_start "$1")
 MAX_LINES=400 MAX_KERNELS=200
 rooms=(core devices ops nn)
 broken=0
@@ -257,7 +258,7 @@ if [ -d "$objects/core" ]; then
   trap 'rm -rf "$work"' EXIT
   find "$objects/core" -name '*.o' -print0 | xargs -0 nm -u | awk 'NF == 2 {print $2}' | sort -u > "$work/needed"
   find "$objects/core" -name '*.o' -print0 | xargs -0 nm --defined-only | awk 'NF == 3 {print $3}' | sort -u > "$work/core"
-  find "$objects" -name '*.o' -not -path '*/core/*' -print0 | xargs -0 nm --defined-only |
+  find "$objects" -name '*.o' -not -path "$objects/core/*" -print0 | xargs -0 nm --defined-only |
     awk 'NF == 3 && $2 ~ /^[TDBR]$/ {print $3}' | sort -u > "$work/others"
   hits=$(comm -23 "$work/needed" "$work/core" | comm -12 - "$work/others" | c++filt)
   [ -z "$hits" ] || breach "core needs symbols of other rooms:"$'\n'"$hits"

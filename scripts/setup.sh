@@ -4,6 +4,7 @@
 #   ./scripts/setup.sh [programs] [test] [train] [bench] [format] [lint]      what else it is for
 set -euo pipefail
 
+started_in=$PWD script=$(realpath "$0")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '== %s\n' "$*"; }
 fail() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
@@ -12,8 +13,10 @@ value() {
   [[ -n ${3-} && $3 != --* ]] || fail "$1 takes $2"
   printf '%s' "$3"
 }
+# from_start PATH: a relative path that the user gives begins in the folder where the script was started.
+from_start() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s/%s' "$started_in" "$1"; fi; }
 # What a script's first lines say of it.
-usage() { sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$0"; exit 0; }
+usage() { sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$script"; exit 0; }
 need_git() {
   git rev-parse --is-inside-work-tree > /dev/null 2>&1 ||
     fail "asks git which files there are: install git, and run it in a clone"

@@ -15,7 +15,7 @@ while [ $# -gt 0 ]; do
     --filter) filter=$(value $1 "a GoogleTest filter, such as 'Print.*'" "${2-}"); shift ;;
     --bench) bench=ON ;;
     -h | --help) usage ;;
-    --build) folder=$(value $1 "a folder" "${2-}"); shift ;;
+    --build) folder=$(value $1 "a folder" "${2-}"); folder=$(from_start "$folder"); shift ;;
     *) fail "unknown option '$1': expected --no-cuda, --sanitize LIST, --filter F, --build DIR or" \
             "--bench" ;;
   esac
@@ -40,7 +40,7 @@ build "$folder" all
 (cd "$folder" && cmake -P "$OLDPWD/tests/options_test.cmake" &&
   cmake -P "$OLDPWD/tests/refused_code_test.cmake")
 
-TEST_MNIST=$(realpath -m "${TEST_MNIST:-data/mnist}")
+TEST_MNIST=$(if [ -n "${TEST_MNIST-}" ]; then from_start "$TEST_MNIST"; else realpath -m data/mnist; fi)
 export TEST_MNIST
 [ ! -e "$TEST_MNIST/train-images-idx3-ubyte.gz" ] || say "MNIST: $TEST_MNIST"
 # A test asks for more memory than there is: a sanitizer is to answer as the system would.

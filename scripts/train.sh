@@ -3,8 +3,9 @@
 # else on cpu(0).
 #   ./scripts/train.sh [--data DIR] [--context "gpu(0)"] [--epochs 5] ...
 # Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself. All
-# options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Where they do not
-# say otherwise, results are in out/.
+# options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Without --out and --save,
+# results are in out/. These folders, data/mnist and out, are the clone's. The paths in options begin in the
+# folder where the script is started.
 # Without a GPU, a new build folder gets no CUDA and CPU kernels for this processor's instruction set
 # alone. A folder that test.sh configured keeps all that it has.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -100,21 +101,22 @@ if [ -n "$left_out" ]; then
 fi
 build build train_mlp
 
-options=()
+clone=$PWD options=()
 if [ $own_data = yes ]; then
   say "digits: those of --data"
 elif has_mnist; then
   say "digits: MNIST, found in data/mnist"
-  options+=(--data data/mnist)
+  options+=(--data "$clone/data/mnist")
 elif download; then
   say "digits: MNIST, downloaded to data/mnist"
-  options+=(--data data/mnist)
+  options+=(--data "$clone/data/mnist")
 else
   say "digits: drawn by the program itself, as MNIST is not here and could not be downloaded"
 fi
-[ $own_out = yes ] || options+=(--out out)
+[ $own_out = yes ] || options+=(--out "$clone/out")
 if [ $own_save = no ]; then
   mkdir -p out
-  options+=(--save out/mlp.params)
+  options+=(--save "$clone/out/mlp.params")
 fi
-exec ./build/train_mlp "${options[@]}" "$@"
+cd "$started_in"
+exec "$clone/build/train_mlp" "${options[@]}" "$@"

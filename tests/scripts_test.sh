@@ -6,7 +6,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 clone=$folder/clone
-mkdir -p "$clone/build" "$folder/bin"
+mkdir -p "$clone/build" "$clone/build-bench" "$folder/bin" "$folder/user"
 cp -r "$(dirname "$0")/../scripts" "$clone"
 fail() { cat "$folder/said"; printf 'scripts: %s\n' "$*"; exit 1; }
 # program FILE: makes an executable file of stdin.
@@ -15,7 +15,21 @@ program() { cat > "$1"; chmod +x "$1"; }
 run() { status=0; "$@" > "$folder/said" 2>&1 || status=$?; }
 says() { grep -qF -- "$1" "$folder/said" || fail "expected: $1"; }
 
-program "$folder/bin/cmake" <<< '#!/bin/sh'
+# Configuring leaves a cache with the options, all else does nothing.
+program "$folder/bin/cmake" << 'PROGRAM'
+#!/usr/bin/env bash
+[ "$1 $3" = "-S -B" ] || exit 0
+cache=$4/CMakeCache.txt
+mkdir -p "$4"
+[ -f "$cache" ] || printf '%s\n' "CMAKE_PROJECT_NAME:STATIC=locus" "CMAKE_GENERATOR:INTERNAL=Ninja" \
+  "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" "CMAKE_CXX_COMPILER:FILEPATH=$(command -v "$CXX")" > "$cache"
+for option in "${@:7}"; do
+  option=${option#-D}
+  sed -i "/^${option%%=*}:/d" "$cache"
+  echo "${option%%=*}:STRING=${option#*=}" >> "$cache"
+done
+PROGRAM
+program "$folder/bin/nvidia-smi" <<< 'exit 1'
 export PATH=$folder/bin:$PATH
 unset CXX TEST_MNIST LOCUS_EMULATED_GPUS
 
@@ -44,3 +58,28 @@ counts 66 "$ok$ran" "1 passed, 1 failed, 0 skipped" "it failed, but none of its 
 counts 66 "$ok$bad$ran" "1 passed, 1 failed, 0 skipped" "" 0
 counts 139 "${ok}[ RUN      ] A.D\n" "1 passed, 1 failed, 0 skipped" "it died in A.D"
 counts 0 "${ok}[ RUN      ] A.D\n" "1 passed, 1 failed, 0 skipped" "it died in A.D"
+
+# Paths that a user gives begin in the user's folder.
+cd "$clone/scripts"
+for script in train bench test format budget setup; do
+  run ./$script.sh --help
+  says "  ./scripts/$script.sh "
+done
+for program in build/train_mlp build-bench/locus_bench; do
+  program "$clone/$program" << 'PROGRAM'
+#!/bin/sh
+echo "in $PWD: $*"
+PROGRAM
+done
+cd "$folder/user"
+run ../clone/scripts/train.sh --data digits --out=curves
+says "in $PWD: --save $clone/out/mlp.params --data digits --out=curves"
+run ../clone/scripts/train.sh --data digits --save mlp.params
+says "in $PWD: --out $clone/out --data digits --save mlp.params"
+run ../clone/scripts/bench.sh --benchmark_out=times
+says "in $PWD: --benchmark_out=times"
+run ../clone/scripts/bench.sh --compare none
+says "$PWD/none cannot be read"
+ln -s "$clone/build" here
+STATUS=0 TESTS=$ok$ran run ../clone/scripts/test.sh --no-cuda --build here
+says "== 1 passed, 0 failed"
