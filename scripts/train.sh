@@ -6,8 +6,8 @@
 # options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Without --out and --save,
 # results are in out/. These folders, data/mnist and out, are the clone's. The paths in options begin in the
 # folder where the script is started.
-# Without a GPU, a new build folder gets no CUDA and CPU kernels for this processor's instruction set
-# alone. A folder that test.sh configured keeps all that it has.
+# A new build folder gets no tests. Without a GPU, it gets no CUDA and CPU kernels for this processor's
+# instruction set alone. A folder that test.sh configured keeps all that it has.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 CHECKSUMS="7ff28fd295f802eefc6d40e461175dfe4b969b1842b2abc8c6dc8c20711cf79f train-images-idx3-ubyte
@@ -82,14 +82,14 @@ for argument in "$@"; do
 done
 
 setup train
-# Without a GPU, a new build has what train_mlp needs on this machine: a part of what test.sh builds, with
-# the same commands. A build that has more keeps it.
+# A new build has no tests. Without a GPU, it has what train_mlp needs on this machine: a part of what
+# test.sh builds, with the same commands. A build that has more keeps it.
 parts=()
-if has_gpu; then
-  parts=(-DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all -DLOCUS_TESTS=OFF)
-elif ! is_configured build; then
-  parts=(-DLOCUS_CUDA=OFF "-DLOCUS_ISAS=$(processor_isa)" -DLOCUS_TESTS=OFF)
+if ! is_configured build; then
+  parts=(-DLOCUS_TESTS=OFF)
+  has_gpu || parts+=(-DLOCUS_CUDA=OFF "-DLOCUS_ISAS=$(processor_isa)")
 fi
+if has_gpu; then parts+=(-DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all); fi
 configure build -DLOCUS_EXAMPLES=ON "${parts[@]}"
 left_out=""
 if [ -n "$NVCC" ] && [ "$(option build LOCUS_CUDA)" = OFF ]; then left_out="without CUDA"; fi

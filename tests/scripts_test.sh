@@ -83,3 +83,25 @@ says "$PWD/none cannot be read"
 ln -s "$clone/build" here
 STATUS=0 TESTS=$ok$ran run ../clone/scripts/test.sh --no-cuda --build here
 says "== 1 passed, 0 failed"
+
+# What train.sh configures: a new folder for this machine. An old folder gets what a GPU needs and no less
+# than it has.
+# has OPTION...: lines of the cache.
+has() { for line in "$@"; do grep -qx "$line" "$clone/build/CMakeCache.txt" || fail "expected: $line"; done; }
+train() { run "$clone/scripts/train.sh" --data digits; }
+rm "$clone/build/CMakeCache.txt"
+train
+has LOCUS_TESTS:STRING=OFF LOCUS_CUDA:STRING=OFF
+[ "$(uname -m)" != x86_64 ] || has 'LOCUS_ISAS:STRING=\(base\|v3\|v4\)'
+program "$folder/bin/nvidia-smi" <<< 'exit 0'
+train
+has LOCUS_TESTS:STRING=OFF LOCUS_CUDA:STRING=AUTO LOCUS_ISAS:STRING=all
+STATUS=0 TESTS=$ok$ran run "$clone/scripts/test.sh" --build "$clone/build" --no-cuda
+has LOCUS_TESTS:STRING=ON LOCUS_CUDA:STRING=OFF
+train
+has LOCUS_TESTS:STRING=ON LOCUS_CUDA:STRING=AUTO LOCUS_ISAS:STRING=all
+program "$folder/bin/nvidia-smi" <<< 'exit 1'
+STATUS=0 TESTS=$ok$ran run "$clone/scripts/test.sh" --build "$clone/build" --no-cuda
+train
+has LOCUS_TESTS:STRING=ON LOCUS_CUDA:STRING=OFF LOCUS_ISAS:STRING=all
+rm "$clone/build/CMakeCache.txt"
