@@ -136,24 +136,28 @@ processor_isa() {
   echo v4
 }
 
-# is_configured FOLDER: whether cmake can go on in it. A build folder of another generator, or of a clone
-# that was moved since, is removed.
-is_configured() {
-  local folder=$1 home
-  local cache=$folder/CMakeCache.txt
-  [ -f "$cache" ] || return 1
-  home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
-  if ! grep -q "^CMAKE_GENERATOR:INTERNAL=Ninja" "$cache"; then
-    rm -rf "$folder"
-  elif ! [ "$home" -ef . ]; then
-    say "$folder was configured for $home, which is not this folder: starting it anew"
-    rm -rf "$folder"
-  fi
-  [ -f "$cache" ]
-}
-
 # option FOLDER NAME: what a configured folder has for a CMake option.
 option() { sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"; }
+
+# is_configured FOLDER: whether cmake can go on in it. A build folder of Locus with another generator, or of
+# a clone that was moved since, is removed. A folder of another project or with sources is an error.
+is_configured() {
+  local folder=$1 home why
+  [ -f "$folder/CMakeCache.txt" ] || return 1
+  home=$(option "$folder" CMAKE_HOME_DIRECTORY)
+  if [ "$(option "$folder" CMAKE_GENERATOR)" != Ninja ]; then
+    why="for $(option "$folder" CMAKE_GENERATOR), which is not Ninja"
+  elif ! [ "$home" -ef . ]; then
+    why="for $home, which is not this folder"
+  else
+    return 0
+  fi
+  [ "$(option "$folder" CMAKE_PROJECT_NAME)" = locus ] && [ ! -e "$folder/CMakeLists.txt" ] ||
+    fail "$folder was configured $why. It is not a build folder of Locus: choose another folder"
+  say "$folder was configured $why: starting it anew"
+  rm -rf "$folder"
+  return 1
+}
 
 # configure FOLDER [cmake options]
 configure() {

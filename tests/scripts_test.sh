@@ -105,3 +105,28 @@ STATUS=0 TESTS=$ok$ran run "$clone/scripts/test.sh" --build "$clone/build" --no-
 train
 has LOCUS_TESTS:STRING=ON LOCUS_CUDA:STRING=OFF LOCUS_ISAS:STRING=all
 rm "$clone/build/CMakeCache.txt"
+
+# A build folder that cmake cannot go on in is removed if it is one of Locus, and kept if not.
+# cache PROJECT GENERATOR HOME: a build folder with a file.
+cache() {
+  printf '%s\n' "CMAKE_PROJECT_NAME:STATIC=$1" "CMAKE_GENERATOR:INTERNAL=$2" "CMAKE_HOME_DIRECTORY:INTERNAL=$3" \
+    > "$clone/build/CMakeCache.txt"
+  touch "$clone/build/file"
+}
+for name in "another Ninja $folder" "another Makefiles $clone" "locus Ninja $folder" "locus Makefiles $clone"; do
+  cache $name
+  train
+  says "was configured for"
+  case $name in
+    another*) [ $status = 1 ] && [ -e "$clone/build/file" ] || fail "$name: the folder is gone" ;;
+    locus*) has LOCUS_EXAMPLES:STRING=ON; [ ! -e "$clone/build/file" ] || fail "$name: the folder is kept" ;;
+  esac
+done
+touch "$clone/build/CMakeLists.txt"
+cache locus Makefiles "$clone"
+train
+[ -e "$clone/build/file" ] || fail "a folder with sources was removed"
+rm "$clone/build/CMakeLists.txt"
+cache locus Ninja "$clone"
+train
+[ -e "$clone/build/file" ] || fail "a folder of this clone was removed"
