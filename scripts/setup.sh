@@ -15,6 +15,9 @@ value() {
 }
 # from_start PATH: a relative path that the user gives begins in the folder where the script was started.
 from_start() { if [[ $1 == /* ]]; then printf '%s' "$1"; else printf '%s/%s' "$started_in" "$1"; fi; }
+# The compiler that the user gives, if any.
+[[ ${CXX-} != */* ]] || CXX=$(from_start "$CXX")
+given_compiler=${CXX-}
 # What a script's first lines say of it.
 usage() { sed -n '2,/^[^#]/ s/^# \{0,1\}//p' "$script"; exit 0; }
 need_git() {
@@ -59,10 +62,15 @@ compiler_is_new_enough() {
   if "$1" --version 2>/dev/null | grep -qi clang; then [ "$major" -ge 14 ]; else [ "$major" -ge 12 ]; fi
 }
 
-# Sets CXX to a compiler of C++20: $CXX when it is given, else the newest g++ there is.
+# Sets CXX to a compiler of C++20: $CXX if it is given, else the first of these.
 find_compiler() {
   local candidate
-  for candidate in ${CXX:-} g++ g++-14 g++-13 g++-12 clang++; do
+  if [ -n "$given_compiler" ]; then
+    command -v "$CXX" > /dev/null || fail "CXX=$CXX: there is no such command"
+    compiler_is_new_enough "$CXX" || fail "CXX=$CXX: expected g++ 12, clang++ 14 or newer"
+    return
+  fi
+  for candidate in g++ g++-14 g++-13 g++-12 clang++; do
     if command -v "$candidate" > /dev/null && compiler_is_new_enough "$candidate"; then
       export CXX=$candidate
       return 0
@@ -139,16 +147,20 @@ processor_isa() {
 # option FOLDER NAME: what a configured folder has for a CMake option.
 option() { sed -n "s/^$2:[A-Z]*=//p" "$1/CMakeCache.txt"; }
 
-# is_configured FOLDER: whether cmake can go on in it. A build folder of Locus with another generator, or of
-# a clone that was moved since, is removed. A folder of another project or with sources is an error.
+# is_configured FOLDER: whether cmake can go on in it. A build folder of Locus is removed if its generator is
+# not Ninja, if its clone was moved since, or if CXX is given and is not its compiler. A folder of another
+# project or with sources is an error.
 is_configured() {
-  local folder=$1 home why
+  local folder=$1 home compiler why
   [ -f "$folder/CMakeCache.txt" ] || return 1
   home=$(option "$folder" CMAKE_HOME_DIRECTORY)
+  compiler=$(option "$folder" CMAKE_CXX_COMPILER)
   if [ "$(option "$folder" CMAKE_GENERATOR)" != Ninja ]; then
     why="for $(option "$folder" CMAKE_GENERATOR), which is not Ninja"
   elif ! [ "$home" -ef . ]; then
     why="for $home, which is not this folder"
+  elif [ -n "$given_compiler" ] && ! [ "$(command -v "$CXX")" -ef "$compiler" ]; then
+    why="for $compiler, which is not CXX=$CXX"
   else
     return 0
   fi
@@ -161,7 +173,7 @@ is_configured() {
 
 # configure FOLDER [cmake options]
 configure() {
-  local folder=$1
+  local folder=$1 compiler
   shift
   is_configured "$folder" || true
   cmake -S . -B "$folder" -G Ninja "$@" > "/tmp/locus-configure.$$" 2>&1 || {
@@ -171,6 +183,8 @@ configure() {
   }
   grep "Locus:" "/tmp/locus-configure.$$" || true
   rm -f "/tmp/locus-configure.$$"
+  compiler=$(option "$folder" CMAKE_CXX_COMPILER)
+  [ "$(command -v "${CXX-}")" -ef "$compiler" ] || say "$folder keeps the compiler that it has: $compiler"
 }
 
 # build FOLDER TARGET...

@@ -130,3 +130,25 @@ rm "$clone/build/CMakeLists.txt"
 cache locus Ninja "$clone"
 train
 [ -e "$clone/build/file" ] || fail "a folder of this clone was removed"
+
+# A compiler that is given is used, or the script fails. Another is the folder's own.
+CXX=none run "$clone/scripts/setup.sh"
+[ $status = 1 ] || fail "a missing compiler was accepted"
+says "CXX=none: there is no such command"
+program "$folder/bin/old" <<< 'echo 11'
+CXX=old run "$clone/scripts/setup.sh"
+[ $status = 1 ] || fail "an old compiler was accepted"
+says "CXX=old: expected g++ 12"
+program "$folder/user/new" <<< 'echo 99'
+CXX=./new run "$clone/scripts/setup.sh"
+says "compiler: $PWD/./new 99"
+train
+[ -e "$clone/build/file" ] || fail "a folder was removed"
+echo "CMAKE_CXX_COMPILER:FILEPATH=$folder/bin/old" >> "$clone/build/CMakeCache.txt"
+train
+says "build keeps the compiler that it has: $folder/bin/old"
+CXX=./new train
+says "build was configured for $folder/bin/old, which is not CXX=$PWD/./new"
+has "CMAKE_CXX_COMPILER:FILEPATH=$PWD/./new"
+CXX=./new train
+! grep "was configured for" "$folder/said" || fail "a folder with the compiler was removed"
