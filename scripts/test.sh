@@ -37,8 +37,9 @@ setup "${purposes[@]}"
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_ISAS=$isas -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
-(cd "$folder" && cmake -P "$OLDPWD/tests/options_test.cmake" &&
-  cmake -P "$OLDPWD/tests/refused_code_test.cmake")
+for check in options refused_code; do
+  (cd "$folder" && cmake -Dcompiler="$(option . CMAKE_CXX_COMPILER)" -P "$OLDPWD/tests/${check}_test.cmake")
+done
 
 TEST_MNIST=$(if [ -n "${TEST_MNIST-}" ]; then from_start "$TEST_MNIST"; else realpath -m data/mnist; fi)
 export TEST_MNIST

@@ -1,9 +1,11 @@
-# What a build's options accept: cmake -P tests/options_test.cmake
+# What a build's options accept: cmake -Dcompiler=c++ -P tests/options_test.cmake
+if(NOT compiler)
+  message(FATAL_ERROR "expected -Dcompiler=COMPILER before -P: the one that builds Locus")
+endif()
 set(options ${CMAKE_CURRENT_LIST_DIR}/../scripts/cmake/LocusOptions.cmake)
 set(script ${CMAKE_CURRENT_BINARY_DIR}/options_value.cmake)
 file(WRITE ${script} "cmake_minimum_required(VERSION 3.22)\ninclude(${options})\n"
                       "message(\"value: \${LOCUS_\${asked}}\")\n")
-find_program(compiler NAMES c++ g++ clang++ REQUIRED)
 set(failures 0)
 
 function(expect option value meaning)

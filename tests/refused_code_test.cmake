@@ -1,7 +1,9 @@
 # Code that must not compile, and the text that says why. In a build folder:
-# cmake -P tests/refused_code_test.cmake
+# cmake -Dcompiler=c++ -P tests/refused_code_test.cmake
+if(NOT compiler)
+  message(FATAL_ERROR "expected -Dcompiler=COMPILER before -P: the one that builds Locus")
+endif()
 set(source ${CMAKE_CURRENT_BINARY_DIR}/refused_code.cc)
-find_program(compiler NAMES c++ g++ clang++ REQUIRED)
 set(failures 0)
 
 function(expect_refused expression text)

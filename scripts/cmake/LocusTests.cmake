@@ -35,9 +35,10 @@ if(LOCUS_TESTS)
                                               $<LINK_ONLY:CUDA::nvrtc>)
   endif()
   gtest_discover_tests(locus_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
-  add_test(NAME options COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/options_test.cmake)
-  add_test(NAME refused_code
-           COMMAND ${CMAKE_COMMAND} -P ${PROJECT_SOURCE_DIR}/tests/refused_code_test.cmake)
+  foreach(test options refused_code)
+    add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -Dcompiler=${CMAKE_CXX_COMPILER}
+                                  -P ${PROJECT_SOURCE_DIR}/tests/${test}_test.cmake)
+  endforeach()
   add_test(NAME scripts COMMAND ${PROJECT_SOURCE_DIR}/tests/scripts_test.sh)
   if(LOCUS_WITH_MPI)
     add_test(NAME ranks COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster.sh ${PROJECT_BINARY_DIR})
