@@ -75,11 +75,12 @@ timeout 60 mpirun -np 2 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 90
   said "a rank that never came ended the other with $status"
 echo "ranks: one that never comes ends all"
 
-# trains N OPTIONS: train_mlp on N ranks of the drawn digits, without a GPU.
+# trains N OPTIONS: train_mlp on N ranks of the drawn digits, without a GPU: the ranks may be more than the
+# GPUs.
 trains() {
   local n=$1
   shift
-  (cd "$folder" && unset LOCUS_EMULATED_GPUS &&
+  (cd "$folder" && unset LOCUS_EMULATED_GPUS && export CUDA_VISIBLE_DEVICES= &&
     timeout 120 mpirun -np "$n" "$build/train_mlp" --distributed --batch-size 240 --hidden 16 "$@" > said 2>&1)
 }
 if [ -x "$build/train_mlp" ]; then
