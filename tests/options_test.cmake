@@ -1,4 +1,5 @@
 # What a build's options accept: cmake -Dcompiler=c++ -P tests/options_test.cmake
+cmake_minimum_required(VERSION 3.22)
 if(NOT compiler)
   message(FATAL_ERROR "expected -Dcompiler=COMPILER before -P: the one that builds Locus")
 endif()
@@ -8,16 +9,17 @@ file(WRITE ${script} "cmake_minimum_required(VERSION 3.22)\ninclude(${options})\
                       "message(\"value: \${LOCUS_\${asked}}\")\n")
 set(failures 0)
 
+# expect(OPTION VALUE MEANING [OPTION...]): what a value means, or "refused".
 function(expect option value meaning)
   execute_process(COMMAND ${CMAKE_COMMAND} -Dasked=${option} "-DLOCUS_${option}=${value}"
-                          -DCMAKE_CXX_COMPILER=${compiler} -P ${script}
+                          -DCMAKE_CXX_COMPILER=${compiler} -DCMAKE_SYSTEM_PROCESSOR=x86_64 ${ARGN} -P ${script}
                   RESULT_VARIABLE failed ERROR_VARIABLE text OUTPUT_QUIET)
   string(REGEX REPLACE "[ \n]+" " " text "${text}")
   if((meaning STREQUAL "refused" AND failed AND text MATCHES "LOCUS_${option}=${value}: expected")
      OR (NOT failed AND text STREQUAL "value: ${meaning} "))
     return()
   endif()
-  message("-DLOCUS_${option}=${value}: expected ${meaning}, got ${text}")
+  message("-DLOCUS_${option}=${value} ${ARGN}: expected ${meaning}, got ${text}")
   math(EXPR failures "${failures} + 1")
   set(failures ${failures} PARENT_SCOPE)
 endfunction()
@@ -40,6 +42,13 @@ expect(ISAS "v4;base" "base;v4")
 expect(ISAS v3 v3)
 foreach(value v5 "base;all" ALL base,v3 "")
   expect(ISAS "${value}" refused)
+endforeach()
+foreach(once -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DLOCUS_NATIVE=ON)
+  expect(ISAS all base ${once})
+  expect(ISAS base base ${once})
+  foreach(value v3 "base;v3" "base;v3;v4")
+    expect(ISAS "${value}" refused ${once})
+  endforeach()
 endforeach()
 expect(SANITIZE address,undefined address,undefined)
 expect(SANITIZE adress refused)

@@ -15,12 +15,6 @@ if(NOT LOCUS_WITH_CUDA)
 endif()
 
 set(isas ${LOCUS_ISAS})
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  if(NOT LOCUS_ISAS MATCHES "base")
-    message(FATAL_ERROR "LOCUS_ISAS=${LOCUS_ISAS}: expected all or base on ${CMAKE_SYSTEM_PROCESSOR}")
-  endif()
-  set(isas base)
-endif()
 include(LocusFamilies)
 include(LocusFormulas)
 add_library(locus ${sources} ${cuda_kernels} ${families} ${formula_source})
@@ -59,12 +53,14 @@ foreach(isa ${isas})
   if(LOCUS_SANITIZE)
     target_compile_options(locus_kernels_${isa} PRIVATE -O1)  # tests wait for them
   endif()
+  # -mprefer-vector-width=512: g++ otherwise keeps to 256 bits, also if the processor has 512.
   if(NOT isa STREQUAL "base")
-    # -mprefer-vector-width=512: g++ otherwise keeps to 256 bits on v4.
     target_compile_options(locus_kernels_${isa} PRIVATE -march=x86-64-${isa}
       $<$<STREQUAL:${isa},v4>:-mprefer-vector-width=512>
       # g++ warns inside its own AVX intrinsics and of arrays that loops fill (GCC bug 105593).
       $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>)
+  elseif(LOCUS_NATIVE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    target_compile_options(locus_kernels_${isa} PRIVATE -mprefer-vector-width=512)
   endif()
   set_target_properties(locus_kernels_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden
                                                         VISIBILITY_INLINES_HIDDEN ON)
