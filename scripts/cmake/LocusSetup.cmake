@@ -8,11 +8,21 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# ccache, unless the user names another launcher. If its sloppiness is not set, it keeps no object that uses
+# a precompiled header, and all tests do.
 find_program(CCACHE ccache)
 if(CCACHE)
-  # By default ccache keeps no object that uses a precompiled header: all tests do.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  set(launcher ${CCACHE})
+  execute_process(COMMAND ${CCACHE} --get-config sloppiness
+                  OUTPUT_VARIABLE sloppiness ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT sloppiness)
+    list(PREPEND launcher env CCACHE_SLOPPINESS=pch_defines,time_macros)
+  endif()
+  foreach(language CXX CUDA)
+    if(NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER AND NOT DEFINED ENV{CMAKE_${language}_COMPILER_LAUNCHER})
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${launcher})
+    endif()
+  endforeach()
 endif()
 
 set(LOCUS_WITH_CUDA OFF)
