@@ -59,7 +59,10 @@ endif()
 # comes with CUDA's folders, or in a package of its own.
 function(locus_find name title header library)
   set(with OFF)
-  if(LOCUS_WITH_CUDA AND NOT LOCUS_${name} STREQUAL "OFF")
+  set(why "${title} was not found: set ${name}_PATH to its folder")
+  if(NOT LOCUS_WITH_CUDA)
+    set(why "this build is without CUDA: use LOCUS_CUDA=ON")
+  elseif(NOT LOCUS_${name} STREQUAL "OFF")
     find_path(LOCUS_${name}_INCLUDE ${header} HINTS ENV ${name}_PATH ${CUDAToolkit_INCLUDE_DIRS}
               PATH_SUFFIXES include)
     find_library(LOCUS_${name}_LIBRARY ${library} HINTS ENV ${name}_PATH ${CUDAToolkit_LIBRARY_DIR}
@@ -76,10 +79,13 @@ function(locus_find name title header library)
         endif()
       endif()
     endif()
-    if(LOCUS_${name} STREQUAL "ON" AND NOT with)
-      message(FATAL_ERROR "LOCUS_${name}=ON, but ${title} was not found: set ${name}_PATH to its "
-                          "folder, or use LOCUS_${name}=OFF")
+    if(NOT with)  # the next run searches again
+      unset(LOCUS_${name}_INCLUDE CACHE)
+      unset(LOCUS_${name}_LIBRARY CACHE)
     endif()
+  endif()
+  if(LOCUS_${name} STREQUAL "ON" AND NOT with)
+    message(FATAL_ERROR "LOCUS_${name}=ON, but ${why}, or use LOCUS_${name}=OFF")
   endif()
   set(LOCUS_WITH_${name} ${with} PARENT_SCOPE)
 endfunction()
