@@ -108,7 +108,7 @@ compiles("-march=x86-64" NO)
 configured("LOCUS_CUDNN=ON, but this build is without CUDA" -DLOCUS_CUDNN=ON)
 configured("LOCUS_NCCL=ON, but this build is without CUDA" -DLOCUS_CUDNN=OFF -DLOCUS_NCCL=ON)
 
-# A library of the wrong version is searched again.
+# A library of the wrong version is searched again, and the compiler's own folders stay where they are.
 find_program(nvcc nvcc HINTS ENV CUDACXX ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES bin)
 if(nvcc)
   foreach(version 8 9)
@@ -122,6 +122,7 @@ if(nvcc)
   configured("without cuDNN 9" -DLOCUS_CUDA=ON -DLOCUS_CUDNN=AUTO -DLOCUS_NCCL=ON
              -DLOCUS_NCCL_INCLUDE=/usr/include -DLOCUS_NCCL_LIBRARY=${folder}/9/lib/libnccl.so)
   compiles("LOCUS_WITH_NCCL" YES)
+  compiles("-isystem/usr/include " NO)
   set(ENV{CUDNN_PATH} ${folder}/9)
   configured("cuDNN 9.5.0")
 endif()

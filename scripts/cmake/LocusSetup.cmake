@@ -96,9 +96,13 @@ locus_find(NCCL NCCL nccl.h nccl)
 # command in builds with and without CUDA, so both builds in one folder share their objects.
 # locus_define(NAME HEADERS FILE...): compiles the files with NAME and the folders HEADERS.
 function(locus_define name headers)
-  list(TRANSFORM headers PREPEND -isystem)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS ${name})
-  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${headers})
+  foreach(folder ${headers})
+    # The compiler's own folders have an order: with /usr/include in front, <cstdlib> finds no <stdlib.h>.
+    if(NOT folder IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+      set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -isystem${folder})
+    endif()
+  endforeach()
 endfunction()
 # locus_readers(RESULT REGEX FILE...): the files that have a line that matches.
 function(locus_readers result regex)
