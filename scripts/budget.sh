@@ -195,6 +195,9 @@ hits=$(sources 'core/*' 'devices/*' 'ops/*' 'nn/*' 'examples/*.cc' 'examples/*.h
   grep -vE '^(devices/cuda/.*|devices/ranks/(nccl|mpi)[a-z_]*\.cc|tests/(devices/cuda_support|support/slow|bench/bench)\.h)$' || true)
 [ -z "$hits" ] || breach "files that read LOCUS_WITH_*, which is not defined for them:"$'\n'"$hits"
 
+hits=$(sources '*.h' '*.cc' | xargs grep -l 'LOCUS_ALL_ISAS' | grep -v '^tests/ops/matmul_test\.cc$' || true)
+[ -z "$hits" ] || breach "files that read LOCUS_ALL_ISAS, which LocusTests.cmake defines for matmul_test.cc alone: $hits"
+
 # Headers leave six macros behind, no more.
 macros="LOCUS_CHECK LOCUS_CUDA LOCUS_HD LOCUS_THREAD_SAFETY LOCUS_GUARDED_BY LOCUS_REQUIRES"
 hits=$(while read -r file; do

@@ -24,12 +24,19 @@ if(LOCUS_TESTS)
                                             $<TARGET_NAME_IF_EXISTS:locus_planning>
                                             $<TARGET_NAME_IF_EXISTS:locus_training>)
   if(isas STREQUAL "base;v3;v4")
-    locus_readers(readers LOCUS_ALL_ISAS ${tests})
-    locus_define(LOCUS_ALL_ISAS "" ${readers})
+    locus_define(LOCUS_ALL_ISAS "" tests/ops/matmul_test.cc)
   endif()
   if(LOCUS_WITH_CUDA)
-    # These two headers read it, too.
-    locus_readers(readers "LOCUS_WITH_CUDA|tests/(devices/cuda_support|support/slow|devices/cuda_dnn)\\.h" ${tests})
+    # Builds with CUDA read every test, and run cmake after a change of one: a test gets LOCUS_WITH_CUDA if it
+    # reads it, itself or in these headers.
+    set(readers)
+    foreach(test ${tests})
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${test})
+      file(STRINGS ${test} lines REGEX "LOCUS_WITH_CUDA|tests/(devices/cuda_support|support/slow|devices/cuda_dnn)\\.h" LIMIT_COUNT 1)
+      if(lines)
+        list(APPEND readers ${test})
+      endif()
+    endforeach()
     locus_define(LOCUS_WITH_CUDA "${CUDAToolkit_INCLUDE_DIRS}" ${readers})
     target_link_libraries(locus_tests PRIVATE $<LINK_ONLY:CUDA::cudart_static>
                                               $<LINK_ONLY:CUDA::nvrtc>)
@@ -59,9 +66,9 @@ if(LOCUS_BENCH)
     target_compile_definitions(locus_bench PRIVATE LOCUS_WITH_CUDA)
     target_link_libraries(locus_bench PRIVATE CUDA::cudart_static CUDA::cublas)  # a peer
   endif()
-  if(LOCUS_WITH_NCCL)  # likewise
-    locus_readers(readers LOCUS_WITH_NCCL ${benches})
-    locus_define(LOCUS_WITH_NCCL "${LOCUS_NCCL_INCLUDE}" ${readers})
+  if(LOCUS_WITH_NCCL)  # a peer, too
+    target_compile_definitions(locus_bench PRIVATE LOCUS_WITH_NCCL)
+    target_include_directories(locus_bench SYSTEM PRIVATE ${LOCUS_NCCL_INCLUDE})
     target_link_libraries(locus_bench PRIVATE ${LOCUS_NCCL_LIBRARY})
   endif()
 endif()
