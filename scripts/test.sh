@@ -37,7 +37,7 @@ setup "${purposes[@]}"
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_ISAS=$isas -DLOCUS_SANITIZE="$sanitize"
 build "$folder" all
-for check in options refused_code; do
+for check in families options refused_code; do
   (cd "$folder" && cmake -Dcompiler="$(option . CMAKE_CXX_COMPILER)" -P "$OLDPWD/tests/${check}_test.cmake")
 done
 

@@ -23,9 +23,9 @@ function(matches result pattern loose)
 endfunction()
 
 set(list_of "extern constinit const KernelList ([a-z_0-9]+) =")
-set(like_list "[^ /].*KernelList +[A-Za-z_0-9]+ *[={]")
+set(like_list "([^ /].*)?KernelList +[A-Za-z_0-9]+ *[={]")
 file(GLOB family_sources CONFIGURE_DEPENDS ops/*/*.cc)
-matches(defined "void register_([a-z_0-9]+)\\(\\) {" "[^ /].*register_[A-Za-z_0-9]+ *\\([^;]*$" ${family_sources})
+matches(defined "void register_([a-z_0-9]+)\\(\\) {" "([^ /].*)?register_[A-Za-z_0-9]+ *\\([^;]*$" ${family_sources})
 matches(cpu_lists "${list_of}" "${like_list}" ${cpu_kernels})
 matches(cuda_lists "${list_of}" "${like_list}" ${cuda_kernels})
 

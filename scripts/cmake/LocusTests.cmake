@@ -42,7 +42,7 @@ if(LOCUS_TESTS)
                                               $<LINK_ONLY:CUDA::nvrtc>)
   endif()
   gtest_discover_tests(locus_tests DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
-  foreach(test options refused_code)
+  foreach(test families options refused_code)
     add_test(NAME ${test} COMMAND ${CMAKE_COMMAND} -Dcompiler=${CMAKE_CXX_COMPILER}
                                   -P ${PROJECT_SOURCE_DIR}/tests/${test}_test.cmake)
   endforeach()
