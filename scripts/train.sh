@@ -6,8 +6,8 @@
 # options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Without --out and --save,
 # results are in out/. These folders, data/mnist and out, are the clone's. The paths in options begin in the
 # folder where the script is started.
-# A new build folder gets no tests. Without a GPU, it gets no CUDA and CPU kernels for this processor's
-# instruction set alone. A folder that test.sh configured keeps all that it has.
+# A new build folder gets what this machine needs: no tests, CPU kernels for this processor's instruction
+# set alone, and CUDA if there is a GPU. A folder that test.sh configured keeps all that it has.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 CHECKSUMS="7ff28fd295f802eefc6d40e461175dfe4b969b1842b2abc8c6dc8c20711cf79f train-images-idx3-ubyte
@@ -82,21 +82,18 @@ for argument in "$@"; do
 done
 
 setup train
-# A new build has no tests. Without a GPU, it has what train_mlp needs on this machine: a part of what
-# test.sh builds, with the same commands. A build that has more keeps it.
+# A new build has what train_mlp needs on this machine: a part of what test.sh builds, with the same
+# commands. A build that has more keeps it.
 parts=()
-if ! is_configured build; then
-  parts=(-DLOCUS_TESTS=OFF)
-  has_gpu || parts+=(-DLOCUS_CUDA=OFF "-DLOCUS_ISAS=$(processor_isa)")
-fi
-if has_gpu; then parts+=(-DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all); fi
+is_configured build || parts=(-DLOCUS_TESTS=OFF -DLOCUS_CUDA=OFF "-DLOCUS_ISAS=$(processor_isa)")
+if has_gpu; then parts+=(-DLOCUS_CUDA=AUTO); fi
 configure build -DLOCUS_EXAMPLES=ON "${parts[@]}"
 left_out=""
-if [ -n "$NVCC" ] && [ "$(option build LOCUS_CUDA)" = OFF ]; then left_out="without CUDA"; fi
+if [ -n "$NVCC" ] && [ "$(option build LOCUS_CUDA)" = OFF ]; then left_out=", without CUDA"; fi
 isas=$(option build LOCUS_ISAS)
-if [ "$isas" != all ]; then left_out+="${left_out:+ and }for processors with $isas alone"; fi
+if [ "$isas" != all ]; then left_out+=", for processors with $isas"; fi
 if [ -n "$left_out" ]; then
-  say "train_mlp is built $left_out, as there was no GPU. All of it, here: ./scripts/test.sh;"
+  say "train_mlp is built for this machine$left_out. All of Locus: ./scripts/test.sh;"
   say "without tests: cmake -B build -DLOCUS_CUDA=AUTO -DLOCUS_ISAS=all && cmake --build build"
 fi
 build build train_mlp
