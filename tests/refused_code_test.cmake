@@ -7,7 +7,8 @@ set(source ${CMAKE_CURRENT_BINARY_DIR}/refused_code.cc)
 set(failures 0)
 
 function(expect_refused expression text)
-  file(WRITE ${source} "#include <locus/ops/reduce.h>\nusing namespace locus;\n"
+  file(WRITE ${source} "#include <locus/nn/containers.h>\n#include <locus/ops/reduce.h>\n"
+                       "using namespace locus;\nstruct Net : nn::Sequential {};\n"
                        "auto f(const Tensor& x, const Tensor& y) { return ${expression}; }\n")
   execute_process(COMMAND ${compiler} -std=c++20 -fsyntax-only
                           -I${CMAKE_CURRENT_BINARY_DIR}/include ${source}
@@ -23,6 +24,8 @@ endfunction()
 expect_refused("max(x, y)" "max reduces one tensor; for the larger of two write maximum(x, y)")
 expect_refused("max(x, 0.5)" "max reduces one tensor; for the larger of two write maximum(x, y)")
 expect_refused("min(x, y)" "min reduces one tensor; for the smaller of two write minimum(x, y)")
+expect_refused("norm(x, 2)" "norm takes options by name; write norm(x, {.axis = 1}) or norm(x, {.ord = 1})")
+expect_refused("nn::Sequential{Net()}" "a single block that is a Sequential itself: call add(block)")
 
 file(REMOVE ${source})
 if(failures)
