@@ -1,4 +1,3 @@
-// The product of two matrices.
 #include <algorithm>
 
 #include <Eigen/Core>
@@ -26,7 +25,7 @@ void eigen(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int6
 template <class T>
 void eigen(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, int64_t ldc) {
   constexpr int kByRows = Eigen::RowMajor, kByColumns = Eigen::ColMajor;
-  if constexpr (!kFloating<T>)  // integers come packed
+  if constexpr (!kFloating<T>)  // integers are packed
     eigen<T, kByRows, kByRows>(m, n, k, a, b, c, ldc);
   else if (a.column_major && b.column_major)
     eigen<T, kByColumns, kByColumns>(m, n, k, a, b, c, ldc);
@@ -60,8 +59,8 @@ struct Target {
   int64_t row, column;
 };
 
-// c = a · b for at most kChunkRows rows: blocks of kBlockDepth steps, one panel of b at a time. An
-// element's order of additions depends on k alone.
+// c = a · b for at most kChunkRows rows, in blocks of kBlockDepth steps and one panel of b at a
+// time. An element's order of additions depends on k alone.
 template <class T>
 void multiply_panels(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b,
                      Target<T> c, T* packed) {
@@ -81,7 +80,7 @@ void multiply_panels(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const 
       const int64_t some = n - column < kColumns<T> ? n - column : kColumns<T>;
       const T* from = columns_from(right, column).data;
       int64_t step = b.ld;
-      if (panels > 1 || b.column_major || some < kColumns<T>) {  // else it is read once, in place
+      if (panels > 1 || b.column_major || some < kColumns<T>) {  // else read once, in place
         pack_columns(from, b.ld, b.column_major, some, block, packed_b);
         from = packed_b, step = kColumns<T>;
       }
@@ -117,7 +116,8 @@ void multiply_rows(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Ma
                     Target<T>{c + wide, 1, ldc}, packed);
 }
 
-// Bias and activation run on rows that are still in the cache. Without `packed` Eigen multiplies.
+// Applies bias and activation while rows are still in the cache. If `packed` is null, Eigen
+// multiplies.
 template <class T>
 void slab(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
           int64_t ldc, const T* bias, bool relu, T* packed) {
@@ -137,7 +137,7 @@ void slab(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& 
   }
 }
 
-// Of two vectors, any strides: in many lanes, where Eigen has one.
+// Dot product of vectors with any strides, in many lanes. Eigen has one lane for these.
 template <class T>
 T dot(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step) {
   constexpr int64_t kLanes = 16;
@@ -150,15 +150,15 @@ T dot(int64_t k, const T* a, int64_t a_step, const T* b, int64_t b_step) {
   return lanes[0];
 }
 
-// A thread's part of n, in whole units.
+// A thread's part of n, a multiple of `unit`.
 LOCUS_HD int64_t share(int64_t n, int threads, int64_t unit) {
   const int64_t each = (n + threads - 1) / threads;
   return (each + unit - 1) / unit * unit;
 }
 
-// Vectors, small products and integers. The sums of vectors depend on the cut: they get pieces of
-// one length, however many threads there are. Integers are exact, and the calling thread computes
-// small products alone.
+// Vectors, small products and integers. Sums of vectors depend on the cut, so pieces have one
+// length for any number of threads. Integers are exact. The calling thread computes small products
+// alone.
 template <class T>
 void cut_eigen(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
                const T* bias, bool relu, int threads) {
@@ -182,8 +182,8 @@ void cut_eigen(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix
                });
 }
 
-// The rectangle of results that each thread computes: the one with the least to multiply and to
-// pack. To pack an element takes about as long as kPack multiplications.
+// The rectangle of results that each thread computes, with the least multiplying and packing.
+// Packing an element takes about as long as kPack multiplications.
 struct Rectangle {
   int64_t rows, columns;
 };
@@ -200,7 +200,7 @@ Rectangle rectangle(int64_t m, int64_t n, int threads) {
   return best;
 }
 
-// Cuts the product for the threads; our own sums do not depend on the cut.
+// Divides the product among the threads. Sums of our kernels do not depend on the division.
 template <class T>
 void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b, T* c,
          const T* bias, bool relu, int threads, T* packed) {
@@ -268,7 +268,7 @@ template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
           int threads, void* scratch) {
   if constexpr (kFloating<T>) {
-    // A vector without gaps runs along k, which is how Eigen adds it up fast.
+    // A vector without gaps runs along k: Eigen adds it up fast.
     if (m == 1 && a.column_major && a.ld == 1) a = {a.data, k > 0 ? k : 1, false};
     if (n == 1 && !b.column_major && b.ld == 1) b = {b.data, k > 0 ? k : 1, true};
     if (in_blocks<T>(m, n, k)) return sum_blocks(m, n, k, a, b, c, bias, relu, threads, scratch);

@@ -43,7 +43,7 @@ DType matmul_infer(std::span<const Meta> in, const MatmulAttrs& attrs, std::span
   return one_dtype(in);
 }
 
-// x, as a stack of `rank` axes, with its axes `summed` joined to the rows, or to the columns.
+// x as a stack of `rank` axes. Its axes `summed` are joined to the rows, or to the columns.
 Tensor joined(const Tensor& x, uint32_t summed, int rank, bool rows) {
   int64_t dims[kMaxRank], joint = 1;
   std::fill_n(dims, kMaxRank, 1);
@@ -72,14 +72,14 @@ Tensors matmul_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const auto [ta, tb] = saved.attrs<MatmulAttrs>();
   const Tensor &a = saved.in(0), &b = saved.in(1), &dc = dout[0];
   Tensors gradients(2);
-  // The axes along which operand i was broadcast are summed in the product: a stack of 16-bit
-  // products would be rounded, and may overflow, before its sum.
+  // The product sums over the axes along which operand i was broadcast. A stack of 16-bit products
+  // would be rounded, and could overflow, before its sum.
   const auto product = [&](int i, const Tensor& left, const Tensor& right, MatmulAttrs transposes) {
     const Meta& m = saved.in_meta(i);
     const int rank = dc.ndim(), more = rank - m.rank;
     uint32_t summed = 0;
     int kept = 2;
-    bool placed = true;  // the axes that are left are those of the operand
+    bool placed = true;  // the remaining axes are the operand's
     for (int k = 0; k < rank - 2; ++k)
       if ((k < more || m.shape[k - more] == 1) && dc.shape()[k] != 1) {
         summed |= 1u << k;
@@ -123,7 +123,7 @@ bool readable(const Tensor& x) {
   return leading(v.meta.shape[r - 2], v.meta.shape[r - 1], v.stride[r - 2], v.stride[r - 1]).ok;
 }
 
-// The op "matmul" for the function that the user called: errors name `who`.
+// Calls the op "matmul". Errors name `who`.
 Tensor product(const char* who, const Tensor& a, const Tensor& b) {
   return detail::called_as(who, "matmul", [&] {
     if (a.dtype() == b.dtype()) return matmul(a, b, MatmulAttrs{});
@@ -169,7 +169,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
               Caller from) try {
   static const OpRef<MatmulAttrs> op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
-    // Kernels take any strides but are fast on matrices with unbroken rows or columns only.
+    // Kernels take any strides but are fast only if rows or columns are contiguous.
     const bool ra = readable(a), rb = readable(b);
     if (!ra || !rb)
       return invoke(op, {ra ? a : contiguous(a), rb ? b : contiguous(b)}, transposes, out);
@@ -197,7 +197,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, Caller from) try {
   const int ra = a.ndim(), rb = b.ndim();
   if (ra == 2 && rb == 2) return product("matmul", a, b);
   check_ranks("matmul", a, b);
-  // One matrix on the right: the stack on the left is one tall matrix.
+  // If b is one matrix, the stack a is one tall matrix.
   if (rb <= 2) return contract("matmul", a, b);
   if (ra > 1) return product("matmul", a, b);
   const Tensor c = product("matmul", a.reshape(Shape{1, a.size()}), b);

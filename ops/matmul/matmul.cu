@@ -17,13 +17,13 @@ __global__ void __launch_bounds__(kTileThreads, 2) tiles_kernel(TileProduct p) {
 }
 
 using TilesKernel = void (*)(TileProduct);
-// [tile][a is column-major][b is column-major]; a runs along k in its rows, b in its columns.
+// [tile][a is column-major][b is column-major]; rows of a and columns of b run along k.
 template <int T>
 constexpr TilesKernel kOfTile[2][2] = {
     {&tiles_kernel<T, true, false>, &tiles_kernel<T, true, true>},
     {&tiles_kernel<T, false, false>, &tiles_kernel<T, false, true>}};
 
-// out[o] = sum over k of a[o * lda + k] * x[k]: one output and one part of k a block.
+// out[o] = sum over k of a[o * lda + k] * x[k]: one output and one part of k per block.
 __global__ void __launch_bounds__(256)
     row_dot_kernel(const float* a, int64_t lda, const float* x, float* out, int64_t k,
                    int64_t k_split, float* partial, unsigned* arrived) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(256)
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
-// Any strides, any type: a thread an output.
+// Any strides and type: one output per thread.
 template <class S, class T>
 __global__ void __launch_bounds__(256) plain_kernel(Product p, int64_t total) {
   for (int64_t at = first_thread(); at < total; at += all_threads()) {
@@ -77,12 +77,12 @@ void plain_product(const Call& call, const Product& p) {
   launch(call.stream, total, plain_kernel<S, T>, p, total);
 }
 
-// cuBLAS may add up all of k in one lane a result. Beyond twice this depth k is cut in blocks, so
-// that the error does not grow with it. Tensor cores add several products at once.
+// cuBLAS may add all of k in one lane. Beyond twice this depth, k is cut in blocks, so that the
+// error does not grow with k. Tensor cores add several products at once.
 constexpr int64_t kDepth = 4096, kTensorCoreDepth = 32768;
-constexpr int64_t kFewResults = 1 << 16;  // all blocks of so few side by side
+constexpr int64_t kFewResults = 1 << 16;  // up to this many, all blocks run at once
 
-// c[i] = the sum over s of parts[s][i]: so many lanes a result, a power of two.
+// c[i] = the sum over s of parts[s][i], with `lanes` lanes per result, a power of two.
 template <class S>
 __global__ void __launch_bounds__(256)
     add_parts_kernel(const float* parts, int64_t splits, int lanes, S* c, int64_t n) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// Long vectors and matrices times a vector are a matter of reading fast.
+// Long vectors, and matrices times a vector, are limited by memory bandwidth.
 bool row_dots(const Call& call, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b, float* c) {
   const bool column = n == 1 && !a.column_major && b.column_major;
   const bool row = m == 1 && !a.column_major && b.column_major;
@@ -132,10 +132,10 @@ void matmul_kernel(const Call& call, const Product& p) {
   using S = CppTypeOf<D>;
   Leading la = leading(p.m, p.k, p.a_m, p.a_k), lb = leading(p.k, p.n, p.b_k, p.b_n);
   if (!la.ok || !lb.ok) return plain_product<S, double>(call, p);
-  // A vector runs along k whichever way it lies; row_dots looks for that.
+  // A vector runs along k in either layout; row_dots checks for that.
   if (p.n == 1 && p.b_k == 1) lb = {p.k > 0 ? p.k : 1, true, true};
 
-  // The innermost axis of the batch at once, the others one by one.
+  // All of the batch's innermost axis at once, the others one by one.
   const int last = p.batch.rank - 1;
   const int64_t count = p.batch.shape[last], repeats = count > 0 ? p.batch.size / count : 0;
   Matrix a{p.a, la.ld, la.column_major}, b{p.b, lb.ld, lb.column_major};

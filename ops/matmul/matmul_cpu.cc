@@ -1,12 +1,12 @@
-// Products of batches of matrices, of every dtype, from gemm().
+// Batches of matrix products, of every dtype, from gemm().
 #include <locus/ops/matmul/matmul_cpu.h>
 #include <locus/ops/matmul/matmul_pack_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-// One entry of the batch. f32 and f64 are multiplied where they lie when BLAS could read them, all
-// else through packed copies.
+// One entry of the batch. f32 and f64 operands that BLAS could read are used in place. All others
+// are packed first.
 template <class S>
 struct BatchEntry {
   using T = Factor<S>;
@@ -63,7 +63,7 @@ struct Backend {
     const BatchEntry<S> product(p);
     const int64_t count = p.batch.size;
     const int threads = threads_for(p.m * count, p.n, p.k);
-    const bool apart = threads > 1 && count >= threads;  // an entry a thread
+    const bool apart = threads > 1 && count >= threads;  // one entry per thread
     const size_t bytes = product.scratch(apart ? 1 : threads);
     const int64_t each = apart ? (count + threads - 1) / threads : count;
     const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);

@@ -1,7 +1,6 @@
-// Matrix products on the host: packed panels (matmul_tile_cpu.h) and, for vectors, small products
-// and integers, Eigen. The bits of a result depend on the operands, their shapes and the
-// instruction set, never on the number of threads. Compiled once per instruction set; included by
-// *_cpu.cc only.
+// Matrix products on the host, from packed panels (matmul_tile_cpu.h). Eigen computes vectors,
+// small products and integers. A result's bits depend on operands, shapes and instruction set,
+// never on the number of threads. Compiled once per instruction set; included by *_cpu.cc only.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -20,14 +19,14 @@ struct Matrix {
   bool column_major;
 };
 
-// c (m x n, row-major, without gaps) = a (m x k) · b (k x n) + bias (n, or null), then max(c, 0).
-// T: float, double, uint32_t, uint64_t. `threads`: 1 keeps it on the caller. `scratch`: of
-// gemm_scratch<T>() bytes for as many threads.
+// c (m x n, row-major, without gaps) = a (m x k) · b (k x n) + bias (n, or null), then max(c, 0) if
+// relu.
+// T: float, double, uint32_t, uint64_t. If `threads` is 1, only the caller computes. `scratch` has
+// gemm_scratch<T>() bytes.
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, Matrix<T> a, Matrix<T> b, T* c, const T* bias, bool relu,
           int threads, void* scratch);
 
-// In gemm_cpu.cc.
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<float>, Matrix<float>, float*,
                           const float*, bool, int, void*);
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<double>, Matrix<double>, double*,
@@ -37,15 +36,15 @@ extern template void gemm(int64_t, int64_t, int64_t, Matrix<uint32_t>, Matrix<ui
 extern template void gemm(int64_t, int64_t, int64_t, Matrix<uint64_t>, Matrix<uint64_t>, uint64_t*,
                           const uint64_t*, bool, int, void*);
 
-// Eigen multiplies these, on one thread or in pieces of one length.
+// Whether Eigen multiplies, on one thread or in pieces of one length.
 template <class T>
 LOCUS_HD bool by_eigen(int64_t m, int64_t n, int64_t k) {
   return !kFloating<T> || m == 1 || n == 1 || m * n * k <= 8192;
 }
-// A floating sum over more than twice the depth of a block is the sum, in f64, of the sums over
-// blocks of k: as exact as a short one. Blocks are kDepth deep, or kBlockDepth where the results
-// are so few panels that most threads would have none. The threads share the blocks when the
-// results are few. Products of more than kManyResults add up blocks of kBlockDepth in T.
+// A floating sum longer than twice a block's depth is the f64 sum of sums over blocks of k, as
+// exact as a short one. Blocks are kDepth deep, or kBlockDepth if few panels would leave most
+// threads idle. If results are few, threads share the blocks. Products of more than kManyResults
+// add blocks of kBlockDepth in T.
 inline constexpr int64_t kDepth = 2048, kFewResults = 4096, kManyResults = 1 << 18, kFewPanels = 8;
 
 template <class T>
@@ -58,7 +57,7 @@ LOCUS_HD bool in_blocks(int64_t m, int64_t n, int64_t k) {
   return T(0.5) != T(0) && k > 2 * depth_of_blocks<T>(m, n, k) && m * n > 0 &&
          m * n <= kManyResults;
 }
-// How many blocks are summed side by side.
+// The number of blocks summed in parallel.
 template <class T>
 LOCUS_HD int64_t blocks_at_once(int64_t m, int64_t n, int64_t k) {
   const int64_t depth = depth_of_blocks<T>(m, n, k), blocks = (k + depth - 1) / depth;
@@ -66,11 +65,10 @@ LOCUS_HD int64_t blocks_at_once(int64_t m, int64_t n, int64_t k) {
 }
 LOCUS_HD size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Packed rows of one chunk stay in the second-level cache.
+// The packed rows of a chunk fit the second-level cache.
 template <class T>
 inline constexpr int64_t kChunkRows = 1920 / static_cast<int64_t>(sizeof(T)) / kMaxRows* kMaxRows;
-// What one thread packs: a chunk of rows, or less than a panel's columns as rows, and one panel of
-// columns.
+// A thread packs a chunk of rows, or less than a panel's columns as rows, and one panel of columns.
 template <class T>
 LOCUS_HD int64_t packed_elements(int64_t m, int64_t k) {
   int64_t rows = m < kChunkRows<T> ? m : kChunkRows<T>;
@@ -79,7 +77,7 @@ LOCUS_HD int64_t packed_elements(int64_t m, int64_t k) {
   const int64_t n = (rows + kColumns<T>)*depth + kVectorLanes<T>;
   return static_cast<int64_t>(padded(static_cast<size_t>(n) * sizeof(T)) / sizeof(T));
 }
-// Where the parts of gemm()'s scratch memory begin, in bytes: f64 totals of blocks at 0.
+// Offsets of gemm()'s scratch memory, in bytes. f64 totals of blocks are at 0.
 template <class T>
 struct GemmScratch {
   size_t parts = 0, packed = 0, all = 0;
@@ -101,7 +99,7 @@ LOCUS_HD size_t gemm_scratch(int64_t m, int64_t n, int64_t k, int threads) {
   return GemmScratch<T>(m, n, k, threads).all;
 }
 
-// What a storage type is multiplied in. Unsigned integers wrap; signed overflow is undefined.
+// The type in which S is multiplied. Unsigned integers wrap; signed overflow is undefined.
 template <class S>
 using Factor = If<kInteger<S>, Wrap<S>, Compute<S>>;
 
@@ -114,7 +112,7 @@ LOCUS_HD int threads_for(int64_t m, int64_t n, int64_t k) {
   return flops < kSerialFlops ? 1 : num_threads();
 }
 
-// A rows x columns matrix of any strides as its compute type, row-major.
+// Packs a rows x columns matrix of any strides as T, row-major.
 template <class S, class T>
 void pack(const S* in, int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
           T* out) {

@@ -1,5 +1,4 @@
-// Host side of the CUDA products, shared by matmul.cu and dense.cu. Everything enqueues on the
-// call's stream.
+// Host side of CUDA products, for matmul.cu and dense.cu. Enqueues on the call's stream.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -10,8 +9,8 @@
 
 namespace locus::cuda {
 
-// c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS, any of them empty or
-// long; f16 and bf16 add up in f32. c is of a's dtype or, of 16-bit operands, of f32.
+// c (m x n, row-major) = a (m x k) · b (k x n), `count` times, by cuBLAS. Any size may be 0 or
+// long. f16 and bf16 are added in f32. If operands are 16-bit, c may be f32; else c has a's dtype.
 void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k, Matrix a,
                      Matrix b, void* c, int64_t count, DType out);
 inline void library_product(const Call& call, DType dtype, int64_t m, int64_t n, int64_t k,
@@ -19,10 +18,10 @@ inline void library_product(const Call& call, DType dtype, int64_t m, int64_t n,
   library_product(call, dtype, m, n, k, a, b, c, count, dtype);
 }
 
-// The same for our own f32 kernels, ready to launch but for scratch memory: a tiling says how much.
+// The same for our f32 kernels, ready to launch except for scratch memory (Tiling::scratch).
 TileProduct tile_product(const Tiling& tiling, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                          float* c, int64_t count = 1);
-// Takes scratch memory when the tiling needs it.
+// Takes scratch memory if the tiling needs it.
 void launch_tiles(const Call& call, const Tiling& tiling, TileProduct p, bool a_column_major,
                   bool b_column_major, int64_t count = 1);
 

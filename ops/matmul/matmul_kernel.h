@@ -1,5 +1,5 @@
-// What the kernels of matmul and dense share: a product read off strided views. Host and device
-// kernels include this, so it holds plain data.
+// A product over strided views, for the kernels of matmul and dense. Host and device kernels
+// include this, so it holds plain data.
 #pragma once
 
 #include <locus/core/kernel_list.h>
@@ -9,7 +9,7 @@
 namespace locus {
 
 // c[m][n] = sum over k of a[m][k] * b[k][n] for each entry of the batch. Strides count elements and
-// may be anything, also 0 (broadcast) and negative (flipped); c is row-major without gaps.
+// may be 0 (broadcast) or negative (flipped). c is row-major without gaps.
 struct Product {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -19,7 +19,7 @@ struct Product {
   Walk<2> batch;  // of a and b
 };
 
-// Both operands of rank 2 or more; batch axes broadcast from the right.
+// Both operands have rank 2 or more. Batch axes broadcast from the right.
 LOCUS_HD Product make_product(const View& a, const View& b, const View& c, MatmulAttrs attrs) {
   Product p;
   p.a = a.data;
@@ -45,7 +45,7 @@ LOCUS_HD Product make_product(const View& a, const View& b, const View& c, Matmu
   return p;
 }
 
-// A matrix whose rows or columns are unbroken runs, `ld` elements apart: what BLAS takes.
+// A matrix whose rows or columns are contiguous, `ld` elements apart, as BLAS requires.
 struct Leading {
   int64_t ld = 0;
   bool column_major = false;

@@ -1,8 +1,8 @@
-// Packs the operands of a product into the panels of matmul_tile_cpu.h. Compiled once per
-// instruction set; included by *_cpu.cc only.
+// Packs the operands of a product into panels (matmul_tile_cpu.h). Compiled once per instruction
+// set; included by *_cpu.cc only.
 //
-// Every function packs `lines` lines (rows of a, columns of b) of `depth` elements, so that step k
-// of line i lies at to[k * step + i]. It may write up to kVectorLanes<T> elements behind the panel.
+// Every function packs `lines` lines (rows of a, columns of b) of `depth` elements: element k of
+// line i goes to to[k * step + i]. It may write up to kVectorLanes<T> elements past the panel.
 #pragma once
 
 #include <utility>
@@ -16,7 +16,7 @@ struct PackVector {
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 
-// Exchanges the blocks of S x S elements beside the diagonal of each block of 2S x 2S.
+// Swaps the off-diagonal S x S blocks of each 2S x 2S block.
 template <int64_t S, class T, int64_t... I>
 LOCUS_HD void exchange(typename PackVector<T>::type* v, std::integer_sequence<int64_t, I...>) {
   constexpr int64_t n = kVectorLanes<T>;
@@ -29,7 +29,7 @@ LOCUS_HD void exchange(typename PackVector<T>::type* v, std::integer_sequence<in
   }
 }
 
-// kVectorLanes<T> vectors as a square matrix.
+// Transposes kVectorLanes<T> vectors as a square matrix.
 template <class T>
 LOCUS_HD void transpose(typename PackVector<T>::type* v) {
   constexpr int64_t n = kVectorLanes<T>;
@@ -40,8 +40,8 @@ LOCUS_HD void transpose(typename PackVector<T>::type* v) {
   if constexpr (n >= 16) exchange<8, T>(v, lanes);
 }
 
-// Lines whose elements lie side by side, `ld` from line to line; at most kVectorLanes<T> lines.
-// Writes zeros for the lines behind the last up to kVectorLanes<T>.
+// A line's elements are contiguous; lines are `ld` apart. At most kVectorLanes<T> lines; missing
+// lines are zeros.
 template <class T>
 void pack_across_vector(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to,
                         int64_t step) {
@@ -63,8 +63,8 @@ void pack_across_vector(const T* from, int64_t ld, int64_t lines, int64_t depth,
     for (int64_t i = 0; i < n; ++i) to[k * step + i] = i < lines ? from[i * ld + k] : T(0);
 }
 
-// Vectors of lines from the last to the first: what a vector writes behind its lines, the next
-// steps and the vectors before it overwrite.
+// From the last vector of lines to the first: later writes overwrite what a vector writes past its
+// lines.
 template <class T>
 void pack_across(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to, int64_t step) {
   constexpr int64_t n = kVectorLanes<T>;
@@ -72,13 +72,13 @@ void pack_across(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to,
     pack_across_vector(from + i * ld, ld, lines - i < n ? lines - i : n, depth, to + i, step);
 }
 
-// Lines that lie side by side, `ld` from step to step.
+// Lines are adjacent; steps are `ld` apart.
 template <class T>
 void pack_along(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to, int64_t step) {
   constexpr int64_t n = kVectorLanes<T>;
   for (int64_t i = (lines - 1) / n * n; i >= 0; i -= n) {
     const int64_t some = lines - i < n ? lines - i : n;
-    // Whole vectors where these end within the lines of a later step.
+    // Copies whole vectors while these end within the lines of a later step.
     int64_t k = 0;
     for (; k * ld + n <= (depth - 1) * ld + some; ++k)
       std::memcpy(to + k * step + i, from + k * ld + i, kVectorBytes);
@@ -87,7 +87,7 @@ void pack_along(const T* from, int64_t ld, int64_t lines, int64_t depth, T* to, 
   }
 }
 
-// A panel of kColumns<T> columns, of which those behind the first n are zeros.
+// A panel of kColumns<T> columns. Columns from n on are zeros.
 template <class T>
 void pack_columns(const T* from, int64_t ld, bool column_major, int64_t n, int64_t depth, T* to) {
   constexpr int64_t all = kColumns<T>, half = kVectorLanes<T>;

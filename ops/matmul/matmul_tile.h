@@ -1,13 +1,12 @@
 // Device code: one tile of an f32 product, for matmul.cu and dense.cu.
 //
-// A block of 256 threads computes T x T outputs. Each thread keeps 4 x 4 of them, so T*T/16 threads
-// cover the tile and G = 4096 / (T*T) such groups share the steps of k between them: 64 -> 1,
-// 32 -> 4, 16 -> 16. A step is 2048 / T deep and double-buffered: the next one is read from global
-// memory into registers while this one is multiplied out of shared memory. The groups' sums are
-// added in shared memory in the order of the groups. When k is also cut across blocks, each block
-// leaves its sums in scratch memory, and the last one to arrive adds them up in the order of the
-// cuts: which block that is changes nothing, so results repeat bit for bit. Long sums are sums of
-// runs: the error does not grow with k.
+// A block of 256 threads computes T x T outputs, 4 x 4 per thread. G = 4096 / (T*T) groups of
+// T*T/16 threads share the steps of k: 64 -> 1, 32 -> 4, 16 -> 16. Their sums are added in shared
+// memory, in the order of the groups.
+// A step is 2048 / T deep and double-buffered: registers load the next step while shared memory
+// feeds this one.
+// If k is cut across blocks, the last block to arrive adds all blocks' sums, in the order of the
+// cuts. Results repeat bit for bit. Long sums are sums of runs, so the error does not grow with k.
 #pragma once
 
 #include <locus/ops/kernel/launch.h>
@@ -17,17 +16,17 @@ namespace locus::cuda {
 
 inline constexpr int kTileThreads = 256;
 
-// c (m x n, row-major) = a (m x k) · b (k x n) + bias, then max(c, 0) when relu is set.
+// c (m x n, row-major) = a (m x k) · b (k x n) + bias, then max(c, 0) if relu.
 struct TileProduct {
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
-  const float* mask = nullptr;  // laid out as a; where it is <= 0, a counts as 0
+  const float* mask = nullptr;  // laid out as a; if <= 0, a counts as 0
   const float* bias = nullptr;  // n, or null
   float* row_sum = nullptr;     // m, or null: the sum over k of each row of (masked) a
-  float* partial = nullptr;     // scratch memory and counters, when splits > 1
+  float* partial = nullptr;     // scratch memory and counters, if splits > 1
   unsigned* arrived = nullptr;
-  int64_t lda = 0, ldb = 0;  // from one unbroken run to the next
+  int64_t lda = 0, ldb = 0;  // distance of contiguous runs
   int64_t a_batch = 0, b_batch = 0, c_batch = 0;
   int m = 0, n = 0, k = 0;
   int tiles = 1, tiles_n = 1, splits = 1, k_split = 0;
@@ -44,13 +43,13 @@ struct TileShape {
   static constexpr int kGroupDepth = kDepth / kGroups;
   static constexpr int kStage = kDepth * kLine;  // floats of one operand and one buffer
   static constexpr int kShared = 4 * kStage;
-  static constexpr int kOutputs = T * T / kTileThreads;  // outputs a thread, at the end
+  static constexpr int kOutputs = T * T / kTileThreads;  // outputs per thread, at the end
   static constexpr int kPartial = T * T + T;
   static_assert(kShared >= kGroups * (T * T + T) && kShared * 4 <= 48 * 1024);
 };
 
-// Where the float4 number `id` of a step lies: `line` counts rows of a or columns of b. Along k,
-// pairs of threads read 32 bytes of one line, and 16 lines a warp go to different banks.
+// Position of float4 number `id` of a step. `line` counts rows of a or columns of b. Along k, pairs
+// of threads read 32 bytes of a line, and a warp's 16 lines use different banks.
 template <int T, bool AlongK>
 __device__ __forceinline__ void place(int id, int& line, int& depth) {
   constexpr int kDepth = TileShape<T>::kDepth;
@@ -64,7 +63,7 @@ __device__ __forceinline__ void place(int id, int& line, int& depth) {
   }
 }
 
-// Four neighbours along the unbroken direction, zeros beyond `valid` of them.
+// Loads four neighbours along the contiguous direction; zeros from `valid` on.
 __device__ __forceinline__ float4 load4(const float* p, int valid, bool vector) {
   if (vector && valid >= 4) return __ldg(reinterpret_cast<const float4*>(p));
   float4 v = make_float4(0, 0, 0, 0);
@@ -75,7 +74,7 @@ __device__ __forceinline__ float4 load4(const float* p, int valid, bool vector) 
   return v;
 }
 
-// This thread's two float4 of the step at `depth0`, of the operand with `lines` lines in all.
+// Loads this thread's two float4 of the step at `depth0`. The operand has `lines` lines.
 template <int T, bool AlongK, bool Mask>
 __device__ __forceinline__ void fetch(float4 (&v)[2], const float* p, const float* mask, int64_t ld,
                                       bool vector, int line0, int lines, int depth0,
@@ -119,8 +118,7 @@ __device__ __forceinline__ void put(const float4 (&v)[2], float* shared) {
   }
 }
 
-// Adds up what the blocks of one tile left in scratch memory. True in the block that has to go on,
-// with the totals; the others are done.
+// Adds the partial sums of a tile's blocks. Returns true, with totals, in the last block to arrive.
 template <int T, bool RowSum>
 __device__ __forceinline__ bool join(const TileProduct& p, int tile, int split,
                                      float (&sum)[TileShape<T>::kOutputs], float& row) {
@@ -145,9 +143,9 @@ __device__ __forceinline__ bool join(const TileProduct& p, int tile, int split,
   return true;
 }
 
-// Block `block` of the product's tiles x splits. `shared` holds TileShape<T>::kShared floats,
-// aligned to 16 bytes. AlongK: the operand's runs are its rows of k, else its lines. Long: k_split
-// may be more than one run.
+// Computes block `block` of the product's tiles x splits. `shared` holds TileShape<T>::kShared
+// floats, aligned to 16 bytes. AlongK: the operand is contiguous along k, else along its lines.
+// Long: k_split may be more than one run.
 template <int T, bool AlongKA, bool AlongKB, bool Mask, bool RowSum, bool Long>
 __device__ __forceinline__ void multiply_tile(const TileProduct& p, int block, float* shared) {
   using S = TileShape<T>;

@@ -1,9 +1,9 @@
-// The product that matrix products and convolutions on the host are made of: small tiles of
-// registers over packed panels. Compiled once per instruction set; included by *_cpu.cc only.
+// Small tiles of registers over packed panels, for matrix products and convolutions on the host.
+// Compiled once per instruction set; included by *_cpu.cc only.
 //
-// A panel of `a` holds R rows, side by side for each step of the sum; a panel of `b` kColumns<T>
-// columns. An element of a result is added up along the depth in one order, whatever the panels and
-// whoever computes them, so results do not depend on how work is shared.
+// A panel of `a` holds R rows, adjacent for each step of the sum; a panel of `b` holds kColumns<T>
+// columns. Each element is summed along the depth in one order. Results do not depend on panels or
+// threads.
 #pragma once
 
 #include <cstring>
@@ -24,12 +24,12 @@ template <class T>
 inline constexpr int64_t kVectorLanes = kVectorBytes / static_cast<int64_t>(sizeof(T));
 template <class T>
 inline constexpr int64_t kColumns = 2 * kVectorLanes<T>;
-// Longer sums are sums of blocks: exact, and a panel of b stays in the first-level cache.
+// Longer sums are sums of blocks, for accuracy, and a panel of b stays in the first-level cache.
 inline constexpr int64_t kBlockDepth = 256;
 
-// c[i][j] (ldc apart) = the sum over k < depth of a[k][i] · b[k][j], of one panel of 1 to kMaxRows
-// rows and one of kColumns<T> columns, whose steps are `b_step` apart. With `add` the sum is added
-// to c.
+// c[i][j] (ldc apart) = the sum over k < depth of a[k][i] · b[k][j]. a is a panel of 1 to kMaxRows
+// rows, b a panel of kColumns<T> columns with steps `b_step` apart. With `add` the sum is added to
+// c.
 template <class T>
 void multiply_panel(int64_t rows, int64_t depth, const T* a, const T* b, int64_t b_step, T* c,
                     int64_t ldc, bool add);
@@ -38,7 +38,7 @@ extern template void multiply_panel(int64_t, int64_t, const float*, const float*
 extern template void multiply_panel(int64_t, int64_t, const double*, const double*, int64_t,
                                     double*, int64_t, bool);
 
-// Rows in panels as even as can be.
+// Divides rows into panels of about equal size.
 struct Panels {
   explicit Panels(int64_t n)
       : rows(n),
@@ -48,7 +48,7 @@ struct Panels {
   int64_t padded() const { return count * each; }
 };
 
-// The same for all panels of rows: a's panels follow each other. c has room for padded() rows.
+// The same for all panels of rows; a's panels are adjacent. c holds padded() rows.
 template <class T>
 void multiply(const Panels& rows, int64_t depth, const T* a, const T* b, T* c, int64_t ldc,
               bool add) {

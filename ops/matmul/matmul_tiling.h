@@ -1,18 +1,18 @@
-// How a GPU computes a product: with the tiles of matmul_tile.h, which start at once and fill the
-// machine with small products, or with cuBLAS. Numbers only, so that it can be tested anywhere.
+// How a GPU computes a product: with the tiles of matmul_tile.h, which start fast and suit small
+// products, or with cuBLAS. Numbers only, so that tests run anywhere.
 #pragma once
 
 #include <cstdint>
 
 namespace locus::cuda {
 
-// Products up to this many multiply-adds are computed by our own kernels in f32. On an H200 they
-// take 0.4-0.6 of cuBLAS's time for a few million, 0.9-1.0 for 256x256x784 and 1.0-1.2 for
-// 384x384x384.
+// Our kernels compute f32 products up to this many multiply-adds. On an H200 they take 0.4-0.6 of
+// cuBLAS's time for a few million, 0.9-1.0 for 256x256x784 and 1.0-1.2 for 384x384x384.
 inline constexpr double kOwnLimit = 52e6;
-// With bias and activation in the product's kernel, and in one of its own behind cuBLAS.
+// The limit with bias and activation in the product's kernel, against a separate kernel after
+// cuBLAS.
 inline constexpr double kOwnDenseLimit = 100e6;
-// With 4 to 16 rows or columns: 0.8-1.0 of cuBLAS's time for 16x1024x16384.
+// The limit with 4 to 16 rows or columns: 0.8-1.0 of cuBLAS's time for 16x1024x16384.
 inline constexpr double kOwnNarrowLimit = 260e6;
 
 inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch, double limit = kOwnLimit) {
@@ -27,8 +27,8 @@ inline bool own_product(int64_t m, int64_t n, int64_t k, int64_t batch, double l
   return work <= limit && batch <= 65535 && m < (1 << 30) && n < (1 << 30) && k < (1 << 30);
 }
 
-// tile x tile outputs a block of 256 threads; k is cut in `splits` parts of `k_split`, a multiple
-// of the depth 2048 / tile of a step.
+// tile x tile outputs per block of 256 threads. k is cut in `splits` parts of `k_split`, a multiple
+// of a step's depth 2048 / tile.
 struct Tiling {
   int tile = 32;
   int splits = 1;
@@ -58,8 +58,8 @@ inline Tiling cut(int64_t m, int64_t n, int64_t k, int tile, int64_t splits) {
   return p;
 }
 
-// Modelled clock cycles: a step costs its latency when a multiprocessor has one block, its
-// arithmetic when it has many; splits end with a pass over the partial sums.
+// Modelled clock cycles. If a multiprocessor has one block, a step costs its latency; with many
+// blocks, its arithmetic. Splits end with a pass over the partial sums.
 inline int64_t cost(const Tiling& p, int64_t batch, int multiprocessors) {
   const int64_t latency = p.tile == 64 ? 1400 : 800;
   const int64_t arithmetic = p.tile == 64 ? 1300 : p.tile == 32 ? 650 : 400;
@@ -92,7 +92,7 @@ inline Tiling choose_tiling(int64_t m, int64_t n, int64_t k, int64_t batch, int 
   return best;
 }
 
-// How many steps' products are added up in one go, and the same product with no part longer.
+// A run is this many steps. in_runs() cuts a product into parts of at most one run.
 inline constexpr int kRun = 32;
 inline Tiling in_runs(const Tiling& p, int64_t m, int64_t n, int64_t k) {
   const int64_t longest = kRun * 2048 / p.tile;
