@@ -48,7 +48,7 @@ DType backward_infer(std::span<const Meta> in, const DenseBackwardAttrs& attrs,
   return one_dtype(in);
 }
 
-// dx, dw and db. Recorded, they are made of ops that have gradients themselves.
+// dx, dw and db, from ops that have gradients themselves.
 Tensors dense_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<BinaryAttrs> relu_grad("relu_grad");
   const bool relu = saved.attrs<DenseAttrs>().activation == FusedActivation::relu;

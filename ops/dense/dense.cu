@@ -6,8 +6,7 @@
 namespace locus::cuda {
 namespace {
 
-// y = max(sums + bias, 0), each step where it is wanted, rounded once. bias may be null, and sums
-// may be y.
+// y = max(sums + bias, 0), rounded once. bias may be null; sums may be y.
 template <class S, class Sum>
 __global__ void __launch_bounds__(256)
     epilogue_kernel(const Sum* sums, const S* bias, S* y, int64_t units, bool relu, int64_t total) {
@@ -20,11 +19,11 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// f32 sums of 16-bit layers with bias: so many rows at once that the sums stay in the L2 cache.
+// f32 sums of 16-bit layers with bias: about this many at once, to stay in the L2 cache.
 constexpr int64_t kSumsAtOnce = int64_t{1} << 22;
 
-// Both products of the backward pass side by side: dx = dz · w in the first blocks, dw = dz' · x
-// with the sums of dz' rows, which are db, in the others.
+// Both products of the backward pass in one launch. The first blocks compute dx = dz · w. The
+// others compute dw = dz' · x and db, the sums of the rows of dz'.
 template <int T, bool Mask>
 __global__ void __launch_bounds__(kTileThreads, 2)
     backward_tiles_kernel(TileProduct data, TileProduct weight, int data_blocks) {
@@ -36,11 +35,11 @@ __global__ void __launch_bounds__(kTileThreads, 2)
     multiply_tile<T, false, false, Mask, true, false>(weight, block - data_blocks, shared);
 }
 
-// A layer and what of its gradients is wanted.
+// A layer and the gradients to compute.
 struct Backward {
   int64_t rows, inputs, units;
   const void *dy, *x, *w, *y;  // y is null without relu
-  void *dx, *dw, *db;          // null when not wanted, or empty
+  void *dx, *dw, *db;          // null if not needed, or empty
 };
 
 Backward read(const Call& call) {
@@ -63,13 +62,13 @@ Backward read(const Call& call) {
   return b;
 }
 
-// One launch for a small layer in f32. False: it is not small.
+// One launch for a small f32 layer. Returns false for other layers.
 bool fused_backward(const Call& call, const Backward& b) {
   if (b.dx != nullptr && !own_product(b.rows, b.inputs, b.units, 1, kOwnDenseLimit)) return false;
   if (b.dw != nullptr && !own_product(b.units, b.inputs, b.rows, 1, kOwnDenseLimit)) return false;
   if (b.dw == nullptr && b.db != nullptr) return false;
 
-  // Each product gets half of the machine, and both the tile of the weight's.
+  // Each product gets half of the machine. Both use the tile of dw.
   const int half = multiprocessors(call.stream) / (b.dx != nullptr && b.dw != nullptr ? 2 : 1);
   Tiling data, weight;
   if (b.dx != nullptr) data = choose_tiling(b.rows, b.inputs, b.units, 1, half);
@@ -122,9 +121,8 @@ bool fused_backward(const Call& call, const Backward& b) {
 
 constexpr int kSumColumns = 32, kSumRows = 8;
 
-// dz = 0 where y <= 0, else dy (nothing is written without y), and db = the sum of dz's rows. A
-// block has 32 columns and a part of the rows; the last block of a column adds up the parts in
-// order.
+// dz = 0 where y <= 0, else dy. Without y, writes no dz. db = the sum of dz's rows. A block has 32
+// columns and a part of the rows. The last block of a column adds the parts in order.
 template <class S>
 __global__ void __launch_bounds__(kSumColumns* kSumRows)
     mask_and_sum_kernel(const S* dy, const S* y, S* dz, S* db, int64_t rows, int64_t units,
@@ -147,7 +145,7 @@ __global__ void __launch_bounds__(kSumColumns* kSumRows)
   }
   if (db == nullptr) return;
   __shared__ double sums[kSumRows][kSumColumns];
-  const auto add_rows = [&] {  // the total is thread row 0's
+  const auto add_rows = [&] {  // the total is in thread row 0
     sums[ty][tx] = sum;
     __syncthreads();
     if (ty > 0) return;
@@ -199,7 +197,7 @@ struct Backend {
       launch(call.stream, total, epilogue_kernel<S, S>, y, bias, y, units, relu, total);
   }
 
-  // The bias is added to f32 sums: a 16-bit product would be rounded before and after it.
+  // Adds the bias to f32 sums: a 16-bit product would be rounded twice.
   template <DType D, class S = CppTypeOf<D>>
   static void add_bias(const Call& call, int64_t rows, int64_t units, int64_t inputs, Matrix x,
                        const Matrix& w, const S* bias, bool relu, S* y) {

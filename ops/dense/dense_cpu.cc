@@ -8,8 +8,8 @@ size_t bytes_of(const View& v) {
   return static_cast<size_t>(v.meta.size()) * sizeof(T);
 }
 
-// A row-major operand as its compute type: itself, or a copy of a 16-bit one. A View without data
-// is an operand that is not there.
+// A row-major operand as T: in place, or a copy if 16-bit. A View without data is an absent
+// operand.
 template <class S>
 class Input {
   using T = Factor<S>;
@@ -31,7 +31,7 @@ class Input {
   const T* data_;
 };
 
-// Where a result is computed; store() puts a 16-bit one where it belongs.
+// Memory for a result. store() converts 16-bit results.
 template <class S>
 class Output {
   using T = Factor<S>;
@@ -61,8 +61,8 @@ class Output {
 
 LOCUS_HD int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
-// dz = 0 where y <= 0, else dy (skipped when dz is null), and db = the sum of its rows. Each thread
-// has columns of its own and adds up blocks of rows, so the sum does not depend on the threads.
+// dz = 0 where y <= 0, else dy (skipped if dz is null). db = the sum of its rows. A thread adds
+// blocks of rows of its columns, so the sum does not depend on threads.
 template <class T>
 void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T* db) {
   constexpr int64_t kColumns = 128, kRows = 64;
