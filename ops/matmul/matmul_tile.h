@@ -1,9 +1,9 @@
 // Device code: one tile of an f32 product, for matmul.cu and dense.cu.
 //
 // A block of 256 threads computes T x T outputs, 4 x 4 per thread. G = 4096 / (T*T) groups of
-// T*T/16 threads share the steps of k: 64 -> 1, 32 -> 4, 16 -> 16. Their sums are added in shared
-// memory, in the order of the groups.
-// A step is 2048 / T deep and double-buffered: registers load the next step while shared memory
+// T*T/16 threads share the steps of k: 64 -> 1, 32 -> 4, 16 -> 16. Shared memory adds their sums
+// in order.
+// A step is 2048 / T deep. Registers load the next step while shared memory
 // feeds this one.
 // If k is cut across blocks, the last block to arrive adds all blocks' sums, in the order of the
 // cuts. Results repeat bit for bit. Long sums are sums of runs, so the error does not grow with k.
