@@ -16,8 +16,6 @@
 namespace locus {
 namespace {
 
-// Shape inference
-
 struct Axes {
   explicit Axes(const Meta& m, const ConvolutionAttrs& a)
       : count(m.rank - 2),
@@ -46,7 +44,7 @@ void check_groups(int64_t channels, int axis, const char* what, int64_t groups) 
                      " channels, to be a multiple of groups ", groups);
 }
 
-// What spatial axis `i` of the data becomes.
+// The result's length along spatial axis `i`.
 int64_t convolved(int64_t n, int64_t kernel, const ConvolutionAttrs& a, int i, int axis) {
   at_least(kernel, 1, "a kernel", i);
   const int64_t span = kernel_span(kernel, at_least(a.dilation[i], 1, "a dilation", i));
@@ -82,7 +80,7 @@ DType infer_convolution(std::span<const Meta> in, const ConvolutionAttrs& a, std
   return one_dtype(in);
 }
 
-// The convolution of `data` with `weight` has this shape, or a ShapeError.
+// ShapeError unless the convolution of `data` with `weight` has the shape of `y`.
 void check_result(const Meta& data, const Meta& weight, const Meta& y, const char* what,
                   const ConvolutionAttrs& a) {
   const Meta both[] = {data, weight};
@@ -150,8 +148,8 @@ DType infer_backward(std::span<const Meta> in, const ConvolutionBackwardAttrs& a
   return one_dtype(in);
 }
 
-// Gradients. y = convolution(x, w), x' = deconvolution(y', w) and w' = weight_grad(x, y') are the
-// three ways to contract one trilinear form, so each one's gradients are the other two.
+// Gradients. y = convolution(x, w), x' = deconvolution(y', w) and w' = weight_grad(x, y') contract
+// one trilinear form. The gradients of each are the other two.
 
 const OpRef<ConvolutionAttrs>& convolution_op() {
   static const OpRef<ConvolutionAttrs> op("convolution");
@@ -161,7 +159,7 @@ Tensor convolve(const Tensor& x, const Tensor& w, ConvolutionAttrs a) {
   a.activation = FusedActivation::none;
   return invoke(convolution_op(), {x, w}, a);
 }
-// Sizes are those of a tensor of this shape.
+// `a` with the spatial lengths of `m` as sizes.
 ConvolutionAttrs sized(ConvolutionAttrs a, const Meta& m) {
   const Axes axes(m, a);
   a.activation = FusedActivation::none;
@@ -178,7 +176,7 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const Meta& w,
   return invoke(op, {x, dy}, sized(a, w));
 }
 
-// The gradient of the bias that was added to each channel of a result like dz.
+// The gradient of the bias. dz is like the result.
 Tensor bias_gradient(const Tensor& dz, const Saved& saved, const ConvolutionAttrs& a) {
   const Axes axes(saved.out_meta(), a);
   int64_t dims[kMaxRank] = {1, 1, 1, 1, 1};
@@ -235,7 +233,7 @@ Tensors weight_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 Tensor as(const Tensor& x, DType d) { return x.dtype() == d ? x : x.astype(d); }
 
-// The attributes of a call on data of this rank.
+// The attributes for data of this rank.
 template <class Options>
 ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
   if (rank < 3 || rank > 5)

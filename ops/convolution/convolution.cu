@@ -32,8 +32,7 @@ __global__ void __launch_bounds__(kBlock)
     x[i] = convert<S>(convert<T>(x[i]) + convert<T>(bias[i / elements % channels]));
 }
 
-// The engine of our own products: with a tile gathered ones, with any tile out of patches where
-// those fit.
+// Our own products. With kAnyTile: patches if they fit, else gathered products.
 template <DType D>
 struct Products {
   using S = CppTypeOf<D>;
@@ -114,7 +113,7 @@ struct Products {
   int64_t elements(int64_t images) const { return images * g.groups * g.in * g.elements(); }
   int64_t results(int64_t images) const { return images * g.groups * g.out * g.positions(); }
 
-  // A tile of a group of few channels would be mostly empty.
+  // In a group of few channels, a tile would be mostly empty.
   bool direct() const {
     return (g.groups > 1 && (g.in < 8 || g.out < 8)) || g.groups * kMostProducts > 65535 ||
            !gatherable(g, 1);
@@ -126,20 +125,20 @@ struct Products {
       if (tile == kAnyTile && multiply_patches(call, products, m)) return;
     multiply_gathered(call, products, m, tile);
   }
-  // f(an index that is wide enough)
+  // Calls f with an index type that is wide enough.
   void by_width(const auto& f) const {
     if (gatherable(g, g.images))
       f(uint32_t{});
     else
       f(uint64_t{});
   }
-  // So many images at once that 32 bits count them.
+  // Images per launch such that 32-bit indices suffice.
   int64_t chunk() const {
     int64_t n = g.images;
     while (n > 1 && !gatherable(g, n)) n = (n + 1) / 2;
     return n;
   }
-  // f(the convolution of so many images, the first of them)
+  // f(part of the convolution, its first image)
   void each_chunk(const auto& f) const {
     const int64_t most = chunk();
     for (int64_t image = 0; image < g.images; image += most) {
@@ -150,14 +149,14 @@ struct Products {
   }
 };
 
-// Of all dtypes and kinds: they are in the key.
+// For all dtypes and kinds, which are in the key.
 auto& chosen_ways() {
   static auto& all =
       *new tuning::Lookup<WayNumbers, ConvolutionWay, HashNumbers>(tuning::choices());
   return all;
 }
 
-// Takes one of the ways (convolution_ways.h).
+// Chooses and runs a way (convolution_ways.h).
 template <DType D>
 struct Gpu {
   using S = CppTypeOf<D>;
@@ -174,7 +173,7 @@ struct Gpu {
         });
   }
 
-  // cuDNN's plans add no bias, and 16-bit sums get theirs before they are rounded.
+  // cuDNN's plans add no bias. Ours adds it to 16-bit results before they are rounded.
   void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
     if (k16Bit<S> && bias != nullptr) return products().data_gradient(dy, y, w, bias, dx);
     take(
@@ -202,7 +201,7 @@ struct Gpu {
 
   Products<D> products() const { return {call, g}; }
 
-  // f(dy with relu's mask, where there is one)
+  // f(dy, with relu's mask if y is given)
   void with_mask(const S* dy, const S* y, const auto& f) const {
     const int64_t size = products().results(g.images);
     const Scratch dz(call, y ? static_cast<size_t>(size) * sizeof(S) : 0);
@@ -215,7 +214,7 @@ struct Gpu {
     DnnPlanRef plan = nullptr;
   };
 
-  // ours(products), or library(plan). `result`: null where only the bias' gradient is wanted.
+  // Runs ours(products) or library(plan). `result` is null if only the bias gradient is needed.
   void take(const DnnConvolution& c, const DnnOperands& o, const S* result, const auto& ours,
             const auto& library) const {
     const auto run = [&](const Way& way) {
@@ -233,11 +232,11 @@ struct Gpu {
         if (const std::optional<Way> chosen = choice(c, fits, run)) return *chosen;
       return {kAnyTile, fits && dnn_convolution_wins(c) ? dnn_plan(call, c) : nullptr};
     });
-    // A version of a recorded call may have other arrays.
+    // A version of a recorded call may have arrays that are not aligned.
     run(way.plan && !fits ? Way{} : way);
   }
 
-  // Null: nothing was chosen, and nothing can be measured now.
+  // Empty if nothing was chosen and nothing can be measured now.
   std::optional<Way> choice(const DnnConvolution& c, bool fits, const auto& run) const {
     const auto key = [&] { return way_key(c, context_info(call.stream.context).name, fits); };
     std::optional<ConvolutionWay> way = chosen_ways().find(

@@ -1,4 +1,4 @@
-// The columns of a convolution's panels on the host. Compiled once per instruction set; included by
+// Columns of a convolution's panels on the host. Compiled once per instruction set; included by
 // *_cpu.cc only.
 #pragma once
 
@@ -6,16 +6,15 @@
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// The columns of a panel: where each one's elements lie, from that of the step. Neighbours that lie
-// side by side are moved together.
+// Offsets of a panel's columns, relative to a step's. Adjacent columns are moved together.
 template <class T>
 class Columns {
  public:
   static constexpr int64_t kN = kColumns<T>;
-  // What reads and writes may go beyond the last element.
+  // Elements that reads and writes may go past the last one.
   static constexpr int64_t kSlack = kN + 8;
 
-  // Of n <= kN; those behind repeat the last.
+  // n <= kN columns. The rest of the panel repeats the last one.
   Columns(int64_t n, const int64_t* at) : n_(n) {
     for (int64_t j = 0; j < kN; ++j) at_[j] = at[j < n ? j : n - 1];
     for (int64_t j = 0; j < n; ++j)
@@ -24,14 +23,14 @@ class Columns {
   }
   int64_t size() const { return n_; }
 
-  // to[k][j] = from[step[k] + at(j)] for k < depth. `to` and `from` have kSlack elements more.
+  // to[k][j] = from[step[k] + at(j)] for k < depth. `to` and `from` have kSlack extra elements.
   void pack(const T* from, const int64_t* step, int64_t depth, T* to) const {
     if (runs_ == 1 && n_ == kN) {
       for (int64_t k = 0; k < depth; ++k)
         std::memcpy(to + k * kN, from + step[k] + at_[0], kN * sizeof(T));
     } else if (runs_ * 3 <= n_) {
       for (int64_t k = 0; k < depth; ++k)
-        for (int r = 0; r < runs_; ++r) {  // what is too much the next run overwrites
+        for (int r = 0; r < runs_; ++r) {  // the next run overwrites the excess
           const T* const source = from + step[k] + at_[first_[r]];
           T* const target = to + k * kN + first_[r];
           for (int64_t i = 0; i < first_[r + 1] - first_[r]; i += 8)
@@ -66,7 +65,7 @@ class Columns {
  private:
   int64_t n_;
   int64_t at_[kN];
-  int first_[kN + 1];  // of each run
+  int first_[kN + 1];  // first column of each run
   int runs_ = 0;
 };
 

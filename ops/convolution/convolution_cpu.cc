@@ -6,7 +6,7 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-// to[k]: where in its planes the k-th product of a result lies, channel by channel.
+// to[k]: the offset, in a result's planes, of its k-th product. By channel.
 void data_steps(const Convolution& g, const Planes& p, int64_t* to) {
   for (int64_t i = 0; i < g.in; ++i)
     for (int64_t a = 0; a < g.kernel[0]; ++a)
@@ -14,12 +14,12 @@ void data_steps(const Convolution& g, const Planes& p, int64_t* to) {
         for (int64_t c = 0; c < g.kernel[2]; ++c)
           *to++ = i * p.volume() + p.at(a * g.dilation[0], b * g.dilation[1], c * g.dilation[2]);
 }
-// Likewise in the weight of one channel.
+// The same offsets in the weight of one channel.
 void weight_steps(const Convolution& g, int64_t* to) {
   for (int64_t i = 0; i < g.in; ++i)
     for (int64_t tap = 0; tap < g.taps(); ++tap) *to++ = g.weight_at(0, i, tap);
 }
-// Where the kernel begins for each result of p.
+// The kernel's first offset for each result of p.
 int64_t position_steps(const Convolution& g, const Planes& p, int slowest, int64_t rows,
                        int64_t* to) {
   int64_t n[3];
@@ -30,14 +30,14 @@ int64_t position_steps(const Convolution& g, const Planes& p, int slowest, int64
         *to++ = p.at(i * g.stride[0], j * g.stride[1], k * g.stride[2]);
   return Convolution::product(n);
 }
-// The panels of columns that lie at at[0], at[1], ...
+// Panels of the columns at at[0], at[1], ...
 template <class T>
 void columns_of(const int64_t* at, int64_t n, Columns<T>* to) {
   for (int64_t first = 0; first < n; first += kColumns<T>)
     new (to++) Columns<T>(n - first < kColumns<T> ? n - first : kColumns<T>, at + first);
 }
 
-// value(row, k) for k in [begin, end), as multiply() takes it.
+// Packs value(row, k) for k in [begin, end), for multiply().
 template <class T, class F>
 void pack_rows(const Panels& rows, int64_t begin, int64_t end, const F& value, T* to) {
   for (int64_t panel = 0; panel < rows.count; ++panel)
@@ -45,7 +45,7 @@ void pack_rows(const Panels& rows, int64_t begin, int64_t end, const F& value, T
       for (int64_t i = panel * rows.each; i < (panel + 1) * rows.each; ++i)
         *to++ = i < rows.rows ? value(i, k) : T(0);
 }
-// All of it, in blocks of kBlockDepth.
+// Packs the whole depth, in blocks of kBlockDepth.
 template <class T, class F>
 void pack_blocks(const Panels& rows, int64_t depth, const F& value, T* to) {
   for (int64_t k = 0; k < depth; k += kBlockDepth)
@@ -65,7 +65,7 @@ struct Host {
                 : g.result[1] > 1 || g.data[1] > 1 || g.kernel[1] > 1 ? 1
                                                                       : 2;
 
-  // An image's results are cut along their slowest axis when there are too few images.
+  // If images are few, an image's results are cut along their slowest axis.
   void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
     if (is_depthwise(g)) return Depthwise<S>{call, g}.forward(x, w, bias, relu, y);
     const int64_t depth = g.depth(), threads = Shares::threads(g), length = g.result[slowest];
@@ -109,7 +109,7 @@ struct Host {
       T* const planes = reinterpret_cast<T*>(mine + at_planes);
       T* const b = reinterpret_cast<T*>(mine + at_b);
       T* const c = reinterpret_cast<T*>(mine + at_c);
-      // The last band leaves planes behind its own as they are.
+      // The last band does not use planes past its own.
       Planes here = largest;
       here.first[slowest] += begin * g.stride[slowest];
       stage(g, x, n, group * g.in, (group + 1) * g.in, here, planes);
@@ -147,8 +147,8 @@ struct Host {
     }
   }
 
-  // dx: products of the weight and dz, each added where the forward pass read. The channels of an
-  // image are cut when there are too few images.
+  // dx: products of weight and dz are added to the planes that the forward pass reads. If images
+  // are few, an image's channels are cut.
   void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
     if (is_depthwise(g)) return Depthwise<S>{call, g}.data_gradient(dy, y, w, bias, dx);
     const int64_t depth = g.depth(), taps = g.taps(), size = g.positions();
@@ -159,7 +159,7 @@ struct Host {
     parts = channels > 0 ? cuts(g.in, channels) : 0;
     const Planes p(g, slowest, 0, g.result[slowest]);
     const Shares shares(g, images * parts);
-    constexpr int64_t kStrip = 16;  // panels whose results stay in the first-level cache
+    constexpr int64_t kStrip = 16;  // panels whose results fit the first-level cache
     const Panels most(channels * taps);
 
     Parts common, own;
@@ -207,7 +207,7 @@ struct Host {
         const Columns<T>& some = columns[at / kN];
         for (int64_t k = 0; k < g.out; k += kBlockDepth) {
           const int64_t block = g.out - k < kBlockDepth ? g.out - k : kBlockDepth;
-          for (int64_t o = 0; o < block; ++o)  // past the row's end, where results are not used
+          for (int64_t o = 0; o < block; ++o)  // past the row's end; those results are unused
             std::memcpy(b + o * kN, dz + (k + o) * size + at, kN * sizeof(T));
           Panels strip = rows;
           for (int64_t panel = 0; panel < rows.count; panel += kStrip) {
@@ -224,8 +224,8 @@ struct Host {
     });
   }
 
-  // dw: the images are cut in chunks, however many threads there are, whose sums are added in f64;
-  // the columns are cut when there are too few chunks. db: sums of dz.
+  // dw: images are cut in chunks, independent of the number of threads. Chunks are added in f64. If
+  // chunks are few, the columns are cut. db: sums of dz.
   void weight_gradient(const S* x, const S* dy, const S* y, S* dw, S* db) const {
     if (is_depthwise(g)) return Depthwise<S>{call, g}.weight_gradient(x, dy, y, dw, db);
     constexpr int64_t kMaxChunks = 16, kMaxSums = 1 << 23;

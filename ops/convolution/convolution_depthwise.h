@@ -1,5 +1,5 @@
-// Convolutions on the host whose groups have one channel of the data: row by row, a tap at a time.
-// Included by *_cpu.cc only.
+// Convolutions on the host with one data channel per group: row by row, one tap at a time. Included
+// by *_cpu.cc only.
 #pragma once
 
 #include <locus/ops/convolution/convolution_stage.h>
@@ -11,21 +11,22 @@ inline bool is_depthwise(const Convolution& g) { return g.in == 1 && g.groups > 
 template <class S>
 struct Depthwise {
   using T = Compute<S>;
-  static constexpr int64_t kChannels = 16;  // with the channels last, a line of the cache
+  static constexpr int64_t kChannels = 16;  // with channels last, one cache line
 
   const Call& call;
   const Convolution g;
   const Planes p{g, 0, 0, g.result[0]};
   int64_t width = g.result[2], step = g.stride[2], size = g.positions();
 
-  // f(row, at): of every row of results, its offset, and that of what it meets at (0, 0, 0).
+  // f(row, at) for every row of results. `row` is its offset; `at`, in the planes, is that of its
+  // first result's kernel.
   template <class F>
   LOCUS_HD void each_row(const F& f) const {
     for (int64_t i = 0; i < g.result[0]; ++i)
       for (int64_t j = 0; j < g.result[1]; ++j)
         f((i * g.result[1] + j) * width, p.at(i * g.stride[0], j * g.stride[1], 0));
   }
-  // f(tap, at): its offset in the planes.
+  // f(tap, at). `at` is the tap's offset in the planes.
   template <class F>
   LOCUS_HD void each_tap(const F& f) const {
     int64_t tap = 0;
@@ -34,7 +35,7 @@ struct Depthwise {
         for (int64_t c = 0; c < g.kernel[2]; ++c)
           f(tap++, p.at(a * g.dilation[0], b * g.dilation[1], c * g.dilation[2]));
   }
-  // f(step), 1 as a constant.
+  // f(step), with 1 as a constant.
   template <class F>
   LOCUS_HD void with_step(const F& f) const {
     if (step == 1)
@@ -42,7 +43,7 @@ struct Depthwise {
     else
       f(step);
   }
-  // body(image, first channel, last, planes, results), which have room for those channels.
+  // body(image, first channel, last, planes, results), with memory for these channels.
   template <class F>
   void each_block(int64_t images, const F& body) const {
     const int64_t blocks = cuts(g.groups, kChannels);
@@ -109,7 +110,7 @@ struct Depthwise {
     });
   }
 
-  // A channel's sums are made by one thread, image after image.
+  // One thread sums a channel, image after image.
   void weight_gradient(const S* x, const S* dy, const S* y, S* dw, S* db) const {
     const int64_t taps = g.taps(), all = g.groups * g.out;
     const Scratch scratch(call, static_cast<size_t>(all * (taps + 1)) * sizeof(double));
@@ -136,7 +137,7 @@ struct Depthwise {
     }
   }
 
-  // The sum of a channel's results times what they meet at a tap.
+  // The sum of a channel's results times the plane's elements at a tap.
   double products(const T* results, const T* plane) const {
     constexpr int64_t kLanes = 16;
     double sum = 0;

@@ -1,5 +1,5 @@
-// Device code: convolutions of groups of few channels. A thread a result or a data element, a block
-// a weight.
+// Device code: convolutions of groups of few channels. One thread per result or data element, one
+// block per weight.
 #pragma once
 
 #include <locus/ops/convolution/convolution_kernel.h>
@@ -9,8 +9,8 @@
 namespace locus::cuda {
 namespace {
 
-// Where element `at` of an array lies that has the channels (of all groups) last or before `size`.
-// I: uint32_t below 2^31 elements.
+// Indices of element `at`. `last`: channels (of all groups) are the last axis; else they come
+// before `size`. I is uint32_t below 2^31 elements.
 struct ElementIndex {
   int64_t n, channel, at;
 };
@@ -24,7 +24,7 @@ __device__ __forceinline__ ElementIndex place_of(int64_t at, int64_t channels, i
   return last ? ElementIndex{int64_t(n), int64_t(f), int64_t(s)}
               : ElementIndex{int64_t(n), int64_t(s), int64_t(f)};
 }
-// `at` counted along three axes.
+// Splits `at` along three axes.
 template <class I>
 __device__ __forceinline__ void split(int64_t at, const int64_t (&n)[3], int64_t (&along)[3]) {
   I rest = static_cast<I>(at);
@@ -37,8 +37,8 @@ __device__ __forceinline__ void split(int64_t at, const int64_t (&n)[3], int64_t
   along[0] = rest;
 }
 
-// f(tap, met element), in the order of the taps, for all that meet one: met(axis, tap) gives the
-// place along an axis, or -1.
+// f(tap, element) for all taps inside the array, in order. met(axis, tap) is the index along an
+// axis, or -1.
 __device__ __forceinline__ void each_tap(const Convolution& g, const int64_t (&extent)[3],
                                          const auto& met, const auto& f) {
   for (int64_t a = 0; a < g.kernel[0]; ++a) {
@@ -105,7 +105,6 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// The sum of a block's values, in thread 0.
 __device__ double block_sum(double v) {
   __shared__ double sums[kBlock];
   sums[threadIdx.x] = v;

@@ -1,4 +1,4 @@
-// Attributes of the convolution family, and which element meets which: for the host and for nvcc.
+// Attributes and indices of the convolution family, for the host and for nvcc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -9,37 +9,37 @@
 namespace locus {
 
 struct ConvolutionAttrs {
-  int64_t stride[3] = {1, 1, 1}, padding[3] = {}, dilation[3] = {1, 1, 1};  // a spatial axis each
+  int64_t stride[3] = {1, 1, 1}, padding[3] = {}, dilation[3] = {1, 1, 1};  // per spatial axis
   int64_t groups = 1;
-  // deconvolution: the spatial lengths of its result; convolution_weight_grad: of the kernel.
+  // deconvolution: the result's spatial lengths. convolution_weight_grad: the kernel's.
   int64_t size[3] = {};
   bool channels_last = false;
   FusedActivation activation = FusedActivation::none;
 };
 // The op "convolution_backward". Inputs: dy, data, weight and, with relu, the result y. Outputs:
-// the gradients of data, weight and bias; (0,) where not asked for.
+// gradients of data, weight and bias, (0,) if not requested.
 struct ConvolutionBackwardAttrs {
   ConvolutionAttrs convolution;
   bool data = true, weight = true, bias = true;
 };
 
-// v[at]; 0 where relu's result, if it is given, is not above 0 (a NaN passes).
+// v[at], or 0 if relu's result is given and <= 0 there. A NaN passes.
 template <class S>
 LOCUS_HD S masked(const S* v, const S* result, int64_t at) {
   return result != nullptr && convert<Compute<S>>(result[at]) <= 0 ? S{} : v[at];
 }
 
-// From the first to the last element that a kernel meets.
+// From the first to the last element under a kernel.
 LOCUS_HD int64_t kernel_span(int64_t kernel, int64_t dilation) {
   return (kernel - 1) * dilation + 1;
 }
-// 0 where the kernel does not fit.
+// 0 if the kernel does not fit.
 LOCUS_HD int64_t convolved_length(int64_t n, int64_t span, int64_t stride, int64_t padding) {
   const int64_t room = n + 2 * padding - span;
   return room < 0 ? 0 : room / stride + 1;
 }
 
-// Three spatial axes, of which the first may have length 1. Channels are those of a group.
+// Three spatial axes; missing ones have length 1 and come first. Channels are per group.
 struct Convolution {
   int64_t images = 0, groups = 1, in = 0, out = 0;
   int64_t data[3], kernel[3], result[3];
@@ -50,14 +50,14 @@ struct Convolution {
   LOCUS_HD int64_t elements() const { return product(data); }
   LOCUS_HD int64_t taps() const { return product(kernel); }
   LOCUS_HD int64_t positions() const { return product(result); }
-  LOCUS_HD int64_t depth() const { return in * taps(); }  // products in a result
+  LOCUS_HD int64_t depth() const { return in * taps(); }  // products per result
 
-  // Where the kernel's element `tap` at result `at` meets the data along an axis.
+  // The data index, along an axis, of kernel element `tap` at result `at`.
   LOCUS_HD int64_t meets(int axis, int64_t at, int64_t tap) const {
     return at * stride[axis] - padding[axis] + tap * dilation[axis];
   }
 
-  // The result, if any, whose kernel's element `tap` meets data element i; -1: none.
+  // The result whose kernel element `tap` is at data element i, or -1.
   LOCUS_HD int64_t met_by(int axis, int64_t i, int64_t tap) const {
     const int64_t from = i + padding[axis] - tap * dilation[axis];
     if (from < 0 || from % stride[axis] != 0) return -1;
@@ -65,8 +65,7 @@ struct Convolution {
     return at < result[axis] ? at : -1;
   }
 
-  // Offsets of image n's channel c of `channels` (of all groups) at element `at` of `size`; and of
-  // weight (o, i, tap).
+  // Offset of element `at` of `size` in channel c of `channels` (of all groups) of image n.
   LOCUS_HD int64_t image_at(int64_t n, int64_t c, int64_t at, int64_t channels,
                             int64_t size) const {
     return channels_last ? (n * size + at) * channels + c : (n * channels + c) * size + at;
@@ -104,8 +103,8 @@ LOCUS_HD Convolution make_convolution(const Meta& x, const Meta& w, const Meta& 
   return c;
 }
 
-// The ops in terms of an Engine<D>{call, convolution} of one kind of device, whose pointers are
-// null where there is no bias, no mask (y) and nothing wanted:
+// Implements the ops with Engine<D>{call, convolution} of one kind of device. Pointers are null if
+// there is no bias or no mask (y), or if a result is not requested:
 //   forward(x, w, bias, relu, y); data_gradient(dy, y, w, bias, dx), where bias is added to dx;
 //   weight_gradient(x, dy, y, dw, db)
 template <template <DType> class Engine>

@@ -9,7 +9,6 @@
 namespace locus::convolution_samples {
 namespace {
 
-// Shapes of data and weight, and how they meet.
 struct Layer {
   Shape x, w;
   ConvolutionAttrs attrs;
@@ -48,7 +47,7 @@ Shape result_of(const Layer& l) {
   return Shape(dims, rank);
 }
 
-// For a result of this shape.
+// Attributes for a result of this shape.
 ConvolutionAttrs sized(ConvolutionAttrs a, const Shape& s) {
   for (int i = 0; i < s.rank() - 2; ++i) a.size[i] = s[first_axis(a) + i];
   return a;
@@ -60,8 +59,8 @@ bool padded(const Layer& l) {
 
 }  // namespace
 
-// What is 0 times a weight that is not finite is unspecified (ops/convolution.h): with padding, and
-// wherever a gradient of data looks beyond the results; likewise 0 times such a dy with padding.
+// 0 times a weight that is not finite is unspecified (ops/convolution.h): with padding, and if a
+// data gradient reads past the results. With padding, so is 0 times such a dy.
 Samples forward(Context c, DType d) {
   Samples all;
   for (const Layer& l : sample_layers()) {

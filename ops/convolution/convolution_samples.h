@@ -1,4 +1,4 @@
-// Sample calls of the ops of convolution.cc, for the tests that walk the registry.
+// Sample calls of convolution.cc's ops, for tests of all registered ops.
 #pragma once
 
 #include <locus/core/op.h>

@@ -1,6 +1,6 @@
-// What convolutions on the host read and write: images of any layout and dtype as planes in the
-// compute type, with their padding around them, so that no product looks at a border; and how the
-// threads share the work. Included by *_cpu.cc only.
+// Staging for convolutions on the host. Images of any layout and dtype become padded planes in the
+// compute type, so products need no border checks. Also divides work among threads. Included by
+// *_cpu.cc only.
 #pragma once
 
 #include <locus/ops/convolution/convolution_kernel.h>
@@ -9,7 +9,7 @@
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// The part of a padded channel that results [begin, end) of the slowest axis meet.
+// The part of a padded channel under the kernels of results [begin, end) of the slowest axis.
 struct Planes {
   Planes(const Convolution& g, int slowest, int64_t begin, int64_t end) {
     for (int a = 0; a < 3; ++a) {
@@ -18,7 +18,7 @@ struct Planes {
       size[a] = (to - from - 1) * g.stride[a] + kernel_span(g.kernel[a], g.dilation[a]);
     }
   }
-  int64_t first[3];  // in the data; below 0 and behind its end there is padding
+  int64_t first[3];  // in the data; padding if < 0 or past the end
   int64_t size[3];
   int64_t volume() const { return Convolution::product(size); }
   int64_t at(int64_t i, int64_t j, int64_t k) const { return (i * size[1] + j) * size[2] + k; }
@@ -28,7 +28,7 @@ LOCUS_HD int64_t clamp(int64_t v, int64_t low, int64_t high) {
   return v < low ? low : v > high ? high : v;
 }
 
-// Memory for several arrays in one Scratch: add them all, then take them.
+// Offsets of several arrays in one Scratch. Add all arrays first.
 class Parts {
  public:
   template <class T>
@@ -43,7 +43,7 @@ class Parts {
   size_t bytes_ = 0;
 };
 
-// `tasks` shared by the threads that so much work is worth, each with memory of its own.
+// `tasks` divided among as many threads as the work is worth. Each thread has a slot of memory.
 class Shares {
  public:
   Shares(const Convolution& g, int64_t tasks)
@@ -67,7 +67,7 @@ class Shares {
 LOCUS_HD int64_t cuts(int64_t n, int64_t piece) { return (n + piece - 1) / piece; }
 LOCUS_HD int64_t at_least_1(int64_t n) { return n > 0 ? n : 1; }
 
-// Channels [begin, end) of image n.
+// Copies channels [begin, end) of image n into planes.
 template <class T, class S>
 void stage(const Convolution& g, const S* x, int64_t n, int64_t begin, int64_t end, const Planes& p,
            T* to) {
@@ -93,7 +93,7 @@ void stage(const Convolution& g, const S* x, int64_t n, int64_t begin, int64_t e
     }
 }
 
-// Where sums of channels [begin, end) begin: at the bias, or 0 without one.
+// Fills the planes of channels [begin, end) with the bias, or 0.
 template <class T, class S>
 void begin_planes(const S* bias, int64_t begin, int64_t end, const Planes& p, T* to) {
   for (int64_t c = begin; c < end; ++c) {
@@ -102,7 +102,7 @@ void begin_planes(const S* bias, int64_t begin, int64_t end, const Planes& p, T*
   }
 }
 
-// The way back, of all of the data: the bias, or 0 without one, where there are no planes.
+// Writes planes back to all of the data. Data outside the planes becomes the bias, or 0.
 template <class T, class S>
 void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int64_t end,
              const Planes& p, const S* bias, S* x) {
@@ -130,11 +130,11 @@ void unstage(const Convolution& g, const T* from, int64_t n, int64_t begin, int6
     }
 }
 
-// Channels [begin, end) of image n's results, each in one run: dy, or 0 where y <= 0.
+// Channels [begin, end) of image n's results, each contiguous: dy, or 0 if y <= 0.
 template <class T, class S>
 void stage_result(const Convolution& g, const S* dy, const S* y, int64_t n, int64_t begin,
                   int64_t end, T* to) {
-  constexpr int64_t kRun = 16;  // of the channels last: a line of the cache each
+  constexpr int64_t kRun = 16;  // with channels last, one cache line each
   const int64_t size = g.positions(), run = g.channels_last ? kRun : size;
   const int64_t step = g.channels_last ? g.groups * g.out : 1;
   for (int64_t first = 0; first < size; first += run) {

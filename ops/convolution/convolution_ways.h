@@ -1,5 +1,5 @@
-// The ways to compute a convolution on a GPU: our gathered products (gathered.h), with each of
-// their tiles, and cuDNN's plans. Numbers only.
+// The ways to compute a convolution on a GPU: our gathered products (gathered.h) with each tile,
+// and cuDNN's plans. Numbers only.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +38,11 @@ inline DnnConvolution dnn_convolution(const Convolution& g, DnnKind kind, DType 
   return c;
 }
 
-// Under which a choice between the ways is remembered; `fits`: cuDNN's are among them.
+// The key of a remembered choice. `fits`: cuDNN's plans are allowed.
 inline std::string way_key(const DnnConvolution& c, const std::string& hardware, bool fits) {
   return text_of(c, ", ", hardware, fits ? text_of(", cuDNN ", dnn_version()) : "");
 }
-// The same within the process, where a GPU stands for its name.
+// The same key within the process. The GPU's index replaces its name.
 using WayNumbers = std::array<int64_t, std::tuple_size_v<DnnConvolution::Numbers> + 2>;
 inline WayNumbers way_numbers(const DnnConvolution& c, int gpu, bool fits) {
   WayNumbers all{gpu, fits};
@@ -50,7 +50,7 @@ inline WayNumbers way_numbers(const DnnConvolution& c, int gpu, bool fits) {
   return all;
 }
 
-// A way by its name: "ours", "ours 2" with tile 2 of ours (from 0), "cudnn ..." of a plan.
+// A way by name: "ours", "ours 2" with our tile 2 (from 0), "cudnn ..." for a plan.
 struct ConvolutionWay {
   int tile = -1;     // -1: any
   std::string plan;  // "": ours
@@ -61,7 +61,7 @@ inline FormatError no_way(const std::string& name, const std::string& key) {
                      "; remove it from the file of LOCUS_TUNE or, where a checkpoint brought it, "
                      "put another in its place: tuning::choices().set({{key, \"ours\"}})");
 }
-// Throws no_way() when it is none.
+// Throws no_way() for an unknown name.
 inline ConvolutionWay convolution_way(const std::string& name, int tiles, const std::string& key) {
   if (name == "ours") return {};
   if (name.starts_with("cudnn ")) return {-1, name};
@@ -70,9 +70,10 @@ inline ConvolutionWay convolution_way(const std::string& name, int tiles, const 
   throw no_way(name, key);
 }
 
-// The rule where nothing was measured (core/tuning.h): whether cuDNN's first plan is taken. It is
-// from ResNet-18's layers of 32x32 images on an H200 (locus_bench's ^dnn/, NCHW, cuDNN 9.14). With
-// 256 images, f32, tf32 and then bf16, ours : cuDNN's in microseconds of the device:
+// Whether cuDNN's first plan is taken if nothing was measured (core/tuning.h). The rule is from
+// ResNet-18's layers of 32x32 images on an H200 (locus_bench's ^dnn/, NCHW, cuDNN 9.14).
+
+// With 256 images, f32, tf32 and then bf16, ours : cuDNN's in microseconds of the device:
 //                          forward            data gradient        weight gradient
 //   3x3 64x8x8             62 : 34            62 : 53              58 : 37
 //                          62 : 16, 53 : 13   61 : 19, 53 : 14     111 : 46, 59 : 24
@@ -80,19 +81,18 @@ inline ConvolutionWay convolution_way(const std::string& name, int tiles, const 
 //   7x7/2 3x32x32 to 64    66 : 49, 63 : 51   950 : 137, 958 : 105 113 : 140, 83 : 60
 //   1x1/2 64x8x8 to 128    6 : 8, 8 : 9       20 : 14, 14 : 9      13 : 20, 21 : 18
 //   3x3 512x1x1            20 : 38, 13 : 24   21 : 45, 15 : 38     21 : 26, 13 : 18
-// So it wins with tensor cores where there is much to do, and of the data's gradient also where
-// there is less; not on images of few results, whose kernels mostly meet padding, which ours leave
-// out. Without them it wins where many channels meet as many at stride 1, but not the data's
-// gradients, where its first plan may take 72 of ours' 957, and 1202 of ours' 24.
-// f64 and groups were not measured and are ours. Nor were f16 and channels last: they are taken to
-// be as bf16 and the channels first are.
 inline bool dnn_convolution_wins(const DnnConvolution& c) {
   const bool tensor_cores = c.tf32 || c.dtype == f16 || c.dtype == bf16;
   const int64_t positions = Convolution::product(c.result), taps = Convolution::product(c.kernel);
   const int64_t products = c.images * positions * c.out * c.in * taps;
+  // Groups and f64 were not measured: ours. f16 is taken to be as bf16, channels last as first.
   if (c.groups != 1) return false;
+  // With tensor cores cuDNN wins large layers and, for data gradients, smaller ones too. It loses
+  // if results are few: ours skips kernel elements in padding.
   if (tensor_cores)
     return positions >= 4 && products >= int64_t{1} << (c.kind == DnnKind::data_gradient ? 23 : 26);
+  // In f32 cuDNN wins layers of many channels at stride 1, but not data gradients: its first plan
+  // may take 72 us (ours 957) or 1202 us (ours 24).
   return c.dtype == f32 && c.kind != DnnKind::data_gradient && positions >= 16 && taps > 1 &&
          std::min(c.in, c.out) >= 64 && Convolution::product(c.stride) == 1 &&
          products >= int64_t{1} << 26;

@@ -1,18 +1,18 @@
-// How a GPU computes a convolution and its gradients: as products c = a · b of a matrix that lies
-// in memory and one that is gathered from it as it is read. Numbers only, so that they can be
-// tested anywhere.
-//
+// How a GPU computes a convolution and its gradients: as products c = a · b. Matrix a lies in
+// memory; b is gathered from an array as it is read. Numbers only, so that tests run anywhere.
+
 //                    a, m x k  b, k x n  rows          columns            depths (summed over)
 //   forward          weight    data      out channels  results            in channels, taps
 //   data gradient    weight    dy        in channels   data elements      out channels, taps
 //   weight gradient  dy        data      out channels  in channels, taps  results
-//
-// A column or depth is counted by four digits: the image or channel and three spatial axes. What it
-// adds to an element's place is a sum of a number for each digit, and an element of b is 0 where
-// the axes' sums fall outside the array. Taps that meet nothing but padding are left out; where an
-// image has so few places that each meets other taps, each is a product of its own. The data
-// gradient of a stride is one product for each remainder of the data elements: each has its own
-// taps, and none of them meets the gaps.
+
+// A column or depth has four digits: image or channel, and three spatial axes. Each digit adds a
+// stride to an element's offset. An element of b is 0 if its sum along an axis is outside the
+// array.
+// Taps that read only padding are left out. If an image has few places and their taps differ, each
+// place is a product.
+// With a stride, the data gradient is one product per remainder of the data elements. Each has its
+// own taps, which skip the gaps.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ namespace locus::cuda {
 struct Offset {
   int32_t base = 0, stride[4] = {};  // elements; a stride for each digit
 };
-// Of the columns or the depths. Digit 0 is the slowest.
+// Columns or depths. Digit 0 is the slowest.
 struct Side {
   int count = 1;
   Divisor length[3];  // of digits 1 to 3
-  int first = 1;      // the digit of the first spatial axis: 1, or 0 where the channel is last
+  int first = 1;      // digit of the first spatial axis: 1, or 0 if the channel is last
   int32_t base[3] = {}, step[3] = {};  // along the spatial axes of b's array
-  Offset b, other;                     // other: a's where these are depths, c's for columns
+  Offset b, other;                     // other: of a for depths, of c for columns
 };
 
 struct GatheredProduct {
@@ -41,22 +41,23 @@ struct GatheredProduct {
   int m = 0;
   int32_t a_row = 0, c_row = 0;
   int32_t extent[3] = {};  // of b's array
-  bool inside = false;     // no sum of places is outside of it
+  bool inside = false;     // no element of b is outside the array
 };
 inline constexpr int kMostProducts = 9;
 
-// The products of one launch, each for all groups, and how they lie in memory.
+// The products of one launch, each for all groups, and their memory layout.
 struct GatheredProducts {
   GatheredProduct each[kMostProducts];
   int n = 0, groups = 1;
-  int64_t a_group = 0, b_group = 0, c_group = 0;     // from one group to the next
-  bool a_along_depth = true, b_along_depth = false;  // where neighbours lie side by side
-  bool whole = true;                                 // every element of c is of one of the products
+  int64_t a_group = 0, b_group = 0, c_group = 0;     // distance between groups
+  bool a_along_depth = true, b_along_depth = false;  // direction of contiguous elements
+  bool whole = true;                                 // the products cover all of c
 };
 
 namespace gathered {
 
-// Places along one spatial axis: base + step * i for i < count, and where each is in other memory.
+// Positions along one spatial axis: base + step * i for i < count, and the same in the other
+// memory.
 struct Axis {
   int64_t count = 1, base = 0, step = 0, other_base = 0, other_step = 0;
 };
@@ -69,8 +70,8 @@ inline Layout layout(int64_t channels, const int64_t (&n)[3], bool channels_last
   return {channels_last ? 1 : size, channels * size, {n[1] * n[2] * unit, n[2] * unit, unit}};
 }
 
-// `slow`: images or channels, of these strides in b and elsewhere; channels may be the fastest
-// digit.
+// `slow` images or channels, with these strides in b and in the other memory. If `last`, channels
+// are the fastest digit.
 inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t slow_other, bool last,
                  const Layout& b, const Layout& other) {
   Side s;
@@ -99,11 +100,12 @@ inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t sl
   return s;
 }
 
-// Cuts the places i of `a` to those that fall into [0, extent) for some j of `with`.
+// Removes leading and trailing positions of `a` that are outside [0, extent) for every position of
+// `with`.
 inline void keep_met(Axis& a, const Axis& with, int64_t extent) {
   const auto met = [&](int64_t i) {
     const int64_t at = a.base + i * a.step + with.base, far = at + (with.count - 1) * with.step;
-    // What a step of `with` leaves out counts as met: a few zeros more.
+    // Positions that a step of `with` skips count as met: a few more zeros.
     return with.count > 0 && (at < far ? at : far) < extent && (at < far ? far : at) >= 0;
   };
   int64_t begin = 0, end = a.count;
@@ -122,7 +124,7 @@ struct Layouts {
         y(layout(g.groups * g.out, g.result, g.channels_last)),
         w(layout(g.in, g.kernel, g.channels_last)) {}
 };
-// No product yet. a is the weight; b and c are from one group to the next.
+// Without products yet. a is the weight; b_group and c_group are distances between groups.
 inline GatheredProducts products(const Convolution& g, int64_t b_group, int64_t c_group) {
   GatheredProducts all;
   all.groups = static_cast<int>(g.groups);
@@ -132,13 +134,13 @@ inline GatheredProducts products(const Convolution& g, int64_t b_group, int64_t 
   return all;
 }
 
-// Into how many products each axis is cut: a place is one of its own where those are few, and alone
-// they meet at most three quarters of the places `with` that they meet together.
+// The number of products along each axis. An axis is cut into its places if these are few. Cut
+// places together meet at most three quarters of the positions `with` that they meet uncut.
 struct Cut {
   int64_t pieces[3] = {1, 1, 1};
 
   int64_t products() const { return pieces[0] * pieces[1] * pieces[2]; }
-  // The axes of product i.
+  // Restricts the axes to product i.
   void take(int64_t i, Axis (&axes)[3]) const {
     for (int a = 2; a >= 0; --a) {
       if (pieces[a] > 1) axes[a] = place(axes[a], i % pieces[a]);
@@ -149,7 +151,7 @@ struct Cut {
     return {1, a.base + i * a.step, a.step, a.other_base + i * a.other_step, a.other_step};
   }
 };
-// `slow`: how much else counts columns; of too few none is cut.
+// `slow`: the columns' other factor. If it is small, nothing is cut.
 inline Cut cut(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (&extent)[3],
                int64_t slow) {
   Cut c;
@@ -183,7 +185,7 @@ inline bool inside(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (
   return all;
 }
 
-// The axes of results and of taps, without taps that no result meets.
+// Axes of results and taps, without taps that read only padding.
 struct Axes {
   Axis results[3], taps[3];
   bool all_taps = true;
@@ -198,7 +200,7 @@ struct Axes {
   }
 };
 
-// Whether the channels are what lies side by side.
+// Whether channels are contiguous.
 inline bool channels_together(const int64_t (&n)[3], bool last) {
   return last || n[0] * n[1] * n[2] == 1;
 }
@@ -209,7 +211,7 @@ inline void set_extent(GatheredProduct& p, const int64_t (&n)[3]) {
 
 }  // namespace gathered
 
-// Whether 32 bits count all that the products of so many images count.
+// Whether 32-bit indices suffice for so many images.
 inline bool gatherable(const Convolution& g, int64_t images) {
   const auto fits = [](double n) { return n < 2147483648.0; };
   const auto number = [](int64_t n) { return static_cast<double>(n); };
@@ -222,7 +224,7 @@ inline bool gatherable(const Convolution& g, int64_t images) {
          fits(number(g.groups * g.out) * number(g.depth()));
 }
 
-// Whether columns come in fours that lie side by side in c, at multiples of four.
+// Whether c's columns are groups of four contiguous elements, at multiples of four.
 inline bool in_quads(const Side& columns) {
   const Offset& c = columns.other;
   int64_t run = 1;
@@ -260,8 +262,8 @@ inline GatheredProducts forward_products(const Convolution& g) {
   return all;
 }
 
-// Columns and depths of the forward product exchanged. `cuts`: taps may be products of their own,
-// whose rows are then summed over different depths.
+// The forward product with columns and depths exchanged. `cuts`: each tap may be a product. Then
+// rows are summed over different depths.
 inline GatheredProducts weight_products(const Convolution& g, bool cuts) {
   const gathered::Axes axes(g);
   const auto [x, y, w] = gathered::Layouts(g);
@@ -289,10 +291,10 @@ inline GatheredProducts weight_products(const Convolution& g, bool cuts) {
   return all;
 }
 
-// How many products the data gradient takes.
+// The number of products of the data gradient.
 inline int64_t data_phases(const Convolution& g) { return g.stride[0] * g.stride[1] * g.stride[2]; }
 
-// Those of [first, first + kMostProducts) of data_phases().
+// Products [first, first + kMostProducts) of data_phases().
 inline GatheredProducts data_products(const Convolution& g, int64_t first) {
   using gathered::Axis;
   const auto [x, y, w] = gathered::Layouts(g);

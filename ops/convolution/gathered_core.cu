@@ -1,4 +1,3 @@
-// Gathered products of f32 and f64.
 #include <locus/ops/convolution/gathered_launch.h>
 
 namespace locus::cuda {

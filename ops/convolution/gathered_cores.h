@@ -1,6 +1,6 @@
-// Device code: how the threads of a block multiply what a step of a gathered product has put into
-// shared memory. 16-bit operands are multiplied by tensor cores, the others by each thread for its
-// 4 x 4 outputs, or twice or four times as many.
+// Device code: how a block multiplies a step of a gathered product in shared memory. Tensor cores
+// multiply 16-bit operands. For other dtypes each thread computes 4 x 4 outputs, or two or four
+// times as many.
 #pragma once
 
 #include <locus/ops/kernel/cast.h>
@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kGatherThreads = 256;
 
-// Products on the cores for f32 and f64. Thread (ty, tx) of a group has rows ty * 4 + r and columns
-// tx * 4 + c of each block of 4 kTy rows and 4 kTx columns. Of a small tile, several groups of
-// threads share the depth, and their sums are added in the order of the groups.
+// f32 and f64 products. Thread (ty, tx) of a group has rows ty * 4 + r and columns tx * 4 + c of
+// each block of 4 kTy x 4 kTx outputs. In a small tile, groups of threads share the depth. Their
+// sums are added in the order of the groups.
 template <class T, int kRows, int kColumns>
 struct CoreTile {
   static constexpr bool kSmall = kRows * kColumns < 4096;
@@ -69,7 +69,7 @@ struct CoreTile {
           sum[r * 4 * kQx + c] += a[r / 4].v[r % 4] * b[c / 4].v[c % 4];
     }
   }
-  // After the last step: sum[i], i < kOutputs, is that of row(i) and column(i).
+  // After the last step, sum[i] is output (row(i), column(i)), i < kOutputs.
   __device__ __forceinline__ void finish(Shared& s) {
     if constexpr (kSmall) {
 #pragma unroll
@@ -84,7 +84,7 @@ struct CoreTile {
       }
     }
   }
-  // Columns of four neighbours follow each other.
+  // Every four columns are adjacent.
   static __device__ __forceinline__ int row(int i) {
     if constexpr (kSmall) return static_cast<int>(threadIdx.x) * kOutputs / kColumns;
     const int at = i / (4 * kQx);
@@ -113,8 +113,8 @@ __device__ __forceinline__ void multiply_fragments(float (&d)[4], const uint32_t
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Products on tensor cores: eight warps, each kRows / kWy rows and kColumns / kWx columns in
-// fragments of 16 x 8. Lines lie along the depth; 20 words from one to the next spread the banks.
+// Tensor core products: eight warps, each kRows / kWy rows and kColumns / kWx columns, in fragments
+// of 16 x 8. Lines are contiguous along the depth. A line of 20 words spreads the banks.
 template <class S, int kRows, int kColumns>
 struct TensorTile {
   static constexpr int kDepth = 32, kLine = kDepth + 8;

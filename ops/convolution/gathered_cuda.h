@@ -1,4 +1,4 @@
-// Host side of the gathered products (gathered.h) on CUDA.
+// Host side of gathered products (gathered.h) on CUDA.
 #pragma once
 
 #include <locus/core/kernel.h>
@@ -7,15 +7,15 @@
 
 namespace locus::cuda {
 
-// Operands, and what multiply_gathered() fills in.
+// Operands, and fields that multiply_gathered() sets.
 template <class S>
 struct GatheredMemory {
   const S *a = nullptr, *b = nullptr;
   const S *mask_a = nullptr, *mask_b = nullptr;  // laid out as a and b: see masked()
-  const S* bias = nullptr;                       // one a row
+  const S* bias = nullptr;                       // one per row
   S* c = nullptr;
   S* row_sum = nullptr;           // the sum over the depth of each row of a
-  Compute<S>* partial = nullptr;  // scratch memory and counters, where the depth is cut
+  Compute<S>* partial = nullptr;  // scratch memory and counters, if the depth is cut
   unsigned* arrived = nullptr;
   int splits = 1, k_split = 0;
   int tiles_n = 1;  // of the product with the most columns
@@ -34,9 +34,9 @@ constexpr const auto& tiles_of() {
 }
 inline constexpr int kAnyTile = -1;
 
-// c of all products. S: float, double, Half or BFloat16; the last two add up in f32. `tile`: which
-// of tiles_of<S>(); any is the one that costs least (gathered_plan.h). Takes scratch memory,
-// enqueues one launch.
+// Computes c of all products. S: float, double, Half or BFloat16; 16-bit products are added in f32.
+// `tile` indexes tiles_of<S>(); kAnyTile takes the cheapest (gathered_tiling.h). Takes scratch
+// memory, enqueues one launch.
 template <class S>
 void multiply_gathered(const Call& call, const GatheredProducts& products, GatheredMemory<S> memory,
                        int tile = kAnyTile);

@@ -1,5 +1,5 @@
-// Device code: multiply_gathered() (gathered_cuda.h), for gathered_*.cu: each instantiates it for
-// dtypes of its own, since their kernels take long to compile.
+// Device code: multiply_gathered() (gathered_cuda.h). Each gathered_*.cu instantiates it for some
+// dtypes, because its kernels compile slowly.
 #pragma once
 
 #include <algorithm>

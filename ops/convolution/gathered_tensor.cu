@@ -1,4 +1,4 @@
-// Gathered products of 16 bits, on tensor cores.
+// 16-bit gathered products, on tensor cores.
 #include <locus/ops/convolution/gathered_launch.h>
 
 namespace locus::cuda {

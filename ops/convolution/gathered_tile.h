@@ -1,10 +1,10 @@
 // Device code: one tile of a gathered product (gathered.h).
 //
-// A block of 256 threads goes through its part of the depth in steps. A step's elements of a and b
-// are read into registers while those of the step before are multiplied out of shared memory; what
-// its depths add to places is found a step earlier still, once for the whole block. Where the depth
-// is cut across blocks, each leaves its sums in scratch memory, and the last one to arrive adds
-// them up in the order of the cuts: results repeat bit for bit.
+// A block of 256 threads goes through its part of the depth in steps. While shared memory feeds one
+// step, registers load the next step's a and b. The offsets of depths are computed one step
+// earlier, once per block.
+// If the depth is cut across blocks, each block writes its sums to scratch memory. The last block
+// to arrive adds them in the order of the cuts. Results repeat bit for bit.
 #pragma once
 
 #include <locus/ops/convolution/gathered_cores.h>
@@ -14,7 +14,7 @@
 namespace locus::cuda {
 namespace {
 
-// Four values in the second-level cache, where other blocks see them.
+// Four values in the second-level cache, visible to other blocks.
 __device__ __forceinline__ void store_far(float* to, const Pack<float, 4>& v) {
   __stcg(reinterpret_cast<float4*>(to), __builtin_bit_cast(float4, v));
 }
@@ -33,7 +33,7 @@ __device__ __forceinline__ Pack<double, 4> load_far(const double* from) {
   return v;
 }
 
-// What a column or a depth adds to places: in b, elsewhere (c or a), and along the axes of b.
+// What a column or depth adds to offsets in b, in `other` (c or a), and along b's axes.
 struct Steps {
   uint32_t b, other;
   int at[3];
@@ -49,7 +49,7 @@ __device__ __forceinline__ Steps steps(const Side& s, int i) {
   }
   digit[0] = rest;
   Steps r;
-  r.b = static_cast<uint32_t>(s.b.base);  // where nothing is, a sum may wrap around
+  r.b = static_cast<uint32_t>(s.b.base);  // outside the array, a sum may wrap around
   r.other = static_cast<uint32_t>(s.other.base);
 #pragma unroll
   for (int d = 0; d < 4; ++d) {
@@ -62,8 +62,7 @@ __device__ __forceinline__ Steps steps(const Side& s, int i) {
   return r;
 }
 
-// Which of a step's `lines` x kDepth elements a thread has: E of them, the first at (line, depth),
-// the others so many lines or depths further on.
+// The thread's kEach of a step's `lines` x kDepth elements, at (line(e), depth(e)).
 template <int kLines, int kDepth, bool kAlongDepth>
 struct Share {
   static constexpr int kEach = kLines * kDepth / kGatherThreads;
@@ -178,7 +177,7 @@ __global__ void __launch_bounds__(kGatherThreads, 2)
 
   tile.finish(shared);
 
-  // Parts in memory: fours of a thread's sums side by side, then the rows' sums.
+  // Parts in memory: a thread's sums in groups of four, then row sums.
   constexpr int kAll = (Tile::kOutputs + 1) * kGatherThreads;
   const int64_t place = int64_t{blockIdx.z} * gridDim.x + blockIdx.x;
   T* const parts = memory.partial + place * memory.splits * kAll;

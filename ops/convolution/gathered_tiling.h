@@ -1,5 +1,5 @@
-// How a gathered product (gathered.h) is cut: blocks of 256 threads, each a tile of rows x columns
-// of c and a part of the depth.
+// How a gathered product (gathered.h) is cut. A block of 256 threads computes a tile of rows x
+// columns of c, for a part of the depth.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,10 @@
 
 namespace locus::cuda {
 
-// Longer sums are sums of parts, so that the error does not grow with their length.
+// Longer sums are sums of parts, so the error does not grow with length.
 inline constexpr int64_t kLongestSum = 4096;
 
-// Clock cycles that a multiprocessor takes for a step, as measured on an H200: of a block among
-// others, and of one that it has alone.
+// Clock cycles per step on an H200: for a block that shares its multiprocessor, and for one alone.
 struct GatheredTile {
   int rows, columns;
   int depth;  // of a step
@@ -33,17 +32,17 @@ struct GatheredTiling {
   GatheredTile tile = {};
   int splits = 1, k_split = 0;  // of the deepest product
   int64_t tiles = 1;            // of the largest product
-  int64_t blocks = 1;           // that have work
+  int64_t blocks = 1;           // with work
 };
 
-// Columns and depth of a product.
+// A product's columns and depth.
 struct GatheredSize {
   int64_t n = 0, k = 0;
 };
 inline int64_t gathered_tiles(const GatheredTile& t, int64_t m, int64_t n) {
   return ((m + t.rows - 1) / t.rows) * ((n + t.columns - 1) / t.columns);
 }
-// Of a depth, one at least.
+// Parts of a depth, at least one.
 LOCUS_HD int64_t gathered_splits(int64_t k, int64_t k_split) {
   return k > k_split ? (k - 1) / k_split + 1 : 1;
 }
@@ -70,7 +69,7 @@ inline GatheredTiling cut_gathered(const GatheredTile& t, int64_t m,
   return p;
 }
 
-// Clock cycles, fitted to the same measurements.
+// Clock cycles, fitted to these measurements.
 inline int64_t gathered_cost(const GatheredTiling& p, int multiprocessors) {
   constexpr int64_t kStart = 9000, kJoin = 6000, kPart = 560;
   const int64_t waves = (p.blocks + multiprocessors - 1) / multiprocessors;
@@ -80,12 +79,11 @@ inline int64_t gathered_cost(const GatheredTiling& p, int multiprocessors) {
   return kStart + p.k_split / p.tile.depth * step + ending;
 }
 
-// At most, that short sums ask for: memory holds all parts, and a grid 65535 of them.
+// The limit of parts for short sums. Memory holds all parts; a grid has at most 65535.
 inline constexpr int64_t kMostParts = 1024;
 
-// Products of m rows each, side by side in each of the groups. `longest`: how much depth is added
-// up in one go, unless that makes too many parts, or there are more tiles than counters for those
-// that share one.
+// Products of m rows, for all groups. A sum is at most `longest` deep, unless that needs too many
+// parts, or counters for too many tiles.
 inline GatheredTiling choose_gathered_tiling(std::span<const GatheredTile> tiles, int64_t m,
                                              std::span<const GatheredSize> products, int64_t groups,
                                              int64_t longest, int multiprocessors,

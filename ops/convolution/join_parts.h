@@ -1,4 +1,4 @@
-// Device code: weight gradients and their bias' that were computed in parts.
+// Device code: adds partial weight and bias gradients.
 #pragma once
 
 #include <locus/devices/cuda.h>
@@ -7,7 +7,7 @@
 namespace locus::cuda {
 namespace {
 
-// sum[i] of n parts, in an order of their own: 32 elements a block, every eighth part a thread.
+// sum[i] of n parts in a fixed order: 32 elements per block, every eighth part per thread.
 template <class S>
 __global__ void __launch_bounds__(256)
     join_kernel(const S* parts, int64_t n, int64_t weights, int64_t size, S* dw, S* db) {
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(256)
   *(i < weights ? dw + i : db + (i - weights)) = convert<S>(sum);
 }
 
-// A part: `size` elements, dw's and, where it has more, db's. Enqueues one launch.
+// A part has `size` elements: dw, then db if size > weights. Enqueues one launch.
 template <class S>
 void join_parts(const Call& call, const S* parts, int64_t n, int64_t weights, int64_t size, S* dw,
                 S* db) {

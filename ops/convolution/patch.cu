@@ -31,7 +31,7 @@ PatchDevice device_of(const Call& call) {
           number(cudaDevAttrMaxSharedMemoryPerMultiprocessor)};
 }
 
-// Shared memory: always as much, so that no launch takes it from another's.
+// Sets the limit of shared memory: always the same, so no launch lowers it.
 void allow(auto kernel, int64_t bytes, const PatchDevice& device) {
   if (bytes > 48 << 10)
     LOCUS_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

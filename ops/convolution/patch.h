@@ -1,22 +1,21 @@
-// How convolutions in f32 are computed out of patches: blocks that copy the part of the data that
-// their results meet into shared memory once, and read it there for every tap. For products
-// (gathered.h) whose channels come before two spatial axes. Numbers only, so that they can be
-// tested anywhere.
+// How f32 convolutions are computed from patches. A block copies the data under its results'
+// kernels to shared memory once, and reads it there for every tap. For products (gathered.h) with
+// channels before two spatial axes. Numbers only, so that tests run anywhere.
 #pragma once
 
 #include <locus/ops/convolution/gathered.h>
 
 namespace locus::cuda {
 
-// Where `results` (a Side of images and places) and `taps` (a Side of channels and taps) meet,
+// Overlap of `results` (a Side of images and places) and `taps` (a Side of channels and taps),
 // along the last two axes.
 struct PatchOverlap {
   int rows, width;      // places of an image
   int taps[2];          // along the two axes
-  int step[2], gap[2];  // from one place, and from one tap, to the next; gap > 0
-  int low[2], span[2];  // the first element that place 0 meets; what a place's taps reach over
-  bool forwards[2];     // whether a later tap meets a later element
-  int full;             // rows of elements that an image's places reach over
+  int step[2], gap[2];  // between places, and between taps; gap > 0
+  int low[2], span[2];  // place 0's first element; extent of a place's taps
+  bool forwards[2];     // whether later taps are at later elements
+  int full;             // rows of elements under an image's places
 };
 LOCUS_HD PatchOverlap overlap_of(const Side& results, const Side& taps) {
   PatchOverlap m;
@@ -35,7 +34,7 @@ LOCUS_HD PatchOverlap overlap_of(const Side& results, const Side& taps) {
   return m;
 }
 
-// Rows of the patch of so many places that follow each other, the first a multiple of their number.
+// Rows of the patch of `places` consecutive places. The first is a multiple of their number.
 inline int64_t patch_rows(const PatchOverlap& m, int64_t places, int64_t images) {
   const int64_t image = int64_t{m.rows} * m.width;
   int64_t bands = 1, rows = std::min<int64_t>(m.rows, (places - 1) / m.width + 2);
@@ -48,15 +47,15 @@ inline int64_t patch_rows(const PatchOverlap& m, int64_t places, int64_t images)
     bands = (places - 2) / image + 2;
     rows = std::min((places - 1) / m.width + 2, bands * m.rows);
   }
-  // Fewer bands of as many rows take less, or as much where a step is more than the taps reach.
+  // Fewer bands of as many rows take less, or the same if a step exceeds the taps' extent.
   const int64_t all = (rows - bands) * m.step[0] + bands * std::max(m.span[0], m.step[0]);
   return std::min({all, bands * m.full, images * m.full});
 }
 inline int64_t patch_width(const PatchOverlap& m) {
   return int64_t{m.width - 1} * m.step[1] + m.span[1];
 }
-// A row's length in memory, a multiple of 4 and so that 32 places that follow each other are mostly
-// in different banks.
+// A row's length in memory, a multiple of 4 that puts most of 32 consecutive places in different
+// banks.
 inline int64_t patch_pitch(const PatchOverlap& m) {
   const int64_t width = patch_width(m);
   if (m.step[1] != 1 || m.width >= 32 || 32 % m.width != 0 || m.width < 4)
@@ -64,13 +63,13 @@ inline int64_t patch_pitch(const PatchOverlap& m) {
   const int64_t units = (width + m.width - 1) / m.width;
   return (units | 1) * m.width;
 }
-// Whether a thread reads an element once for all its taps across: they, and its places, lie side by
-// side, and there are as many as a kernel was compiled for.
+// Whether a thread reads an element once for all taps across. These taps and places are then
+// contiguous, and a kernel is compiled for their number.
 inline bool taps_beside(const PatchOverlap& m) {
   return m.step[1] == 1 && m.gap[1] == 1 && (m.taps[1] == 3 || m.taps[1] == 5);
 }
 
-// Number n of a Side: a place of an image, or a tap of a channel.
+// Element n of a Side: a place of an image, or a tap of a channel.
 struct PatchPlace {
   int slow, row, across;  // slow: the image or the channel
 };
@@ -79,18 +78,18 @@ LOCUS_HD PatchPlace place_of(const Side& s, int n) {
   return {slow, line - slow * static_cast<int>(s.length[1].value),
           n - line * static_cast<int>(s.length[2].value)};
 }
-// Where number n is in the other memory of its Side.
+// The offset of element n in the Side's other memory.
 LOCUS_HD int other_place(const Side& s, int n) {
   const PatchPlace at = place_of(s, n);
   return s.other.base + at.slow * s.other.stride[0] + at.row * s.other.stride[2] +
          at.across * s.other.stride[3];
 }
 
-// The places [first, end) of images that follow each other, as bands of rows of a patch: the first
-// image's, from `row`, then whole images', and what there is of the last one.
+// Places [first, end) of consecutive images, as bands of rows of a patch. The first band begins at
+// `row`. Whole images and a part of the last one follow.
 struct Region {
   int image, row;
-  int first_rows, rows;  // of the patch: the first band's, all
+  int first_rows, rows;  // of the patch: in the first band; in all
 };
 LOCUS_HD Region region_of(const PatchOverlap& m, const Side& results, int first, int end) {
   const PatchPlace top = place_of(results, first), bottom = place_of(results, end - 1);
@@ -104,7 +103,7 @@ LOCUS_HD Region region_of(const PatchOverlap& m, const Side& results, int first,
     r.rows += (bottom.slow - top.slow - 1) * m.full + bottom.row * m.step[0] + m.span[0];
   return r;
 }
-// Where the first tap of place n lies in the patch.
+// The offset in the patch of place n's first tap.
 LOCUS_HD int place_in(const Region& r, const PatchOverlap& m, const Side& results, int n,
                       int pitch) {
   const PatchPlace at = place_of(results, n);
@@ -113,7 +112,7 @@ LOCUS_HD int place_in(const Region& r, const PatchOverlap& m, const Side& result
                              : r.first_rows + (band - 1) * m.full + at.row * m.step[0];
   return from * pitch + at.across * m.step[1];
 }
-// Where element i of the patch comes from, in b of channel 0; -1: padding.
+// The source of patch element i, in b of channel 0, or -1 for padding.
 LOCUS_HD int source_of(const Region& r, const PatchOverlap& m, int i, Divisor pitch,
                        const int32_t (&extent)[3], int image_stride) {
   const int row = i / pitch, across = i - row * static_cast<int>(pitch.value);
@@ -130,7 +129,7 @@ LOCUS_HD int source_of(const Region& r, const PatchOverlap& m, int i, Divisor pi
   return (r.image + band) * image_stride + h * extent[2] + w;
 }
 
-// Tap u, in the order in which a place's taps meet the patch: what it adds to the weight's place.
+// The weight offset of tap u, in the order of the patch.
 LOCUS_HD int tap_in_weight(const PatchOverlap& m, const Side& taps, int u) {
   const int down = u / m.taps[1], across = u - down * m.taps[1];
   return (m.forwards[0] ? down : m.taps[0] - 1 - down) * taps.other.stride[2] +

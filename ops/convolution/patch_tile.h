@@ -1,9 +1,8 @@
-// Device code: forward products and data gradients of convolutions out of patches (patch.h).
+// Device code: forward products and data gradients from patches (patch.h).
 //
-// A block copies, stage by stage and one stage ahead, the patch and the weights of some channels
-// into shared memory. A thread has tile_m rows of c, those of its warp, and four columns that lie
-// side by side, so that it reads each element once for all the taps across. The last block that
-// shares a tile adds up what each left.
+// A block copies the patch and the weights of some channels to shared memory, one stage ahead. A
+// thread has tile_m rows of c, those of its warp, and four contiguous columns: it reads each
+// element once for all taps across. The last block of a tile adds all blocks' sums.
 #pragma once
 
 #include <locus/ops/convolution/gathered_cuda.h>
@@ -53,8 +52,8 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   const float* const b = memory.b + group * all.b_group;
   const float* const mask = memory.mask_b ? memory.mask_b + group * all.b_group : nullptr;
 
-  // Tables: where each element of a stage's patch and of its weights comes from, for channel 0 of
-  // the stage, and where those weights go. What comes from nowhere stays 0 in both stages.
+  // Tables for channel 0 of a stage: sources of the patch's elements and of the weights, and the
+  // weights' destinations. Elements without a source stay 0 in both stages.
   int* const source = reinterpret_cast<int*>(shared);
   struct Weight {
     int from, to;
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(320, 2)  // registers for 20 warps
   const int place =
       my_column < p.column.count ? place_in(region, overlap, p.column, my_column, tiling.pitch) : 0;
 
-  const int kept = tiling.channels * tiling.patch;  // a stage: the patch, its mask, the weight
+  const int kept = tiling.channels * tiling.patch;  // a stage: patch, its mask, weights
   const auto stage_of = [&](int buffer) { return shared + tiling.table + buffer * tiling.stage; };
   const auto stage = [&](int buffer, int first) {
     const SharedFloat to(stage_of(buffer));

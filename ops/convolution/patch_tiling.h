@@ -1,6 +1,6 @@
-// How a product out of patches (patch.h) is cut: blocks, each a tile of rows x columns of c and a
-// part of the depth, in stages that shared memory holds two of. No tiling: the product, or what the
-// device has, does not fit.
+// How a patch product (patch.h) is cut. A block computes a tile of rows x columns of c for a part
+// of the depth, in stages. Shared memory holds two stages. No tiling means that the product does
+// not fit the device.
 #pragma once
 
 #include <optional>
@@ -10,35 +10,34 @@
 
 namespace locus::cuda {
 
-// What tilings know of a device. Bytes of shared memory: what a block can have, and what a
-// multiprocessor has for all of its blocks.
+// Device limits. Bytes of shared memory: per block, and per multiprocessor.
 struct PatchDevice {
   int multiprocessors = 0;
   int64_t block_bytes = 0, bytes = 0;
 };
 
 struct PatchTiles {
-  int threads = 0;  // of a block
+  int threads = 0;  // per block
   int warps_m = 1, warps_n = 1;
-  int tile_m = 8, tile_n = 4;  // of a thread
+  int tile_m = 8, tile_n = 4;  // per thread
   int channels = 1;            // in shared memory at once
-  int pitch = 0, patch = 0;    // from a row of the patch, and from a channel, to the next
-  int splits = 1, each = 0;    // parts of the depth; channels or stages in one
+  int pitch = 0, patch = 0;    // distance between the patch's rows, and between its channels
+  int splits = 1, each = 0;    // parts of the depth; channels or stages per part
   int tiles_m = 1, tiles_n = 1;
-  int table = 0, stage = 0;  // words of shared memory before the first stage, and of a stage
-  int64_t bytes = 0;         // of shared memory
+  int table = 0, stage = 0;  // words of shared memory before the first stage, and per stage
+  int64_t bytes = 0;         // shared memory
   Divisor by_pitch;
 
   int rows() const { return warps_m * tile_m; }
   int columns() const { return warps_n * tile_n * 32; }
 };
-// Of a forward product or a data gradient.
+// A forward product or a data gradient.
 struct PatchTiling : PatchTiles {
   int across = 0;  // taps
-  int line = 0;    // from one depth of the weight to the next
-  Divisor fast;    // how many weights of a stage lie side by side
+  int line = 0;    // distance between depths of the weight
+  Divisor fast;    // contiguous weights of a stage
 };
-// Of a weight gradient; its parts are joined by a launch of their own.
+// A weight gradient. A second launch adds its parts.
 struct WeightPatchTiling : PatchTiles {
   int warps_k = 1;
   int places = 0;  // in shared memory at once
@@ -48,20 +47,20 @@ constexpr int patch_line(int tile_m) { return (tile_m + 3) / 4 * 4; }
 
 namespace patches {
 
-// Of a block. Kernels have a little shared memory besides.
+// The limit per block. Kernels use a little more shared memory.
 inline int64_t most_bytes(const PatchDevice& device) {
   constexpr int64_t kMost = 200 << 10, kBeside = 1 << 10;
   return std::min(kMost, device.block_bytes - kBeside);
 }
-// Blocks of a multiprocessor that its shared memory holds; some of it stays the device's.
+// Blocks per multiprocessor that fit its shared memory. The device reserves some.
 inline int64_t resident(const PatchDevice& device, int64_t bytes) {
   constexpr int64_t kKept = 8 << 10;
   return std::max<int64_t>(1, (device.bytes - kKept) / bytes);
 }
-// Whether a kernel's 32 bits count so many, in whole tiles or stages.
+// Whether 32-bit indices count so many whole tiles or stages.
 inline bool countable(int64_t tiles, int64_t each) { return tiles * each <= INT32_MAX; }
 
-// Channels before two spatial axes, enough places in an image, and those in fours.
+// Channels before two spatial axes, and enough places per image, in groups of four.
 inline bool fit(const Side& results, const Side& taps, const int32_t (&extent)[3]) {
   const auto length = [](const Side& s, int axis) { return int64_t{s.length[axis].value}; };
   return results.first == 1 && taps.first == 1 && results.count > 0 && taps.count > 0 &&
@@ -69,7 +68,7 @@ inline bool fit(const Side& results, const Side& taps, const int32_t (&extent)[3
          length(results, 1) * length(results, 2) >= 16 && length(results, 2) % 4 == 0 &&
          length(taps, 1) * length(taps, 2) <= 64 && extent[2] < 4096;
 }
-// Rows of c: 8 or 10 a thread, by which wastes less; how many of them to a tile.
+// Rows of c: 8 or 10 per thread, whichever wastes less, and tiles.
 inline void cut_rows(PatchTiles& tiling, int64_t m) {
   constexpr int64_t kMostWarps = 8;
   int64_t least = INT64_MAX;
@@ -83,14 +82,14 @@ inline void cut_rows(PatchTiles& tiling, int64_t m) {
     tiling.tiles_m = static_cast<int>(tiles);
   }
 }
-// Parts of so many stages of which none adds up more than `longest` in one go, or kMostParts.
+// The parts of `stages` such that none adds more than `longest` at once, at most kMostParts.
 inline int64_t least_parts(int64_t stages, int64_t stage, int64_t longest) {
   const int64_t most = std::max<int64_t>(1, longest / stage);
   return std::min((stages + most - 1) / most, kMostParts);
 }
-// Clock cycles for blocks of so many warps and instructions of a warp, `resident` at once. A
-// multiprocessor issues the more of the four that it can in a cycle the more warps it has: two with
-// 8. Measured on an H200, as the other numbers of the tilings.
+// Clock cycles for blocks of so many warps and instructions per warp, `resident` at once. With more
+// warps a multiprocessor issues more of its four instructions per cycle: two with 8 warps. Measured
+// on an H200, as are the tilings' other numbers.
 inline int64_t clocks(int64_t blocks, int64_t resident, int64_t warps, int64_t instructions,
                       int multiprocessors) {
   const int64_t each = (blocks + multiprocessors - 1) / multiprocessors, rounds = each / resident,
@@ -103,7 +102,7 @@ inline int64_t clocks(int64_t blocks, int64_t resident, int64_t warps, int64_t i
 
 }  // namespace patches
 
-// `longest`: how much depth is added up in one go, unless that makes too many parts.
+// A sum is at most `longest` deep, unless that needs too many parts.
 inline std::optional<PatchTiling> choose_patch_tiling(const GatheredProducts& all, int64_t longest,
                                                       bool mask, const PatchDevice& device,
                                                       int64_t counters) {
@@ -204,7 +203,7 @@ inline std::optional<WeightPatchTiling> choose_weight_patch_tiling(const Gathere
       tiling.channels = static_cast<int>(std::min<int64_t>(in, (tiling.columns() - 2) / taps + 2));
       const int64_t pitch = patch_width(overlap) | 1,
                     size = patch_rows(overlap, places, images) * pitch;
-      // The next channel's taps lie beside this one's.
+      // The next channel's taps use the banks after this one's.
       const int64_t patch = size + (overlap.taps[1] + 32 - size % 32) % 32;
       const int64_t stage = (tiling.channels * patch + 3) / 4 * 4 + masks * places * tiling.rows();
       const int64_t table = (2 * patch + 5 * (places / 4) + tiling.rows() + 3) / 4 * 4;
@@ -229,7 +228,7 @@ inline std::optional<WeightPatchTiling> choose_weight_patch_tiling(const Gathere
         const int64_t each = (stages + wanted - 1) / wanted, splits = (stages + each - 1) / each;
         const int64_t products = tiling.tile_m * tiling.tile_n,
                       depth = each * places / tiling.warps_k;
-        // Loads from shared memory, of which every second one waits for its bank.
+        // Loads from shared memory. Every second one waits for its bank.
         const int64_t loads = (tiling.tile_m + 3) / 4 + 3 * tiling.tile_n;
         const int64_t copies = places * tiling.rows() * masks * 6 +
                                size * (60 + 8 * tiling.channels) + tiling.threads * 250;

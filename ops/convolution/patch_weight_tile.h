@@ -1,9 +1,8 @@
-// Device code: weight gradients of convolutions out of patches (patch.h).
+// Device code: weight gradients of convolutions from patches (patch.h).
 //
-// A block copies, stage by stage and one stage ahead, dy of some places and the patch that they
-// meet, of all channels of its tile, into shared memory. A thread has tile_m rows of c, those of
-// its warp, and tile_n columns, 32 apart. Where the depth is cut, a second launch adds up what each
-// block left.
+// A block copies dy of some places and their patch, of all its channels, to shared memory, one
+// stage ahead. A thread has tile_m rows of c, those of its warp, and tile_n columns, 32 apart. If
+// the depth is cut, a second launch adds the blocks' sums.
 #pragma once
 
 #include <locus/ops/convolution/patch_tile.h>
@@ -11,7 +10,7 @@
 namespace locus::cuda {
 namespace {
 
-// memory.c: the weight's gradient or, of several parts, each part's, and its bias' after it.
+// memory.c: the weight's gradient. If cut, each part has a weight gradient, then a bias gradient.
 template <int kM, int kN>
 __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
     patch_weight_kernel(const __grid_constant__ GatheredProducts all,
@@ -36,8 +35,8 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
   const float* const b = memory.b + group * all.b_group + int64_t{channel} * p.column.b.stride[0];
   const bool sums_rows = memory.row_sum != nullptr && n0 == 0;
 
-  // Places come in fours. Two tables of the patch's sources and of each four's place in dy, three
-  // of that in the patch.
+  // Places are in fours. Two tables of patch sources and of each four's offset in dy; three of its
+  // offset in the patch.
   constexpr int kFour = 4;
   const int quads = tiling.places / kFour;
   int* const source = reinterpret_cast<int*>(shared);
@@ -79,12 +78,12 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
                     : 0;
   }
 
-  // A stage: rows of dy, of its mask, the patch.
+  // A stage: rows of dy, of the mask, the patch.
   const int lines = tiling.places * rows;
   const auto stage_of = [&](int s) {
     return shared + tiling.table + (s - begin) % 2 * tiling.stage;
   };
-  // f(its place in the stage, in dy or -1), for each four of this thread.
+  // f(offset in the stage, offset in dy or -1) for each four of this thread.
   const auto each_result = [&](int s, const auto& f) {
     const int n = places_of(s) / kFour;
     for (int i = t; i < quads * rows; i += threads) {
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(kN == 1 ? 512 : 640)
 
   float sum[kM][kN] = {};
   find(begin);
-  for (int i = t; i < tiling.stage / 2; i += threads)  // rows that dy has not stay 0
+  for (int i = t; i < tiling.stage / 2; i += threads)  // rows past dy's last stay 0
     reinterpret_cast<Pack<float, 4>*>(shared + tiling.table)[i] = {};
   __syncthreads();
   if (begin < end) stage(begin);
