@@ -31,7 +31,7 @@ PatchDevice device_of(const Call& call) {
           number(cudaDevAttrMaxSharedMemoryPerMultiprocessor)};
 }
 
-// Sets the limit of shared memory: always the same, so no launch lowers it.
+// The same limit of shared memory each time, so no launch lowers it.
 void allow(auto kernel, int64_t bytes, const PatchDevice& device) {
   if (bytes > 48 << 10)
     LOCUS_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
