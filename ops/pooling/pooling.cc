@@ -12,8 +12,6 @@
 namespace locus {
 namespace {
 
-// Shape inference
-
 int first_axis(const PoolingAttrs& a) { return a.channels_last ? 1 : 2; }
 
 void check_rank(const Meta& x) {
@@ -52,7 +50,7 @@ DType infer_pool(std::span<const Meta> in, const PoolingAttrs& a, std::span<Meta
   return in[0].dtype;
 }
 
-// That data of shape x is pooled to y.
+// Throws unless data of shape x is pooled to y.
 void check_result(const Meta& x, const Meta& y, const PoolingAttrs& a) {
   Meta expected[1];
   infer_pool({&x, 1}, a, expected);
@@ -81,8 +79,8 @@ DType infer_max_gather(std::span<const Meta> in, const PoolingAttrs& a, std::spa
   return one_dtype(in);
 }
 
-// Gradients. All but max_pool itself are linear: avg_pool and avg_pool_grad are each other's
-// transposes, and so are max_pool_grad and max_pool_gather by their second operand.
+// Gradients. All ops but max_pool are linear: avg_pool and avg_pool_grad are transposes of each
+// other. So are max_pool_grad and max_pool_gather in their second operand.
 
 struct Ops {
   OpRef<PoolingAttrs> max{"max_pool"}, max_grad{"max_pool_grad"}, max_gather{"max_pool_gather"},
@@ -116,8 +114,6 @@ Tensors max_gather_gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (!saved.needs(1)) return {Tensor(), Tensor()};
   return {Tensor(), invoke(ops().max_grad, {saved.in(0), dout[0]}, saved.attrs<PoolingAttrs>())};
 }
-
-// Samples
 
 struct Case {
   Shape x;
@@ -189,7 +185,7 @@ int axes_of(const Tensor& x, const char* op) {
   return x.ndim() - 2;
 }
 
-// The spatial axes, none of them empty.
+// The spatial axes. ShapeError if one is empty.
 Axes spatial_axes(const Tensor& x, bool channels_last, const char* op) {
   const int axes = axes_of(x, op), first = channels_last ? 1 : 2;
   for (int i = 0; i < axes; ++i)

@@ -1,5 +1,5 @@
-// Pooling: a team of threads a window, one where windows are small, or a thread four elements of
-// the data.
+// Pooling: a team of threads per window, one thread for small windows, or a thread per four data
+// elements.
 #include <locus/core/scratch.h>
 #include <locus/ops/kernel/reduce_block.h>
 #include <locus/ops/pooling/pooling_kernel.h>
@@ -7,10 +7,10 @@
 namespace locus::cuda {
 namespace {
 
-constexpr int kColumns = 32;  // windows side by side in a block, where channels are
-constexpr int kRun = 4;       // elements along the last axis that a thread takes
+constexpr int kColumns = 32;  // adjacent windows of a block if channels are last
+constexpr int kRun = 4;       // elements along the last axis per thread
 
-// At most so many elements along each axis, numbered in row-major order.
+// At most length[a] elements along each axis, in row-major order.
 template <class I>
 struct Box {
   I length[3], most;
@@ -24,22 +24,21 @@ struct Box {
   }
 };
 
-// An element of the data or of the result.
 template <class I>
 struct PoolIndex {
   I outer, at[3], channel;
 };
 
-// Memory is (outer, 3 spatial axes, inner): channels are inner where they are last, else outer.
+// Memory is (outer, 3 spatial axes, inner). Channels are inner if last, else outer.
 template <class I>
 struct Planes : PoolingOf<I> {
   I inner, n_runs, n_result;
   I runs;  // along the last axis of the data
   DivisorOf<I> by_inner, by_runs;
-  Box<I> box;  // a window's
-  int lanes;   // threads of a window: a power of two
+  Box<I> box;  // of a window
+  int lanes;   // threads per window: a power of two
 
-  // Element i of what has so many along the spatial axes.
+  // Element i of an array with these spatial lengths.
   __device__ PoolIndex<I> place(I i, const I (&length)[3], const DivisorOf<I> (&by)[3]) const {
     PoolIndex<I> p;
     const auto cut = [&i](I n, DivisorOf<I> d) {
@@ -55,7 +54,6 @@ struct Planes : PoolingOf<I> {
   __device__ PoolIndex<I> place_of_window(I i) const {
     return place(i, this->result, this->by_result);
   }
-  // The first element of run i.
   __device__ PoolIndex<I> place_of_run(I i) const {
     const I length[] = {this->data[0], this->data[1], runs};
     const DivisorOf<I> by[] = {this->by_data[0], this->by_data[1], by_runs};
@@ -70,8 +68,8 @@ struct Planes : PoolingOf<I> {
            static_cast<double>(this->range(2, at[2]).count);
   }
 
-  // f(window, lane) for each team, all threads of a block together; a window that is not there is
-  // n_result or more.
+  // f(window, lane) for each team, by all threads of a block together. Missing windows have numbers
+  // from n_result on.
   __device__ void each_window(const auto& f) const {
     const int t = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
     const bool strided = inner > 1 && lanes > 1;
@@ -92,8 +90,8 @@ struct Planes : PoolingOf<I> {
   }
 };
 
-// f(offsets) for a lane's elements of a box from the beginning of `range` on, four at a time, in
-// row-major order. Those out of the range have negative offsets.
+// f(offsets) for a lane's elements of a box at the start of `range`, four at a time, in row-major
+// order. Offsets outside the range are negative.
 template <class I>
 __device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box,
                                           const PoolIndex<I>& p, const RangeOf<I> (&range)[3],
@@ -129,7 +127,7 @@ __device__ __forceinline__ void each_four(const Planes<I>& g, const Box<I>& box,
   }
 }
 
-// f(value, offset) for the elements of a window that are a lane's, in row-major order.
+// f(value, offset) for a lane's elements of a window, in row-major order.
 template <class A, class S, class I>
 __device__ __forceinline__ void each_element(const Planes<I>& g, const S* x, I window, I lane,
                                              const auto& f) {
@@ -146,7 +144,7 @@ __device__ __forceinline__ void each_element(const Planes<I>& g, const S* x, I w
   });
 }
 
-// Where the first maximum of a window is, in all of its lanes.
+// The offset of a window's first maximum, in all its lanes.
 template <class S, class I>
 __device__ __forceinline__ I max_place(const Planes<I>& g, const S* x, I window, I lane) {
   using A = Compute<S>;
@@ -167,7 +165,7 @@ __device__ __forceinline__ I max_place(const Planes<I>& g, const S* x, I window,
   return g.all_of_window(best, join).at;
 }
 
-// y = what `other` has where x has its maxima: max_pool where other is x.
+// y = `other` at the maxima of x. If other is x: max_pool.
 template <class S, class I>
 __global__ void __launch_bounds__(1024, 1)
     gather_kernel(const __grid_constant__ Planes<I> g, const S* x, const S* other, S* y) {
@@ -198,8 +196,8 @@ __global__ void __launch_bounds__(1024, 1)
   });
 }
 
-// Where no element is in two windows. A window's team writes its cell: the elements up to where
-// the next window begins.
+// If no element is in two windows: a window's team writes its cell, the elements up to the next
+// window.
 template <class S, class I>
 __global__ void __launch_bounds__(1024, 1)
     max_grad_kernel(const __grid_constant__ Planes<I> g, const __grid_constant__ Box<I> cell,
@@ -223,8 +221,8 @@ __global__ void __launch_bounds__(1024, 1)
   });
 }
 
-// dx = the sum over the windows that hold an element: of those whose maximum it is (places not
-// null), or of their means' shares.
+// dx of an element = the sum over its windows: dy of windows whose maximum it is (if places is not
+// null), or its shares of the means.
 template <class S, class I>
 __global__ void __launch_bounds__(kBlock)
     grad_kernel(const __grid_constant__ Planes<I> g, const I* places, const S* dy, S* dx) {
@@ -270,7 +268,7 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// The same elements in fewer axes, where windows are as long as these.
+// The same elements in fewer axes, if a window covers these axes.
 Pooling joined(Pooling g) {
   const auto whole = [&g](int a) {
     return g.result[a] == 1 && (g.adaptive || (g.window[a] == g.data[a] && g.padding[a] == 0));
@@ -306,7 +304,7 @@ Planes<I> planes_of(const Pooling& g) {
     static_cast<PoolingOf<I>&>(p) = narrowed(g);
   else
     static_cast<PoolingOf<I>&>(p) = g;
-  constexpr int kSmall = 16;  // elements that one thread takes
+  constexpr int kSmall = 16;  // elements for one thread
   if (p.box.most < kSmall) return p;
   if (inner == 1)
     while (p.lanes < 1024 && p.lanes * 8 <= p.box.most) p.lanes *= 2;
@@ -320,7 +318,7 @@ struct Gpu {
   const Call& call;
   const Pooling g;
 
-  // f(planes), unless they are empty.
+  // Calls f(planes) unless they are empty.
   void with_planes(const auto& f) const {
     if (g.images * g.channels == 0) return;
     const Pooling all = joined(g);

@@ -8,19 +8,19 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kRun = 64;         // results side by side
-constexpr int64_t kGrain = 1 << 15;  // elements that are worth a thread
+constexpr int64_t kRun = 64;         // adjacent results
+constexpr int64_t kGrain = 1 << 15;  // elements worth a thread
 
 int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-// Results that lie side by side in memory: of a row, or, with the channels last, of an element.
+// Adjacent results in memory: of a row or, with channels last, of an element.
 struct Run {
   int64_t image, channel, at[3];
   int64_t first, count;  // of the results, in memory
-  bool room;             // to read kRun results' elements, whatever its count
+  bool room;             // whether kRun results' elements can be read
 };
 
-// f(step) with the common ones as constants.
+// f(step), with 1 and 2 as constants.
 template <class F>
 LOCUS_HD void with_step(int64_t step, const F& f) {
   if (step == 1)
@@ -39,7 +39,7 @@ constexpr int64_t kVectorBytes = 32;
 constexpr int64_t kVectorBytes = 16;
 #endif
 
-// Several results at once, and as many whole numbers of their size.
+// Vectors of several results, and of as many integers.
 template <class T>
 struct Lanes {
   using Whole = If<sizeof(T) == 4, int32_t, int64_t>;
@@ -51,7 +51,7 @@ struct Lanes {
   LOCUS_HD static void load(const void* from, X& to) {
     std::memcpy(&to, from, sizeof to);
   }
-  // Every element, or every second: g++ leaves the last of those to a loop of scalars.
+  // Loads every element, or every second one. g++ would leave the last ones to a scalar loop.
   LOCUS_HD static void load(const T* from, std::integral_constant<int64_t, 1>, V& to) {
     load(from, to);
   }
@@ -65,15 +65,14 @@ struct Lanes {
   }
 };
 
-// Pooling of T, float or double.
 template <class T>
 struct Core {
   using L = Lanes<T>;
   using Place = typename L::Whole;
   const Pooling g;
-  bool rounded_again = false;  // results, to 16 bits
+  bool rounded_again = false;  // to 16 bits
 
-  // body(run), in parallel by images and channels; before(image, channel, channels) first.
+  // Calls before(image, channel, channels), then body(run). Images and channels run in parallel.
   template <class Before, class F>
   void each_run(const Before& before, const F& body) const {
     const int64_t blocks = g.channels_last ? (g.channels + kRun - 1) / kRun : g.channels;
@@ -109,20 +108,20 @@ struct Core {
     each_run([](int64_t, int64_t, int64_t) {}, body);
   }
 
-  // Where the window of the run's first result begins in the data, padding included.
+  // The data offset of the first result's window, padding included.
   int64_t origin(const Run& r) const {
     const int64_t column = r.at[2] * g.stride[2] - g.padding[2];
     const int64_t row = g.range(0, r.at[0]).begin * g.data[1] + g.range(1, r.at[1]).begin;
     return g.data_at(r.image, r.channel,
                      row * g.data[2] + (one() ? g.range(2, r.at[2]).begin : column));
   }
-  // One window a run; so are those that reach over all of a row: few of their places meet data.
+  // Whether a run is one window. Windows longer than a row are too: few of their taps read data.
   bool one() const { return g.channels_last || g.adaptive || g.window[2] > g.data[2]; }
-  // From an element that a result of the run meets to the one that the next meets there.
+  // Distance between adjacent results' elements at a tap.
   int64_t step() const { return g.channels_last ? 1 : g.stride[2]; }
 
-  // f(tap, begin, end): results [begin, end) of the run meet what lies `tap` behind their windows'
-  // origin, element after element of the windows in row-major order.
+  // f(tap, begin, end), in row-major order of the window: results [begin, end) of the run read the
+  // element `tap` past their window's origin.
   template <class F>
   LOCUS_HD void each_tap(const Run& r, auto s, const F& f) const {
     const Range a = g.range(0, r.at[0]), b = g.range(1, r.at[1]), c = g.range(2, r.at[2]);
@@ -143,15 +142,15 @@ struct Core {
       }
   }
 
-  // Whether vectors of results can be taken for a run: all its windows lie in the data along the
-  // last axis. What vectors have too much is not used.
+  // Whether a run can use vectors: all its windows lie in the data along the last axis. Excess
+  // vector lanes are unused.
   template <class Step>
   LOCUS_HD bool vectors(const Run& r, Step s) const {
     if constexpr (std::is_same_v<Step, int64_t>) return false;
     const int64_t begin = r.at[2] * s - g.padding[2];
     return r.room && !one() && begin >= 0 && begin + (r.count - 1) * s + g.window[2] <= g.data[2];
   }
-  // f(tap) for all of them, then.
+  // f(tap) for all taps, if vectors() holds.
   template <class F>
   LOCUS_HD void each_whole_tap(const Run& r, const F& f) const {
     const Range a = g.range(0, r.at[0]), b = g.range(1, r.at[1]);
@@ -159,7 +158,7 @@ struct Core {
       for (int64_t j = 0; j < b.end - b.begin; ++j)
         for (int64_t k = 0; k < g.window[2]; ++k) f((i * g.data[1] + j) * g.data[2] + k);
   }
-  // to[0], ... to[n - 1], as far as a vector reaches.
+  // to[0], ..., to[n - 1], at most one vector.
   template <class X, class V>
   LOCUS_HD static void store(const V& v, int64_t n, X* to) {
     if (n >= L::kN) {
@@ -200,7 +199,7 @@ struct Core {
     });
   }
 
-  // place[j]: how far behind its window's origin a result's maximum is.
+  // place[j]: the offset of result j's maximum from its window's origin.
   [[gnu::noinline]] void places(const Run& r, const T* x, Place (&place)[kRun]) const {
     const T* const from = x + origin(r);
     with_step(step(), [&](auto s) {
@@ -242,7 +241,7 @@ struct Core {
     });
   }
 
-  // Gradients are added up where they belong, to zeros.
+  // Adds gradients to zeros.
   template <class F>
   void spread(T* to, const F& body) const {
     each_run(
@@ -265,7 +264,7 @@ struct Core {
     });
   }
 
-  // What the means of a run divide by.
+  // The divisors of a run's means.
   void counts(const Run& r, double (&count)[kRun]) const {
     const double outer = static_cast<double>(g.range(0, r.at[0]).count) *
                          static_cast<double>(g.range(1, r.at[1]).count);
@@ -307,7 +306,7 @@ struct Core {
   }
 };
 
-// Of S: 16-bit operands are pooled as f32.
+// Pools 16-bit operands as f32.
 template <class S>
 struct Host {
   using T = Compute<S>;
@@ -331,7 +330,7 @@ struct Host {
     Scratch copy_;
     T* data_;
   };
-  // run(to): `to` is y or, where that is of 16 bits, memory that is rounded to it.
+  // run(to): `to` is y or, if y is 16-bit, memory that is then rounded to y.
   template <class F>
   void results(S* y, int64_t n, const F& run) const {
     if constexpr (kDirect) {

@@ -1,5 +1,4 @@
-// Attributes of the pooling family, and which elements are in which window: for the host and for
-// nvcc.
+// Attributes and windows of the pooling family, for the host and for nvcc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -10,13 +9,13 @@
 namespace locus {
 
 struct PoolingAttrs {
-  int64_t window[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {};  // a spatial axis each
+  int64_t window[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {};  // per spatial axis
   int64_t size[3] = {};    // avg_pool_grad: the spatial lengths of the data
-  int64_t result[3] = {};  // of `adaptive` windows
+  int64_t result[3] = {};  // lengths if `adaptive`
   bool channels_last = false, ceil_mode = false, count_include_pad = true, adaptive = false;
 };
 
-// 0 where the window does not fit.
+// 0 if the window does not fit.
 LOCUS_HD int64_t pooled_length(int64_t n, int64_t window, int64_t stride, int64_t padding,
                                bool ceil_mode) {
   const int64_t room = n + 2 * padding - window;
@@ -29,18 +28,18 @@ LOCUS_HD int64_t pooled_length(int64_t n, int64_t window, int64_t stride, int64_
 template <class I>
 struct RangeOf {
   I begin, end;
-  I count;  // what a mean divides by
+  I count;  // divisor of a mean
 };
 using Range = RangeOf<int64_t>;
 
-// Three spatial axes, of which the first may have length 1. Indices are of type I: int64_t, or
-// int32_t where narrow() says that it will do.
+// Three spatial axes; missing ones have length 1 and come first. I is int64_t, or int32_t if
+// narrow().
 template <class I>
 struct PoolingOf {
   I images = 0, channels = 0;
   I data[3], result[3], window[3], stride[3], padding[3];
   bool channels_last = false, count_include_pad = true, adaptive = false;
-  DivisorOf<I> by_data[3], by_result[3], by_stride[3];  // the same numbers
+  DivisorOf<I> by_data[3], by_result[3], by_stride[3];  // divide by the same numbers
 
   LOCUS_HD I elements() const { return data[0] * data[1] * data[2]; }
   LOCUS_HD I positions() const { return result[0] * result[1] * result[2]; }
@@ -67,7 +66,7 @@ struct PoolingOf {
     return {begin, end < r ? end : r, 0};
   }
 
-  // Offsets of channel c of image n at an element of the data, and of the result.
+  // Offset of channel c of image n at an element of the data, or of the result.
   LOCUS_HD I data_at(I n, I c, I at) const {
     return channels_last ? (n * elements() + at) * channels + c
                          : (n * channels + c) * elements() + at;
@@ -86,7 +85,7 @@ struct PoolingOf {
 };
 using Pooling = PoolingOf<int64_t>;
 
-// Whether all indices, and what is computed on the way to them, are below 2^31.
+// Whether all indices, and intermediate values, are below 2^31.
 LOCUS_HD bool narrow(const Pooling& p) {
   constexpr int64_t kMost = int64_t{1} << 29;
   const int64_t planes = p.images * p.channels;
@@ -117,7 +116,7 @@ LOCUS_HD PoolingOf<int32_t> narrowed(const Pooling& p) {
   return q;
 }
 
-// Of the data's, and the result's shapes.
+// From the shapes of data and result.
 LOCUS_HD Pooling make_pooling(const Meta& x, const Meta& y, const PoolingAttrs& a) {
   Pooling p;
   const int axes = x.rank - 2, missing = 3 - axes, first = a.channels_last ? 1 : 2;
@@ -139,15 +138,15 @@ LOCUS_HD Pooling make_pooling(const Meta& x, const Meta& y, const PoolingAttrs& 
   return p;
 }
 
-// Whether v is the maximum of what was seen and itself: the first NaN is.
+// Whether v replaces the maximum `best`. The first NaN is the maximum.
 template <class T>
 LOCUS_HD bool exceeds(T v, T best) {
   return !(v <= best) & (best == best);
 }
 
-// The ops in terms of an Engine<S>{call, pooling} of one kind of device:
-//   max(x, y); average(x, y); average_grad(dy, dx), and with the places of the maxima of x
-//   max_grad(x, dy, dx): dy added there; max_gather(x, g, y): g read there
+// Implements the ops with Engine<S>{call, pooling} of one kind of device:
+//   max(x, y); average(x, y); average_grad(dy, dx); and at the maxima of x:
+//   max_grad(x, dy, dx) adds dy; max_gather(x, g, y) reads g
 template <template <class> class Engine>
 constexpr KernelList pooling_kernels() {
   KernelList list;
