@@ -86,7 +86,7 @@ Samples stack_samples(Context c, DType d) {
           Sample({v({4}, 0), v({4}, 1)}, ConcatAttrs{0}), Sample({v({}, 0)}, ConcatAttrs{0})};
 }
 
-// The operands in promote()'s dtype.
+// Invokes op on the operands, cast to promote()'s dtype.
 Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   if (data.empty()) throw ShapeError(op.name, ": expected at least one tensor");
   for (const Tensor& t : data) detail::expect_tensor(op.name.c_str(), t, "an operand");
@@ -101,8 +101,8 @@ Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   return invoke(op, refs, ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
 }
 
-// x with a new axis of length n at `at`, merged with `axis` beside it: in memory of its own when
-// that repeats elements.
+// Repeats x n times along a new axis at `at`, merged with the adjacent `axis`. New memory if
+// elements repeat.
 Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
   const Tensor thin = expand_dims(x, at);
   Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;

@@ -1,4 +1,4 @@
-// Where concat's inputs go in its output, for the host and for nvcc.
+// The place of concat's inputs in its output, for the host and for nvcc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -11,8 +11,8 @@ struct ConcatAttrs {
   int32_t axis = 0;  // not negative
 };
 
-// The part of `out` that starts at `begin` along `axis` and has the shape of `in`, which may lack
-// that axis (stack). Moves `begin` behind it.
+// The part of `out` from `begin` along `axis`, with the shape of `in`, which may lack that axis
+// (stack). Advances `begin`.
 LOCUS_HD View next_part(const View& out, const View& in, int axis, int64_t& begin) {
   View v = out;
   v.data = static_cast<char*>(out.data) + begin * out.stride[axis] * size_of(out.meta.dtype);
