@@ -87,7 +87,7 @@ DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::spa
   return out[0].dtype = in[0].dtype;
 }
 
-// What op makes of `first` and the saved ids: the gradient of the first input, the only one.
+// The gradient of the first input: op on `first` and the saved ids.
 template <class A>
 Tensors by_ids(const OpRef<A>& op, const Tensor& first, const Saved& saved, const A& a,
                Tensor place = {}) {
@@ -98,7 +98,7 @@ Tensors by_ids(const OpRef<A>& op, const Tensor& first, const Saved& saved, cons
   return grads;
 }
 
-// Adds dout up into zeros of data's shape; 16-bit sums are made in f32.
+// Adds dout to zeros of data's shape. 16-bit gradients are summed in f32.
 Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<TakeGradAttrs> op("take_grad");
   const DType dtype = dout[0].dtype();
@@ -193,7 +193,7 @@ DType mask_select_grad_infer(std::span<const Meta> in, const MaskAttrs& a, std::
   return out[0].dtype = in[0].dtype;
 }
 
-// Each is the other's gradient, and linear.
+// These two are linear, and each is the other's gradient.
 Tensors mask_select_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<MaskAttrs> op("mask_select_grad");
   return {invoke(op, {dout[0], saved.in(1), saved.in(2)}, saved.attrs<MaskAttrs>()), {}, {}};
@@ -240,7 +240,7 @@ Samples take_grad_samples(Context c, DType d) {
                  TakeGradAttrs{{2, {0, 1}}, make_meta(d, Shape{3, 4})})};
 }
 
-// Distinct places: which of two values stays in one is not defined.
+// Distinct places: of two values for one place, either may stay.
 Samples put_samples(Context c, DType d) {
   const auto v = [&](const Shape& s, int variant) {
     return sample_values(c, d, s, -2, 2, variant);
@@ -273,7 +273,7 @@ Samples one_hot_samples(Context c, DType d) {
           Sample({array({1, 2}, c)}, OneHotAttrs{3, 5, 2, d == i32 ? f32 : i32})};
 }
 
-// Masks and their offsets: one within a tile, one of two tiles.
+// Masks and their offsets: one tile, and two tiles.
 std::vector<Tensors> sample_masks(Context c) {
   static const OpRef<> op("mask_offsets");
   std::vector<Tensors> all;
@@ -287,7 +287,7 @@ std::vector<Tensors> sample_masks(Context c) {
 }
 MaskAttrs count_of(const Tensors& m) { return {m[1][-1].item<int64_t>()}; }
 
-// A sample for each mask, of the inputs made of the mask and its offsets.
+// A sample per mask. `inputs` makes its inputs from mask and offsets.
 Samples over_masks(Context c, const auto& inputs) {
   Samples s;
   for (const Tensors& m : sample_masks(c)) s.emplace_back(inputs(m), count_of(m));

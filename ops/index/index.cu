@@ -6,7 +6,7 @@
 namespace locus::cuda {
 namespace {
 
-// Take reads data and writes result; put the other way. I: uint32_t below 2^31 elements.
+// take reads data and writes result; put does the reverse. I is uint32_t below 2^31 elements.
 template <class T, class I, bool kPut>
 __global__ void __launch_bounds__(kBlock) move_rows(TakeWalk p, T* data, T* result, Fault* fault) {
   const I inner = static_cast<I>(p.inner.size);
@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kBlock) move_rows(TakeWalk p, T* data, T* resu
   }
 }
 
-// One index tensor, single elements: nothing to divide. The memory's rate of random reads is the
-// limit, so a thread an element does as well as any other way.
+// One index tensor and single elements: no division. The rate of random reads is the limit, so one
+// thread per element is as fast as any other way.
 template <class T, class I>
 __global__ void __launch_bounds__(kBlock)
     take_elements(const __grid_constant__ TakeWalk p, const T* __restrict__ data,
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// A thread an element of the result: dout where the index points, else 0. One launch.
+// One thread per element of the result: dout at the index, else 0.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     pick_scatter(Along p, PickAttrs a, const T* dout, const void* ids, DType type, T* out,

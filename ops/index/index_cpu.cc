@@ -9,8 +9,8 @@ constexpr int64_t kGrain = 16384;
 
 LOCUS_HD int64_t grain_of(int64_t inner) { return inner >= kGrain ? 1 : kGrain / (inner + 1) + 1; }
 
-// Throws where a row has an index out of range. For all rows before anything is written to a target
-// that others see; a row at a time where the result is new.
+// Throws for an index out of range. If others see the target, all rows are checked before any
+// write. If the result is new, each row is checked in turn.
 LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakeWalk& p, const TakeAttrs& a) {
   if (row.bad_axis >= 0)
     detail::throw_out_of_bounds(op, row.bad, p.id_dtype, a.axes[row.bad_axis],
@@ -22,7 +22,7 @@ void check_rows(const char* op, const TakeWalk& p, const TakeAttrs& a) {
   });
 }
 
-// move(data, result, stride of data, stride of result, n) on every run of every row.
+// move(data, result, stride of data, stride of result, n) for every run of every row.
 template <class F>
 LOCUS_HD void for_each_run(const char* op, const TakeWalk& p, const TakeAttrs& a, int64_t begin,
                            int64_t end, const F& move) {
@@ -40,8 +40,8 @@ LOCUS_HD void for_each_run(const char* op, const TakeWalk& p, const TakeAttrs& a
   }
 }
 
-// Single elements by one index tensor without strides of its own: the loop that most takes are. The
-// places of a few are known before the first is read, so that many reads are on their way at once.
+// Single elements by one index tensor: the most frequent take. A few places are computed and
+// prefetched before the first read, so that reads overlap.
 template <class T, class I>
 void take_elements(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result) {
   constexpr int64_t kAhead = 64;
@@ -83,7 +83,7 @@ void take_sized(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result)
   });
 }
 
-// One thread: a repeated index must leave one whole value, not a mix.
+// One thread: a repeated index must leave one whole value.
 template <class T>
 void put_sized(const TakeWalk& p, const TakeAttrs& a, T* data, const T* values) {
   for_each_run("put", p, a, 0, p.rows,
@@ -93,12 +93,11 @@ void put_sized(const TakeWalk& p, const TakeAttrs& a, T* data, const T* values) 
 }
 
 struct IndexedRow {
-  uint64_t place;  // in data, of an index row's beginning
+  uint64_t place;  // in data, where an index row begins
   int64_t row;
 };
 
-// Sorts by place, equal places in the order of the rows; `other` is as long. Returns which holds
-// the result.
+// Sorts by place, then row. `other` has the length of `a`. Returns the array that holds the result.
 IndexedRow* sort_by_place(IndexedRow* a, IndexedRow* other, int64_t n, uint64_t places) {
   constexpr int kBits = 11;
   for (int shift = 0; shift < 64 && places >> shift != 0; shift += kBits) {
@@ -114,7 +113,7 @@ IndexedRow* sort_by_place(IndexedRow* a, IndexedRow* other, int64_t n, uint64_t 
   return a;
 }
 
-// move(place in the data, place in the result) for each element picked.
+// move(offset in data, offset in result) for each picked element.
 LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move) {
   const PickAttrs& a = call.attributes<PickAttrs>();
   const Along p(data.meta, a.axis);
@@ -129,7 +128,7 @@ LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move
   });
 }
 
-// f(tile's first element, its end, the number of ones before it) on every tile of a mask.
+// f(first element, end, ones before it) for every tile of a mask.
 template <class F>
 LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
   parallel_for(mask_tiles(n), kGrain / kMaskTile, [&](int64_t begin, int64_t end) {
@@ -138,8 +137,8 @@ LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
   });
 }
 
-// out[k] = value(place of the k-th one). Written without branches: an element that is not the next
-// one is overwritten.
+// out[k] = value(place of the k-th one). Without branches: a later element overwrites one that is
+// not selected.
 template <class T, class F>
 void compress(const View& mask_view, const int64_t* offsets, T* out, const F& value) {
   const uint8_t* mask = mask_view.as<uint8_t>();
@@ -162,7 +161,7 @@ struct Backend {
     });
   }
 
-  // Inputs: the target itself, the values, the indices.
+  // Inputs: target, values, indices.
   static void put(const Call& call) {
     const TakeAttrs& a = call.attributes<TakeAttrs>();
     const TakeWalk p = make_take_walk(call.out[0], call.in[1], call.in + 2, a);
@@ -211,7 +210,7 @@ struct Backend {
     });
   }
 
-  // Rows of one place are added up in their order, in f64, by one thread.
+  // One thread adds the rows of a place, in order, in f64.
   template <class T>
   static void take_grad(const Call& call) {
     const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
@@ -317,7 +316,7 @@ struct Backend {
     });
   }
 
-  // Inputs: the target itself, and a mask of its shape.
+  // Inputs: target, and a mask of its shape.
   static void mask_fill(const Call& call) {
     const View& target = call.out[0];
     const uint64_t bits = element_bits(target.meta.dtype, call.attributes<MaskFillAttrs>().value);

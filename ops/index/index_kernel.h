@@ -1,5 +1,4 @@
-// Attributes of the index family, and the walk of its kernels, for the host and for
-// nvcc.
+// Attributes and walk of the index family, for the host and for nvcc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -9,8 +8,8 @@
 
 namespace locus {
 
-// x indexed by n_axes integer tensors of one shape, along axes[] (ascending); the axes of the index
-// stand in the result from axis `at`.
+// x indexed by n_axes integer tensors of one shape, along axes[] (ascending). The index's axes
+// begin at result axis `at`.
 struct TakeAttrs {
   int8_t n_axes = 1;
   int8_t axes[kMaxRank] = {};
@@ -19,13 +18,13 @@ struct TakeAttrs {
 };
 struct TakeGradAttrs {
   TakeAttrs take;
-  Meta data;  // what was indexed
+  Meta data;  // the indexed tensor
 };
 struct PickAttrs {
   int8_t axis = 0;
   uint8_t mode = 0;
   uint8_t keepdims = 0;
-  int64_t length = 0;  // pick_grad: of the axis
+  int64_t length = 0;  // pick_grad: the axis's length
 };
 struct OneHotAttrs {
   int64_t depth = 1;
@@ -36,19 +35,19 @@ struct MaskFillAttrs {
   Scalar value = 0;
 };
 struct MaskAttrs {
-  int64_t count = 0;  // of the mask's ones
+  int64_t count = 0;  // ones in the mask
 };
 struct UnravelAttrs {
   Meta shape;
 };
 
-// A mask is counted in tiles of so many elements: mask_offsets holds the ones before each tile, and
-// of all at its end.
+// Masks are counted in tiles of this many elements. mask_offsets holds the ones before each tile,
+// then all ones.
 inline constexpr int64_t kMaskTile = 512;
 LOCUS_HD constexpr int64_t mask_tiles(int64_t n) { return (n + kMaskTile - 1) / kMaskTile; }
 
-// An index that a tensor of dtype d held, made valid, or -1: where it is out of range in mode
-// `raise`, NaN in any, past 64 bits in `wrap`.
+// Makes an index from a tensor of dtype d valid. Returns -1 if out of range in mode `raise`, for
+// NaN in any mode, and past 64 bits in `wrap`.
 LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
   if (mode == 1) {
     if (i == kNaN && !is_exact(i, d)) return -1;
@@ -63,24 +62,24 @@ LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
   return i >= 0 && i < n ? i : -1;
 }
 
-// How an indexed tensor (`data`) and its counterpart (`result`: what take writes, what put and
-// take_grad read) are walked together. A row is one place of the result's axes up to and including
-// those of the index; its elements are the remaining axes.
+// Walks an indexed tensor (`data`) and its counterpart (`result`: take writes it, put and take_grad
+// read it). A row is one place of the result's axes up to the index's last. Its elements are the
+// remaining axes.
 struct TakeWalk {
-  int rank = 0;  // of the rows
+  int rank = 0;  // of rows
   int64_t rows = 1;
   int64_t shape[kMaxRank] = {};
   int64_t data_stride[kMaxRank] = {};  // 0 along the index's axes
   int64_t result_stride[kMaxRank] = {};
   int64_t ids_stride[kMaxRank][kMaxRank] = {};  // [axis of the row][index tensor]
 
-  int first_id = 0;  // the axes from here on are the index's, those before repeat it
+  int first_id = 0;  // the first axis of the index; earlier axes repeat it
 
   int n_ids = 1;
   DType id_dtype = i64;
   const void* ids[kMaxRank] = {};
   int64_t length[kMaxRank] = {};  // of the indexed axes
-  int axes[kMaxRank] = {};        // their numbers in data
+  int axes[kMaxRank] = {};        // in data
   int64_t step[kMaxRank] = {};    // data's stride along them
   int mode = 0;
 
@@ -91,7 +90,7 @@ struct TakeWalk {
     for (int i = first_id; i < rank; ++i) n *= shape[i];
     return n;
   }
-  // Adds an axis to the rows, merged with the one before where memory allows.
+  // Adds an axis to the rows, merged with the previous one if memory allows.
   LOCUS_HD void add_row_axis(int64_t n, int64_t data, int64_t result, const View* index, int axis) {
     rows *= n;
     if (n == 1) return;
@@ -141,7 +140,7 @@ LOCUS_HD TakeWalk make_take_walk(const View& data, const View& result, const Vie
   return p;
 }
 
-// Where a row begins. -1 in `data`: an index out of range, whose value and axis are in `bad`.
+// A row's offsets. If an index is out of range, `bad` and `bad_axis` hold its value and axis.
 struct TakeRow {
   int64_t data = 0, result = 0;
   int64_t bad = 0;
@@ -170,7 +169,7 @@ LOCUS_HD TakeRow take_row(const TakeWalk& p, int64_t row) {
   return out;
 }
 
-// out[axis][i]: where element flat[i] of m's shape lies.
+// out[axis][i]: the position of element flat[i] of m's shape.
 LOCUS_HD void unravel_one(const Meta& m, const int64_t* flat, int64_t i, int64_t n, int64_t* out) {
   int64_t rest = flat[i];
   for (int axis = m.rank - 1; axis >= 0; --axis) {
@@ -192,7 +191,7 @@ constexpr KernelList index_kernels() {
   return list;
 }
 
-// What needs sorting or scanning.
+// Ops that sort or scan.
 template <class Backend>
 constexpr KernelList scatter_kernels() {
   KernelList list;
@@ -207,7 +206,6 @@ constexpr KernelList scatter_kernels() {
 
 namespace detail {
 // Throws IndexError "take: index 7 is out of bounds for axis 0 with size 3; expected -3 to 2".
-// Compiled once, for kernels.
 [[noreturn]] void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis,
                                       int64_t size);
 }  // namespace detail

@@ -1,4 +1,4 @@
-// What the files of the index family share on the host.
+// Shared by the index family's host files.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -6,9 +6,9 @@
 
 namespace locus::detail {
 
-// ids as i32 or i64; DTypeError for a mask.
+// ids, or f32 for 16-bit ids; DTypeError for a mask.
 Tensor integer_ids(const char* op, const Tensor& ids);
-// The dtype and shape of data taken by ids.
+// Dtype and shape of data taken by ids.
 Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a);
 
 }  // namespace locus::detail

@@ -1,4 +1,4 @@
-// take's gradient, and the positions of a mask: what needs sorting or scanning.
+// take's gradient and mask positions: ops that sort or scan.
 #include <cuda_runtime.h>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
@@ -11,7 +11,7 @@
 namespace locus::cuda {
 namespace {
 
-// The place in the result's memory that each index names; `none` where it is out of range.
+// The offset, in the result, of each index; `none` if out of range.
 __global__ void __launch_bounds__(kBlock)
     find_places(TakeWalk p, int64_t n, uint64_t none, uint64_t* key, uint32_t* value,
                 Fault* fault) {
@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// After a stable sort, equal places lie together in the order of the indices: the thread at the
-// first of them adds all up in f64, always in the same order.
+// After a stable sort, equal places are adjacent, in the order of the indices. The thread at the
+// first one adds all in f64, in this order.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     add_places(TakeWalk p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
@@ -48,15 +48,15 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// The bytes that are not 0, as ones.
+// 1 for each byte that is not 0.
 __device__ __forceinline__ uint32_t ones(uint32_t bytes) { return __vsetne4(bytes, 0); }
 
-// Blocks for a warp a tile.
+// Blocks for one warp per tile.
 unsigned grid_of(int64_t n) {
   return static_cast<unsigned>((mask_tiles(n) * 32 + kBlock - 1) / kBlock);
 }
 
-// A warp counts a tile.
+// One warp counts a tile.
 __global__ void __launch_bounds__(kBlock)
     count_tiles(const uint8_t* mask, int64_t n, int64_t* counts) {
   static_assert(kMaskTile == 32 * 16);
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kBlock)
   if (threadIdx.x % 32 == 0) counts[tile] = count;
 }
 
-// What walk_tiles moves: a tensor's elements, or their places.
+// Sources of walk_tiles: a tensor's elements, or their positions.
 template <class T>
 struct Elements {
   const T* data;
@@ -90,10 +90,10 @@ struct Places {
   __device__ Pack<int64_t, 4> four(int64_t i, int64_t) const { return {i, i + 1, i + 2, i + 3}; }
 };
 
-// A warp walks a tile, four neighbours a lane at a time. Elements go to the places of the ones
-// before them (expand = false: the ones side by side, by way of shared memory, so that writes are
-// whole), or come from there, zeros where the mask is. value says what
-// element i is.
+// One warp walks a tile, four adjacent elements per lane at a time.
+// kExpand: element i is value(the number of ones before it), or zero if the mask is.
+// Otherwise elements at ones are compacted in shared memory, so that writes are coalesced. `value`
+// reads element i.
 template <class T, bool kExpand, class F>
 __global__ void __launch_bounds__(kBlock)
     walk_tiles(const uint8_t* __restrict__ mask, int64_t n, const int64_t* __restrict__ offsets,
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t tile = first_thread() / 32, begin = tile * kMaskTile + lane * 4;
   if (tile >= mask_tiles(n)) return;
   const bool words = aligned(mask, 4);
-  uint32_t bits[kSteps], own = 0;  // own: the counts of all steps, a byte each
+  uint32_t bits[kSteps], own = 0;  // own: counts of all steps, one byte each
 #pragma unroll
   for (int s = 0; s < kSteps; ++s) {
     const int64_t i = begin + s * 128;

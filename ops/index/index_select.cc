@@ -1,4 +1,4 @@
-// take and its like as functions, and Selection.
+// take, pick, one_hot, nonzero, and Selection.
 #include <algorithm>
 #include <ostream>
 
@@ -29,7 +29,7 @@ struct SelectionAccess {
 
 namespace {
 
-// A mask counted: waits for the number of its ones, which shapes the result.
+// A counted mask. Waits for the number of ones, which shapes the result.
 struct MaskCount {
   Tensor mask, offsets;
   MaskAttrs attrs;
@@ -39,7 +39,6 @@ struct MaskCount {
     offsets = invoke(op, {mask});
     attrs.count = offsets[-1].item<int64_t>(from);
   }
-  // Flat, in row-major order.
   Tensor positions() const {
     static const OpRef<MaskAttrs> op("mask_indices");
     return invoke(op, {mask, offsets}, attrs);
@@ -68,7 +67,7 @@ void check_mask(const Tensor& base, int axis, const Tensor& mask) {
                        " but size of corresponding boolean axis is ", m[i]);
 }
 
-// A selection as one take: masks become positions, index tensors one shape and dtype.
+// A selection as one take. Masks become positions; index tensors get one shape and dtype.
 struct SelectionTake {
   Tensor base;
   Tensors ids;
@@ -97,10 +96,10 @@ SelectionTake resolve(const SelectionAccess& s) {
       check_mask(r.base, axis, ids);
       const Tensor flat = MaskCount(ids, s.from).positions();
       const int n = ids.ndim();
-      if (n == 0) r.base = expand_dims(r.base, axis);  // as an axis of length 1, taken or not
+      if (n == 0) r.base = expand_dims(r.base, axis);  // an axis of length 1, taken or not
       if (n <= 1) {
         add(flat);
-      } else if (r.base.contiguous()) {  // the masked axes seen as one
+      } else if (r.base.contiguous()) {  // the masked axes become one
         Meta merged = r.base.impl().view.meta;
         for (int i = 1; i < n; ++i) merged = without_axis(merged, axis + 1);
         merged.shape[axis] = ids.size();
@@ -141,7 +140,7 @@ void put(SelectionTake r, const Tensor& given) {
   invoke_into(op, r.refs({target, values}), {&target, 1}, r.attrs);
 }
 
-// x[mask] = number: no positions are needed, and nothing waits.
+// x[mask] = number: needs no positions and does not wait.
 bool fill_mask(const SelectionAccess& s, const Scalar& value) {
   static const OpRef<MaskFillAttrs> op("mask_fill");
   int axis = -1, at = 0;
@@ -157,7 +156,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
   check_mask(s.base, axis, mask);
   check_fits("index", s.base.dtype(), value);
   const Shape shape = s.base.shape();
-  if (mask.shape() != shape) {  // axes of length 1 behind its own; those before come by themselves
+  if (mask.shape() != shape) {  // append axes of length 1; broadcast_to prepends others
     Meta wide = mask.impl().view.meta;
     while (wide.rank + axis < shape.rank()) wide = with_axis(wide, wide.rank, 1);
     mask = broadcast_to(detail::reshape_exact(mask, Shape(wide)), shape);
@@ -167,7 +166,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
   return true;
 }
 
-// x[...] op= values: gathered, changed, put back.
+// x[...] op= values: gathers, changes, puts back.
 void update(const Selection& s, const auto& change) try {
   static const OpRef<TakeAttrs> op("take");
   const SelectionTake r = resolve(s);
@@ -199,8 +198,8 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
   Tensors ids;
   const int rest = x.ndim() - covered;
   bool plain = true;
-  // The axes of the result before the first index (positions are indices, too), where all indices
-  // are neighbours; else 0.
+  // If all indices (positions too) are adjacent: the number of the result's axes before them. Else
+  // 0.
   int at = -1;
   bool ended = false;
   for (const Selector& item : items) {
