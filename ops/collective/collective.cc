@@ -19,14 +19,12 @@
 namespace locus {
 namespace {
 
-// The group is that of the operands' contexts.
+// The group is the operands' contexts.
 struct CollectiveAttrs {
   ReduceOp op = ReduceOp::sum;
   int root = 0, axis = 0, concat_axis = 0;
-  Caller from = {};  // the gradient's copies are put down to the same line
+  Caller from = {};  // the gradient's copies are attributed to this line
 };
-
-// What is asked of parts
 
 Group group_of(std::span<const Ref> in) {
   std::vector<Context> contexts;
@@ -46,7 +44,7 @@ Tensors parts_of(const Group& g, std::span<const Ref> in, int axis = -1) {
   return parts;
 }
 
-// A length that the group's contexts share evenly.
+// The length of one context's slice. ShapeError if the axis does not divide evenly.
 int64_t slice_length(const Group& g, const Tensor& part, int axis) {
   const int64_t length = part.shape()[axis];
   if (length % g.size() != 0)
@@ -59,28 +57,26 @@ Tensor slice_of(const Tensor& part, int axis, int64_t length, int i) {
   return slice_axis(part, axis, Slice(i * length, (i + 1) * length));
 }
 
-// The group's numbers, from the root's on, round.
+// Group index i, counted from the root.
 size_t turned(size_t i, int root, size_t n) { return (i + static_cast<size_t>(root)) % n; }
 Tensors from_root(Tensors parts, int root) {
   std::rotate(parts.begin(), parts.begin() + root, parts.end());
   return parts;
 }
 
-// New memory on c for what x is, but of this length along the axis.
+// New memory on c, like x but with this length along the axis.
 Tensor like(const Tensor& x, Context c, int axis, int64_t length) {
   Meta m = x.impl().view.meta;
   m.shape[axis] = length;
   return allocate(c, m);
 }
 
-// The ops
-
 bool on_devices(const Group& g, const Tensors& parts, const CollectiveAttrs& a,
                 std::span<Tensor> out) {
   if (parts[0].size() == 0 || !communicator(g)) return false;
   Tensors from, to;
   for (size_t i = 0; i < parts.size(); ++i) {
-    // A target may be its part, and nothing else may share memory with one.
+    // A result goes to its target directly if the target is its part or has other storage.
     const bool there =
         out[i].defined() && out[i].contiguous() &&
         (out[i].impl().storage != parts[i].impl().storage ||
@@ -185,9 +181,7 @@ void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span
   exchange(g, pieces, {}, false, a.from);
 }
 
-// Gradients
-
-// One a context, zeros where nothing depends on the result.
+// One per context; zeros where nothing depends on the result.
 Tensors all_of(std::span<const Tensor> dout, const Saved& saved) {
   const Group g = group_of(saved);
   Tensors all(dout.begin(), dout.end());
@@ -199,7 +193,7 @@ Tensors all_of(std::span<const Tensor> dout, const Saved& saved) {
   return all;
 }
 
-// `op` is one that has a gradient.
+// Throws unless `op` has a gradient.
 void check_differentiable(ReduceOp op) {
   if (op != ReduceOp::sum && op != ReduceOp::mean)
     throw Error(
@@ -248,14 +242,14 @@ Tensors all_to_all_gradient(const Saved& saved, std::span<const Tensor> dout) {
                     {.split_axis = a.concat_axis, .concat_axis = a.axis}, a.from);
 }
 
-// Samples: of a group of one, since they live on one context.
+// Samples have a group of one, because they live on one context.
 
 Samples samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {4, 6})}, CollectiveAttrs{}),
           Sample({sample_values(c, d, {4, 6}).T()}, CollectiveAttrs{.axis = 1})};
 }
 
-// Its results; `group` is what the caller said.
+// Checks the operands and returns the op's results. `group` is the caller's.
 Tensors run(const Op& op, const Group& group, const Tensors& parts, const CollectiveAttrs& a,
             Tensors out = {}, int uneven_axis = -1) {
   return named(op.name, [&] {
@@ -273,7 +267,7 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
   static const OpRef<CollectiveAttrs> op("all_reduce");
   const CollectiveAttrs a{.op = options.op, .from = from};
   if (autograd::is_recording()) return run(op, group, parts, a, options.out);
-  // Without what only a tape needs.
+  // Without the work for a tape.
   Tensors out = options.out;
   named("all_reduce", [&] {
     check_parts(group, parts);

@@ -14,20 +14,20 @@
 namespace locus {
 namespace {
 
-// Bytes of a copy up to which the kernel takes it; of more the copy engines move more a second.
+// The kernel copies up to this many bytes. The copy engines are faster for more.
 constexpr size_t kMostCopied = size_t{4} << 20;
 
 bool sums(const Piece& p) { return p.parts.size() > 1; }
 
 size_t bytes_in(const Tensor& x) { return bytes_of(x.impl().view.meta); }
 
-// What is not aligned the kernel takes element by element.
+// Whether the kernel may use x in place. It handles unaligned chunks element by element.
 bool as_it_is(const Tensor& x) {
   return x.contiguous() &&
          (bytes_in(x) <= kPeersChunk || reinterpret_cast<uintptr_t>(x.impl().view.data) % 16 == 0);
 }
 
-// Those of which all are sums of one dtype, or copies.
+// All pieces are sums of one dtype, or all are copies.
 bool on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,
                 Caller from) {
   std::vector<Piece> all;
@@ -70,7 +70,7 @@ void exchange(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool b
       else
         copies.push_back(p);
   }
-  // Each context's thread fetches what it is to have.
+  // Each context's thread fetches its pieces.
   if (copies.empty()) return;
   on_threads(g.contexts(), [&](int i) {
     for (const Piece& p : copies)

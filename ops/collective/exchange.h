@@ -1,5 +1,4 @@
-// What several contexts are to have of each other's parts: copies, and sums that one alone has.
-// Internal to ops.
+// Exchanges between contexts: copies, and sums for one context alone. Internal to ops.
 #pragma once
 
 #include <span>
@@ -9,20 +8,20 @@
 
 namespace locus {
 
-// `result` gets the value of one part, of the same dtype and shape, or several combined in their
-// order. It may be one of them.
+// `result` receives one part, of the same dtype and shape, or several parts combined in order. It
+// may be one of them.
 struct Piece {
   Tensors parts;
   Tensor result;
 };
 
-// All of them, each on contexts of g. Pieces with several parts have one a context, and no other
-// piece's result is among these. Real GPUs: in one launch each, of a kernel that reads the parts
-// where they are, where it adds up floating-point parts or copies few bytes; else by copies to the
-// result's context, and the tree's sums (tree.h).
+// Runs all pieces, on contexts of g. A piece with several parts has one per context. No other
+// piece's result may be among these parts.
+// Real GPUs sum floating-point parts and copy few bytes in one launch each, of a kernel that reads
+// parts in place. Otherwise parts are copied, and the tree (tree.h) sums.
 void exchange(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside, Caller from);
 
-// Whether a copy of x goes by that kernel.
+// Whether the kernel copies x.
 bool by_kernel(const Group& g, const Tensor& x);
 
 }  // namespace locus

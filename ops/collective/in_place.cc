@@ -1,4 +1,4 @@
-// Many tensors at once, in place.
+// Collectives of many tensors, in place.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -16,7 +16,7 @@
 namespace locus {
 namespace {
 
-// Unless they may be written in place: f(parts) is asked, too.
+// Throws unless the tensors may be written in place. Calls f(parts).
 void check_many(const Op& op, const Group& group, std::span<const Tensors> tensors, const auto& f) {
   for (const Tensors& parts : tensors) {
     named(op.name, [&] {

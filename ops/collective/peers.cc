@@ -24,19 +24,19 @@ DType infer(std::span<const Meta>, const PeersAttrs&, std::span<Meta>) {
   throw Error("it is one device's part of a collective; call that");
 }
 
-// What all devices of a call have in common.
+// Shared by all devices of a call.
 struct SharedCall {
   const Group& group;
   const Op& op;
   Kernel kernel;
   PeersAttrs attrs;
-  AttrsOwner owner = {};  // of the barrier
+  AttrsOwner owner = {};  // owns the barrier
   std::span<const Tensor> tensors = {}, out = {};
-  std::span<const Piece> pieces = {};  // of an exchange
+  std::span<const Piece> pieces = {};  // pieces of an exchange
   std::vector<StreamView> streams = {};
 };
 
-// What the kernel of device `me` is given before its results: f(tensor).
+// f(tensor) for the operands of device `me`'s kernel, in order.
 void each_operand(const SharedCall& w, int me, const auto& f) {
   const Context here = w.group[me];
   for (const Piece& p : w.pieces)
@@ -52,7 +52,7 @@ void each_operand(const SharedCall& w, int me, const auto& f) {
       if (!w.attrs.pushed || k % w.streams.size() == static_cast<size_t>(me)) f(list[k]);
 }
 
-// f(tensor) of those of device `me` that are read, by any device.
+// f(tensor) for each tensor on device `me` that some device reads.
 void each_read(const SharedCall& w, int me, const auto& f) {
   for (const Piece& p : w.pieces)
     for (const Tensor& t : p.parts)
@@ -60,7 +60,7 @@ void each_read(const SharedCall& w, int me, const auto& f) {
   for (auto k = static_cast<size_t>(me); k < w.tensors.size(); k += w.streams.size())
     f(w.tensors[k]);
 }
-// Its results.
+// f(tensor) for device `me`'s results.
 void each_result(const SharedCall& w, int me, const auto& f) {
   for (const Piece& p : w.pieces)
     if (p.result.context() == w.group[me]) f(p.result);
@@ -69,7 +69,7 @@ void each_result(const SharedCall& w, int me, const auto& f) {
 Storage& storage_of(const Tensor& t) { return *t.handle()->storage; }
 StreamView stream_of(const SharedCall& w, int me) { return w.streams[static_cast<size_t>(me)]; }
 
-// All that may wait, before the first kernel of the work runs.
+// Does all waits, before the call's first kernel runs.
 void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(barrier_turns()) {
   const StreamView s = stream_of(w, me);
   each_read(w, me, [&](const Tensor& t) { storage_of(t).before_read(s); });
@@ -98,12 +98,12 @@ capture::RecordedCall note(const SharedCall& w, const PeersAttrs& attrs,
   return noted;
 }
 
-// That device `me` reads from each other one.
+// Bytes that device `me` reads from each other device.
 std::vector<size_t> bytes_read(const SharedCall& w, int me) {
   std::vector<size_t> bytes(w.streams.size());
   size_t own = 0;
   each_result(w, me, [&](const Tensor& t) { own += bytes_of(t.handle()->view.meta); });
-  if (w.pieces.empty())  // where they are not pushed, a share of each, and the sums of theirs
+  if (w.pieces.empty())  // not pushed: a share of each part, and the others' sums
     std::ranges::fill(bytes, w.attrs.pushed ? own : 2 * own / bytes.size());
   for (const Piece& p : w.pieces)
     for (const Tensor& t : p.parts)
@@ -113,13 +113,13 @@ std::vector<size_t> bytes_read(const SharedCall& w, int me) {
   return bytes;
 }
 
-// Work on s uses what device `me` has.
+// Marks work on s as a user of device `me`'s tensors.
 void mark(const SharedCall& w, int me, StreamView s) {
   each_read(w, me, [&](const Tensor& t) { storage_of(t).after_read(s); });
   each_result(w, me, [&](const Tensor& t) { storage_of(t).after_write(s); });
 }
 
-// What device `me` does.
+// Enqueues device `me`'s kernel.
 void enqueue(const SharedCall& w, int me) {
   PeersAttrs a = w.attrs;
   a.me = me;
@@ -145,14 +145,14 @@ void enqueue(const SharedCall& w, int me) {
   mark(w, me, s);
 }
 
-// Holds barrier_turns() from its construction until all devices have their part of the work. A
-// barrier is broken when that does not come about.
+// Holds barrier_turns() until all devices have their part of the work. If enqueuing fails, the
+// barrier is broken.
 class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
  public:
   explicit Turn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(barrier_turns()))
       : work_(w), lock_(barrier_turns()) {}
   ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
-    FirstFailure failure;  // of the host's memory: the error that ended the turn counts
+    FirstFailure failure;  // ignores errors of end(); the error that ended the turn counts
     failure.run([this] { end(); });
   }
 
@@ -161,7 +161,7 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
     m->broken = true;
     barrier_ = std::move(m);
   }
-  // All devices have their parts. Others may meet from now on.
+  // All devices have their parts. Releases the turn.
   void complete() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
     if (!barrier_) return;
     barrier_->broken = false;
@@ -173,7 +173,7 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
   void end() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
     const std::shared_ptr<const PeerBarrier> barrier = std::exchange(barrier_, nullptr);
     if (!barrier) return;
-    // A kernel that waits for one that never comes stores in the end, into memory of all devices.
+    // A kernel that waits for a missing one stores in the end, to memory of all devices.
     for (int i = 0; i < work_.group.size() && barrier->broken; ++i)
       for (const StreamView& s : work_.streams) mark(work_, i, s);
     for (const StreamView& s : work_.streams) after_barrier(s);
@@ -184,11 +184,11 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
   std::shared_ptr<const PeerBarrier> barrier_;
 };
 
-// On all devices; false, and nothing is done, where they do not meet.
+// Runs on all devices. Returns false, with nothing done, if there is no barrier.
 bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
          const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
-  // Also of what a first barrier allocates, while no other one is half enqueued.
+  // Covers the allocation of a first barrier, while no other call is half enqueued.
   Turn turn(w);
   auto barrier = c.barrier(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
                            inbox_bytes);
@@ -197,7 +197,7 @@ bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
   w.owner = {barrier};
   for (int i = 0; i < w.group.size(); ++i) prepare(w, i);
   turn.begin(std::move(barrier));
-  std::function<void(int)> behind_all;  // may meet as well
+  std::function<void(int)> behind_all;  // may use barriers, too
   if (behind)
     behind_all = [&](int i) {
       if (i == 0) turn.complete();  // on this thread, which has the turn
@@ -212,7 +212,7 @@ bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
 size_t chunks_of(const Tensor& t) {
   return (bytes_of(t.handle()->view.meta) + kPeersChunk - 1) / kPeersChunk;
 }
-// Where the devices' kernels add these up.
+// Whether the devices' kernels add these.
 bool adds(const Group& g, ReduceOp op) {
   return (op == ReduceOp::sum || op == ReduceOp::mean) && g.size() <= PeerWords::kMostDevices &&
          !capture::only_recorded();
@@ -228,7 +228,7 @@ bool by_peers(const Group& g, Communicator& c, std::span<const Tensor> tensors,
     chunks += chunks_of(tensors[k]);
   }
   const Kernel kernel = kernels.kernel(device(g[0]).kernels(), tensors[0].dtype());
-  // What is recorded has no other way that becomes part of a graph.
+  // Recorded calls have no other way into a graph.
   const bool few = capture::active() || bytes <= kMostPeerBytes;
   if (!kernel || !few) return false;
 
@@ -265,7 +265,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     Timeline::of(s).before_launch();
   });
   for (const StreamView& s : streams) before_barrier(s);
-  // NCCL's ring: each device reads from the one before it.
+  // NCCL's ring: each device reads from the previous one.
   const auto bytes = [&] {
     size_t all = 0;
     for (size_t k = 0; k < out.size(); k += streams.size()) all += bytes_of(to[k].meta);
@@ -273,7 +273,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
   };
   bool done = false;
   std::deque<trace::Reads> reads;
-  // What was enqueued before an error is in flight.
+  // Work enqueued before an error is in flight.
   FirstFailure failure;
   failure.run([&] {
     for (int i = 0; i < g.size(); ++i) {
@@ -314,7 +314,7 @@ bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp
   Communicator* const c = communicator(g);
   if (!c || !adds(g, op)) return false;
   const size_t parts = pieces[0].parts.size();
-  // Its kernel for u8 copies bytes.
+  // The u8 kernel copies bytes.
   if (parts > 1 && !is_floating(pieces[0].result.dtype())) return false;
   const DType dtype = parts == 1 ? u8 : pieces[0].result.dtype();
   const Kernel kernel = kernels.kernel(device(g[0]).kernels(), dtype);

@@ -1,10 +1,10 @@
-// One launch a device, whose blocks meet the same blocks of the other devices. Of few bytes a block
-// puts its slice into the others' inboxes, waits for theirs, and adds up in the devices' order what
-// is in its own: one barrier, and what comes over the link comes before it. Of many bytes each
-// device adds up its share of the slices, reading all parts where they are, and writes the sums to
-// all devices, between a barrier before and one behind: over each link as much goes as one part
-// has, and sums may lie where the parts are. Results that one device alone has, sums or copies, are
-// made by it in this way, from parts where they are.
+// One launch per device. A block synchronizes with the same block of the other devices.
+//   - Few bytes: a block writes its slice to the others' inboxes, waits for theirs, and adds its
+//     inbox in the devices' order. This takes one barrier.
+//   - Many bytes: a device adds its share of the slices from parts in place and writes the sums to
+//     all devices, between two barriers. Each link carries one part's bytes. Results may be the
+//     parts.
+//   - Results of one device, sums or copies: that device computes them from parts in place.
 #include <locus/core/kernel_list.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/signals.h>
@@ -21,13 +21,13 @@ constexpr int kDevices = PeerWords::kMostDevices;
 
 template <class T>
 inline constexpr int kEach = 16 / static_cast<int>(sizeof(T));
-// Elements of a block at a time: more at once where there are many. Of one pack: kPeersChunk bytes.
+// Elements per block at a time, more for large tensors. One pack has kPeersChunk bytes.
 template <class T, int Packs>
 inline constexpr int kChunk = kThreads* Packs* kEach<T>;
 
 static_assert(kChunk<float, 1> * sizeof(float) == kPeersChunk);
 
-// Of this device, or of all.
+// Tensors of this device, or of all.
 template <class T, int kHave, int kGive = kHave>
 struct Tensors {
   const T* part[kMostTensors][kHave];
@@ -44,7 +44,7 @@ struct Tensors {
   }
 };
 
-// A block's way to meet its like on the other devices.
+// Synchronizes a block with the same block of the other devices.
 class Door {
  public:
   __device__ Door(unsigned* const (&words)[kDevices], int me, int devices, Fault* fault)
@@ -52,10 +52,9 @@ class Door {
     turn_ = *turns();
   }
 
-  // Odd and even by turns.
   __device__ unsigned parity() const { return (turn_ + 1) & 1; }
 
-  // What this device wrote before is seen by the others behind it.
+  // A barrier. The others see what this device wrote before it.
   __device__ void meet() {
     ++turn_;
     __syncthreads();
@@ -100,7 +99,7 @@ class Door {
   bool late_ = false;
 };
 
-// From memory of any device, past the caches that another device's writes do not reach.
+// Reads memory of any device, past the caches that other devices' writes do not reach.
 template <class T>
 __device__ __forceinline__ Pack<T, kEach<T>> load(const T* from, int64_t left, bool whole) {
   constexpr int kN = kEach<T>;
@@ -146,8 +145,8 @@ struct Words {
   unsigned* of[kDevices];
 };
 
-// This device's share of the chunks, of `devices` parts and results each; or, with kGive == 1, all
-// of the chunks that it is given, each the sum of `parts`: of one the bytes.
+// Adds this device's share of the chunks, of `devices` parts and results each. If kGive == 1: all
+// its chunks, each the sum of `parts`. u8 copies bytes.
 template <class T, int kPacks, int kGive>
 __global__ void __launch_bounds__(kThreads)
     combine(const __grid_constant__ Tensors<T, kDevices, kGive> t,
@@ -207,7 +206,7 @@ struct Inboxes {
   size_t bytes;
 };
 
-// A chunk a block.
+// One chunk per block.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     all_reduce_pushed(const __grid_constant__ Tensors<T, 1> t, const __grid_constant__ Words words,
@@ -250,8 +249,8 @@ __global__ void __launch_bounds__(kThreads)
   door.leave();
 }
 
-// The tensors from `begin` on, as far as they fit, of `have` parts each. in: all parts of each,
-// then all results, kGive each or, where that is not 1, as many as parts.
+// The tensors from `begin` on that fit, of `have` parts each. call.in: all parts, then all results:
+// kGive each if that is 1, else as many as parts.
 template <class T, int kHave, int kGive = kHave>
 Tensors<T, kHave, kGive> table(const Call& call, int begin, int have, int chunk) {
   const int give = kGive == 1 ? 1 : have;
@@ -276,7 +275,7 @@ Tensors<T, kHave, kGive> table(const Call& call, int begin, int have, int chunk)
   return t;
 }
 
-// Beside others it goes first: its blocks are few, and what they wait for comes from elsewhere.
+// With `beside` the kernel has priority: its few blocks mostly wait for other devices.
 template <class... P>
 void enqueue(const Call& call, bool beside, int blocks, void (*kernel)(P...), const auto&... args) {
   cudaLaunchAttribute priority;
@@ -333,7 +332,7 @@ void run_all_reduce(const Call& call) {
   }
 }
 
-// As many launches, of as many blocks, on each device: also on one that has less to make.
+// Every device makes the same launches of as many blocks, even with less to do.
 template <class T>
 void run_exchange(const Call& call) {
   const auto& a = call.attributes<PeersAttrs>();

@@ -1,5 +1,5 @@
-// Sums over a group, and copies within it, by a kernel of ours that reads the other devices'
-// memory, one a device.
+// Sums over a group, and copies within it, by one kernel per device that reads the other devices'
+// memory.
 #pragma once
 
 #include <span>
@@ -12,35 +12,35 @@
 
 namespace locus {
 
-// A call's operands are the parts of each tensor in turn, in the group's order, then its results
-// likewise; where they are `pushed`, those of device `me` alone. Its results are device `me`'s.
-// Of an exchange the operands are the parts of what device `me` makes, then these results, then
-// what it has that others read.
+// A call's operands are each tensor's parts, in the group's order, then its results in this order.
+// If `pushed`, only device `me`'s. Its results are device `me`'s.
+// An exchange's operands are the parts of device `me`'s results, these results, and its tensors
+// that others read.
 struct PeersAttrs {
   const PeerWords* words = nullptr;  // of the barrier, which owns the attributes
   int me = 0, devices = 0;
   bool mean = false;
   bool pushed = false;  // parts go into the barrier's inboxes
-  bool beside = false;  // other kernels are to run meanwhile
-  // Of an exchange: parts of a result; results and chunks of the device that has most.
+  bool beside = false;  // other kernels run meanwhile
+  // Exchange: parts of a result; most results and chunks of any device.
   int parts = 0, results = 0, chunks = 0;
 };
 
-// Bytes of which a block of the kernel has one at a time, and one in an inbox.
+// Bytes of a block's chunk, and of a block's slot in an inbox.
 inline constexpr size_t kPeersChunk = 8192;
 
-// Bytes of all tensors up to which that is the fastest way: on two H200s, by their times.
+// The kernel is the fastest way up to this many bytes of all tensors (measured on two H200s).
 inline constexpr size_t kMostPeerBytes = size_t{64} << 20;
 
-// By the devices' own ways: that one, or for more bytes the group's library. tensors[k * g.size() +
-// i] is the part of tensor k on g[i], as out's; out may be tensors. Row-major, of one dtype.
-// Enqueues and returns true; false, and nothing is done, where there is no such way.
+// Enqueues an all-reduce by that kernel or, for more bytes, by the group's library. tensors[k *
+// g.size() + i] is tensor k's part on g[i]. `out` has this layout and may be `tensors`. Row-major,
+// one dtype. Returns false, with nothing done, if the devices have no such way.
 bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            std::span<const Tensor> out, const AllReduceManyOptions& options,
                            Caller from);
 
-// Likewise all results of an exchange (exchange.h), which are row-major and so are their parts:
-// sums of one dtype, or copies. `beside`: other work of the devices is to go on meanwhile.
+// The same for an exchange (exchange.h): sums of one dtype, or copies. Results and parts are
+// row-major. `beside`: other kernels run meanwhile.
 bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool beside,
                          Caller from);
 

@@ -29,7 +29,7 @@ void run_over_ranks(std::span<const Ref> in, const RanksAttrs& a, std::span<Tens
   cluster::all_reduce({out[0]}, ReduceOp::sum, a.from);
 }
 
-// Each rank's result depends on all ranks' parts alike.
+// Each rank's result depends on all ranks' parts equally.
 Tensors over_ranks_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<RanksAttrs> op("sum_over_ranks");
   RanksAttrs a = saved.attrs<RanksAttrs>();

@@ -11,15 +11,15 @@
 
 namespace locus {
 
-// What ranks compare before a sum: ranks that sum something else throw Error.
+// Ranks compare these before a sum. If they differ, every rank throws Error.
 struct ReplicaSum {
   const char* what;  // "SyncBatchNorm"
   uint64_t number;   // tells sums of one name apart
   bool gradient = false;
 };
 
-// The replicas' shares: each weight divided by the sum of all. `weigh` checks what the replicas
-// give and returns their weights; if it throws, every rank throws.
+// The replicas' weights, each divided by the sum of all. `weigh` checks the replicas' inputs and
+// returns their weights. If it throws, every rank throws.
 std::vector<double> shares(const std::function<std::vector<double>()>& weigh,
                            const ReplicaSum& sum);
 // The sum of all parts, on every context. parts[i] is on group[i].

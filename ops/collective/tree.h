@@ -1,5 +1,5 @@
-// What collectives are made of where devices offer nothing better: a binary tree of copies and
-// sums; and what is asked of parts. Internal to the family.
+// A binary tree of copies and sums, for devices that offer nothing better, and checks of parts.
+// Internal to the family.
 #pragma once
 
 #include <exception>
@@ -13,21 +13,21 @@
 
 namespace locus {
 
-// Throws unless there is one part a context of g, ...
+// Throws unless g has one part on each context.
 void check_places(const Group& g, std::span<const Tensor> parts);
-// ... and they are of one dtype and, but along `axis`, of one shape.
+// Also throws unless dtypes are equal and, except along `axis`, shapes.
 void check_parts(const Group& g, std::span<const Tensor> parts, int axis = -1);
-// Unless the dtype of `part` has such a combination.
+// Throws unless parts of this dtype can be combined so.
 void check_op(ReduceOp op, const Tensor& part);
-// Unless there is one target a context, or none.
+// Throws unless there is one target per context, or none.
 void check_out(const Group& g, std::span<const Tensor> targets);
-// Unless the targets that there are could be `result` on each context of g.
+// Throws unless each defined target could be `result` on its context.
 void check_targets(const Group& g, std::span<const Tensor> targets, const Tensor& result);
 
-// Unless it is a number of a context of g.
+// Throws unless `root` is an index of g.
 void check_root(const Group& g, int root);
 
-// f(), whose errors get the op's name.
+// f(), with the op's name in its errors.
 auto named(const std::string& op, const auto& f) {
   try {
     return f();
@@ -38,15 +38,14 @@ auto named(const std::string& op, const auto& f) {
   }
 }
 
-// All parts combined, on the context of the first.
 Tensor combine_up(Tensors parts, ReduceOp op, Caller from);
-// To n contexts, of which the first has x: put(i, x) is what the i-th is to have, given that from
-// another; returns it there.
+// Spreads x to n contexts. The first has x. put(i, x) returns x on context i, given it from another
+// context.
 void spread_down(const Tensor& x, size_t n,
                  const std::function<Tensor(size_t, const Tensor&)>& put);
-// x, row-major.
+// x itself if row-major, else a copy.
 Tensor packed(const Tensor& x);
-// x on c: in `out` where that is defined, else in a new tensor that becomes it.
+// Copies x to `out` if defined, else sets `out` to x on c.
 void give(const Tensor& x, Context c, Tensor& out, Caller from);
 
 }  // namespace locus
