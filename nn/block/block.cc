@@ -26,7 +26,7 @@ std::string names(const auto& list) {
   });
 }
 
-// Each once, under its first name.
+// Each parameter once, under its first name.
 Parameters distinct(Parameters all) {
   Parameters out;
   for (auto& [name, p] : all)
@@ -35,7 +35,7 @@ Parameters distinct(Parameters all) {
   return out;
 }
 
-// What files have: a parameter, or the parts of one whole under its name.
+// A file's entry: a parameter, or the parts of a whole.
 struct FileEntry {
   std::string name;
   std::vector<Parameter> parts;
@@ -225,7 +225,7 @@ void Block::load_parameters(const std::string& path, const Contexts& contexts,
   rethrow_at(from);
 }
 
-// Checks what was read from `path`, and returns what puts it in place.
+// Checks the tensors of `path` and returns a function that stores them.
 std::function<void()> Block::prepare_load(NamedTensors file, const std::string& path,
                                           const std::optional<Contexts>& contexts,
                                           const LoadOptions& options, Caller from,
@@ -268,7 +268,7 @@ std::function<void()> Block::prepare_load(NamedTensors file, const std::string& 
                        ": dtype incompatible expected ", locus::name(p.dtype()), " vs saved ",
                        locus::name(saved.dtype()),
                        ". Set cast_dtype to cast the dtype of saved params.");
-    for (const auto& [earlier, values, on] : plan)  // one that is shared has several names
+    for (const auto& [earlier, values, on] : plan)  // a shared parameter has several names
       if (earlier[0].is(p) && values.shape() != saved.shape())
         throw ShapeError("Failed loading Parameter '", name, "' from saved params ", path,
                          ": it is shared with one that is saved as ", values.shape(),

@@ -1,4 +1,4 @@
-// A block is called: forward(), compiled where that is asked for, between its hooks.
+// Calls of a block: hooks around forward(), which is compiled if hybridized.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -15,16 +15,16 @@
 namespace locus::nn {
 namespace {
 
-thread_local bool plain = false;  // calls run forward(), whoever hybridized them
+thread_local bool plain = false;  // calls run forward(), even if hybridized
 
-// The block whose forward() of several asks for the one of one tensor.
+// The block whose forward(const Tensors&) calls forward(const Tensor&).
 thread_local const Block* asked = nullptr;
 struct ForwardScope : NonCopyable {
   explicit ForwardScope(const Block* block) { asked = block; }
   ~ForwardScope() { asked = nullptr; }
 };
 
-// The innermost block that this thread calls.
+// The innermost block called by this thread.
 thread_local const Block* calling = nullptr;
 struct Calling : NonCopyable {
   explicit Calling(const Block* block) : outer(std::exchange(calling, block)) {}
@@ -32,9 +32,9 @@ struct Calling : NonCopyable {
   const Block* const outer;
 };
 
-// The hash of the text, without a line, of the last Error on this thread that names its block:
-// blocks around it add no name. A number is never destroyed: a destructor of a global may call
-// blocks, and runs after the destructors of the main thread's thread_local objects.
+// Hash of this thread's last Error text, without its line, that names a block. Outer blocks add no
+// second name. A number is never destroyed: destructors of globals may call blocks, after the main
+// thread's thread_local objects are destroyed.
 thread_local size_t named = 0;
 
 size_t hash_of(const std::string& text) { return std::hash<std::string>()(text); }
@@ -111,7 +111,7 @@ std::string Block::not_added_to(const Block* caller) const {
 }
 
 Tensors Block::compiled_forward(const Tensors& in, Caller from) {
-  static Mutex mutex;  // two threads may be the first
+  static Mutex mutex;  // two threads may call first
   std::shared_ptr<Compiled> compiled;
   {
     const MutexLock lock(mutex);

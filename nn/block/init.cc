@@ -68,7 +68,7 @@ Initializer::Fill xavier_fill(const char* who, const XavierOptions& o) {
   };
 }
 
-// A few rows, one after the other.
+// For a few rows, one after the other.
 void orthonormalize(double* matrix, int64_t rows, int64_t columns) {
   for (double* row = matrix; row < matrix + rows * columns; row += columns) {
     for (const double* other = matrix; other < row; other += columns) {
@@ -80,8 +80,7 @@ void orthonormalize(double* matrix, int64_t rows, int64_t columns) {
   }
 }
 
-// Gram and Schmidt's way in blocks of rows, twice for each: as orthogonal as f64 allows (Giraud et
-// al., 2005).
+// Block Gram-Schmidt, twice for each block: as orthogonal as f64 allows (Giraud et al., 2005).
 void orthonormalize(const Tensor& matrix) {
   constexpr int64_t kBlock = 32;
   const int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];

@@ -136,7 +136,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
     if (s.whole) s.whole->forget();
     return;
   }
-  for (const Context& c : contexts) device(c);  // not only at the first forward pass
+  for (const Context& c : contexts) device(c);  // fails here, not at the first forward pass
   const auto by_name = [&]() -> init::Initializer {
     const std::string_view named =
         std::string_view(s.name).substr(0, part().of > 1 ? s.name.rfind('.') : s.name.size());
@@ -163,11 +163,11 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
 
 void Parameter::infer_shape(const Shape& full) const {
   State& s = state();
-  const Unready one(s.ready);  // of several threads that come with a first input
+  const Unready one(s.ready);  // several threads may bring a first input
   complete(full);
   if (initialized() || !deferred()) return;
-  const capture::RecordingPause aside;      // what is drawn, too
-  const random::Sequence program(nullptr);  // whichever thread of a parallel() comes first
+  const capture::RecordingPause aside;      // also for drawing
+  const random::Sequence program(nullptr);  // not a parallel() thread's
   create(draw(*s.pending), s.contexts, s.asked);
 }
 
@@ -195,7 +195,7 @@ void Parameter::complete(const Shape& full) const {
   s.shape = s.whole->part_shape(s.index);
 }
 
-// Replicas of `values`, from now on the parameter's.
+// Makes copies of `values` the parameter's replicas.
 void Parameter::create(const Tensor& values, std::vector<Context> contexts, Caller from) const {
   State& s = state();
   const capture::RecordingPause aside;
@@ -314,7 +314,7 @@ void Parameter::share(const Parameter& other) const {
   const std::shared_ptr<State> before = root(), theirs = other.root();
   theirs->generation = std::max(theirs->generation, before->generation) + 1;
   theirs->origin = std::max(theirs->origin, before->origin) + 1;
-  ++before->generation;  // for what was recorded by this handle; one that was shared goes on alone
+  ++before->generation;  // recordings through this handle become stale
   state_->shared = theirs;
   state_->replicas.clear();
   state_->ready = false;

@@ -1,4 +1,4 @@
-// What all handles of a Parameter share, and who may look at it when. Internal to parameter*.cc.
+// The state that all handles of a Parameter share. Internal to parameter*.cc.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace locus::nn {
 
-// Held while values are created, which threads of a parallel() may come to at once, and while what
-// that changes is looked at. An initializer may create others.
+// Locks out other threads until `ready`: while values are created, and while others read what
+// creation changes. Recursive, because an initializer may create other parameters.
 class Unready : NonCopyable {
  public:
   explicit Unready(const std::atomic<bool>& ready) {
@@ -27,15 +27,15 @@ struct Parameter::State {
   Shape shape;
   ParameterOptions options;
   std::optional<init::Initializer> pending;  // until the shape is known
-  Caller asked;                              // who initialized, for copies made only then
+  Caller asked;                              // caller of initialize(), for later copies
   std::vector<Context> contexts;
-  Tensors replicas;                // one a context
-  std::atomic<bool> ready{false};  // they are there; until then threads look while they are Unready
+  Tensors replicas;                // one per context
+  std::atomic<bool> ready{false};  // replicas exist; until then, read under Unready
   uint64_t generation = 0, origin = 0;
   GradReq made_req = GradReq::write;
-  std::shared_ptr<State> shared = {};         // the one that is used in place of this
-  std::shared_ptr<ShardedTensor> whole = {};  // that it is a part of, shared by all of them
-  size_t index = 0;                           // which one
+  std::shared_ptr<State> shared = {};         // used in place of this state
+  std::shared_ptr<ShardedTensor> whole = {};  // the whole of this part, shared by all parts
+  size_t index = 0;                           // index of the part
 
   const Shape& full() const { return whole ? whole->shape() : shape; }
   std::string part_text() const { return whole ? whole->text(index) : "a whole one"; }

@@ -1,4 +1,4 @@
-// The values of a Parameter: written, loaded, moved, cast.
+// Writes, loads, moves and casts the values of a Parameter.
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
@@ -80,7 +80,7 @@ Tensor Parameter::mean_on_cpu(Caller from) const try {
   const State& s = state();
   const autograd::Pause pause;
   if (s.replicas.size() == 1) return s.replicas[0].copyto(cpu(), {}, from);
-  // Of equal values, infinities too, it is that value.
+  // The mean of equal values, infinities too, is that value.
   Tensor mean = locus::cast(s.replicas[0].copyto(cpu(), {}, from), f64);
   for (size_t i = 1; i < s.replicas.size(); ++i) {
     const Tensor next = locus::cast(s.replicas[i].copyto(cpu(), {}, from), f64);
@@ -93,7 +93,7 @@ Tensor Parameter::mean_on_cpu(Caller from) const try {
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const try {
   check_stays(contexts);
-  for (const Context& c : contexts) device(c);  // nothing is changed where one is not there
+  for (const Context& c : contexts) device(c);  // on error, nothing has changed
   State& s = state();
   if (initialized()) {
     create(mean_on_cpu(from), contexts.list(), from);

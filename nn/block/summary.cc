@@ -1,4 +1,3 @@
-// Block::summary.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -41,7 +40,7 @@ std::string Block::summary(const Shape& input) {
 }
 
 std::string Block::summary(const Tensors& inputs) {
-  std::map<const void*, std::string> outputs;  // shapes, by what copies of a block share
+  std::map<const void*, std::string> outputs;  // shapes, by hooks, which a block's copies share
   std::vector<HookHandle> hooks;
   apply([&](Block& block) {
     hooks.push_back(block.register_forward_hook(
@@ -63,7 +62,7 @@ std::string Block::summary(const Tensors& inputs) {
       {"Layer", "Output", "Parameters", "Context", "Memory"}};
   int64_t total = 0, total_bytes = 0;
   std::vector<Context> everywhere;
-  // A parameter is counted in the first row that has it.
+  // A parameter is counted in its first row.
   const auto add = [&](const std::string& label, const Block& block, const Parameters& own) {
     int64_t count = 0, bytes = 0;
     std::vector<Context> contexts;
