@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::string_view kPrefix = "checkpoint-";
-constexpr uint64_t kLast = uint64_t{1} << 62;  // numbers of folders are below
+constexpr uint64_t kLast = uint64_t{1} << 62;  // folders' numbers are smaller
 constexpr const char *kManifest = "manifest.json", *kFormat = "locus checkpoint",
                      *kSuffix = ".params";
 constexpr int kVersion = 1;
@@ -40,7 +40,7 @@ struct Found {
   fs::path path;
 };
 
-// Those that are there, the newest first.
+// The checkpoints of a directory, newest first.
 std::vector<Found> checkpoints(const std::string& directory) {
   std::vector<Found> all;
   std::error_code why;
@@ -83,7 +83,7 @@ json entry_of(const std::string& name, const Sum& sum) {
   return {{"name", name}, {"bytes", sum.bytes}, {"crc32", sum.crc}};
 }
 
-// The names of the parts of a whole checkpoint. Throws FormatError for one that is not.
+// The part names of a complete checkpoint, else FormatError.
 std::set<std::string> check(const fs::path& path) {
   const fs::path file = path / kManifest;
   std::set<std::string> names;
@@ -113,7 +113,7 @@ std::set<std::string> check(const fs::path& path) {
   return names;
 }
 
-// "-HOST-": process numbers mean something on their own host only.
+// "-HOST-": process numbers are local to a host.
 std::string host_part() {
   char host[HOST_NAME_MAX + 1] = "";
   ::gethostname(host, sizeof host - 1);
@@ -124,8 +124,8 @@ std::string hidden_name(const std::string& name) {
   return "." + name + host_part() + std::to_string(getpid());
 }
 
-// Savers into one folder take turns, those of other processes, too. What cannot be locked (some
-// network file systems) is not.
+// Serializes saves into one folder, also across processes. Without effect if the folder cannot be
+// locked, as on some network file systems.
 class Turn : NonCopyable {
  public:
   explicit Turn(const std::string& directory)
@@ -141,7 +141,7 @@ class Turn : NonCopyable {
   const int folder_;
 };
 
-// A folder that is gone again unless it is kept.
+// A folder that is removed unless keep_as() is called.
 class Draft : NonCopyable {
  public:
   explicit Draft(fs::path path) : path_(std::move(path)) {
@@ -168,8 +168,8 @@ class Draft : NonCopyable {
   fs::path path_;
 };
 
-// Removes drafts and halves of removed checkpoints that killed processes of this host left: names
-// end with host and process. Those of other hosts stay: nothing tells here whether they are alive.
+// Removes drafts and discarded checkpoints that killed processes of this host left. Names end with
+// host and process. Those of other hosts stay: their processes may be alive.
 void sweep(const fs::path& directory) {
   const std::string host = host_part();
   std::error_code ignored;
@@ -185,7 +185,7 @@ void sweep(const fs::path& directory) {
   }
 }
 
-// No half of it is taken for a checkpoint.
+// Hides a checkpoint before removing it, so no half is taken for one.
 void discard(const fs::path& path) {
   const fs::path hidden = path.parent_path() / hidden_name(path.filename().string());
   std::error_code ignored;
@@ -223,11 +223,13 @@ std::string write(const std::string& directory, const Parts& parts, const SaveOp
   file.commit();
   draft.keep_as(path);
   for (size_t i = static_cast<size_t>(options.keep) - 1; i < before.size(); ++i)
-    if (fs::exists(before[i].path / kManifest)) discard(before[i].path);  // else not ours
+    if (fs::exists(before[i].path / kManifest))
+      discard(before[i].path);  // without a manifest: not
+                                // ours
   return path.string();
 }
 
-// Rank 0's, on every rank.
+// Rank 0's path, on every rank.
 std::string of_root(const std::string& path, Caller from) {
   if (cluster::size() == 1) return path;
   const Tensor length = array(std::vector<int64_t>{std::ssize(path)}, {cpu(), i64});
@@ -240,7 +242,7 @@ std::string of_root(const std::string& path, Caller from) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The newest whole one, and what puts its parts in place.
+// The newest complete checkpoint, and functions that restore its parts.
 struct Read {
   std::optional<Loaded> loaded;
   std::vector<std::function<void()>> apply;

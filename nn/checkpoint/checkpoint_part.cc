@@ -16,7 +16,7 @@ namespace {
 
 int64_t as_i64(uint64_t v) { return std::bit_cast<int64_t>(v); }
 
-// What a part's tensor should be like. Throws FormatError.
+// A vector of this dtype, else FormatError.
 const Tensor& find(const NamedTensors& state, const std::string& name, DType dtype,
                    const std::string& file) {
   const Tensor* const t = find_in(state, name);

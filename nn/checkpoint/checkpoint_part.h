@@ -1,4 +1,4 @@
-// What a checkpoint (nn/checkpoint.h) is made of.
+// Parts of a checkpoint (nn/checkpoint.h).
 #pragma once
 
 #include <functional>
@@ -15,31 +15,31 @@
 
 namespace locus::checkpoint {
 
-// Something a checkpoint holds, under a name that is the name of its file.
+// A named part. Its name is its file's name.
 class Part {
  public:
-  // Its state, on any context.
+  // The part's state, on any context.
   using State = std::function<NamedTensors()>;
-  // Checks what State gave, read back from `file` (on cpu(0)), touches nothing, and returns what
-  // puts it in place. Throws FormatError, ShapeError, ... when it does not fit.
+  // Checks a state read from `file` (on cpu(0)), changes nothing, and returns a function that
+  // restores it. Throws FormatError, ShapeError, ... if it does not fit.
   using Restore = std::function<std::function<void()>(NamedTensors state, const std::string& file)>;
 
   Part(std::string name, State state, Restore restore);
-  Part(nn::Block& network);        // "network": what save_parameters() writes
-  Part(nn::Trainer& trainer);      // "trainer": what save_states() writes
-  Part(data::DataLoader& loader);  // "loader": which batch comes next
+  Part(nn::Block& network);        // "network": as save_parameters() writes
+  Part(nn::Trainer& trainer);      // "trainer": as save_states() writes
+  Part(data::DataLoader& loader);  // "loader": the next batch
   Part(data::Prefetcher& loader);
-  Part(amp::LossScaler& scaler);  // "scaler": the scale, and when it changes next
-  // Numbers of the program's own, read and written where they are: progress, histories. In place
-  // they take the lengths that were saved.
+  Part(amp::LossScaler& scaler);  // "scaler": the scale, and steps until it changes
+  // The program's numbers, such as progress and histories. The vectors must outlive the part.
+  // Restoring gives them their saved lengths.
   Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers);
 
-  // The same under another name: of two networks, say.
+  // The same part under another name, for example for a second network.
   Part named(std::string name) const;
   const std::string& name() const { return name_; }
   NamedTensors state() const { return state_(); }
-  // Networks are restored first, and say what their parameters are about to be: states of those
-  // are checked by it.
+  // Networks are restored first. They report their parameters' future shapes, against which
+  // optimizer states are checked.
   bool is_network() const { return network_; }
   std::function<void()> restore(NamedTensors state, const std::string& file,
                                 nn::ShapesToCome& to_come) const {
@@ -55,8 +55,8 @@ class Part {
 };
 using Parts = std::vector<Part>;
 
-// For save() and load(): with what every checkpoint has besides, random numbers, and the choices of
-// core/tuning.h, a part where some were made. ValueError where two have one name.
+// Adds the parts of every checkpoint: random numbers, and the choices of core/tuning.h. ValueError
+// if two names are equal.
 Parts with_own(const Parts& parts);
 inline constexpr const char* kTuning = "tuning";
 
