@@ -23,7 +23,7 @@ namespace {
   throw FormatError("read_idx: ", path, ": ", what...);
 }
 
-// A file front to back; zlib unpacks it where it is gzipped, and checks its sums.
+// Reads a file in order. zlib unpacks gzipped files and checks their sums.
 class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -53,7 +53,7 @@ class Reader : NonCopyable {
   }
 
  private:
-  // Fewer bytes than asked for at the end of the file, also in the middle of a gzip stream.
+  // Returns fewer bytes at the end of the file, or of a truncated gzip stream.
   size_t take(void* out, size_t bytes) {
     size_t done = 0;
     while (done < bytes) {
@@ -110,7 +110,7 @@ Tensor read_idx(const std::string& path, Caller from) try {
   }
   const std::string what = text_of("shape ", Shape(meta));
   const size_t bytes = bytes_of(meta), on_disk = std::filesystem::file_size(path);
-  // Deflate packs at most 1032 to 1: a header that lies allocates no more than that.
+  // Deflate packs at most 1032 to 1. This limits the allocation for a corrupt header.
   if (bytes / 1032 > on_disk) file.truncated(on_disk, bytes, what);
   Tensor out = allocate(cpu(), meta);
   uint8_t* const data = static_cast<uint8_t*>(out.data_ptr());

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kMaxWorkers = 256, kMaxPrefetch = 1024;
 
-// Rows of one tensor, stacked in host memory. The first put allocates it; after that any number of
-// threads may put different rows at once.
+// Stacks rows of one tensor in host memory. The first put allocates. Later, several threads may put
+// different rows at once.
 class Stack {
  public:
   Stack(const char* part, Context where, int64_t rows) : part_(part), where_(where), rows_(rows) {}
@@ -72,9 +72,9 @@ void check(const char* option, int value, int highest) {
 
 }  // namespace
 
-// Batch i is made in slot i % prefetch, once batch i - prefetch was taken and both its upload and
-// the work before it on the context are done: that bounds the memory. All workers make it together:
-// one opens it with its first sample, whoever is free puts a few more, and the last uploads it.
+// Batch i uses slot i % prefetch. It waits until batch i - prefetch was taken, and its upload and
+// the context's earlier work are done. This bounds the memory. All workers fill a batch: one opens
+// it with its first sample, free workers add more, and the last uploads it.
 class Prefetcher::Epoch {
  public:
   Epoch(Decode decode, const PrefetchOptions& options, std::shared_ptr<EpochOrder> epoch,
@@ -101,7 +101,7 @@ class Prefetcher::Epoch {
   }
   ~Epoch() { stop(); }
 
-  // False when the epoch is over.
+  // False if the epoch is over.
   bool take(Batch& batch) {
     batch = {};
     MutexLock lock(mutex_);
@@ -119,18 +119,18 @@ class Prefetcher::Epoch {
 
  private:
   enum class State : uint8_t { empty, opening, filling, ready };
-  // While it is opened or uploaded it is its worker's.
+  // One worker owns a slot while it opens or uploads it.
   struct Slot {
     State state = State::empty;
     std::optional<Stack> data, label;
     int64_t begin = 0, end = 0;  // positions in order_
-    int64_t next = 0;            // the first that nobody has claimed
-    int64_t left = 0;            // not put yet
+    int64_t next = 0;            // the first unclaimed sample
+    int64_t left = 0;            // samples not put yet
     Batch batch;
     std::exception_ptr error;
     int64_t error_at = 0;
-    std::optional<Event> uploaded;  // the batch in it, and after that was taken:
-    std::optional<Event> before;    // the context's work up to the taking
+    std::optional<Event> uploaded;  // upload of this batch
+    std::optional<Event> before;    // the context's work before the batch was taken
   };
   Slot& slot_of(int64_t batch) LOCUS_REQUIRES(mutex_) {
     return slots_[static_cast<size_t>(batch) % slots_.size()];
@@ -145,7 +145,7 @@ class Prefetcher::Epoch {
     for (std::thread& t : workers_) t.join();
   }
 
-  // The oldest open batch with samples that nobody has claimed.
+  // The oldest open batch with unclaimed samples.
   Slot* to_fill() LOCUS_REQUIRES(mutex_) {
     for (int64_t i = taken_; i < next_; ++i) {
       Slot& slot = slot_of(i);
@@ -192,7 +192,7 @@ class Prefetcher::Epoch {
     work_.notify_all();
   }
 
-  // Its last batch's page-locked memory and copies are free again.
+  // Waits until the last batch's page-locked memory and copies are free.
   static void wait_for_memory(Slot& slot) {
     for (std::optional<Event>* e : {&slot.uploaded, &slot.before}) {
       if (e->has_value()) device((*e)->context()).wait_host((*e)->view());
@@ -200,8 +200,8 @@ class Prefetcher::Epoch {
     }
   }
 
-  // Decodes and puts samples [from, to), with the mutex open meanwhile. Whoever puts a batch's last
-  // uploads it.
+  // Decodes and puts samples [from, to), with the mutex unlocked. The worker of a batch's last
+  // sample uploads it.
   void put(Slot& slot, int64_t from, int64_t to) LOCUS_REQUIRES(mutex_) {
     int64_t at = from;
     const bool opening = slot.state == State::opening;
@@ -225,7 +225,7 @@ class Prefetcher::Epoch {
         slot.error = error;
         slot.error_at = at;
       }
-      // Nobody need put what is not claimed yet.
+      // Unclaimed samples are dropped.
       slot.left -= slot.end - slot.next;
       slot.next = slot.end;
     }
@@ -247,7 +247,7 @@ class Prefetcher::Epoch {
     const Context to = *options_.context;
     mutex_.unlock();
     try {
-      // The page-locked memory is given back afterwards; its pool reuses it after the copy.
+      // The page-locked memory returns to its pool, which reuses it after the copy.
       const CopyOptions options{.blocking = is_host(to)};
       slot.batch = is_host(to) ? Batch{slot.data->all(), slot.label->all()}
                                : Batch{slot.data->all().copyto(to, options, from_),
@@ -262,7 +262,7 @@ class Prefetcher::Epoch {
   const Decode decode_;
   const PrefetchOptions options_;
   const std::shared_ptr<EpochOrder> epoch_;
-  const std::vector<int32_t>& order_;  // its samples
+  const std::vector<int32_t>& order_;  // the epoch's samples
   const int64_t batches_;
   const Caller from_;
   const int64_t run_;  // samples a worker claims at once
@@ -294,7 +294,7 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
   if (!decode_)
     throw Error("Prefetcher: decode is empty; expected a function of a sample's number");
   if (!options_.context) options_.context = current_context();
-  device(*options_.context);  // one that is not there fails here
+  device(*options_.context);  // a missing context fails here
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -320,7 +320,7 @@ const Batch& Prefetcher::Iterator::operator*() const {
 
 Prefetcher::Iterator& Prefetcher::Iterator::operator++() try {
   if (!epoch_) refuse_end("Prefetcher", "++", from_);
-  std::shared_ptr<Epoch> epoch = std::move(epoch_);  // let go when take throws, too
+  std::shared_ptr<Epoch> epoch = std::move(epoch_);  // released if take throws, too
   order_->hand_out(number_++);
   if (epoch->take(batch_)) epoch_ = std::move(epoch);
   return *this;

@@ -10,7 +10,8 @@
 namespace locus::data {
 namespace {
 
-// In [0, n): the high half of a 32 x 32-bit product, without the biased low part (Lemire, 2019).
+// A number in [0, n): the high half of a 32 x 32-bit product, without biased low parts (Lemire,
+// 2019).
 uint32_t below(Mixer& mixer, uint32_t n) {
   for (;;) {
     const uint64_t product = (mixer.next() >> 32) * n;
@@ -70,13 +71,13 @@ std::vector<int32_t> SampleOrder::part_of(const std::vector<int32_t>& samples) c
   return mine;
 }
 
-// How many samples of the epochs before it an epoch starts with.
+// The number of earlier epochs' samples at an epoch's start.
 int64_t SampleOrder::carried(int64_t epoch) const {
   const int64_t b = state_.batch_size;
   return state_.last_batch == LastBatch::rollover ? epoch % b * (state_.samples % b) % b : 0;
 }
 
-// Of all there is, what the epoch hands out.
+// The number of samples that the epoch hands out.
 int64_t SampleOrder::deliverable(int64_t epoch) const {
   const int64_t available = carried(epoch) + state_.samples;
   return available - (state_.last_batch == LastBatch::keep ? 0 : available % state_.batch_size);

@@ -1,4 +1,4 @@
-// The order in which an epoch's samples come: the same for every loader, context and machine.
+// The order of an epoch's samples: the same for every loader, context and machine.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace locus::data {
 
 enum class LastBatch : uint8_t { keep, discard, rollover };
 
-// Which batch of a loader comes next, as plain numbers. The first five say of which loader.
+// A loader's next batch, as numbers. The first five identify the loader.
 struct LoaderState {
   int64_t samples = 0, batch_size = 0;
   bool shuffle = false;
   LastBatch last_batch = LastBatch::keep;
   uint64_t seed = 0;
   int64_t epoch = 0;
-  int64_t position = 0;  // batches of that epoch that were handed out
+  int64_t position = 0;  // batches of the epoch handed out
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
 
@@ -37,28 +37,28 @@ class Mixer {
   uint64_t state_;
 };
 
-// An epoch that was begun.
+// A started epoch.
 struct EpochOrder {
   const std::vector<int32_t> samples;
   const int64_t number;
-  int64_t given;  // batches handed out: an iterator advances it
+  int64_t given;  // batches handed out; iterators advance it
   void hand_out(int64_t batch) { given = batch < given ? given : batch + 1; }
 };
 
-// IndexError: `what` (++ or *) was called for an iterator of `who` that is at the end.
+// IndexError: `what` (++ or *) of an iterator of `who` at the end.
 [[noreturn]] void refuse_end(const char* who, const char* what, Caller from);
 
-// Which part of each batch a loader gives, where several loaders share it.
+// The part of each batch that a loader gives, if several loaders share batches.
 struct BatchPart {
   int index = 0, count = 1;
 };
 
-// An epoch's order depends on the options and the epoch's number alone; of it, begin() gives the
-// part's samples. A state is of whole batches: the same for every part.
+// An epoch's order depends only on the options and the epoch's number. begin() gives the part's
+// samples. States count whole batches and are the same for every part.
 class SampleOrder {
  public:
-  // `who` names the loader in errors: batch_size must be > 0, it and samples < 2^31; every batch
-  // must give all parts equally many samples.
+  // `who` names the loader in errors. batch_size must be > 0; batch_size and samples < 2^31. All
+  // parts share each batch equally.
   SampleOrder(const char* who, int64_t samples, int64_t batch_size, bool shuffle, LastBatch last,
               uint64_t seed, BatchPart part = {});
   int64_t part_size() const { return state_.batch_size / part_.count; }        // of a whole batch
@@ -66,7 +66,7 @@ class SampleOrder {
   std::shared_ptr<EpochOrder> begin();
 
   LoaderState state() const;
-  // ValueError for the state of another loader, or for none; nothing is changed then.
+  // ValueError for another loader's state or an invalid position; changes nothing then.
   void check_state(const LoaderState& state) const;
   void set_state(const LoaderState& state);
 
@@ -79,8 +79,8 @@ class SampleOrder {
 
   const char* who_;
   BatchPart part_;
-  LoaderState state_;                      // of what begin() gives
-  std::shared_ptr<const EpochOrder> now_;  // begun last
+  LoaderState state_;                      // of the next begin()
+  std::shared_ptr<const EpochOrder> now_;  // started last
 };
 
 }  // namespace locus::data

@@ -44,7 +44,7 @@ std::vector<double> draws(const char* who, const Tensor& data, const Draw& draw,
   return draw.uniform(stream);
 }
 
-// Numbers that the host made; it does not wait until they are there.
+// Sends the host's numbers without waiting.
 template <class T>
 Tensor sent(const std::vector<T>& numbers, const Shape& shape, TensorOptions to, Caller from) {
   if (is_host(*to.context)) return array(numbers, shape, to);
@@ -52,7 +52,7 @@ Tensor sent(const std::vector<T>& numbers, const Shape& shape, TensorOptions to,
   return here.copyto(*to.context, {.blocking = false}, from);
 }
 
-// Where each image's rows begin in memory and its columns in their row; -1 outside.
+// Offsets of each image's rows in memory and columns in a row; -1 outside.
 Tensor places(const Tensor& data, transforms::Size size, int64_t pad, const Draw& draw) {
   const Shape shape = data.shape();
   std::vector<int64_t> at;
