@@ -105,16 +105,16 @@ Tensors Recompute::once_more(const std::function<Tensors(const Tensors&)>& body,
   };
   Tensors variables;
   for (const auto& [name, p] : children()[0].second->parameters()) {
-    if (p.deferred()) return body(in);  // it needs a first run to know its shapes
+    if (p.deferred()) return body(in);  // a first run infers its shapes
     if (p.grad_req() == GradReq::null) continue;
-    // The replicas where inputs are; a body that spans contexts has the parameter elsewhere.
+    // The inputs' contexts. If none has a replica, all: the body spans contexts.
     const std::vector<Context> places = p.list_ctx();
     const bool here = std::ranges::any_of(places, has_input);
     for (const Context c : places)
       if (!here || has_input(c)) variables.push_back(p.data(c));
   }
   const auto run = [body](const Tensors& x) {
-    const Plain plain;  // what is compiled has leaves of its own
+    const Plain plain;  // compiled code has other leaves
     return body(x);
   };
   return autograd::recompute(run, in, variables);

@@ -65,7 +65,7 @@ void ConvLayer::check(const Tensor& x) const {
   if (in == 0)
     throw ShapeError(name(), ": input ", describe(x), " has no channels; expected at least one on ",
                      "axis ", channel, " (", layout, ")");
-  const Shape weight = weight_.shape();  // once: another thread may complete it meanwhile
+  const Shape weight = weight_.shape();  // read once: another thread may complete it
   if (weight_shape(in) == weight && in % groups_ == 0) return;
   const int64_t known = transposed_ ? weight[0] : weight[channel] * groups_;
   if (known != 0)

@@ -13,7 +13,7 @@
 namespace locus::nn {
 namespace {
 
-// How many labels there are before the first negative one.
+// The number of labels before the first negative one.
 Tensor counted(const Tensor& labels) {
   const Tensor padding = labels < 0;
   return where(any(padding, {.axis = 1}), argmax(padding, {.axis = 1}), labels.shape()[1]);
@@ -29,8 +29,8 @@ CTCLoss::CTCLoss(const CTCOptions& options) : Loss(options) {
                     "CTCLabelLayout::NT or CTCLabelLayout::TN");
 }
 
-// States are the labels with a blank before, between and behind them; alpha is the logarithm of the
-// probability of all readings that are in a state after a step.
+// States are the labels, with blanks before, between and after them. alpha is the log-probability
+// of all paths that are in a state after a step.
 Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& pred_lengths,
                            const Tensor& label_lengths, const Tensor& sample_weight,
                            Caller from) const try {
@@ -59,7 +59,7 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
   const Tensor pairs = stack({blanks(length), ids}, {.axis = 2}).reshape({n, 2 * length});
   const Tensor states = concat({pairs, blanks(1)});
   const Tensor before = concat({blanks(2), states})(Slice(), Slice(0, 2 * length + 1));
-  // A blank between two labels may be left out where they differ.
+  // A path may skip the blank between two different labels.
   const DType dtype = y.dtype() == f64 ? f64 : f32;
   const Tensor skip =
       where(logical_or(states == classes - 1, states == before), -INFINITY, 0).astype(dtype);
@@ -74,7 +74,7 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
     return full({n, columns}, value, {c, dtype});
   };
   const Tensor none = constant(2, -INFINITY);
-  // Two states in front that nothing reaches; the first step leaves the second.
+  // Two extra states in front. Paths start in the second.
   Tensor alpha =
       concat({constant(1, -INFINITY), constant(1, 0), constant(2 * length + 1, -INFINITY)});
   for (int64_t t = 0; t < steps; ++t) {
@@ -85,7 +85,7 @@ Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tens
     alpha =
         pred_lengths.defined() ? where(expand_dims(pred_lengths > t, 1), padded, alpha) : padded;
   }
-  const auto read = [&] {  // up to the last label, or the blank behind it
+  const auto read = [&] {  // paths end in the last label or the blank after it
     const Tensor last = pick(alpha, count * 2 + 2), other = pick(alpha, count * 2 + 1);
     return -logsumexp(stack({last, other}), {.axis = 0});
   };

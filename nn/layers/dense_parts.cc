@@ -19,7 +19,7 @@ int64_t features(const std::string& who, const Tensor& x, bool flatten) {
 Tensor dense_layer(const Tensor& x, const Parameter& weight, const Parameter& bias,
                    const Activation& activation, bool flatten) {
   const Context where = x.context();
-  const Tensor w = weight.data(where);  // first: errors name it before the bias
+  const Tensor w = weight.data(where);  // first, so that errors name it
   const Tensor b = bias.valid() ? bias.data(where) : Tensor();
   const Tensor y = dense(x, w, b, activation.fused, flatten);
   return activation.fused == locus::FusedActivation::none ? activation(y) : y;

@@ -1,5 +1,4 @@
-// What Dense (layers.h) and the layers that are cut over contexts (tensor_parallel.h) share.
-// Internal to nn.
+// Shared by Dense (layers.h) and the layers cut over contexts (tensor_parallel.h). Internal to nn.
 #pragma once
 
 #include <optional>
@@ -10,7 +9,7 @@
 
 namespace locus::nn {
 
-// Of weight and bias, from the options of such a layer.
+// Options of weight and bias, from a layer's options.
 ParameterOptions weight_options(const auto& o) {
   return {.init = o.weight_initializer, .dtype = o.dtype};
 }
@@ -18,14 +17,14 @@ ParameterOptions bias_options(const auto& o) {
   return {.init = o.bias_initializer ? o.bias_initializer : init::Zero(), .dtype = o.dtype};
 }
 
-// How many features a sample of x has. ShapeError, which `who` begins, where it has none.
+// The number of features per sample of x. If 0, ShapeError; its text begins with `who`.
 int64_t features(const std::string& who, const Tensor& x, bool flatten);
 
-// activation(x . weight^T + bias) by the replicas where x lives; a bias that is not valid is none.
+// activation(x . weight^T + bias), by the replicas on x's context. An invalid bias is skipped.
 Tensor dense_layer(const Tensor& x, const Parameter& weight, const Parameter& bias,
                    const Activation& activation, bool flatten);
 
-// "784 -> 256, relu", of the whole weight; None where the width is not known yet.
+// "784 -> 256, relu", for the whole weight; None if the width is unknown.
 std::string dense_text(const Parameter& weight, int64_t units, const Activation& activation);
 
 }  // namespace locus::nn

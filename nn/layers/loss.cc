@@ -25,7 +25,8 @@ Shape without(const Shape& shape, int axis) {
   return Shape(without_axis(make_meta(f32, shape), axis));
 }
 
-// Losses of inputs of `shape`, over one axis of it: with that axis where the weights have it.
+// Weighs losses over one axis of `shape`. The result has this axis, of length 1 without weights
+// for it.
 Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& shape, double weight,
                   const Tensor& sample_weight) {
   if (!sample_weight.defined() || sample_weight.ndim() < shape.rank())
@@ -33,7 +34,7 @@ Tensor weigh_over(const char* who, const Tensor& loss, int axis, const Shape& sh
   return weigh(who, expand_dims(loss, axis), weight, sample_weight, shape);
 }
 
-// Over all axes but one.
+// Reduces over all axes but batch_axis.
 Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
                Tensor (*reduce)(const Tensor&, const ReduceOptions&, Caller) = mean) {
   if (loss.ndim() == 0) return loss;
@@ -46,7 +47,7 @@ Tensor reduced(const char* who, const Tensor& loss, int batch_axis,
                 Caller::here());
 }
 
-// Of a loss that was computed element by element.
+// Weighs, reduces and rounds an elementwise loss.
 Tensor finish(const char* who, const Tensor& loss, const auto& options, const Tensor& pred,
               const Tensor& label, const Tensor& sample_weight, const auto&... others) {
   const Tensor weighed = weigh(who, loss, options.weight, sample_weight, loss.shape());
@@ -62,7 +63,7 @@ Tensor like(const Tensor& label, const Tensor& pred, const char* who, const char
   return is_floating(label.dtype()) ? wide(shaped) : cast(shaped, wide(pred.dtype()));
 }
 
-// What a makes 0 is 0 for infinite b, too.
+// a * b, but 0 if a is 0 and b infinite.
 Tensor times(const Tensor& a, const Tensor& b) {
   return a * where(logical_and(a == 0, isinf(b)), 0, b);
 }
@@ -117,7 +118,7 @@ Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label, const Te
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                            const Tensor& sample_weight, Caller from) const try {
   const int rank = scores.ndim();
-  // 16 bits round once: after the weight.
+  // 16-bit losses round once, after the weight.
   const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined() &&
                      (options_.weight == 1 || size_of(scores.dtype()) != 2);
   if (plain && rank == 2 && (options_.axis == -1 || options_.axis == 1) && label.ndim() == 1 &&
@@ -127,7 +128,7 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
     });
   const Tensor pred = wide(scores);
   const int axis = normalize_axis(options_.axis, rank, kName);
-  // The classes last, everything else one batch.
+  // Classes last, all other axes one batch.
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
   const Shape outer = without(pred.shape(), axis);
@@ -141,7 +142,7 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
                        " with classes on axis ", axis, "; expected label shape ", outer);
     const Tensor rows = last.reshape({outer.size(), pred.shape()[axis]});
     const Tensor ids = label.reshape({outer.size()});
-    if (options_.from_logits) {  // pick would cut labels and count negative ones from the end
+    if (options_.from_logits) {  // pick would truncate labels and count negative ones from the end
       const Tensor label_of = where(logical_and(ids >= 0, floor(ids) == ids), ids, NAN);
       each = of_label(kName, label, rows.shape()[1], [&] { return -pick(rows, label_of); });
     } else {
@@ -257,8 +258,8 @@ Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input
                                        const Tensor& label, const Tensor& sample_weight,
                                        Caller from) const try {
   const int last = normalize_axis(-1, input2.ndim(), kName);
-  // The greatest element becomes 1 first: the norm of x itself may not fit its dtype. A unit vector
-  // does not depend on that factor, nor do its gradients.
+  // Scales the largest element to 1 first: the norm of x may not fit its dtype. The factor does
+  // not affect the result or its gradients.
   const auto unit = [](const Tensor& x) {
     const auto nonzero = [](const Tensor& size) { return where(size == 0, 1, size); };
     const Tensor top = norm(x.detach(), {.ord = INFINITY, .axis = -1, .keepdims = true});

@@ -7,14 +7,15 @@
 
 namespace locus::nn {
 
-// One loss a sample, (batch,), of a network's results and their labels: a Loss (nn/loss.h), say.
+// Returns one loss per sample, (batch,), for a network's results and labels, like a Loss
+// (nn/loss.h).
 using LossFunction = std::function<Tensor(const Tensor& out, const Tensor& label)>;
 
-// Internal to nn; `who` begins the texts of errors.
-// ShapeError unless there is one label for each sample of data, Error for one that waits for a
-// gradient: it gets none.
+// Internal to nn. Error texts begin with `who`.
+// ShapeError unless data has one label per sample. Error if data or label expects a gradient,
+// because it gets none.
 void check_batch(const char* who, const Tensor& data, const Tensor& label);
-// loss_fn(out, label). ShapeError unless that is one loss a sample.
+// loss_fn(out, label). ShapeError unless it gives one loss per sample.
 Tensor losses_of(const char* who, const LossFunction& loss_fn, const Tensor& out,
                  const Tensor& label);
 

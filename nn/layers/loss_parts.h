@@ -1,4 +1,4 @@
-// What the losses have in common. Internal to nn.
+// Shared by the losses. Internal to nn.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace locus::nn {
 
-// Losses of f16 and bf16 are computed in f32, and rounded once.
+// f16 and bf16 losses are computed in f32 and rounded once.
 inline DType wide(DType d) { return size_of(d) == 2 ? f32 : d; }
 inline Tensor wide(const Tensor& x) { return size_of(x.dtype()) == 2 ? cast(x, f32) : x; }
 
@@ -28,7 +28,7 @@ inline Tensor rounded(const Tensor& loss, std::initializer_list<const Tensor*> o
   return d && amp::widened(*d) != f32 && *d != f64 ? cast(loss, *d) : loss;
 }
 
-// Weights may have at most `limit`'s shape.
+// sample_weight must broadcast to `limit`.
 inline Tensor weigh(const char* who, Tensor loss, double weight, const Tensor& sample_weight,
                     const Shape& limit) {
   if (sample_weight.defined()) {
@@ -40,7 +40,7 @@ inline Tensor weigh(const char* who, Tensor loss, double weight, const Tensor& s
   return weight == 1 ? loss : loss * weight;
 }
 
-// Whole numbers in [0, end) that a loss takes.
+// Integers in [0, end) that a loss takes.
 struct WholeNumbers {
   const char* who;
   const char* what;
@@ -48,8 +48,8 @@ struct WholeNumbers {
   int64_t end;
 };
 
-// f(), or an IndexError that names the loss and its numbers instead of the op that met them. `used`
-// gives those that count. On a GPU the op reports a wrong one later, and the error names the loss.
+// Calls f(). An IndexError names the loss and its numbers instead of the op. `used` returns the
+// numbers that count. On a GPU the error comes later and names the loss.
 Tensor checked(const WholeNumbers& w, const auto& used, const auto& f) {
   const NamedCalls named(w.who, w.what);
   if (!is_host(w.values.context())) return f();

@@ -46,7 +46,7 @@ void NormLayer::prepare(const Tensor& x, int axis, int least_axes) {
                      " channels on axis ", axis);
   if (gamma_.initialized() || !gamma_.deferred()) return;
   for (const Parameter& p : others_) p.infer_shape({n});
-  gamma_.infer_shape({n});  // the last: another thread that finds it looks for no more
+  gamma_.infer_shape({n});  // last: other threads check gamma only
 }
 
 std::string NormLayer::channels() const { return std::to_string(gamma_.shape()[0]); }

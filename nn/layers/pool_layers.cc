@@ -6,7 +6,7 @@ namespace locus::nn {
 
 PoolLayer::PoolLayer(Kind kind, int axes, const Extent& size, const PoolingOptions& o)
     : kind_(kind), axes_(axes), size_(size), options_(o) {
-  // A literal, which stays.
+  // A literal stays valid.
   options_.layout = layout_name(channels_last(o.layout, axes, name()), axes);
   int64_t window[kMaxSpatial], strides[kMaxSpatial], padding[kMaxSpatial];
   size.spread(axes, name(), "pool_size", window);

@@ -26,7 +26,7 @@ bool SyncBatchNorm::predicts() const {
   return options_.use_global_stats || !autograd::is_training();
 }
 
-// What one rank finds wrong is thrown on all: the others would wait for it.
+// If one rank fails, every rank throws: the others would wait for it.
 void SyncBatchNorm::check_first(const std::function<void()>& check) const {
   predicts() ? check() : cluster::share_failure(check);
 }
