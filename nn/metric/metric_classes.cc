@@ -27,7 +27,7 @@ namespace {
                        : "");
 }
 
-// The axis of preds' classes, from 0.
+// The axis of classes, from 0.
 int classes_axis(const std::string& who, const Tensor& labels, const Tensor& preds, int axis,
                  const char* expected) {
   if (axis < -preds.ndim() || axis >= preds.ndim())
@@ -41,7 +41,7 @@ Tensor whole(const Tensor& numbers) {
 
 double count(const Tensor& labels) { return static_cast<double>(labels.size()); }
 
-// The scores of the labels' classes along `axis`, in the shape of the other axes.
+// Scores of the labels' classes along `axis`, in the shape of the other axes.
 Tensor score_of(const std::string& who, const Tensor& labels, const Tensor& preds, int axis) {
   constexpr const char* kExpected = "a label for each position beside the classes' axis";
   axis = classes_axis(who, labels, preds, axis, kExpected);
@@ -51,14 +51,14 @@ Tensor score_of(const std::string& who, const Tensor& labels, const Tensor& pred
   return pick(preds, where(ids >= 0, ids, NAN), {.axis = axis});  // -1 is not the last
 }
 
-// Of preds (N, classes), one a row.
+// The predicted class of each row, of preds (N, classes).
 Tensor predicted(const std::string& who, const Tensor& labels, const Tensor& preds) {
   if (preds.ndim() != 2 || labels.size() != preds.shape()[0])
     misfit(who, labels, preds, "preds (N, classes) and N labels");
   return argmax(preds, {.axis = 1});
 }
 
-// (k, k) counts by prediction and label; what is outside [0, k) is not in it.
+// (k, k) counts by prediction and label. Classes outside [0, k) are not counted.
 Tensor confusion(const Tensor& predicted, const Tensor& labels, int64_t k) {
   const auto rows = [k](const Tensor& ids) {
     return one_hot(ids.reshape({ids.size()}), k, {.dtype = f64});
@@ -91,7 +91,7 @@ Measure TopKAccuracy::measure(const Tensor& labels, const Tensor& preds) const {
   const Tensor before = arange(0, static_cast<double>(preds.shape()[1]), 1,
                                {preds.context(), i64}) < labels.reshape({labels.size(), 1});
   const Tensor tied = logical_and(preds == own, before);
-  // NaN is above all, as in NumPy's order.
+  // NaN is above all numbers, as in NumPy.
   const Tensor above = sum(logical_or(logical_not(preds <= own), tied), {.axis = 1});
   return {cast(sum(above < top_k_), f64), count(labels)};
 }

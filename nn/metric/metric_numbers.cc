@@ -28,14 +28,14 @@ Tensor errors(const std::string& who, const Tensor& labels, const Tensor& preds)
   return both[0] - both[1];
 }
 
-// Two means, and the (2, 2) sums of products of what differs from them.
+// The means, and the (2, 2) sums of products of deviations.
 Tensor moments(const Tensor& rows) {
   const Tensor means = mean(rows, {.axis = 1, .keepdims = true});
   const Tensor off = rows - means;
   return concat({means, matmul(off, off, MatmulAttrs{.transpose_b = true})});
 }
 
-// From moments; divided twice, so that the product of both cannot overflow.
+// From moments. Divides twice, so that no product overflows.
 Tensor correlation(const Tensor& m) { return clip(m(0, 2) / sqrt(m(0, 1)) / sqrt(m(1, 2)), -1, 1); }
 
 }  // namespace
