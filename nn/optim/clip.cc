@@ -20,7 +20,7 @@
 namespace locus {
 namespace {
 
-// Those that one call takes, in the order in which they come first.
+// Groups of arrays for one call each, in order of first appearance.
 std::vector<Tensors> alike(const Tensors& arrays) {
   std::vector<Tensors> groups;
   std::map<std::pair<Context, DType>, size_t> of;
@@ -42,7 +42,7 @@ void check(const char* who, const Tensors& arrays) {
   }
 }
 
-// All that an op for some of the arrays would refuse after others have been written.
+// Checks all that an op could refuse after other arrays have been written.
 void check_targets(const char* who, const char* option, double limit, const Tensors& arrays) {
   if (!(limit >= 0)) throw ValueError(who, ": ", option, " ", limit, "; expected a limit >= 0");
   check(who, arrays);
@@ -80,7 +80,7 @@ Tensor global_norm(const Tensors& arrays, Caller from) try {
   const autograd::Pause pause;
   Tensor total;
   for (const Tensors& group : alike(arrays)) {
-    // The squares of f64 may overflow or vanish where the norm does not.
+    // Squares of f64 may overflow or underflow although the norm does not.
     Tensor part = group[0].dtype() == f64 ? norm(group[0]) : sqrt(multi_sum_sq(group).sum());
     for (size_t i = 1; group[0].dtype() == f64 && i < group.size(); ++i)
       part = hypot(part, norm(group[i]));
@@ -145,7 +145,7 @@ Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c, Ca
                     "with Trainer::clip_global_norm");
       all.push_back(p.grad(c));
     }
-  // One that is shared has several names.
+  // A shared parameter has several names.
   for (size_t i = 0; i < all.size(); ++i)
     all.erase(std::remove_if(all.begin() + static_cast<ptrdiff_t>(i) + 1, all.end(),
                              [&](const Tensor& t) { return t.is(all[i]); }),

@@ -18,7 +18,7 @@ namespace {
 
 using options::decay, options::expect, options::not_negative;
 
-// What any optimizer has of these; equal names have equal ranges.
+// Calls f for each option of o. Equal names have equal ranges.
 void each_option(auto& o, const auto& f) {
   f("learning_rate", o.learning_rate, not_negative);
   f("wd", o.wd, not_negative);
@@ -52,13 +52,13 @@ Optimizer::Common checked(const std::string& who, Options o) {
   return {o.learning_rate, o.wd, o.clip_gradient, o.multi_precision};
 }
 
-// 1 - beta^t, of a beta near 1, too.
+// 1 - beta^t, also for beta near 1.
 double corrected(double beta, int64_t t) {
   return -std::expm1(static_cast<double>(t) * std::log(beta));
 }
 
-// Of Nadam, up to t: beta1^t times that of all 1 - q^i / 2, whose logarithm is the sum over k of
-// -(q^k + ... + q^kt) / (k 2^k), geometric series.
+// Nadam's product of momenta up to t: beta1^t times all 1 - q^i / 2. Its logarithm is the sum over
+// k of -(q^k + ... + q^kt) / (k 2^k), geometric series.
 double product_of_momenta(const NadamOptions& o, double t) {
   const double log_q = o.schedule_decay * std::log(0.96);
   double sum = t * std::log(o.beta1);
@@ -73,7 +73,7 @@ double product_of_momenta(const NadamOptions& o, double t) {
 }  // namespace
 
 struct Optimizer::Progress {
-  // Whose schedule this thread is asking.
+  // The optimizer whose schedule this thread calls.
   static inline thread_local const Progress* asks = nullptr;
   class ScheduleScope : NonCopyable {
    public:
@@ -88,27 +88,27 @@ struct Optimizer::Progress {
   double learning_rate;  // of the last update, or set
   LRScheduler schedule = {};
   int64_t num_update = 0;
-  // Of counts, and of what an update goes by: several threads update. Setters come between updates.
+  // Guards counts and rates: several threads may update. Setters run between updates.
   std::shared_ptr<Mutex> mutex = std::make_shared<Mutex>();
 
   double rate(int64_t n) const {
     if (!schedule) return learning_rate;
-    const capture::RecordingPause aside;  // what is recorded asks anew
+    const capture::RecordingPause aside;  // replays ask anew
     const ScheduleScope now(this);
     return schedule(n);
   }
-  void add(int64_t& count, int64_t t, double rate) {  // the t-th update of what has this count
+  void add(int64_t& count, int64_t t, double rate) {  // the t-th update of this count
     num_update = std::max(num_update, t);
     learning_rate = rate;
     count = t;
   }
 };
 
-// One that runs: it is counted once it is done, for another thread may go on from what is counted.
-// Its replays are counted as they begin.
+// A running update. It is counted when done, because other threads may continue from the count. Its
+// replays are counted as they begin.
 struct Optimizer::Update {
   bool ended = false;
-  int64_t t = 0;  // 0: nobody asked what it is told
+  int64_t t = 0;  // 0: no step was requested
   double rate = 0;
 };
 
@@ -205,7 +205,7 @@ std::function<Optimizer::Step()> Optimizer::next_step(const ParameterGroup& grou
     if (!progress->range.holds(lr)) [[unlikely]]
       expect(progress->name, "learning_rate", text_of(lr, " of update ", n), false,
              progress->range.text);
-    // Now that no schedule throws any more.
+    // Nothing throws from here on.
     if (now && !now->ended) {
       now->t = t;
       now->rate = rate;
@@ -290,7 +290,7 @@ AdaDelta::AdaDelta(const AdaDeltaOptions& o) : Optimizer("AdaDelta", checked("Ad
 }
 
 Ftrl::Ftrl(const FtrlOptions& o)
-    : Optimizer("Ftrl", checked("Ftrl", o), options::positive) {  // it divides by the rate
+    : Optimizer("Ftrl", checked("Ftrl", o), options::positive) {  // divides by the rate
   use<FtrlUpdate>(ftrl_update, [o](auto& u, int64_t) {
     u.lamda1 = o.lamda1;
     u.beta = o.beta;

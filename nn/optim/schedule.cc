@@ -12,7 +12,7 @@ namespace {
 
 using options::expect, options::not_negative, options::share;
 
-// `after`, once warm-up is over.
+// Warm-up, then `after`.
 template <class Options>
 LRScheduler warmed_up(const char* who, const Options& o, LRScheduler after) {
   expect(who, "base_lr", o.base_lr, not_negative);
