@@ -22,7 +22,7 @@ namespace {
 
 size_t at(int i) { return static_cast<size_t>(i); }
 
-// What a stage does in a step, in its own order.
+// A stage's passes in one step, in its order.
 std::vector<Pipeline::Pass> passes_of(Schedule schedule, int stage, int stages, int microbatches) {
   const int ahead =
       schedule == Schedule::gpipe ? microbatches : std::min(stages - stage, microbatches);
@@ -40,7 +40,7 @@ std::vector<Pipeline::Pass> Pipeline::order(Schedule schedule, int stages, int m
   std::vector<std::vector<Pass>> rest;
   for (int s = 0; s < stages; ++s) rest.push_back(passes_of(schedule, s, stages, microbatches));
   std::vector<Pass> all;
-  // The ticks at which passes ran: [backward][stage][microbatch].
+  // Ticks at which passes ran: [backward][stage][microbatch].
   const std::vector<int> never(at(microbatches), INT32_MAX);
   std::vector<std::vector<int>> ran[2];
   for (auto& r : ran) r.assign(at(stages), never);
@@ -81,7 +81,7 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
     }
     for (const auto& [name, layer] : stage->children()) push_child(std::to_string(layers++), layer);
   }
-  static_cast<void>(parameters());  // from now on errors name them so
+  static_cast<void>(parameters());
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -137,7 +137,7 @@ Tensor Pipeline::forward(const Tensor& x) {
 
 // One forward_backward().
 struct Pipeline::Step {
-  // What a stage keeps of a microbatch between its two passes.
+  // A stage's tensors of a microbatch between its two passes.
   struct Flight {
     Tensor in, out, gradient;
   };
@@ -163,14 +163,14 @@ struct Pipeline::Step {
                             part_begin(n, microbatches, at(microbatch) + 1)));
   }
 
-  // What the pass waits for.
+  // The tensor that the pass waits for.
   Tensor given(const Pass& pass) {
     const Flight& f = flight(pass);
     return !pass.backward ? f.in : f.gradient.defined() ? f.gradient : f.out.detach();
   }
 
-  // Passes of one tick. Their contexts are told to wait for what is given before any of them sends
-  // more: later they would wait for those, too (core/wait_for.h).
+  // Runs the passes of one tick. All contexts wait for their inputs before any pass sends more.
+  // Later waits would include those copies (core/wait_for.h).
   void run(std::span<const Pass> passes) {
     for (const Pass& pass : passes) {
       if (pass.stage == 0 && !pass.backward)
@@ -195,7 +195,7 @@ struct Pipeline::Step {
       f.out = (*pipe.stages_[at(pass.stage)])(f.in, from);
       if (last(pass)) f.out = losses_of("Pipeline", loss_fn, f.out, part(label, pass.microbatch));
     }
-    // At once, so that it waits for nothing that comes after it.
+    // At once, before later work that the copy would wait for.
     if (last(pass))
       losses[at(pass.microbatch)] = f.out.detach();
     else
@@ -214,7 +214,7 @@ struct Pipeline::Step {
   }
 };
 
-// Of each stage whether it, or one before it, has gradients.
+// For each stage: whether it or an earlier one has gradients.
 std::vector<bool> Pipeline::stages_that_train() const {
   std::vector<bool> trains;
   for (const std::vector<Parameter>& own : parameters_)
@@ -238,7 +238,7 @@ Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
   rethrow_at(from);
 }
 
-// Those that this pipeline makes, not those of replicas elsewhere.
+// Drops gradients on this pipeline's contexts, not those of other replicas.
 void Pipeline::drop_grads() const {
   Tensors weights;
   for (size_t s = 0; s < stages_.size(); ++s)

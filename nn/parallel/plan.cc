@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kVersion = "plan-1", kBlank = " \t\r";
 
-// The first word, which is taken off.
+// Removes and returns the first word.
 std::string_view word(std::string_view& s) {
   s = trimmed(s);
   const std::string_view w = s.substr(0, s.find_first_of(kBlank));
@@ -35,7 +35,7 @@ struct Reader {
       refuse("\"", text, "\"; expected a whole number from ", least, " to ", most);
     return *n;
   }
-  // What is left, which is one word.
+  // Returns the rest: one word.
   std::string_view last(const char* expected) {
     const std::string_view w = word(rest);
     if (w.empty() || !rest.empty())

@@ -25,7 +25,7 @@ const B* as(const Sequential& layers, int i) {
   return dynamic_cast<const B*>(&layers[i]);
 }
 
-// The Dense in parts, with what was set on its parameters since it was made.
+// The Dense in parts, with its parameters' current settings.
 template <class Parallel, class Options>
 Parallel over(const Contexts& where, const Dense& d, Options options) {
   const DenseOptions& o = d.options();
@@ -53,7 +53,7 @@ RowParallelDense row(const Dense& d, const Contexts& where, bool input_is_parall
                                 RowParallelDenseOptions{.input_is_parallel = input_is_parallel});
 }
 
-// Parts would be parameters of their own, which training takes apart.
+// Parts are separate parameters. Training would no longer keep them equal.
 void check_unshared(const Sequential& layers, int cut) {
   for (const auto& [mine, p] : layers[cut].parameters())
     for (int i = 0; i < layers.size(); ++i)
@@ -63,7 +63,7 @@ void check_unshared(const Sequential& layers, int cut) {
                            " with layer ", i, "; expected a layer of its own, to be cut");
 }
 
-// A layer without parameters, for the tensor of every context.
+// Applies a layer without parameters to each context's tensor.
 class Each : public Block {
  public:
   explicit Each(std::shared_ptr<Block> layer) : layer_(std::move(layer)) {}
@@ -102,14 +102,14 @@ Sequential cut(const Sequential& layers, const Plan::Stage& s) {
 std::vector<CutAs> cut_as(const Sequential& layers, int first, int last) {
   std::vector<CutAs> ways;
   bool flat = false;  // after a Dense that flattens
-  // Whether Dense d, layer i, can be the column of a row behind it.
+  // Whether Dense d, layer i, can be the column of a later row.
   const auto has_row = [&](const Dense& d, int i) {
     while (++i <= last && as<Activate>(layers, i)) {
     }
     const Dense* const next = i <= last ? as<Dense>(layers, i) : nullptr;
     return next && (d.options().flatten || !next->options().flatten);
   };
-  bool open = false, any = false;  // a column's row is to come; there was a Dense
+  bool open = false, any = false;  // open: a column needs its row; any: a Dense was seen
   for (int i = first; i <= last; ++i) {
     const Dense* const d = as<Dense>(layers, i);
     if (!d && !as<Activate>(layers, i) && (open || !as<Flatten>(layers, i)))
@@ -143,7 +143,7 @@ Planned::Planned(const Sequential& layers, const Plan& plan, Caller from) try : 
       push_child(std::to_string(children().size()), layer);
     stages_.push_back(stage);
   }
-  static_cast<void>(parameters());  // from now on errors name them so
+  static_cast<void>(parameters());
   for (size_t r = 0; !plan.cut() && r < static_cast<size_t>(plan.replicas()); ++r) {
     Pipeline::Stages blocks(stages_[0]);
     std::vector<Context> where;
@@ -199,7 +199,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
   for (const Pipeline& p : pipelines_) p.check_stages();
   try {
     return run(data, label, loss_fn, from);
-  } catch (...) {  // other replicas may have gone on
+  } catch (...) {  // other replicas may have written gradients
     Tensors weights;
     for (const auto& [name, p] : parameters())
       if (p.initialized()) std::ranges::copy(p.list_data(), std::back_inserter(weights));
