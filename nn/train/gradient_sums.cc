@@ -38,7 +38,7 @@ GradientSums::GradientSums(std::vector<Parameter> parameters) : parameters_(std:
   }
 }
 
-// No other one goes by what this one left half made.
+// If a sum failed, gradients count as used: some may be half summed.
 GradientSums::~GradientSums() {
   const MutexLock lock(mutex_);
   if (refused_.empty()) return;
@@ -104,7 +104,7 @@ void GradientSums::expect_ready() {
 void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
   LOCUS_CHECK(!behind || group(), "sums of several groups have no one end");
   for (GradientGroup& all : all_) {
-    // Where a step is recorded, each bucket's sum can run while backward() goes on.
+    // In a recorded step, a bucket's sum can run during backward().
     const std::vector<Bucket> parts =
         capture::active() ? buckets(all) : std::vector<Bucket>{{&all, 0, all.parameters.size()}};
     for (const Bucket& b : parts) {
@@ -155,7 +155,7 @@ void GradientSums::overlap(Caller from) {
   }
 }
 
-// Before the gradient is written: another thread may sum it, or have summed it.
+// Called before a gradient is written. Throws if it was already written: another thread may sum it.
 void GradientSums::expect_first(size_t number, size_t at) {
   const MutexLock lock(mutex_);
   const Bucket& b = waiting_[number];
@@ -165,17 +165,17 @@ void GradientSums::expect_first(size_t number, size_t at) {
 }
 
 void GradientSums::arrived(size_t number, size_t at, Caller from) {
-  if (cluster::size() > 1) return;  // it was made before there were ranks
+  if (cluster::size() > 1) return;  // made before ranks joined
   const MutexLock lock(mutex_);
   Bucket& b = waiting_[number];
   const Group& g = b.all->group;
   const size_t n = b.missing.size();
-  if (!refused_.empty()) return;  // of other contexts, whose backward() still runs
+  if (!refused_.empty()) return;  // another context failed; its backward() still runs
   b.there[at] = true;
   const Context here = g[static_cast<int>(at % n)];
   if (--b.missing[at % n] > 0) return;
   if (std::ranges::any_of(b.missing, [](size_t left) { return left > 0; })) {
-    // The sum is to wait for these, not for what the host enqueues before the others are there.
+    // The sum waits for these gradients, not for work enqueued until the others arrive.
     if (is_host(here)) return;
     const StreamScope its(b.all->streams[at % n]);
     for (size_t i = b.begin; i < b.end; ++i)
@@ -185,7 +185,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
   std::deque<StreamScope> scopes;
   for (const Stream& s : b.all->streams) scopes.emplace_back(s);
   try {
-    add_up(b, &b != &waiting_.back(), {}, from);  // which nothing hides
+    add_up(b, &b != &waiting_.back(), {}, from);  // the last one runs alone
   } catch (const std::exception& e) {
     refused_ = text_of("Trainer: the sum of gradients in backward() failed, and some may be sums: ",
                        e.what(), "; expected Trainer::discard() behind it");

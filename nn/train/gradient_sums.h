@@ -1,5 +1,5 @@
-// The sums of replicas' gradients: what a Trainer adds up over contexts, all behind backward() or,
-// on request, in buckets while it still runs. Internal to nn.
+// Sums replicas' gradients over contexts for a Trainer: after backward() or, with overlap(), in
+// buckets during backward(). Internal to nn.
 #pragma once
 
 #include <deque>
@@ -16,58 +16,57 @@
 
 namespace locus::nn {
 
-// Whether those of a parameter are all new, and are to be summed. Error where they are sums
-// already, but backward() has written some of them since.
+// Whether a parameter's gradients are to be summed: all are new, none is a sum. Error if some are
+// sums and backward() has written others since.
 bool to_be_summed(const std::string& name, const Tensors& replicas);
 
-// Made once; its gradients are found from the replicas each time. Hooks that it leaves on replicas
-// find that it is gone; a newer one puts its own in their place. Threads: any.
+// Finds gradients from the replicas at each call. Hooks on replicas hold weak references; a newer
+// object replaces them. Threads: any.
 class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopyable {
  public:
   struct Parameter {
     std::string name;
-    Tensors replicas;      // several
-    int owner = -1;        // the one that is to have the sum, of all parameters or of none; -1: all
-    bool release = false;  // the others' gradients, behind it
+    Tensors replicas;      // at least two
+    int owner = -1;        // index of the replica that receives the sum, for all parameters or
+                           // none; -1: all
+    bool release = false;  // release the others' gradients after the sum
   };
-  // In the order of the layers. Those on the same contexts are summed together.
+  // In the order of layers. Parameters on the same contexts are summed together.
   explicit GradientSums(std::vector<Parameter> parameters);
   ~GradientSums();
 
-  // Whether those would be the same.
+  // Whether an object for `parameters` would be the same.
   bool are_of(const std::vector<Parameter>& parameters) const;
 
-  // From now on a bucket is summed as soon as backward() has written its gradients on all contexts,
-  // on streams of its own. Where one is to be written again before next(), or a sum fails,
-  // backward() throws, and so does check() from then on up to next(): no update goes by these.
-  // Again where a gradient was attached anew, which has no hook.
+  // From now on a bucket is summed, on separate streams, once backward() has written its gradients
+  // on all contexts. If a gradient would be written again before next(), or a sum fails, backward()
+  // throws. Then check() throws until next(), so no update uses these gradients. Call overlap()
+  // again for gradients attached anew, which have no hook.
   void overlap(Caller from);
-  // What finish() would refuse, while all gradients are as they were.
+  // Throws errors of finish() before any gradient changes.
   void expect_ready();
-  // Sums the new gradients of parameters that have them on all contexts, but those that are summed.
-  // Where it throws, some are. behind(i), where there is one: as all_reduce_many() has it, for the
-  // contexts of group().
+  // Sums gradients that are new on all contexts and not summed yet. If it throws, some are sums.
+  // behind(i), if given, is called as by all_reduce_many(), for the contexts of group().
   void finish(const std::function<void(int)>& behind, Caller from);
-  // Of all parameters; null where they are on others.
+  // The contexts of all parameters; null if they differ.
   const Group* group() const { return all_.size() == 1 ? &all_[0].group : nullptr; }
   void check();
-  // An update took the gradients, or they are discarded.
+  // Call after an update, or after discarding gradients.
   void next();
 
  private:
-  // About this many bytes at once: an all-reduce of them is near the links' speed.
+  // Bytes per bucket. An all-reduce of this size is near the links' speed.
   static constexpr size_t kBucket = size_t{4} << 20;
-  struct GradientGroup {  // on the same contexts, the last parameter first, as backward() comes to
-                          // them
+  struct GradientGroup {  // on the same contexts, the last first, as in backward()
     Group group;
     std::vector<const Parameter*> parameters = {};
     std::deque<Stream> streams = {};
   };
   struct Bucket {
     GradientGroup* all;
-    size_t begin, end;                 // of its parameters
-    std::vector<bool> there = {};      // of each parameter's replicas in turn
-    std::vector<size_t> missing = {};  // on each context
+    size_t begin, end;                 // its parameters
+    std::vector<bool> there = {};      // whether written, by parameter and replica
+    std::vector<size_t> missing = {};  // not yet written, by context
   };
 
   std::vector<Bucket> buckets(GradientGroup& all) const;
@@ -83,7 +82,7 @@ class GradientSums : public std::enable_shared_from_this<GradientSums>, NonCopya
   bool overlaps_ = false;
   Mutex mutex_;
   std::vector<Bucket> waiting_ LOCUS_GUARDED_BY(mutex_);
-  std::string refused_ LOCUS_GUARDED_BY(mutex_);  // the Error, where there was one
+  std::string refused_ LOCUS_GUARDED_BY(mutex_);  // text of the Error, if any
 };
 
 }  // namespace locus::nn

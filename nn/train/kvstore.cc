@@ -32,7 +32,7 @@ bool host_type(std::string_view type) {
                    "'; expected local, device, nccl, dist_sync or dist_device_sync");
 }
 
-// One a context, of which a group can be made; values that share one are added up first.
+// One tensor per context, as a group needs. Values on one context are added.
 Tensors one_a_context(const Tensors& values) {
   Tensors parts;
   for (const Tensor& v : values) {
@@ -57,7 +57,7 @@ cluster::Purpose purpose_of(const char* what, uint64_t store, const Keys& keys,
   });
 }
 
-// What one worker finds wrong before all meet.
+// Runs f. If `meet` and f fails on one rank, every rank throws.
 void before_ranks(bool meet, Caller from, const std::function<void()>& f) {
   meet ? cluster::share_failure(f, from) : f();
 }
@@ -164,7 +164,7 @@ Tensor KVStore::sum(const Tensors& values, Context home, Caller from) const {
     const int at = static_cast<size_t>(root) < contexts.size() ? static_cast<int>(root) : 0;
     parts = {reduce(Group(contexts), parts, at, ReduceOp::sum, from)};
   }
-  // Its own memory: what was pushed may change.
+  // New memory, because pushed tensors may change.
   const bool pushed = std::ranges::any_of(values, [&](const Tensor& v) { return v.is(parts[0]); });
   return pushed ? parts[0].copyto(home, {}, from) : parts[0].as_in_context(home, from);
 }

@@ -59,7 +59,7 @@ void LossScaler::begin_pass(double scale, int64_t unskipped) {
   if (scale != scale_) {
     const autograd::Pause pause;
     const MutexLock lock(mutex_);
-    std::vector<std::pair<Tensor, Tensor>> copies;  // first: there may be no memory
+    std::vector<std::pair<Tensor, Tensor>> copies;  // first, may throw OutOfMemory
     for (const auto& [c, tensor] : scales_) copies.emplace_back(full({}, scale, {c, f64}), tensor);
     for (const auto& [now, before] : copies) now.copyto(before);
     scale_ = scale;

@@ -1,4 +1,4 @@
-// States that training is to go on from, beside those that are there. Internal to nn.
+// Checks states before training continues from them. Internal to nn.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace locus::nn {
 
-// What `given` has by this name: FormatError, ShapeError or DTypeError, which begin with `who`,
-// where there is none, or it is not like that.
+// The tensor `key` of `given`. If it is missing or not like `like`, FormatError, ShapeError or
+// DTypeError, which begin with `who`.
 const Tensor& expect_like(const NamedTensors& given, const std::string& key, const Tensor& like,
                           const std::string& who);
-// All of `given` in the order of `own`, the first of which and each ".../count" are counts.
-// FormatError for others, too few or too many, and what is there twice.
+// All of `given`, in the order of `own`. The first and each ".../count" are counts, >= 0.
+// FormatError for missing, unknown or repeated names.
 std::vector<const Tensor*> expect_states(const NamedTensors& given, const NamedTensors& own,
                                          const std::string& who, Caller from);
 

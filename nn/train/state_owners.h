@@ -1,4 +1,4 @@
-// Which of several contexts keeps what is to be kept once. Internal to nn.
+// Chooses which context keeps a state that is kept once. Internal to nn.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 
 namespace locus::nn {
 
-// What one of its contexts is to keep.
+// A state that one of its contexts keeps.
 struct OwnedState {
   std::vector<Context> contexts;
   size_t bytes;
-  std::optional<size_t> owner = {};  // the number of the one that keeps it already
+  std::optional<size_t> owner = {};  // index of the context that has it already
 };
 
-// The number, among each one's contexts, of its owner. What has an owner keeps it, what has one
-// context is kept there. Of the rest the largest go first, each to the context that keeps least by
-// then, the first of these: from an empty start no context keeps more than the mean and the largest
-// one. The same for the same list.
+// The index of each state's owner among its contexts. States with an owner or one context are
+// placed first. The others follow, largest first, each on the context that keeps least so far (the
+// first of equals). From an empty start, no context keeps more than the mean plus the largest
+// state. Deterministic.
 std::vector<size_t> owners(std::span<const OwnedState> all);
 
 }  // namespace locus::nn

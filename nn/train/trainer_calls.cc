@@ -1,4 +1,4 @@
-// The trainer's calls. An error of each names the line of the caller.
+// Trainer's public functions. Their errors name the caller's line.
 #include <locus/nn/trainer.h>
 
 #include <utility>

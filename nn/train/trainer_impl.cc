@@ -42,7 +42,7 @@ Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimiz
           if (!p.valid()) throw Error("Trainer: '", name, "' is not a parameter");
           const bool seen = std::any_of(parameters_.begin(), parameters_.end(),
                                         [&q = p](const Parameter& other) { return other.is(q); });
-          if (seen) continue;  // one that two layers share is updated once
+          if (seen) continue;  // a shared parameter is updated once
           parameters_.push_back(p);
           names_.push_back(name);
         }
@@ -52,7 +52,7 @@ Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimiz
       },
       from);
   static std::atomic<uint64_t> made{0};
-  if (cluster::size() > 1) number_ = ++made;  // on all, by now
+  if (cluster::size() > 1) number_ = ++made;  // the same on all ranks
   equal_.resize(parameters_.size());
   start_equal(from);
   if (options_.overlap && cluster::size() == 1 &&
@@ -112,12 +112,12 @@ Tensor Trainer::Impl::clip_global_norm(double max_norm, int64_t batch_size, doub
         norm = global_norm(firsts, from) * rescale;
       },
       from);
-  if (cluster::size() > 1) cluster::broadcast({norm}, 0, from);  // others added up in their order
+  if (cluster::size() > 1) cluster::broadcast({norm}, 0, from);  // others may sum in another order
   clip_to_norm(gradients, norm, max_norm, from);
   return norm;
 }
 
-// Those whose gradients are new, on all contexts that the parameter is on: replicas stay equal.
+// Slots with new gradients on all contexts of the parameter, so that replicas stay equal.
 std::vector<bool> Trainer::Impl::fresh_slots(bool ignore_stale_grad, Caller from) {
   refresh(from);
   if (sums_) sums_->check();
@@ -143,7 +143,7 @@ void Trainer::Impl::expect_equal(const Slot& a, const Slot& b) const {
               "expected to go on from a checkpoint");
 }
 
-// No other call of all ranks follows. What is recorded calls nobody.
+// Checks on all ranks, because no collective call follows. Recorded code calls no ranks.
 std::pair<double, std::vector<bool>> Trainer::Impl::checked(const char* call, int64_t batch_size,
                                                             double loss_scale,
                                                             bool ignore_stale_grad, Caller from) {
@@ -187,8 +187,7 @@ bool Trainer::Impl::update_if_finite(int64_t batch_size, double loss_scale, bool
   return true;
 }
 
-// Of all replicas that there are now, not of slots, which refresh() may refuse to find on one rank
-// alone.
+// Uses current replicas, not slots: refresh() may throw on one rank alone.
 void Trainer::Impl::discard(Caller) {
   capture::check("Trainer::discard",
                  "the host decides which batch makes no step; compile what comes before it");
@@ -207,7 +206,7 @@ void Trainer::Impl::update(const std::vector<bool>& fresh, double rescale, Sums 
       sums == Sums::first && sums_ && cluster::size() == 1 ? sums_->group() : nullptr;
   const bool at_once = group && std::ranges::is_permutation(contexts, *group);
   if (at_once) contexts = group->contexts();
-  // One that fails does not keep the others from what the other contexts' do.
+  // If an update fails, the others still run.
   std::vector<FirstFailure> failures(std::max<size_t>(contexts.size(), 1));
   const std::function<void(int)> apply_on = [&](int i) {
     const auto at = static_cast<size_t>(i);
@@ -224,11 +223,11 @@ void Trainer::Impl::update(const std::vector<bool>& fresh, double rescale, Sums 
   FirstFailure failure;
   for (const FirstFailure& f : failures) failure.run([&] { f.rethrow(); });
   if (failure && !capture::only_recorded()) failure.run([&] { share_updates(fresh, from); });
-  copy_to_others(fresh, from);  // of those that were updated: replicas stay equal
+  copy_to_others(fresh, from);  // of updated slots, so that replicas stay equal
   failure.rethrow();
 }
 
-// Of replicas that their contexts' threads may update, for the order does not matter.
+// Contexts whose threads may update replicas in parallel. Empty if the order matters.
 std::vector<Context> Trainer::Impl::contexts_apart() const {
   std::vector<Context> contexts;
   if (!sums_ || !optimizer_->on_threads()) return contexts;
@@ -240,7 +239,7 @@ std::vector<Context> Trainer::Impl::contexts_apart() const {
   return contexts;
 }
 
-// Where an update failed on some contexts alone, replicas there become what it made of another.
+// If an update failed on some contexts only, copies values and states there from another replica.
 void Trainer::Impl::share_updates(const std::vector<bool>& fresh, Caller from) {
   const capture::RecordingPause aside;
   const auto updated = [&](size_t i) {
@@ -298,8 +297,8 @@ void Trainer::Impl::copy_to_others(const std::vector<bool>& fresh, Caller from) 
   }
 }
 
-// A context on which its gradient is not new, where there is one. Where an owner has the sum, the
-// others' are used.
+// A context on which the slot's gradient is not new, if any. With zero, an owner's sum is new: the
+// other gradients count as used.
 std::optional<Context> Trainer::Impl::stale_on(const Slot& slot) const {
   std::optional<Context> stale;
   if (options_.zero > 0 && autograd::summed_grad(slot.weight)) return stale;

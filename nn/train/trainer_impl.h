@@ -35,11 +35,11 @@ class Trainer::Impl : NonCopyable {
                                         const ShapesToCome& to_come, Caller);
 
  private:
-  struct Slot {  // one replica of one parameter; with zero its owner's
+  struct Slot {  // one replica of a parameter; with zero the owner's
     size_t parameter;
     Context context;
     Tensor weight;
-    Tensors others;  // that get its values
+    Tensors others;  // replicas that receive its values
     Tensors state;
     std::shared_ptr<int64_t> count;  // its batch's
   };
@@ -66,13 +66,13 @@ class Trainer::Impl : NonCopyable {
   void drop_gradients();
   void sum_gradients(const std::function<void(int)>& behind, Caller);
   void sum_over_ranks(const std::vector<Replicas>& alone, Caller);
-  void prepare(const char* what, Caller);  // for what looks at states
+  void prepare(const char* what, Caller);  // before access to states
   void regroup();
   std::optional<Context> stale_on(const Slot& slot) const;
   std::vector<bool> fresh_slots(bool ignore_stale_grad, Caller);
   void expect_equal(const Slot& a, const Slot& b) const;
   const std::string& name_of(const Replicas& r) const { return names_[slots_[r.begin].parameter]; }
-  struct Terms {  // of an update, which all ranks must make alike
+  struct Terms {  // of an update; equal on all ranks
     const char* call = "";
     std::vector<double> numbers = {};
     std::vector<bool> fresh = {};
@@ -101,7 +101,7 @@ class Trainer::Impl : NonCopyable {
   struct SavedState {
     std::string name;
     std::vector<const Slot*> slots;
-    int axis = -1;  // that parts are cut along
+    int axis = -1;  // along which parts are cut
     bool alike() const;
     Tensor value(size_t state) const;
     void set(size_t state, const Tensor& value, Caller) const;
@@ -122,14 +122,15 @@ class Trainer::Impl : NonCopyable {
   std::shared_ptr<optim::Optimizer> optimizer_;
   std::vector<Slot> slots_;
   std::vector<Replicas> replicas_;  // all slots, by parameter
-  std::vector<Slot> frozen_;  // of parameters whose gradients were taken away: for when they return
+  std::vector<Slot> frozen_;        // of parameters with grad_req null, for when it changes back
   std::vector<Batch> batches_;
   std::vector<uint64_t> generations_;
-  std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // grows with each new one
-  std::shared_ptr<GradientSums> sums_;  // null where no parameter has replicas
+  std::shared_ptr<uint64_t> grouping_ = std::make_shared<uint64_t>(0);  // increases with each
+                                                                        // regrouping
+  std::shared_ptr<GradientSums> sums_;  // null if no parameter has replicas
   const uint64_t id_ = next_id();
-  uint64_t number_ = 0;          // that ranks tell their trainers apart by
-  std::vector<uint64_t> equal_;  // of each parameter, the origin() of rank 0's values
+  uint64_t number_ = 0;          // identifies the trainer among ranks
+  std::vector<uint64_t> equal_;  // per parameter, the origin() of rank 0's values
 };
 
 }  // namespace locus::nn

@@ -1,4 +1,4 @@
-// A Trainer whose gradients are summed by a KVStore.
+// Sums a Trainer's gradients by a KVStore.
 #include <algorithm>
 #include <optional>
 
@@ -17,14 +17,14 @@ constexpr const char* kNotRecorded =
     "a kvstore's sums are not recorded; compile what comes before step(), or make the Trainer "
     "without a kvstore";
 
-// Of all replicas, in the parameter's order: sums are the same bits whoever has the weight.
+// All replicas' gradients, in the parameter's order: sums have the same bits for any owner.
 Tensors gradients_of(const Parameter& p) {
   Tensors all;
   for (const Tensor& weight : p.list_data()) all.push_back(weight.grad());
   return all;
 }
 
-// Ranks that push something would take what another step pushes for this rank's.
+// If this rank did not say so, others would match its next push.
 void push_nothing(Caller from) {
   constexpr const char* kWhat = "a Trainer's push of nothing";
   const cluster::Purpose purpose(cluster::Hash().add(kWhat), [] { return kWhat; });
@@ -52,7 +52,7 @@ void Trainer::Impl::check_store_options() const {
   check_ranks(*options_.kvstore);
 }
 
-// Code outside of the trainer may have changed the store since.
+// Other code may have changed the store.
 void Trainer::Impl::check_store() const {
   const kvstore::KVStore& store = *options_.kvstore;
   check_ranks(store);
@@ -63,7 +63,7 @@ void Trainer::Impl::check_store() const {
       "Trainer");
 }
 
-// The store has an entry for each trained parameter, with the weight's shape, dtype and context.
+// Gives the store an entry per trained parameter, with the weight's shape, dtype and context.
 void Trainer::Impl::take_to_store(Caller from) {
   for (const Replicas& r : replicas_)
     options_.kvstore->set_value(name_of(r), slots_[r.begin].weight, from);

@@ -1,5 +1,5 @@
-// What a Trainer updates: slots, one a replica, or with TrainerOptions::zero one a parameter; and
-// batches of them.
+// A Trainer's slots, one per replica or, with TrainerOptions::zero, per parameter, and batches of
+// slots.
 #include <algorithm>
 
 #include <locus/core/autograd.h>
@@ -23,8 +23,8 @@ void check_summable(const Parameter& p) {
 
 }  // namespace
 
-// Everything step() needs, cached: built at the first step, and again when a parameter's replicas
-// or multipliers were replaced. A replica that moved takes its state along.
+// Builds all that step() needs: at the first step, and again if a parameter's replicas or
+// multipliers changed. A moved replica keeps its state.
 void Trainer::Impl::refresh(Caller from) {
   if (std::ranges::equal(generations_, parameters_, {}, {}, &Parameter::generation)) [[likely]]
     return;
@@ -44,7 +44,7 @@ void Trainer::Impl::refresh(Caller from) {
       const auto here = std::ranges::find(replicas, s.context, &Tensor::context);
       frozen.push_back(make_slot(i, here == replicas.end() ? replicas[0] : *here, from));
       auto& count = frozen.back().count;
-      count = std::make_shared<int64_t>(*count);  // its batch goes on
+      count = std::make_shared<int64_t>(*count);  // its batch counts on
     });
   }
   std::vector<size_t> owner;
@@ -72,7 +72,7 @@ void Trainer::Impl::refresh(Caller from) {
   for (const Parameter& p : parameters_) generations_.push_back(p.generation());
 }
 
-// Two that were given may have become one since.
+// Parameters may have become shared.
 std::vector<size_t> Trainer::Impl::distinct_parameters() const {
   std::vector<size_t> all;
   for (size_t i = 0; i < parameters_.size(); ++i)
@@ -87,7 +87,7 @@ std::vector<size_t> Trainer::Impl::find_owners(const std::vector<size_t>& traine
   for (const size_t i : trained) {
     const Parameter& p = parameters_[i];
     all.push_back({p.list_ctx(), bytes_of(p.list_data()[0].impl().view.meta)});
-    // Its states, and a sum that is not used yet, stay where they are.
+    // States, and unused sums, stay where they are.
     const std::vector<Context>& contexts = all.back().contexts;
     each_slot(i, [&](const Slot& s) {
       const auto at = std::ranges::find(contexts, s.context);
@@ -112,7 +112,7 @@ Trainer::Impl::Slot Trainer::Impl::make_slot(size_t parameter, const Tensor& wei
   });
   Slot slot{parameter, here, weight, {}, {}, std::make_shared<int64_t>(0)};
   if (old && (old->weight.shape() != weight.shape() || old->weight.dtype() != weight.dtype()))
-    old = nullptr;  // what counts its updates went by states that are no longer
+    old = nullptr;  // the old states, and their count, do not fit
   if (old) slot.count = old->count;
   if (!old)
     slot.state = optimizer_->create_state(weight);
@@ -142,13 +142,13 @@ void Trainer::Impl::find_sums(Caller from) {
                           .release = options_.zero == 2});
   }
   if (replicated.empty()) return sums_.reset();
-  // Those that end wait for their streams.
+  // Destroying sums waits for their streams.
   if (!sums_ || !sums_->are_of(replicated))
     sums_ = std::make_shared<GradientSums>(std::move(replicated));
   if (overlap) sums_->overlap(from);
 }
 
-// What is updated together. A count that a recording advances stays where it is.
+// Groups slots into batches of one optimizer call. Reuses counts, which recordings advance.
 void Trainer::Impl::regroup() {
   batches_.clear();
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -174,7 +174,7 @@ void Trainer::Impl::regroup() {
   ++*grouping_;
 }
 
-// Weights whose gradients are not all new are counted apart from now on.
+// Splits batches with partly stale gradients. From now on the stale slots are counted separately.
 void Trainer::Impl::split(const std::vector<bool>& fresh) {
   if (std::ranges::find(fresh, false) == fresh.end()) return;
   for (size_t k = 0, n = batches_.size(); k < n; ++k) {

@@ -1,4 +1,4 @@
-// What a Trainer's training goes on from, by name.
+// A Trainer's states, by name.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -37,7 +37,7 @@ NamedTensors Trainer::Impl::states(Caller from) {
   return states_of(kept(frozen_, nullptr));
 }
 
-// Whether parts have states of one kind, each like its part.
+// Whether all parts have the same states, each with its part's shape.
 bool Trainer::Impl::SavedState::alike() const {
   return std::ranges::all_of(slots, [&](const Slot* s) {
     return s->weight.dtype() == slots[0]->weight.dtype() &&
@@ -65,8 +65,7 @@ void Trainer::Impl::SavedState::set(size_t state, const Tensor& value, Caller fr
   }
 }
 
-// The name of the whole that a parameter is a part of, where all parts are there one after the
-// other; else "".
+// The name of a parameter's whole, if all parts are given in order; else "".
 std::string Trainer::Impl::whole_of(size_t parameter) const {
   const Shard part = parameters_[parameter].part();
   if (part.of == 1 || parameter < part.index || parameter - part.index + part.of > names_.size())
@@ -81,13 +80,13 @@ std::string Trainer::Impl::whole_of(size_t parameter) const {
   return name;
 }
 
-// The name under which `given` has what is kept for a parameter, or should have it.
+// The name of a parameter's states in `given`, present or expected.
 std::string Trainer::Impl::name_in(const NamedTensors& given, size_t parameter) const {
   const std::string whole = whole_of(parameter);
   return whole.empty() || has(given, names_[parameter] + "/count") ? names_[parameter] : whole;
 }
 
-// Parts as the whole where `given` has them so; where there is none, where they have counts alike.
+// Joins parts if `given` has the whole or, without `given`, if their counts are equal.
 std::vector<Trainer::Impl::SavedState> Trainer::Impl::kept(const std::vector<Slot>& frozen,
                                                            const NamedTensors* given) const {
   std::map<size_t, std::vector<const Slot*>> slots;  // by parameter
@@ -137,7 +136,7 @@ NamedTensors Trainer::Impl::states_of(const std::vector<SavedState>& kept) const
   return all;
 }
 
-// The frozen parameters that `given` has states of.
+// Slots of frozen parameters that have states in `given`.
 std::vector<Trainer::Impl::Slot> Trainer::Impl::frozen_in(const NamedTensors& given) const {
   std::vector<Slot> frozen;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -151,7 +150,7 @@ std::vector<Trainer::Impl::Slot> Trainer::Impl::frozen_in(const NamedTensors& gi
       const Tensor weight = p.data(c);
       frozen.push_back({i, c, weight, {}, optimizer_->create_state(weight), nullptr});
       frozen.back().count = std::make_shared<int64_t>(0);
-      if (options_.zero > 0) break;  // once: its owner is found when it trains
+      if (options_.zero > 0) break;  // once: the owner is chosen when it trains
     }
   }
   return frozen;
@@ -164,7 +163,7 @@ void Trainer::Impl::check_optimizer(const NamedTensors& given, const std::string
                         key.substr(kOptimizer.size()), "; this trainer's is ", optimizer_->name());
 }
 
-// The values of states(), in its order.
+// The values of states(), in its order. Throws if `given` does not fit.
 std::vector<const Tensor*> Trainer::Impl::check(const NamedTensors& given,
                                                 const std::vector<Slot>& frozen,
                                                 const std::string& who, Caller from) const {
@@ -172,7 +171,7 @@ std::vector<const Tensor*> Trainer::Impl::check(const NamedTensors& given,
   return expect_states(given, states_of(kept(frozen, &given)), who, from);
 }
 
-// Of a parameter without values they are as the values that it is about to get say.
+// The expected states, before parameters have values, from the shapes in to_come.
 NamedTensors Trainer::Impl::states_to_come(const NamedTensors& given, const std::string& who,
                                            const ShapesToCome& to_come) const {
   expect_names_that_differ("states");

@@ -1,4 +1,4 @@
-// How a Trainer's gradients become sums over replicas and ranks, and what ranks agree in before.
+// Sums a Trainer's gradients over replicas and ranks. Ranks compare their calls first.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -14,7 +14,7 @@
 
 namespace locus::nn {
 
-// Those that have values, which did not come from rank 0.
+// Copies rank 0's values of parameters whose values are not rank 0's.
 void Trainer::Impl::start_equal(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
@@ -38,8 +38,8 @@ void Trainer::Impl::start_equal(Caller from) {
   }
 }
 
-// Of one rank alone nothing is compared. The counts are of parameters, of which a rank may have
-// many replicas: if an update failed on one rank alone, the next one differs in them.
+// With one rank nothing is compared. Updates are counted per parameter, because ranks may have
+// different numbers of replicas. If an update failed on one rank alone, the counts differ.
 Trainer::Impl::Terms Trainer::Impl::terms(const char* call, std::initializer_list<double> numbers,
                                           const std::vector<bool>& fresh) const {
   if (cluster::size() == 1) return {.call = call};
@@ -85,10 +85,10 @@ std::string Trainer::Impl::text_of_terms(const Terms& t) const {
 
 void Trainer::Impl::allreduce_grads(Caller from) { sum_gradients({}, from); }
 
-// `behind`: of replicas' sums, where no others follow.
+// `behind` follows the replicas' sums; only with one rank.
 void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller from) {
   cluster::share_failure([&] { refresh(from); }, from);
-  start_equal(from);  // before any gradient counts as a sum: it may fail
+  start_equal(from);  // may throw: before any gradient counts as a sum
   if (options_.kvstore) return sum_by_store(from);
   std::vector<Replicas> alone;
   cluster::share_failure(
@@ -97,16 +97,16 @@ void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller
         alone = unsummed();
       },
       from);
-  // Of two parameters alike one rank may have the one's alone, and another rank the other's.
+  // Ranks may have new gradients of different parameters with equal shapes.
   cluster::Hash hash;
   hash.add(number_);
   for (const Replicas& r : alone) hash.add(name_of(r));
-  const bool itself = !cluster::Purpose::any();  // else the purpose around it names the trainer
+  const bool itself = !cluster::Purpose::any();  // else the outer purpose names the trainer
   const cluster::Purpose purpose(hash, [&, this] {
     return text_of(itself ? text_of("Trainer ", number_, ", ") : "", "the gradients of ",
                    listed(alone, [&](const Replicas& r) { return name_of(r); }));
   });
-  // What one rank finds wrong up to here leaves all gradients as they are.
+  // Errors up to here leave all gradients unchanged.
   if (cluster::size() > 1) cluster::barrier(from);
   try {
     cluster::share_failure(
@@ -122,8 +122,8 @@ void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller
   }
 }
 
-// Some are sums by now, of this rank's replicas or of all ranks'; with zero other replicas than the
-// owner's may be used, and not be 0.
+// Some gradients may be sums by now, of this rank's replicas or of all ranks. With zero, the other
+// replicas' gradients may be used and not 0.
 void Trainer::Impl::drop_gradients() {
   Tensors all;
   for (const Slot& slot : slots_) {
@@ -135,7 +135,7 @@ void Trainer::Impl::drop_gradients() {
     if (p.grad_req() == GradReq::add) p.zero_grad();
 }
 
-// Those whose gradients are this rank's alone, where there are other ranks.
+// With several ranks, the parameters whose new gradients are not summed over ranks.
 std::vector<Trainer::Impl::Replicas> Trainer::Impl::unsummed() const {
   std::vector<Replicas> alone;
   if (cluster::size() == 1) return alone;
@@ -152,7 +152,7 @@ std::vector<Trainer::Impl::Replicas> Trainer::Impl::unsummed() const {
   return alone;
 }
 
-// One replica of each has the sum of the others, and goes where all ranks have one.
+// One replica has this rank's sum. It goes to the parameter's first context.
 void Trainer::Impl::sum_over_ranks(const std::vector<Replicas>& alone, Caller from) {
   if (cluster::size() == 1) return;
   const autograd::Pause pause;
@@ -170,7 +170,7 @@ void Trainer::Impl::sum_over_ranks(const std::vector<Replicas>& alone, Caller fr
   for (size_t k = 0; k < alone.size(); ++k)
     for (size_t i = alone[k].begin; i < alone[k].end; ++i) {
       const Tensor& weight = slots_[i].weight;
-      sums[k].copyto(weight.grad(), {}, from);  // nothing where it is the gradient
+      sums[k].copyto(weight.grad(), {}, from);  // no-op if it is the gradient
       autograd::mark_summed(weight);
     }
 }
