@@ -181,7 +181,7 @@ void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span
   exchange(g, pieces, {}, false, a.from);
 }
 
-// One per context; zeros where nothing depends on the result.
+// One per context; zeros if nothing depends on the result.
 Tensors all_of(std::span<const Tensor> dout, const Saved& saved) {
   const Group g = group_of(saved);
   Tensors all(dout.begin(), dout.end());

@@ -1,4 +1,4 @@
-// Sums over the replicas of a network, and over those of all ranks (core/cluster.h). One thread
+// Sums over a network's replicas, on one rank or on all ranks (core/cluster.h). One thread
 // calls them for all replicas of its rank. Internal to ops.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace locus {
 // Ranks compare these before a sum. If they differ, every rank throws Error.
 struct ReplicaSum {
   const char* what;  // "SyncBatchNorm"
-  uint64_t number;   // tells sums of one name apart
+  uint64_t number;   // distinguishes sums of one name
   bool gradient = false;
 };
 
