@@ -109,7 +109,7 @@ struct Host {
       T* const planes = reinterpret_cast<T*>(mine + at_planes);
       T* const b = reinterpret_cast<T*>(mine + at_b);
       T* const c = reinterpret_cast<T*>(mine + at_c);
-      // The last band does not use planes past its own.
+      // The last band may be shorter, with unused planes.
       Planes here = largest;
       here.first[slowest] += begin * g.stride[slowest];
       stage(g, x, n, group * g.in, (group + 1) * g.in, here, planes);

@@ -18,8 +18,7 @@ struct Depthwise {
   const Planes p{g, 0, 0, g.result[0]};
   int64_t width = g.result[2], step = g.stride[2], size = g.positions();
 
-  // f(row, at) for every row of results. `row` is its offset; `at`, in the planes, is that of its
-  // first result's kernel.
+  // f(row, at) for every row of results. `at` is its first kernel's offset in the planes.
   template <class F>
   LOCUS_HD void each_row(const F& f) const {
     for (int64_t i = 0; i < g.result[0]; ++i)

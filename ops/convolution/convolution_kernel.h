@@ -103,9 +103,9 @@ LOCUS_HD Convolution make_convolution(const Meta& x, const Meta& w, const Meta& 
   return c;
 }
 
-// Implements the ops with Engine<D>{call, convolution} of one kind of device. Pointers are null if
+// Implements the ops with a device's Engine<D>{call, convolution}. Pointers are null if
 // there is no bias or no mask (y), or if a result is not requested:
-//   forward(x, w, bias, relu, y); data_gradient(dy, y, w, bias, dx), where bias is added to dx;
+//   forward(x, w, bias, relu, y); data_gradient(dy, y, w, bias, dx), adds bias to dx;
 //   weight_gradient(x, dy, y, dw, db)
 template <template <DType> class Engine>
 struct ConvolutionBackend {

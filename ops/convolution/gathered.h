@@ -134,8 +134,8 @@ inline GatheredProducts products(const Convolution& g, int64_t b_group, int64_t 
   return all;
 }
 
-// The number of products along each axis. An axis is cut into its places if these are few. Cut
-// places together meet at most three quarters of the positions `with` that they meet uncut.
+// The number of products along each axis. An axis is cut into its places if these are few, and if
+// the products then meet at most three quarters of the positions `with`.
 struct Cut {
   int64_t pieces[3] = {1, 1, 1};
 
