@@ -93,7 +93,7 @@ void put_sized(const TakeWalk& p, const TakeAttrs& a, T* data, const T* values) 
 }
 
 struct IndexedRow {
-  uint64_t place;  // in data, where an index row begins
+  uint64_t place;  // offset in data of an index row
   int64_t row;
 };
 
@@ -137,8 +137,8 @@ LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
   });
 }
 
-// out[k] = value(place of the k-th one). Without branches: a later element overwrites one that is
-// not selected.
+// out[k] = value(place of the k-th one). Without branches: later elements overwrite unselected
+// ones.
 template <class T, class F>
 void compress(const View& mask_view, const int64_t* offsets, T* out, const F& value) {
   const uint8_t* mask = mask_view.as<uint8_t>();
