@@ -144,7 +144,7 @@ LOCUS_HD bool exceeds(T v, T best) {
   return !(v <= best) & (best == best);
 }
 
-// Implements the ops with Engine<S>{call, pooling} of one kind of device:
+// Implements the ops with a device's Engine<S>{call, pooling}:
 //   max(x, y); average(x, y); average_grad(dy, dx); and at the maxima of x:
 //   max_grad(x, dy, dx) adds dy; max_gather(x, g, y) reads g
 template <template <class> class Engine>
