@@ -9,8 +9,8 @@
 
 namespace locus::nn {
 
-// Locks out other threads until `ready`: while values are created, and while others read what
-// creation changes. Recursive, because an initializer may create other parameters.
+// Until `ready`, held to create values and to read state that creation changes. Recursive, because
+// an initializer may create other parameters.
 class Unready : NonCopyable {
  public:
   explicit Unready(const std::atomic<bool>& ready) {
