@@ -169,7 +169,7 @@ class Draft : NonCopyable {
 };
 
 // Removes drafts and discarded checkpoints that killed processes of this host left. Names end with
-// host and process. Those of other hosts stay: their processes may be alive.
+// host and process. Other hosts' folders stay: their processes may be alive.
 void sweep(const fs::path& directory) {
   const std::string host = host_part();
   std::error_code ignored;
