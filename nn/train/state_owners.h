@@ -19,8 +19,8 @@ struct OwnedState {
 
 // The index of each state's owner among its contexts. States with an owner or one context are
 // placed first. The others follow, largest first, each on the context that keeps least so far (the
-// first of equals). From an empty start, no context keeps more than the mean plus the largest
-// state. Deterministic.
+// first of equals). If all are placed so, on the same contexts, none keeps more than the mean plus
+// the largest state. Deterministic.
 std::vector<size_t> owners(std::span<const OwnedState> all);
 
 }  // namespace locus::nn

@@ -24,7 +24,7 @@ Tensors gradients_of(const Parameter& p) {
   return all;
 }
 
-// If this rank did not say so, others would match its next push.
+// Without this call, ranks that push gradients would match this rank's next push.
 void push_nothing(Caller from) {
   constexpr const char* kWhat = "a Trainer's push of nothing";
   const cluster::Purpose purpose(cluster::Hash().add(kWhat), [] { return kWhat; });
