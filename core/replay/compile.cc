@@ -1,8 +1,8 @@
-// How it is made. While the function runs (recording.h), invoke.cc and copyto.cc note each call in
-// a replay (replay.h): its memory stays (arena.h), it finds what has to wait for what
-// (replay_finish.cc), and runs the calls again (replay_run.cc), on a GPU as graphs
-// (devices/cuda/graph.cc). A replay with buffers for inputs and results (compile_copy.h) and a
-// gradient (compile_gradient.h) is an Entry (compile_entry.h). Here is which of them takes a call.
+// While the function runs (recording.h), invoke.cc and copyto.cc add each call to a replay
+// (replay.h), whose memory is fixed (arena.h). The replay computes dependencies (replay_finish.cc)
+// and runs the calls again (replay_run.cc), on a GPU as graphs (devices/cuda/graph.cc). A
+// CompiledEntry (compile_entry.h) is a replay with buffers (compile_copy.h) and a gradient
+// (compile_gradient.h). This file chooses the entry for a call.
 #include <locus/core/compile.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@ struct Compiled::State {
   CompileOptions options;
   mutable Mutex mutex;
   std::list<std::shared_ptr<CompiledEntry>> entries
-      LOCUS_GUARDED_BY(mutex);  // the one used last is first
+      LOCUS_GUARDED_BY(mutex);  // the most recently used first
   std::atomic<size_t> recorded{0};
-  std::atomic<std::thread::id> holder{};  // of the mutex
+  std::atomic<std::thread::id> holder{};  // of mutex
 
   Tensors record(const Tensors& in, const Mode& mode, Caller from) LOCUS_REQUIRES(mutex) {
     const auto entry = std::make_shared<CompiledEntry>(function, in, mode, from);
@@ -41,7 +41,7 @@ struct Compiled::State {
     return results;
   }
 
-  // A key with several calls whose backward() is to come has as many recordings.
+  // A key has several recordings if several calls wait for their backward().
   size_t keys() const LOCUS_REQUIRES(mutex) {
     size_t n = 0;
     for (auto e = entries.begin(); e != entries.end(); ++e)
@@ -72,7 +72,7 @@ struct Compiled::State {
   }
 };
 
-// A thread's turn. What prepares a recording, and is not part of it, must not begin another.
+// Locks the state. Code that prepares a recording must not start another.
 class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
  public:
   Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {

@@ -14,7 +14,7 @@
 namespace locus::compiled {
 namespace {
 
-// The elements of a dense view in the order in which they lie in memory.
+// The elements of a dense view in memory order.
 View flat(const View& v) {
   View view{v.data, {.dtype = v.meta.dtype, .rank = 1}, {1}};
   view.meta.shape[0] = v.meta.size();
@@ -89,7 +89,7 @@ void copy_all(const Tensors& from, const Tensors& to) {
   copies.run();
 }
 
-// All of one context, in one launch.
+// Pairs of one context, in one launch.
 void Copies::launch(std::span<const Pair> pairs) {
   static const OpRef<NoAttrs> copy_several("copy_several");
   const Op& op = copy_several;

@@ -9,19 +9,18 @@
 
 namespace locus::compiled {
 
-// New memory for a tensor like each of these. Dense strides are kept; others become row-major.
+// A new tensor like each of these. Dense strides are kept; others become row-major.
 Tensors new_like(const Tensors& tensors);
-// New memory for a tensor with the strides of x, whatever they are: sums over both are rounded
-// alike.
+// A new tensor with the strides of x, dense or not: sums over both round equally.
 Tensor same_strides(const Tensor& x);
 
-// Copies of one tensor to another of the same shape, dtype and context. All pairs of one context
-// that are dense in one layout take one launch; each other pair takes a launch of its own. The
-// copies are neither recorded nor in a graph. Nothing is checked: targets must lie apart.
+// Copies tensors to others of the same shape, dtype and context. One launch per context copies all
+// pairs that are dense in one layout; every other pair takes one launch. Copies are neither
+// recorded nor in a graph. Nothing is checked: targets must not overlap.
 class Copies {
  public:
   explicit Copies(size_t pairs) { pairs_.reserve(pairs); }
-  // Both tensors must live until run(), which is called once.
+  // Both tensors must live until run(). Call run() once.
   void add(const Tensor& from, const Tensor& to);
   void run();
 

@@ -47,7 +47,7 @@ CompiledEntry::CompiledEntry(const Function& f, const Tensors& in, const Mode& m
   Tensors out = f(given);
   finish(recording, std::move(out), std::move(given));
   check(in);
-  for (const auto& leaf : written_) leaf->placed = true;  // whoever else writes it writes it there
+  for (const auto& leaf : written_) leaf->placed = true;  // later writes use the same memory
 }
 
 CompiledEntry::Input CompiledEntry::input_of(const Tensor& t, const Mode& mode) {
@@ -108,7 +108,7 @@ void CompiledEntry::finish(capture::Recording& r, Tensors out, Tensors given) {
     gradient_ = std::make_unique<Gradient>(r, given, out, turn_);
     if (gradient_->empty()) gradient_ = nullptr;
   }
-  out.clear();  // and the graph that these were in
+  out.clear();  // frees the function's graph
   given.clear();
   for (const auto& leaf : r.written) after_.push_back({leaf, leaf->fresh});
   for (const auto& [leaf, before] : r.asked) after_.push_back({leaf, leaf->fresh});
@@ -125,7 +125,7 @@ void CompiledEntry::finish(capture::Recording& r, Tensors out, Tensors given) {
     inputs_[i].written = replay_->writes(*buffers_[i].impl().storage);
 }
 
-// Whether the function writes this memory of the program's otherwise than as an input.
+// Whether the function writes this memory of the program other than as an input.
 bool CompiledEntry::writes_captured(const Storage& s) const {
   return replay_->writes(s) && (!replay_->owns(s) || any_of(written_, s));
 }
@@ -163,11 +163,11 @@ Tensors CompiledEntry::replay(const Tensors& in, Caller from) {
   for (const auto& leaf : added_) autograd::check_adds_to(*leaf);
   from_ = from;
   check(in);
-  Tensors out = new_like(results_);  // first: there may be no memory
+  Tensors out = new_like(results_);  // first: may throw OutOfMemory
   copy_all(in, buffers_);
   FirstFailure failure;
   failure.run([&] { replay_->replay(from); });
-  failure.run([&] { copy_out(in, out); });  // what was written before it, too
+  failure.run([&] { copy_out(in, out); });  // also after a failure
   failure.rethrow();
   for (const capture::Freshness& f : after_) f.leaf->fresh = f.fresh;
   return linked(in, std::move(out));
@@ -181,7 +181,7 @@ void CompiledEntry::copy_out(const Tensors& in, const Tensors& out) {
   copies.run();
 }
 
-// The results in a graph, if the call is in one.
+// Puts the results in a graph, if there is a gradient.
 Tensors CompiledEntry::linked(const Tensors& in, Tensors out) {
   if (!gradient_) return out;
   pending_.store(true, std::memory_order_relaxed);

@@ -19,7 +19,7 @@
 
 namespace locus::compiled {
 
-// The part of a key that is not about inputs.
+// The part of a key that does not describe inputs.
 struct Mode {
   bool training = autograd::is_training(), graph = autograd::is_recording();
   bool recomputing = autograd::is_recomputing();
@@ -29,32 +29,32 @@ struct Mode {
   friend bool operator==(const Mode&, const Mode&) = default;
 };
 
-// Inputs are copied to buffers before each run of the function, which sees the buffers. Results,
-// and the buffers that the function writes, are copied out afterwards.
+// Before each run, inputs are copied to buffers, which the function uses. After it, results and
+// written buffers are copied out.
 class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCopyable {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
 
-  // Runs f and records it. Throws where f cannot be replayed, or check() refuses the inputs.
+  // Runs f and records it. Throws if f cannot be replayed, or if check() refuses the inputs.
   CompiledEntry(const Function& f, const Tensors& in, const Mode& mode, Caller from);
 
-  // The results of the run that was recorded. Call it once, after the constructor.
+  // The results of the recorded run. Call it once, after the constructor.
   Tensors first(const Tensors& in);
   Tensors replay(const Tensors& in, Caller from);
 
   bool fits(const Tensors& in, const Mode& mode) const;
   bool same_key(const CompiledEntry& other) const;
-  // Whether gradients that the function asked about are new, or summed, as they were then.
+  // Whether gradients that the function asked about are new or summed as at recording.
   bool as_fresh() const;
   // Whether a parameter or a leaf changed so that replays would be wrong.
   bool stale() const;
-  // Whether a backward() is to come that reads the memory of the last call.
+  // Whether backward() of the last call may still come and read its memory.
   bool pending() const { return pending_.load(std::memory_order_acquire); }
 
   Replay& replay() { return *replay_; }
   Replay* gradient() { return gradient_ ? &gradient_->replay() : nullptr; }
   std::string text() const;  // its key
-  // Held by whoever replays one of the replays or measures it: backward() may be in another thread.
+  // Held by backward(), which may be in another thread, and while calls are measured.
   Mutex& turn() { return turn_; }
 
  private:
@@ -62,7 +62,7 @@ class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCop
     View view;
     Context context;
     bool needs_grad;
-    std::weak_ptr<GraphState> leaf;  // outside a graph: the leaf that the input is
+    std::weak_ptr<GraphState> leaf;  // outside autograd::Record, if the input is one
     bool written = false;            // by the function
   };
   static Input input_of(const Tensor& t, const Mode& mode);
@@ -79,7 +79,7 @@ class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCop
   Caller from_;
   std::vector<Input> inputs_;
   std::unique_ptr<Replay> replay_;
-  Tensors buffers_, results_;  // where the function reads inputs, and leaves results
+  Tensors buffers_, results_;  // the function's inputs and results
   std::vector<std::pair<std::shared_ptr<const uint64_t>, uint64_t>> generations_;
   std::vector<capture::Leaf> leaves_;
   std::vector<std::shared_ptr<GraphState>> written_;  // leaves whose gradients the function writes

@@ -16,7 +16,7 @@ namespace locus::compiled {
 namespace {
 
 struct Attrs {
-  Gradient* gradient;  // of the Entry that the attributes' owner keeps
+  Gradient* gradient;  // the attributes' owner keeps it
 };
 
 void fill(const Tensor& t, double value) {
@@ -112,7 +112,7 @@ Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const T
 }
 
 void Gradient::finish(const capture::Recording& forward, capture::Recording& recording) {
-  // Whoever writes memory that the program or the next call sees waits for what reads it here.
+  // Later writes to memory that the program or the next call sees wait for reads here.
   for (const auto& seen : forward.made)
     if (const auto storage = seen.lock()) recording.replay->show(storage);
   recording.end();

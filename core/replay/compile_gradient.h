@@ -1,9 +1,9 @@
-// The gradient of a compiled function that is called under autograd::Record: recorded with it, as a
-// replay of its own that reads the memory of the call, and replayed by backward(). Internal to
+// The gradient of a compiled function that is called under autograd::Record. It is recorded with
+// the function, as a second replay that reads the call's memory. backward() replays it. Internal to
 // compile.cc.
 //
-// The function's graph is walked once, while it is recorded, and dropped. What the program sees is
-// a graph of one node for the whole call, from its inputs and leaves to its results.
+// The function's graph is walked once, during recording, and freed. The program sees one node per
+// call, from its inputs and leaves to its results.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,14 @@ namespace locus::compiled {
 
 class Gradient : NonCopyable {
  public:
-  // Walks the graph of `out`, which `forward` records the making of from `in`, while a recording
-  // inside of `forward` is under way. Inputs that need a gradient are leaves. `turn`: held by
-  // replays.
+  // Records the gradient of `out`, which `forward` computes from `in`, into the innermost
+  // recording. Inputs that need a gradient are leaves. `turn`: held by replays.
   Gradient(const capture::Recording& forward, const Tensors& in, const Tensors& out, Mutex& turn);
-  // Call it when the graph is gone. `recording`: the inner one.
+  // Call it when the function's graph is freed. `recording`: the inner one.
   void finish(const capture::Recording& forward, capture::Recording& recording);
 
-  // Puts `out`, the results of a call with `in`, in a graph, which holds `owner` until backward()
-  // frees it: the call's memory has to stay as it is.
+  // Puts `out`, the results of a call with `in`, in a graph. The graph holds `owner`, and thus the
+  // call's memory, until backward() frees it.
   void link(const Tensors& in, const Tensors& out, const AttrsOwner& owner, Caller from);
 
   Tensors replay(const Saved& saved, std::span<const Tensor> incoming);
@@ -33,18 +32,18 @@ class Gradient : NonCopyable {
   Replay& replay() { return *replay_; }
 
  private:
-  // What has a gradient: an input of the function, else a leaf.
+  // An input of the function, or a leaf.
   struct Operand {
     size_t input;
     Tensor leaf;
-    uint32_t heads = 0;  // that depend on it, as Node::Input::results
+    uint32_t heads = 0;  // bits: heads that depend on it, as Node::Input::results
   };
 
-  std::vector<size_t> heads_;  // numbers of the results that have a graph
+  std::vector<size_t> heads_;  // indices of the results in a graph
   std::vector<Operand> operands_;
   Tensors others_;  // captured tensors without a gradient that the replay reads
   Mutex& turn_;
-  Tensors incoming_, results_;  // gradients of the heads, and of the operands
+  Tensors incoming_, results_;  // gradients of heads, and of operands
   std::unique_ptr<Replay> replay_;
   Keep keep_ = Keep::none;
   Caller from_;

@@ -13,7 +13,7 @@ namespace locus {
 namespace capture {
 namespace {
 
-// Streams that no device has, for memory without values: numbers that are used again.
+// Streams of no device, as homes of memory without values. Ids are reused.
 struct Nowhere {
   Mutex mutex;
   std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
@@ -85,7 +85,7 @@ void Recording::leave() {
   }
   if (!line) return;
   std::exchange(line, nullptr)->set_capturing(false);
-  // Results live on: as if made on the compute stream.
+  // Results live on, at home on the compute stream.
   const StreamView compute = device(*only).stream(Lane::compute);
   for (const auto& seen : made)
     if (const auto storage = seen.lock(); storage && storage->home().id == stream.id)
@@ -139,8 +139,8 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
                        " that no recorded call has written; fill the tensor by an op, make it "
                        "by array(), or make it before the call");
   r.replay->touch(storage, write);
-  if (r.only) write ? storage->count_write() : storage->tell_read();  // nothing runs that would
-  // Who wants its values has something to wait for.
+  if (r.only) write ? storage->count_write() : storage->tell_read();  // no run does so
+  // Makes other streams wait for the values, which throws CaptureError.
   if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
 }
 

@@ -1,4 +1,4 @@
-// A recording under way, in the thread that makes it. Internal to core.
+// A recording in progress, used only by the thread that makes it. Internal to core.
 #pragma once
 
 #include <memory>
@@ -13,44 +13,43 @@
 
 namespace locus::capture {
 
-// A leaf of a graph, and what attach_grad had given it.
+// A leaf, and its state when it was used.
 struct Leaf {
   Tensor tensor;
   std::shared_ptr<GraphState> state;
 };
-// A leaf, and whether its gradient was new, and summed.
+// Whether a leaf's gradient was new or summed.
 struct Freshness {
   std::shared_ptr<GraphState> leaf;
   GraphState::Fresh fresh;
 };
 
 struct Recording : NonCopyable {
-  // Of one context: kept and not run.
+  // Records one context without running the calls.
   explicit Recording(Context c);
-  // Of all contexts, while it runs; `from`: who asked, for errors.
+  // Records all contexts and runs the calls. `from`: for errors.
   explicit Recording(Caller from);
-  // Inside of `before`, of what comes after it and is replayed apart.
+  // Records the calls after `before`, into a replay of their own.
   explicit Recording(const Recording* before);
-  ~Recording();  // unless it ended, nothing is left of it
+  ~Recording();  // without end(): drops the recording
 
   void end();
   std::string text() const;  // "gpu(0) is being captured"
 
   const std::optional<Context> only;
   const Caller from;
-  bool graph = false;  // under autograd::Record: results are put in a graph
+  bool graph = false;  // under autograd::Record: results will be in a graph
   std::unique_ptr<Replay> replay = std::make_unique<Replay>();
-  const uint64_t first_node = 0;  // nodes of tapes made meanwhile come after it
-  // What was used, or asked, and makes another recording necessary when it changes.
+  const uint64_t first_node = 0;  // nodes made since have this order or a greater one
+  // If generations, leaves or the answers in `asked` change, another recording is needed.
   std::vector<std::shared_ptr<const uint64_t>> generations;
   std::vector<Leaf> leaves;
   std::vector<Freshness> asked;                      // before the gradient was written
-  std::vector<std::shared_ptr<GraphState>> written;  // leaves' gradients
-  std::vector<std::shared_ptr<GraphState>> zeroed;   // those by zero_grad() first
-  std::vector<std::shared_ptr<GraphState>> added;    // those that had to be no sums then
+  std::vector<std::shared_ptr<GraphState>> written;  // leaves with written gradients
+  std::vector<std::shared_ptr<GraphState>> zeroed;   // by zero_grad()
+  std::vector<std::shared_ptr<GraphState>> added;    // written by adding: must not be sums
 
-  // Of one that does not run: memory is at home on a stream of its own, on which nobody can wait,
-  // until it ends.
+  // If calls do not run: until end(), new memory is at home on `stream`, for which nobody can wait.
   StreamView stream, current;
   Timeline* line = nullptr;
   std::vector<std::weak_ptr<Storage>> made;
@@ -61,7 +60,7 @@ struct Recording : NonCopyable {
   void leave();
 };
 
-// The innermost one of this thread that records c, or of any context; null: there is none.
+// This thread's innermost recording of c, or of any context; may be null.
 Recording* recording_on(std::optional<Context> c);
 
 }  // namespace locus::capture

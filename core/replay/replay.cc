@@ -10,7 +10,7 @@
 namespace locus {
 namespace {
 
-constexpr size_t kSlots = 4096;  // bytes of numbers that are sent together
+constexpr size_t kSlots = 4096;  // bytes of numbers that are copied together
 
 bool in_any(const std::vector<std::shared_ptr<Arena>>& arenas, const Storage& storage) {
   return std::any_of(arenas.begin(), arenas.end(),
@@ -36,10 +36,10 @@ Replay::~Replay() {
   for (Last& l : *last_) {
     if (devices_unload) break;
     try {
-      if (l.at == 0) l.at = l.line->advance();  // its recording was given up
+      if (l.at == 0) l.at = l.line->advance();  // the recording was dropped
       l.line->wait(l.at, StreamView{});
     } catch (const Error&) {
-      // It stays with the device: the next call that may throw has it.
+      // The device keeps the error for the next call that may throw.
     }
   }
   segments_.clear();
@@ -74,7 +74,7 @@ void Replay::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (storage->bytes() == 0) return;
   touches_.back().push_back({storage->data(), write});
   if (write) unwritten_.erase(storage->data());
-  // A copy's ends are other streams' business, too.
+  // Several streams use the ends of a copy.
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 

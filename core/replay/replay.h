@@ -1,6 +1,6 @@
-// Calls of kernels and copies that were recorded, to be run again as they are: no inference, no
-// dispatch, no allocation. What a Capture (capture.h) and a compiled function (compile.h) keep.
-// Internal to core, but for what devices make graphs of.
+// Replay: recorded kernel launches and copies, run again without inference, dispatch or allocation.
+// A Graph (capture.h) or a compiled function (compile.h) owns it. Internal to core, devices and
+// ops/collective.
 #pragma once
 
 #include <deque>
@@ -22,106 +22,100 @@ namespace locus {
 
 struct CompiledCall;
 
-// One call, with all that it needs. Its memory stays where it is.
+// One recorded call. Its memory keeps its addresses.
 struct ReplayCall {
-  Context context;         // that enqueues it
+  Context context;         // enqueues the call
   const Op* op = nullptr;  // null: a copy
-  // Of an op's kernel.
+  // For an op:
   Kernel kernel = nullptr;
   const char* launch_name = nullptr;  // NamedCalls::name(); null: the op's
   std::vector<View> views = {};       // inputs, then results
   int n_in = 0;
   Attrs attrs = {};
-  // In the order in which the kernel asks: memory, null until the replay is whole, and what it
-  // chose once (tuning.h).
+  // Scratch memory and choices (tuning.h), in the order of the kernel's requests. Memory is null
+  // until finish().
   struct Scratch {
     std::byte* data = nullptr;
     size_t bytes = 0;
   };
   std::vector<Scratch> scratch = {};
   std::vector<std::shared_ptr<const void>> kept = {};
-  // Of a copy; of an op's kernel that copies from one context of the host to another, too.
+  // For a copy, and for an op that copies between two host contexts:
   void* dst = nullptr;
   const void* src = nullptr;
   Context to = {}, from = {};
   size_t bytes = 0;
   Caller asked = {};
 
-  // Calls of the same segment, by number, that come before it; which of the segment's branches it
-  // is in.
+  // Indices of the calls of the same segment that this call waits for.
   std::vector<int> after = {};
   int branch = 0;
-  std::vector<std::pair<size_t, int>> across = {};  // of other segments: segment and number
+  std::vector<std::pair<size_t, int>> across = {};  // in other segments: segment and index
 
   const char* name() const { return op ? op->name.c_str() : "copyto"; }
   const char* full_name() const { return launch_name ? launch_name : name(); }
   bool crosses() const { return !op && !is_host(to) && !is_host(from); }  // between devices
 };
 
-// All of its bytes, as a tensor.
+// All bytes of the storage, as a tensor.
 Tensor bytes_of(const std::shared_ptr<Storage>& storage);
 
 class Replay : NonCopyable {
  public:
-  // `before`: a replay of which all calls are noted, where this one goes on: it may use memory of
-  // that, and replays of the two come one after the other.
+  // `before`: a replay whose calls are all recorded. The new replay may use memory of `before`, and
+  // replays of the two run in order.
   explicit Replay(const Replay* before = nullptr);
   ~Replay();  // blocks until its replays are done
 
-  // While it is recorded: a call, and then the memory that it uses.
+  // While recording: adds a call, then the memory that the call uses.
   ReplayCall& add(ReplayCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   const char* last_name() const { return calls_.back().name(); }
-  // It meets others: such calls of a device come one after the other.
+  // The last call waits for other devices: such calls of one device run in order.
   void meet_in_turn(Context c);
-  void copied(Context from, Context to, size_t bytes, Caller asked);  // that is what the call did
-  void ran_on(StreamView s);                                          // the call, at once
-  // Whether the storage lies in the replay's arenas, or in those of the replay before it.
+  void copied(Context from, Context to, size_t bytes, Caller asked);  // by the last call
+  void ran_on(StreamView s);                                          // the last call, at once
+  // Whether the storage is in an arena of this replay or of `before`.
   bool owns(const Storage& storage) const;
-  // Memory of the replay's own.
   const std::shared_ptr<Arena>& arena(Context c);
-  // A block of it. What the current stream had in it before is done when a replay begins.
+  // A block of the arena. Replays wait for the current stream's earlier use of the block.
   void* block(Context c, size_t bytes);
-  // Device memory that `fill` gives its bytes before each replay; with `now` also at once.
+  // Device memory. `fill` provides its bytes before each replay, and with `now` also at once.
   const void* slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now);
-  // New memory of an arena: a read of it before a recorded write is an error.
+  // New memory of an arena. Reading it before a recorded write is an error.
   void allocated(const Storage& storage) {
     if (storage.bytes() > 0) unwritten_.insert(storage.data());
   }
   void filled(const Storage& storage) { unwritten_.erase(storage.data()); }  // before each replay
   bool is_unwritten(const Storage& storage) const { return unwritten_.contains(storage.data()); }
-  // Memory of its own that the program sees.
+  // The program sees this memory of an arena.
   void show(const std::shared_ptr<Storage>& storage) { shown_.push_back(storage); }
-  // No more calls: finds what has to wait for what, and makes the devices' graphs. Calls that give
-  // the same each time run once: when they were recorded, if they `ran` then, else now.
+  // Ends the recording: computes dependencies and makes the devices' graphs. Calls with constant
+  // results run only once: during the recording if the calls `ran` then, else now.
   void finish(bool ran);
 
-  // After finish(), about storages that the program may use, too: those from outside, and shown
-  // ones.
+  // After finish(), for storages that the program may use, too: from outside, or shown.
   bool uses(const Storage& storage) const { return used_.contains(&storage); }
   bool writes(const Storage& storage) const;
 
-  // Enqueues all of it, and does not wait. Ordered with other work on what it uses as one op would
-  // be. `from`: who asked, for errors.
+  // Enqueues all calls, ordered with other work on the same memory as one op. `from`: for errors.
   void replay(Caller from);
 
-  // The calls (compile.h), not measured.
+  // The calls (compile.h), without times.
   std::vector<CompiledCall> calls() const;
-  // With the microseconds that each takes by itself: they are run a few times, after which what the
-  // program sees has its values again. Waits.
+  // The calls with times. Runs each call a few times, then restores all memory. Waits.
   std::vector<CompiledCall> measured();
-  std::string describe();   // these as a table
-  std::string dot() const;  // in Graphviz's language
+  std::string describe();   // measured() as a table
+  std::string dot() const;  // for Graphviz
 
-  // Runs one call on s; `traced`: reported to whoever listens.
+  // Runs one call on s. `traced`: reports it to listeners (trace.h).
   void run(ReplayCall& call, StreamView s, bool traced);
 
-  // What a call of a kernel that runs now asks for (scratch.h); null: it is not one of a replay's.
+  // The next scratch memory of the call that runs in this thread; null unless of_replay.
   static void* scratch(size_t bytes, bool& of_replay);
-  // Its next place for a choice; null: it is not one of a replay's. Valid until the next is asked
-  // for.
+  // The call's next place for a choice, valid until the next request; null outside of run().
   static std::shared_ptr<const void>* kept();
-  // Meanwhile no call is a replay's: what runs in this thread is only measured (tuning.h).
+  // While it lives, this thread's kernels are only measured (tuning.h), outside of run().
   class Trial : NonCopyable {
    public:
     Trial();
@@ -144,12 +138,12 @@ class Replay : NonCopyable {
   struct Segment {
     Context context;
     bool crosses = false;
-    bool needs_peers = false;  // a call waits for its like on other devices
+    bool needs_peers = false;  // a call waits for kernels of other devices
     std::vector<ReplayCall> calls = {};
     std::vector<Use> uses = {};
     std::unique_ptr<RecordedWork> graph = {};
   };
-  // Numbers of the host that a replay reads from the device, and what the device has of them.
+  // Host numbers that a replay reads from device memory. `sent`: their values there.
   struct Numbers {
     Context context;
     std::byte* memory;
@@ -159,13 +153,13 @@ class Replay : NonCopyable {
     std::function<void(void*)> fill;
     size_t numbers, offset;
   };
-  // A stream that its work on a context was enqueued on last: one, or those of the recording.
+  // A stream of the last work on a context: one, or those of the recording.
   struct Last {
     Context context;
     Timeline* line;
     uint64_t at;
   };
-  // What the calls of one branch have as scratch memory in turn; `ask`: the how many-th of a call.
+  // Scratch memory shared by the calls of one branch. `ask`: index of the request within a call.
   struct SharedScratch {
     Context context;
     int branch;
@@ -174,31 +168,31 @@ class Replay : NonCopyable {
   };
   class Running;
 
-  bool made(const Storage& storage) const;  // in its own arenas
+  bool made(const Storage& storage) const;  // in an arena of this replay
   void take_constants(bool ran);
   size_t segment_for(const ReplayCall& call, size_t first);
   void use(Segment& segment, const Touch& t);
   void make_graphs();
   ReplayCall::Scratch scratch_for(const ReplayCall& call, size_t ask, size_t bytes);
   void send_numbers(Context c, StreamView s);
-  static void mark(const Segment& segment, StreamView s);  // work on s uses what it does
+  static void mark(const Segment& segment, StreamView s);  // s uses the segment's memory
   void enqueue(Segment& segment, Caller from);
   void break_off();
   void run_each(Segment& segment, StreamView s, Caller from);
 
-  std::vector<std::shared_ptr<Arena>> arenas_;  // one a context
-  std::vector<std::shared_ptr<Arena>> others_;  // of the replay before it
+  std::vector<std::shared_ptr<Arena>> arenas_;  // one per context
+  std::vector<std::shared_ptr<Arena>> others_;  // of `before`
   std::deque<ReplayCall> calls_;                // until finish()
   std::vector<std::vector<Touch>> touches_;
-  std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: what others may use, too
+  std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: others may use these, too
   std::vector<std::shared_ptr<Storage>> shown_;
   std::unordered_set<const void*> unwritten_;
   std::vector<SharedScratch> scratches_;
-  bool whole_ = false;        // finish() has all calls in their segments
-  bool needs_peers_ = false;  // some wait for their like on other devices
-  bool broken_ = false;       // of those, some were enqueued alone
+  bool whole_ = false;        // all calls are in segments
+  bool needs_peers_ = false;  // of a segment
+  bool broken_ = false;       // some calls that need peers were enqueued without them
   std::vector<Segment> segments_;
-  std::unordered_map<const Storage*, bool> used_;  // by all segments; true: written
+  std::unordered_map<const Storage*, bool> used_;  // of all segments; true: written
   std::deque<Numbers> numbers_;
   std::vector<Number> fills_;
   std::shared_ptr<std::vector<Last>> last_ = std::make_shared<std::vector<Last>>();

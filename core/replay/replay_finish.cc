@@ -1,5 +1,4 @@
-// A replay once all its calls are noted: what has to wait for what, and which are enqueued
-// together.
+// Replay::finish(): dependencies between calls, and segments of calls that are enqueued together.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,16 +11,16 @@
 namespace locus {
 namespace {
 
-// A call: of which segment, and its number there.
+// A call's segment, and its index there.
 struct CallIndex {
   size_t segment;
   int number;
 };
 
-// Who wrote and read each memory so far.
+// The last writer of each memory, and readers since.
 class Order {
  public:
-  // The calls that one which touches these waits for.
+  // The calls that a call with these touches waits for.
   std::vector<CallIndex> before(const auto& touches) const {
     std::vector<CallIndex> found;
     for (const auto& t : touches) {
@@ -48,7 +47,7 @@ class Order {
  private:
   struct Users {
     std::optional<CallIndex> writer;
-    std::vector<CallIndex> readers;  // since
+    std::vector<CallIndex> readers;
   };
   std::map<const void*, Users> memory_;
 };
@@ -65,7 +64,8 @@ void wait_for(const std::vector<CallIndex>& before, size_t segment, ReplayCall& 
 
 }  // namespace
 
-// Results of the replay's own that depend on nothing, such as the ones that backward() begins with.
+// Removes calls with constant results in the replay's memory, such as the ones that start
+// backward().
 void Replay::take_constants(bool ran) {
   std::map<const void*, int> writers;
   for (const auto& list : touches_)
@@ -98,7 +98,7 @@ void Replay::take_constants(bool ran) {
   touches_.resize(kept);
 }
 
-// The first segment from number `first` on that takes the call.
+// The first segment from index `first` on that takes the call; else a new one.
 size_t Replay::segment_for(const ReplayCall& call, size_t first) {
   for (size_t i = first; !call.crosses() && i < segments_.size(); ++i)
     if (segments_[i].context == call.context && !segments_[i].crosses) return i;
@@ -129,19 +129,19 @@ void Replay::finish(bool ran) {
   for (Last& l : *last_) l.at = l.line->advance();
   Order order;
   std::map<Context, size_t> behind_copies;
-  size_t behind_waits = 0;  // segments that may wait for others before they are enqueued
+  size_t behind_waits = 0;  // after all segments whose enqueuing may block
   for (size_t i = 0; i < calls_.size(); ++i) {
     ReplayCall& call = calls_[i];
     const std::vector<CallIndex> before = order.before(touches_[i]);
-    // A copy to another device waits for the segment before it, in which nothing that comes later
-    // belongs.
+    // A copy to another device waits for whole segments, so later calls on its source start a new
+    // one.
     size_t first = call.crosses() ? 0 : behind_copies[call.context];
     for (const CallIndex& p : before) {
       const Segment& segment = segments_[p.segment];
       const bool joins = segment.context == call.context && !segment.crosses && !call.crosses();
       first = std::max(first, p.segment + !joins);
     }
-    // Between calls that meet, none may wait for one of them: they come behind all that wait.
+    // A call that needs peers goes after all segments whose enqueuing may block.
     const bool needs_peers = call.op && call.op->needs_peers;
     if (needs_peers) first = std::max(first, behind_waits);
     const size_t at = segment_for(call, first);

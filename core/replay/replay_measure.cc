@@ -1,4 +1,4 @@
-// How long the calls of a replay take: they are run, and then all memory is restored.
+// Replay::measured(): runs and times the calls, then restores all memory.
 #include <algorithm>
 #include <deque>
 #include <limits>
@@ -16,7 +16,7 @@ namespace locus {
 namespace {
 
 constexpr int kRounds = 5;
-// A short call is timed so many times in a row: the events around one take longer.
+// A short call is timed kInARow times at once: events around one take longer.
 constexpr double kShort = 100;  // us
 constexpr int kInARow = 16;
 
@@ -31,7 +31,7 @@ double time_of(Device& d, StreamView s, const auto& run) {
   return events.seconds() * 1e6;
 }
 
-// Calls that have one PeerBarrier: of the one that came last, which waits for none.
+// Times calls with one PeerBarrier: the last to arrive, which waits for none.
 using PeerCalls = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
 double time_of(Replay& replay, const PeerCalls& calls) {
   const MutexLock turn(barrier_turns());
@@ -70,8 +70,8 @@ std::vector<CompiledCall> Replay::measured() {
     saved.push_back({now, made(*storage) ? now : now.copyto(now.context()), storage->version()});
   }
   wait_all();
-  // Its own memory as well: what a backward() that is to come reads may not be what would be made
-  // now.
+  // The replay's own memory, too: a pending backward() reads it, and calls may now compute other
+  // values.
   const auto copy = [](Context c, void* to, const void* from, size_t bytes) {
     device(c).copy(to, c, from, c, bytes, current_stream(c));
   };
@@ -127,7 +127,7 @@ std::vector<CompiledCall> Replay::measured() {
       }
     }
   };
-  // Whatever failed, all is restored, and nothing that had begun stores into it behind that.
+  // After any failure all memory is restored, once running work has ended.
   FirstFailure failure;
   failure.run(measure);
   failure.run([] { wait_all(); });

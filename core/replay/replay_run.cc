@@ -1,4 +1,4 @@
-// A replay's calls as they run: one by one, or all that was recorded.
+// Runs single calls of a replay, or all.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@
 namespace locus {
 namespace {
 
-// Whose scratch memory and choices a kernel that runs in this thread is given.
+// The call whose kernel runs in this thread, and its next requests.
 struct Asking {
   Replay* replay = nullptr;
   ReplayCall* call = nullptr;
@@ -22,7 +22,7 @@ thread_local Asking* asking = nullptr;
 
 }  // namespace
 
-// While a kernel's function runs.
+// Lives while a kernel's function runs.
 class Replay::Running : NonCopyable {
  public:
   Running(Replay& replay, ReplayCall& call)
@@ -45,17 +45,17 @@ void* Replay::scratch(size_t bytes, bool& of_replay) {
   std::vector<ReplayCall::Scratch>& given = a->call->scratch;
   if (ask == given.size()) given.emplace_back();
   ReplayCall::Scratch& memory = given[ask];
-  if (!of_replay) {  // it is recorded, and has memory of the pool
+  if (!of_replay) {  // during recording: memory of the pool
     memory.bytes = bytes;
     return nullptr;
   }
-  // More than when it was recorded: more threads take part.
+  // More threads than at recording may need more.
   if (!memory.data || memory.bytes < bytes) memory = a->replay->scratch_for(*a->call, ask, bytes);
   return memory.data;
 }
 
-// Calls of a branch run one after the other, and replays do: they share what they ask for. A
-// recording by hand ran nothing, and knows no sizes before its graph is made.
+// Calls of a branch run in order, and so do replays: they share scratch memory. A Capture runs
+// nothing; its sizes are known when its graph is made.
 ReplayCall::Scratch Replay::scratch_for(const ReplayCall& call, size_t ask, size_t bytes) {
   const auto same = [&](const SharedScratch& r) {
     return r.context == call.context && r.branch == call.branch && r.ask == ask;
@@ -121,11 +121,11 @@ void Replay::send_numbers(Context c, StreamView s) {
   }
 }
 
-// A call failed when others that meet it may have begun.
+// A call failed after its peers may have started.
 void Replay::break_off() {
   broken_ = true;
   for (const Segment& segment : segments_) {
-    // Kernels of other devices wait for its own for a while, and then store into what it has.
+    // Kernels of other devices wait for this device's for a while, then store into its memory.
     for (const Segment& other : segments_)
       if (segment.needs_peers && other.needs_peers) mark(segment, current_stream(other.context));
     for (const ReplayCall& call : segment.calls)
@@ -167,13 +167,13 @@ void Replay::enqueue(Segment& segment, Caller from) {
   for (const Use& u : segment.uses)
     u.write ? u.storage->before_write(s) : u.storage->before_read(s);
   if (line) line->before_launch();
-  // What was enqueued before an error is in flight.
+  // Calls enqueued before an error are in flight.
   FirstFailure failure;
-  failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the turn
+  failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the lock
     if (!segment.crosses) send_numbers(segment.context, s);
     const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
     if (segment.needs_peers) before_barrier(s);
-    // Nor can the calls of a segment that meets others: the host would wait for room behind one.
+    // With peers the calls do not run apart: the host could block on a full queue behind one.
     if (segment.graph && (!apart || segment.needs_peers))
       segment.graph->replay(s);
     else

@@ -1,4 +1,4 @@
-// What a replay consists of, for readers.
+// Text about a replay.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -37,7 +37,7 @@ std::string joined(const std::vector<int>& numbers) {
   return text;
 }
 
-// The first call of another segment.
+// The end of the segment at `begin`.
 auto end_of_segment(auto begin, auto end) {
   return std::find_if(begin, end,
                       [&](const CompiledCall& c) { return c.segment != begin->segment; });
@@ -60,7 +60,7 @@ std::string segment_text(auto begin, auto end) {
 
 std::vector<CompiledCall> Replay::calls() const {
   std::vector<CompiledCall> list;
-  std::vector<int> first;  // call of each segment
+  std::vector<int> first;  // index of each segment's first call
   for (const Segment& segment : segments_) {
     first.push_back(static_cast<int>(list.size()));
     for (const ReplayCall& call : segment.calls) {
