@@ -27,7 +27,7 @@ bool adds_to(const GraphState& leaf) {
   if (leaf.req == GradReq::add || !current) return leaf.req == GradReq::add;
   const MutexLock lock(current->mutex_);
   const auto at = current->written_.find(&leaf);
-  return at != current->written_.end() && !at->second.expired();  // else another leaf was there
+  return at != current->written_.end() && !at->second.expired();  // else of another leaf
 }
 
 void check_adds_to(const GraphState& leaf) {

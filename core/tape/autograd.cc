@@ -191,11 +191,11 @@ Tensor Tensor::detach(Caller from) const try {
 }
 
 void Tensor::zero_grad(Caller from) const try {
-  if (has_grad() && !impl().graph->grad.impl().storage) return;  // it counts as 0
+  if (has_grad() && !impl().graph->grad.impl().storage) return;  // counts as 0
   const autograd::Pause pause(autograd::is_training());
-  grad() = 0;  // through to its memory
+  grad() = 0;  // writes its memory
   const std::shared_ptr<GraphState>& state = impl().graph;
-  if (state->fresh == GraphState::summed) state->fresh = GraphState::written;  // no sum any more
+  if (state->fresh == GraphState::summed) state->fresh = GraphState::written;  // no longer a sum
   if (capture::Recording* const r = capture::recording_on({})) [[unlikely]]
     r->zeroed.push_back(state);
 } catch (const Error&) {

@@ -19,7 +19,7 @@
 namespace locus {
 namespace {
 
-// Into `out` when that is defined.
+// Into `out`, if defined.
 Tensor add(const Tensor& a, const Tensor& b, const Tensor& out = {}) {
   static const OpRef<BinaryAttrs> op("add");
   return invoke(op, {a, b}, {}, out);
@@ -30,8 +30,8 @@ Tensor sum_to(const Tensor& x, const Meta& target, const Tensor& out) {
   return invoke(op, {x}, {target}, x.dtype() == target.dtype ? out : Tensor());
 }
 
-// A gradient that is recorded belongs to its variable's graph also where its value does not depend
-// on it, so that differentiating again gives 0.
+// Puts a recorded gradient in its variable's graph, even if it does not depend on the variable:
+// differentiating again then gives 0.
 Tensor linked(const Tensor& gradient, const std::shared_ptr<GraphState>& variable) {
   static const Op& op = *[] {
     Op* made = new Op;
@@ -49,7 +49,7 @@ Tensor linked(const Tensor& gradient, const std::shared_ptr<GraphState>& variabl
   return out;
 }
 
-// Whether it is row-major, and nobody else has its memory.
+// Whether x is row-major and no other tensor has its memory.
 bool sole(const Tensor& x) {
   return x.handle().use_count() == 1 && x.impl().storage.use_count() == 1 && x.contiguous();
 }
@@ -70,10 +70,10 @@ bool sole(const Tensor& x) {
               "in .gradient<>(keep_input(i) | keep_output(i)), or in a formula's Reads");
 }
 
-// A gradient's handle stays the same. Unless it is to stay where it is, it takes over the memory of
-// what arrived when nobody else holds that, which saves a copy a parameter and step.
+// Writes `incoming` to the leaf's gradient, whose handle stays the same. If neither memory is
+// shared or placed, takes over the memory, which saves one copy per parameter and step.
 void put(GraphState& leaf, Tensor incoming, bool adds) {
-  if (!incoming.defined()) {  // it was reached, but no gradient depends on it: 0
+  if (!incoming.defined()) {  // reached, but nothing arrived: 0
     if (adds) return;
     incoming = filled(leaf.grad.context(), leaf.grad.impl().view.meta, 0);
   }
@@ -96,7 +96,7 @@ void write(const std::shared_ptr<GraphState>& state, Tensor incoming) {
   if (capture::active()) [[unlikely]]
     capture::wrote(state);
   put(leaf, std::move(incoming), autograd::adds_to(leaf) && leaf.grad.impl().storage);
-  // Last: a gradient whose memory could not be had counts as unwritten.
+  // Last: after OutOfMemory the gradient counts as unwritten.
   autograd::gradient_written(state);
   leaf.fresh = GraphState::written;
 }
@@ -148,7 +148,7 @@ void Pass::arrive(int t, Tensor gradient) {
     sum = std::move(gradient);
 }
 
-// Whether it is a head, and nothing more, of an op that knows what to do then, once.
+// Whether head_gradient applies: ones arrive at result 0, and nothing at other results.
 bool Pass::is_head(const Step& s) const {
   const Node& node = *s.state->node;
   if (retain_ || !node.op.head_gradient || !notes_->targets[s.targets].ones) return false;
@@ -158,8 +158,8 @@ bool Pass::is_head(const Step& s) const {
   return true;
 }
 
-// Kept results are handed over as handles for the time of the call: the node must not own itself.
-// When the pass is recorded they have their place in the graph.
+// Kept results get handles only for this call: the node must not own itself. If the pass is
+// recorded, the handles are in the graph.
 Tensors Pass::differentiate(const Step& s, bool head) {
   Node& node = *s.state->node;
   notes_->kept.assign(node.out.size(), Tensor());
@@ -228,7 +228,7 @@ void Pass::step(const Step& s) {
 }
 
 void Pass::hand_over(const Leaf& leaf) {
-  const auto hook = calls_hook(*leaf.state) ? leaf.state->hook : nullptr;  // it may go away
+  const auto hook = calls_hook(*leaf.state) ? leaf.state->hook : nullptr;  // may be removed
   if (hook && hook->before) hook->before();
   write(leaf.state, std::move(notes_->targets[leaf.target].incoming));
   if (hook) hook->written();
@@ -236,7 +236,7 @@ void Pass::hand_over(const Leaf& leaf) {
 
 namespace {
 
-// Gradients have the dtypes of what they are of, also of what was recorded outside of a scope.
+// Ignores amp::Scope: gradients have their tensors' dtypes.
 class PassMode : public autograd::Mode {
  public:
   explicit PassMode(bool record) : Mode(record ? 1 : 0, -1) {}

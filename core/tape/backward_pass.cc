@@ -1,4 +1,4 @@
-// What of the graph a backward pass goes through.
+// Finds the part of the graph that a backward pass uses.
 #include <locus/core/tape/backward_pass.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace locus {
 namespace {
 
-// `what` x is in no graph: "the head", "variable 1".
+// `what`: "the head", "variable 1".
 [[noreturn]] void not_in_graph(const char* who, const std::string& what, const Tensor& x) {
   throw Error(who, ": ", what, ", ", describe(x), ", ", why_no_graph(x.impl()));
 }
@@ -26,8 +26,8 @@ namespace {
               "earlier call retain_graph = true, or record anew");
 }
 
-// Of the thread's last pass, cleared. A plain pointer is never destroyed: a destructor of a global
-// may differentiate, and runs after the destructors of the main thread's thread_local objects.
+// Cleared data of the thread's last pass. A plain pointer is never destroyed: a global's destructor
+// may differentiate, and runs after destructors of the main thread's thread_local objects.
 thread_local PassNotes* spare = nullptr;
 
 struct Spare {
@@ -40,7 +40,7 @@ thread_local const Spare until_thread_ends;
 
 void Numbers::forget() {
   used_ = 0;
-  if (++round_ == 0) *this = {};  // what is there would count again
+  if (++round_ == 0) *this = {};  // old slots would count again
 }
 
 void Numbers::grow() {
@@ -117,10 +117,10 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
         notes_->inputs[inputs + n].target = to;
       }
   }
-  if (!std::ranges::is_sorted(notes_->walk, std::greater<>()))  // a chain is
+  if (!std::ranges::is_sorted(notes_->walk, std::greater<>()))  // chains are
     std::ranges::sort(notes_->walk, std::greater<>());
   for (const Leaf& leaf : notes_->leaves) {
-    if (all_ && !calls_hook(*leaf.state)) autograd::check_adds_to(*leaf.state);  // it knows why
+    if (all_ && !calls_hook(*leaf.state)) autograd::check_adds_to(*leaf.state);  // hooks check
     notes_->targets[leaf.target].direct = direct(leaf, given);
   }
   for (auto next = notes_->walk.rbegin(); next != notes_->walk.rend(); ++next) {
@@ -148,7 +148,7 @@ void Pass::prepare(const Tensors& heads, const Tensors* variables, const Tensors
   }
 }
 
-// After which step each leaf with a hook has all of its gradient.
+// Finds after which step the gradient of each leaf with a hook is complete.
 void Pass::find_early() {
   if (std::ranges::none_of(notes_->leaves, [](const Leaf& leaf) { return !!leaf.state->hook; }))
     return;
@@ -164,7 +164,7 @@ void Pass::find_early() {
   std::ranges::reverse(notes_->early);
 }
 
-// On the head's context: cpu and cpu_pinned are one memory.
+// g on the head's context: cpu and cpu_pinned are one memory.
 Tensor Pass::head_gradient(const Tensor& head, const Tensor& g) const {
   if (!g.defined()) return g;
   if (g.shape() != head.shape())
@@ -220,12 +220,12 @@ bool Pass::needed(int t) const {
   return target.wanted || (target.step >= 0 ? notes_->steps[target.step].needed : all_);
 }
 
-// Whether a gradient function may write a leaf's gradient where it is to be.
+// Whether a gradient function may write directly to a leaf's gradient.
 bool Pass::direct(const Leaf& leaf, const Tensors& head_gradients) const {
   const GraphState& state = *leaf.state;
   return all_ && state.placed && state.req == GradReq::write && !autograd::adds_to(state) &&
          notes_->targets[leaf.target].edges == 1 &&
-         !(calls_hook(state) && state.hook->before) &&  // it may refuse what is made
+         !(calls_hook(state) && state.hook->before) &&  // it may throw
          std::none_of(head_gradients.begin(), head_gradients.end(), [&](const Tensor& g) {
            return g.defined() && g.shares_memory_with(state.grad);
          });

@@ -1,4 +1,4 @@
-// One backward pass: what it notes about the graph that it goes through. Internal to core.
+// One backward pass, and its data about the graph. Internal to core.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace locus {
 
-// Numbers of objects, by their addresses.
+// A map from objects' addresses to numbers.
 class Numbers {
  public:
-  void forget();  // all of them
-  // -1: it has none yet. Valid until the next call.
+  void forget();  // empties the map
+  // The object's number; -1: new. Valid until the next call.
   int& of(const void* object) {
     if (4 * used_ >= 3 * slots_.size()) grow();
     Slot& slot = find(object);
@@ -30,7 +30,7 @@ class Numbers {
  private:
   struct Slot {
     const void* object = nullptr;
-    uint32_t round = 0;  // when it was put there: else the slot is free
+    uint32_t round = 0;  // unless it is round_, the slot is free
     int number = -1;
   };
   Slot& find(const void* object) {
@@ -41,24 +41,24 @@ class Numbers {
   }
   void grow();
 
-  std::vector<Slot> slots_;  // a power of two, a quarter of them free
+  std::vector<Slot> slots_;  // a power of two; a quarter are free
   size_t used_ = 0;
   uint32_t round_ = 1;
 };
 
-// What a pass notes about the graph. A thread's next pass takes over the memory of its last one.
+// A pass's data about the graph. A thread's next pass reuses the memory.
 struct PassNotes {
   // A result or a leaf.
   struct Target {
     int step = -1;         // of a result: the call that made it
     int edges = 0;         // that lead here
-    bool wanted = false;   // grad() asked for it
-    bool direct = false;   // all of the gradient comes along one edge and may be made in place
-    bool ones = false;     // that is all of it, and not made yet
-    bool early = false;    // of a leaf: it is handed its sum before the pass ends
+    bool wanted = false;   // a variable of grad()
+    bool direct = false;   // one edge brings the whole gradient, which may be made in place
+    bool ones = false;     // the sum is all ones, and not allocated yet
+    bool early = false;    // of a leaf: its gradient is written before the pass ends
     Tensor incoming = {};  // the sum so far
   };
-  // A call: one of its results, which holds it, the first of its targets and of its inputs.
+  // A call: the state of a result, which owns the node; indices of its first target and input.
   struct Step {
     std::shared_ptr<GraphState> state;
     size_t targets;
@@ -70,33 +70,33 @@ struct PassNotes {
     int target;
   };
 
-  Numbers numbers;  // of nodes and leaves: the first of their targets
+  Numbers numbers;  // of nodes and leaves: index of their first target
   std::vector<Target> targets;
   std::vector<Step> steps;
   std::vector<PassInput> inputs;
-  std::vector<int> results;                    // all that are reached
-  std::vector<int> heads;                      // one for each
-  std::vector<std::pair<uint64_t, int>> walk;  // steps that are reached, the last recorded first
-  std::vector<Leaf> leaves;                    // that are reached
+  std::vector<int> results;                    // reached targets
+  std::vector<int> heads;                      // target of each head
+  std::vector<std::pair<uint64_t, int>> walk;  // reached steps, the last recorded first
+  std::vector<Leaf> leaves;                    // reached
   std::vector<std::pair<size_t, Leaf>> early;
-  Tensors dout, kept;  // of the call whose gradient is made
+  Tensors dout, kept;  // of the current call
 
   void clear();
 };
 
-// One reverse walk: what is reachable from the heads, what of it is needed, then the gradients. All
-// that it notes about the graph is its own, so passes in several threads may share tensors.
+// One reverse walk: finds what the heads reach and what is needed, then computes gradients. Its
+// data about the graph is its own, so passes in several threads may share tensors.
 class Pass : NonCopyable {
  public:
-  // `who`: for errors. Without variables: for the leaves.
+  // `who`: for errors. Without variables: computes leaves' gradients.
   Pass(const char* who, const Tensors& heads, const Tensors* variables,
        const autograd::GradOptions& o);
   ~Pass();
 
   void run();
-  // Those that did not get their sums while it ran.
+  // Writes leaves' gradients that run() did not write.
   void write_leaves();
-  // What arrived at a variable; undefined when it is not reachable.
+  // A variable's gradient. If not reached: zeros with `materialize`, else undefined.
   Tensor captured(const Tensor& variable, bool materialize);
 
  private:
@@ -126,7 +126,6 @@ class Pass : NonCopyable {
   std::unique_ptr<PassNotes> notes_;
 };
 
-// Filled with a number.
 Tensor filled(Context c, const Meta& m, double value);
 
 }  // namespace locus

@@ -1,4 +1,4 @@
-// What becomes of gradients, and of their memory, behind backward().
+// Changes gradients' memory and state after backward().
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -11,25 +11,24 @@ namespace autograd {
 
 struct GradOptions;
 
-// The memory of the leaf x's gradient, which was summed into another replica's, is the pool's
-// again, once what is enqueued on it is done; handles that the program has keep it. Until
-// backward() writes it anew, x.grad() is an Error, and it counts as 0 where backward() would add to
-// it. Nothing where the program, or what is compiled, has put it in a place of its own.
+// Releases the memory of leaf x's gradient; handles of the program keep the memory. Until
+// backward() writes the gradient again, x.grad() throws Error, and the gradient counts as 0 in
+// additions. No effect on memory that the program or compiled code has placed. CaptureError while
+// recording.
 void release_grad(const Tensor& x);
 
-// The current stream of its context has the leaf x's gradient from now on, behind all that is
-// enqueued on it: what writes it there waits for nothing that comes later on the stream that made
-// it. Nothing while a compiled function is recorded.
+// Makes the current stream of the context the home of leaf x's gradient, after all enqueued work on
+// it. Writes there do not wait for later work of the old home. No effect while recording.
 void move_grad(const Tensor& x);
 
-// For gradients that an exception left half made: those of these leaves count as used, so that no
-// update goes by them, and the next backward() makes them anew. One that it is to add to is 0
-// where backward() had written it, and no longer part of what an Accumulate of this thread adds up.
+// Drops gradients that an exception left incomplete. They count as used, so no update reads them,
+// and the next backward() starts anew: fresh gradients with GradReq::add become 0, and this
+// thread's Accumulate forgets all of them.
 void drop_grads(const Tensors& leaves);
 
-// Internal to core: memory for the leaf's gradient, where that was released.
+// Internal to core: allocates the leaf's gradient if it was released.
 void hold_grad(GraphState& leaf);
-// Internal to core: as grad(), but results may share memory, with each other too, and have gaps.
+// Internal to core: as grad(), but results may share memory, also with each other, and have gaps.
 Tensors shared_gradients(const Tensors& heads, const Tensors& variables, const GradOptions&);
 
 }  // namespace autograd

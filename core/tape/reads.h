@@ -1,5 +1,5 @@
-// Watches what a thread reads of memory that was there before (recompute_reads.h). Internal to
-// core. A recording's own memory is watched only while that recording is made.
+// Watches a thread's reads of older memory (recompute_reads.h). Internal to core. Memory of a
+// recording is watched only during that recording.
 #pragma once
 
 #include <atomic>
@@ -14,16 +14,16 @@ struct GraphState;
 
 namespace reads {
 
-// Runs that have begun: Storage::born() is the number at its allocation.
+// Number of runs that have begun. Storage::born() is its value at allocation.
 inline std::atomic<uint64_t> runs{0};
 
-// Is told of every read of its thread while it lives.
+// While it lives, gets its thread's reads of memory older than the run.
 class Watch : NonCopyable {
  public:
   Watch();
   virtual ~Watch();
   virtual void read(const Storage& storage) = 0;
-  // Whether the run may use a tensor of a graph.
+  // Whether the run may use a tensor with this graph state.
   virtual bool expects(const GraphState* state) const = 0;
 
   Watch* const outer;
@@ -31,7 +31,7 @@ class Watch : NonCopyable {
 };
 inline constinit thread_local Watch* innermost = nullptr;
 inline bool watched() { return innermost != nullptr; }
-void tell(const Storage& storage);  // all of them
+void tell(const Storage& storage);  // calls read() of all watches
 bool expects(const GraphState* state);
 
 }  // namespace reads

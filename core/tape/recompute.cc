@@ -29,7 +29,7 @@ struct SecondRun : NonCopyable {
 
 struct Stretch {
   std::function<Tensors(const Tensors&)> f;
-  std::vector<bool> defined;  // the inputs; those that are not are no operands
+  std::vector<bool> defined;  // per input; undefined ones are no operands
   bool training;
   Context current;
   std::optional<DType> amp;
@@ -37,7 +37,7 @@ struct Stretch {
   reads::FirstReads reads;
 };
 struct RecomputeAttrs {
-  Stretch* stretch;  // which the attributes' owner is
+  Stretch* stretch;  // the attributes' owner
 };
 
 Tensor leaf_of(const Tensor& x) {
@@ -47,7 +47,7 @@ Tensor leaf_of(const Tensor& x) {
   return leaf;
 }
 
-// `gradient` is like result i of the first run.
+// `gradient`: like result i of the first run.
 void expect_as_before(size_t i, const Tensor& gradient, const Tensor& result) {
   if (!result.defined() || result.context() != gradient.context() ||
       result.shape() != gradient.shape() || result.dtype() != gradient.dtype())
@@ -147,7 +147,7 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
     const reads::First noted(stretch->reads, operands);
     out = stretch->f(inputs);
   }
-  for (Tensor& t : out) t = alias(t, t.impl().view);  // what f gave may be one of its inputs
+  for (Tensor& t : out) t = alias(t, t.impl().view);  // f may return an input
   const RecomputeAttrs attrs{stretch.get()};
   record(op(), operands, AttrsView::of(attrs, {stretch}), out);
   return out;

@@ -15,7 +15,7 @@ namespace {
 
 std::atomic<uint64_t> next_order{1};
 
-// Adds `tail` bytes to what std::allocate_shared asks for, and says where they are.
+// For std::allocate_shared: allocates `tail` more bytes and stores their address.
 template <class T>
 struct WithTail {
   using value_type = T;
@@ -43,7 +43,7 @@ std::span<T> place(std::byte*& at, size_t n) {
   return {first, n};
 }
 
-// Of results that are recorded and depend on no tensor that needs a gradient.
+// For recorded results that depend on no tensor that needs a gradient.
 Origin origin_of_recorded(std::span<const Ref> in) {
   Origin origin = Origin::constant;
   for (const Ref& r : in) origin = std::max(origin, r.tensor_->handle()->origin);
@@ -137,7 +137,7 @@ void Node::check_versions() const {
 }
 
 Node::~Node() {
-  // A chain of nodes is taken down in a loop: recursion would overflow the stack on long ones.
+  // Destroys a chain of nodes in a loop: recursion would overflow the stack.
   static thread_local std::vector<std::shared_ptr<GraphState>>* pending = nullptr;
   std::vector<std::shared_ptr<GraphState>> list;
   const bool first = pending == nullptr;

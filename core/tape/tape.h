@@ -1,9 +1,10 @@
-// The tape: what recording hangs on a tensor that is part of the graph. Internal to core.
+// The tape: recorded calls (nodes), and the graph state of tensors. Internal to core.
 //
-// A GraphState belongs to one TensorImpl: either the result of a node, in which it lies, or a leaf
-// that attach_grad made. Nodes own their inputs' states, and results' tensors their node, so the
-// graph is free of cycles. A backward pass keeps its own notes (backward_pass.h) and writes only
-// what it frees and leaves' gradients: several threads may differentiate through common tensors.
+// A GraphState belongs to one TensorImpl: a result of a node, which stores the state, or a leaf
+// from attach_grad. Nodes own their inputs' states, and tensors of results own the node, so the
+// graph has no cycles. In the graph, a backward pass writes only leaves' gradients and what it
+// frees. All other data is its own (backward_pass.h), so threads may differentiate through shared
+// tensors.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +25,9 @@ struct Node;
 struct GraphState {
   Node* node = nullptr;         // null for a leaf
   GradReq req = GradReq::null;  // of a leaf
-  // Written by backward since mark_used(), and then marked by mark_summed().
+  // Whether backward() wrote grad since mark_used(), and mark_summed() marked it then.
   enum Fresh : uint8_t { used, written, summed } fresh = used;
-  bool placed = false;  // grad stays where it is: the program, or a recording, has it so
+  bool placed = false;  // grad keeps its memory, of the program or a recording
   Tensor grad;          // of a leaf
   struct Hook {
     std::function<void()> written, before;
@@ -34,19 +35,19 @@ struct GraphState {
   std::shared_ptr<const Hook> hook;  // set_grad_hook()
 };
 
-// What a backward pass knows of one input of a call.
+// One input of a call, in a backward pass.
 struct PassInput {
-  int target = -1;                // the pass's number of what it leads to; -1: it is not reached
-  bool needed = false;            // its gradient has a use
+  int target = -1;                // index of the pass's Target; -1: not reached
+  bool needed = false;            // the pass uses its gradient
   const Tensor* place = nullptr;  // Saved::place()
 };
 
-// One recorded call, in one block of memory: its operands and attributes follow it.
+// One recorded call. Its operands and attributes follow in the same block of memory.
 struct Node : NonCopyable {
   struct Input {
     Meta meta;
     Context context;
-    // Results that depend on it, by number; the last bit stands for all behind it, too.
+    // Bit k: result k depends on the input. The last bit also covers all later results.
     uint32_t results = ~0u;
     uint64_t version = 0;
     std::shared_ptr<GraphState> edge;  // null: needs no gradient
@@ -54,20 +55,20 @@ struct Node : NonCopyable {
   };
   struct Output {
     GraphState state;
-    TensorImpl kept;  // without storage when it is not, and without its graph: no cycle
+    TensorImpl kept;  // without storage if not kept; without graph: no cycle
     uint64_t version = 0;
   };
 
   Node(const Op& op, const AttrsView& attrs, size_t n_in, size_t n_out, std::byte* tail);
   ~Node();
-  void free();  // lets go of all that it keeps
+  void free();  // releases all that it keeps
   int number_of(const GraphState& result) const;
-  // Whether the input is one that result `k` depends on.
+  // Whether result k depends on the input.
   static bool leads(const Input& input, int k) { return input.results >> std::min(k, 31) & 1; }
-  void check_versions() const;  // Error where what it keeps was changed in place since
+  void check_versions() const;  // Error if a kept value was changed in place
 
   const Op& op;
-  const uint64_t order;  // of recording: a node comes after those it takes results from
+  const uint64_t order;  // of recording: greater than that of its inputs' nodes
   bool freed = false;
   std::span<Input> in;
   std::span<Output> out;
@@ -81,7 +82,7 @@ inline bool needs_grad(const TensorImpl& t) {
   return t.graph && (t.graph->node || t.graph->req != GradReq::null);
 }
 
-// Leaves a node for an op that ran, when an input needs a gradient. Called while recording.
+// Records a node for an op that ran, if an input needs a gradient. Called while recording.
 void record(const Op& op, std::span<const Ref> in, const AttrsView& attrs, std::span<Tensor> out);
 // Marks the results of an op that ran outside of a Record scope on a tensor that needs a gradient.
 void mark_unrecorded(const Op& op, std::span<const Ref> in, std::span<Tensor> out);
@@ -91,11 +92,10 @@ inline void leave_unrecorded(const Op& op, std::span<const Ref> in, std::span<Te
         [[unlikely]]
       return mark_unrecorded(op, in, out);
 }
-// Why x, which needs no gradient, is in no graph, and what to do: ends an error's sentence that
-// begins with x.
+// Why x is in no graph, and what to do: the end of an error's sentence that starts with x.
 std::string why_no_graph(const TensorImpl& x);
-// Throws Error, which begins with `who`, when writing into `target` in place would break the graph
-// being recorded (autograd.cc).
+// Throws Error, starting with `who`, if `target` is a broadcast view, or if writing it would break
+// the graph being recorded.
 void check_in_place(const std::string& who, std::span<const Ref> in, const Tensor& target);
 
 }  // namespace locus
