@@ -24,7 +24,7 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
 void* Arena::allocate(size_t bytes, StreamView stream) {
   const MutexLock lock(mutex_);
   Block* best = nullptr;
-  // The tightest, of these the one used last.
+  // The smallest; among equals, the last released.
   for (Block& b : blocks_)
     if (!sealed_ && bytes >= shared_ && !b.used && b.pending.empty() && b.stream.id == stream.id &&
         b.bytes >= bytes && b.bytes / 2 <= bytes &&

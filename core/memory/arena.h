@@ -1,10 +1,9 @@
-// Memory of work that is recorded and replayed: blocks of one context whose addresses stay. They
-// come from the context's pool, which counts them (memory_pool(c).stats()). Internal to core.
+// Arena: memory of recorded work, in blocks of one context with fixed addresses. Blocks come from
+// the context's pool, which counts them (memory_pool(c).stats()). Internal to core.
 //
-// A block that its tensor gave up is handed out again, to the same stream, while the work is
-// recorded; on a GPU only a large one, so that branches of the work need not wait for each other.
-// Once the work is gone (close), blocks return to the pool: those of tensors that live on with
-// these.
+// While the work is recorded, a freed block is reused on the same stream. On a GPU only large
+// blocks are reused, because branches of the work would wait for each other. After close(), blocks
+// return to the pool; blocks of live tensors return with the tensors.
 // Threads: any.
 #pragma once
 
@@ -21,17 +20,17 @@ class Arena : NonCopyable {
  public:
   explicit Arena(Context c);
 
-  // As Allocator's, to be released.
+  // As Allocator::allocate; release() frees the block.
   void* allocate(size_t bytes, StreamView stream);
-  // A block that no other work has or had, until close().
+  // A block that is never reused, until close().
   void* keep(size_t bytes, StreamView stream);
-  // `pending`: what other streams still do with the block; takes ownership of the events.
+  // `pending`: events of other streams' work on the block; takes ownership of them.
   void release(void* data, std::span<const EventView> pending) noexcept;
-  // All is recorded: no block is handed out again from now on.
+  // Call when all is recorded: later, no block is reused.
   void seal();
-  // Whether the block at `data` is one that no tensor has.
+  // Whether no tensor has the block at `data`.
   bool idle(const void* data) const;
-  // Nothing replays any more, and what was replayed is done.
+  // Call when all replays are done and no more will come.
   void close() noexcept;
 
   Context context() const { return context_; }
@@ -44,14 +43,14 @@ class Arena : NonCopyable {
     size_t bytes;
     StreamView stream;
     bool used = true, kept = false;
-    uint64_t released = 0;                // when, counted
-    std::vector<EventView> pending = {};  // once unused
+    uint64_t released = 0;                // index of the release
+    std::vector<EventView> pending = {};  // if unused
   };
   Block& add(size_t bytes, StreamView stream) LOCUS_REQUIRES(mutex_);
   void give_back(const Block& b) noexcept;
 
   const Context context_;
-  const size_t shared_;  // bytes from which on blocks are handed out again
+  const size_t shared_;  // least bytes of blocks that are reused
   mutable Mutex mutex_;
   bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;
   std::vector<Block> blocks_ LOCUS_GUARDED_BY(mutex_);

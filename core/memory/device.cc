@@ -15,7 +15,7 @@ struct Registry {
   std::atomic<Device*> devices[kMaxDeviceTypes][kMaxDevices] = {};
 };
 
-// Never destroyed: tensors in other statics may outlive it otherwise.
+// Never destroyed: tensors in other statics may live longer.
 Registry& registry() {
   static Registry& r = *new Registry;
   return r;

@@ -1,5 +1,5 @@
-// Streams of no device: where memory is at home while work is recorded (recording.h). Nothing is
-// enqueued there, and what is freed there is in no use any more.
+// Streams of no device: homes of memory while work is recorded without running (recording.h).
+// Nothing is enqueued there, and memory freed there is idle.
 #pragma once
 
 #include <locus/core/kernel.h>

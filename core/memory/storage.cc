@@ -8,11 +8,11 @@
 namespace locus {
 namespace {
 
-constexpr size_t kManyUses = 8;  // beyond it, finished ones are looked for
+constexpr size_t kManyUses = 8;  // if more, finished uses are dropped
 
 Timeline* timeline_of(StreamView s) { return s.id == 0 ? nullptr : &Timeline::of(s); }
 
-// Errors of the work stay with the device: its next synchronize reports them.
+// The device keeps errors of the work for its next synchronize().
 void record_into(std::vector<EventView>& events, Timeline& line) {
   try {
     events.push_back(line.record());
@@ -53,14 +53,14 @@ void Storage::order(StreamView s, bool write) {
   const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
   Timeline* const home = home_.load(std::memory_order_relaxed);
   const bool at_home = s.id == home_id_.load(std::memory_order_relaxed);
-  // Reads at home leave no number here: a write waits for all that the home stream has to do.
+  // Reads at home leave no number, so a write waits for all work of the home stream.
   if (home && !at_home)
     home->wait(write ? home->now() : home_write_.load(std::memory_order_acquire), s);
   for (const Use& u : uses_)
     if (u.line->stream.id != s.id && (write || u.write)) u.line->wait(u.at, s);
   if (at_home && write) {
-    // Whatever comes later is ordered behind the home stream, which is behind them all: also when
-    // the write is refused after all and leaves no number of its own.
+    // The home stream now runs after all uses, and later work waits for it, even if the write is
+    // refused and leaves no number.
     if (home) home_write_.store(home->advance(), std::memory_order_release);
     uses_.clear();
     foreign_.store(false, std::memory_order_release);
@@ -72,8 +72,8 @@ void Storage::order(StreamView s, bool write) {
     move_home(Timeline::of(s));
 }
 
-// It waits for all of the old home's writes by now. The new number is behind that wait: whoever
-// waits for it waits for them too.
+// `to` waits for the old home's writes already. The new number comes after that wait, so it covers
+// these writes.
 void Storage::move_home(Timeline& to) {
   to_compute_ = false;
   home_write_.store(to.advance(), std::memory_order_release);
@@ -106,7 +106,7 @@ void Storage::mark(StreamView s, bool write) {
   line.expect_waiters();
   foreign_.store(true, std::memory_order_release);
   if (write) {
-    // Its number stands for all that the write waited for.
+    // The write's number covers uses that the write waited for.
     std::erase_if(uses_, [&](const Use& u) {
       return u.line == &line ? !u.write : u.line->precedes(u.at, s.id);
     });
@@ -130,7 +130,7 @@ std::optional<Context> Storage::busy_on() const {
   return std::nullopt;
 }
 
-// Events that whoever reuses the memory must wait for: not of uses that the home stream waits for.
+// Events to wait for before the memory is reused, without uses that the home stream waited for.
 std::vector<EventView> Storage::pending_uses() {
   std::vector<EventView> pending;
   for (const Use& u : uses_)

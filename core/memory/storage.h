@@ -1,5 +1,5 @@
-// What a Tensor handle points at: memory with its order (Storage), and a strided view of it with
-// its place in the autograd graph (TensorImpl). Internal to core and to ops that make views.
+// The data behind a Tensor handle: memory with its order across streams (Storage), and a strided
+// view with its autograd state (TensorImpl). Internal to core and to ops that make views.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,19 @@ struct GraphState;  // tape.h
 class Arena;
 class Tensor;
 
-// A block of one context's memory and what is still in flight on it.
+// A block of one context's memory, and the work in flight on it.
 //
-// The home stream is the one it was allocated on. Work there is ordered by the stream itself and
-// costs a number here. Another stream that reads or writes leaves the number of its work; later
-// work elsewhere waits for it on the device (timeline.h), and so does the pool before it reuses the
-// block.
+// At first the home stream is the stream of the allocation. The stream itself orders work there,
+// which costs a number here. For a use on a foreign stream, the Storage keeps the number of that
+// work. Later work elsewhere waits for this number on the device (timeline.h), and so does the pool
+// before it reuses the block.
 //
-// Threads: the order is guarded by a mutex, taken only once a foreign stream is involved. Any
-// number of threads may read at once. A write beside another thread's read or write is ordered by
-// the program, as for any object; afterwards the order holds for everybody again.
+// Threads: a mutex guards the order, and is locked only if a foreign stream is involved. Any number
+// of threads may read at once. The program orders a write with other threads' reads and writes, as
+// for any object.
 class Storage : NonCopyable {
  public:
-  // `owner`: the memory is a block of its; null: of the context's pool.
+  // `owner`: provides the block; null: the context's pool.
   Storage(Context context, size_t bytes, StreamView home, std::shared_ptr<Arena> owner = nullptr);
   ~Storage();
 
@@ -42,12 +42,12 @@ class Storage : NonCopyable {
   StreamView home();
   uint64_t born() const { return born_; }  // reads.h
 
-  // Call before enqueuing on s: s waits for whatever it must. A host stream (id 0) blocks the host.
+  // Call before enqueuing on s: s waits for earlier uses. A host stream (id 0) blocks the host.
   void before_read(StreamView s) {
     tell_read();
     order_read(s);
   }
-  // The same where tell_read() was called already.
+  // before_read() without tell_read().
   void order_read(StreamView s) {
     if (s.id != home_id_.load(std::memory_order_acquire) ||
         foreign_.load(std::memory_order_acquire))
@@ -72,22 +72,21 @@ class Storage : NonCopyable {
     }
   }
   // Call after a copy lane filled new memory. The first op on the compute stream waits for the
-  // lane's work up to now, and makes that stream the home: what is uploaded once and used often is
-  // ordered by the compute stream itself.
+  // lane, and makes compute the home: data uploaded once and used often then needs no waits.
   void hand_over();
-  // Its stream is done with it and will be another's: from now on `to` is its home.
+  // Makes `to` the home. Work on the old home is done, or `to` waits for it.
   void leave_home(StreamView to);
   void wait_host();  // the host blocks until the pending writes are done
 
-  // What the two above do for autograd.
+  // Called by before_read() and before_write(), for autograd.
   void tell_read() const {
     if (reads::watched()) [[unlikely]]
       reads::tell(*this);
   }
   void count_write() { version_.fetch_add(1, std::memory_order_relaxed); }
-  // Counts writes in place; autograd refuses to use a saved tensor whose storage changed.
+  // The number of writes. Autograd refuses a saved tensor whose storage was written since.
   uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-  // It has the bytes again that it had at that version.
+  // The bytes are again those of that version.
   void restored(uint64_t version) { version_.store(version, std::memory_order_relaxed); }
 
  private:
@@ -100,7 +99,7 @@ class Storage : NonCopyable {
   void mark(StreamView s, bool write);
   void drop_finished() LOCUS_REQUIRES(mutex_);
   void move_home(Timeline& to) LOCUS_REQUIRES(mutex_);
-  // Whose foreign use is under way.
+  // The context of a foreign use in flight.
   std::optional<Context> busy_on() const LOCUS_REQUIRES(mutex_);
   std::vector<EventView> pending_uses() LOCUS_REQUIRES(mutex_);
 
@@ -108,24 +107,24 @@ class Storage : NonCopyable {
   size_t bytes_ = 0;
   Context context_;
   const std::shared_ptr<Arena> owner_;
-  const StreamView arena_;  // of the pool: whose memory it is, and where it returns to
-  // The three move with mutex_ held. Null, and 0, on the host.
+  const StreamView arena_;  // allocated there, and returned there
+  // These three change with mutex_ held. Null and 0 on the host.
   std::atomic<Timeline*> home_;
   std::atomic<uint32_t> home_id_;
-  std::atomic<uint64_t> home_write_{0};  // the last write's number at home
+  std::atomic<uint64_t> home_write_{0};  // number of the last write at home
   std::atomic<bool> foreign_{false};     // uses_ is not empty
   std::atomic<uint64_t> version_{0};
   Mutex mutex_;
   bool to_compute_ LOCUS_GUARDED_BY(mutex_) = false;  // hand_over() was called
-  std::vector<Use> uses_ LOCUS_GUARDED_BY(mutex_);    // foreign ones, at most two a stream
+  std::vector<Use> uses_ LOCUS_GUARDED_BY(mutex_);    // foreign, at most two per stream
   const uint64_t born_ = reads::runs.load(std::memory_order_relaxed);
 };
 
-// How a tensor that is in no graph came about: what errors tell of it (why_no_graph() in tape.h).
+// Why a tensor is in no graph, for errors (why_no_graph() in tape.h).
 enum class Origin : uint8_t {
   made,                // created, or computed outside of a Record scope from such tensors
   constant,            // recorded, and no tensor that it depends on needs a gradient
-  not_differentiable,  // recorded, behind an op that has no gradient
+  not_differentiable,  // recorded, through an op that has no gradient
   unrecorded,          // computed outside of a Record scope from a tensor that needs a gradient
   from_unrecorded,     // recorded, from such a tensor
 };
@@ -139,7 +138,7 @@ struct TensorImpl {
   Origin origin = Origin::made;
 };
 
-// New memory on c, at home on `home`, seen through `view` (whose data it becomes).
+// A tensor with the layout of `view` in new memory on c, at home on `home`.
 Tensor make_tensor(Context c, View view, StreamView home);
 
 }  // namespace locus

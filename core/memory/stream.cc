@@ -76,7 +76,7 @@ void Stream::close() noexcept {
   try {
     trace::waited(TransferKind::stream, view_.context, start, from_);
   } catch (const std::exception&) {
-    // A report without this line is better than a program that ends here.
+    // The report lacks this line, but the program goes on.
   }
 }
 
@@ -103,7 +103,7 @@ void Stream::synchronize(Caller caller) {
 }
 
 StreamScope::StreamScope(StreamView s) : view_(s), outer_(innermost) { innermost = this; }
-// Wherever it stands: scopes in a container end in the order they began.
+// Not always the innermost: scopes in a container end in the order they began.
 StreamScope::~StreamScope() {
   for (StreamScope** at = &innermost; *at; at = &(*at)->outer_) {
     if (*at != this) continue;

@@ -9,10 +9,10 @@
 namespace locus {
 namespace {
 
-// A copy blurs by its bytes and by what setting it up takes. 16 copies of 4 KiB share an event.
+// A copy costs its bytes and kCopyCost. 16 copies of 4 KiB share an event.
 constexpr size_t kCopyCost = size_t{4} << 10, kBlur = size_t{128} << 10;
-constexpr size_t kTrim = 64;     // events kept without looking for finished ones
-constexpr size_t kWaiters = 64;  // streams remembered; beyond, they may wait once more
+constexpr size_t kTrim = 64;     // events kept without trim()
+constexpr size_t kWaiters = 64;  // streams remembered; if more, some wait again
 
 IdTable<Timeline> table;
 
@@ -55,7 +55,7 @@ Timeline::Recorded& Timeline::record_now() {
   if (recorded_.size() >= std::max(kTrim, trim_at_)) trim();
   expected_.store(false, std::memory_order_release);
   blur_.store(0, std::memory_order_relaxed);
-  // Read first: what another thread enqueues in between is not taken for covered.
+  // Read first: the event need not cover what another thread enqueues meanwhile.
   const uint64_t at = now();
   recorded_.push_back({at, record()});
   return recorded_.back();
@@ -67,7 +67,7 @@ Timeline::Recorded& Timeline::event_for(uint64_t at) {
   return found == recorded_.end() ? record_now() : *found;
 }
 
-// Asking for an event's state costs a microsecond: once for the older half.
+// Querying an event takes a microsecond, so one query covers the older half.
 void Timeline::trim() {
   const size_t half = recorded_.size() / 2;
   Device& d = device(stream.context);
@@ -100,7 +100,7 @@ void Timeline::wait(uint64_t at, StreamView s) {
     return;
   }
   Recorded& r = event_for(at);
-  ++r.users;  // keeps it while the lock is open
+  ++r.users;  // keeps r while unlocked
   mutex_.unlock();
   FirstFailure failure;
   failure.run([&] { device(stream.context).wait_host(r.event); });

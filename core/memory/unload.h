@@ -1,4 +1,4 @@
-// The end of the process, when a device's library unloads itself while other threads may still use
+// For the end of the process: a device's library unloads itself while other threads may still use
 // the device. Internal to core and devices.
 #pragma once
 
@@ -6,8 +6,8 @@
 
 namespace locus {
 
-// True from shortly before the first such library unloads itself. A destructor then leaves what it
-// owns on a device to the system: a thread that has stopped may hold the locks.
+// True from shortly before the first such library unloads itself. Destructors then leave device
+// resources to the system: a stopped thread may hold the locks.
 inline std::atomic<bool> devices_unload{false};
 
 }  // namespace locus
