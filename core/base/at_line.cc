@@ -11,11 +11,12 @@ bool is_line_number(std::string_view s) {
   return !s.empty() && s.find_first_not_of("0123456789") == s.npos;
 }
 
-// Where " (at FILE:LINE)" begins that ends the text, or npos.
+// The position of " (at FILE:LINE)" at the end, or npos.
 size_t line_of(std::string_view text) {
   const size_t begin = text.rfind(kBegin), colon = text.rfind(':');
   const bool ends = begin != text.npos && colon != text.npos && colon > begin &&
-                    text.ends_with(')') && is_line_number(text.substr(colon + 1, text.size() - colon - 2));
+                    text.ends_with(')') &&
+                    is_line_number(text.substr(colon + 1, text.size() - colon - 2));
   return ends ? begin : text.npos;
 }
 

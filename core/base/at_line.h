@@ -8,12 +8,12 @@
 
 namespace locus {
 
-// Appends the line to the text. A text that ends with a line stays as it is: the innermost line of
-// the user's code is the one to look at. Lines of Locus itself are never appended.
+// Appends the line to the text. A text that ends with a line is unchanged, so that the innermost
+// line of the user's code stays. Lines of Locus itself are never appended.
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
 std::string line_in(const std::string& text);  // " (at train.cc:152)", or ""
-// In a catch block: throws the Error that is handled, with the line:
+// In a catch block: rethrows the Error with the line:
 //   void Tensor::wait_to_read(Caller from) const try {
 //     ...
 //   } catch (const Error&) {

@@ -11,7 +11,7 @@ namespace {
 
 thread_local Context default_context;
 
-// Built-in types have their names on any machine, also where there is no such device.
+// Built-in types have names on any machine, with or without such devices.
 std::atomic<const char*> names[kMaxDeviceTypes] = {nullptr, "cpu", "gpu", "cpu_pinned"};
 
 bool has_name(DeviceType type) {
@@ -35,7 +35,7 @@ const char* device_type_name(DeviceType type) {
 
 void name_device_type(DeviceType type, const std::string& name) {
   if (has_name(type)) return;
-  static std::deque<std::string>& kept = *new std::deque<std::string>;  // guarded by its caller
+  static std::deque<std::string>& kept = *new std::deque<std::string>;  // the caller locks
   names[static_cast<int>(type)].store(kept.emplace_back(name).c_str(), std::memory_order_release);
 }
 

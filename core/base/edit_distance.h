@@ -1,4 +1,4 @@
-// How far two names are from each other: for errors that name the nearest one. Internal.
+// The distance between two names, for errors that name the nearest. Internal.
 #pragma once
 
 #include <algorithm>

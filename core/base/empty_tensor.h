@@ -1,5 +1,5 @@
-// The error for a Tensor that holds none: default-constructed or moved from. Ops and containers
-// call expect_tensor() before they use a tensor, so that the text names the call and its operand:
+// The error for an empty Tensor: default-constructed or moved from. Ops and containers call
+// expect_tensor() before they use a tensor, so that the text names the call and its operand:
 // "take: ids is an empty Tensor (default-constructed or moved from); assign a tensor to it first".
 // Internal. Threads: any.
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace locus::detail {
 
-// EmptyTensor unless x holds a tensor. `what` in pieces: "array ", i.
+// Throws EmptyTensor if x is empty. `what` in pieces: "array ", i.
 inline void expect_tensor(std::string_view who, const Tensor& x, const auto&... what) {
   if (!x.defined()) [[unlikely]]
     throw_empty(who, text_of(what...));

@@ -14,7 +14,7 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
   try {
     throw;
   } catch (const E& e) {
-    if (typeid(e) != typeid(E)) return std::current_exception();  // a type of the program's
+    if (typeid(e) != typeid(E)) return std::current_exception();  // the program's type
     return std::make_exception_ptr(E(edit(e.what())));
   } catch (...) {
     if constexpr (sizeof...(Others) > 0) return reworded_as<Others...>(edit);

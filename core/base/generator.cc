@@ -14,7 +14,7 @@ namespace {
 Mutex mutex;
 std::optional<PhiloxKey> next LOCUS_GUARDED_BY(mutex);
 
-thread_local PhiloxKey* own = nullptr;  // where it has one: the thread's sequence
+thread_local PhiloxKey* own = nullptr;  // the thread's own sequence, or null
 thread_local Draws* noted = nullptr;
 thread_local const Draws* repeated = nullptr;
 thread_local size_t next_repeated = 0;

@@ -1,5 +1,5 @@
-// Objects found by a small number, such as a stream's id: chunks that never move, so that look-ups
-// take no lock. Entries are pointers that the table neither owns nor drops. Internal.
+// A table of objects by small ids, such as a stream's. Chunks never move, so that look-ups take no
+// lock. The table does not own its objects and never removes an entry. Internal.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ class IdTable {
   static constexpr uint32_t kChunkBits = 10, kChunk = 1u << kChunkBits, kChunks = 1u << 12;
   static constexpr uint32_t kCapacity = kChunk * kChunks;  // ids are below it
 
-  // nullptr when there is none.
+  // nullptr if there is none.
   T* find(uint32_t id) const {
     if (id >= kCapacity) return nullptr;
     const Chunk* chunk = chunks_[id >> kChunkBits].load(std::memory_order_acquire);
     return chunk ? (*chunk)[id & (kChunk - 1)].load(std::memory_order_acquire) : nullptr;
   }
-  // What is there, after entering what make() returns if that is nothing. id < kCapacity.
+  // The object. If there is none, enters *make(). id < kCapacity.
   T& find_or_enter(uint32_t id, const auto& make) {
     if (T* found = find(id)) return *found;
     const MutexLock lock(mutex_);

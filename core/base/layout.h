@@ -1,4 +1,4 @@
-// How a view lies in memory. Internal to core.
+// Memory layout of views. Internal to core.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ inline bool same_layout(const View& a, const View& b) {
          std::equal(a.stride, a.stride + a.meta.rank, b.stride);
 }
 
-// Whether its elements fill memory, in some order of the axes, without gaps.
+// Whether elements fill memory without gaps, in some order of the axes.
 inline bool dense(const View& v) {
   int64_t expected = 1;
   int used = 0;
@@ -39,7 +39,7 @@ inline bool repeats(const View& v) {
   return any && v.meta.size() > 0;
 }
 
-// The bytes that a view with elements reaches: from its first byte to behind its last.
+// The bytes of a view with elements: from its first byte to one past its last.
 struct ByteRange {
   const std::byte *begin, *end;
   bool filled;  // without gaps
@@ -54,7 +54,7 @@ inline ByteRange byte_range(const View& v) {
   const int size = size_of(v.meta.dtype);
   return {data + first * size, data + (last + 1) * size, dense(v)};
 }
-// Of two with gaps that is known where they begin at one element.
+// If one has gaps, that is known only if both begin at the same byte.
 inline bool share_bytes(const ByteRange& a, const ByteRange& b) {
   return a.begin < b.end && b.begin < a.end && ((a.filled && b.filled) || a.begin == b.begin);
 }

@@ -1,5 +1,4 @@
-// A table of a stated size, for what can be made again: it keeps what was used last.
-// Not for several threads at once.
+// A cache that drops the least recently used entry. One thread at a time may use it.
 #pragma once
 
 #include <array>
@@ -18,15 +17,15 @@ class Lru : NonCopyable {
  public:
   explicit Lru(size_t most) : most_(most) {}
 
-  // Null: it is not there. Another key's put() ends the value.
+  // Null if absent. Valid until a put() of another key.
   Value* find(const Key& key) {
     const auto it = at_.find(key);
     if (it == at_.end()) return nullptr;
     order_.splice(order_.begin(), order_, it->second);
     return &it->second->second;
   }
-  // In place of what the key had. Gives that, or else the value that there is no room for now; a
-  // Value{} when there is neither.
+  // Sets the key's value. Returns the old value, or the value dropped from a full cache, or
+  // Value{}.
   Value put(const Key& key, Value value) {
     if (Value* const old = find(key)) return std::exchange(*old, std::move(value));
     order_.emplace_front(key, std::move(value));
@@ -44,13 +43,13 @@ class Lru : NonCopyable {
   size_t size() const { return at_.size(); }
 
  private:
-  using Order = std::list<std::pair<Key, Value>>;  // the one used last first
+  using Order = std::list<std::pair<Key, Value>>;  // most recently used first
   const size_t most_;
   Order order_;
   std::unordered_map<Key, typename Order::iterator, Hash> at_;
 };
 
-// Of keys that are numbers.
+// For keys of numbers.
 struct HashNumbers {
   template <size_t N>
   size_t operator()(const std::array<int64_t, N>& numbers) const {

@@ -1,5 +1,5 @@
-// A mutex that says what it guards. clang checks that (-Wthread-safety, in .ci/run); to other
-// compilers the annotations are nothing.
+// A mutex, with annotations of what it guards. clang checks them (-Wthread-safety, in .ci/run);
+// other compilers ignore them.
 //
 //   Mutex mutex_;
 //   std::vector<int> waiting_ LOCUS_GUARDED_BY(mutex_);
@@ -23,7 +23,7 @@
 
 namespace locus {
 
-// A function that requires it may open it for a while: mutex_.unlock(); ...; mutex_.lock().
+// A function that requires it may unlock it for a while: mutex_.unlock(); ...; mutex_.lock().
 class LOCUS_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() LOCUS_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
@@ -39,15 +39,17 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock : NonCopyable {
   explicit MutexLock(Mutex& m) LOCUS_THREAD_SAFETY(acquire_capability(m)) : lock_(m.mutex_) {}
   ~MutexLock() LOCUS_THREAD_SAFETY(release_capability()) {}
 
-  void unlock() LOCUS_THREAD_SAFETY(release_capability()) { lock_.unlock(); }  // before its end
-  // Opens the mutex until the condition is notified, or for no reason: wait in a loop.
+  void unlock() LOCUS_THREAD_SAFETY(release_capability()) {
+    lock_.unlock();
+  }  // before the destructor
+  // Unlocks the mutex until the condition is notified, or spuriously: wait in a loop.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
 
  private:
   std::unique_lock<std::mutex> lock_;
 };
 
-// The same for what is held for tens of nanoseconds, and never across a call that may block.
+// A mutex that is held for tens of nanoseconds, and never across a call that may block.
 class LOCUS_THREAD_SAFETY(capability("mutex")) SpinMutex {
  public:
   void lock() LOCUS_THREAD_SAFETY(acquire_capability()) {

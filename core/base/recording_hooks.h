@@ -1,7 +1,7 @@
-// What core tells recordings, those of a Capture (capture.h) and of a compiled function
-// (compile.h), when it enqueues work, takes memory or waits: mostly only while active(). Internal
-// to core, but for active(), find(), only_recorded(), RecordingPause, check(what, why),
-// depends_on() and settings. In recording.cc.
+// Hooks that core calls when it enqueues work, allocates or waits, for recordings of a Capture
+// (capture.h) and of a compiled function (compile.h). Most are called only while active(). Internal
+// to core, except active(), find(), only_recorded(), RecordingPause, check(what, why), depends_on()
+// and settings. In recording.cc.
 #pragma once
 
 #include <atomic>
@@ -30,12 +30,12 @@ struct Recording;
 inline constinit thread_local Recording* innermost = nullptr;
 inline bool active() { return innermost != nullptr; }  // in this thread
 bool find(Context c);
-// Whether what is recorded runs at once, too; the calling thread records.
+// Whether recorded calls also run at once. Only while active().
 bool runs();
-// Whether nothing is written yet that the calling thread computes, nor known of what will be there.
+// Whether this thread's calls are recorded and do not run: results have no values yet.
 inline bool only_recorded() { return active() && !runs(); }
 
-// What is done meanwhile is not recorded: it prepares what later runs find done.
+// While it lives, calls are not recorded: for preparation that replays do not repeat.
 class RecordingPause : NonCopyable {
  public:
   RecordingPause() : outer_(innermost) { innermost = nullptr; }
@@ -45,41 +45,41 @@ class RecordingPause : NonCopyable {
   Recording* const outer_;
 };
 
-// Throws CaptureError when `what`, which is about to happen, cannot be replayed: because of `why`.
+// If active() and `why` is given, throws CaptureError: `what` cannot be replayed.
 void check(const std::string& what, const char* why);
-// Because it is enqueued on c, or on s, which is not recorded.
+// Throws CaptureError if c, or in a Capture the stream s, is not recorded.
 void check(const std::string& what, Context c, const StreamView* s);
 
-// What was recorded last, to be run now.
+// The call recorded last.
 struct RecordedCall {
   Replay* replay = nullptr;
   ReplayCall* call = nullptr;
 };
 RecordedCall note(Context c, ReplayCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
-// What was noted last copied between two contexts of the host.
+// The call noted last copied between two host contexts.
 void copied(Context from, Context to, size_t bytes, Caller asked);
-// Whether the memory is that of a recording that the calling thread makes.
+// Whether the memory belongs to a recording of this thread.
 bool owns(const Storage& storage);
 // New memory on c.
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home);
 
-// A compiled function is recorded anew when the number, of what changes seldom, is another.
+// If the number changes, the compiled function is recorded anew.
 void depends_on(std::shared_ptr<const uint64_t> generation);
-// Likewise when a leaf, or a tensor without a gradient, was given another one.
+// If the leaf, or tensor without a gradient, gets another gradient, the compiled function is
+// recorded anew.
 void depends_on(const Tensor& leaf);
-// Throws CaptureError when the tape was made before the compiled function was called: `order` is
-// its node's.
+// Throws CaptureError if the tape's node with this `order` was made before the recording.
 void check_tape(uint64_t order);
-// A leaf's gradient is written.
+// backward() writes a leaf's gradient.
 void wrote(const std::shared_ptr<GraphState>& leaf);
-// A leaf is asked whether its gradient is new, or summed: a replay is for the same answer.
+// The program asks whether a leaf's gradient is new, or summed. Replays need the same answer.
 void asked_fresh(const Tensor& leaf);
-// What kernels look up when they are launched, such as the precision of products: a compiled
-// function is recorded once for each value.
+// Settings that kernels read at launch, such as the precision of products. A compiled function is
+// recorded once for each value.
 inline std::atomic<uint32_t> settings{0};
 
-// The host is about to wait for work of c, or of all contexts.
+// Throws CaptureError if c, or any context, is recorded: the host is about to wait.
 void refuse_wait(std::optional<Context> c, const char* what, Caller from);
 inline void check_wait(std::optional<Context> c, const char* what, Caller from) {
   if (active()) [[unlikely]]

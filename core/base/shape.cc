@@ -14,7 +14,7 @@ void check_rank(size_t rank) {
     throw ShapeError("Shape: expected at most ", kMaxRank, " axes, got ", rank);
 }
 
-// The number of elements. Lengths of 0 are left out, so that strides, too, stay in range.
+// Checks the number of elements. Skips lengths of 0, so that strides stay in range, too.
 void check_size(const Meta& m) {
   constexpr int64_t kMost = INT64_MAX / 8;
   int64_t n = 1;
@@ -146,7 +146,7 @@ void row_major(const Meta& m, int64_t* stride) {
   int64_t step = 1;
   for (int i = m.rank - 1; i >= 0; --i) {
     stride[i] = step;
-    // Wraps where there are more elements than may be, which check_size() refuses.
+    // Wraps if there are too many elements, which check_size() refuses.
     step = static_cast<int64_t>(static_cast<uint64_t>(step) * static_cast<uint64_t>(m.shape[i]));
   }
 }

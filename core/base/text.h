@@ -12,8 +12,8 @@
 
 namespace locus {
 
-// One text of several pieces: strings, characters, numbers, and what has a to_string() of its own.
-// A floating number is the shortest text that reads back as it: 5, 0.1, 1e-09.
+// Joins pieces: strings, characters, numbers, and types with a to_string(). A floating number
+// becomes the shortest text that reads back equal: 5, 0.1, 1e-09.
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
   std::string text;
@@ -33,7 +33,7 @@ std::string text_of(const Parts&... parts) {
   return text;
 }
 
-// Without blanks at its ends.
+// s without blanks at its ends.
 inline std::string_view trimmed(std::string_view s) {
   constexpr std::string_view kBlank = " \t\r";
   const size_t begin = s.find_first_not_of(kBlank);
@@ -41,7 +41,7 @@ inline std::string_view trimmed(std::string_view s) {
                          : s.substr(begin, s.find_last_not_of(kBlank) - begin + 1);
 }
 
-// What `of` gives of each item, with `between` between them.
+// Joins of(item) for each item, with `between` between.
 template <class F = std::identity>
 std::string listed(const auto& items, F of = {}, std::string_view between = ", ") {
   std::string text;
@@ -50,10 +50,10 @@ std::string listed(const auto& items, F of = {}, std::string_view between = ", "
   return text;
 }
 
-// printf's, for up to 511 characters.
+// As printf, for up to 511 characters.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-// The number that all of `text` is; nullopt when it is none.
+// The number that all of `text` spells, or nullopt.
 template <class T>
 std::optional<T> number_in(std::string_view text) {
   T number{};
