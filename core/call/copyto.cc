@@ -1,5 +1,4 @@
-// What moves data: copyto, an op that crosses contexts, and what is made of it: assignment, reading
-// on the host.
+// Data movement: copyto, an op across contexts; assignment and host reads, which call it.
 #include <cstring>
 
 #include <locus/core/autograd.h>
@@ -22,8 +21,8 @@ namespace {
 
 bool same_memory(Context a, Context b) { return a == b || (is_host(a) && is_host(b)); }
 
-// Ops refuse cpu(0) beside cpu(1), though both are the host's memory; a copy between them is seen
-// from the target's side.
+// Ops refuse cpu(0) beside cpu(1), though both are host memory. For a copy, the source is viewed on
+// the target's context.
 Tensor on_context(const Tensor& x, Context c) {
   if (x.context() == c) return x;
   Tensor seen = alias(x, x.impl().view);
@@ -31,14 +30,14 @@ Tensor on_context(const Tensor& x, Context c) {
   return seen;
 }
 
-// Where a copy runs: the stream a StreamScope names; else `lane`, so that it goes beside compute.
+// The stream of a copy: that of a StreamScope, else `lane`, which runs beside compute.
 StreamView copy_stream(Context c, Device& d, StreamView lane) {
   const StreamView current = current_stream(c, d);
   return current.id == d.stream(Lane::compute).id ? lane : current;
 }
 
-// The stream that fills memory which exists: where it lives when that is a lane, for a copy that
-// takes turns with compute; else behind compute. A StreamScope goes first here too.
+// The stream that fills existing memory: that of a StreamScope; else the memory's home, if that is
+// a copy lane; else compute.
 StreamView fill_stream(Context c, Device& d, StreamView home) {
   const StreamView current = current_stream(c, d);
   if (current.id != d.stream(Lane::compute).id) return current;
@@ -47,7 +46,7 @@ StreamView fill_stream(Context c, Device& d, StreamView home) {
   return current;
 }
 
-// Why a replay cannot repeat such a copy.
+// Why a replay cannot repeat such a copy, or null.
 const char* not_replayable(Context from, Context to, bool blocking) {
   if (!is_host(from) && !is_host(to))
     return capture::runs() ? nullptr : "copies between devices are not recorded";
@@ -59,15 +58,15 @@ const char* not_replayable(Context from, Context to, bool blocking) {
                   : nullptr;
 }
 
-// Both row-major, same dtype and size, on different memories.
+// Both are row-major, of one dtype and size, in different memories.
 void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Caller asked) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
   const size_t bytes = bytes_of(from.view.meta);
   const bool up = is_host(from.context), down = is_host(to.context);
   const Context owner = down ? from.context : to.context;
   Device& d = device(owner);
-  // A blocking read goes behind the work that makes the data: no event, and its errors surface
-  // here.
+  // A blocking read runs on the current stream, after the work that makes the data: errors of that
+  // work surface here.
   StreamView s;
   if (down)
     s = blocking ? current_stream(owner, d) : copy_stream(owner, d, d.stream(Lane::to_host));
@@ -98,9 +97,9 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
       from.context.type == DeviceType::cpu_pinned || to.context.type == DeviceType::cpu_pinned;
   if (blocking && (down || (up && pinned))) {
     d.synchronize(s);
-    return;  // all of it is done: nothing is left to wait for
+    return;  // all is done
   }
-  // Pageable memory is the program's again when copy() returns.
+  // When copy() returns, pageable memory is free for the program.
   if (from.context.type != DeviceType::cpu) from.storage->after_read(s);
   to.storage->after_write(s);
   if (line && s.id != d.stream(Lane::compute).id) line->expect_waiters();
@@ -127,9 +126,9 @@ Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options, Caller a
     return out;
   }
   const Tensor packed = source.contiguous ? x : row_major_copy(x, x.dtype());
-  // New memory belongs to the lane that fills it, so that an upload need not wait for the compute
-  // stream; the compute stream waits for the lane at first use. A user's stream keeps it: what is
-  // read there leaves no number to wait for.
+  // The lane that fills new memory is its home, so an upload does not wait for compute. At first
+  // use compute waits for the lane. A user's stream stays the home, because reads there leave no
+  // number to wait for.
   Device& there = device(to);
   const StreamView lane = there.stream(is_host(source.context) ? Lane::to_device : Lane::peer);
   const StreamView filled_on = copy_stream(to, there, lane);
@@ -160,7 +159,7 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
         capture::copied(source.context, target.context, bytes, asked);
     });
   }
-  // Cast on the side that has fewer bytes to send afterwards.
+  // Cast on the side that makes the copy smaller.
   const bool cast_first = size_of(into.dtype()) <= size_of(x.dtype());
   const DType sent = cast_first ? into.dtype() : x.dtype();
   const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
@@ -173,7 +172,7 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
 struct CopytoAttrs {
   Context to;
   CopyOptions options = {};
-  Caller from = {};  // the gradient's way back is put down to the same line
+  Caller from = {};  // the gradient's copy is reported at this line, too
 };
 
 void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Tensor> out) {

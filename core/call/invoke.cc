@@ -1,5 +1,5 @@
-// The path of every op call. What happens on each call is in invoke() from top to bottom; what
-// happens on errors is apart, so that the path stays short.
+// The path of every op call. invoke() has the steps of each call from top to bottom. Error texts
+// are in invoke_check.cc, so that the path stays short.
 #include <algorithm>
 #include <functional>
 
@@ -28,7 +28,7 @@ bool sync_each() {
 
 namespace {
 
-// An array on the stack when it is short, as it nearly always is.
+// An array on the stack if it is short, as nearly always.
 template <class T, size_t N>
 class Buffer {
  public:
@@ -56,8 +56,8 @@ bool same_shape(const Meta& a, const Meta& b) {
   return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
 }
 
-// Gives `out` the layout of the first input that has the result's shape and no gaps (K-order), else
-// row-major.
+// Gives `out` the layout of the first input with the result's shape that is dense and not row-major
+// (K-order), else row-major.
 void choose_layout(std::span<const View> in, View& out) {
   for (const View& v : in) {
     if (!same_shape(v.meta, out.meta) || v.contiguous() || !dense(v)) continue;
@@ -86,7 +86,7 @@ class Invocation {
     for (size_t i = 0; i < n_out; ++i) out_[i].meta = metas[i];
   }
 
-  // Where it runs; nothing is allocated before that is known to work.
+  // Sets the context. Nothing is allocated if there is no kernel.
   void on(Context c) {
     context_ = c;
     device_ = &device(c);
@@ -117,7 +117,7 @@ class Invocation {
     return made;
   }
 
-  // Throws when result i cannot be written into `target` without a conversion.
+  // Throws if result i cannot be written into `target` without a conversion.
   void check_target(size_t i, const Tensor& target) const {
     const Meta &meta = out_[i].meta, &wanted = target.handle()->view.meta;
     const auto which = [&] { return out_.size() == 1 ? "the result" : text_of("result ", i); };
@@ -138,8 +138,8 @@ class Invocation {
       rethrow(op_, in_);
     }
   }
-  // Whether the kernel may write result k to `target` itself: it would not read what it has
-  // overwritten, nor write row-major results to another layout.
+  // Whether the kernel may write result k directly to `target`, without reading what it has
+  // overwritten, and without writing row-major results to another layout.
   bool direct(size_t k, const Tensor& target) const {
     const TensorImpl& t = *target.handle();
     if (op_.in_place) return true;
@@ -156,7 +156,7 @@ class Invocation {
   }
   void set_output(size_t i, const Tensor& target) { out_[i] = target.handle()->view; }
 
-  // `out(i)` is result i; `fresh`: all were made for this call.
+  // `out(i)` is result i. `fresh`: all are new memory of this call.
   void run(const auto& out, bool fresh) {
     const size_t n_out = out_.size();
     if (capture::active()) [[unlikely]] {
@@ -199,7 +199,7 @@ class Invocation {
   }
 
  private:
-  // Names the operand that a recomputed function may not read.
+  // Errors name the operand that a recomputed function may not read.
   void tell_reads() const {
     size_t operand = 0;
     try {
@@ -208,7 +208,7 @@ class Invocation {
       rethrow(op_, in_, operand);
     }
   }
-  // For replays: the launch, and what it reads and writes.
+  // Records the launch, its reads and its writes.
   capture::RecordedCall note(const auto& out) const {
     ReplayCall call{.context = context_,
                     .op = &op_,
@@ -237,21 +237,21 @@ class Invocation {
   Buffer<Meta, 4> in_metas_;
   Buffer<View, 4> in_views_;
   Buffer<View, 2> out_;
-  Tensors copies_;  // row-major ones, where the op asks for them
+  Tensors copies_;  // row-major, of inputs that are not
   DType column_ = f32;
   Context context_;
   Device* device_ = nullptr;
   StreamView stream_;
 };
 
-// Targets, those that there are, live where the inputs do.
+// Defined targets must be on the inputs' context.
 void check_contexts(const Op& op, std::span<const Ref> in, const auto& out) {
   std::vector<Ref> all(in.begin(), in.end());
   all.insert(all.end(), out.begin(), out.end());
   common_context(op, all, in.size());
 }
 
-// They are what the call gives, and lie apart.
+// Targets must fit the results, and not share memory.
 void check_targets(const Op& op, std::span<const Ref> in, const Invocation& call,
                    std::span<const Ref> out) {
   for (size_t i = 0; i < out.size(); ++i)
@@ -262,13 +262,13 @@ void check_targets(const Op& op, std::span<const Ref> in, const Invocation& call
   check_apart(op, all, in.size());
 }
 
-// All results in memory of their own.
+// Writes all results to new memory.
 void run_fresh(Invocation& call, std::span<Tensor> out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = call.make_output(i);
   call.run([&](size_t i) -> const Tensor& { return out[i]; }, true);
 }
 
-// Into `target(i)`; what the kernel cannot write there itself is made beside it and copied.
+// Writes result i to `target(i)`. If the kernel cannot write all targets, copies from new memory.
 void run_into(Invocation& call, size_t n_out, const auto& target) {
   bool direct = true;
   for (size_t i = 0; i < n_out; ++i) direct = direct && call.direct(i, target(i));
@@ -294,7 +294,7 @@ void run_function(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
   op.function(in, attrs.data, out);
 }
 
-// Where it runs: with its inputs; without any where it is told to, or where its first target is.
+// The context of the inputs. Without inputs: *where, else the first target's, else the current.
 Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
                    std::span<const Tensor> out) {
   if (!in.empty()) [[likely]]

@@ -13,7 +13,7 @@
 namespace locus::detail {
 namespace {
 
-// Of the i-th operand; the inputs come first, n of them.
+// The name of operand i; the first n are inputs.
 std::string argument_name(const Op& op, size_t i, size_t n) {
   if (i >= n) return op.n_out == 1 ? "out" : "out " + std::to_string(i - n);
   if (i < op.arguments.size()) return op.arguments[i];
@@ -21,7 +21,7 @@ std::string argument_name(const Op& op, size_t i, size_t n) {
   return "input " + std::to_string(i);
 }
 
-// The first eight that there are, and the one that it is about.
+// The first eight defined operands, and operand `about`.
 std::string list_operands(const Op& op, std::span<const Ref> all, size_t n_in, size_t about = 0) {
   std::string text;
   size_t n = 0;
@@ -75,7 +75,7 @@ struct Target {
 }  // namespace
 
 void check_attrs(const Op& op, const std::type_info& given) {
-  if (given != *op.attrs_type)  // by name, too: each shared library has a type_info of its own
+  if (given != *op.attrs_type)  // by name, too: each shared library has its own type_info
     throw ValueError(op.name, ": expected attributes of type ", type_name(*op.attrs_type), ", got ",
                      type_name(given));
 }

@@ -1,4 +1,4 @@
-// Who calls ops, for errors that a device finds after the call has returned:
+// Names of callers of ops, for errors that a device finds after the call has returned:
 //   const NamedCalls named("CTCLoss", "label");
 //   const Tensor emitted = take(log_p, rows);
 // gives "CTCLoss: label: take: index 7 is out of bounds ... (found asynchronously on gpu(0); ...)".
@@ -13,21 +13,21 @@
 
 namespace locus {
 
-// Names the ops that this thread calls while the object lives, by who calls them and which operand
-// of the caller they work on. The innermost object counts.
+// While it lives, ops that this thread calls are named after their caller and the caller's operand.
+// The innermost object counts.
 class NamedCalls : NonCopyable {
  public:
   NamedCalls(const char* who, const char* what)
       : who_(who), what_(what), outer_(std::exchange(innermost, this)) {}
   ~NamedCalls() { innermost = outer_; }
 
-  // The name that a kernel of the op is launched under. It lives as long as the program.
+  // The name under which the op's kernels are launched. Valid as long as the program.
   static const char* name(const Op& op) {
     if (!innermost) [[likely]]
       return op.name.c_str();
     return innermost->with(op);
   }
-  // An error's text behind such a name. The text may begin with the op's name already.
+  // An error's text after such a name. The text may begin with the op's name already.
   static std::string in_front(std::string_view name, std::string_view text);
 
  private:
@@ -39,8 +39,8 @@ class NamedCalls : NonCopyable {
   const NamedCalls* const outer_;
 };
 
-// The end of an error's text that a device found after the call had returned: the line at which the
-// program waits is not that of the call. "" with LOCUS_SYNC=1, where it is.
+// The end of the text of an error found later: the program's line, where it waits, is not that of
+// the call. "" with LOCUS_SYNC=1.
 std::string found_later(Context c);
 
 }  // namespace locus

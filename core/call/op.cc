@@ -17,7 +17,7 @@ struct Registry {
   Mutex mutex;
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops LOCUS_GUARDED_BY(mutex);
 };
-Registry& registry() {  // never destroyed: ops are used by other statics
+Registry& registry() {  // never destroyed: other statics use ops
   static Registry& r = *new Registry;
   return r;
 }

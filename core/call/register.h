@@ -1,4 +1,4 @@
-// What register_builtins() (ops/register.h) registers of core.
+// Core's part of register_builtins() (ops/register.h).
 #pragma once
 
 namespace locus {

@@ -30,7 +30,7 @@ using nlohmann::json;
 constexpr const char *kWho = "LOCUS_TUNE", *kFormat = "locus choices";
 constexpr int kVersion = 1, kRuns = 5;
 
-// Of all processes that write the file. Another file beside it: that one is replaced.
+// A lock among processes that write the file. Locks another file, because the file is replaced.
 class FileLock : NonCopyable {
  public:
   explicit FileLock(const std::string& file) : path_(file + ".lock") {
@@ -126,14 +126,14 @@ void Choices::set(const Table& table) {
 std::string Choices::fastest(const std::string& key, std::span<const std::string> ways,
                              const std::function<double(size_t)>& milliseconds) {
   LOCUS_CHECK(!ways.empty(), "no way to compute ", key);
-  const MutexLock turn(measuring_);  // one way is timed beside no other
+  const MutexLock turn(measuring_);  // one measurement at a time
   if (const auto chosen = find(key)) return *chosen;
   std::optional<FileLock> among_processes;
   if (!file_.empty()) among_processes.emplace(file_);
 
   std::vector<double> least(ways.size(), std::numeric_limits<double>::infinity());
   std::exception_ptr failure;
-  // The first run of each loads and warms; rounds, so that a slow moment is not one way's alone.
+  // Run 0 warms up. Ways alternate, so that a slow moment does not affect one way alone.
   for (int run = 0; run <= kRuns; ++run)
     for (size_t i = 0; i < ways.size(); ++i) try {
         if (run > 1 && least[i] == std::numeric_limits<double>::infinity()) continue;
