@@ -20,7 +20,7 @@ AtomicFile::AtomicFile(std::string who, std::string path)
   if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
     throw Error(who_, ": ", path_, " is a device or a pipe; expected a file, or none");
   static std::atomic<unsigned> count{0};
-  do {  // another host, or a process that was killed, may have left one of this name
+  do {  // another host, or a killed process, may have left a file of this name
     temp_ = path_ + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(count++);
     fd_ = ::open(temp_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
   } while (fd_ < 0 && errno == EEXIST);
@@ -60,7 +60,7 @@ void AtomicFile::fail(const char* what, const std::string& where) const {
 std::string read_file(const std::string& path, std::string_view expected) {
   std::ifstream file(path, std::ios::binary);
   std::string text, line;
-  // By lines: an iterator throws what a folder does, and not as an Error.
+  // By lines: for a folder an iterator throws, but no Error.
   while (std::getline(file, line)) text += file.eof() ? line : line + "\n";
   if (!file.is_open() || file.bad())
     throw FormatError(path, ": cannot be read; expected ", expected);

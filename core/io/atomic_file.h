@@ -1,4 +1,4 @@
-// Files that a reader sees whole or not at all, also after a crash of the machine.
+// Atomic files: readers see a whole file or none, also after a crash of the machine.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace locus {
 
-// Written beside its path, and renamed over it by commit(). What is not committed leaves nothing.
-// `who` begins the texts of errors, which are Errors.
+// Writes a file beside `path`; commit() renames it to `path`. Without commit(), no file is left.
+// `who` starts the texts of errors, which are Errors.
 class AtomicFile : NonCopyable {
  public:
   AtomicFile(std::string who, std::string path);
@@ -27,10 +27,10 @@ class AtomicFile : NonCopyable {
   bool done_ = false;
 };
 
-// All that a file has. FormatError where it cannot be read, which names it and what was expected.
+// A file's contents. If it cannot be read, FormatError with its name and what was expected.
 std::string read_file(const std::string& path, std::string_view expected);
 
-// The names in a folder reach the disk. Not every file system can do that: errors are ignored.
+// Flushes a folder's entries to disk. Not every file system can, so errors are ignored.
 void flush_folder(const std::string& folder);
 
 }  // namespace locus

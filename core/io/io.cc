@@ -27,7 +27,7 @@ constexpr int32_t kFlags[kNumDTypes] = {0, 1, 2, 12, 4, 6, 3, 5, 7};
 
 std::string reason(int code) { return std::generic_category().message(code); }
 
-// Small fields, collected so that a header is one write.
+// Collects small fields, so that a header is one write.
 class Header {
  public:
   template <class T>
@@ -49,7 +49,7 @@ class Header {
   std::string bytes_;
 };
 
-// A file read front to back; every length it states is checked against what is left of it.
+// Reads a file front to back. Every length in it is checked against the bytes left.
 class Reader : NonCopyable {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -101,7 +101,7 @@ DType read_dtype(Reader& file) {
             "or 12 bfloat16");
 }
 
-// The rest of an array after its shape. Lengths are checked against the file before any allocation.
+// Reads an array after its shape. Lengths are checked against the file before any allocation.
 Tensor read_data(Reader& file, const std::vector<int64_t>& dims, uint64_t shape_at, Context to,
                  Caller from) {
   file.get<int32_t>("a context");
@@ -132,7 +132,7 @@ int read_rank(Reader& file, int64_t rank, uint64_t at) {
   return static_cast<int>(rank);
 }
 
-// An undefined tensor for MXNet's "none".
+// Undefined for MXNet's "none".
 Tensor read_array(Reader& file, Context to, Caller from) {
   const uint64_t at = file.offset();
   const uint32_t tag = file.get<uint32_t>("an array's tag");

@@ -21,7 +21,7 @@
 namespace locus {
 namespace {
 
-constexpr int64_t kThreshold = 1000;  // elements; above it axes are summarised
+constexpr int64_t kThreshold = 1000;  // elements; if more, axes are summarised
 constexpr int64_t kEdge = 3;
 constexpr size_t kLineWidth = 75;
 constexpr int kPrecision = 8;
@@ -33,7 +33,7 @@ struct Decimal {
   int point = 1;
 };
 
-// Of "1.25e-03".
+// From "1.25e-03".
 Decimal parse_scientific(const std::string& text) {
   const size_t e = text.find('e');
   Decimal d{text.substr(0, e), std::stoi(text.substr(e + 1)) + 1};
@@ -41,18 +41,18 @@ Decimal parse_scientific(const std::string& text) {
   d.digits.erase(std::max<size_t>(d.digits.find_last_not_of('0') + 1, 1));
   return d;
 }
-// With so many digits after the first.
+// With `decimals` digits after the first.
 Decimal rounded(double a, int decimals) { return parse_scientific(formatted("%.*e", decimals, a)); }
 
-// How far the neighbours of a 16-bit float are: bits of the significand and smallest exponent.
+// A 16-bit float format: bits of the significand and smallest exponent.
 struct Format16 {
   int precision, min_exponent;
 };
 constexpr Format16 kHalf{11, -14}, kBFloat16{8, -126};
 
-// The shortest digits inside the interval that rounds to `a`; its ends belong to it for even
-// significands. At a power of two the interval is lopsided: the nearest decimal may be outside
-// while the one on the other side is inside.
+// The shortest digits in the interval that rounds to `a`. For even significands the ends belong to
+// the interval. At a power of two it is asymmetric: the nearest decimal may be outside while the
+// one on the other side is inside.
 Decimal shortest16(double a, Format16 format) {
   int e = 0;
   const double m = std::frexp(a, &e);
@@ -91,8 +91,8 @@ Decimal shortest(double a, DType dtype) {
   return parse_scientific({text, dtype == f32 ? to_chars(static_cast<float>(a)) : to_chars(a)});
 }
 
-// "12.5": at most `precision` decimals, trailing zeros dropped, the point kept. The digits are the
-// shortest ones; only a cut rounds the exact value. Integers are exact in an array, and padded with
+// "12.5": at most `precision` decimals, without trailing zeros, with the point. The digits are the
+// shortest; only a cut rounds the exact value. Integers are exact in an array, and padded with
 // zeros in a scalar.
 std::string positional(double v, DType dtype, int precision) {
   const std::string sign = std::signbit(v) ? "-" : "";
@@ -119,7 +119,7 @@ std::string padded(const std::string& s, size_t width) {
   return s.size() < width ? std::string(width - s.size(), ' ') + s : s;
 }
 
-// numpy.str_ of a scalar, which has rules of its own: always one decimal, never cut.
+// As numpy.str_ of a scalar: at least one decimal, never cut.
 std::string format_scalar(double v, DType dtype) {
   if (!std::isfinite(v)) return nonfinite(v);
   const double a = std::fabs(v);
@@ -279,7 +279,7 @@ class Printer {
     }
   }
 
-  // The text of a sub-array. `indent` starts its continuation lines, `width` is what a line holds.
+  // The text of a sub-array. `indent` starts continuation lines. `width`: characters per line.
   std::string block(int axis, int64_t offset, const std::string& indent, size_t width) const {
     const int64_t n = meta_.shape[axis];
     const bool innermost = axis + 1 == meta_.rank;

@@ -1,4 +1,4 @@
-// NumPy's text for an array, rule for rule (numpy.array2string with default options, NumPy 1.24):
+// Formats an array exactly as NumPy (numpy.array2string with default options, NumPy 1.24):
 // shortest digits that round-trip in the dtype, at most 8 decimals, common width, summarised past
 // 1000 elements, lines of 75 columns.
 #pragma once
