@@ -18,7 +18,7 @@ std::atomic<int> expecting{0};
 thread_local bool paused = false;
 
 struct Found {
-  int64_t nan = 0, first = 0;  // how many, and the first of them in row-major order
+  int64_t nan = 0, first = 0;  // count, and row-major index of the first
   bool infinite = false;
 };
 Found look(const Tensor& x) {

@@ -1,4 +1,4 @@
-// LOCUS_CHECK=nan: every op's result is read, and the first that has NaN is an error at its call.
+// LOCUS_CHECK=nan: reads the result of every op, and throws at the first call that gives NaN.
 #pragma once
 
 #include <atomic>
@@ -9,14 +9,14 @@
 
 namespace locus {
 
-// Whether the environment asks for it. What would be compiled (core/compile.h) then runs as it is.
+// Whether LOCUS_CHECK=nan is set. Compiled functions (core/compile.h) then run uncompiled.
 bool checks_nan();
 
-// Throws ValueError naming the op, how many elements of `result` are NaN, the first of them, and
-// which operands had NaN already. Waits.
+// If `result` has NaN, throws ValueError with the op, the number of NaN, the first one, and
+// operands that had NaN already. Waits.
 void refuse_nan(const Op& op, std::span<const Ref> in, const Tensor& result);
 
-// While it lives, NaN is no error on this thread: for what asks about NaN.
+// While it lives, NaN is no error on this thread: for code that looks for NaN.
 class NanCheckPause : NonCopyable {
  public:
   NanCheckPause();
@@ -26,8 +26,8 @@ class NanCheckPause : NonCopyable {
   const bool outer_;
 };
 
-// While one expects overflows, in any thread, NaN that comes of infinities or of NaN is no error:
-// whoever expects them looks for them (amp::LossScaler).
+// While an object expects overflows, NaN from infinities or NaN is no error in any thread. The
+// object's owner looks for overflows (amp::LossScaler).
 class OverflowCheck : NonCopyable {
  public:
   ~OverflowCheck() { expect(false); }

@@ -14,7 +14,7 @@
 namespace locus::profiler {
 namespace {
 
-// Bars of a stream kept with their events; beyond, those that have fired are read and released.
+// Bars of a stream kept with events; if more, fired events are read and released.
 constexpr size_t kSweep = 1024;
 
 uint32_t thread_number() {
@@ -23,8 +23,7 @@ uint32_t thread_number() {
   return number;
 }
 
-// An event of a context whose time on the host's clock is known: the context's own clock starts
-// here.
+// An event of a context with known time on the host's clock: the origin of the context's clock.
 struct Anchor {
   EventView event;
   double time = 0;
@@ -47,12 +46,12 @@ class Session {
   }
   const std::string& path() const { return path_; }
 
-  // Before anything is recorded on a stream of c.
+  // Before events are recorded on a stream of c.
   void anchor(Context c) {
     const MutexLock lock(mutex_);
     if (is_host(c) || anchors_.count(c)) return;
     Device& d = device(c);
-    // On an idle stream, twice: the first time opens it.
+    // Twice on an idle stream: the first event opens it.
     const StreamView s = d.open_stream();
     Anchor a;
     for (int i = 0; i < 2; ++i) {
@@ -68,7 +67,7 @@ class Session {
 
   void add(RowId id, Bar&& bar, std::initializer_list<Context> memory_of) {
     const MutexLock lock(mutex_);
-    // What began before this recording is no part of it.
+    // Bars from before this recording are dropped.
     if (closed_ || bar.start < profile_.start || (bar.events && !anchors_.count(id.context)))
       return;
     Row& row = profile_.rows[id];
@@ -78,7 +77,7 @@ class Session {
     try {
       resolve(id.context, row, false);
     } catch (const DeviceError&) {
-      // The device has failed: stop() and every wait on it say so.
+      // The device has failed: stop() and every wait on it throw.
     }
   }
 
@@ -109,8 +108,8 @@ class Session {
     profile_.memory.push_back(last);
   }
 
-  // From event to event along the stream: the time since the anchor, in float milliseconds, would
-  // be too coarse for a long trace.
+  // Measures from event to event: times since the anchor, in float milliseconds, would be too
+  // coarse for a long trace.
   void resolve(Context c, Row& row, bool wait) LOCUS_REQUIRES(mutex_) {
     for (; row.resolved < row.bars.size(); ++row.resolved) {
       Bar& bar = row.bars[row.resolved];

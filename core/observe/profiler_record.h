@@ -1,4 +1,4 @@
-// What the profiler keeps while it records. Internal to core.
+// Data of the profiler while it records. Internal to core.
 #pragma once
 
 #include <iosfwd>
@@ -15,14 +15,14 @@ namespace locus::profiler {
 struct Bar {
   enum class Kind : uint8_t { op, copy, wait };
   Kind kind = Kind::op;
-  const char* name = "";                        // of an op; of a wait, what the host waited in
+  const char* name = "";                        // of an op; of a wait, the call that waited
   std::vector<Meta> in = {}, out = {};          // of an op
   Context from = {}, to = {};                   // of a copy; `from` of a wait
   size_t bytes = 0;                             // of a copy
   Caller caller = {};                           // of a copy or a wait
   uint32_t mirror = 0;                          // of a copy: its row in the other context
   double start = 0, end = 0;                    // seconds on the host's clock
-  std::shared_ptr<trace::Bracket> events = {};  // until start and end are known from them
+  std::shared_ptr<trace::Bracket> events = {};  // until they give start and end
 };
 
 // A stream of a device (its id), or a thread of the host (its number).

@@ -1,4 +1,4 @@
-// A recording as Chrome's trace event format: one JSON object a line.
+// A recording in Chrome's trace event format: one JSON object per line.
 #include <map>
 #include <ostream>
 #include <set>
@@ -82,7 +82,7 @@ class Writer {
  private:
   double micros(double time) const { return (time - start_) * 1e6; }
 
-  // The copy's other end, and the arrow.
+  // The other end, and the arrow.
   void mirror(RowId at, const Bar& b, json& event) {
     const bool runs_on_target = at.context == b.to;
     const RowId other{runs_on_target ? b.from : b.to, b.mirror};

@@ -1,6 +1,6 @@
-// Where copies, launches and waits of the host report to whoever listens: the ledger (TransferLog,
-// LOCUS_TRANSFERS) and the profiler. Core names no listener; each enters itself. Internal to core.
-// While nobody listens, each place costs one relaxed load.
+// Reports copies, launches and host waits to listeners: the ledger (TransferLog, LOCUS_TRANSFERS)
+// and the profiler. Listeners register themselves. Without listeners a report costs one relaxed
+// load. Internal to core.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct CopyRecord {
   Caller caller;
   StreamView stream;                // id 0: by the host
   double start = 0, end = 0;        // of the call, seconds on the host's clock
-  std::shared_ptr<Bracket> events;  // around the copy on its stream; null: the call's time is its
+  std::shared_ptr<Bracket> events;  // around the copy on its stream; null: the call's time counts
 };
 struct WaitRecord {
   TransferKind kind = TransferKind::op;
@@ -39,34 +39,34 @@ struct WaitRecord {
 class Listener {
  public:
   virtual ~Listener() = default;
-  // Before anything is recorded on a stream of c.
+  // Before events are recorded on a stream of c.
   virtual void prepare(Context) {}
   virtual void copied(const CopyRecord&) {}
-  virtual void waited(const WaitRecord&) {}       // each stretch in which the host was blocked
-  virtual void call_waited(const WaitRecord&) {}  // what a call of the user adds up to
+  virtual void waited(const WaitRecord&) {}       // each time that the host was blocked
+  virtual void call_waited(const WaitRecord&) {}  // the sum of a user's call
   virtual void launch(Device& d, Kernel kernel, const Call& call, const char* name) {
     d.launch(kernel, call, name);
   }
 };
 
 inline constexpr unsigned kLog = 1, kProfile = 2;
-inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS has not been looked at yet
+inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS is not read yet
 inline std::atomic<unsigned> listeners{kUnread};
 
 inline bool off() { return listeners.load(std::memory_order_relaxed) == 0; }
-// Who listens. Reads LOCUS_TRANSFERS the first time; throws Error when it holds something else than
-// summary or full.
+// The listeners. Reads LOCUS_TRANSFERS the first time; throws Error for values other than summary
+// and full.
 unsigned listening();
-// From now on `listener`, kLog's or kProfile's, hears; it lives as long as the process.
+// `listener` gets reports as kLog or kProfile from now on; it lives as long as the process.
 void start(unsigned which, Listener& listener);
 void stop(unsigned which);
-// What LOCUS_TRANSFERS asks for, to be done when somebody first copies, waits or launches.
+// Sets the function that reads LOCUS_TRANSFERS at the first copy, wait or launch.
 void on_first_use(void (*read_environment)());
 
 double now();  // seconds on the host's clock
 
-// What the user called, for as long as it runs: what is copied or waited for inside is put down to
-// the user's line. The outermost of a thread counts.
+// A call by the user, while it runs. Copies and waits inside are reported at the user's line. The
+// outermost of a thread counts.
 class Scope : NonCopyable {
  public:
   Scope(TransferKind kind, Caller from) {
@@ -96,7 +96,7 @@ class Scope : NonCopyable {
   size_t bytes_ = 0;
 };
 
-// A stretch in which the host is blocked by work of context c, if there is one.
+// While it lives, the host is blocked by work of context c, if given.
 class Wait : NonCopyable {
  public:
   explicit Wait(std::optional<Context> c) {
@@ -117,7 +117,7 @@ class Wait : NonCopyable {
   double start_ = 0;
 };
 
-// The same, for one that is over: from `start` until now, put down to `from`.
+// Reports a wait from `start` until now, at line `from`.
 void waited(TransferKind kind, Context c, double start, Caller from);
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name);
@@ -137,14 +137,14 @@ inline void copy(Device& d, void* dst, Context to, const void* src, Context from
     return d.copy(dst, to, src, from, bytes, s);
   traced_copy(d, dst, to, src, from, bytes, s);
 }
-// A copy between two contexts of the host's memory, by an op on the calling thread.
+// A copy between two host contexts, by an op on the calling thread.
 inline void host_copy(Context from, Context to, size_t bytes, const auto& copy) {
   if (off() || from == to) [[likely]]
     return copy();
   traced_host_copy(from, to, bytes, copy);
 }
 
-// The two events around a piece of a stream's work. Devices without events give none.
+// Two events around work of a stream. Devices without events give none.
 class Bracket : NonCopyable {
  public:
   Bracket(Device& d, StreamView s) : device_(d), stream_(s), begin_(d.record_time(s)) {}
@@ -155,7 +155,7 @@ class Bracket : NonCopyable {
   bool done() const { return device_.done(end_); }
   void wait() const { device_.wait_host(end_); }
   double seconds() const { return device_.elapsed_ms(begin_, end_) / 1e3; }  // once done
-  // From `earlier`, on this device, to the begin.
+  // From `earlier`, an event of this device, to the begin.
   double seconds_since(EventView earlier) const {
     return device_.elapsed_ms(earlier, begin_) / 1e3;
   }
@@ -191,10 +191,10 @@ class Reads : NonCopyable {
   double start_ = 0;
 };
 
-// Whether the calling thread is in something that is recorded as a whole: the ops of a host_copy.
+// Whether the calling thread is in a host_copy, whose ops are reported as one copy.
 bool recorded_as_a_whole();
 
-// Keeps what is enqueued on a stream, and the two events around it, together.
+// Locks a stream, so that work and the two events around it stay together.
 std::unique_lock<std::mutex> lock_stream(StreamView s);
 
 }  // namespace locus::trace

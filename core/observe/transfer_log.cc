@@ -40,8 +40,8 @@ namespace {
 
 using RecordsRef = std::shared_ptr<TransferLog::Records>;
 
-// The events of copies under way are kept until they have fired; beyond this many, a new copy
-// sweeps out those that have.
+// Events of copies in flight are kept until they have fired. If there are this many, a new copy
+// removes those that have.
 constexpr size_t kSweep = 256;
 
 struct Pending {
@@ -49,7 +49,7 @@ struct Pending {
   std::vector<RecordsRef> logs;
 };
 
-// Every log of the process, and the copies whose times are not known yet.
+// All logs of the process, and copies whose times are not known yet.
 class Ledger final : public trace::Listener {
  public:
   void open(const RecordsRef& log) {
@@ -63,7 +63,7 @@ class Ledger final : public trace::Listener {
     if (logs_.empty()) trace::stop(trace::kLog);
   }
 
-  // Each record is printed as it happens.
+  // Prints each record at once.
   void print() { print_ = true; }
 
   void call_waited(const trace::WaitRecord& w) override {
@@ -91,12 +91,12 @@ class Ledger final : public trace::Listener {
         pending_.pop_front();
       }
     } catch (const DeviceError&) {
-      // The device has failed: entries() and every wait on it say so.
+      // The device has failed: entries() and every wait on it throw.
     }
   }
 
-  // Waits for the copies under way. Rethrows the first failure of a device; such a copy counts with
-  // the time its call took.
+  // Waits for copies in flight. Rethrows the first failure of a device; a failed copy counts with
+  // the time of its call.
   std::vector<TransferEntry> entries(const RecordsRef& log) {
     const MutexLock resolving(resolving_);
     std::deque<Pending> under_way;
@@ -135,7 +135,7 @@ class Ledger final : public trace::Listener {
   }
 
   std::atomic<bool> print_{false};
-  Mutex resolving_;  // taken before mutex_
+  Mutex resolving_;  // locked before mutex_
   Mutex mutex_;
   std::vector<RecordsRef> logs_ LOCUS_GUARDED_BY(mutex_);
   std::deque<Pending> pending_ LOCUS_GUARDED_BY(mutex_);

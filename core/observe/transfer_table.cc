@@ -9,7 +9,7 @@
 namespace locus {
 namespace {
 
-constexpr uint64_t kMany = 8;                    // of one line: a loop
+constexpr uint64_t kMany = 8;                    // from one line: a loop
 constexpr uint64_t kSmall = uint64_t{64} << 10;  // bytes below which a copy is mostly latency
 constexpr uint64_t kLarge = uint64_t{1} << 20;   // bytes from which page-locked memory pays
 
@@ -99,8 +99,8 @@ std::string advice_for(const TransferEntry& e) {
   return "";
 }
 
-// What holds the host up costs its time: waits, and copies on a line that waits. Other copies may
-// run beside everything, and count for a tenth.
+// The costliest entry. Waits, and copies on a line that waits, cost their time. Other copies may
+// overlap, and count for a tenth.
 const TransferEntry& dearest(const std::vector<TransferEntry>& entries) {
   const auto cost = [&](const TransferEntry& e) {
     const bool held_up = std::any_of(entries.begin(), entries.end(), [&](const TransferEntry& w) {
