@@ -20,8 +20,8 @@ namespace {
 
 constexpr size_t kWorkspace = size_t{32} << 20;
 
-// A device's. Its calls enqueue and return, so threads take turns with it: one a stream would hold
-// 64 MiB of device memory each.
+// The handle of one device. Calls only enqueue, so threads share it in turns: one handle per stream
+// would hold 64 MiB of device memory each.
 struct Blas {
   Mutex mutex;
   cublasHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
@@ -38,7 +38,7 @@ void* make_blas() {
   {
     const MutexLock lock(blas->mutex);
     LOCUS_CUDA(cublasCreate(&blas->handle));
-    // Parts of a 16-bit product are added up in f32, too.
+    // Partial sums of 16-bit products are added in f32.
     LOCUS_CUDA(cublasSetMathMode(
         blas->handle, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH |
                                                 CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));

@@ -1,12 +1,12 @@
-// cuBLAS, for kernel functions. Its handles, made with each device, and the 32 MiB of workspace
-// (what NVIDIA recommends on Hopper), a Scratch of the call, are known to blas.cc only.
+// cuBLAS, for kernel functions. Each device has one handle. The workspace is a Scratch of the call:
+// 32 MiB, as NVIDIA recommends on Hopper. Only blas.cc includes cuBLAS.
 #pragma once
 
 #include <locus/core/kernel.h>
 
 namespace locus::cuda {
 
-// A matrix with unbroken rows (or columns), and the distance to the next one of a batch.
+// A matrix with contiguous rows (or columns). `batch`: elements to the next matrix.
 struct Matrix {
   const void* data;
   int64_t ld;
@@ -15,13 +15,13 @@ struct Matrix {
 };
 
 struct BlasOptions {
-  DType out;                // f16 and bf16 operands also have f32 results
+  DType out;                // f32 also for f16 and bf16 operands
   bool tf32 = false;        // f32 operands may be rounded to 10 bits of mantissa
   bool accumulate = false;  // c += a · b
 };
 
-// c (m x n, row-major) = a (m x k) · b (k x n), `count` times; n·m elements from one result to the
-// next. a and b are of dtype `in`: f32, f64, f16 or bf16; the last two add up in f32.
+// c (m x n, row-major) = a (m x k) · b (k x n), `count` times. Results are n·m elements apart. a
+// and b are of dtype `in`: f32, f64, f16 or bf16. 16-bit products are summed in f32.
 void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options);
 

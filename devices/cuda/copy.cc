@@ -20,7 +20,7 @@ void CudaDevice::copy(void* dst, Context to, const void* src, Context from, size
   } else if (to.type == DeviceType::cpu_pinned) {
     LOCUS_CUDA(copy_down(dst, src, bytes, native));
   } else if (from.type == DeviceType::cpu) {
-    // A few bytes the driver puts into its queue at once.
+    // The driver copies few bytes into its queue at once.
     if (bytes <= SmallBuffers::kBytes)
       LOCUS_CUDA(copy_up(dst, src, bytes, native));
     else
@@ -40,7 +40,7 @@ void CudaDevice::download(void* dst, const void* src, size_t bytes, CudaStream& 
     wait_for(s);
     std::memcpy(dst, buffer.memory(), bytes);
   } else {
-    wait_for(s);  // not with the ring in hand
+    wait_for(s);  // before locking the ring
     down_.download(dst, src, bytes, s.native());
   }
 }

@@ -42,7 +42,7 @@ int multiprocessors(StreamView s) { return find_stream(s).device->multiprocessor
 
 void* library(StreamView s, Library library) { return find_stream(s).device->library(library); }
 
-// Kernel functions ask for these while launch() holds the stream's mutex.
+// Kernel functions call these while launch() holds the stream's mutex.
 unsigned* counters(StreamView view, int n) {
   LOCUS_CHECK(n <= kMaxCounters, "at most ", kMaxCounters, " counters a launch");
   return find_stream(view).counters;
@@ -53,7 +53,7 @@ Fault* fault(const Call& call) {
   return s.device->faults().word(s.op.load(std::memory_order_relaxed));
 }
 
-// The name is for errors, and others launch meanwhile.
+// Keeps the op's name, which other threads' launches replace.
 UnlockedStream::UnlockedStream(StreamView s) LOCUS_THREAD_SAFETY(no_thread_safety_analysis)
     : stream_(find_stream(s)), op_(stream_.op.load(std::memory_order_relaxed)) {
   stream_.mutex.unlock();
@@ -119,7 +119,7 @@ StreamView CudaDevice::open_stream() {
 void CudaDevice::close_stream(StreamView s) noexcept {
   if (devices_unload || fork_count() > 0) return;
   CudaStream& stream = find_stream(s);
-  // An error stays with the device: the next call that may throw reports it.
+  // The error stays with the device; the next call that may throw reports it.
   static_cast<void>(cuda::synchronize(stream.native()));
   pool_->retire(s);
   stream.open = false;
@@ -161,7 +161,7 @@ ContextInfo CudaDevice::info() { return {.name = name_, .emulated = false}; }
 }  // namespace cuda
 
 bool register_cuda() {
-  static_cast<void>(fork_count());  // counts from here on
+  static_cast<void>(fork_count());  // starts counting
   if (cuda::num_devices() == 0) return false;
   register_device(DeviceType::gpu,
                   {.name = "gpu",

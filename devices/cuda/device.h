@@ -24,17 +24,17 @@ struct CudaStream;
 
 int first_opened();  // the first device that was opened; -1: none yet
 
-// A stream and what belongs to it. Never destroyed: a closed stream waits for the next
-// open_stream(), so that tensors allocated on it can still be freed in its order.
+// A stream and its state. Never destroyed: open_stream() reuses a closed stream, and tensors
+// allocated on the stream are still freed in its order.
 //
-// launch() holds `mutex` while a kernel function runs. It keeps the kernels of one launch together:
-// they share the counters. A capture begins, and the host waits for a stream made for captures,
-// with it held: to wait for one that is being captured would end the capture.
+// `mutex` is held in launch() while a kernel function runs, because the kernels of one launch share
+// the counters. It is also held when a capture begins, and while the host waits for a stream made
+// for captures: waiting for a stream during its capture would end the capture.
 struct CudaStream {
   CudaDevice* device = nullptr;
   StreamView view;
   unsigned* counters = nullptr;          // kMaxCounters
-  std::atomic<const char*> op{nullptr};  // the last op launched, for errors that surface later
+  std::atomic<const char*> op{nullptr};  // the last op launched, for asynchronous errors
   std::atomic<bool> open{true}, capturing{false};
   bool for_captures = false;
 
@@ -43,7 +43,7 @@ struct CudaStream {
   cudaStream_t native() const { return static_cast<cudaStream_t>(view.native); }
 };
 
-// Throws Error when the stream is not one of this back end's.
+// Throws Error if this back end did not make the stream.
 CudaStream& find_stream(StreamView s);
 
 class CudaDevice final : public Device {
@@ -79,19 +79,19 @@ class CudaDevice final : public Device {
   Faults& faults() { return faults_; }
   void* library(Library l) const { return libraries_[static_cast<int>(l)]; }
 
-  // Device memory for what lives as long as the device. Not counted by the pool; takes its cached
-  // blocks back to the driver when there is no other memory. Not for kernel functions.
+  // Device memory outside the pool. If there is none, the pool first releases its cached blocks.
+  // Not for kernel functions.
   void* allocate_raw(size_t bytes);
-  // Whether one reaches the other's memory; checked once.
+  // Whether copies from source to target are direct; checked once.
   static bool direct(CudaDevice& source, CudaDevice& target);
 
  private:
   class GraphWork;
   class Branches;
   CudaStream* new_stream(bool for_captures = false);
-  CudaStream& reopen(Spares<CudaStream*>& unused);  // one of them, or a new one
-  CudaStream& own_stream(StreamView s);  // open, and of this device; else throws DeviceError
-  void check_process() const {           // throws DeviceError in a child of fork()
+  CudaStream& reopen(Spares<CudaStream*>& unused);  // takes an unused stream or makes one
+  CudaStream& own_stream(StreamView s);             // DeviceError unless open and of this device
+  void check_process() const {                      // throws DeviceError in a child of fork()
     if (fork_count() > 0) [[unlikely]]
       throw_used_before_fork(context_);
   }
@@ -116,19 +116,19 @@ class CudaDevice final : public Device {
 
   Mutex streams_mutex_;
   std::vector<CudaStream*> streams_ LOCUS_GUARDED_BY(streams_mutex_);
-  Spares<CudaStream*> closed_;    // to be opened again
-  Spares<CudaStream*> captured_;  // for captures; tensors do not live there
+  Spares<CudaStream*> closed_;    // for open_stream()
+  Spares<CudaStream*> captured_;  // for captures; no tensors are allocated there
   Spares<cudaEvent_t> events_, timed_events_;
 };
 
-// The next copy between two devices checks their link again.
+// The next copy between two devices tests their link again.
 void forget_links();
 
-// Memory of one GPU for its pool.
+// The memory pool of one GPU.
 std::unique_ptr<CachingPool> make_pool(Context context);
-// What a group offers for collectives.
+// The collectives of a group.
 std::unique_ptr<Communicator> make_group(const Group& g);
-// Lets cpu_pinned take page-locked memory.
+// Gives cpu_pinned page-locked memory.
 void offer_pinned_memory();
 
 }  // namespace locus::cuda

@@ -45,7 +45,7 @@ DnnStats dnn_stats(StreamView) { return {}; }
 
 namespace {
 
-// Whether the engine says that it computes as dnn.h does.
+// Whether the engine's numerical notes satisfy dnn.h.
 bool allowed(const Descriptor& engine, const DnnConvolution& c) {
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   const int64_t n = get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notes, std::size(notes));
@@ -75,10 +75,10 @@ struct DnnPlan : NonCopyable {
         workspace(workspace_of(plan)),
         parts_(made_of),
         device_(where.index) {}
-  // Kernels that were compiled for it are unloaded: on their device.
+  // Unloads kernels compiled for the plan, on their device.
   ~DnnPlan() {
     release_on(device_, [&] { plan = nullptr; });
-    static_cast<void>(plan.release());  // what is left is the system's
+    static_cast<void>(plan.release());  // if not released: left to the system
   }
 
   const std::string name;
@@ -92,11 +92,11 @@ struct DnnPlan : NonCopyable {
 
 namespace {
 
-// What may be a plan of a convolution.
+// A configuration that may become a plan.
 struct Candidate {
   std::string name;
-  size_t config;       // of the parts
-  bool tried = false;  // these under the mutex
+  size_t config;       // index in parts
+  bool tried = false;  // tried, plan: under the mutex
   DnnPlanRef plan = nullptr;
 };
 struct Candidates {
@@ -104,11 +104,11 @@ struct Candidates {
   std::vector<Candidate> each = {};  // the best first
 };
 
-// A device's. The handles are made when a plan is first asked for: they take device memory and time
-// that a program without convolutions need not spend. cuDNN lets threads share none, and takes what
-// was made with one on another of the same device.
+// State of one device. The handles are made for the first plan, because they take device memory and
+// time. Threads must not share a handle. A plan made with one handle can be executed with another
+// of the same device.
 struct Dnn {
-  Mutex making;  // taken before the others
+  Mutex making;  // locked before the others
   cudnnHandle_t maker LOCUS_GUARDED_BY(making) = nullptr;
 
   Mutex executing;
@@ -176,14 +176,14 @@ void Dnn::make(const DnnConvolution& c, const Candidates& of, Candidate& next, C
   next.tried = true;
 }
 
-// Up to `most`; only the one of that name, where there is a name.
+// Up to `most` plans; with a name, only the plan of that name.
 std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::string_view name,
                              size_t most) {
   Dnn& dnn = dnn_of(call.stream);
   const DnnConvolution::Numbers key = c.numbers();
   std::vector<DnnPlanRef> found;
   std::shared_ptr<Candidates> all;
-  Candidate* next = nullptr;  // that is to be made first
+  Candidate* next = nullptr;  // the candidate to make next
   const auto complete = [&] {
     const MutexLock lock(dnn.mutex);
     if (!all) {
@@ -206,9 +206,9 @@ std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::str
 
   const UnlockedStream others_launch(call.stream);
   const MutexLock turn(dnn.making);
-  const OutsideCapture allowed_here;  // it may load kernels
+  const OutsideCapture allowed_here;  // making may load kernels
   dnn.start();
-  std::shared_ptr<Candidates> dropped;  // outside of the mutex
+  std::shared_ptr<Candidates> dropped;  // destroyed outside the mutex
   while (!complete()) {
     if (all) {
       dnn.make(c, *all, *next, call.stream.context);

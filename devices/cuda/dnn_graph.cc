@@ -42,7 +42,7 @@ cudnnDataType_t data_type(DType d) {
                      : CUDNN_DATA_FLOAT;
 }
 
-// The operations of a convolution, and the graph, which is the last of them.
+// The descriptors of a convolution; the last is the graph.
 class Graph {
  public:
   Graph(const DnnConvolution& c, cudnnHandle_t handle) : c_(c), axes_(flat() ? 2 : 3) {
@@ -70,7 +70,7 @@ class Graph {
   std::vector<Descriptor> parts;
 
  private:
-  // Convolutions of one and two axes are both of two.
+  // Convolutions of one and two axes use two.
   bool flat() const {
     return c_.data[0] == 1 && c_.kernel[0] == 1 && c_.result[0] == 1 && c_.padding[0] == 0;
   }

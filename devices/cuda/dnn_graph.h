@@ -16,7 +16,7 @@ namespace locus::cuda {
 
 [[noreturn]] void failed(cudnnStatus_t status, const char* call, const char* file, int line);
 
-// What cuDNN's graph API is made of: a description that is finalized and then only read.
+// A descriptor of cuDNN's graph API: filled, finalized, then only read.
 struct Destroy {
   void operator()(cudnnBackendDescriptor_t d) const {
     static_cast<void>(cudnnBackendDestroyDescriptor(d));
@@ -30,7 +30,7 @@ inline Descriptor make(cudnnBackendDescriptorType_t type) {
   return Descriptor(d);
 }
 inline void finalize(const Descriptor& d) { LOCUS_CUDA(cudnnBackendFinalize(d.get())); }
-// False: cuDNN does not take it. Throws OutOfMemory.
+// False if cuDNN rejects the descriptor. Throws OutOfMemory.
 bool try_finalize(const Descriptor& d);
 
 template <class T>
@@ -63,7 +63,7 @@ inline void set(const Descriptor& d, Name name, const Descriptor& v) {
   LOCUS_CUDA(cudnnBackendSetAttribute(d.get(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw));
 }
 
-// Up to n of T, and how many there are.
+// Reads up to n values; returns how many.
 template <class T>
 int64_t get(const Descriptor& d, Name name, T* v, int64_t n) {
   int64_t there = 0;
@@ -76,7 +76,7 @@ T get(const Descriptor& d, Name name) {
   get(d, name, &v, 1);
   return v;
 }
-// `most` < 0: as many as there are.
+// If `most` < 0, all descriptors.
 inline std::vector<Descriptor> get(const Descriptor& d, Name name,
                                    cudnnBackendDescriptorType_t type, int64_t most) {
   int64_t n = most;
@@ -99,24 +99,23 @@ inline std::vector<Descriptor> knobs_of(const Descriptor& config) {
              CUDNN_KNOB_TYPE_COUNTS);
 }
 
-// Of the arrays: what a plan is given.
+// Ids of tensors; kBetween and above are virtual.
 enum Id : int64_t { kData = 1, kWeight, kResult, kBias, kBetween };
 
-// The operations, and what they are made of; the last is the graph. None where cuDNN has nothing
-// for the convolution.
+// The graph's descriptors; the graph is the last. Empty if cuDNN does not support the convolution.
 std::vector<Descriptor> make_graph(const DnnConvolution& c, cudnnHandle_t handle);
 
-// The engine and the settings of another graph's configuration for this one, and what they are made
-// of: the last is the configuration. None where the engine does not take it.
+// Applies the engine and settings of another graph's configuration to `graph`. Returns the
+// descriptors; the configuration is the last. Empty if the engine rejects the graph.
 std::vector<Descriptor> make_config(const Descriptor& like, const std::vector<Descriptor>& graph);
 
-// Null where the engine refuses, as it may here after all, or wants more workspace than a plan has.
+// Null if the engine rejects the configuration or needs over 256 MiB of workspace.
 Descriptor make_plan(const Descriptor& config, cudnnHandle_t handle);
 size_t workspace_of(const Descriptor& plan);
 void execute(const Descriptor& plan, cudnnHandle_t handle, const DnnOperands& operands,
              const void* workspace);
 
-// Whether what is not finite stays so where the configuration's engine computes c.
+// Whether the configuration's engine passes infinities and NaNs on when it computes c.
 bool keeps_infinities(const DnnConvolution& c, const Descriptor& config, cudnnHandle_t handle,
                       Context where);
 

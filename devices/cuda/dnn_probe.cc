@@ -1,7 +1,6 @@
-// cuDNN's engines do not say which of them lose an infinity: of 9.14's, on an H200, 32 with a bias
-// and 47 in 16 bits gave 0 for -infinity, as a relu from above -infinity would, and of all engines
-// 0 alone promises to pass NaNs on. So each is asked, in the version and on the device that are
-// there.
+// cuDNN's engines do not report which of them lose infinities. In cuDNN 9.14 on an H200, engine 32
+// with a bias and engine 47 in 16 bits gave 0 for -infinity. Only engine 0 promises to pass NaNs
+// on. So each engine is tested, with the present version and device.
 #ifdef LOCUS_WITH_CUDNN
 #include <algorithm>
 #include <cmath>
@@ -15,7 +14,8 @@
 namespace locus::cuda {
 namespace {
 
-// What decides on an engine's kernel stays: channels, the kernel, layout. Few results of one image.
+// One image and few results, with all that selects an engine's kernel: channels, kernel size,
+// layout.
 DnnConvolution small(DnnConvolution c) {
   constexpr int64_t kMost = 16;
   c.images = 1;
@@ -28,7 +28,7 @@ DnnConvolution small(DnnConvolution c) {
   return c;
 }
 
-// A stream, and memory there.
+// A stream and memory on it.
 class ProbeStream : NonCopyable {
  public:
   explicit ProbeStream(Context c) : device_(device(c)), stream_(device_.open_stream()) {}
@@ -71,8 +71,8 @@ struct Array {
   }
 };
 
-// One operand is of ones, all of a sign, so that no two products cancel each other; the other of
-// what is not finite. What meets nothing is 0 where the other is of ones, too.
+// Whether non-finite inputs give non-finite results. One operand is all 1 or all -1, so products do
+// not cancel. The other is first 1, then not finite. Where 1 gives 0, no products are summed.
 template <class S>
 bool keeps(const DnnConvolution& c, const Descriptor& plan, cudnnHandle_t handle, Context where) {
   ProbeStream probe(where);
@@ -112,7 +112,7 @@ bool keeps(const DnnConvolution& c, const Descriptor& plan, cudnnHandle_t handle
 
 bool keeps_infinities(const DnnConvolution& c, const Descriptor& config, cudnnHandle_t handle,
                       Context where) {
-  // A sum that is split into many parts may need all of its products.
+  // If an engine splits a sum into many parts, it may reject the small convolution.
   for (const DnnConvolution& some : {small(c), c}) {
     const std::vector<Descriptor> graph = make_graph(some, handle);
     const std::vector<Descriptor> same = make_config(config, graph);

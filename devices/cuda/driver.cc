@@ -26,7 +26,7 @@ void check(CUresult result, const char* call, int device) {
                     " failed: ", cudaGetErrorString(static_cast<cudaError_t>(result)));
 }
 
-// The context that the runtime uses on a device; created at first use, kept for good.
+// The runtime's context of a device. Created at first use, never released.
 CUcontext primary(int device) {
   static std::atomic<CUcontext> known[kMaxDevices];
   std::atomic<CUcontext>& slot = known[device];
@@ -73,8 +73,8 @@ const Driver& driver() {
   return found;
 }
 
-// cudaSetDevice would restore a thread that had no current device by creating gpu(0)'s context. The
-// driver's stack of contexts has no such side effect.
+// If a thread has no current device, restoring it with cudaSetDevice would create gpu(0)'s context.
+// The driver's stack of contexts has no such side effect.
 void Guard::enter(int device) {
   if (fork_count() > 0) [[unlikely]]
     throw_used_before_fork(gpu(device));

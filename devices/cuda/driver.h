@@ -1,9 +1,8 @@
-// Internal to devices/cuda: calls of the driver, where the runtime's would not do.
+// Internal to devices/cuda: driver calls that replace calls of the runtime.
 //
-// On a thread without a current device the runtime makes gpu(0) current and creates its context:
-// some hundred MB on a GPU that the program may never ask for. The driver finds the context by the
-// stream. Its calls also cost a tenth of a microsecond less. Results are the runtime's: error codes
-// are the same numbers.
+// If a thread has no current device, the runtime makes gpu(0) current and creates its context: some
+// hundred MB on a GPU that the program may not use. The driver finds the context by the stream. Its
+// calls also cost 0.1 us less. Error codes are the same numbers as the runtime's.
 #pragma once
 
 #include <cuda.h>
@@ -15,7 +14,7 @@
 
 namespace locus::cuda {
 
-// Found at run time: a binary that links the driver would not start on a machine without one.
+// Looked up at run time: a binary that links the driver would not start on a machine without one.
 struct Driver {
   PFN_cuCtxGetCurrent_v4000 get_context;
   PFN_cuCtxPushCurrent_v4000 push_context;
@@ -31,13 +30,13 @@ struct Driver {
   PFN_cuMemFree_v3020 free;
   PFN_cuMemFreeHost_v2000 free_host;
 };
-// Throws DeviceError when the driver is too old.
+// Throws Error if the driver is too old.
 const Driver& driver();
 
 inline CUdeviceptr device_pointer(const void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-// cudaMemcpyAsync: up from the host, down to it, and within or between devices with access to each
-// other.
+// As cudaMemcpyAsync: up from the host, down to the host, across within a device or between devices
+// with peer access.
 inline cudaError_t copy_up(void* dst, const void* src, size_t bytes, cudaStream_t s) {
   return static_cast<cudaError_t>(driver().up(device_pointer(dst), src, bytes, s));
 }
@@ -65,10 +64,10 @@ inline cudaError_t free_host_memory(void* p) {
   return static_cast<cudaError_t>(driver().free_host(p));
 }
 
-int num_devices();  // 0 without a driver; asked once
+int num_devices();  // 0 without a driver; queried once
 
-// Makes `device` current for a scope. Costs nothing on a machine with one GPU, and one query when
-// the device is current already.
+// Makes `device` current for a scope. Does nothing on a machine with one GPU. If the device is
+// current already, costs one query.
 class Guard : NonCopyable {
  public:
   explicit Guard(int device) {
@@ -84,8 +83,8 @@ class Guard : NonCopyable {
   bool entered_ = false;
 };
 
-// For a scope, the thread makes calls that CUDA refuses while any stream is being captured, and
-// that no graph holds: taking memory, making a library's handle.
+// In a scope, the thread may make calls that CUDA refuses during any stream's capture and that no
+// graph records: allocating memory, making a library's handle.
 class OutsideCapture : NonCopyable {
  public:
   OutsideCapture() { LOCUS_CUDA(cudaThreadExchangeStreamCaptureMode(&mode_)); }

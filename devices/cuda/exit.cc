@@ -11,7 +11,7 @@ namespace {
 thread_local bool exits = false;  // this thread called exit()
 std::terminate_handler handler_before = nullptr;
 
-// std::terminate calls it on the thread whose exception nobody catches.
+// std::terminate calls it on the thread of an uncaught exception.
 void stop_thread_or_terminate() {
   try {
     if (const std::exception_ptr error = std::current_exception(); error && !exits)

@@ -9,13 +9,13 @@
 
 namespace locus::cuda {
 
-// After this call, a DeviceError that a thread does not catch while the process exits stops that
-// thread, and the process ends with the status that exit() was given. Call it again when another
-// library has started: exit handlers run in reverse order, and this one has to be the first.
+// After this call: if a thread does not catch a DeviceError while the process exits, the thread
+// stops, and the process ends with exit()'s status. Call it again after another library has
+// started: exit handlers run in reverse order, and this one must be first.
 void watch_exit();
 
-// For destructors: calls f() with `device` current. Where that is not possible, as in a process
-// that exits or in a child of fork(), the system releases what f() would have released.
+// For destructors: calls f() with `device` current. If that is impossible, as at exit or in a child
+// of fork(), the system releases what f() would have released.
 void release_on(int device, const auto& f) noexcept {
   if (devices_unload || fork_count() > 0) return;
   try {

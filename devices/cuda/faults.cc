@@ -11,7 +11,7 @@
 namespace locus::cuda {
 namespace {
 
-// The texts are those of the host, which throws at the call.
+// The same texts as on the host, which throws at the call.
 [[noreturn]] void throw_finding(const char* op, const Finding& f, Context context) {
   const std::string found = found_later(context);
   const auto value = [&](const char* inexact) {

@@ -10,18 +10,18 @@
 
 namespace locus::cuda {
 
-// One word for each op, so that the word that is raised names the op. Any thread.
+// One word per op, so a raised word identifies the op. Threads: any.
 class Faults {
  public:
   void open(cudaStream_t s);
   Fault* word(const char* op);
-  // Throws the error of the earliest report and forgets all reports: on `s`, which the host waits
-  // for. Kernels that other streams still have queued report again.
+  // If there are reports, clears all of them on `s`, waits for `s` and throws the earliest. Kernels
+  // that other streams have queued may report again.
   void check(Context context, cudaStream_t s);
 
  private:
   static constexpr int kWords = 128;
-  Mutex mutex_;  // held to add a word, and to take reports
+  Mutex mutex_;  // held to add a word and to take reports
   std::atomic<int> size_{0};
   const char* ops_[kWords] = {};
   Fault* words_ = nullptr;

@@ -1,7 +1,7 @@
-// Graphs: the calls of a replay as one launch, independent ones side by side.
+// Graphs: the calls of a replay as one launch. Independent calls run in parallel.
 //
-// Each branch is captured on a stream of its own, which stays with the graph: its kernels share
-// that stream's counters, so those of one branch run one after the other.
+// Each branch is captured on a separate stream, which the graph keeps. The kernels of a branch
+// share that stream's counters, so they run one after another.
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -16,11 +16,11 @@ namespace locus::cuda {
 namespace {
 
 constexpr size_t kMostBranches = 4;
-// On an H200 a kernel behind another of its branch starts after 1 us, behind one of another branch
-// after 3: a branch of fewer calls hides less than it costs.
+// On an H200, a kernel starts 1 us after its predecessor in the branch, 3 us after one in another
+// branch. A shorter branch hides less than it costs.
 constexpr size_t kShortest = 4;
 
-// Chains of calls: each is behind the last call of a chain that it waits for, else begins one.
+// Assigns calls to chains. A call continues a chain whose last call it waits for, or starts one.
 std::vector<size_t> chains_of(std::span<const ReplayCall> calls) {
   std::vector<size_t> chain(calls.size());
   std::vector<int> last;
@@ -38,7 +38,7 @@ std::vector<size_t> chains_of(std::span<const ReplayCall> calls) {
   return chain;
 }
 
-// Calls that wait for other devices, but for the last, which nothing hides: beside all others.
+// Calls that wait for other devices get a separate branch, except the last, which nothing hides.
 std::vector<bool> waits_beside(std::span<const ReplayCall> calls) {
   std::vector<bool> beside(calls.size());
   bool last = true;
@@ -47,8 +47,8 @@ std::vector<bool> waits_beside(std::span<const ReplayCall> calls) {
   return beside;
 }
 
-// Which branch each call is in: the longest chains are branches; calls of others are where the call
-// before them is.
+// The branch of each call. The longest chains become branches. A call of another chain joins the
+// branch of the call before it.
 std::vector<size_t> branches_of(std::span<const ReplayCall> calls, size_t& count) {
   const std::vector<size_t> chain = chains_of(calls);
   std::vector<size_t> length(calls.size()), order(calls.size()), branch(calls.size());
@@ -75,10 +75,10 @@ std::vector<size_t> branches_of(std::span<const ReplayCall> calls, size_t& count
 
 }  // namespace
 
-// Streams that capture, until they are given back.
+// Streams for captures, given back by the destructor.
 class CudaDevice::Branches : NonCopyable {
  public:
-  // Delegating: those that were opened return when another one cannot be.
+  // Delegates, so that the destructor runs if a stream cannot be opened.
   Branches(CudaDevice& d, size_t n) : Branches(d) {
     const Guard guard(d.index());
     for (size_t i = 0; i < n; ++i) streams_.push_back(&d.reopen(d.captured_));
@@ -133,7 +133,7 @@ class CudaDevice::GraphWork final : public RecordedWork {
     CudaStream& root = branches_[0];
     for (size_t b = 0; b < count_; ++b) {
       CudaStream& s = branches_[b];
-      device_.wait_for(s);  // a new one clears its counters
+      device_.wait_for(s);  // a new stream clears its counters
       const MutexLock lock(s.mutex);
       s.capturing = true;
     }
@@ -142,7 +142,7 @@ class CudaDevice::GraphWork final : public RecordedWork {
     for (size_t b = 1; b < count_; ++b) order(branches_[b].view, record(root.view));
   }
 
-  // Calls that others of another branch wait for leave an event.
+  // A call records an event if a call of another branch waits for it.
   void capture(Replay& replay, std::span<ReplayCall> calls) {
     std::vector<EventView> done(calls.size());
     std::vector<bool> awaited(calls.size());
@@ -169,7 +169,7 @@ class CudaDevice::GraphWork final : public RecordedWork {
     events_.clear();
     return error;
   }
-  // An event is nobody else's before the capture ends.
+  // Events are released when the capture ends.
   EventView record(StreamView s) { return events_.emplace_back(device_.record(s)); }
   void order(StreamView later, EventView earlier) { device_.wait(later, earlier); }
   void destroy() noexcept {

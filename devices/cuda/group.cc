@@ -1,4 +1,4 @@
-// What a group of GPUs offers for collectives: words where our own kernels meet, and NCCL.
+// Collectives of a group of GPUs: barriers for Locus kernels, and NCCL.
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace {
 
 CudaDevice& cuda_device(Context c) { return static_cast<CudaDevice&>(device(c)); }
 
-// Memory on each device of a group, as long as the process unless not all have it.
+// Memory on each device of a group. Freed by the destructor unless keep() was called.
 class GroupMemory : NonCopyable {
  public:
   explicit GroupMemory(const Group& group) : group_(group) {}
@@ -63,7 +63,7 @@ class CudaGroup final : public Communicator {
       known = of_streams_.insert(of_streams_.end(), {std::move(ids), nullptr});
     }
     if (!known->second || known->second->broken) known->second.reset(make());
-    // All that there can be: what is enqueued already goes on with these.
+    // The largest size at once, because kernels already enqueued keep these inboxes.
     if (inbox_bytes > 0) make_inboxes(*known->second, PeerWords::kMostInbox);
     return known->second;
   }
@@ -103,7 +103,7 @@ class CudaGroup final : public Communicator {
     made.keep();
     return m.release();
   }
-  // Of nobody who has a kernel that goes by the old ones.
+  // No enqueued kernel may use the old inboxes.
   void make_inboxes(PeerWords& m, size_t bytes) LOCUS_REQUIRES(mutex_) {
     if (m.inbox_bytes >= bytes) return;
     bytes = std::bit_ceil(std::max(bytes, size_t{1} << 16));
@@ -132,7 +132,7 @@ class CudaGroup final : public Communicator {
 }  // namespace
 
 std::unique_ptr<Communicator> make_group(const Group& g) {
-  // Each launch waits for its kernel then, which waits for the next launch.
+  // A launch would wait for its kernel, which waits for the next launch.
   const char* const blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   if (blocking && std::string_view(blocking) == "1") return nullptr;
   return std::make_unique<CudaGroup>(g);

@@ -1,5 +1,5 @@
-// What a library such as cuBLAS keeps for each device, such as a handle. A device makes these when
-// it opens, so that no kernel function has to. Nobody destroys them.
+// State that a library such as cuBLAS keeps per device, such as a handle. Made when the device
+// opens, so no kernel function has to. Never destroyed.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace locus::cuda {
 enum class Library : uint8_t { blas, dnn };
 inline constexpr int kNumLibraries = 2;
 
-// Make what the library keeps for the current device. Null in a build without the library.
+// Make the library's state for the current device. Null in a build without the library.
 void* make_blas();
 void* make_dnn();
 
-// For kernel functions: what the library keeps for the stream's device. Any thread may call it.
+// For kernel functions: the library's state for the stream's device. Threads: any.
 void* library(StreamView s, Library library);
 
 }  // namespace locus::cuda

@@ -28,7 +28,7 @@ class DeviceMemory final : public MemorySource {
     const cudaError_t error = cudaMalloc(&p, bytes);
     return or_null(error, "cudaMalloc", p);
   }
-  // cudaFree waits for the work that is queued on the device. At exit the driver may be gone first.
+  // Waits for the work queued on the device. At exit the driver may be gone already.
   void release(void* p, size_t) noexcept override { static_cast<void>(free_memory(p)); }
 
  private:
@@ -38,7 +38,7 @@ class DeviceMemory final : public MemorySource {
 }  // namespace
 
 void* pinned_memory(size_t bytes) {
-  // Some context must be current; gpu(0)'s only when the program has used none yet.
+  // A context must be current: gpu(0)'s only if no device is opened yet.
   const Guard guard(std::max(0, first_opened()));
   const OutsideCapture allowed;
   void* p = nullptr;

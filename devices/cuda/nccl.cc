@@ -20,7 +20,7 @@ Mutex& turns() {
   return *mutex;
 }
 
-// One a device, as long as the process; none where they cannot be made, which is said once.
+// One per device, never destroyed. Empty if they cannot be made; stderr says so once.
 const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns()) {
   static auto* const all = new std::map<const std::vector<Context>*, std::vector<ncclComm_t>>;
   std::vector<ncclComm_t>& found = (*all)[&g.contexts()];

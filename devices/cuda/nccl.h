@@ -1,5 +1,5 @@
-// NCCL, known to devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only. A build without it does
-// nothing here.
+// NCCL, known to devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only. In a build without
+// NCCL, these do nothing.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,12 @@
 
 namespace locus::cuda {
 
-// Communicator::all_reduce. The group's connections are made at its first call, which takes up to
-// seconds.
+// Communicator::all_reduce. A group's first call makes its connections, which takes up to seconds.
 bool nccl_all_reduce(const Group& group, std::span<const View> in, std::span<const View> out,
                      ReduceOp op, std::span<const StreamView> streams);
 
-// MakeRankLink, in nccl_ranks.cc; null in a build without NCCL. A collective that started on
-// this rank's GPU and does not end within `seconds`, or that NCCL reports as failed, ends all
-// ranks.
+// In nccl_ranks.cc; null in a build without NCCL. If a collective that started on this rank's GPU
+// does not end within `seconds`, or NCCL reports a failure, all ranks end.
 MakeRankLink nccl_links();
 
 }  // namespace locus::cuda

@@ -1,5 +1,4 @@
-// What the calls of NCCL have in common. For devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc
-// only.
+// Shared by devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only.
 #pragma once
 
 #include <nccl.h>

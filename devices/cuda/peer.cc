@@ -1,4 +1,4 @@
-// Copies between devices: directly where a check of the link says so, else through the host.
+// Copies between devices: direct if a test of the link succeeds, else through the host.
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -27,7 +27,7 @@ struct Links {
 };
 constinit Links links;
 
-// CUDA cannot be asked whether access is enabled, and to enable it twice is an error. direct()
+// CUDA cannot be asked whether access is enabled, and enabling it twice is an error. The caller
 // holds links.mutex.
 bool enable_access(int from, int to) LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {
   if (links.access[from][to]) return true;
@@ -52,7 +52,7 @@ void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from,
     copy_staged(dst, to, src, from, bytes, s);
 }
 
-// Down on a stream of the source, up on a stream of the destination, one of the two being s.
+// Copies down on a stream of the source and up on a stream of the target; s is one.
 void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
                              CudaStream& s) {
   auto& source = static_cast<CudaDevice&>(device(from));
@@ -100,9 +100,9 @@ bool CudaDevice::direct(CudaDevice& source, CudaDevice& target) {
   return path.load(std::memory_order_acquire) == Path::direct;
 }
 
-// Some machines offer peer access and then deliver other bytes (an IOMMU in the way), so one copy
-// is compared before the path is used. Both ends need access: either may issue copies. Returns why
-// the path cannot be used; nullptr when it can.
+// Some machines offer peer access but deliver wrong bytes (an IOMMU in the way), so test copies are
+// compared first. Both ends need access, because either may issue copies. Returns why the path
+// cannot be used, or nullptr.
 const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
   if (environment_choice("LOCUS_P2P", {"on", "off"}).value_or(0) == 1) return "LOCUS_P2P=off";
   const bool out = enable_access(source.index(), target.index());

@@ -1,4 +1,4 @@
-// Where kernels of GPUs that reach each other's memory wait for one another, and leave small parts.
+// Memory in which kernels of GPUs with peer access wait for each other and exchange small parts.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,15 @@
 
 namespace locus {
 
-// Words on each device that all of them write. A kernel's block b leaves words of block b; kernels
-// of one barrier come one after the other, in the same order on each device.
+// Words on each device that all devices write. Block b of a kernel uses the words of block b.
+// Kernels of one barrier run one after another, in the same order on each device.
 struct PeerWords : PeerBarrier {
   static constexpr int kMostDevices = 8, kMostBlocks = 128;
-  // Of device i: a word for each block and device, then the turns that each block took.
+  // On device i: a word per block and device, then each block's number of turns.
   unsigned* words[kMostDevices] = {};
   static constexpr int kWords = kMostBlocks * (kMostDevices + 1);
-  // Of device i, or null: where the other devices put parts of few bytes. inbox_bytes of each
-  // device, for turns with an even number, then as many for odd ones: nobody writes what another
-  // still reads.
+  // On device i, or null: where the other devices write small parts. inbox_bytes per device for
+  // even turns, then as many for odd turns, so no device overwrites what another still reads.
   std::byte* inbox[kMostDevices] = {};
   size_t inbox_bytes = 0;
   static constexpr size_t kMostInbox = size_t{1} << 20;

@@ -20,7 +20,7 @@ constexpr size_t kPiece = size_t{64} << 10;           // bytes a thread moves in
 constexpr size_t kSmallestChunk = size_t{256} << 10;  // below it, events cost more than they hide
 constexpr size_t kBeyondCaches = size_t{16} << 20;
 
-// Even a copy of a few chunks is overlapped.
+// At best four chunks, so that short copies overlap.
 size_t chunk_of(size_t bytes) {
   const size_t quarter = (bytes / 4 + kPiece - 1) / kPiece * kPiece;
   return std::clamp(quarter, kSmallestChunk, Ring::kSlotBytes);
@@ -28,7 +28,7 @@ size_t chunk_of(size_t bytes) {
 
 void copy_piece(char* dst, const char* src, size_t n) { std::memcpy(dst, src, n); }
 
-// Past the caches: the lines of dst are not read first, and what the caches hold stays.
+// Non-temporal stores: dst is not read first and the caches keep their contents.
 void stream_piece(char* dst, const char* src, size_t n) {
 #if defined(__x86_64__)
   const size_t head = std::min(n, (16 - reinterpret_cast<uintptr_t>(dst) % 16) % 16);
@@ -51,7 +51,7 @@ void stream_piece(char* dst, const char* src, size_t n) {
 #endif
 }
 
-// Page-locked memory; the pinned pool's cached blocks go back first when there is none left.
+// Page-locked memory. If there is none, the pinned pool first releases its cached blocks.
 void* allocate_pinned(size_t bytes, const std::string& what) {
   for (const bool again : {false, true}) {
     if (void* p = test_faults().no_pinned_memory ? nullptr : pinned_memory(bytes)) return p;
@@ -83,7 +83,7 @@ void Ring::open() {
   }
 }
 
-// In turns, but not behind a slot whose copy waits for other work when a later one is empty.
+// Round robin. A slot whose copy is pending is skipped if another is empty.
 Ring::Slot& Ring::take() {
   open();
   for (int i = 0; i < kSlots; ++i) {
@@ -109,7 +109,7 @@ void Ring::upload(void* dst, const void* src, size_t bytes, cudaStream_t s) {
   for (size_t at = 0; at < bytes; at += chunk) {
     const size_t n = std::min(chunk, bytes - at);
     Slot& slot = take();
-    // Through the caches: the copy engine reads the slot from there.
+    // Through the caches, where the copy engine reads the slot.
     copy_on_threads(slot.memory, static_cast<const char*>(src) + at, n, kPiece, &copy_piece);
     LOCUS_CUDA(copy_up(static_cast<char*>(dst) + at, slot.memory, n, s));
     LOCUS_CUDA(record(slot.free, s));

@@ -1,8 +1,8 @@
 // Internal to devices/cuda: page-locked slots through which pageable memory is copied.
 //
-// A copy is cut into chunks. Threads of the host's pool move one chunk between the program's memory
-// and a slot while the copy engine moves those before or after it; the driver alone takes turns and
-// reaches a fraction of the link. Threads: `mutex` is held for a whole copy.
+// A copy is cut into chunks. While threads of the host's pool move one chunk between the program's
+// memory and a slot, the copy engine moves its neighbours. The driver's own copies do not overlap
+// and reach a fraction of the link's rate. Threads: `mutex` is held for a whole copy.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,13 +28,13 @@ class Ring {
 
   explicit Ring(Context context) : context_(context) {}
 
-  // Returns when src is read; the last chunks may still be on their way.
+  // Returns when src has been read; the last chunks may be in flight.
   void upload(void* dst, const void* src, size_t bytes, cudaStream_t s);
-  // Returns when dst is filled. s should be idle: others wait for the ring meanwhile.
+  // Returns when dst is filled. s should be idle, because other threads wait for the ring.
   void download(void* dst, const void* src, size_t bytes, cudaStream_t s);
 
-  // For copies that use the slots themselves: an empty slot. Throws OutOfMemory
-  // when there is no page-locked memory.
+  // An empty slot, for copies that use slots directly. Throws OutOfMemory if there is no
+  // page-locked memory.
   Slot& take() LOCUS_REQUIRES(mutex);
   Mutex mutex;
 
@@ -45,8 +45,8 @@ class Ring {
   int next_ LOCUS_GUARDED_BY(mutex) = 0;
 };
 
-// Small page-locked buffers for small downloads, each its caller's until done: threads that wait
-// for different streams do not wait for each other.
+// Page-locked buffers for small downloads. Each download leases one, so threads that wait for
+// different streams do not wait for each other.
 class SmallBuffers {
  public:
   static constexpr size_t kBytes = size_t{64} << 10;
@@ -66,11 +66,10 @@ class SmallBuffers {
   Spares<void*> free_;
 };
 
-// nullptr when there is none. memory.cc.
+// nullptr if there is none. In memory.cc.
 void* pinned_memory(size_t bytes);
 
-// What no machine does on demand, for tests: no page-locked memory for a new ring; direct links
-// between GPUs that deliver other bytes.
+// Faults for tests: no page-locked memory; direct links between GPUs that deliver wrong bytes.
 struct TestFaults {
   std::atomic<bool> no_pinned_memory{false};
   std::atomic<bool> links_lie{false};

@@ -1,6 +1,6 @@
-// What the kernels of a device tell each other and the host through memory that lives as long as
-// the device: counters of a stream, and words for faults. Made when the stream and the device are
-// opened, so that a kernel function finds it there, and a captured kernel finds it again.
+// Memory in which a device's kernels signal each other and the host: counters of a stream, and
+// fault words. Allocated when the stream and the device are opened, and never freed, so a captured
+// kernel can use it at every replay.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,15 +9,15 @@
 
 namespace locus::cuda {
 
-// n <= kMaxCounters zeros of the stream: where the blocks of a kernel count themselves, so that the
-// last one to arrive can finish the work of all. Every kernel leaves them zero.
+// n <= kMaxCounters zeros of the stream. The blocks of a kernel count their arrivals here, and the
+// last block finishes the work. Every kernel leaves the counters zero.
 inline constexpr int kMaxCounters = 8192;
 unsigned* counters(StreamView s, int n);
 
-// What a kernel found and cannot throw.
+// An error that a kernel finds but cannot throw.
 enum class FaultKind : int {
   index,      // `value` is outside the axis `at`, whose length is `limit`
-  label,      // `value`, in row `at`, is none of `limit` classes
+  label,      // `value`, in row `at`, is not one of `limit` classes
   late_peer,  // device `value` of the group did not come within `limit` seconds
 };
 struct Finding {
@@ -27,13 +27,13 @@ struct Finding {
 };
 
 // Where the kernels of one op report: page-locked memory. The first report wins. The next
-// synchronize() on the context, or copy to pageable memory, throws what the kind stands for:
-// IndexError for an index or a label, DeviceError for a late peer. The text names the op.
+// synchronize() on the context, or copy to pageable memory, throws it: IndexError for an index or a
+// label, DeviceError for a late peer. The text names the op.
 struct Fault {
   int raised;  // 1: `finding` and `when` are valid
   Finding finding;
   unsigned long long when;  // the device's clock, ns
-  int* taken;               // in the device's memory: 1 once a thread reports here
+  int* taken;               // in device memory: 1 once a thread has reported
 };
 Fault* fault(const Call& call);
 

@@ -1,4 +1,4 @@
-// Events, waiting, and the errors that surface there.
+// Events, waits, and the asynchronous errors that waits throw.
 #include <optional>
 #include <string>
 
@@ -12,7 +12,7 @@ cudaEvent_t native(EventView e) { return static_cast<cudaEvent_t>(e.native); }
 
 }  // namespace
 
-// An event with a time costs several times one without.
+// A timed event costs several times an untimed one.
 EventView CudaDevice::record(StreamView s, bool timed) {
   check_process();
   CudaStream& stream = find_stream(s);
@@ -31,8 +31,8 @@ EventView CudaDevice::record(StreamView s, bool timed) {
   return view;
 }
 
-// Recording an event again does not disturb the streams that wait for its earlier record, so it can
-// be reused at once.
+// Recording an event again does not affect streams that wait for its earlier record, so it can be
+// reused at once.
 void CudaDevice::release(EventView e) noexcept {
   (e.timed ? timed_events_ : events_).put(native(e));
 }
@@ -63,7 +63,7 @@ double CudaDevice::elapsed_ms(EventView from, EventView to) {
 }
 
 void CudaDevice::wait_for(CudaStream& s) {
-  std::optional<MutexLock> lock;  // no capture begins meanwhile, and none that began is ended
+  std::optional<MutexLock> lock;  // no capture begins during the wait
   if (s.for_captures) lock.emplace(s.mutex);
   const cudaError_t error = s.capturing ? cudaSuccess : cuda::synchronize(s.native());
   if (error == cudaSuccess) [[likely]]

@@ -1,11 +1,10 @@
-// For kernel functions: letting others launch meanwhile.
+// For kernel functions that take the host long, such as a library that compiles.
 //
-// launch() holds the stream's mutex while a kernel function runs, so that its kernels stay
-// together: they share the stream's counters. A function that takes the host long, such as one
-// whose library compiles, opens that mutex for a scope: other threads launch on the stream then.
-// Their kernels come between what the function enqueued before, such as the other gradient of a
-// convolution, and what it enqueues afterwards: not between a kernel and one that reads what it
-// left in the counters, nor between counters() and the launch that they are for.
+// launch() holds the stream's mutex while a kernel function runs, because its kernels share the
+// stream's counters. UnlockedStream releases the mutex for a scope, so other threads may launch on
+// the stream. Their kernels come between those enqueued before and after the scope. So open no
+// scope between a kernel and another that reads its counters, nor between counters() and the launch
+// that uses them.
 #pragma once
 
 #include <functional>
@@ -21,7 +20,7 @@ class UnlockedStream : NonCopyable {
  public:
   explicit UnlockedStream(StreamView s);
   ~UnlockedStream();
-  // f() with the mutex held again.
+  // Calls f() with the mutex held again.
   void enqueue(const std::function<void()>& f) const;
 
  private:
